@@ -1,1 +1,37 @@
-//! Placeholder.
+//! The sandbox: the only crate that names wasmtime.
+//!
+//! [`Sandbox`] compiles components and runs calls. Every call gets a fresh instance with fuel, a deadline that holds
+//! over everything the call does, one ceiling over all its memory, and nothing but the powers that it was granted.
+//! How a call ends is a value, [`Execution`]; a guest can neither make the host panic nor outlive its call.
+//!
+//! Nothing here knows what a tool is for, who may call it, or whether its arguments fit: that is decided before.
+
+mod admission;
+mod bindings;
+mod cache;
+mod capability;
+mod clock;
+mod compile;
+mod component;
+mod dialect;
+mod engine;
+mod guest_runtime;
+mod imports;
+mod load;
+mod memory;
+mod outcome;
+mod sandbox;
+mod state;
+mod ticker;
+
+pub use cache::{CacheError, CacheReport, CodeCache};
+pub use component::Component;
+pub use dialect::{Dialect, Skipped};
+pub use engine::{EngineProfile, SandboxConfig, SandboxError};
+pub use imports::Import;
+pub use load::{LoadError, LoadOptions, LoadReport, MAX_COMPONENT_BYTES, SLOW_COMPILE_BYTES};
+pub use outcome::Execution;
+pub use sandbox::{Invocation, Observer, Sandbox};
+
+/// The versions of the contract that this host accepts, as a person would write them.
+pub const ACCEPTED_CONTRACT: &str = "0.1.x";

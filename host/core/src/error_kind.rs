@@ -1,0 +1,152 @@
+//! Every way in which a call can fail, as a closed set that a program can branch on.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a call failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// No tool of that name.
+    UnknownTool,
+    /// The tool is there, and this caller may not use it.
+    NotAllowed,
+    /// The arguments do not fit the tool's schema, or the tool itself refused them.
+    InvalidArguments,
+    /// The actor may not make this call.
+    Unauthorized,
+    /// A rule, or a power that was not granted, stood in the way.
+    Denied,
+    /// The tool changed since it was approved, or was never approved.
+    NeedsApproval,
+    /// The time for the call ran out.
+    Deadline,
+    /// The instructions for the call ran out.
+    Fuel,
+    /// The call wanted more memory than its ceiling.
+    Memory,
+    /// The result is larger than the cap.
+    OutputTooLarge,
+    /// Some other allowance ran out: handles, copied bytes, bytes on disk, requests.
+    Quota,
+    /// The tool crashed.
+    Trap,
+    /// The tool answered with something that is not a result, or does not match its own schema.
+    BadResult,
+    /// The tool says that it failed.
+    ToolFailed,
+    /// The tool, or something that it needs, cannot be had just now.
+    Unavailable,
+    /// A budget of the session ran out.
+    BudgetExhausted,
+    /// The caller gave up.
+    Cancelled,
+    /// The host itself failed.
+    Host,
+}
+
+/// How far a call got before it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Not one guest instruction ran.
+    Refused,
+    /// The guest ran and was stopped from outside.
+    Stopped,
+    /// The guest crashed.
+    Crashed,
+    /// The guest ran to its end and the outcome is a failure.
+    Failed,
+    /// The host could not do its part.
+    Host,
+}
+
+impl ErrorKind {
+    /// All of them.
+    pub const ALL: [Self; 18] = [
+        Self::UnknownTool,
+        Self::NotAllowed,
+        Self::InvalidArguments,
+        Self::Unauthorized,
+        Self::Denied,
+        Self::NeedsApproval,
+        Self::Deadline,
+        Self::Fuel,
+        Self::Memory,
+        Self::OutputTooLarge,
+        Self::Quota,
+        Self::Trap,
+        Self::BadResult,
+        Self::ToolFailed,
+        Self::Unavailable,
+        Self::BudgetExhausted,
+        Self::Cancelled,
+        Self::Host,
+    ];
+
+    /// The name that programs see: the same as in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UnknownTool => "unknown_tool",
+            Self::NotAllowed => "not_allowed",
+            Self::InvalidArguments => "invalid_arguments",
+            Self::Unauthorized => "unauthorized",
+            Self::Denied => "denied",
+            Self::NeedsApproval => "needs_approval",
+            Self::Deadline => "deadline",
+            Self::Fuel => "fuel",
+            Self::Memory => "memory",
+            Self::OutputTooLarge => "output_too_large",
+            Self::Quota => "quota",
+            Self::Trap => "trap",
+            Self::BadResult => "bad_result",
+            Self::ToolFailed => "tool_failed",
+            Self::Unavailable => "unavailable",
+            Self::BudgetExhausted => "budget_exhausted",
+            Self::Cancelled => "cancelled",
+            Self::Host => "host",
+        }
+    }
+
+    /// The stage that a failure of this kind belongs to when nothing more is known.
+    ///
+    /// A tool may itself answer `invalid_arguments`, `denied` or `unavailable`; whether guest code ran is in the
+    /// result's metadata, not in the kind.
+    #[must_use]
+    pub fn stage(self) -> Stage {
+        match self {
+            Self::UnknownTool
+            | Self::NotAllowed
+            | Self::InvalidArguments
+            | Self::Unauthorized
+            | Self::Denied
+            | Self::NeedsApproval
+            | Self::BudgetExhausted => Stage::Refused,
+            Self::Deadline | Self::Fuel | Self::Memory | Self::OutputTooLarge | Self::Quota | Self::Cancelled => {
+                Stage::Stopped
+            }
+            Self::Trap => Stage::Crashed,
+            Self::BadResult | Self::ToolFailed | Self::Unavailable => Stage::Failed,
+            Self::Host => Stage::Host,
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_and_display_agree() {
+        for kind in ErrorKind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.to_string());
+        }
+    }
+}

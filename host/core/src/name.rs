@@ -1,0 +1,309 @@
+//! Names of tools: what they may look like, when two are the same, and how names from elsewhere become ours.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest name, in bytes.
+pub const MAX_NAME_BYTES: usize = 64;
+
+/// Between a component's namespace and a tool's name.
+const SEPARATOR: &str = "__";
+
+/// Why a text is not a name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// There is nothing in it.
+    #[error("a name is empty; give 1 to {MAX_NAME_BYTES} of `a-z`, `0-9`, `_`, `-`")]
+    Empty,
+    /// It is longer than [`MAX_NAME_BYTES`].
+    #[error("the name `{0}` is too long: {1} bytes, at most {MAX_NAME_BYTES}")]
+    TooLong(String, usize),
+    /// It has a character that names do not have.
+    #[error("the name `{name}` has the character {found:?}; allowed are `a-z`, `0-9`, `_` and `-`")]
+    Character {
+        /// The text, shortened.
+        name: String,
+        /// The first offending character.
+        found: char,
+    },
+    /// A namespace that could not be told apart from the name that follows it.
+    #[error("the namespace `{0}` ends in `_` or holds `__`, which separates a namespace from a tool's name; rename it")]
+    Separator(String),
+    /// A qualified name without a namespace.
+    #[error("`{0}` is not the full name of a tool; write it as `component{SEPARATOR}tool`")]
+    NotQualified(String),
+}
+
+/// The name of one tool within its component: 1 to 64 of `a-z`, `0-9`, `_`, `-`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ToolName(String);
+
+impl ToolName {
+    /// Takes `name` for a tool's name.
+    ///
+    /// # Errors
+    /// If it is empty, too long, or has a character outside the set.
+    pub fn parse(name: &str) -> Result<Self, NameError> {
+        check_characters(name)?;
+        Ok(Self(name.to_owned()))
+    }
+
+    /// Maps a name from elsewhere (an MCP server, a WIT export) to one of ours, so that [`ToolName::to_foreign`] gives
+    /// it back: what a name may not hold, and whatever looks like an escape, becomes `_x` + hexadecimal + `_`.
+    ///
+    /// # Errors
+    /// If it is empty, or too long once it is mapped.
+    pub fn from_foreign(foreign: &str) -> Result<Self, NameError> {
+        let mut name = String::with_capacity(foreign.len());
+        for (at, c) in foreign.char_indices() {
+            let escape = c == '_' && foreign.get(at + 1..).is_some_and(|rest| rest.starts_with('x'));
+            if is_name_character(c) && !escape {
+                name.push(c);
+            } else {
+                name.push_str(&format!("_x{:x}_", u32::from(c)));
+            }
+        }
+        Self::parse(&name)
+    }
+
+    /// The name that [`ToolName::from_foreign`] was given. A name that was never mapped is itself.
+    #[must_use]
+    pub fn to_foreign(&self) -> String {
+        let mut foreign = String::with_capacity(self.0.len());
+        let mut rest = self.0.as_str();
+        while let Some((before, after)) = rest.split_once("_x") {
+            foreign.push_str(before);
+            match unescape(after) {
+                Some((c, tail)) => {
+                    foreign.push(c);
+                    rest = tail;
+                }
+                None => {
+                    foreign.push_str("_x");
+                    rest = after;
+                }
+            }
+        }
+        foreign.push_str(rest);
+        foreign
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What two names of one component must not share: the name with `-` taken for `_`.
+    #[must_use]
+    pub fn folded(&self) -> String {
+        self.0.replace('-', "_")
+    }
+}
+
+/// `7a_rest` → `('z', "rest")`.
+fn unescape(after: &str) -> Option<(char, &str)> {
+    let (hex, tail) = after.split_once('_')?;
+    let c = char::from_u32(u32::from_str_radix(hex, 16).ok()?)?;
+    Some((c, tail))
+}
+
+impl fmt::Display for ToolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for ToolName {
+    type Error = NameError;
+    fn try_from(name: String) -> Result<Self, NameError> {
+        Self::parse(&name)
+    }
+}
+
+impl From<ToolName> for String {
+    fn from(name: ToolName) -> Self {
+        name.0
+    }
+}
+
+/// The name of a component within a host. The same characters as [`ToolName`], without `__` and not ending in `_`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Namespace(String);
+
+impl Namespace {
+    /// Takes `name` for a namespace.
+    ///
+    /// # Errors
+    /// If it is empty, too long, has a character outside the set, or could not be told apart from what follows it.
+    pub fn parse(name: &str) -> Result<Self, NameError> {
+        check_characters(name)?;
+        if name.contains(SEPARATOR) || name.ends_with('_') {
+            return Err(NameError::Separator(name.to_owned()));
+        }
+        Ok(Self(name.to_owned()))
+    }
+
+    /// The namespace as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for Namespace {
+    type Error = NameError;
+    fn try_from(name: String) -> Result<Self, NameError> {
+        Self::parse(&name)
+    }
+}
+
+impl From<Namespace> for String {
+    fn from(name: Namespace) -> Self {
+        name.0
+    }
+}
+
+/// A tool's name within a host: `component__tool`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QualifiedName {
+    /// Which component.
+    pub namespace: Namespace,
+    /// Which of its tools.
+    pub tool: ToolName,
+}
+
+impl QualifiedName {
+    /// Takes `component__tool` apart at the first `__`.
+    ///
+    /// # Errors
+    /// If there is no `__`, or either side is not a name.
+    pub fn parse(name: &str) -> Result<Self, NameError> {
+        let (namespace, tool) = name
+            .split_once(SEPARATOR)
+            .ok_or_else(|| NameError::NotQualified(shorten(name)))?;
+        Ok(Self {
+            namespace: Namespace::parse(namespace)?,
+            tool: ToolName::parse(tool)?,
+        })
+    }
+}
+
+impl fmt::Display for QualifiedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{SEPARATOR}{}", self.namespace, self.tool)
+    }
+}
+
+fn check_characters(name: &str) -> Result<(), NameError> {
+    if name.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if let Some(found) = name.chars().find(|c| !is_name_character(*c)) {
+        return Err(NameError::Character {
+            name: shorten(name),
+            found,
+        });
+    }
+    if name.len() > MAX_NAME_BYTES {
+        return Err(NameError::TooLong(shorten(name), name.len()));
+    }
+    Ok(())
+}
+
+fn is_name_character(c: char) -> bool {
+    matches!(c, 'a'..='z' | '0'..='9' | '_' | '-')
+}
+
+/// Enough of a refused name to recognise it by, with nothing in it that a terminal would act on.
+fn shorten(name: &str) -> String {
+    let printable = crate::sanitize::printable(name);
+    let short: String = printable.chars().take(MAX_NAME_BYTES).collect();
+    if short.len() < printable.len() {
+        format!("{short}…")
+    } else {
+        short
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(name: &str, expected: &str) {
+        let found = ToolName::parse(name).map_or_else(|error| error.to_string(), |_| "ok".to_owned());
+        assert!(found.contains(expected), "{name:?}: {found}");
+    }
+
+    #[test]
+    fn only_the_documented_characters_and_lengths_pass() {
+        check("add", "ok");
+        check("a-b_c9", "ok");
+        check(&"a".repeat(64), "ok");
+        check("", "empty");
+        check(&"a".repeat(65), "too long: 65 bytes");
+        check("Add", "'A'");
+        check("add ", "' '");
+        check("аdd", "'а'"); // Cyrillic
+        check("add\u{1b}[31m", "'\\u{1b}'");
+        check("add/x", "'/'");
+    }
+
+    #[test]
+    fn names_that_differ_in_dashes_only_fold_to_one() {
+        let folded = |name: &str| ToolName::parse(name).unwrap().folded();
+        assert_eq!(folded("read-file"), folded("read_file"));
+        assert_ne!(folded("readfile"), folded("read_file"));
+    }
+
+    #[test]
+    fn a_qualified_name_comes_apart_at_the_first_separator() {
+        let name = QualifiedName::parse("files__read__all").unwrap();
+        assert_eq!((name.namespace.as_str(), name.tool.as_str()), ("files", "read__all"));
+        assert_eq!(name.to_string(), "files__read__all");
+        assert!(
+            QualifiedName::parse("read")
+                .unwrap_err()
+                .to_string()
+                .contains("component__tool")
+        );
+    }
+
+    #[test]
+    fn a_namespace_never_runs_into_the_separator() {
+        assert!(Namespace::parse("my_tools").is_ok());
+        assert!(Namespace::parse("my__tools").is_err());
+        assert!(Namespace::parse("tools_").is_err());
+    }
+
+    #[test]
+    fn foreign_names_are_mapped_readably() {
+        let mapped = |name: &str| ToolName::from_foreign(name).unwrap().to_string();
+        assert_eq!(mapped("repo.search"), "repo_x2e_search");
+        assert_eq!(mapped("read_file"), "read_file");
+        assert_eq!(mapped("max_x"), "max_x5f_x");
+    }
+
+    proptest! {
+        #[test]
+        fn foreign_names_come_back(name in "[ -~äß]{1,10}") {
+            prop_assert_eq!(ToolName::from_foreign(&name).unwrap().to_foreign(), name);
+        }
+
+        #[test]
+        fn two_foreign_names_never_become_one(a in "[a-z_x0-9.]{1,8}", b in "[a-z_x0-9.]{1,8}") {
+            prop_assume!(a != b);
+            prop_assert_ne!(ToolName::from_foreign(&a).unwrap(), ToolName::from_foreign(&b).unwrap());
+        }
+    }
+}

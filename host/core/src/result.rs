@@ -1,0 +1,226 @@
+//! How a call ended: one shape for every family of tools, success or failure.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+use crate::content::Content;
+use crate::error_kind::ErrorKind;
+
+/// The outcome of one call.
+///
+/// In JSON: `{ id, tool, status: "ok" | "error", content: […], error: { kind, message, hint? }?, metadata: {…} }`.
+#[derive(Debug, Clone)]
+pub struct CallResult {
+    /// The id of the call.
+    pub id: String,
+    /// The full name of the tool that was asked for.
+    pub tool: String,
+    /// What the tool returned, or why there is nothing.
+    pub outcome: Result<Vec<Content>, CallError>,
+    /// What it cost.
+    pub metadata: Metadata,
+}
+
+/// Why a call failed, in words that a model can act on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CallError {
+    /// Which sort of failure.
+    pub kind: ErrorKind,
+    /// What was wrong.
+    pub message: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// After how long the same call is worth another try, if that is known.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        rename = "retry_after_ms",
+        serialize_with = "optional_millis"
+    )]
+    pub retry_after: Option<Duration>,
+    /// Where the guest was when it crashed, innermost frame first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub backtrace: Vec<String>,
+}
+
+impl CallError {
+    /// A failure of this kind with this message.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            hint: None,
+            retry_after: None,
+            backtrace: Vec::new(),
+        }
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.message)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, " ({hint})"))
+    }
+}
+
+impl std::error::Error for CallError {}
+
+/// What a call cost, and what is known about its result.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Metadata {
+    /// Bytes over all parts of the result, as the tool made them.
+    pub bytes: usize,
+    /// Whether the result was cut.
+    pub truncated: bool,
+    /// The MIME type of the result: that of its only part, or `multipart/mixed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mime: Option<String>,
+    /// From leaving the queue until the instance was gone.
+    #[serde(rename = "duration_ms", serialize_with = "millis")]
+    pub duration: Duration,
+    /// How long the call waited for a free place.
+    #[serde(rename = "queue_ms", serialize_with = "millis")]
+    pub queued: Duration,
+    /// The deadline that it ran under.
+    #[serde(rename = "deadline_ms", serialize_with = "millis")]
+    pub deadline: Duration,
+    /// Fuel that the guest used. 0: no guest code ran.
+    pub fuel_used: u64,
+    /// The most bytes that its memories and tables held.
+    pub peak_memory: usize,
+    /// Bytes of log lines and progress that were dropped.
+    pub log_dropped: u64,
+    /// What the guest wrote to stdout and stderr, capped. Never part of the result.
+    #[serde(skip_serializing_if = "Captured::is_empty")]
+    pub stdout: Captured,
+    /// See [`Metadata::stdout`].
+    #[serde(skip_serializing_if = "Captured::is_empty")]
+    pub stderr: Captured,
+}
+
+/// A stream that a guest wrote, up to a cap.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Captured {
+    /// What was kept. Bytes that are not UTF-8 are replaced.
+    pub text: String,
+    /// How many bytes came after that and were dropped.
+    pub dropped: u64,
+}
+
+impl Captured {
+    /// Whether the guest wrote nothing at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.dropped == 0
+    }
+}
+
+impl CallResult {
+    /// Whether the tool did what was asked.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.outcome.is_ok()
+    }
+
+    /// The parts of the result; none if the call failed.
+    #[must_use]
+    pub fn content(&self) -> &[Content] {
+        self.outcome.as_deref().unwrap_or_default()
+    }
+
+    /// Why the call failed, if it did.
+    #[must_use]
+    pub fn error(&self) -> Option<&CallError> {
+        self.outcome.as_ref().err()
+    }
+
+    /// The first text or JSON part, as text: what most tools have to say.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        self.content().iter().find_map(|part| match part {
+            Content::Text { text } => Some(text.as_str()),
+            Content::Json { value } => Some(value.get()),
+            Content::Blob { .. } | Content::Link { .. } => None,
+        })
+    }
+}
+
+impl Serialize for CallResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Shape<'a> {
+            id: &'a str,
+            tool: &'a str,
+            status: &'static str,
+            content: &'a [Content],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            error: Option<&'a CallError>,
+            metadata: &'a Metadata,
+        }
+        Shape {
+            id: &self.id,
+            tool: &self.tool,
+            status: if self.is_ok() { "ok" } else { "error" },
+            content: self.content(),
+            error: self.error(),
+            metadata: &self.metadata,
+        }
+        .serialize(serializer)
+    }
+}
+
+/// Milliseconds with microsecond resolution: the one place where a duration becomes a number in JSON.
+fn millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+    serializer.serialize_f64(micros as f64 / 1000.0)
+}
+
+fn optional_millis<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    match duration {
+        Some(duration) => millis(duration, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn success_and_failure_have_one_shape() {
+        let metadata = Metadata {
+            duration: Duration::from_micros(1500),
+            ..Metadata::default()
+        };
+        let mut result = CallResult {
+            id: "1".to_owned(),
+            tool: "calculator__add".to_owned(),
+            outcome: Ok(vec![Content::text("3")]),
+            metadata,
+        };
+        let ok = serde_json::to_value(&result).unwrap();
+        assert_eq!(ok["status"], "ok");
+        assert_eq!(ok["content"], json!([{"type": "text", "text": "3"}]));
+        assert_eq!(ok["metadata"]["duration_ms"], json!(1.5));
+        assert_eq!(ok.get("error"), None);
+
+        result.outcome = Err(CallError::new(ErrorKind::Deadline, "stopped after 1 s").with_hint("ask for less"));
+        let error = serde_json::to_value(&result).unwrap();
+        assert_eq!(error["status"], "error");
+        assert_eq!(error["content"], json!([]));
+        assert_eq!(
+            error["error"],
+            json!({"kind": "deadline", "message": "stopped after 1 s", "hint": "ask for less"})
+        );
+    }
+}

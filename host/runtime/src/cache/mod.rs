@@ -1,0 +1,212 @@
+//! Compiled code on disk, so that a component is compiled once for an installation and not once for a process.
+//!
+//! An entry is two files: the code, and a keyed hash over its name and bytes. The key is made when the cache is first
+//! opened and never leaves its folder. An entry that does not check out is compiled again and reported; it is never
+//! mapped.
+
+mod map;
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use fumehood_core::digest::Digest;
+use rustix::fs::OFlags;
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+const KEY_FILE: &str = "key";
+const KEY_BYTES: usize = 32;
+/// Group and others have no business here.
+const FOREIGN_ACCESS: u32 = 0o077;
+
+/// A folder with compiled code that only this user can read and write.
+#[derive(Clone)]
+pub struct CodeCache {
+    folder: PathBuf,
+    key: [u8; KEY_BYTES],
+}
+
+/// Why a folder cannot be used as a cache.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// The folder or its key cannot be read or made.
+    #[error("the code cache at {path} cannot be opened")]
+    Io {
+        /// Which file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Somebody else could have put something there.
+    #[error(
+        "{path} is open to other users or belongs to one; make it private (`chmod -R go-rwx`), or name another folder \
+         for the code cache"
+    )]
+    NotPrivate {
+        /// Which file or folder.
+        path: PathBuf,
+    },
+    /// The key is damaged.
+    #[error("{path} is not a key of {KEY_BYTES} bytes; remove the folder of the code cache, it will be made anew")]
+    Key {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The system gives no randomness for a new key.
+    #[error("no randomness for the key of the code cache")]
+    Random(#[source] getrandom::Error),
+}
+
+/// How the cache served one component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CacheReport {
+    /// There is no cache.
+    Off,
+    /// The compiled code was there.
+    Hit,
+    /// It was not there. It is now.
+    Stored,
+    /// It was not there, and cannot be stored; the text says why.
+    NotStored(String),
+    /// It was there and did not check out; the text says why. It was compiled again.
+    Damaged(String),
+}
+
+/// An open file whose keyed hash, owner and mode were found right.
+pub(crate) struct Authentic(File);
+
+pub(crate) enum Lookup {
+    Hit(Component),
+    Missing,
+    Damaged(String),
+}
+
+impl std::fmt::Debug for CodeCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CodeCache").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+impl CodeCache {
+    /// Opens the cache in `folder`, and makes it if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be made, or if anybody but this user can get at it.
+    pub fn open(folder: impl Into<PathBuf>) -> Result<Self, CacheError> {
+        let folder = folder.into();
+        let io = |source| CacheError::Io { path: folder.clone(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(io)?;
+        let metadata = std::fs::symlink_metadata(&folder).map_err(io)?;
+        if !metadata.is_dir() || !is_private(&metadata) {
+            return Err(CacheError::NotPrivate { path: folder });
+        }
+        let key = read_or_make_key(&folder)?;
+        Ok(Self { folder, key })
+    }
+
+    /// The compiled code for these bytes and this engine, if it is there and checks out.
+    pub(crate) fn load(&self, engine: &Engine, digest: &Digest) -> Lookup {
+        let name = entry_name(engine, digest);
+        let path = self.folder.join(format!("{name}.cwasm"));
+        let file = match open_private(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Lookup::Missing,
+            Err(error) => return Lookup::Damaged(error.to_string()),
+        };
+        match self.authenticate(file, &name) {
+            Ok(authentic) => match map::map(engine, &authentic) {
+                Ok(component) => Lookup::Hit(component),
+                Err(error) => Lookup::Damaged(error.to_string()),
+            },
+            Err(reason) => Lookup::Damaged(reason),
+        }
+    }
+
+    /// Keeps the compiled code. Whoever reads at the same time sees the old entry or the new one, never half of one.
+    pub(crate) fn store(&self, engine: &Engine, digest: &Digest, code: &[u8]) -> std::io::Result<()> {
+        let name = entry_name(engine, digest);
+        let mut hasher = self.hasher(&name);
+        hasher.update(code);
+        self.replace(&format!("{name}.mac"), hasher.finalize().as_bytes())?;
+        self.replace(&format!("{name}.cwasm"), code)
+    }
+
+    fn authenticate(&self, mut file: File, name: &str) -> Result<Authentic, String> {
+        let mut hasher = self.hasher(name);
+        hasher.update_reader(&mut file).map_err(|error| error.to_string())?;
+        let mut expected = [0; blake3::OUT_LEN];
+        open_private(&self.folder.join(format!("{name}.mac")))
+            .and_then(|mut mac| mac.read_exact(&mut expected))
+            .map_err(|error| format!("its keyed hash cannot be read: {error}"))?;
+        // `Hash` compares in constant time.
+        if hasher.finalize() != expected {
+            return Err("its keyed hash is not the one that this installation wrote".to_owned());
+        }
+        Ok(Authentic(file))
+    }
+
+    fn hasher(&self, name: &str) -> blake3::Hasher {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(name.as_bytes());
+        hasher
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(&self.folder)?;
+        file.write_all(bytes)?;
+        file.persist(self.folder.join(name)).map_err(|error| error.error)?;
+        Ok(())
+    }
+}
+
+/// The digest of the bytes, and of everything about the engine that compiled code depends on.
+fn entry_name(engine: &Engine, digest: &Digest) -> String {
+    let mut hasher = DefaultHasher::new();
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    format!("{}-{:016x}", digest.hex(), hasher.finish())
+}
+
+fn read_or_make_key(folder: &Path) -> Result<[u8; KEY_BYTES], CacheError> {
+    let path = folder.join(KEY_FILE);
+    let io = |source| CacheError::Io { path: path.clone(), source };
+    let file = match open_private(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let mut key = [0; KEY_BYTES];
+            getrandom::fill(&mut key).map_err(CacheError::Random)?;
+            let mut new = tempfile::Builder::new().prefix(".new-").tempfile_in(folder).map_err(io)?;
+            new.write_all(&key).map_err(io)?;
+            // If another process was faster, its key is the one.
+            match new.persist_noclobber(&path) {
+                Ok(_) => return Ok(key),
+                Err(_lost) => open_private(&path).map_err(io)?,
+            }
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            return Err(CacheError::NotPrivate { path });
+        }
+        opened => opened.map_err(io)?,
+    };
+    let mut bytes = Vec::with_capacity(KEY_BYTES + 1);
+    file.take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(io)?;
+    bytes.try_into().map_err(|_| CacheError::Key { path })
+}
+
+/// Opens a regular file that belongs to this user and that nobody else may touch. Links are not followed.
+fn open_private(path: &Path) -> std::io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK).bits();
+    // The bits fit: they are what open(2) takes.
+    let file = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || !is_private(&metadata) {
+        let why = "it is not a regular file, belongs to another user, or is open to others";
+        return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(file)
+}
+
+fn is_private(metadata: &std::fs::Metadata) -> bool {
+    metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & FOREIGN_ACCESS == 0
+}

@@ -1,0 +1,57 @@
+//! Everything that a guest can reach, one file for each power.
+//!
+//! All of WASI 0.2 is linked, because language runtimes import it whether they use it or not. Linked is not granted:
+//! each file here says what its power does when it was not granted, and that is to refuse. Nothing outside this folder
+//! decides whether a guest may do something.
+
+pub(crate) mod clocks;
+pub(crate) mod context;
+pub(crate) mod filesystem;
+pub(crate) mod http;
+pub(crate) mod journal;
+pub(crate) mod random;
+pub(crate) mod sockets;
+pub(crate) mod stdio;
+
+use fumehood_core::limits::Limits;
+use fumehood_core::result::Captured;
+use wasmtime::component::{HasSelf, Linker};
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
+use wasmtime_wasi_http::WasiHttpCtx;
+
+use crate::bindings::Tool;
+use crate::state::CallState;
+
+/// The WASI side of one call.
+pub(crate) struct Wasi {
+    pub(crate) ctx: WasiCtx,
+    pub(crate) http: WasiHttpCtx,
+    pub(crate) egress: http::NoEgress,
+    stdio: stdio::Capture,
+}
+
+impl Wasi {
+    /// WASI without any power: every use refuses.
+    pub(crate) fn powerless(limits: &Limits) -> Self {
+        let stdio = stdio::Capture::new(limits.log);
+        let mut builder = WasiCtxBuilder::new();
+        stdio.attach(&mut builder);
+        clocks::quantise(&mut builder);
+        random::bound(&mut builder, limits.random_bytes);
+        filesystem::refuse(&mut builder);
+        sockets::refuse(&mut builder);
+        Self { ctx: builder.build(), http: http::context(), egress: http::NoEgress, stdio }
+    }
+
+    /// What was written to stdout and stderr.
+    pub(crate) fn captured(&self) -> (Captured, Captured) {
+        self.stdio.captured()
+    }
+}
+
+/// Links the contract and all of WASI 0.2. What is not linked here makes a component fail to load.
+pub(crate) fn link(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
+    Tool::add_to_linker::<_, HasSelf<_>>(linker, |state| state)?;
+    wasmtime_wasi::p2::add_to_linker_async(linker)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
+}

@@ -1,0 +1,135 @@
+//! The standard streams: stdin is empty, stdout and stderr are kept up to a cap and never become part of a result.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use fumehood_core::result::Captured;
+use tokio::io::AsyncWrite;
+use wasmtime_wasi::WasiCtxBuilder;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+
+/// How much a guest may hand over in one write. Small, because some host functions allocate as much as we say here.
+const WRITE_BYTES: usize = 64 << 10;
+
+/// Both output streams of one call. They share one cap.
+pub(crate) struct Capture {
+    stdout: Stream,
+    stderr: Stream,
+}
+
+#[derive(Clone)]
+struct Stream {
+    kept: Arc<Mutex<Kept>>,
+    left: Arc<Mutex<usize>>,
+}
+
+#[derive(Default)]
+struct Kept {
+    bytes: Vec<u8>,
+    dropped: u64,
+}
+
+impl Capture {
+    pub(crate) fn new(cap: usize) -> Self {
+        let left = Arc::new(Mutex::new(cap));
+        let stream = || Stream { kept: Arc::default(), left: Arc::clone(&left) };
+        Self { stdout: stream(), stderr: stream() }
+    }
+
+    pub(crate) fn attach(&self, builder: &mut WasiCtxBuilder) {
+        builder.stdout(self.stdout.clone()).stderr(self.stderr.clone());
+    }
+
+    pub(crate) fn captured(&self) -> (Captured, Captured) {
+        (self.stdout.captured(), self.stderr.captured())
+    }
+}
+
+impl Stream {
+    /// Keeps what fits and counts the rest. Writing never fails: a guest learns nothing from a full buffer.
+    fn keep(&self, bytes: &[u8]) {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let (fits, over) = bytes.split_at(bytes.len().min(*left));
+        *left -= fits.len();
+        kept.bytes.extend_from_slice(fits);
+        kept.dropped = kept.dropped.saturating_add(over.len() as u64);
+    }
+
+    fn captured(&self) -> Captured {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        Captured { text: String::from_utf8_lossy(&kept.bytes).into_owned(), dropped: kept.dropped }
+    }
+}
+
+impl IsTerminal for Stream {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Stream {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl OutputStream for Stream {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.keep(&bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(WRITE_BYTES)
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for Stream {
+    async fn ready(&mut self) {}
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+        self.keep(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_streams_share_the_cap_and_count_what_is_dropped() {
+        let capture = Capture::new(8);
+        capture.stdout.keep(b"hello");
+        capture.stderr.keep(b"world");
+        let (stdout, stderr) = capture.captured();
+        assert_eq!((stdout.text.as_str(), stdout.dropped), ("hello", 0));
+        assert_eq!((stderr.text.as_str(), stderr.dropped), ("wor", 2));
+        capture.stdout.keep(b"more");
+        assert_eq!(capture.captured().0.dropped, 4);
+    }
+}

@@ -1,0 +1,385 @@
+//! A loaded component, and the path of one call through it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fumehood_core::content::Content;
+use fumehood_core::definition::{Annotations, RawDefinition, ToolDefinition};
+use fumehood_core::digest::Digest;
+use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::grant::Grant;
+use fumehood_core::limits::Limits;
+use fumehood_core::result::{CallError, Metadata};
+use serde_json::Value;
+use wasmtime::Store;
+use wasmtime::component::Val;
+
+use crate::admission::Turned;
+use crate::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
+use crate::bindings::fumehood::tool::types;
+use crate::clock::{self, Deadline};
+use crate::dialect::typed::{TypedOutcome, TypedTool};
+use crate::dialect::{Callable, Dialect, Skipped};
+use crate::guest_runtime::{Lost, move_over};
+use crate::imports::Import;
+use crate::load::LoadReport;
+use crate::outcome::{self, Execution, Phase};
+use crate::sandbox::{Invocation, Observer, Sandbox, Shared};
+use crate::state::CallState;
+
+/// A component whose tools can be called. Cheap to clone.
+#[derive(Clone)]
+pub struct Component(Arc<ComponentParts>);
+
+pub(crate) struct ComponentParts {
+    pub(crate) runnable: Runnable,
+    pub(crate) digest: Digest,
+    pub(crate) size: usize,
+    pub(crate) dialect: Dialect,
+    pub(crate) definitions: Vec<ToolDefinition>,
+    pub(crate) imports: Vec<Import>,
+    pub(crate) skipped: Vec<Skipped>,
+    pub(crate) producers: Vec<(String, Vec<String>)>,
+    pub(crate) report: LoadReport,
+}
+
+/// What a guest is asked to do.
+#[derive(Debug)]
+pub(crate) enum Input {
+    Describe,
+    Contract { arguments: String },
+    Typed { tool: usize, arguments: Vec<Val> },
+}
+
+/// What it answers, before anything was checked.
+pub(crate) enum Output {
+    Described(Vec<RawDefinition>),
+    Contract(Result<Vec<types::Content>, types::Failure>),
+    Typed { tool: usize, results: Vec<Val> },
+}
+
+/// What is needed to make instances. All that a running call holds on to is one of these.
+#[derive(Clone)]
+pub(crate) struct Runnable(Arc<RunnableParts>);
+
+struct RunnableParts {
+    shared: Arc<Shared>,
+    callable: Callable,
+    uses_wasi: bool,
+    grant: Grant,
+}
+
+impl Component {
+    pub(crate) fn new(parts: ComponentParts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    /// What it is known by: the SHA-256 of its bytes.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.0.digest
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.0.size
+    }
+
+    /// How its tools are called.
+    #[must_use]
+    pub fn dialect(&self) -> &Dialect {
+        &self.0.dialect
+    }
+
+    /// Its tools. [`Component::call`] takes a position in this list.
+    #[must_use]
+    pub fn definitions(&self) -> &[ToolDefinition] {
+        &self.0.definitions
+    }
+
+    /// Everything that it imports.
+    #[must_use]
+    pub fn imports(&self) -> &[Import] {
+        &self.0.imports
+    }
+
+    /// Exports that are not tools, and why.
+    #[must_use]
+    pub fn skipped(&self) -> &[Skipped] {
+        &self.0.skipped
+    }
+
+    /// What it says it was made with: field, values.
+    #[must_use]
+    pub fn producers(&self) -> &[(String, Vec<String>)] {
+        &self.0.producers
+    }
+
+    /// How long loading took, and whether the compiled code was there already.
+    #[must_use]
+    pub fn report(&self) -> &LoadReport {
+        &self.0.report
+    }
+
+    /// Runs one of its tools in a fresh instance. Dropping the future stops the guest.
+    ///
+    /// `arguments` must have passed the tool's schema; what does not fit the tool's types all the same is refused
+    /// before any guest code runs. `limits` must have passed [`Limits::check`].
+    pub async fn call(
+        &self,
+        tool: usize,
+        arguments: &Value,
+        invocation: Invocation,
+        limits: Limits,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Execution {
+        let input = match self.input(tool, arguments) {
+            Ok(input) => input,
+            Err(error) => return Execution { outcome: Err(error), metadata: Metadata::default() },
+        };
+        let (output, mut metadata) = self.0.runnable.run(input, invocation, limits, observer).await;
+        let outcome = output.and_then(|output| self.content(output)).and_then(|parts| within_cap(parts, &limits));
+        if let Ok(parts) = &outcome {
+            metadata.bytes = parts.iter().map(Content::bytes).sum();
+            metadata.mime = mime(parts);
+        }
+        Execution { outcome, metadata }
+    }
+
+    fn input(&self, tool: usize, arguments: &Value) -> Result<Input, CallError> {
+        let refused = |message: String| CallError::new(ErrorKind::InvalidArguments, message);
+        match self.0.runnable.typed() {
+            None => serde_json::to_string(arguments)
+                .map(|arguments| Input::Contract { arguments })
+                .map_err(|error| refused(error.to_string())),
+            Some(typed) => {
+                let found = typed.get(tool).ok_or_else(|| CallError::new(ErrorKind::UnknownTool, "no such tool"))?;
+                let arguments = found.arguments(arguments).map_err(|error| refused(error.to_string()))?;
+                Ok(Input::Typed { tool, arguments })
+            }
+        }
+    }
+
+    fn content(&self, output: Output) -> Result<Vec<Content>, CallError> {
+        let bad = |message: String| CallError::new(ErrorKind::BadResult, message);
+        match output {
+            Output::Described(_) => Err(bad("the tool described itself instead of answering".to_owned())),
+            Output::Contract(Ok(parts)) => parts.into_iter().map(outcome::to_content).collect(),
+            Output::Contract(Err(failure)) => Err(outcome::from_failure(failure)),
+            Output::Typed { tool, results } => {
+                let typed = self.0.runnable.typed().and_then(|typed| typed.get(tool));
+                let typed = typed.ok_or_else(|| bad("an unknown tool answered".to_owned()))?;
+                match typed.outcome(&results).map_err(|error| bad(error.to_string()))? {
+                    TypedOutcome::Nothing => Ok(Vec::new()),
+                    TypedOutcome::Text(text) => Ok(vec![Content::Text { text }]),
+                    TypedOutcome::Json(text) => Ok(vec![outcome::json(text)?]),
+                    TypedOutcome::Failed(message) => {
+                        Err(CallError::new(ErrorKind::ToolFailed, outcome::cut(&message)))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn within_cap(parts: Vec<Content>, limits: &Limits) -> Result<Vec<Content>, CallError> {
+    let bytes = parts.iter().map(Content::bytes).sum::<usize>();
+    if bytes > limits.output { Err(outcome::output_too_large(Some(bytes), limits)) } else { Ok(parts) }
+}
+
+fn mime(parts: &[Content]) -> Option<String> {
+    match parts {
+        [] => None,
+        [only] => Some(only.mime().to_owned()),
+        _ => Some("multipart/mixed".to_owned()),
+    }
+}
+
+impl Runnable {
+    pub(crate) fn new(sandbox: &Sandbox, callable: Callable, imports: &[Import], grant: Grant) -> Self {
+        let uses_wasi = imports.iter().any(|import| import.name.starts_with("wasi:"));
+        Self(Arc::new(RunnableParts { shared: Arc::clone(&sandbox.shared), callable, uses_wasi, grant }))
+    }
+
+    /// The tools, if they are plain typed functions.
+    pub(crate) fn typed(&self) -> Option<&[TypedTool]> {
+        match &self.0.callable {
+            Callable::Contract(_) => None,
+            Callable::Typed { tools, .. } => Some(tools),
+        }
+    }
+
+    /// Waits for a place, then runs the call to its end, whatever that is.
+    pub(crate) async fn run(
+        &self,
+        input: Input,
+        invocation: Invocation,
+        limits: Limits,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> (Result<Output, CallError>, Metadata) {
+        let queued = match self.0.shared.admission.enter().await {
+            Ok(queued) => queued,
+            Err(turned) => return (Err(turned_away(turned)), Metadata::default()),
+        };
+        let place = Place(self.clone());
+        let execution = execute(place, input, invocation, limits, observer, queued);
+        match self.0.shared.runtime.run(self.0.uses_wasi, execution).await {
+            Ok(ended) => ended,
+            Err(lost) => (Err(lost_call(lost)), Metadata { queued, ..Metadata::default() }),
+        }
+    }
+}
+
+/// A place among the running calls. It is given back when the call is really over, not when its caller stops waiting.
+struct Place(Runnable);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.0.shared.admission.leave();
+    }
+}
+
+/// One call: a fresh store with its limits armed, the guest, and the account of what it cost.
+async fn execute(
+    place: Place,
+    input: Input,
+    invocation: Invocation,
+    limits: Limits,
+    observer: Option<Arc<dyn Observer>>,
+    queued: Duration,
+) -> (Result<Output, CallError>, Metadata) {
+    let parts = &*place.0.0;
+    let _ticking = parts.shared.ticker.run();
+    let deadline = Deadline::after(Instant::now(), limits.deadline);
+    let state = CallState::new(invocation, limits, parts.grant, deadline, observer);
+    let mut store = Store::new(&parts.shared.engine, state);
+    let output = match arm(&mut store, &limits) {
+        Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits).await,
+        Err(error) => Err(CallError::new(ErrorKind::Host, format!("the limits could not be set: {error}"))),
+    };
+    let metadata = account(store, &limits, deadline, queued);
+    (output, metadata)
+}
+
+fn arm(store: &mut Store<CallState>, limits: &Limits) -> wasmtime::Result<()> {
+    store.limiter(|state| &mut state.memory);
+    store.set_fuel(limits.fuel)?;
+    // What the host may have to copy out of a guest is never less than the largest result that is accepted.
+    store.set_hostcall_fuel(limits.hostcall_bytes.max(limits.output.saturating_mul(2)));
+    store.set_max_component_handles(limits.handles);
+    clock::arm(store);
+    Ok(())
+}
+
+/// The timer is set only once the first slice is over: a guest that is done by then never needed it, and one that
+/// spins looks at the clock itself.
+async fn until_deadline(
+    callable: &Callable,
+    store: &mut Store<CallState>,
+    input: Input,
+    limits: &Limits,
+) -> Result<Output, CallError> {
+    let deadline = store.data().deadline;
+    let ended = {
+        let mut guest = std::pin::pin!(drive(callable, store, input));
+        match std::future::poll_fn(|cx| std::task::Poll::Ready(guest.as_mut().poll(cx))).await {
+            std::task::Poll::Ready(ended) => Some(ended),
+            std::task::Poll::Pending => {
+                move_over().await;
+                tokio::time::timeout_at(deadline.at().into(), guest).await.ok()
+            }
+        }
+    };
+    match ended {
+        Some(Ok(output)) => Ok(output),
+        Some(Err((phase, error))) => Err(outcome::from_wasmtime(&error, phase, limits, &store.data().memory)),
+        None => Err(outcome::deadline(limits)),
+    }
+}
+
+/// Instantiates, calls, and runs what the guest wants to run after its return.
+async fn drive(
+    callable: &Callable,
+    store: &mut Store<CallState>,
+    input: Input,
+) -> Result<Output, (Phase, wasmtime::Error)> {
+    let instantiating = |error| (Phase::Instantiate, error);
+    let calling = |error| (Phase::Call, error);
+    match (callable, input) {
+        (Callable::Contract(pre), Input::Describe) => {
+            let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
+            let tools = guest.fumehood_tool_tools().call_describe(store).await.map_err(calling)?;
+            Ok(Output::Described(tools.into_iter().map(to_raw).collect()))
+        }
+        (Callable::Contract(pre), Input::Contract { arguments }) => {
+            let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
+            let Invocation { id, tool, .. } = store.data().call.clone();
+            let request = ToolCall { id, tool, arguments };
+            let returned = guest.fumehood_tool_tools().call_call(store, &request).await.map_err(calling)?;
+            Ok(Output::Contract(returned))
+        }
+        (Callable::Typed { pre, tools }, Input::Typed { tool, arguments }) => {
+            let missing = || calling(wasmtime::Error::msg("the component has no such export"));
+            let typed = tools.get(tool).ok_or_else(missing)?;
+            let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
+            let function = guest.get_func(&mut *store, typed.export_index).ok_or_else(missing)?;
+            let mut results = vec![Val::Bool(false); function.ty(&mut *store).results().len()];
+            function.call_async(store, &arguments, &mut results).await.map_err(calling)?;
+            Ok(Output::Typed { tool, results })
+        }
+        _ => Err(calling(wasmtime::Error::msg("the component does not speak this dialect"))),
+    }
+}
+
+/// What the call cost. Consumes the store, so that cleaning up counts.
+fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued: Duration) -> Metadata {
+    let fuel_used = limits.fuel.saturating_sub(store.get_fuel().unwrap_or(limits.fuel));
+    let state = store.data();
+    let (stdout, stderr) = state.wasi().map(|wasi| wasi.captured()).unwrap_or_default();
+    let mut metadata = Metadata {
+        queued,
+        deadline: limits.deadline,
+        fuel_used,
+        peak_memory: state.memory.peak(),
+        log_dropped: state.journal.dropped(),
+        stdout,
+        stderr,
+        ..Metadata::default()
+    };
+    drop(store);
+    metadata.duration = deadline.armed().elapsed();
+    metadata
+}
+
+fn turned_away(turned: Turned) -> CallError {
+    match turned {
+        Turned::Full => CallError::new(ErrorKind::Unavailable, "too many calls are waiting for a place already")
+            .with_hint("call again in a moment"),
+        Turned::Closed => CallError::new(ErrorKind::Unavailable, "the host is shutting down"),
+    }
+}
+
+fn lost_call(lost: Lost) -> CallError {
+    match lost {
+        Lost::ShutDown => CallError::new(ErrorKind::Cancelled, "the host shut down while the tool was running"),
+        Lost::Panicked(text) => CallError::new(ErrorKind::Host, format!("the host panicked during the call: {text}")),
+    }
+}
+
+fn to_raw(definition: GuestDefinition) -> RawDefinition {
+    let annotations = definition.annotations;
+    RawDefinition {
+        name: definition.name,
+        title: definition.title,
+        description: definition.description,
+        input_schema: definition.input_schema,
+        output_schema: definition.output_schema,
+        annotations: Annotations {
+            read_only: annotations.read_only,
+            destructive: annotations.destructive,
+            idempotent: annotations.idempotent,
+            open_world: annotations.open_world,
+        },
+    }
+}

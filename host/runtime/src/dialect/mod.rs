@@ -1,0 +1,99 @@
+//! Which kind of tool a component is: one of our contract, or one that exports plain typed functions.
+
+pub(crate) mod typed;
+
+use serde::Serialize;
+use wasmparser::{KnownCustom, Parser, Payload};
+use wasmtime::Engine;
+use wasmtime::component::{InstancePre, types};
+
+use crate::bindings::ToolPre;
+use crate::imports::{Import, contract_version};
+use crate::load::LoadError;
+use crate::state::CallState;
+
+pub use typed::Skipped;
+
+/// How a component's tools are called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", content = "version", rename_all = "snake_case")]
+pub enum Dialect {
+    /// It exports `fumehood:tool/tools` of this version.
+    Contract(String),
+    /// It exports plain functions; names, schemas and descriptions come from their types.
+    Typed,
+}
+
+/// A component that is ready to be instantiated.
+pub(crate) enum Callable {
+    Contract(ToolPre<CallState>),
+    Typed { pre: InstancePre<CallState>, tools: Vec<typed::TypedTool> },
+}
+
+/// The dialect of a component of this type.
+pub(crate) fn of(component: &types::Component, engine: &Engine) -> Result<Dialect, LoadError> {
+    let exported = component.exports(engine).find_map(|(name, _)| {
+        name.starts_with("fumehood:tool/tools").then(|| contract_version(name).unwrap_or("none").to_owned())
+    });
+    match exported {
+        Some(version) if is_accepted(&version) => Ok(Dialect::Contract(version)),
+        Some(found) => Err(LoadError::ContractVersion { found }),
+        None => Ok(Dialect::Typed),
+    }
+}
+
+/// Refuses a component that was built against another version of the contract, before the linker says it in its words.
+pub(crate) fn check_contract(imports: &[Import]) -> Result<(), LoadError> {
+    let foreign = imports.iter().filter_map(|import| contract_version(&import.name)).find(|found| !is_accepted(found));
+    foreign.map_or(Ok(()), |found| Err(LoadError::ContractVersion { found: found.to_owned() }))
+}
+
+/// 0.1 and whatever is compatible with it, as [`crate::ACCEPTED_CONTRACT`] says it to people.
+fn is_accepted(version: &str) -> bool {
+    let patch = version.strip_prefix("0.1.");
+    patch.is_some_and(|patch| !patch.is_empty() && patch.bytes().all(|digit| digit.is_ascii_digit()))
+}
+
+/// What the component says it was made with: field, values. Nothing if it does not say, or says it badly.
+pub(crate) fn producers(bytes: &[u8]) -> Vec<(String, Vec<String>)> {
+    let mut producers = Vec::new();
+    let mut depth = 0_usize;
+    for payload in Parser::new(0).parse_all(bytes) {
+        match payload {
+            Ok(Payload::ModuleSection { .. } | Payload::ComponentSection { .. }) => depth += 1,
+            Ok(Payload::End(_)) => depth = depth.saturating_sub(1),
+            Ok(Payload::CustomSection(section)) if depth == 0 => {
+                if let KnownCustom::Producers(fields) = section.as_known() {
+                    producers.extend(fields.into_iter().filter_map(|field| read_producer(&field.ok()?)));
+                }
+            }
+            Ok(_) => {}
+            Err(_) => return producers,
+        }
+    }
+    producers
+}
+
+fn read_producer(field: &wasmparser::ProducersField<'_>) -> Option<(String, Vec<String>)> {
+    let values = field.values.clone().into_iter().map(|value| {
+        let value = value.ok()?;
+        let text = format!("{} {}", value.name, value.version);
+        Some(crate::outcome::cut(text.trim()))
+    });
+    Some((crate::outcome::cut(field.name), values.collect::<Option<_>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_compatible_versions_of_the_contract_are_accepted() {
+        for version in ["0.1.0", "0.1.7"] {
+            assert!(is_accepted(version), "{version}");
+        }
+        for version in ["0.2.0", "1.0.0", "0.10.0", "0.1.", "0.1.0-rc1", "none", ""] {
+            assert!(!is_accepted(version), "{version}");
+        }
+    }
+}

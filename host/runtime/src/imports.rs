@@ -1,0 +1,93 @@
+//! What a component asks for, in words.
+
+use serde::Serialize;
+use wasmtime::Engine;
+use wasmtime::component::types;
+
+/// One interface that a component imports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Import {
+    /// As the component names it, for example `wasi:filesystem/types@0.2.6`.
+    pub name: String,
+    /// What it could do with that if it were granted the power.
+    pub meaning: &'static str,
+    /// The power that it would need; `None` if it needs none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power: Option<&'static str>,
+}
+
+const UNKNOWN: &str = "unknown to this host";
+
+impl Import {
+    /// Whether no version of this host has ever had such an interface.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.meaning == UNKNOWN
+    }
+}
+
+/// Interface, meaning, power. The first row whose beginning fits is taken.
+const KNOWN: &[(&str, &str, Option<&str>)] = &[
+    ("fumehood:tool/log", "write log lines for the operator", None),
+    ("fumehood:tool/progress", "report progress while it runs", None),
+    ("fumehood:tool/context", "know its call's id, remaining time and actor; read agent state if granted", None),
+    ("fumehood:tool/", "share types with the host", None),
+    ("wasi:cli/environment", "read environment variables and arguments", Some("env")),
+    ("wasi:cli/exit", "end itself early", None),
+    ("wasi:cli/stdin", "read its standard input, which is empty", None),
+    ("wasi:cli/stdout", "write to its standard output, which is captured", None),
+    ("wasi:cli/stderr", "write to its standard error, which is captured", None),
+    ("wasi:cli/terminal", "ask whether it runs in a terminal, which it does not", None),
+    ("wasi:io/", "wait for, read and write the streams that it holds", None),
+    ("wasi:clocks/wall-clock", "tell the time, to the millisecond", None),
+    ("wasi:clocks/", "measure time, to the millisecond, and sleep", None),
+    ("wasi:random/", "get random bytes", None),
+    ("wasi:filesystem/preopens", "list the folders that it was given", Some("files")),
+    ("wasi:filesystem/", "read and write files in the folders that it was given", Some("files")),
+    ("wasi:sockets/ip-name-lookup", "look up names of machines", Some("sockets")),
+    ("wasi:sockets/", "open network sockets", Some("sockets")),
+    ("wasi:http/outgoing-handler", "make HTTP requests", Some("http")),
+    ("wasi:http/", "build HTTP requests", Some("http")),
+];
+
+/// Everything that a component imports, in its own order.
+pub(crate) fn list(component: &types::Component, engine: &Engine) -> Vec<Import> {
+    component.imports(engine).map(|(name, _)| describe(name)).collect()
+}
+
+fn describe(name: &str) -> Import {
+    let known = KNOWN.iter().find(|(start, ..)| name.starts_with(start));
+    let (meaning, power) = known.map_or((UNKNOWN, None), |(_, meaning, power)| (*meaning, *power));
+    Import { name: name.to_owned(), meaning, power }
+}
+
+/// `fumehood:tool/log@0.1.0` → `0.1.0`, if the interface is one of the contract.
+pub(crate) fn contract_version(name: &str) -> Option<&str> {
+    let rest = name.strip_prefix("fumehood:tool/")?;
+    Some(rest.split_once('@').map_or("none", |(_, version)| version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn imports_are_told_in_words() {
+        let check = |name: &str, meaning: &str, power: Option<&str>| {
+            let import = describe(name);
+            assert!(import.meaning.contains(meaning), "{import:?}");
+            assert_eq!(import.power, power, "{name}");
+        };
+        check("wasi:filesystem/types@0.2.6", "files", Some("files"));
+        check("wasi:http/outgoing-handler@0.2.12", "HTTP requests", Some("http"));
+        check("wasi:cli/stdout@0.2.0", "captured", None);
+        check("fumehood:tool/log@0.1.0", "log lines", None);
+        check("acme:db/sql@1.0.0", "unknown", None);
+    }
+
+    #[test]
+    fn the_contract_version_is_read_off_the_name() {
+        assert_eq!(contract_version("fumehood:tool/log@0.1.0"), Some("0.1.0"));
+        assert_eq!(contract_version("fumehood:tool/tools"), Some("none"));
+        assert_eq!(contract_version("wasi:cli/exit@0.2.0"), None);
+    }
+}

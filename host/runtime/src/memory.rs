@@ -1,0 +1,96 @@
+//! One ceiling over all the memories and tables of a call.
+
+use wasmtime::ResourceLimiter;
+
+/// What one table element costs in the host.
+const ELEMENT_BYTES: usize = size_of::<usize>();
+
+/// Adds up what all memories and tables of one store hold. wasmtime's own limits are for each memory by itself, so that
+/// many small memories would pass them.
+#[derive(Debug)]
+pub(crate) struct MemoryLimiter {
+    cap: usize,
+    held: usize,
+    peak: usize,
+    refused: bool,
+}
+
+impl MemoryLimiter {
+    pub(crate) fn new(cap: usize) -> Self {
+        Self { cap, held: 0, peak: 0, refused: false }
+    }
+
+    /// The most bytes that were held at once.
+    pub(crate) fn peak(&self) -> usize {
+        self.peak
+    }
+
+    /// Whether the guest ever asked for more than the ceiling.
+    pub(crate) fn refused(&self) -> bool {
+        self.refused
+    }
+
+    fn grow(&mut self, by: usize) -> bool {
+        match self.held.checked_add(by) {
+            Some(held) if held <= self.cap => {
+                self.held = held;
+                self.peak = self.peak.max(held);
+                true
+            }
+            _ => {
+                self.refused = true;
+                false
+            }
+        }
+    }
+}
+
+impl ResourceLimiter for MemoryLimiter {
+    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            // It fails whatever we say; do not count what will never be held.
+            return Ok(false);
+        }
+        Ok(self.grow(desired.saturating_sub(current)))
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
+        Ok(self.grow(desired.saturating_sub(current).saturating_mul(ELEMENT_BYTES)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = 65_536;
+
+    #[test]
+    fn memories_and_tables_share_one_ceiling() {
+        let mut limiter = MemoryLimiter::new(2 * PAGE);
+        assert!(limiter.memory_growing(0, PAGE, None).unwrap());
+        assert!(limiter.table_growing(0, PAGE / ELEMENT_BYTES, None).unwrap());
+        assert_eq!(limiter.peak(), 2 * PAGE);
+        assert!(!limiter.refused());
+        assert!(!limiter.memory_growing(0, PAGE, None).unwrap());
+        assert!(limiter.refused());
+    }
+
+    #[test]
+    fn growth_past_the_maximum_of_the_memory_itself_is_not_counted() {
+        let mut limiter = MemoryLimiter::new(10 * PAGE);
+        assert!(!limiter.memory_growing(PAGE, 3 * PAGE, Some(2 * PAGE)).unwrap());
+        assert!(!limiter.refused());
+        assert_eq!(limiter.peak(), 0);
+    }
+
+    #[test]
+    fn amounts_beyond_the_address_space_are_refused() {
+        let mut limiter = MemoryLimiter::new(usize::MAX);
+        assert!(limiter.memory_growing(0, PAGE, None).unwrap());
+        assert!(!limiter.table_growing(0, usize::MAX, None).unwrap());
+    }
+}

@@ -1,0 +1,254 @@
+//! How a call ended: every way in which wasmtime can say so becomes one of our error kinds, in words.
+
+use std::time::Duration;
+
+use fumehood_core::content::Content;
+use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::limits::{Limits, display_bytes};
+use fumehood_core::result::{CallError, Metadata};
+use fumehood_core::sanitize::printable;
+use wasmtime::component::ResourceTableError;
+use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
+use wasmtime_wasi::I32Exit;
+
+use crate::bindings::fumehood::tool::types;
+use crate::clock::DeadlinePassed;
+use crate::memory::MemoryLimiter;
+
+/// The longest message of a tool that is passed on, in bytes.
+const MESSAGE_BYTES: usize = 4 << 10;
+/// Frames of a backtrace that are worth showing.
+const FRAMES: usize = 12;
+/// The deepest JSON that a result may hold: what any consumer can be trusted to parse.
+const RESULT_DEPTH: usize = 100;
+
+/// One call from its first instruction to its last.
+#[derive(Debug, Clone)]
+pub struct Execution {
+    /// What the tool returned, or why there is nothing.
+    pub outcome: Result<Vec<Content>, CallError>,
+    /// What it cost.
+    pub metadata: Metadata,
+}
+
+/// Where in the call an error came up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Instantiate,
+    Call,
+}
+
+/// The error for a call whose time is up.
+pub(crate) fn deadline(limits: &Limits) -> CallError {
+    let budget = display_duration(limits.deadline);
+    CallError::new(ErrorKind::Deadline, format!("the tool did not finish within {budget} and was stopped"))
+        .with_hint("ask it for less work at once, or allow it a longer deadline")
+}
+
+/// The error for whatever wasmtime says went wrong.
+pub(crate) fn from_wasmtime(
+    error: &wasmtime::Error,
+    phase: Phase,
+    limits: &Limits,
+    memory: &MemoryLimiter,
+) -> CallError {
+    if error.is::<DeadlinePassed>() {
+        return deadline(limits);
+    }
+    if error.is::<PoolConcurrencyLimitError>() {
+        return CallError::new(ErrorKind::Unavailable, "the host has no free slot for this tool's memories or stacks")
+            .with_hint("call again in a moment");
+    }
+    if error.is::<ResourceTableError>() || error.to_string().contains("store handle limit exceeded") {
+        let most = limits.handles;
+        return CallError::new(ErrorKind::Quota, format!("the tool held more than {most} handles at once"));
+    }
+    let trap = error.downcast_ref::<Trap>().copied();
+    match trap {
+        Some(Trap::OutOfFuel) => {
+            let message = format!("the tool used up its {} units of fuel and was stopped", limits.fuel);
+            return CallError::new(ErrorKind::Fuel, message)
+                .with_hint("ask it for less work at once, or allow it more fuel");
+        }
+        // A refused growth shows up as a failed instantiation, or as the abort of an allocator that got nothing.
+        None if phase == Phase::Instantiate && memory.refused() => return out_of_memory(limits),
+        Some(Trap::UnreachableCodeReached) if memory.refused() => return out_of_memory(limits),
+        _ => {}
+    }
+    if let Some(exit) = error.downcast_ref::<I32Exit>() {
+        let message = format!("the tool ended itself with exit code {} instead of returning a result", exit.0);
+        return CallError::new(ErrorKind::Trap, message);
+    }
+    if let Some(limited) = copied_too_much(error, limits) {
+        return limited;
+    }
+    crashed(error, trap)
+}
+
+fn out_of_memory(limits: &Limits) -> CallError {
+    let cap = display_bytes(limits.memory as u64);
+    CallError::new(ErrorKind::Memory, format!("the tool needs more memory than the {cap} that it may have"))
+        .with_hint("ask it for less at once, or allow it more memory")
+}
+
+/// wasmtime bounds what the host allocates to copy values out of a guest, and says so in words only. If guest code was
+/// on the stack, a host call asked for the copy; otherwise it was the result.
+fn copied_too_much(error: &wasmtime::Error, limits: &Limits) -> Option<CallError> {
+    if !error.chain().any(|cause| cause.to_string().contains("fuel allocated for hostcalls")) {
+        return None;
+    }
+    if error.is::<WasmBacktrace>() {
+        let most = display_bytes(limits.hostcall_bytes as u64);
+        let message = format!("the tool passed more than {most} to the host in one call");
+        return Some(CallError::new(ErrorKind::Quota, message));
+    }
+    Some(output_too_large(None, limits))
+}
+
+/// The error for a result over its cap.
+pub(crate) fn output_too_large(found: Option<usize>, limits: &Limits) -> CallError {
+    let cap = display_bytes(limits.output as u64);
+    let message = match found {
+        Some(found) => format!("the result has {}; at most {cap} are accepted", display_bytes(found as u64)),
+        None => format!("the result is larger than the {cap} that are accepted"),
+    };
+    CallError::new(ErrorKind::OutputTooLarge, message).with_hint("ask for a smaller part of it")
+}
+
+fn crashed(error: &wasmtime::Error, trap: Option<Trap>) -> CallError {
+    let reason = match trap {
+        Some(Trap::StackOverflow) => "its call stack overflowed (too deep a recursion)".to_owned(),
+        Some(Trap::UnreachableCodeReached) => "it aborted (`unreachable`, which is how a panic ends)".to_owned(),
+        Some(Trap::MemoryOutOfBounds) => "it used memory out of bounds".to_owned(),
+        Some(Trap::IntegerDivisionByZero) => "it divided an integer by zero".to_owned(),
+        Some(Trap::CannotEnterComponent) => "it was entered again while it was running".to_owned(),
+        Some(other) => other.to_string().trim_start_matches("wasm trap: ").to_owned(),
+        None => root_cause(error),
+    };
+    let mut crashed = CallError::new(ErrorKind::Trap, cut(&format!("the tool crashed: {reason}")));
+    crashed.backtrace = backtrace(error);
+    crashed
+}
+
+fn root_cause(error: &wasmtime::Error) -> String {
+    let cause = error.chain().last().map_or_else(String::new, ToString::to_string);
+    cut(&cause)
+}
+
+/// The innermost frames, demangled. Hashes and offsets that change with every build are left out.
+fn backtrace(error: &wasmtime::Error) -> Vec<String> {
+    let Some(trace) = error.downcast_ref::<WasmBacktrace>() else { return Vec::new() };
+    let name = |frame: &wasmtime::FrameInfo| match frame.symbols().first().and_then(|symbol| symbol.name()) {
+        Some(name) => name.to_owned(),
+        None => match frame.func_name() {
+            Some(name) => name.to_owned(),
+            None => format!("function {}", frame.func_index()),
+        },
+    };
+    let demangled = |frame| {
+        let name = name(frame);
+        let short = name.rsplit_once("::h").filter(|(_, hash)| hash.len() == 16).map_or(name.as_str(), |(path, _)| path);
+        cut(short)
+    };
+    trace.frames().iter().take(FRAMES).map(demangled).collect()
+}
+
+/// A failure that the tool itself reports.
+pub(crate) fn from_failure(failure: types::Failure) -> CallError {
+    let kind = match failure.kind {
+        types::FailureKind::InvalidArguments => ErrorKind::InvalidArguments,
+        types::FailureKind::Failed => ErrorKind::ToolFailed,
+        types::FailureKind::Unavailable => ErrorKind::Unavailable,
+        types::FailureKind::Denied => ErrorKind::Denied,
+    };
+    let mut error = CallError::new(kind, cut(&failure.message));
+    error.retry_after = failure.retry_after_ms.map(Duration::from_millis);
+    error
+}
+
+/// One part of a result.
+pub(crate) fn to_content(content: types::Content) -> Result<Content, CallError> {
+    match content {
+        types::Content::Text(text) => Ok(Content::Text { text }),
+        types::Content::Json(text) => json(text),
+        types::Content::Blob(blob) => Ok(Content::Blob { mime_type: blob.mime_type, data: blob.data }),
+        types::Content::Link(link) => Ok(Content::Link { uri: link.uri, title: link.title, mime_type: link.mime_type }),
+    }
+}
+
+/// A JSON part: well-formed, and not so deep that a consumer's parser would give up.
+pub(crate) fn json(text: String) -> Result<Content, CallError> {
+    let bad = |why: String| Err(CallError::new(ErrorKind::BadResult, why));
+    // Counting every bracket is cheap and never too low; only a text that has many is looked at closely.
+    let brackets = text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count();
+    if brackets > RESULT_DEPTH && depth(&text) > RESULT_DEPTH {
+        return bad(format!("the tool's JSON is nested deeper than {RESULT_DEPTH} levels"));
+    }
+    Content::json(text).or_else(|error| bad(format!("the tool's `json` content is not JSON: {error}")))
+}
+
+/// How deeply the brackets of a JSON text are nested, outside its strings.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// A guest's message: printable, and no longer than a message should be.
+pub(crate) fn cut(message: &str) -> String {
+    let printable = printable(message);
+    if printable.len() <= MESSAGE_BYTES {
+        return printable.into_owned();
+    }
+    let end = (0..=MESSAGE_BYTES).rev().find(|at| printable.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}…", printable.get(..end).unwrap_or_default())
+}
+
+fn display_duration(duration: Duration) -> String {
+    if duration < Duration::from_secs(1) {
+        format!("{} ms", duration.as_millis())
+    } else {
+        format!("{} s", duration.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_content_is_well_formed_and_not_too_deep() {
+        let check = |text: String, expected: &str| {
+            let found = json(text).map_or_else(|error| error.message, |_| "ok".to_owned());
+            assert!(found.contains(expected), "{found}");
+        };
+        check(r#"{"a": [1, 2]}"#.to_owned(), "ok");
+        check("{".to_owned(), "not JSON");
+        check(format!("{}{}", "[".repeat(100), "]".repeat(100)), "ok");
+        check(format!("{}{}", "[".repeat(101), "]".repeat(101)), "deeper than 100");
+        check(format!("[{}]", vec!["[]"; 500].join(",")), "ok");
+        check(format!("\"{}\"", "[".repeat(500)), "ok");
+        check(format!("[\"\\\"{}\"]", "[".repeat(500)), "ok");
+    }
+
+    #[test]
+    fn messages_of_guests_are_cut_at_a_character_and_made_printable() {
+        assert_eq!(cut("a\u{1b}[0m"), "a\\u{1b}[0m");
+        let long = "ä".repeat(4000);
+        let short = cut(&long);
+        assert!(short.len() <= MESSAGE_BYTES + '…'.len_utf8());
+        assert!(short.ends_with('…'));
+    }
+}

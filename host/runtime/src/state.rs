@@ -1,0 +1,75 @@
+//! What the host keeps for one call while it runs.
+
+use std::sync::Arc;
+
+use fumehood_core::grant::Grant;
+use fumehood_core::limits::Limits;
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::{WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
+
+use crate::capability::Wasi;
+use crate::capability::journal::Journal;
+use crate::clock::Deadline;
+use crate::memory::MemoryLimiter;
+use crate::sandbox::{Invocation, Observer};
+
+/// The data of a call's store. It is made for the call and dropped with it.
+pub(crate) struct CallState {
+    pub(crate) memory: MemoryLimiter,
+    pub(crate) deadline: Deadline,
+    pub(crate) call: Invocation,
+    pub(crate) grant: Grant,
+    pub(crate) journal: Journal,
+    /// Made when the guest first uses WASI: most calls of pure tools never do.
+    wasi: Option<Box<Wasi>>,
+    table: ResourceTable,
+    limits: Limits,
+}
+
+impl CallState {
+    pub(crate) fn new(
+        call: Invocation,
+        limits: Limits,
+        grant: Grant,
+        deadline: Deadline,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Self {
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(limits.handles);
+        Self {
+            memory: MemoryLimiter::new(limits.memory),
+            deadline,
+            call,
+            grant,
+            journal: Journal::new(limits.log, observer),
+            wasi: None,
+            table,
+            limits,
+        }
+    }
+
+    /// What the guest wrote to its standard streams, if it used WASI at all.
+    pub(crate) fn wasi(&self) -> Option<&Wasi> {
+        self.wasi.as_deref()
+    }
+
+    fn wasi_and_table(&mut self) -> (&mut Wasi, &mut ResourceTable) {
+        let limits = &self.limits;
+        (self.wasi.get_or_insert_with(|| Box::new(Wasi::powerless(limits))), &mut self.table)
+    }
+}
+
+impl WasiView for CallState {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        let (wasi, table) = self.wasi_and_table();
+        WasiCtxView { ctx: &mut wasi.ctx, table }
+    }
+}
+
+impl WasiHttpView for CallState {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        let (wasi, table) = self.wasi_and_table();
+        WasiHttpCtxView { hooks: &mut wasi.egress, table, ctx: &mut wasi.http }
+    }
+}
