@@ -1,1 +1,60 @@
-//! Placeholder.
+//! Put a host for untrusted WebAssembly tools inside your own service.
+//!
+//! A [`Host`] loads tools and calls them. Every call runs in a fresh WebAssembly instance, with fuel, a deadline that
+//! is really kept, a memory ceiling, and none of the powers that you did not grant. Its arguments are checked against
+//! the tool's schema before any guest code runs. However it ends, you get a [`CallResult`].
+//!
+//! ```
+//! use fumehood::{Call, Host, Load};
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+//! let host = Host::builder().build()?;
+//! host.load(Load::path(path)).await?;
+//!
+//! let sum = host.call(Call::new("calculator__add", json!({"a": 3, "b": 5}))).await;
+//! assert_eq!(sum.text(), Some(r#"{"result":8.0}"#));
+//!
+//! let refused = host.call(Call::new("calculator__add", json!({"a": "3", "b": 5}))).await;
+//! println!("{}", refused.error().ok_or("it should be refused")?);
+//! # host.shut_down(std::time::Duration::from_secs(1)).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - Limits: for the host ([`HostBuilder::limits`]), a component ([`Load::with_limits`]) or a call
+//!   ([`Call::with_limits`]).
+//! - Cancelling: drop the future of [`Host::call`], or use [`Host::call_until`]. The guest stops within a few
+//!   milliseconds.
+//! - Watching: [`Host::subscribe`].
+//! - Ending: [`Host::shut_down`] takes bounded time, whatever guests do.
+
+mod builder;
+mod events;
+mod host;
+mod load;
+mod tool;
+
+pub use builder::{BuildError, HostBuilder};
+pub use events::{EventStream, Observed};
+pub use fumehood_core::call::{Arguments, Call};
+pub use fumehood_core::content::Content;
+pub use fumehood_core::definition::{Annotations, ToolDefinition};
+pub use fumehood_core::digest::Digest;
+pub use fumehood_core::error_kind::{ErrorKind, Stage};
+pub use fumehood_core::event::{Event, Level, Progress};
+pub use fumehood_core::gate::{Gate, GateLimits, SchemaError, Violation, Violations};
+pub use fumehood_core::grant::Grant;
+pub use fumehood_core::limits::{self, LimitError, Limits};
+pub use fumehood_core::name::{Namespace, QualifiedName, ToolName};
+pub use fumehood_core::result::{CallError, CallResult, Captured, Metadata};
+pub use fumehood_core::sanitize;
+pub use fumehood_runtime::{
+    ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, Component, Dialect, EngineProfile, Import,
+    LoadError as ComponentError, LoadReport, SandboxError, Skipped,
+};
+pub use host::Host;
+pub use load::{Load, LoadError};
+pub use tool::Tool;

@@ -1,0 +1,87 @@
+//! Settings of a host.
+
+use fumehood_core::gate::GateLimits;
+use fumehood_core::limits::{LimitError, Limits};
+use fumehood_runtime::{CodeCache, EngineProfile, Sandbox, SandboxConfig, SandboxError};
+
+use crate::host::Host;
+
+/// Settings of a host. All of them have defaults that fit a service on a small machine.
+#[derive(Debug, Clone, Default)]
+#[must_use = "nothing happens before `build`"]
+pub struct HostBuilder {
+    sandbox: SandboxConfig,
+    limits: Limits,
+    gate: GateLimits,
+}
+
+/// Why a host cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The default limits make no sense.
+    #[error("the limits for calls cannot be kept")]
+    Limits(#[from] LimitError),
+    /// The sandbox cannot be set up.
+    #[error("the sandbox cannot be set up")]
+    Sandbox(#[from] SandboxError),
+}
+
+impl HostBuilder {
+    /// The limits of calls that bring none. See [`Limits::default`].
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The limits of schemas and of arguments. See [`GateLimits::default`].
+    pub fn gate_limits(mut self, limits: GateLimits) -> Self {
+        self.gate = limits;
+        self
+    }
+
+    /// How many calls run at once; more wait in line. 128.
+    pub fn concurrency(mut self, calls: u32) -> Self {
+        self.sandbox.concurrency = calls;
+        self
+    }
+
+    /// How many calls wait in line; more are refused at once. 16,384.
+    pub fn queue(mut self, calls: u32) -> Self {
+        self.sandbox.queue = calls;
+        self
+    }
+
+    /// The largest memory limit that a call may have, in bytes. 1 GiB. A lower one takes less address space.
+    pub fn memory_ceiling(mut self, bytes: usize) -> Self {
+        self.sandbox.memory_ceiling = bytes;
+        self
+    }
+
+    /// How many threads run guests that take longer than a few milliseconds. One for each core, and at least 2.
+    pub fn guest_threads(mut self, threads: usize) -> Self {
+        self.sandbox.guest_threads = threads;
+        self
+    }
+
+    /// How instances are allocated. The fastest safe way that this machine has.
+    pub fn engine_profile(mut self, profile: EngineProfile) -> Self {
+        self.sandbox.profile = profile;
+        self
+    }
+
+    /// Keeps compiled code on disk. Without this it is kept in memory only.
+    pub fn code_cache(mut self, cache: CodeCache) -> Self {
+        self.sandbox.cache = Some(cache);
+        self
+    }
+
+    /// Sets everything up.
+    ///
+    /// # Errors
+    /// If the limits make no sense, or the machine does not give the address space or the threads.
+    pub fn build(self) -> Result<Host, BuildError> {
+        self.limits.check(self.sandbox.memory_ceiling)?;
+        let sandbox = Sandbox::new(self.sandbox)?;
+        Ok(Host::new(sandbox, self.limits, self.gate))
+    }
+}

@@ -1,0 +1,293 @@
+//! The host: the tools that are loaded, and the path of a call to one of them.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use fumehood_core::call::Call;
+use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::event::Event;
+use fumehood_core::gate::GateLimits;
+use fumehood_core::limits::Limits;
+use fumehood_core::name::Namespace;
+use fumehood_core::result::{CallError, CallResult, Metadata};
+use fumehood_runtime::{Component, Execution, Invocation, Observer, Sandbox};
+
+use crate::builder::HostBuilder;
+use crate::events::{Bus, EventStream};
+use crate::load::{self, Load, LoadError};
+use crate::tool::Tool;
+
+/// Unknown names are answered with at most this many known ones.
+const SUGGESTIONS: usize = 20;
+
+/// A set of loaded tools and the sandbox that runs them. Cheap to clone; all clones are the same host.
+#[derive(Clone)]
+pub struct Host {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    sandbox: Sandbox,
+    /// Read by every call without a lock, replaced as a whole when something is loaded.
+    tools: ArcSwap<Tools>,
+    /// Held while the set changes, so that two loads cannot lose each other's.
+    changing: Mutex<()>,
+    bus: Arc<Bus>,
+    limits: Limits,
+    gate: GateLimits,
+    calls: AtomicU64,
+}
+
+/// What is loaded at one moment.
+#[derive(Default, Clone)]
+struct Tools {
+    by_name: HashMap<String, Arc<Tool>>,
+    components: HashMap<Namespace, Component>,
+}
+
+impl Host {
+    /// A host with the usual settings: see [`HostBuilder`].
+    #[must_use]
+    pub fn builder() -> HostBuilder {
+        HostBuilder::default()
+    }
+
+    pub(crate) fn new(sandbox: Sandbox, limits: Limits, gate: GateLimits) -> Self {
+        let inner = Inner {
+            sandbox,
+            tools: ArcSwap::default(),
+            changing: Mutex::new(()),
+            bus: Arc::new(Bus::new()),
+            limits,
+            gate,
+            calls: AtomicU64::new(0),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Loads a component. Its tools can be called as soon as this returns, as `name__tool`.
+    ///
+    /// A file is read on the calling thread; compiling happens elsewhere. Guest code runs at most once, to describe the
+    /// tools, within the limits of an ordinary call.
+    ///
+    /// # Errors
+    /// See [`LoadError`]. What was loaded before stays as it was.
+    pub async fn load(&self, load: impl Into<Load>) -> Result<Component, LoadError> {
+        let load = load.into();
+        let name = load.namespace()?;
+        self.check_free(&name)?;
+        let limits = load.limits().unwrap_or(self.inner.limits);
+        limits.check(self.inner.sandbox.memory_ceiling())?;
+        let options = load.options(limits);
+        let bytes = load.read(&name)?;
+        let component = self
+            .inner
+            .sandbox
+            .load(bytes, options)
+            .await
+            .map_err(|source| LoadError::Component { name: name.clone(), source })?;
+        let tools = load::tools(&name, &component, limits, &self.inner.gate)?;
+        let names = tools.iter().map(|tool| tool.full_name().to_owned()).collect();
+        self.add(&name, &component, tools)?;
+        self.inner.bus.send(|| Event::Loaded { component: name.to_string(), digest: component.digest(), tools: names });
+        Ok(component)
+    }
+
+    /// Forgets a component. Calls that run go on to their end. Says whether there was such a component.
+    pub fn unload(&self, name: &str) -> bool {
+        let Ok(name) = Namespace::parse(name) else { return false };
+        let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = Tools::clone(&self.inner.tools.load());
+        let removed = tools.components.remove(&name).is_some();
+        let prefix = format!("{name}__");
+        tools.by_name.retain(|full_name, _| !full_name.starts_with(&prefix));
+        self.inner.tools.store(Arc::new(tools));
+        removed
+    }
+
+    /// All tools, in the order of their full names.
+    #[must_use]
+    pub fn tools(&self) -> Vec<Arc<Tool>> {
+        let mut tools: Vec<_> = self.inner.tools.load().by_name.values().cloned().collect();
+        tools.sort_by(|a, b| a.full_name().cmp(b.full_name()));
+        tools
+    }
+
+    /// The tool of that full name.
+    #[must_use]
+    pub fn tool(&self, full_name: &str) -> Option<Arc<Tool>> {
+        self.inner.tools.load().by_name.get(full_name).cloned()
+    }
+
+    /// Calls a tool. Whatever happens comes back as a [`CallResult`]; dropping the future stops the guest.
+    ///
+    /// Works on any executor. The first few milliseconds of a guest may run on the thread that polls this future;
+    /// everything after that runs on threads of the host's own.
+    pub async fn call(&self, call: Call) -> CallResult {
+        let Call { id, tool, arguments, actor, state, limits } = call;
+        let id = if id.is_empty() { self.next_id() } else { id };
+        let pending = Pending { host: self, names: Some((id, tool)) };
+        let (id, name) = pending.names();
+        let (found, limits) = match self.resolve(name, limits) {
+            Ok(found) => found,
+            Err(error) => return pending.refused(error),
+        };
+        let arguments = match found.admit(arguments) {
+            Ok(arguments) => arguments,
+            Err(error) => return pending.refused(error),
+        };
+        self.inner.bus.send(|| Event::Started { id: id.to_owned(), tool: name.to_owned(), actor: actor.clone() });
+        let invocation =
+            Invocation { id: id.to_owned(), tool: found.definition().name.to_string(), actor, state };
+        let execution = found.run(&arguments, invocation, limits, self.observer()).await;
+        pending.finished(execution)
+    }
+
+    /// Calls a tool until `cancelled` completes; then the guest is stopped and the result has the kind `cancelled`.
+    pub async fn call_until(&self, call: Call, cancelled: impl Future) -> CallResult {
+        let call = if call.id.is_empty() { call.with_id(self.next_id()) } else { call };
+        let (id, tool) = (call.id.clone(), call.tool.clone());
+        let ended = {
+            let mut call = pin!(self.call(call));
+            let mut cancelled = pin!(cancelled);
+            std::future::poll_fn(|cx| match call.as_mut().poll(cx) {
+                Poll::Ready(result) => Poll::Ready(Some(result)),
+                Poll::Pending => cancelled.as_mut().poll(cx).map(|_| None),
+            })
+            .await
+        };
+        ended.unwrap_or_else(|| CallResult {
+            id,
+            tool,
+            outcome: Err(cancelled_error()),
+            metadata: Metadata::default(),
+        })
+    }
+
+    /// The events of this host from now on. Reading slowly loses events, with a count; it never slows a call.
+    #[must_use]
+    pub fn subscribe(&self) -> EventStream {
+        self.inner.bus.subscribe()
+    }
+
+    /// How many calls are running guest code right now.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.inner.sandbox.running()
+    }
+
+    /// The limits of a call that brings none, of a component that was given none.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.inner.limits
+    }
+
+    /// Takes no more calls, waits at most `grace` for those that run, then stops the rest: they end as `cancelled`.
+    pub async fn shut_down(&self, grace: Duration) {
+        self.inner.sandbox.shut_down(grace).await;
+    }
+
+    fn observer(&self) -> Option<Arc<dyn Observer>> {
+        self.inner.bus.is_watched().then(|| Arc::clone(&self.inner.bus) as Arc<dyn Observer>)
+    }
+
+    fn next_id(&self) -> String {
+        let mut id = String::with_capacity(16);
+        // Writing to a string does not fail.
+        let _ = write!(id, "call-{}", self.inner.calls.fetch_add(1, Ordering::Relaxed) + 1);
+        id
+    }
+
+    fn resolve(&self, name: &str, limits: Option<Limits>) -> Result<(Arc<Tool>, Limits), CallError> {
+        let tools = self.inner.tools.load();
+        let Some(tool) = tools.by_name.get(name) else { return Err(unknown(name, &tools)) };
+        let limits = match limits {
+            Some(limits) => {
+                let refused = |error: fumehood_core::limits::LimitError| {
+                    CallError::new(ErrorKind::Host, format!("the limits of the call cannot be kept: {error}"))
+                };
+                limits.check(self.inner.sandbox.memory_ceiling()).map_err(refused)?;
+                limits
+            }
+            None => *tool.limits(),
+        };
+        Ok((Arc::clone(tool), limits))
+    }
+
+    /// Two names that look alike are taken for one, so that nobody can pass for another.
+    fn check_free(&self, name: &Namespace) -> Result<(), LoadError> {
+        let folded = |name: &Namespace| name.as_str().replace('-', "_");
+        let tools = self.inner.tools.load();
+        match tools.components.keys().find(|taken| folded(taken) == folded(name)) {
+            Some(taken) => Err(LoadError::NameTaken(taken.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn add(&self, name: &Namespace, component: &Component, added: Vec<Tool>) -> Result<(), LoadError> {
+        let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check_free(name)?;
+        let mut tools = Tools::clone(&self.inner.tools.load());
+        tools.components.insert(name.clone(), component.clone());
+        tools.by_name.extend(added.into_iter().map(|tool| (tool.full_name().to_owned(), Arc::new(tool))));
+        self.inner.tools.store(Arc::new(tools));
+        Ok(())
+    }
+}
+
+/// A call that has not ended. If its caller stops waiting, that is how it ended, and an event says so.
+struct Pending<'a> {
+    host: &'a Host,
+    names: Option<(String, String)>,
+}
+
+impl Pending<'_> {
+    fn names(&self) -> (&str, &str) {
+        self.names.as_ref().map_or(("", ""), |(id, tool)| (id, tool))
+    }
+
+    fn refused(self, error: CallError) -> CallResult {
+        self.finished(Execution { outcome: Err(error), metadata: Metadata::default() })
+    }
+
+    fn finished(mut self, execution: Execution) -> CallResult {
+        let (id, tool) = self.names.take().unwrap_or_default();
+        let Execution { outcome, metadata } = execution;
+        let result = CallResult { id, tool, outcome, metadata };
+        self.host.inner.bus.send(|| Event::Finished { result: Arc::new(result.clone()) });
+        result
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if let Some((id, tool)) = self.names.take() {
+            let (outcome, metadata) = (Err(cancelled_error()), Metadata::default());
+            let send = || Event::Finished { result: Arc::new(CallResult { id, tool, outcome, metadata }) };
+            self.host.inner.bus.send(send);
+        }
+    }
+}
+
+fn cancelled_error() -> CallError {
+    CallError::new(ErrorKind::Cancelled, "the caller stopped waiting, so the tool was stopped")
+}
+
+fn unknown(name: &str, tools: &Tools) -> CallError {
+    let mut known: Vec<_> = tools.by_name.keys().map(String::as_str).collect();
+    known.sort_unstable();
+    let hint = match known.get(..SUGGESTIONS) {
+        _ if known.is_empty() => "no tools are loaded".to_owned(),
+        None => format!("the tools are: {}", known.join(", ")),
+        Some(first) => format!("some of the {} tools are: {}", known.len(), first.join(", ")),
+    };
+    let name = fumehood_core::sanitize::printable(name);
+    CallError::new(ErrorKind::UnknownTool, format!("there is no tool `{name}`")).with_hint(hint)
+}

@@ -1,0 +1,238 @@
+//! Loading: where the bytes come from, what the component is called, and whether its schemas are acceptable.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use fumehood_core::definition::{DefinitionLimits, ToolDefinition};
+use fumehood_core::gate::{Gate, GateLimits, SchemaError};
+use fumehood_core::grant::Grant;
+use fumehood_core::limits::{LimitError, Limits};
+use fumehood_core::name::{NameError, Namespace, ToolName};
+use fumehood_runtime::{Component, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
+
+use crate::tool::Tool;
+
+/// A component to load, and how.
+#[derive(Debug, Clone)]
+pub struct Load {
+    source: Source,
+    name: Option<String>,
+    limits: Option<Limits>,
+    grant: Grant,
+    allow_slow_compile: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    Path(PathBuf),
+    Bytes(Vec<u8>),
+}
+
+/// Why a component was not loaded. Nothing of it is kept.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("cannot read {path}")]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// It is a folder, a device, a pipe.
+    #[error("{0} is not a regular file; give the path of a component")]
+    NotAFile(PathBuf),
+    /// There is no name for it.
+    #[error("the component needs a name: {reason}; name it yourself with `named`, or on the command line with `--name`")]
+    Name {
+        /// Why what it would be called is no name.
+        reason: NameError,
+    },
+    /// Another component is called the same.
+    #[error("a component named `{0}` is loaded already; give this one another name, or unload that one first")]
+    NameTaken(Namespace),
+    /// The component itself is at fault.
+    #[error("cannot load `{name}`")]
+    Component {
+        /// What it is called.
+        name: Namespace,
+        /// What is wrong with it.
+        source: ComponentError,
+    },
+    /// One of its schemas is not acceptable.
+    #[error("cannot load `{name}`: the {which} schema of its tool `{tool}` is refused")]
+    Schema {
+        /// What the component is called.
+        name: Namespace,
+        /// Which tool.
+        tool: ToolName,
+        /// `input` or `output`.
+        which: &'static str,
+        /// What is wrong with it.
+        source: SchemaError,
+    },
+    /// The limits make no sense.
+    #[error("the limits for the component cannot be kept")]
+    Limits(#[from] LimitError),
+}
+
+impl Load {
+    /// A component in a file. It is called after the file, without `.wasm`.
+    pub fn path(path: impl Into<PathBuf>) -> Self {
+        Self::new(Source::Path(path.into()))
+    }
+
+    /// A component in memory, with its name.
+    pub fn bytes(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        Self::new(Source::Bytes(bytes.into())).named(name)
+    }
+
+    fn new(source: Source) -> Self {
+        Self { source, name: None, limits: None, grant: Grant::none(), allow_slow_compile: false }
+    }
+
+    /// Calls it something else. The full name of its tools is `name__tool`.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Gives its calls other limits than the host's own.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// Grants it powers. Without this it has none.
+    #[must_use]
+    pub fn with_grant(mut self, grant: Grant) -> Self {
+        self.grant = grant;
+        self
+    }
+
+    /// Compiles it even if that takes many seconds.
+    #[must_use]
+    pub fn allow_slow_compile(mut self) -> Self {
+        self.allow_slow_compile = true;
+        self
+    }
+
+    /// What it will be called.
+    pub(crate) fn namespace(&self) -> Result<Namespace, LoadError> {
+        let name = match (&self.name, &self.source) {
+            (Some(name), _) => Namespace::parse(name),
+            (None, Source::Path(path)) => Namespace::parse(&from_file_name(path)),
+            (None, Source::Bytes(_)) => Namespace::parse(""),
+        };
+        name.map_err(|reason| LoadError::Name { reason })
+    }
+
+    pub(crate) fn limits(&self) -> Option<Limits> {
+        self.limits
+    }
+
+    pub(crate) fn options(&self, describe: Limits) -> LoadOptions {
+        LoadOptions {
+            limits: describe,
+            definitions: DefinitionLimits::default(),
+            grant: self.grant,
+            allow_slow_compile: self.allow_slow_compile,
+        }
+    }
+
+    /// The bytes. A file over the cap is not read at all.
+    pub(crate) fn read(self, name: &Namespace) -> Result<Vec<u8>, LoadError> {
+        let path = match self.source {
+            Source::Bytes(bytes) => return Ok(bytes),
+            Source::Path(path) => path,
+        };
+        let io = |source| LoadError::Read { path: path.clone(), source };
+        let too_large = |size| {
+            Err(LoadError::Component { name: name.clone(), source: ComponentError::TooLarge(size) })
+        };
+        // Looked at before it is opened: opening a pipe would wait for somebody to write.
+        let metadata = std::fs::metadata(&path).map_err(io)?;
+        if !metadata.is_file() {
+            return Err(LoadError::NotAFile(path));
+        }
+        let most = MAX_COMPONENT_BYTES as u64;
+        if metadata.len() > most {
+            return too_large(metadata.len());
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
+        let file = std::fs::File::open(&path).map_err(io)?;
+        let read = file.take(most + 1).read_to_end(&mut bytes).map_err(io)?;
+        if read as u64 > most { too_large(read as u64) } else { Ok(bytes) }
+    }
+}
+
+impl From<&Path> for Load {
+    fn from(path: &Path) -> Self {
+        Self::path(path)
+    }
+}
+
+impl From<PathBuf> for Load {
+    fn from(path: PathBuf) -> Self {
+        Self::path(path)
+    }
+}
+
+impl From<&str> for Load {
+    fn from(path: &str) -> Self {
+        Self::path(path)
+    }
+}
+
+/// `My Tools.wasm` → `my-tools`: what is not part of a name becomes a dash.
+fn from_file_name(path: &Path) -> String {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let dashed: String = stem.chars().map(|c| if matches!(c, 'a'..='z' | '0'..='9') { c } else { '-' }).collect();
+    dashed.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
+}
+
+/// The tools of a loaded component, each behind its gates.
+pub(crate) fn tools(
+    name: &Namespace,
+    component: &Component,
+    limits: Limits,
+    gate_limits: &GateLimits,
+) -> Result<Vec<Tool>, LoadError> {
+    let gated = |(index, definition): (usize, &ToolDefinition)| {
+        let refused = |which| {
+            let (name, tool) = (name.clone(), definition.name.clone());
+            move |source| LoadError::Schema { name, tool, which, source }
+        };
+        let arguments =
+            Gate::for_arguments(&definition.input_schema, gate_limits.clone()).map_err(refused("input"))?;
+        let results = definition
+            .output_schema
+            .as_ref()
+            .map(|schema| Gate::for_results(schema, results_limits(gate_limits, &limits)).map_err(refused("output")))
+            .transpose()?;
+        Ok(Tool::new(name, definition, component.clone(), index, arguments, results, limits))
+    };
+    component.definitions().iter().enumerate().map(gated).collect()
+}
+
+/// A result may be as large as its own cap says, and its strings too: the cap on arguments is there to protect tools.
+fn results_limits(gate: &GateLimits, limits: &Limits) -> GateLimits {
+    let bytes = limits.output.max(gate.document_bytes);
+    GateLimits { document_bytes: bytes, string_bytes: bytes, ..gate.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_is_called_after_its_file() {
+        let check = |path: &str, expected: &str| assert_eq!(from_file_name(Path::new(path)), expected);
+        check("tools/calculator.wasm", "calculator");
+        check("My Tools_v2.wasm", "my-tools-v2");
+        check("a__b.wasm", "a-b");
+        check("/", "");
+    }
+}
