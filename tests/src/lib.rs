@@ -1,1 +1,70 @@
-//! Placeholder.
+//! Guest programs for the integration tests: small, mostly hostile, written as WebAssembly text.
+//!
+//! A program is either a whole component (`programs/NAME.wat`), or the core module of a component of the contract
+//! (`programs/contract/NAME.wat`), which is wrapped here so that it need not spell out the contract's types.
+
+pub mod contract;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
+
+/// The folder of the programs.
+#[must_use]
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("programs")
+}
+
+/// A component that is written as a whole.
+///
+/// # Errors
+/// If there is no such program, or it is not well-formed.
+pub fn component(name: &str) -> Result<Vec<u8>> {
+    let path = folder().join(format!("{name}.wat"));
+    wat::parse_file(&path).with_context(|| format!("{} is not a component", path.display()))
+}
+
+/// A component of the contract whose core module is a program.
+///
+/// # Errors
+/// If there is no such program, or it does not fit the contract.
+pub fn contract(name: &str) -> Result<Vec<u8>> {
+    let path = folder().join("contract").join(format!("{name}.wat"));
+    let text = std::fs::read_to_string(&path).with_context(|| format!("no program at {}", path.display()))?;
+    wrap(&text).with_context(|| format!("{} does not fit the contract", path.display()))
+}
+
+/// Makes a component of the contract out of the text of a core module.
+///
+/// # Errors
+/// If the text is not well-formed, or its exports do not fit the contract.
+pub fn wrap(core_module: &str) -> Result<Vec<u8>> {
+    wrap_as(
+        core_module,
+        "tool",
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit"),
+    )
+}
+
+/// Makes a component of some world out of the text of a core module.
+///
+/// # Errors
+/// If the text is not well-formed, or its exports do not fit the world.
+pub fn wrap_as(core_module: &str, world: &str, wit: &Path) -> Result<Vec<u8>> {
+    let mut module = wat::parse_str(core_module)?;
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_path(wit)?;
+    let world = resolve.select_world(&[package], Some(world))?;
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
+    ComponentEncoder::default().module(&module)?.validate(true).encode()
+}
+
+/// A component of the contract with these tools, all of which give this answer.
+///
+/// # Errors
+/// Never, unless the wrapping itself is broken.
+pub fn answering(tools: &[contract::Described], answer: contract::Answer<'_>) -> Result<Vec<u8>> {
+    wrap(&contract::module(tools, answer))
+}

@@ -93,7 +93,8 @@ pub struct Metadata {
     /// The deadline that it ran under.
     #[serde(rename = "deadline_ms", serialize_with = "millis")]
     pub deadline: Duration,
-    /// Fuel that the guest used. 0: no guest code ran.
+    /// Fuel that the guest used. Exact if it returned or used up its fuel; at least this much if it was stopped or
+    /// crashed in between, because running code settles its account only now and then.
     pub fuel_used: u64,
     /// The most bytes that its memories and tables held.
     pub peak_memory: usize,

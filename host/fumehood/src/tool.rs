@@ -34,9 +34,20 @@ impl Tool {
         results: Option<Gate>,
         limits: Limits,
     ) -> Self {
-        let name = QualifiedName { namespace: namespace.clone(), tool: definition.name.clone() };
+        let name = QualifiedName {
+            namespace: namespace.clone(),
+            tool: definition.name.clone(),
+        };
         let (full_name, definition) = (name.to_string(), definition.clone());
-        Self { full_name, definition, component, index, arguments, results, limits }
+        Self {
+            full_name,
+            definition,
+            component,
+            index,
+            arguments,
+            results,
+            limits,
+        }
     }
 
     /// `component__tool`.
@@ -80,7 +91,10 @@ impl Tool {
         limits: Limits,
         observer: Option<Arc<dyn Observer>>,
     ) -> Execution {
-        let mut execution = self.component.call(self.index, arguments, invocation, limits, observer).await;
+        let mut execution = self
+            .component
+            .call(self.index, arguments, invocation, limits, observer)
+            .await;
         if let (Some(gate), Ok(parts)) = (&self.results, &execution.outcome)
             && let Err(error) = matches(gate, parts)
         {
@@ -103,10 +117,14 @@ fn matches(gate: &Gate, parts: &[Content]) -> Result<(), CallError> {
         Content::Text { .. } | Content::Blob { .. } | Content::Link { .. } => None,
     });
     let (Some(value), None) = (values.next(), values.next()) else {
-        return Err(bad("the tool has an output schema, so its result needs exactly one `json` part".to_owned()));
+        return Err(bad(
+            "the tool has an output schema, so its result needs exactly one `json` part".to_owned(),
+        ));
     };
     match gate.parse(value) {
         Ok(_) => Ok(()),
-        Err(violations) => Err(bad(format!("the result does not match the tool's own output schema:\n{violations}"))),
+        Err(violations) => Err(bad(format!(
+            "the result does not match the tool's own output schema:\n{violations}"
+        ))),
     }
 }

@@ -28,7 +28,10 @@ pub(crate) struct DeadlinePassed;
 impl Deadline {
     /// A deadline `budget` after `now`. [`fumehood_core::limits::Limits::check`] bounds the budget to a day.
     pub(crate) fn after(now: Instant, budget: Duration) -> Self {
-        Self { armed: now, at: now + budget }
+        Self {
+            armed: now,
+            at: now + budget,
+        }
     }
 
     pub(crate) fn armed(&self) -> Instant {
@@ -54,6 +57,10 @@ impl Deadline {
 pub(crate) fn arm(store: &mut wasmtime::Store<CallState>) {
     store.set_epoch_deadline(FIRST_SLICE);
     store.epoch_deadline_callback(|cx: StoreContextMut<'_, CallState>| {
-        if cx.data().deadline.passed() { Err(DeadlinePassed.into()) } else { Ok(UpdateDeadline::Yield(1)) }
+        if cx.data().deadline.passed() {
+            Err(DeadlinePassed.into())
+        } else {
+            Ok(UpdateDeadline::Yield(1))
+        }
     });
 }

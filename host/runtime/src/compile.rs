@@ -22,7 +22,11 @@ pub(crate) fn recognise(bytes: &[u8]) -> Result<(), LoadError> {
     }
     let Some(rest) = bytes.strip_prefix(MAGIC) else {
         let start = String::from_utf8_lossy(bytes.get(..64).unwrap_or(bytes)).into_owned();
-        return Err(if start.trim_start().starts_with('(') { LoadError::Text } else { LoadError::NotWasm });
+        return Err(if start.trim_start().starts_with('(') {
+            LoadError::Text
+        } else {
+            LoadError::NotWasm
+        });
     };
     match rest.first_chunk::<4>() {
         Some(&COMPONENT_LAYER) => Ok(()),
@@ -41,17 +45,26 @@ pub(crate) fn compile(
     allow_slow: bool,
 ) -> Result<(Component, CacheReport), LoadError> {
     let slow = !allow_slow && bytes.len() > SLOW_COMPILE_BYTES;
-    let from_binary = |bytes: &[u8]| if slow { Err(LoadError::SlowCompile(bytes.len())) } else { from_binary(engine, bytes) };
-    let Some(cache) = cache else { return Ok((from_binary(bytes)?, CacheReport::Off)) };
+    let from_binary = |bytes: &[u8]| {
+        if slow {
+            Err(LoadError::SlowCompile(bytes.len()))
+        } else {
+            from_binary(engine, bytes)
+        }
+    };
+    let Some(cache) = cache else {
+        return Ok((from_binary(bytes)?, CacheReport::Off));
+    };
     let damage = match cache.load(engine, digest) {
         Lookup::Hit(component) => return Ok((component, CacheReport::Hit)),
         Lookup::Missing => None,
         Lookup::Damaged(reason) => Some(reason),
     };
     let component = from_binary(bytes)?;
-    let stored = component.serialize().map_err(|error| error.to_string()).and_then(|code| {
-        cache.store(engine, digest, &code).map_err(|error| error.to_string())
-    });
+    let stored = component
+        .serialize()
+        .map_err(|error| error.to_string())
+        .and_then(|code| cache.store(engine, digest, &code).map_err(|error| error.to_string()));
     let report = match (damage, stored) {
         (Some(reason), _) => CacheReport::Damaged(reason),
         (None, Ok(())) => CacheReport::Stored,

@@ -136,10 +136,17 @@ impl Component {
     ) -> Execution {
         let input = match self.input(tool, arguments) {
             Ok(input) => input,
-            Err(error) => return Execution { outcome: Err(error), metadata: Metadata::default() },
+            Err(error) => {
+                return Execution {
+                    outcome: Err(error),
+                    metadata: Metadata::default(),
+                };
+            }
         };
         let (output, mut metadata) = self.0.runnable.run(input, invocation, limits, observer).await;
-        let outcome = output.and_then(|output| self.content(output)).and_then(|parts| within_cap(parts, &limits));
+        let outcome = output
+            .and_then(|output| self.content(output))
+            .and_then(|parts| within_cap(parts, &limits));
         if let Ok(parts) = &outcome {
             metadata.bytes = parts.iter().map(Content::bytes).sum();
             metadata.mime = mime(parts);
@@ -154,7 +161,9 @@ impl Component {
                 .map(|arguments| Input::Contract { arguments })
                 .map_err(|error| refused(error.to_string())),
             Some(typed) => {
-                let found = typed.get(tool).ok_or_else(|| CallError::new(ErrorKind::UnknownTool, "no such tool"))?;
+                let found = typed
+                    .get(tool)
+                    .ok_or_else(|| CallError::new(ErrorKind::UnknownTool, "no such tool"))?;
                 let arguments = found.arguments(arguments).map_err(|error| refused(error.to_string()))?;
                 Ok(Input::Typed { tool, arguments })
             }
@@ -174,9 +183,7 @@ impl Component {
                     TypedOutcome::Nothing => Ok(Vec::new()),
                     TypedOutcome::Text(text) => Ok(vec![Content::Text { text }]),
                     TypedOutcome::Json(text) => Ok(vec![outcome::json(text)?]),
-                    TypedOutcome::Failed(message) => {
-                        Err(CallError::new(ErrorKind::ToolFailed, outcome::cut(&message)))
-                    }
+                    TypedOutcome::Failed(message) => Err(CallError::new(ErrorKind::ToolFailed, outcome::cut(&message))),
                 }
             }
         }
@@ -185,7 +192,11 @@ impl Component {
 
 fn within_cap(parts: Vec<Content>, limits: &Limits) -> Result<Vec<Content>, CallError> {
     let bytes = parts.iter().map(Content::bytes).sum::<usize>();
-    if bytes > limits.output { Err(outcome::output_too_large(Some(bytes), limits)) } else { Ok(parts) }
+    if bytes > limits.output {
+        Err(outcome::output_too_large(Some(bytes), limits))
+    } else {
+        Ok(parts)
+    }
 }
 
 fn mime(parts: &[Content]) -> Option<String> {
@@ -199,7 +210,12 @@ fn mime(parts: &[Content]) -> Option<String> {
 impl Runnable {
     pub(crate) fn new(sandbox: &Sandbox, callable: Callable, imports: &[Import], grant: Grant) -> Self {
         let uses_wasi = imports.iter().any(|import| import.name.starts_with("wasi:"));
-        Self(Arc::new(RunnableParts { shared: Arc::clone(&sandbox.shared), callable, uses_wasi, grant }))
+        Self(Arc::new(RunnableParts {
+            shared: Arc::clone(&sandbox.shared),
+            callable,
+            uses_wasi,
+            grant,
+        }))
     }
 
     /// The tools, if they are plain typed functions.
@@ -226,7 +242,13 @@ impl Runnable {
         let execution = execute(place, input, invocation, limits, observer, queued);
         match self.0.shared.runtime.run(self.0.uses_wasi, execution).await {
             Ok(ended) => ended,
-            Err(lost) => (Err(lost_call(lost)), Metadata { queued, ..Metadata::default() }),
+            Err(lost) => (
+                Err(lost_call(lost)),
+                Metadata {
+                    queued,
+                    ..Metadata::default()
+                },
+            ),
         }
     }
 }
@@ -256,7 +278,10 @@ async fn execute(
     let mut store = Store::new(&parts.shared.engine, state);
     let output = match arm(&mut store, &limits) {
         Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits).await,
-        Err(error) => Err(CallError::new(ErrorKind::Host, format!("the limits could not be set: {error}"))),
+        Err(error) => Err(CallError::new(
+            ErrorKind::Host,
+            format!("the limits could not be set: {error}"),
+        )),
     };
     let metadata = account(store, &limits, deadline, queued);
     (output, metadata)
@@ -309,14 +334,22 @@ async fn drive(
     match (callable, input) {
         (Callable::Contract(pre), Input::Describe) => {
             let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
-            let tools = guest.fumehood_tool_tools().call_describe(store).await.map_err(calling)?;
+            let tools = guest
+                .fumehood_tool_tools()
+                .call_describe(store)
+                .await
+                .map_err(calling)?;
             Ok(Output::Described(tools.into_iter().map(to_raw).collect()))
         }
         (Callable::Contract(pre), Input::Contract { arguments }) => {
             let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
             let Invocation { id, tool, .. } = store.data().call.clone();
             let request = ToolCall { id, tool, arguments };
-            let returned = guest.fumehood_tool_tools().call_call(store, &request).await.map_err(calling)?;
+            let returned = guest
+                .fumehood_tool_tools()
+                .call_call(store, &request)
+                .await
+                .map_err(calling)?;
             Ok(Output::Contract(returned))
         }
         (Callable::Typed { pre, tools }, Input::Typed { tool, arguments }) => {
@@ -325,10 +358,15 @@ async fn drive(
             let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
             let function = guest.get_func(&mut *store, typed.export_index).ok_or_else(missing)?;
             let mut results = vec![Val::Bool(false); function.ty(&mut *store).results().len()];
-            function.call_async(store, &arguments, &mut results).await.map_err(calling)?;
+            function
+                .call_async(store, &arguments, &mut results)
+                .await
+                .map_err(calling)?;
             Ok(Output::Typed { tool, results })
         }
-        _ => Err(calling(wasmtime::Error::msg("the component does not speak this dialect"))),
+        _ => Err(calling(wasmtime::Error::msg(
+            "the component does not speak this dialect",
+        ))),
     }
 }
 

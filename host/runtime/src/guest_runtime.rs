@@ -42,7 +42,10 @@ impl GuestRuntime {
             .thread_name("fumehood-guest")
             .enable_time()
             .build()?;
-        Ok(Self { handle: runtime.handle().clone(), runtime: Mutex::new(Some(runtime)) })
+        Ok(Self {
+            handle: runtime.handle().clone(),
+            runtime: Mutex::new(Some(runtime)),
+        })
     }
 
     /// Runs `future` to its end. Dropping the returned future ends it at its next slice at the latest.
@@ -116,10 +119,12 @@ impl<T> Future for EndOnDrop<T> {
     type Output = Result<T, Lost>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(cx).map_err(|error| match error.try_into_panic() {
-            Ok(panic) => Lost::Panicked(panic_text(panic.as_ref())),
-            Err(_cancelled) => Lost::ShutDown,
-        })
+        Pin::new(&mut self.0)
+            .poll(cx)
+            .map_err(|error| match error.try_into_panic() {
+                Ok(panic) => Lost::Panicked(panic_text(panic.as_ref())),
+                Err(_cancelled) => Lost::ShutDown,
+            })
     }
 }
 
@@ -130,6 +135,9 @@ impl<T> Drop for EndOnDrop<T> {
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("a panic without a message").to_owned()
 }

@@ -138,7 +138,10 @@ pub(crate) async fn load(sandbox: &Sandbox, bytes: Vec<u8>, options: LoadOptions
         .await??;
     let runnable = Runnable::new(sandbox, compiled.callable, &compiled.imports, options.grant);
     let definitions = describe(&runnable, &options).await?;
-    check_set(definitions.iter().map(|definition| &definition.name), &options.definitions)?;
+    check_set(
+        definitions.iter().map(|definition| &definition.name),
+        &options.definitions,
+    )?;
     Ok(Component::new(ComponentParts {
         runnable,
         digest,
@@ -148,19 +151,31 @@ pub(crate) async fn load(sandbox: &Sandbox, bytes: Vec<u8>, options: LoadOptions
         imports: compiled.imports,
         skipped: compiled.skipped,
         producers: compiled.producers,
-        report: LoadReport { cache: compiled.report, time: started.elapsed() },
+        report: LoadReport {
+            cache: compiled.report,
+            time: started.elapsed(),
+        },
     }))
 }
 
 fn compile(sandbox: &Sandbox, digest: &Digest, bytes: &[u8], options: &LoadOptions) -> Result<Compiled, LoadError> {
     let shared = &sandbox.shared;
     crate::compile::recognise(bytes)?;
-    let (component, report) =
-        crate::compile::compile(&shared.engine, shared.cache.as_ref(), digest, bytes, options.allow_slow_compile)?;
+    let (component, report) = crate::compile::compile(
+        &shared.engine,
+        shared.cache.as_ref(),
+        digest,
+        bytes,
+        options.allow_slow_compile,
+    )?;
     let ty = component.component_type();
     let imports = crate::imports::list(&ty, &shared.engine);
     dialect::check_contract(&imports)?;
-    let unknown: Vec<_> = imports.iter().filter(|import| import.is_unknown()).map(|import| import.name.clone()).collect();
+    let unknown: Vec<_> = imports
+        .iter()
+        .filter(|import| import.is_unknown())
+        .map(|import| import.name.clone())
+        .collect();
     if !unknown.is_empty() {
         return Err(LoadError::UnknownImport(unknown));
     }
@@ -174,11 +189,25 @@ fn compile(sandbox: &Sandbox, digest: &Digest, bytes: &[u8], options: &LoadOptio
         Dialect::Typed => {
             let found = typed::discover(&component, bytes, &shared.engine, &options.definitions)
                 .map_err(|error| LoadError::Typed(error.to_string()))?;
-            (Dialect::Typed, Callable::Typed { pre, tools: found.tools }, found.skipped)
+            (
+                Dialect::Typed,
+                Callable::Typed {
+                    pre,
+                    tools: found.tools,
+                },
+                found.skipped,
+            )
         }
     };
     let producers = dialect::producers(bytes);
-    Ok(Compiled { callable, imports, skipped, dialect, producers, report })
+    Ok(Compiled {
+        callable,
+        imports,
+        skipped,
+        dialect,
+        producers,
+        report,
+    })
 }
 
 /// Asks a component of the contract for its tools, within the limits of a call; reads the others' off their types.
@@ -186,14 +215,22 @@ async fn describe(runnable: &Runnable, options: &LoadOptions) -> Result<Vec<Tool
     if let Some(typed) = runnable.typed() {
         return Ok(typed.iter().map(|tool| tool.definition.clone()).collect());
     }
-    let (output, _) = runnable.run(Input::Describe, Invocation::default(), options.limits, None).await;
+    let (output, _) = runnable
+        .run(Input::Describe, Invocation::default(), options.limits, None)
+        .await;
     let Output::Described(raw) = output.map_err(LoadError::Describe)? else {
         return Err(LoadError::Host("`describe` returned something else".to_owned()));
     };
     if raw.len() > options.definitions.tools {
-        return Err(DefinitionError::TooManyTools { found: raw.len(), limit: options.definitions.tools }.into());
+        return Err(DefinitionError::TooManyTools {
+            found: raw.len(),
+            limit: options.definitions.tools,
+        }
+        .into());
     }
-    raw.into_iter().map(|raw| raw.parse(&options.definitions).map_err(LoadError::from)).collect()
+    raw.into_iter()
+        .map(|raw| raw.parse(&options.definitions).map_err(LoadError::from))
+        .collect()
 }
 
 /// How long loading took, and whether the code was there already.

@@ -7,6 +7,7 @@ use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::limits::{Limits, display_bytes};
 use fumehood_core::result::{CallError, Metadata};
 use fumehood_core::sanitize::printable;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
@@ -19,8 +20,6 @@ use crate::memory::MemoryLimiter;
 const MESSAGE_BYTES: usize = 4 << 10;
 /// Frames of a backtrace that are worth showing.
 const FRAMES: usize = 12;
-/// The deepest JSON that a result may hold: what any consumer can be trusted to parse.
-const RESULT_DEPTH: usize = 100;
 
 /// One call from its first instruction to its last.
 #[derive(Debug, Clone)]
@@ -41,8 +40,11 @@ pub(crate) enum Phase {
 /// The error for a call whose time is up.
 pub(crate) fn deadline(limits: &Limits) -> CallError {
     let budget = display_duration(limits.deadline);
-    CallError::new(ErrorKind::Deadline, format!("the tool did not finish within {budget} and was stopped"))
-        .with_hint("ask it for less work at once, or allow it a longer deadline")
+    CallError::new(
+        ErrorKind::Deadline,
+        format!("the tool did not finish within {budget} and was stopped"),
+    )
+    .with_hint("ask it for less work at once, or allow it a longer deadline")
 }
 
 /// The error for whatever wasmtime says went wrong.
@@ -56,12 +58,18 @@ pub(crate) fn from_wasmtime(
         return deadline(limits);
     }
     if error.is::<PoolConcurrencyLimitError>() {
-        return CallError::new(ErrorKind::Unavailable, "the host has no free slot for this tool's memories or stacks")
-            .with_hint("call again in a moment");
+        return CallError::new(
+            ErrorKind::Unavailable,
+            "the host has no free slot for this tool's memories or stacks",
+        )
+        .with_hint("call again in a moment");
     }
     if error.is::<ResourceTableError>() || error.to_string().contains("store handle limit exceeded") {
         let most = limits.handles;
-        return CallError::new(ErrorKind::Quota, format!("the tool held more than {most} handles at once"));
+        return CallError::new(
+            ErrorKind::Quota,
+            format!("the tool held more than {most} handles at once"),
+        );
     }
     let trap = error.downcast_ref::<Trap>().copied();
     match trap {
@@ -76,25 +84,38 @@ pub(crate) fn from_wasmtime(
         _ => {}
     }
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
-        let message = format!("the tool ended itself with exit code {} instead of returning a result", exit.0);
+        let message = format!(
+            "the tool ended itself with exit code {} instead of returning a result",
+            exit.0
+        );
         return CallError::new(ErrorKind::Trap, message);
     }
     if let Some(limited) = copied_too_much(error, limits) {
         return limited;
+    }
+    if trap.is_none() && phase == Phase::Call && !error.is::<WasmBacktrace>() && !is_about_arguments(error) {
+        let message = format!("the tool's result is malformed: {}", root_cause(error));
+        return CallError::new(ErrorKind::BadResult, message);
     }
     crashed(error, trap)
 }
 
 fn out_of_memory(limits: &Limits) -> CallError {
     let cap = display_bytes(limits.memory as u64);
-    CallError::new(ErrorKind::Memory, format!("the tool needs more memory than the {cap} that it may have"))
-        .with_hint("ask it for less at once, or allow it more memory")
+    CallError::new(
+        ErrorKind::Memory,
+        format!("the tool needs more memory than the {cap} that it may have"),
+    )
+    .with_hint("ask it for less at once, or allow it more memory")
 }
 
 /// wasmtime bounds what the host allocates to copy values out of a guest, and says so in words only. If guest code was
 /// on the stack, a host call asked for the copy; otherwise it was the result.
 fn copied_too_much(error: &wasmtime::Error, limits: &Limits) -> Option<CallError> {
-    if !error.chain().any(|cause| cause.to_string().contains("fuel allocated for hostcalls")) {
+    if !error
+        .chain()
+        .any(|cause| cause.to_string().contains("fuel allocated for hostcalls"))
+    {
         return None;
     }
     if error.is::<WasmBacktrace>() {
@@ -109,7 +130,10 @@ fn copied_too_much(error: &wasmtime::Error, limits: &Limits) -> Option<CallError
 pub(crate) fn output_too_large(found: Option<usize>, limits: &Limits) -> CallError {
     let cap = display_bytes(limits.output as u64);
     let message = match found {
-        Some(found) => format!("the result has {}; at most {cap} are accepted", display_bytes(found as u64)),
+        Some(found) => format!(
+            "the result has {}; at most {cap} are accepted",
+            display_bytes(found as u64)
+        ),
         None => format!("the result is larger than the {cap} that are accepted"),
     };
     CallError::new(ErrorKind::OutputTooLarge, message).with_hint("ask for a smaller part of it")
@@ -130,6 +154,12 @@ fn crashed(error: &wasmtime::Error, trap: Option<Trap>) -> CallError {
     crashed
 }
 
+/// Whether copying the arguments into the guest went wrong, because of what its allocator returned. Without guest code
+/// on the stack this is the only thing besides reading the result that can go wrong, and wasmtime says it in words only.
+fn is_about_arguments(error: &wasmtime::Error) -> bool {
+    error.chain().any(|cause| cause.to_string().contains("realloc"))
+}
+
 fn root_cause(error: &wasmtime::Error) -> String {
     let cause = error.chain().last().map_or_else(String::new, ToString::to_string);
     cut(&cause)
@@ -137,7 +167,9 @@ fn root_cause(error: &wasmtime::Error) -> String {
 
 /// The innermost frames, demangled. Hashes and offsets that change with every build are left out.
 fn backtrace(error: &wasmtime::Error) -> Vec<String> {
-    let Some(trace) = error.downcast_ref::<WasmBacktrace>() else { return Vec::new() };
+    let Some(trace) = error.downcast_ref::<WasmBacktrace>() else {
+        return Vec::new();
+    };
     let name = |frame: &wasmtime::FrameInfo| match frame.symbols().first().and_then(|symbol| symbol.name()) {
         Some(name) => name.to_owned(),
         None => match frame.func_name() {
@@ -147,7 +179,10 @@ fn backtrace(error: &wasmtime::Error) -> Vec<String> {
     };
     let demangled = |frame| {
         let name = name(frame);
-        let short = name.rsplit_once("::h").filter(|(_, hash)| hash.len() == 16).map_or(name.as_str(), |(path, _)| path);
+        let short = name
+            .rsplit_once("::h")
+            .filter(|(_, hash)| hash.len() == 16)
+            .map_or(name.as_str(), |(path, _)| path);
         cut(short)
     };
     trace.frames().iter().take(FRAMES).map(demangled).collect()
@@ -171,39 +206,79 @@ pub(crate) fn to_content(content: types::Content) -> Result<Content, CallError> 
     match content {
         types::Content::Text(text) => Ok(Content::Text { text }),
         types::Content::Json(text) => json(text),
-        types::Content::Blob(blob) => Ok(Content::Blob { mime_type: blob.mime_type, data: blob.data }),
-        types::Content::Link(link) => Ok(Content::Link { uri: link.uri, title: link.title, mime_type: link.mime_type }),
+        types::Content::Blob(blob) => Ok(Content::Blob {
+            mime_type: blob.mime_type,
+            data: blob.data,
+        }),
+        types::Content::Link(link) => Ok(Content::Link {
+            uri: link.uri,
+            title: link.title,
+            mime_type: link.mime_type,
+        }),
     }
 }
 
-/// A JSON part: well-formed, and not so deep that a consumer's parser would give up.
+/// A JSON part: one that any consumer can parse, not only well-formed on its surface.
 pub(crate) fn json(text: String) -> Result<Content, CallError> {
-    let bad = |why: String| Err(CallError::new(ErrorKind::BadResult, why));
-    // Counting every bracket is cheap and never too low; only a text that has many is looked at closely.
-    let brackets = text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count();
-    if brackets > RESULT_DEPTH && depth(&text) > RESULT_DEPTH {
-        return bad(format!("the tool's JSON is nested deeper than {RESULT_DEPTH} levels"));
-    }
-    Content::json(text).or_else(|error| bad(format!("the tool's `json` content is not JSON: {error}")))
+    serde_json::from_str::<Parses>(&text)
+        .and_then(|Parses| Content::json(text))
+        .map_err(|error| {
+            CallError::new(
+                ErrorKind::BadResult,
+                format!("the tool's `json` content is not JSON: {error}"),
+            )
+        })
 }
 
-/// How deeply the brackets of a JSON text are nested, outside its strings.
-fn depth(text: &str) -> usize {
-    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
+/// What can be said of JSON that parses as a whole: depth, numbers and escapes included. Nothing is built from it.
+struct Parses;
+
+impl<'de> Deserialize<'de> for Parses {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
     }
-    deepest
+}
+
+impl<'de> Visitor<'de> for Parses {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
+        while items.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self, A::Error> {
+        while entries.next_entry::<Self, Self>()?.is_some() {}
+        Ok(self)
+    }
 }
 
 /// A guest's message: printable, and no longer than a message should be.
@@ -212,7 +287,10 @@ pub(crate) fn cut(message: &str) -> String {
     if printable.len() <= MESSAGE_BYTES {
         return printable.into_owned();
     }
-    let end = (0..=MESSAGE_BYTES).rev().find(|at| printable.is_char_boundary(*at)).unwrap_or(0);
+    let end = (0..=MESSAGE_BYTES)
+        .rev()
+        .find(|at| printable.is_char_boundary(*at))
+        .unwrap_or(0);
     format!("{}…", printable.get(..end).unwrap_or_default())
 }
 
@@ -229,18 +307,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_content_is_well_formed_and_not_too_deep() {
+    fn json_content_parses_as_a_whole() {
         let check = |text: String, expected: &str| {
             let found = json(text).map_or_else(|error| error.message, |_| "ok".to_owned());
             assert!(found.contains(expected), "{found}");
         };
-        check(r#"{"a": [1, 2]}"#.to_owned(), "ok");
+        check(r#"{"a": [1, -2, 2.5, true, null, "b"]}"#.to_owned(), "ok");
         check("{".to_owned(), "not JSON");
-        check(format!("{}{}", "[".repeat(100), "]".repeat(100)), "ok");
-        check(format!("{}{}", "[".repeat(101), "]".repeat(101)), "deeper than 100");
-        check(format!("[{}]", vec!["[]"; 500].join(",")), "ok");
-        check(format!("\"{}\"", "[".repeat(500)), "ok");
-        check(format!("[\"\\\"{}\"]", "[".repeat(500)), "ok");
+        check(format!("{}{}", "[".repeat(127), "]".repeat(127)), "ok");
+        check(format!("{}{}", "[".repeat(128), "]".repeat(128)), "recursion limit");
+        check(r#""\ud83d\ude00""#.to_owned(), "ok");
+        check(r#""\ud800""#.to_owned(), "not JSON");
+        check("1e400".to_owned(), "out of range");
     }
 
     #[test]

@@ -79,7 +79,9 @@ impl Sandbox {
             cache: config.cache,
             memory_ceiling: config.memory_ceiling,
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
     }
 
     /// Compiles a component, or finds its compiled code in the cache, and asks it for its tools.
@@ -90,6 +92,13 @@ impl Sandbox {
     /// See [`LoadError`]: whatever is wrong with the bytes, with what they import, or with what they say.
     pub async fn load(&self, bytes: Vec<u8>, options: LoadOptions) -> Result<Component, LoadError> {
         load::load(self, bytes, options).await
+    }
+
+    /// The engine, for benches that measure against wasmtime itself.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.shared.engine
     }
 
     /// The largest memory limit that a call may have, in bytes.

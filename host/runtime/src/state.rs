@@ -56,20 +56,30 @@ impl CallState {
 
     fn wasi_and_table(&mut self) -> (&mut Wasi, &mut ResourceTable) {
         let limits = &self.limits;
-        (self.wasi.get_or_insert_with(|| Box::new(Wasi::powerless(limits))), &mut self.table)
+        (
+            self.wasi.get_or_insert_with(|| Box::new(Wasi::powerless(limits))),
+            &mut self.table,
+        )
     }
 }
 
 impl WasiView for CallState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         let (wasi, table) = self.wasi_and_table();
-        WasiCtxView { ctx: &mut wasi.ctx, table }
+        WasiCtxView {
+            ctx: &mut wasi.ctx,
+            table,
+        }
     }
 }
 
 impl WasiHttpView for CallState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         let (wasi, table) = self.wasi_and_table();
-        WasiHttpCtxView { hooks: &mut wasi.egress, table, ctx: &mut wasi.http }
+        WasiHttpCtxView {
+            hooks: &mut wasi.egress,
+            table,
+            ctx: &mut wasi.http,
+        }
     }
 }

@@ -20,7 +20,11 @@ pub(crate) struct Journal {
 
 impl Journal {
     pub(crate) fn new(cap: usize, observer: Option<Arc<dyn Observer>>) -> Self {
-        Self { left: cap, dropped: 0, observer }
+        Self {
+            left: cap,
+            dropped: 0,
+            observer,
+        }
     }
 
     /// Bytes that were not passed on.
@@ -62,9 +66,19 @@ impl progress::Host for CallState {
         if self.journal.admit(bytes)
             && let Some(observer) = &self.journal.observer
         {
-            let fraction = update.fraction.filter(|fraction| !fraction.is_nan()).map(|fraction| fraction.clamp(0.0, 1.0));
+            let fraction = update
+                .fraction
+                .filter(|fraction| !fraction.is_nan())
+                .map(|fraction| fraction.clamp(0.0, 1.0));
             let message = update.message.map(|message| printable(&message).into_owned());
-            observer.progress(&self.call, Progress { fraction, message, partial });
+            observer.progress(
+                &self.call,
+                Progress {
+                    fraction,
+                    message,
+                    partial,
+                },
+            );
         }
     }
 }

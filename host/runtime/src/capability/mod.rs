@@ -40,7 +40,12 @@ impl Wasi {
         random::bound(&mut builder, limits.random_bytes);
         filesystem::refuse(&mut builder);
         sockets::refuse(&mut builder);
-        Self { ctx: builder.build(), http: http::context(), egress: http::NoEgress, stdio }
+        Self {
+            ctx: builder.build(),
+            http: http::context(),
+            egress: http::NoEgress,
+            stdio,
+        }
     }
 
     /// What was written to stdout and stderr.

@@ -1,0 +1,165 @@
+//! What `digests.toml` says about the built components, and whether that is still so.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::REBUILD;
+use crate::catalogue::ExampleTool;
+use crate::sources::source_digest;
+use crate::workspace::Workspace;
+
+const HEADER: &str = "# What the components beside this file were built from. Written by the builder; do not edit.\n\n";
+
+/// The built components of one folder, by tool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(transparent)]
+pub struct Record {
+    built: BTreeMap<String, Built>,
+}
+
+/// One built component.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Built {
+    /// The SHA-256 of its sources.
+    pub sources: String,
+    /// The SHA-256 of the component.
+    pub component: String,
+    /// The compiler that built it. Another one makes other bytes.
+    pub compiler: String,
+}
+
+/// Why a component is not what the sources say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Staleness {
+    /// There is no component, or nothing is known about it.
+    Missing,
+    /// The sources changed since it was built.
+    SourcesChanged,
+    /// It is not the component that was built.
+    ComponentChanged,
+}
+
+impl fmt::Display for Staleness {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Missing => "missing",
+            Self::SourcesChanged => "stale: its sources changed since it was built",
+            Self::ComponentChanged => "stale: it is not the component that was built",
+        })
+    }
+}
+
+impl Record {
+    /// Reads the record of a folder; an empty one if there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or is not a record.
+    pub fn read(dist: &Path) -> Result<Self> {
+        let path = path(dist);
+        match fs::read_to_string(&path) {
+            Ok(text) => toml::from_str(&text).with_context(|| {
+                format!(
+                    "{} is not a record of builds; delete it and run `{REBUILD}`",
+                    path.display()
+                )
+            }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+
+    /// Writes the record into its folder.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn write(&self, dist: &Path) -> Result<()> {
+        let path = path(dist);
+        let text = toml::to_string(self).context("the record cannot be written as TOML")?;
+        fs::write(&path, format!("{HEADER}{text}")).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Notes what was built.
+    pub fn note(&mut self, tool: &ExampleTool, built: Built) {
+        self.built.insert(tool.name.to_owned(), built);
+    }
+
+    /// Whether the component of `tool` in `dist` is what the sources say; if not, why.
+    ///
+    /// # Errors
+    ///
+    /// If the sources or the component cannot be read.
+    pub fn staleness(&self, workspace: &Workspace, dist: &Path, tool: &ExampleTool) -> Result<Option<Staleness>> {
+        let component = dist.join(tool.file_name());
+        let Some(built) = self.built.get(tool.name).filter(|_| component.is_file()) else {
+            return Ok(Some(Staleness::Missing));
+        };
+        if source_digest(workspace, tool)? != built.sources {
+            return Ok(Some(Staleness::SourcesChanged));
+        }
+        let bytes = fs::read(&component).with_context(|| format!("cannot read {}", component.display()))?;
+        Ok((component_digest(&bytes) != built.component).then_some(Staleness::ComponentChanged))
+    }
+}
+
+fn path(dist: &Path) -> PathBuf {
+    dist.join("digests.toml")
+}
+
+/// The SHA-256 of a component, in hexadecimal.
+#[must_use]
+pub fn component_digest(bytes: &[u8]) -> String {
+    format!("{:x}", Sha256::digest(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TOOLS;
+
+    #[test]
+    fn staleness_has_a_reason() {
+        let (workspace, dist, tool) = (Workspace::of_this_program(), tempfile::tempdir().unwrap(), TOOLS[0]);
+        let check = |record: &Record| record.staleness(&workspace, dist.path(), &tool).unwrap();
+        let mut record = Record::read(dist.path()).unwrap();
+        assert_eq!(check(&record), Some(Staleness::Missing));
+        fs::write(dist.path().join(tool.file_name()), "component").unwrap();
+        assert_eq!(check(&record), Some(Staleness::Missing));
+
+        let built = Built {
+            sources: source_digest(&workspace, &tool).unwrap(),
+            component: component_digest(b"component"),
+            compiler: "rustc".to_owned(),
+        };
+        record.note(
+            &tool,
+            Built {
+                sources: "other".to_owned(),
+                ..built.clone()
+            },
+        );
+        assert_eq!(check(&record), Some(Staleness::SourcesChanged));
+        record.note(
+            &tool,
+            Built {
+                component: "other".to_owned(),
+                ..built.clone()
+            },
+        );
+        assert_eq!(check(&record), Some(Staleness::ComponentChanged));
+        record.note(&tool, built);
+        assert_eq!(check(&record), None);
+
+        record.write(dist.path()).unwrap();
+        assert_eq!(Record::read(dist.path()).unwrap(), record);
+    }
+}

@@ -1,0 +1,132 @@
+//! The committed components: fresh, free of traces of the machine that built them, and no more powerful than they say.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use fumehood_build_tools::{ExampleTool, REBUILD, Record, TOOLS, Target, Workspace};
+use wasmparser::{Parser, Payload};
+
+fn component(tool: &ExampleTool) -> Vec<u8> {
+    let path = Workspace::of_this_program().dist().join(tool.file_name());
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; run `{REBUILD}`", path.display()))
+}
+
+/// The names of the component's own imports or exports, not those of what is inside it.
+fn outer_names(bytes: &[u8], names_of: fn(&Payload<'_>) -> Vec<String>) -> BTreeSet<String> {
+    let mut depth = 0;
+    let mut names = BTreeSet::new();
+    for payload in Parser::new(0).parse_all(bytes) {
+        let payload = payload.expect("a valid component");
+        match payload {
+            Payload::Version { .. } => depth += 1,
+            Payload::End(_) => depth -= 1,
+            _ if depth == 1 => names.extend(names_of(&payload)),
+            _ => {}
+        }
+    }
+    names
+}
+
+fn imports(bytes: &[u8]) -> BTreeSet<String> {
+    outer_names(bytes, |payload| match payload {
+        Payload::ComponentImportSection(section) => section
+            .clone()
+            .into_iter()
+            .map(|import| import.expect("an import").name.name.to_owned())
+            .collect(),
+        _ => Vec::new(),
+    })
+}
+
+fn exports(bytes: &[u8]) -> BTreeSet<String> {
+    outer_names(bytes, |payload| match payload {
+        Payload::ComponentExportSection(section) => section
+            .clone()
+            .into_iter()
+            .map(|export| export.expect("an export").name.name.to_owned())
+            .collect(),
+        _ => Vec::new(),
+    })
+}
+
+#[test]
+fn the_components_are_what_the_sources_say() {
+    let workspace = Workspace::of_this_program();
+    let dist = workspace.dist();
+    let record = Record::read(&dist).unwrap();
+    let stale: Vec<String> = TOOLS
+        .iter()
+        .filter_map(|tool| {
+            let staleness = record.staleness(&workspace, &dist, tool).unwrap()?;
+            Some(format!(
+                "example-tools/dist/{} is {staleness}: run `{REBUILD}`",
+                tool.file_name()
+            ))
+        })
+        .collect();
+    assert!(stale.is_empty(), "{}", stale.join("\n"));
+}
+
+#[test]
+fn there_is_nothing_else() {
+    let present: BTreeSet<String> = fs::read_dir(Workspace::of_this_program().dist())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let mut expected: BTreeSet<String> = TOOLS.iter().map(ExampleTool::file_name).collect();
+    expected.insert("digests.toml".to_owned());
+    assert_eq!(present, expected);
+}
+
+#[test]
+fn nothing_tells_where_they_were_built() {
+    for tool in TOOLS {
+        let bytes = component(tool);
+        for trace in [
+            "/root",
+            "/home/",
+            "/Users/",
+            "/work",
+            "/tmp",
+            ".cargo",
+            ".rustup",
+            "index.crates",
+        ] {
+            let found = bytes.windows(trace.len()).any(|window| window == trace.as_bytes());
+            assert!(!found, "{} contains `{trace}`", tool.file_name());
+        }
+    }
+}
+
+#[test]
+fn pure_tools_import_only_the_contract() {
+    for tool in TOOLS.iter().filter(|tool| tool.target == Target::Pure) {
+        let names = imports(&component(tool));
+        let is_contract = |name: &String| name.starts_with("fumehood:tool/");
+        assert!(names.iter().all(is_contract), "{} imports {names:?}", tool.file_name());
+    }
+    let greeter = TOOLS.iter().find(|tool| tool.name == "typed-greeter").unwrap();
+    assert_eq!(
+        imports(&component(greeter)),
+        BTreeSet::new(),
+        "it knows nothing of the host"
+    );
+}
+
+#[test]
+fn they_export_what_a_host_looks_for() {
+    for tool in TOOLS {
+        let expected: &[&str] = match tool.name {
+            "typed-greeter" => &["about", "example:greeter/greetings@1.0.0"],
+            _ => &["fumehood:tool/tools@0.1.0"],
+        };
+        assert_eq!(
+            Vec::from_iter(exports(&component(tool))),
+            expected,
+            "{}",
+            tool.file_name()
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! From a function to the function and its `Tool`.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Error, FnArg, ItemFn, Result};
+
+use crate::options::{Options, checked_name};
+use crate::parameters::{Parameters, is_helper};
+use crate::{documentation, signature};
+
+/// The most that the contract allows a description to hold.
+const DESCRIPTION_BYTES: usize = 4096;
+
+/// Expands one `#[tool]`.
+pub(crate) fn tool(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    let mut function: ItemFn = syn::parse2(item.clone()).map_err(|error| {
+        Error::new(
+            error.span(),
+            format!("`#[tool]` belongs on a free function with a body: {error}"),
+        )
+    })?;
+    let options = Options::parse(attribute)?;
+    signature::check(&function.sig)?;
+    let parameters = Parameters::parse(&function.sig.inputs)?;
+    let description = description(&function)?;
+    let name = match &options.name {
+        Some(name) => checked_name(name.value(), name.span())?,
+        None => checked_name(function.sig.ident.unraw().to_string(), function.sig.ident.span())?,
+    };
+    strip_helpers(&mut function);
+    let tool = implementation(&function, &parameters, &name, &description, &options);
+    Ok(quote!(#function #tool))
+}
+
+/// The item with the parameter attributes removed that only this macro understands, if it is a function at all.
+pub(crate) fn without_helpers(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    match syn::parse::<ItemFn>(item.clone()) {
+        Ok(mut function) => {
+            strip_helpers(&mut function);
+            quote!(#function).into()
+        }
+        Err(_) => item,
+    }
+}
+
+fn strip_helpers(function: &mut ItemFn) {
+    for input in &mut function.sig.inputs {
+        if let FnArg::Typed(typed) = input {
+            typed.attrs.retain(|attribute| !is_helper(attribute));
+        }
+    }
+}
+
+fn description(function: &ItemFn) -> Result<String> {
+    let text = documentation::text(&function.attrs)?;
+    if text.is_empty() {
+        return Err(Error::new(
+            function.sig.ident.span(),
+            "a tool needs a doc comment: it is the description that a model chooses by. Say what the tool does and when to use it",
+        ));
+    }
+    if text.len() > DESCRIPTION_BYTES {
+        return Err(Error::new(
+            function.sig.ident.span(),
+            format!(
+                "this description is {} bytes long; at most {DESCRIPTION_BYTES} are allowed",
+                text.len()
+            ),
+        ));
+    }
+    Ok(text)
+}
+
+/// A braced struct lives among the types only, so it can share the function's name and carry its `Tool`.
+fn implementation(
+    function: &ItemFn,
+    parameters: &Parameters,
+    name: &str,
+    description: &str,
+    options: &Options,
+) -> TokenStream {
+    let (vis, ident) = (&function.vis, &function.sig.ident);
+    let (arguments, declared, values) = parameters.expand();
+    let title = optional(
+        options
+            .title
+            .as_ref()
+            .map(|title| quote!(::std::string::String::from(#title))),
+    );
+    let [read_only, destructive, idempotent, open_world] = [
+        options.read_only,
+        options.destructive,
+        options.idempotent,
+        options.open_world,
+    ]
+    .map(|claim| optional(claim.map(|claim| quote!(#claim))));
+    let returned = signature::returned(&function.sig);
+    // At the type's own place, so that a type that cannot be a result is underlined there.
+    let kind = quote_spanned! {returned.span()=>
+        (&&&&&::fumehood_guest::__private::Returned::<#returned>::new()).kind()
+    };
+    quote! {
+        #[doc(hidden)]
+        #[allow(non_camel_case_types, dead_code, reason = "it only carries the function's definition")]
+        #vis struct #ident {}
+
+        const _: () = {
+            #declared
+
+            impl ::fumehood_guest::Tool for #ident {
+                const NAME: &'static str = #name;
+
+                fn definition() -> ::fumehood_guest::Definition {
+                    #[allow(unused_imports, reason = "which one is used depends on the type")]
+                    use ::fumehood_guest::__private::{ReturnKind as _, Unreturnable as _};
+                    ::fumehood_guest::Definition {
+                        name: ::std::string::String::from(#name),
+                        title: #title,
+                        description: ::std::string::String::from(#description),
+                        input_schema: ::fumehood_guest::__private::input_schema::<#arguments>(),
+                        output_schema: ::fumehood_guest::__private::Outcome::<#returned>::schema(&#kind),
+                        annotations: ::fumehood_guest::Annotations {
+                            read_only: #read_only,
+                            destructive: #destructive,
+                            idempotent: #idempotent,
+                            open_world: #open_world,
+                        },
+                    }
+                }
+
+                fn call(
+                    arguments: &str,
+                ) -> ::core::result::Result<::std::vec::Vec<::fumehood_guest::Content>, ::fumehood_guest::ToolError> {
+                    #[allow(unused_imports, reason = "which one is used depends on the type")]
+                    use ::fumehood_guest::__private::{ReturnKind as _, Unreturnable as _};
+                    #[allow(unused_variables, reason = "a tool may take no arguments")]
+                    let arguments: #arguments = ::fumehood_guest::__private::arguments(arguments)?;
+                    #[allow(clippy::let_unit_value, reason = "a tool may return nothing")]
+                    let returned: #returned = #ident(#values);
+                    ::fumehood_guest::__private::Outcome::<#returned>::outcome(&#kind, returned)
+                }
+            }
+        };
+    }
+}
+
+fn optional(value: Option<TokenStream>) -> TokenStream {
+    match value {
+        Some(value) => quote!(::core::option::Option::Some(#value)),
+        None => quote!(::core::option::Option::None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    use super::tool;
+
+    fn refusal(item: TokenStream) -> String {
+        tool(TokenStream::new(), item).expect_err("an error").to_string()
+    }
+
+    #[test]
+    fn the_function_stays_and_gains_a_type_of_its_name() {
+        let expanded = tool(
+            quote!(name = "add-up"),
+            quote! {
+                /// Adds.
+                pub(crate) fn add(#[default(1)] a: u8) -> u8 { a }
+            },
+        )
+        .unwrap()
+        .to_string();
+        for part in [
+            quote!(
+                pub(crate) fn add(a: u8) -> u8 {
+                    a
+                }
+            ),
+            quote!(
+                pub(crate) struct add {}
+            ),
+            quote!("add-up"),
+        ] {
+            assert!(expanded.contains(&part.to_string()), "{expanded}\nlacks\n{part}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_tool_is_refused() {
+        assert!(
+            refusal(quote!(
+                struct Add;
+            ))
+            .contains("free function")
+        );
+        assert!(
+            refusal(quote!(
+                fn add() {}
+            ))
+            .contains("doc comment")
+        );
+        assert!(
+            refusal(quote!(
+                #[doc = "x"]
+                fn Add() {}
+            ))
+            .contains("`Add` cannot be a tool's name")
+        );
+        let long = "x".repeat(4097);
+        assert!(refusal(quote!(#[doc = #long] fn add() {})).contains("4097 bytes"));
+    }
+}

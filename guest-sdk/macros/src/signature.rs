@@ -1,0 +1,142 @@
+//! Which functions can be tools.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Error, FnArg, Result, ReturnType, Signature, Type};
+
+/// Refuses a function that no call with JSON arguments could reach. All that is wrong with it is said at once.
+pub(crate) fn check(signature: &Signature) -> Result<()> {
+    let mut problems = Vec::new();
+    if let Some(token) = &signature.asyncness {
+        problems.push(Error::new_spanned(
+            token,
+            "a tool cannot be async: a call runs alone in its instance, so block instead",
+        ));
+    }
+    if let Some(token) = &signature.unsafety {
+        problems.push(Error::new_spanned(
+            token,
+            "a tool cannot be unsafe: its arguments come from a model",
+        ));
+    }
+    if let Some(token) = &signature.abi {
+        problems.push(Error::new_spanned(
+            token,
+            "a tool is an ordinary Rust function; remove the ABI",
+        ));
+    }
+    if let Some(token) = &signature.variadic {
+        problems.push(Error::new_spanned(
+            token,
+            "a tool's parameters have to be named one by one",
+        ));
+    }
+    if !signature.generics.params.is_empty() {
+        problems.push(Error::new_spanned(
+            &signature.generics,
+            "a tool cannot be generic: its schema has to be known; name the types",
+        ));
+    }
+    for input in &signature.inputs {
+        if let FnArg::Receiver(receiver) = input {
+            problems.push(Error::new_spanned(
+                receiver,
+                "a tool cannot take `self`: every call starts from nothing; make it a free function",
+            ));
+        }
+    }
+    if let ReturnType::Type(_, returned) = &signature.output
+        && let Type::ImplTrait(_) = &**returned
+    {
+        problems.push(Error::new_spanned(
+            returned,
+            "a tool's result needs a schema; name its type instead of `impl`",
+        ));
+    }
+    match problems.into_iter().reduce(joined) {
+        Some(problem) => Err(problem),
+        None => Ok(()),
+    }
+}
+
+/// Both errors as one.
+pub(crate) fn joined(mut first: Error, second: Error) -> Error {
+    first.combine(second);
+    first
+}
+
+/// The type that the function returns, `()` included.
+pub(crate) fn returned(signature: &Signature) -> TokenStream {
+    match &signature.output {
+        ReturnType::Default => quote!(()),
+        ReturnType::Type(_, returned) => quote!(#returned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use syn::{ItemFn, parse_quote};
+
+    use super::check;
+
+    fn refusal(function: &ItemFn) -> String {
+        let error = check(&function.sig).expect_err("an error");
+        error
+            .into_iter()
+            .map(|error| error.to_string())
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    #[test]
+    fn an_ordinary_function_passes() {
+        let function: ItemFn = parse_quote!(
+            fn add(args: Add) -> Result<Sum, ToolError> {}
+        );
+        assert!(check(&function.sig).is_ok());
+    }
+
+    #[test]
+    fn every_problem_is_named() {
+        assert!(
+            refusal(&parse_quote!(
+                async fn f() {}
+            ))
+            .contains("async")
+        );
+        assert!(
+            refusal(&parse_quote!(
+                unsafe fn f() {}
+            ))
+            .contains("unsafe")
+        );
+        assert!(
+            refusal(&parse_quote!(
+                extern "C" fn f() {}
+            ))
+            .contains("ABI")
+        );
+        assert!(
+            refusal(&parse_quote!(
+                fn f<T>(value: T) {}
+            ))
+            .contains("generic")
+        );
+        assert!(
+            refusal(&parse_quote!(
+                fn f(&self) {}
+            ))
+            .contains("`self`")
+        );
+        assert!(
+            refusal(&parse_quote!(
+                fn f() -> impl Display {}
+            ))
+            .contains("impl")
+        );
+        let both = refusal(&parse_quote!(
+            async fn f(self) {}
+        ));
+        assert!(both.contains("async") && both.contains("`self`"), "{both}");
+    }
+}

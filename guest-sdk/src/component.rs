@@ -1,0 +1,146 @@
+//! The host's side of the conversation, inside a component: the contract's imports as `host`, and what its exports do.
+
+use std::panic;
+
+use crate::bindings::exports::fumehood::tool::tools;
+use crate::bindings::fumehood::tool::{context, log as host_log, progress as host_progress, types};
+use crate::log::Level;
+use crate::progress::Update;
+use crate::registry::{self, Entry};
+use crate::{Annotations, Content, Definition, FailureKind, ToolError, log};
+
+pub(crate) fn call_id() -> String {
+    context::call_id()
+}
+
+pub(crate) fn tool_name() -> String {
+    context::tool_name()
+}
+
+pub(crate) fn remaining_ms() -> u64 {
+    context::remaining_ms()
+}
+
+pub(crate) fn actor() -> Option<String> {
+    context::actor()
+}
+
+pub(crate) fn state() -> Option<String> {
+    context::state()
+}
+
+pub(crate) fn log(level: Level, message: String) {
+    let level = match level {
+        Level::Trace => host_log::Level::Trace,
+        Level::Debug => host_log::Level::Debug,
+        Level::Info => host_log::Level::Info,
+        Level::Warn => host_log::Level::Warn,
+        Level::Error => host_log::Level::Error,
+    };
+    host_log::log(level, &message);
+}
+
+pub(crate) fn report(update: Update) {
+    host_progress::report(&host_progress::Update {
+        fraction: update.fraction,
+        message: update.message,
+        partial: update.partial.into_iter().map(content).collect(),
+    });
+}
+
+/// The export `describe`.
+pub fn describe(tools: &[Entry]) -> Vec<tools::ToolDefinition> {
+    log_panics();
+    registry::describe(tools).map(definition).collect()
+}
+
+/// The export `call`.
+pub fn call(tools: &[Entry], request: tools::ToolCall) -> Result<Vec<types::Content>, types::Failure> {
+    log_panics();
+    match registry::call(tools, &request.tool, &request.arguments) {
+        Ok(parts) => Ok(parts.into_iter().map(content).collect()),
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+/// A panic ends in a trap, which carries no message. The people who run the tool read it in the log instead.
+fn log_panics() {
+    panic::set_hook(Box::new(|info| log::error(info)));
+}
+
+fn definition(definition: Definition) -> tools::ToolDefinition {
+    let Annotations {
+        read_only,
+        destructive,
+        idempotent,
+        open_world,
+    } = definition.annotations;
+    tools::ToolDefinition {
+        name: definition.name,
+        title: definition.title,
+        description: definition.description,
+        input_schema: definition.input_schema.to_string(),
+        output_schema: definition.output_schema.map(|schema| schema.to_string()),
+        annotations: types::Annotations {
+            read_only,
+            destructive,
+            idempotent,
+            open_world,
+        },
+    }
+}
+
+fn content(content: Content) -> types::Content {
+    match content {
+        Content::Text(text) => types::Content::Text(text),
+        Content::Json(value) => types::Content::Json(value.to_string()),
+        Content::Blob(blob) => types::Content::Blob(types::Blob {
+            mime_type: blob.mime_type,
+            data: blob.data,
+        }),
+        Content::Link(link) => types::Content::Link(types::Link {
+            uri: link.uri,
+            title: link.title,
+            mime_type: link.mime_type,
+        }),
+    }
+}
+
+fn failure(error: &ToolError) -> types::Failure {
+    types::Failure {
+        kind: match error.kind() {
+            FailureKind::InvalidArguments => types::FailureKind::InvalidArguments,
+            FailureKind::Failed => types::FailureKind::Failed,
+            FailureKind::Unavailable => types::FailureKind::Unavailable,
+            FailureKind::Denied => types::FailureKind::Denied,
+        },
+        message: error.message().to_owned(),
+        retry_after_ms: error.retry_after_ms(),
+    }
+}
+
+/// Makes the component's exports. Only `export!` calls it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_component {
+    ($tools:expr) => {
+        struct Component;
+
+        impl $crate::bindings::exports::fumehood::tool::tools::Guest for Component {
+            fn describe() -> ::std::vec::Vec<$crate::bindings::exports::fumehood::tool::tools::ToolDefinition> {
+                $crate::component::describe($tools)
+            }
+
+            fn call(
+                request: $crate::bindings::exports::fumehood::tool::tools::ToolCall,
+            ) -> ::core::result::Result<
+                ::std::vec::Vec<$crate::bindings::exports::fumehood::tool::tools::Content>,
+                $crate::bindings::exports::fumehood::tool::tools::Failure,
+            > {
+                $crate::component::call($tools, request)
+            }
+        }
+
+        $crate::bindings::export!(Component with_types_in $crate::bindings);
+    };
+}

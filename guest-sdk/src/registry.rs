@@ -1,0 +1,120 @@
+//! The tools of one component, as `export!` lists them.
+
+use crate::{Content, Definition, Tool, ToolError};
+
+/// One exported tool.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    name: &'static str,
+    definition: fn() -> Definition,
+    call: fn(&str) -> Result<Vec<Content>, ToolError>,
+}
+
+impl Entry {
+    /// The entry of the tool `T`.
+    #[must_use]
+    pub const fn of<T: Tool>() -> Self {
+        Self {
+            name: T::NAME,
+            definition: T::definition,
+            call: T::call,
+        }
+    }
+}
+
+/// Every tool's definition, in the order of `export!`.
+pub(crate) fn describe(tools: &[Entry]) -> impl Iterator<Item = Definition> {
+    tools.iter().map(|tool| (tool.definition)())
+}
+
+/// Runs the tool called `name`.
+///
+/// # Errors
+///
+/// Those of the tool, and `failed` if there is no such tool; a host never asks for one.
+pub(crate) fn call(tools: &[Entry], name: &str, arguments: &str) -> Result<Vec<Content>, ToolError> {
+    match tools.iter().find(|tool| tool.name == name) {
+        Some(tool) => (tool.call)(arguments),
+        None => Err(ToolError::failed(format!("this component has no tool `{name}`"))),
+    }
+}
+
+/// Whether a host would take these tools: 1 to 64 of them, whose names differ when `-` and `_` are the same.
+#[must_use]
+pub const fn is_acceptable(tools: &[Entry]) -> bool {
+    if tools.is_empty() || tools.len() > 64 {
+        return false;
+    }
+    let mut remaining = tools;
+    while let [first, rest @ ..] = remaining {
+        let mut others = rest;
+        while let [other, after @ ..] = others {
+            if are_alike(first.name.as_bytes(), other.name.as_bytes()) {
+                return false;
+            }
+            others = after;
+        }
+        remaining = rest;
+    }
+    true
+}
+
+const fn are_alike(mut one: &[u8], mut other: &[u8]) -> bool {
+    while let ([first, one_rest @ ..], [second, other_rest @ ..]) = (one, other) {
+        if plain(*first) != plain(*second) {
+            return false;
+        }
+        (one, other) = (one_rest, other_rest);
+    }
+    one.is_empty() && other.is_empty()
+}
+
+const fn plain(byte: u8) -> u8 {
+    if byte == b'-' { b'_' } else { byte }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition() -> Definition {
+        Definition {
+            name: "a".to_owned(),
+            title: None,
+            description: "A tool.".to_owned(),
+            input_schema: serde_json::json!({"type": "object"}),
+            output_schema: None,
+            annotations: crate::Annotations::default(),
+        }
+    }
+
+    fn entry(name: &'static str) -> Entry {
+        Entry {
+            name,
+            definition,
+            call: |arguments| Ok(vec![Content::text(arguments)]),
+        }
+    }
+
+    #[test]
+    fn tools_are_described_in_order() {
+        assert_eq!(
+            Vec::from_iter(describe(&[entry("a"), entry("b")])),
+            [definition(), definition()]
+        );
+    }
+
+    #[test]
+    fn names_must_differ() {
+        let check = |names: &[&'static str]| is_acceptable(&names.iter().map(|name| entry(name)).collect::<Vec<_>>());
+        assert!(check(&["a"]) && check(&["a", "b", "ab"]));
+        assert!(!check(&[]) && !check(&["a"; 65]));
+        assert!(!check(&["x", "a-b", "a_b"]) && !check(&["a", "a"]));
+    }
+
+    #[test]
+    fn an_unknown_name_fails() {
+        assert_eq!(call(&[entry("a")], "a", "{}"), Ok(vec![Content::text("{}")]));
+        assert!(call(&[entry("a")], "b", "{}").is_err());
+    }
+}

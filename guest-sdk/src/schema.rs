@@ -1,0 +1,135 @@
+//! JSON Schema from Rust types.
+
+use schemars::JsonSchema;
+use schemars::Schema;
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform};
+use serde_json::{Map, Value, json};
+
+/// The schema of a tool's arguments: always an object.
+pub fn input_schema<T: JsonSchema>() -> Value {
+    let mut schema = finish(
+        SchemaSettings::draft2020_12()
+            .for_deserialize()
+            .into_generator()
+            .into_root_schema_for::<T>(),
+    );
+    // An enum with tagged variants is an object in each of its variants but does not say so at the top.
+    if let Some(object) = schema.as_object_mut() {
+        object.entry("type").or_insert_with(|| json!("object"));
+    }
+    schema
+}
+
+/// The schema of a tool's result.
+pub(crate) fn output_schema<T: JsonSchema>() -> Value {
+    finish(
+        SchemaSettings::draft2020_12()
+            .for_serialize()
+            .into_generator()
+            .into_root_schema_for::<T>(),
+    )
+}
+
+fn finish(mut schema: Schema) -> Value {
+    RecursiveTransform(state_bounds).transform(&mut schema);
+    // The dialect is part of the contract, and the root's title is a Rust name that means nothing to a model.
+    schema.remove("$schema");
+    schema.remove("title");
+    schema.to_value()
+}
+
+/// Replaces schemars' names for Rust's number types, which validators ignore, with the bounds they stand for. A host
+/// can then refuse what would not fit, before the tool runs.
+fn state_bounds(schema: &mut Schema) {
+    let Some(object) = schema.as_object_mut() else { return };
+    let Some(format) = object.get("format").and_then(Value::as_str) else {
+        return;
+    };
+    let bounds = match format {
+        "int8" => bounded(i8::MIN, i8::MAX),
+        "int16" => bounded(i16::MIN, i16::MAX),
+        // A tool's `isize` and `usize` have 32 bits, wherever its schema is made.
+        "int32" | "int" => bounded(i32::MIN, i32::MAX),
+        "int64" => bounded(i64::MIN, i64::MAX),
+        "uint8" => bounded(u8::MIN, u8::MAX),
+        "uint16" => bounded(u16::MIN, u16::MAX),
+        "uint32" | "uint" => bounded(u32::MIN, u32::MAX),
+        "uint64" => bounded(u64::MIN, u64::MAX),
+        "int128" | "uint128" | "float" | "double" => None,
+        _ => return,
+    };
+    object.remove("format");
+    if let Some((minimum, maximum)) = bounds {
+        tighten(object, "minimum", minimum, |own, bound| own < bound);
+        tighten(object, "maximum", maximum, |own, bound| own > bound);
+    }
+}
+
+fn bounded(minimum: impl Into<Value>, maximum: impl Into<Value>) -> Option<(Value, Value)> {
+    Some((minimum.into(), maximum.into()))
+}
+
+/// Sets a bound, unless the author set one that is at least as tight.
+fn tighten(object: &mut Map<String, Value>, name: &str, bound: Value, is_looser: fn(f64, f64) -> bool) {
+    let own = object.get(name).and_then(Value::as_f64);
+    if own.zip(bound.as_f64()).is_none_or(|(own, bound)| is_looser(own, bound)) {
+        object.insert(name.to_owned(), bound);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+
+    /// Not for the model.
+    #[derive(Deserialize, Serialize, JsonSchema)]
+    #[schemars(crate = "schemars")]
+    struct Everything {
+        /// A small one.
+        small: u8,
+        #[schemars(range(min = 1, max = 10))]
+        some: Option<u32>,
+        #[serde(default)]
+        far: i64,
+        ratio: f64,
+        index: usize,
+        #[schemars(extend("format" = "date"))]
+        day: String,
+    }
+
+    #[test]
+    fn numbers_have_bounds_and_no_rust_names() {
+        let schema = input_schema::<Everything>();
+        assert_eq!(
+            schema,
+            json!({
+                "type": "object",
+                "description": "Not for the model.",
+                "properties": {
+                    "small": {"type": "integer", "minimum": 0, "maximum": 255, "description": "A small one."},
+                    "some": {"type": ["integer", "null"], "minimum": 1, "maximum": 10},
+                    "far": {"type": "integer", "minimum": i64::MIN, "maximum": i64::MAX, "default": 0},
+                    "ratio": {"type": "number"},
+                    "index": {"type": "integer", "minimum": 0, "maximum": u32::MAX},
+                    "day": {"type": "string", "format": "date"},
+                },
+                "required": ["small", "ratio", "index", "day"],
+            })
+        );
+    }
+
+    #[test]
+    fn arguments_are_always_an_object() {
+        #[derive(Deserialize, JsonSchema)]
+        #[serde(tag = "shape")]
+        #[expect(dead_code, reason = "only its schema matters")]
+        enum Shape {
+            Circle { radius: f64 },
+            Square { side: f64 },
+        }
+        assert_eq!(input_schema::<Shape>()["type"], "object");
+    }
+}

@@ -1,0 +1,174 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use fumehood::Limits;
+use fumehood::limits::{LimitError, parse_bytes, parse_count, parse_duration};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    it worked
+  1    the tool ran and failed, or its result was bad
+  2    the command line is wrong
+  3    refused before anything ran: unknown tool, invalid arguments, not allowed
+  4    stopped by a limit: deadline, fuel, memory, output, quota
+  5    the tool crashed
+  6    the component could not be loaded
+  7    the host itself failed
+  130  interrupted";
+
+/// Runs WebAssembly tools behind glass: every call in a fresh instance, with fuel, a deadline that is kept, a memory
+/// ceiling and no powers but those you grant.
+#[derive(Debug, Parser)]
+#[command(name = "fumehood", version, after_help = EXIT_CODES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// Print JSON, for programs
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_enum)]
+    pub(crate) color: Color,
+
+    /// Where compiled code is kept [default: the user's cache folder]
+    #[arg(long, global = true, value_name = "FOLDER", env = "FUMEHOOD_CACHE_DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
+
+    /// Keep no compiled code
+    #[arg(long, global = true, conflicts_with = "cache_dir")]
+    pub(crate) no_cache: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// See tools at work and hostile tools contained: no network, no key, nothing to install
+    Demo,
+    /// Say what a component is, which tools it has, and what it could ever do
+    Inspect(Inspect),
+    /// Call one tool of a component
+    #[command(after_help = EXIT_CODES)]
+    Call(Call),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    /// The component, a `.wasm` file
+    pub(crate) component: PathBuf,
+
+    /// Compile it even if that takes many seconds
+    #[arg(long)]
+    pub(crate) allow_slow_compile: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Call {
+    /// The component, a `.wasm` file
+    pub(crate) component: PathBuf,
+
+    /// The tool, as `inspect` shows it
+    pub(crate) tool: String,
+
+    /// The arguments, a JSON object; `-` reads them from standard input [default: {}]
+    #[arg(value_name = "JSON", conflicts_with = "args_file")]
+    pub(crate) arguments: Option<String>,
+
+    /// Read the arguments from a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) args_file: Option<PathBuf>,
+
+    /// On whose behalf; the tool can read it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) actor: Option<String>,
+
+    /// Compile the component even if that takes many seconds
+    #[arg(long)]
+    pub(crate) allow_slow_compile: bool,
+
+    #[command(flatten)]
+    pub(crate) limits: LimitArguments,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct LimitArguments {
+    /// Wall time for the call, such as `250ms` or `2s` [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+
+    /// Instructions for the call, such as `500M` [default: 10G]
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    fuel: Option<u64>,
+
+    /// Memory for the call, such as `64MiB` [default: 64MiB]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    memory: Option<usize>,
+
+    /// Size of the result, such as `1MiB` [default: 1MiB]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    max_output: Option<usize>,
+
+    /// Size of log lines and progress, and of stdout and stderr [default: 256KiB]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    max_log: Option<usize>,
+}
+
+impl LimitArguments {
+    /// The usual limits, but for what was typed.
+    pub(crate) fn limits(&self, ceiling: usize) -> Result<Limits, LimitError> {
+        let usual = Limits::default();
+        let limits = Limits {
+            deadline: self.timeout.unwrap_or(usual.deadline),
+            fuel: self.fuel.unwrap_or(usual.fuel),
+            memory: self.memory.unwrap_or(usual.memory),
+            output: self.max_output.unwrap_or(usual.output),
+            log: self.max_log.unwrap_or(usual.log),
+            ..usual
+        };
+        limits.check(ceiling).map(|()| limits)
+    }
+}
+
+/// When output is coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl Color {
+    /// Makes the choice for everything that is printed through `anstream`.
+    pub(crate) fn write_global(self) {
+        match self {
+            Self::Auto => anstream::ColorChoice::Auto,
+            Self::Always => anstream::ColorChoice::Always,
+            Self::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,151 @@
+//! `fumehood demo`: useful tools at work, hostile tools contained, one table.
+
+mod script;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use comfy_table::Cell;
+use fumehood::limits::display_bytes;
+use fumehood::{Call, CallResult, Host, Limits, Load};
+use serde::Serialize;
+
+use crate::args::Arguments;
+use crate::exit::Exit;
+use crate::host;
+use crate::render::{self, table};
+use script::{Act, Expected, Step};
+
+/// Enough for what the useful tools do, and little enough that nobody waits long for the hostile ones.
+const DEADLINE: Duration = Duration::from_millis(250);
+/// The longest answer that fits in the table.
+const ANSWER: usize = 72;
+
+/// One line of the demo, for programs.
+#[derive(Serialize)]
+struct Row {
+    what: &'static str,
+    call: &'static str,
+    as_expected: bool,
+    result: CallResult,
+}
+
+pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
+    let limits = Limits {
+        deadline: DEADLINE,
+        ..Limits::default()
+    };
+    let host = host::builder(arguments).limits(limits).build()?;
+    let components = load(&host).await?;
+    let mut results = Vec::new();
+    for step in script::STEPS {
+        let result = host.call(Call::new(step.tool, step.arguments)).await;
+        results.push((step, result));
+    }
+    host.shut_down(Duration::ZERO).await;
+    let failed = results
+        .iter()
+        .filter(|(step, result)| !step.is_as_expected(result))
+        .count();
+    if arguments.json {
+        let row = |(step, result): &(&'static Step, CallResult)| Row {
+            what: step.what,
+            call: step.tool,
+            as_expected: step.is_as_expected(result),
+            result: result.clone(),
+        };
+        render::json(&results.iter().map(row).collect::<Vec<_>>())?;
+    } else {
+        show(&results, components)?;
+    }
+    if failed > 0 {
+        render::note(&format!("{failed} of the calls did not end as they should have"));
+        return Ok(Exit::ToolFailed);
+    }
+    Ok(Exit::Ok)
+}
+
+/// Loads everything that the script calls, and says how many components that are.
+async fn load(host: &Host) -> Result<usize> {
+    for (name, bytes) in script::TOOLS {
+        host::load(host, name, Load::bytes(*name, *bytes)).await?;
+    }
+    for (name, text) in script::HOSTILE {
+        let bytes = wat::parse_str(text).with_context(|| format!("the hostile tool `{name}` is not well-formed"))?;
+        host::load(host, name, Load::bytes(*name, bytes)).await?;
+    }
+    Ok(script::TOOLS.len() + script::HOSTILE.len())
+}
+
+fn show(results: &[(&Step, CallResult)], components: usize) -> Result<()> {
+    let headings = [
+        "what it tried",
+        "how it ended",
+        "time",
+        "deadline",
+        "fuel",
+        "peak memory",
+    ];
+    let mut table = table::new(&headings, &[2, 3, 4, 5]);
+    let acts = [
+        (Act::Useful, "useful tools, called with good and with bad arguments"),
+        (Act::Hostile, "hostile tools, each contained by one of its limits"),
+    ];
+    for (act, title) in acts {
+        table.add_row(vec![table::heading(""), table::heading(title)]);
+        for (step, result) in results.iter().filter(|(step, _)| step.act == act) {
+            table.add_row(row(step, result));
+        }
+    }
+    render::line(&table.to_string())?;
+    let memory = resident().map_or_else(String::new, |bytes| format!(", which holds {}", display_bytes(bytes)));
+    render::line(&format!(
+        "{} calls of {components} components, each call in a fresh instance, all in this one process{memory}.",
+        results.len()
+    ))?;
+    render::line("Next: `fumehood inspect FILE.wasm`, `fumehood call FILE.wasm TOOL '{…}'`.")
+}
+
+fn row(step: &Step, result: &CallResult) -> Vec<Cell> {
+    let metadata = &result.metadata;
+    let ran = !metadata.deadline.is_zero();
+    let figure = |known: bool, text: String| Cell::new(if known { text } else { "–".to_owned() });
+    vec![
+        Cell::new(step.what),
+        table::verdict(&ending(result), step.is_as_expected(result)),
+        figure(ran, render::duration(metadata.duration)),
+        figure(ran, render::duration(metadata.deadline)),
+        figure(metadata.fuel_used > 0, render::count(metadata.fuel_used)),
+        figure(metadata.peak_memory > 0, display_bytes(metadata.peak_memory as u64)),
+    ]
+}
+
+/// The answer, or the kind of error and its first line.
+fn ending(result: &CallResult) -> String {
+    let text = match result.error() {
+        Some(error) => format!("{}: {}", error.kind, error.message),
+        None => result.text().unwrap_or("done").to_owned(),
+    };
+    let text = fumehood::sanitize::printable(text.lines().next().unwrap_or_default()).into_owned();
+    match text.char_indices().nth(ANSWER) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
+
+impl Step {
+    fn is_as_expected(&self, result: &CallResult) -> bool {
+        match self.expected {
+            Expected::Answer(text) => result.text().is_some_and(|answer| answer.contains(text)),
+            Expected::Error(kind) => result.error().is_some_and(|error| error.kind == kind),
+        }
+    }
+}
+
+/// Bytes of memory that this process holds right now, where the system says so.
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}

@@ -1,0 +1,57 @@
+//! `fumehood inspect`: what a component is and what it could do, without calling any of its tools.
+
+use anyhow::Result;
+use fumehood::{Component, Dialect, Import, Skipped, ToolDefinition};
+use serde::Serialize;
+
+use crate::args::{self, Arguments};
+use crate::exit::Exit;
+use crate::host;
+use crate::render;
+
+/// Everything that is known of a component.
+#[derive(Serialize)]
+pub(crate) struct Report<'a> {
+    pub(crate) file: String,
+    pub(crate) digest: String,
+    pub(crate) bytes: usize,
+    pub(crate) dialect: &'a Dialect,
+    pub(crate) accepted_contract: &'static str,
+    pub(crate) producers: &'a [(String, Vec<String>)],
+    pub(crate) imports: &'a [Import],
+    pub(crate) powers: Vec<&'static str>,
+    pub(crate) tools: &'a [ToolDefinition],
+    pub(crate) skipped: &'a [Skipped],
+}
+
+pub(crate) async fn run(arguments: &Arguments, inspect: &args::Inspect) -> Result<Exit> {
+    let host = host::builder(arguments).build()?;
+    let (load, _) = host::load_of(&inspect.component, inspect.allow_slow_compile);
+    let file = host::file_name(&inspect.component);
+    let component = host::load(&host, &file, load).await?;
+    let report = report(file, &component);
+    if arguments.json {
+        render::json(&report)?;
+    } else {
+        render::inspection(&report)?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn report(file: String, component: &Component) -> Report<'_> {
+    let mut powers: Vec<_> = component.imports().iter().filter_map(|import| import.power).collect();
+    powers.sort_unstable();
+    powers.dedup();
+    Report {
+        file,
+        digest: component.digest().to_string(),
+        bytes: component.size(),
+        dialect: component.dialect(),
+        accepted_contract: fumehood::ACCEPTED_CONTRACT,
+        producers: component.producers(),
+        imports: component.imports(),
+        powers,
+        tools: component.definitions(),
+        skipped: component.skipped(),
+    }
+}

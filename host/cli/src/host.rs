@@ -1,0 +1,104 @@
+//! A host for one command: with the code cache, and a sign of life while something is compiled.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+use etcetera::BaseStrategy as _;
+use fumehood::{CacheReport, CodeCache, Component, Host, HostBuilder, Load, LoadError};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::args::Arguments;
+use crate::render;
+
+/// Longer than this and a person wonders.
+const BLINK: Duration = Duration::from_millis(300);
+/// One command makes few calls at a time, so it needs few slots.
+const CONCURRENCY: u32 = 8;
+/// What a component is called whose file name holds no letter or digit.
+const NAMELESS: &str = "component";
+
+/// Settings for a host of one command.
+pub(crate) fn builder(arguments: &Arguments) -> HostBuilder {
+    let builder = Host::builder().concurrency(CONCURRENCY);
+    match cache_folder(arguments).map(CodeCache::open) {
+        Some(Ok(cache)) => builder.code_cache(cache),
+        Some(Err(error)) => {
+            render::warning(&format!(
+                "{:#}; going on without a code cache",
+                anyhow::Error::new(error)
+            ));
+            builder
+        }
+        None => builder,
+    }
+}
+
+fn cache_folder(arguments: &Arguments) -> Option<PathBuf> {
+    if arguments.no_cache {
+        return None;
+    }
+    let usual = || {
+        Some(
+            etcetera::choose_base_strategy()
+                .ok()?
+                .cache_dir()
+                .join("fumehood")
+                .join("code"),
+        )
+    };
+    arguments.cache_dir.clone().or_else(usual)
+}
+
+/// How to load the component in this file, and what it is called then: after the file, if that makes a name.
+pub(crate) fn load_of(path: &Path, allow_slow_compile: bool) -> (Load, String) {
+    let load = Load::path(path);
+    let load = if allow_slow_compile {
+        load.allow_slow_compile()
+    } else {
+        load
+    };
+    match load.name() {
+        Ok(name) => (load, name.to_string()),
+        Err(_) => (load.named(NAMELESS), NAMELESS.to_owned()),
+    }
+}
+
+/// Loads a component. If that takes long, a terminal shows that something is going on.
+pub(crate) async fn load(host: &Host, what: &str, load: Load) -> Result<Component, LoadError> {
+    let mut loading = std::pin::pin!(host.load(load));
+    let component = match tokio::time::timeout(BLINK, loading.as_mut()).await {
+        Ok(loaded) => loaded?,
+        Err(_still_loading) => {
+            let spinner = ProgressBar::new_spinner().with_message(format!("compiling {what}"));
+            spinner.set_style(
+                ProgressStyle::with_template("{spinner} {msg} … {elapsed}").unwrap_or(ProgressStyle::default_spinner()),
+            );
+            spinner.enable_steady_tick(Duration::from_millis(100));
+            let loaded = loading.await;
+            spinner.finish_and_clear();
+            loaded?
+        }
+    };
+    match &component.report().cache {
+        CacheReport::Damaged(reason) => {
+            render::warning(&format!(
+                "the cached code of {what} was damaged and was compiled again: {reason}"
+            ));
+        }
+        CacheReport::NotStored(reason) => {
+            render::warning(&format!("the compiled code of {what} could not be cached: {reason}"));
+        }
+        CacheReport::Off | CacheReport::Hit | CacheReport::Stored => {}
+    }
+    Ok(component)
+}
+
+/// What a component in this file is called on the screen.
+pub(crate) fn file_name(path: &Path) -> String {
+    let name = path.file_name().map_or_else(
+        || path.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    );
+    fumehood::sanitize::printable(&name).into_owned()
+}

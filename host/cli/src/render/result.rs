@@ -1,0 +1,154 @@
+//! How a call went: the result on standard output, everything else on standard error.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use anyhow::Result;
+use fumehood::limits::display_bytes;
+use fumehood::sanitize::printable;
+use fumehood::{CallError, CallResult, Captured, Content, Event, Level, Metadata};
+
+use super::{BAD, FAINT, STRONG, bytes, line, note, styled};
+
+/// Prints the result of a call.
+pub(crate) fn result(result: &CallResult) -> Result<()> {
+    captured("stdout", &result.metadata.stdout);
+    captured("stderr", &result.metadata.stderr);
+    if result.metadata.log_dropped > 0 {
+        note(&styled(
+            FAINT,
+            &format!(
+                "{} bytes of log lines and progress were dropped",
+                result.metadata.log_dropped
+            ),
+        ));
+    }
+    match &result.outcome {
+        Ok(parts) => parts.iter().try_for_each(part)?,
+        Err(failed) => error(failed),
+    }
+    note(&styled(FAINT, &cost(&result.metadata)));
+    Ok(())
+}
+
+/// What a call cost, in a line.
+pub(crate) fn cost(metadata: &Metadata) -> String {
+    format!(
+        "{} of {}, {} fuel, {} peak memory",
+        duration(metadata.duration),
+        duration(metadata.deadline),
+        count(metadata.fuel_used),
+        display_bytes(metadata.peak_memory as u64)
+    )
+}
+
+fn part(part: &Content) -> Result<()> {
+    match part {
+        Content::Text { text } => line(&printable(text)),
+        Content::Json { value } => line(&printable(value.get())),
+        Content::Blob { mime_type, data } if std::io::stdout().is_terminal() => {
+            let size = display_bytes(data.len() as u64);
+            line(&format!(
+                "[{size} of {}; send standard output to a file to keep them]",
+                printable(mime_type)
+            ))
+        }
+        Content::Blob { data, .. } => bytes(data),
+        Content::Link { uri, title, .. } => match title {
+            Some(title) => line(&format!("{}: {}", printable(title), printable(uri))),
+            None => line(&printable(uri)),
+        },
+    }
+}
+
+fn error(error: &CallError) {
+    note(&format!(
+        "{} {}",
+        styled(BAD, &format!("error[{}]:", error.kind)),
+        error.message
+    ));
+    for frame in &error.backtrace {
+        note(&styled(FAINT, &format!("    at {frame}")));
+    }
+    if let Some(hint) = &error.hint {
+        note(&format!("  hint: {hint}"));
+    }
+    if let Some(after) = error.retry_after {
+        note(&format!(
+            "  hint: the tool says that another try is worth it after {}",
+            duration(after)
+        ));
+    }
+}
+
+fn captured(name: &str, captured: &Captured) {
+    for text in captured.text.lines() {
+        note(&format!("{} {}", styled(FAINT, &format!("{name}|")), printable(text)));
+    }
+    if captured.dropped > 0 {
+        note(&styled(
+            FAINT,
+            &format!("{name}| … and {} more bytes, which were dropped", captured.dropped),
+        ));
+    }
+}
+
+/// Prints what a running call says.
+pub(crate) fn event(event: &Event) {
+    match event {
+        Event::Log { level, message, .. } => {
+            let style = if *level >= Level::Warn { BAD } else { FAINT };
+            note(&format!("{} {message}", styled(style, &format!("{}:", level.as_str()))));
+        }
+        Event::Progress { progress, .. } => {
+            let percent = progress
+                .fraction
+                .map_or_else(String::new, |fraction| format!("{:>4.0} % ", fraction * 100.0));
+            let message = progress.message.as_deref().unwrap_or_default();
+            note(&format!("{}{message}", styled(STRONG, &percent)));
+            for part in &progress.partial {
+                if let Content::Text { text } = part {
+                    note(&format!("       {}", printable(text)));
+                }
+            }
+        }
+        Event::Loaded { .. } | Event::Started { .. } | Event::Finished { .. } => {}
+    }
+}
+
+/// `850 µs`, `12.3 ms`, `2.50 s`.
+pub(crate) fn duration(duration: Duration) -> String {
+    let micros = duration.as_micros();
+    match micros {
+        0..1_000 => format!("{micros} µs"),
+        1_000..1_000_000 => format!("{:.1} ms", duration.as_secs_f64() * 1e3),
+        _ => format!("{:.2} s", duration.as_secs_f64()),
+    }
+}
+
+/// `950`, `12.3 k`, `4.56 M`, `7.89 G`.
+pub(crate) fn count(count: u64) -> String {
+    let number = count as f64;
+    match count {
+        0..10_000 => count.to_string(),
+        10_000..1_000_000 => format!("{:.1} k", number / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} M", number / 1e6),
+        _ => format!("{:.1} G", number / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_short() {
+        let check = |micros: u64, expected: &str| assert_eq!(duration(Duration::from_micros(micros)), expected);
+        check(7, "7 µs");
+        check(12_345, "12.3 ms");
+        check(2_500_000, "2.50 s");
+        assert_eq!(count(9_999), "9999");
+        assert_eq!(count(123_456), "123.5 k");
+        assert_eq!(count(10_000_000_000), "10.0 G");
+    }
+}

@@ -1,0 +1,105 @@
+//! How large a schema may be before anything else looks at it.
+
+use std::io;
+
+use serde_json::Value;
+
+use super::GateLimits;
+use super::error::SchemaError;
+use super::keywords::escape;
+
+/// Refuses a schema that is nested too deeply or whose text is too long.
+///
+/// Depth comes first: what follows, writing the text out included, may then recurse.
+pub(super) fn check(schema: &Value, limits: &GateLimits) -> Result<(), SchemaError> {
+    depth(schema, limits.schema_depth)?;
+    let mut counter = Counter(0);
+    let written = serde_json::to_writer(&mut counter, schema);
+    if written.is_err() || counter.0 > limits.schema_bytes {
+        return Err(SchemaError::TooLarge {
+            pointer: String::new(),
+            what: "bytes of text",
+            found: u64::try_from(counter.0).unwrap_or(u64::MAX),
+            limit: u64::try_from(limits.schema_bytes).unwrap_or(u64::MAX),
+        });
+    }
+    Ok(())
+}
+
+/// Walks without recursion, for nobody has said yet that the value is shallow.
+fn depth(schema: &Value, limit: usize) -> Result<(), SchemaError> {
+    let mut pending = vec![(schema, 0_usize, String::new())];
+    while let Some((value, depth, pointer)) = pending.pop() {
+        let below = match value {
+            Value::Array(items) => items
+                .iter()
+                .enumerate()
+                .map(|(index, item)| (item, index.to_string()))
+                .collect::<Vec<_>>(),
+            Value::Object(members) => members.iter().map(|(name, member)| (member, escape(name))).collect(),
+            _ => continue,
+        };
+        if depth >= limit {
+            return Err(SchemaError::TooLarge {
+                pointer,
+                what: "levels of nesting",
+                found: depth as u64 + 1,
+                limit: limit as u64,
+            });
+        }
+        // Scalars cannot add depth, so only what can is put aside.
+        let containers = below
+            .into_iter()
+            .filter(|(value, _)| value.is_array() || value.is_object());
+        pending.extend(containers.map(|(value, step)| (value, depth + 1, format!("{pointer}/{step}"))));
+    }
+    Ok(())
+}
+
+struct Counter(usize);
+
+impl io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.saturating_add(bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn nested(levels: usize) -> Value {
+        (1..levels).fold(json!({}), |inner, _| json!({"items": inner}))
+    }
+
+    #[test]
+    fn depth_is_bounded_at_the_limit() {
+        let limits = GateLimits::default();
+        assert_eq!(check(&nested(32), &limits), Ok(()));
+        let error = check(&nested(33), &limits).unwrap_err();
+        assert!(
+            error.to_string().contains("33 levels of nesting; at most 32"),
+            "{error}"
+        );
+        assert!(error.to_string().contains("#/items/items"), "{error}");
+    }
+
+    #[test]
+    fn text_is_bounded_at_the_limit() {
+        let limits = GateLimits::default();
+        let filled = |bytes: usize| json!({"title": "x".repeat(bytes - r#"{"title":""}"#.len())});
+        assert_eq!(check(&filled(65_536), &limits), Ok(()));
+        let error = check(&filled(65_537), &limits).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "at # the schema has 65537 bytes of text; at most 65536 are accepted"
+        );
+    }
+}

@@ -1,0 +1,358 @@
+//! What it can cost, at worst, to check a document against a schema: in time, in stack and in compiling it.
+//!
+//! The unit is one evaluation of one subschema for one value. For a path through the document of `d` levels,
+//!
+//! ```text
+//! cost(s, d) = the evaluations of s and of everything in place of s, at this level
+//!            + the dearest child: the sum of cost(t, d - 1) over all t that look at that same child
+//! ```
+//!
+//! so a schema that looks at one child twice doubles at every level and is refused, whether the doubling is in place
+//! (`allOf` of two references to a schema that does the same) or from level to level. Sums saturate.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::GateLimits;
+use super::assertions::Patterns;
+use super::error::SchemaError;
+use super::in_place;
+use super::keywords::Role;
+use super::outline::{Node, NodeId, Outline, ROOT};
+use super::strict::Extent;
+
+/// How many entries of `enum` or `required` are looked at in the time of one evaluation.
+const LISTED: u64 = 8;
+
+/// How many evaluations `uniqueItems` takes for each value within the array.
+const UNIQUE: u64 = 8;
+
+/// How many entries the tables of one level may have; bounds the time that this module takes.
+const TABLE: usize = 40_000;
+
+/// The worst case for one path through a document, by the depth of the document, from a scalar upwards. The last
+/// figure holds for any deeper document.
+#[derive(Debug)]
+pub(super) struct Costs {
+    /// Evaluations of a subschema.
+    evaluations: Vec<u64>,
+    /// Steps that matching patterns takes for one byte of text; empty if there are no patterns.
+    matching: Vec<u64>,
+}
+
+impl Costs {
+    /// Computes the costs.
+    ///
+    /// # Errors
+    /// If a schema stands in place of itself, or any cost is over its limit.
+    pub(super) fn of(outline: &Outline, patterns: &Patterns, limits: &GateLimits) -> Result<Self, SchemaError> {
+        let order = in_place::order(outline)?;
+        let nodes = || (0..outline.len()).filter_map(|id| outline.node(id));
+        let evaluations = nodes().map(evaluation).collect();
+        let evaluations = Tables::new(outline, &order, evaluations, limits.cost).by_depth(outline, limits.depth)?;
+        let steps: Vec<_> = nodes().map(|node| matching(node, patterns)).collect();
+        let matching = match steps.iter().any(|steps| *steps > 0) {
+            true => Tables::new(outline, &order, steps, u64::MAX).by_depth(outline, limits.depth)?,
+            false => Vec::new(),
+        };
+        Ok(Self { evaluations, matching })
+    }
+
+    /// The steps that checking a document of this extent takes at most.
+    pub(super) fn steps(&self, extent: Extent) -> u64 {
+        let at = |costs: &[u64]| costs.get(extent.depth).or(costs.last()).copied().unwrap_or(0);
+        let evaluations = at(&self.evaluations).saturating_mul(extent.values);
+        evaluations.saturating_add(at(&self.matching).saturating_mul(extent.text))
+    }
+}
+
+/// One evaluation, and more where a keyword looks at long lists.
+fn evaluation(node: &Node) -> u64 {
+    let listed = |keyword| {
+        node.assertions
+            .get(keyword)
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len) as u64
+    };
+    let unique = u64::from(node.assertions.contains_key("uniqueItems"));
+    1 + listed("enum") / LISTED + listed("required") / LISTED + unique * UNIQUE
+}
+
+/// What the patterns of a node take for one byte of the value, names included.
+fn matching(node: &Node, patterns: &Patterns) -> u64 {
+    let own = node.assertions.get("pattern").and_then(Value::as_str);
+    let named = node.edges.iter().filter_map(|(role, _)| match role {
+        Role::Pattern(pattern) => Some(pattern.as_str()),
+        _ => None,
+    });
+    own.into_iter()
+        .chain(named)
+        .map(|pattern| patterns.steps(pattern))
+        .fold(0, u64::saturating_add)
+}
+
+/// Costs by child: by name or index, and for every child without an entry of its own.
+#[derive(Debug, Clone, Default)]
+struct Children<'o> {
+    named: BTreeMap<Key<'o>, u64>,
+    others: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Key<'o> {
+    Name(&'o str),
+    Index(usize),
+}
+
+impl<'o> Children<'o> {
+    fn merge(&mut self, other: &Self, combine: fn(u64, u64) -> u64) {
+        for (key, cost) in &mut self.named {
+            *cost = combine(*cost, other.named.get(key).copied().unwrap_or(other.others));
+        }
+        for (key, cost) in &other.named {
+            self.named.entry(*key).or_insert_with(|| combine(self.others, *cost));
+        }
+        self.others = combine(self.others, other.others);
+    }
+
+    /// Adds a schema that looks at every child.
+    fn add_to_all(&mut self, cost: u64) {
+        self.named.values_mut().for_each(|own| *own = own.saturating_add(cost));
+        self.others = self.others.saturating_add(cost);
+    }
+
+    fn dearest(&self) -> u64 {
+        self.named.values().copied().fold(self.others, u64::max)
+    }
+}
+
+/// What one evaluation of a schema costs: at this level, and by child.
+#[derive(Debug, Clone, Default)]
+struct Profile<'o> {
+    local: u64,
+    properties: Children<'o>,
+    items: Children<'o>,
+}
+
+impl Profile<'_> {
+    fn merge(&mut self, other: &Self, combine: fn(u64, u64) -> u64) {
+        self.local = combine(self.local, other.local);
+        self.properties.merge(&other.properties, combine);
+        self.items.merge(&other.items, combine);
+    }
+
+    fn total(&self) -> u64 {
+        self.local
+            .saturating_add(self.properties.dearest().max(self.items.dearest()))
+    }
+
+    fn entries(&self) -> usize {
+        self.properties.named.len() + self.items.named.len() + 1
+    }
+}
+
+/// Three costs for each node, of which the validator's habits are the reason.
+///
+/// To know what `unevaluatedProperties` applies to, it evaluates the pieces of the schema a second time (*marking*).
+/// It remembers results of a definition that refers to itself, so a second time does not descend into those.
+struct Tables<'o> {
+    order: &'o [NodeId],
+    /// By node: what it costs by itself.
+    weights: Vec<u64>,
+    /// What no node may cost.
+    limit: u64,
+    /// By node: one evaluation, children included, at the level before.
+    full: Vec<u64>,
+    /// The same for an evaluation that is a repetition.
+    repeated: Vec<u64>,
+    /// Whether the node has `unevaluated…` that needs marking.
+    marks: Vec<bool>,
+}
+
+impl<'o> Tables<'o> {
+    fn new(outline: &Outline, order: &'o [NodeId], weights: Vec<u64>, limit: u64) -> Self {
+        let marks = (0..outline.len()).map(|id| marks(outline, id)).collect();
+        let zero = vec![0; outline.len()];
+        Self {
+            order,
+            weights,
+            limit,
+            full: zero.clone(),
+            repeated: zero,
+            marks,
+        }
+    }
+
+    fn by_depth(mut self, outline: &'o Outline, depth: usize) -> Result<Vec<u64>, SchemaError> {
+        let mut costs = Vec::new();
+        for _ in 0..=depth {
+            let settled = self.level(outline)?;
+            costs.push(self.full.get(ROOT).copied().unwrap_or(u64::MAX));
+            if settled {
+                break;
+            }
+        }
+        Ok(costs)
+    }
+
+    fn alone(&self, id: NodeId) -> Profile<'o> {
+        Profile {
+            local: self.weights.get(id).copied().unwrap_or(0),
+            ..Profile::default()
+        }
+    }
+
+    /// One level more. Says whether nothing changed, so that deeper documents cost no more.
+    fn level(&mut self, outline: &'o Outline) -> Result<bool, SchemaError> {
+        let mut full: Vec<Profile<'o>> = vec![Profile::default(); outline.len()];
+        let mut repeated = full.clone();
+        let mut marking = full.clone();
+        let mut entries = 0;
+        for &id in self.order {
+            let mut marked = self.marked(outline, id, &repeated, &marking);
+            let mut once = self.own(outline, id, &self.full);
+            let mut again = self.own(outline, id, &self.repeated);
+            compose(outline, id, &full, false, &mut once);
+            compose(outline, id, &repeated, true, &mut again);
+            if self.marks.get(id) == Some(&true) {
+                once.merge(&marked, u64::saturating_add);
+                again.merge(&marked, u64::saturating_add);
+            }
+            entries += once.entries() + again.entries() + marked.entries();
+            let found = once.total();
+            let pointer = || outline.origin(id);
+            if found > self.limit {
+                return Err(SchemaError::TooExpensive {
+                    pointer: pointer(),
+                    found,
+                    limit: self.limit,
+                });
+            }
+            if entries > TABLE {
+                let what = "combinations of subschemas and the properties that they look at";
+                let (found, limit) = (entries as u64, TABLE as u64);
+                return Err(SchemaError::TooLarge {
+                    pointer: pointer(),
+                    what,
+                    found,
+                    limit,
+                });
+            }
+            for (table, profile) in [
+                (&mut full, &mut once),
+                (&mut repeated, &mut again),
+                (&mut marking, &mut marked),
+            ] {
+                if let Some(slot) = table.get_mut(id) {
+                    std::mem::swap(slot, profile);
+                }
+            }
+        }
+        let totals = |table: &[Profile<'o>]| table.iter().map(Profile::total).collect::<Vec<_>>();
+        let (full, repeated) = (totals(&full), totals(&repeated));
+        let settled = full == self.full && repeated == self.repeated;
+        self.full = full;
+        self.repeated = repeated;
+        Ok(settled)
+    }
+
+    /// The node by itself, given what its children cost.
+    fn own(&self, outline: &'o Outline, id: NodeId, below: &[u64]) -> Profile<'o> {
+        let mut profile = self.alone(id);
+        let Some(node) = outline.node(id) else { return profile };
+        let mut prefix = 0;
+        for (role, target) in &node.edges {
+            let cost = below.get(*target).copied().unwrap_or(u64::MAX);
+            match role {
+                Role::Property(name) => drop(profile.properties.named.insert(Key::Name(name), cost)),
+                Role::PrefixItem => {
+                    profile.items.named.insert(Key::Index(prefix), cost);
+                    prefix += 1;
+                }
+                Role::AdditionalProperties => {
+                    profile.properties.others = profile.properties.others.saturating_add(cost);
+                }
+                Role::Items => profile.items.others = profile.items.others.saturating_add(cost),
+                _ => {}
+            }
+        }
+        for (role, target) in &node.edges {
+            let cost = below.get(*target).copied().unwrap_or(u64::MAX);
+            match role {
+                Role::Pattern(_) | Role::PropertyNames | Role::UnevaluatedProperties => {
+                    profile.properties.add_to_all(cost);
+                }
+                Role::Contains | Role::UnevaluatedItems => profile.items.add_to_all(cost),
+                _ => {}
+            }
+        }
+        profile
+    }
+
+    /// Marking: everything in place of the node once more.
+    fn marked(&self, outline: &'o Outline, id: NodeId, again: &[Profile<'o>], marking: &[Profile<'o>]) -> Profile<'o> {
+        let mut profile = self.alone(id);
+        let Some(node) = outline.node(id) else { return profile };
+        for (role, target) in &node.edges {
+            let repeats = matches!(role, Role::AllOf | Role::AnyOf | Role::OneOf | Role::If);
+            if let Some(again) = again.get(*target).filter(|_| repeats) {
+                profile.merge(again, u64::saturating_add);
+            }
+            if let Some(marking) = marking.get(*target).filter(|_| role.in_place() && *role != Role::Not) {
+                profile.merge(marking, u64::saturating_add);
+            }
+            let below = self.repeated.get(*target).copied().unwrap_or(u64::MAX);
+            match role {
+                Role::UnevaluatedProperties => profile.properties.add_to_all(below),
+                Role::UnevaluatedItems | Role::Contains => profile.items.add_to_all(below),
+                _ => {}
+            }
+        }
+        profile
+    }
+}
+
+/// Adds what is in place of the node. Of entries told apart by a tag, one is evaluated.
+fn compose<'o>(outline: &'o Outline, id: NodeId, table: &[Profile<'o>], again: bool, into: &mut Profile<'o>) {
+    let Some(node) = outline.node(id) else { return };
+    let mut alternatives: [Option<Profile<'o>>; 2] = [None, None];
+    let [any, one] = &mut alternatives;
+    for (role, target) in node.edges.iter().filter(|(role, _)| role.in_place()) {
+        let Some(profile) = table.get(*target) else { continue };
+        // To look a result up is about as much as an evaluation.
+        let remembered = Profile {
+            local: 1,
+            ..Profile::default()
+        };
+        let profile = if again && *role == Role::Ref && *target == node.owner {
+            &remembered
+        } else {
+            profile
+        };
+        let slot = match role {
+            Role::AnyOf if node.any_tag.is_some() => &mut *any,
+            Role::OneOf if node.one_tag.is_some() => &mut *one,
+            _ => {
+                into.merge(profile, u64::saturating_add);
+                continue;
+            }
+        };
+        match slot {
+            Some(dearest) => dearest.merge(profile, u64::max),
+            None => *slot = Some(profile.clone()),
+        }
+    }
+    for dearest in alternatives.iter().flatten() {
+        into.merge(dearest, u64::saturating_add);
+    }
+}
+
+/// Whether `unevaluated…` at this node makes the validator mark.
+fn marks(outline: &Outline, id: NodeId) -> bool {
+    let edges = outline.node(id).map(|node| node.edges.as_slice()).unwrap_or_default();
+    let has = |wanted: &Role| edges.iter().any(|(role, _)| role == wanted);
+    // Without pieces the names are known beforehand; items are always looked at.
+    let pieces = edges.iter().any(|(role, _)| role.in_place() && *role != Role::Not);
+    has(&Role::UnevaluatedItems) || (has(&Role::UnevaluatedProperties) && pieces)
+}

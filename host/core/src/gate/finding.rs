@@ -1,0 +1,106 @@
+//! What the walk that explains has found so far, and where.
+
+use super::assertions::About;
+use super::keywords::escape;
+use super::violation::Violation;
+
+/// Where the walk is in the document.
+#[derive(Clone, Copy)]
+pub(super) struct Path<'p> {
+    parent: Option<&'p Path<'p>>,
+    step: Step<'p>,
+    pub(super) depth: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'p> {
+    Document,
+    Name(&'p str),
+    Index(usize),
+}
+
+impl<'p> Path<'p> {
+    pub(super) const START: Self = Self {
+        parent: None,
+        step: Step::Document,
+        depth: 0,
+    };
+
+    pub(super) fn name(&'p self, name: &'p str) -> Self {
+        Self {
+            parent: Some(self),
+            step: Step::Name(name),
+            depth: self.depth + 1,
+        }
+    }
+
+    pub(super) fn index(&'p self, index: usize) -> Self {
+        Self {
+            parent: Some(self),
+            step: Step::Index(index),
+            depth: self.depth + 1,
+        }
+    }
+
+    pub(super) fn pointer(&self) -> String {
+        let mut pointer = self.parent.map(Path::pointer).unwrap_or_default();
+        match self.step {
+            Step::Document => {}
+            Step::Name(name) => pointer = pointer + "/" + &escape(name),
+            Step::Index(index) => pointer = pointer + "/" + &index.to_string(),
+        }
+        pointer
+    }
+}
+
+/// A violation and what choosing between alternatives needs to know of it.
+pub(super) struct Finding {
+    pub(super) violation: Violation,
+    pub(super) depth: usize,
+    pub(super) about: About,
+}
+
+/// What was found, up to a cap.
+pub(super) struct Found {
+    pub(super) list: Vec<Finding>,
+    pub(super) more: usize,
+    cap: usize,
+}
+
+impl Found {
+    pub(super) fn up_to(cap: usize) -> Self {
+        Self {
+            list: Vec::new(),
+            more: 0,
+            cap,
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.list.len() + self.more
+    }
+
+    /// The violation is only put into words if there is room for it.
+    pub(super) fn add(&mut self, path: &Path<'_>, about: About, violation: impl FnOnce(String) -> Violation) {
+        if self.list.len() < self.cap {
+            self.list.push(Finding {
+                violation: violation(path.pointer()),
+                depth: path.depth,
+                about,
+            });
+        } else {
+            self.more += 1;
+        }
+    }
+
+    pub(super) fn take(&mut self, other: Self) {
+        self.more += other.more;
+        for finding in other.list {
+            if self.list.len() < self.cap {
+                self.list.push(finding);
+            } else {
+                self.more += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Which keywords of JSON Schema 2020-12 the gate acts on, and which of them hold schemas of their own.
+
+use serde_json::{Map, Value};
+
+/// How a schema sees the value that the schema around it is asked about.
+///
+/// The first group looks at the *same* value ("in place"); the second at a value, or a property name, within it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The target of `$ref` or `$dynamicRef`.
+    Ref,
+    /// One entry of `allOf`.
+    AllOf,
+    /// One entry of `anyOf`.
+    AnyOf,
+    /// One entry of `oneOf`.
+    OneOf,
+    /// `not`.
+    Not,
+    /// `if`.
+    If,
+    /// `then`.
+    Then,
+    /// `else`.
+    Else,
+    /// The entry of `dependentSchemas` for this property.
+    Dependent(String),
+    /// The entry of `properties` for this property.
+    Property(String),
+    /// The entry of `patternProperties` for this pattern.
+    Pattern(String),
+    /// `additionalProperties`.
+    AdditionalProperties,
+    /// `unevaluatedProperties`.
+    UnevaluatedProperties,
+    /// `propertyNames`.
+    PropertyNames,
+    /// One entry of `prefixItems`.
+    PrefixItem,
+    /// `items`.
+    Items,
+    /// `contains`.
+    Contains,
+    /// `unevaluatedItems`.
+    UnevaluatedItems,
+}
+
+impl Role {
+    /// Whether the schema looks at the same value as the schema that holds it.
+    pub(super) fn in_place(&self) -> bool {
+        matches!(
+            self,
+            Self::Ref
+                | Self::AllOf
+                | Self::AnyOf
+                | Self::OneOf
+                | Self::Not
+                | Self::If
+                | Self::Then
+                | Self::Else
+                | Self::Dependent(_)
+        )
+    }
+
+    /// The keyword that gives this role, and the key below it if there is one.
+    pub(super) fn keyword(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Self::Ref => ("$ref", None),
+            Self::AllOf => ("allOf", None),
+            Self::AnyOf => ("anyOf", None),
+            Self::OneOf => ("oneOf", None),
+            Self::Not => ("not", None),
+            Self::If => ("if", None),
+            Self::Then => ("then", None),
+            Self::Else => ("else", None),
+            Self::Dependent(name) => ("dependentSchemas", Some(name)),
+            Self::Property(name) => ("properties", Some(name)),
+            Self::Pattern(pattern) => ("patternProperties", Some(pattern)),
+            Self::AdditionalProperties => ("additionalProperties", None),
+            Self::UnevaluatedProperties => ("unevaluatedProperties", None),
+            Self::PropertyNames => ("propertyNames", None),
+            Self::PrefixItem => ("prefixItems", None),
+            Self::Items => ("items", None),
+            Self::Contains => ("contains", None),
+            Self::UnevaluatedItems => ("unevaluatedItems", None),
+        }
+    }
+
+    /// Whether the keyword holds a list of schemas.
+    pub(super) fn listed(&self) -> bool {
+        matches!(self, Self::AllOf | Self::AnyOf | Self::OneOf | Self::PrefixItem)
+    }
+}
+
+/// A schema that another schema holds.
+pub(super) struct Held<'s> {
+    /// What it is for; `None` for a definition, which does nothing until something refers to it.
+    pub(super) role: Option<Role>,
+    /// Where it is below the schema that holds it, as a JSON pointer.
+    pub(super) suffix: String,
+    /// The schema.
+    pub(super) schema: &'s Value,
+}
+
+/// What the value of a keyword looks like.
+enum Shape {
+    One(Role),
+    List(Role),
+    Named(fn(String) -> Role),
+    Definitions,
+}
+
+fn shape(keyword: &str) -> Option<Shape> {
+    Some(match keyword {
+        "allOf" => Shape::List(Role::AllOf),
+        "anyOf" => Shape::List(Role::AnyOf),
+        "oneOf" => Shape::List(Role::OneOf),
+        "not" => Shape::One(Role::Not),
+        "if" => Shape::One(Role::If),
+        "then" => Shape::One(Role::Then),
+        "else" => Shape::One(Role::Else),
+        "dependentSchemas" => Shape::Named(Role::Dependent),
+        "properties" => Shape::Named(Role::Property),
+        "patternProperties" => Shape::Named(Role::Pattern),
+        "additionalProperties" => Shape::One(Role::AdditionalProperties),
+        "unevaluatedProperties" => Shape::One(Role::UnevaluatedProperties),
+        "propertyNames" => Shape::One(Role::PropertyNames),
+        "prefixItems" => Shape::List(Role::PrefixItem),
+        "items" => Shape::One(Role::Items),
+        "contains" => Shape::One(Role::Contains),
+        "unevaluatedItems" => Shape::One(Role::UnevaluatedItems),
+        "$defs" | "definitions" => Shape::Definitions,
+        _ => return None,
+    })
+}
+
+/// Keywords that assert something and hold no schema. Every other keyword is an annotation and is left out.
+pub(super) const ASSERTIONS: [&str; 20] = [
+    "type",
+    "enum",
+    "const",
+    "multipleOf",
+    "maximum",
+    "exclusiveMaximum",
+    "minimum",
+    "exclusiveMinimum",
+    "maxLength",
+    "minLength",
+    "pattern",
+    "maxItems",
+    "minItems",
+    "uniqueItems",
+    "maxContains",
+    "minContains",
+    "maxProperties",
+    "minProperties",
+    "required",
+    "dependentRequired",
+];
+
+/// The keywords that point to another schema.
+pub(super) const REFERENCES: [&str; 2] = ["$ref", "$dynamicRef"];
+
+/// Every schema that `schema` holds, in the order in which it is written down.
+///
+/// What is data stays data: nothing below `const`, `enum`, `default` or `examples` is a schema, and neither is
+/// anything below a keyword that is not known.
+pub(super) fn held(schema: &Map<String, Value>) -> Vec<Held<'_>> {
+    let mut found = Vec::new();
+    for (keyword, value) in schema {
+        match (shape(keyword), value) {
+            (Some(Shape::One(role)), schema) => {
+                found.push(Held {
+                    role: Some(role),
+                    suffix: format!("/{keyword}"),
+                    schema,
+                });
+            }
+            (Some(Shape::List(role)), Value::Array(list)) => {
+                for (index, schema) in list.iter().enumerate() {
+                    found.push(Held {
+                        role: Some(role.clone()),
+                        suffix: format!("/{keyword}/{index}"),
+                        schema,
+                    });
+                }
+            }
+            (Some(Shape::Named(role)), Value::Object(named)) => {
+                for (name, schema) in named {
+                    let suffix = format!("/{keyword}/{}", escape(name));
+                    found.push(Held {
+                        role: Some(role(name.clone())),
+                        suffix,
+                        schema,
+                    });
+                }
+            }
+            (Some(Shape::Definitions), Value::Object(named)) => {
+                for (name, schema) in named {
+                    found.push(Held {
+                        role: None,
+                        suffix: format!("/{keyword}/{}", escape(name)),
+                        schema,
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// One step of a JSON pointer (RFC 6901).
+pub(super) fn escape(step: &str) -> String {
+    step.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_and_data_are_not_keywords() {
+        let schema = json!({
+            "properties": {"required": {"type": "string"}, "a/b~c": true},
+            "const": {"properties": {"x": true}},
+            "default": {"$ref": "http://example.com"},
+            "oneOf": [true, {}],
+            "$defs": {"d": {}},
+            "x-unknown": {"properties": {}},
+        });
+        let mut found: Vec<_> = held(schema.as_object().unwrap())
+            .into_iter()
+            .map(|held| held.suffix)
+            .collect();
+        found.sort();
+        assert_eq!(
+            found,
+            [
+                "/$defs/d",
+                "/oneOf/0",
+                "/oneOf/1",
+                "/properties/a~1b~0c",
+                "/properties/required"
+            ]
+        );
+    }
+}

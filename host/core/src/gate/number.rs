@@ -1,0 +1,138 @@
+//! Whether a JSON number can be held exactly: as a 64-bit integer, or as a binary64 that means the same decimal.
+
+use serde_json::Number;
+
+/// The exact decimal value of a literal: digits without zeros at either end, and the power of ten of the last one.
+#[derive(PartialEq, Eq)]
+struct Decimal {
+    negative: bool,
+    digits: Vec<u8>,
+    exponent: i64,
+}
+
+impl Decimal {
+    /// `None` if the literal is no JSON number, or its exponent is beyond anything that can be held.
+    fn read(literal: &str) -> Option<Self> {
+        let (negative, literal) = match literal.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, literal),
+        };
+        let (mantissa, exponent) = match literal.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>()),
+            None => (literal, Ok(0)),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let mut digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).collect();
+        if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        let leading = digits.iter().take_while(|digit| **digit == b'0').count();
+        digits.drain(..leading);
+        if digits.is_empty() {
+            // Zero is zero whatever its exponent, and minus zero is a binary64 too.
+            return Some(Self {
+                negative: false,
+                digits,
+                exponent: 0,
+            });
+        }
+        let trailing = digits.iter().rev().take_while(|digit| **digit == b'0').count();
+        digits.truncate(digits.len() - trailing);
+        let shift = i64::try_from(trailing)
+            .ok()?
+            .checked_sub(i64::try_from(fraction.len()).ok()?)?;
+        Some(Self {
+            negative,
+            digits,
+            exponent: exponent.ok()?.checked_add(shift)?,
+        })
+    }
+}
+
+/// How a literal fails to be exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Inexact {
+    /// An integer beyond 64 bits.
+    Integer,
+    /// A number beyond the range of a binary64.
+    Range,
+    /// A number with more digits than a binary64 keeps.
+    Digits,
+}
+
+/// A literal of at most this many bytes and without an exponent has at most 15 digits, which a binary64 keeps.
+const ALWAYS_EXACT: usize = 15;
+
+/// Whether a literal needs to be looked at: most do not.
+pub(super) fn doubtful(literal: &[u8]) -> bool {
+    literal.len() > ALWAYS_EXACT || literal.iter().any(|byte| matches!(byte, b'e' | b'E'))
+}
+
+/// Whether the number that `literal` means can be held exactly. `literal` is a JSON number.
+pub(super) fn exact(literal: &str) -> Result<(), Inexact> {
+    if !literal.contains(['.', 'e', 'E']) {
+        let fits = literal.parse::<u64>().is_ok() || literal.parse::<i64>().is_ok();
+        return if fits { Ok(()) } else { Err(Inexact::Integer) };
+    }
+    let held: f64 = literal.parse().map_err(|_| Inexact::Digits)?;
+    if !held.is_finite() {
+        return Err(Inexact::Range);
+    }
+    // A binary64 can have two shortest decimals, a last digit apart. What the standard library writes and what is
+    // written as JSON are both as good as the binary64 itself.
+    let kept = Decimal::read(&format!("{held:e}"));
+    let written = Number::from_f64(held).and_then(|number| Decimal::read(&number.to_string()));
+    match Decimal::read(literal) {
+        Some(meant) if kept.as_ref() == Some(&meant) || written.as_ref() == Some(&meant) => Ok(()),
+        _ if held == 0.0 => Err(Inexact::Range),
+        _ => Err(Inexact::Digits),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals() {
+        let check = |literal: &str, expected: Result<(), Inexact>| assert_eq!(exact(literal), expected, "{literal}");
+        check("0", Ok(()));
+        check("-0", Ok(()));
+        check("-0.0", Ok(()));
+        check("0e999999999999999999999", Ok(()));
+        check("0.1", Ok(()));
+        check("1.0", Ok(()));
+        check("1.50", Ok(()));
+        check("1e2", Ok(()));
+        check("1E+2", Ok(()));
+        check("1.5e-7", Ok(()));
+        check("18446744073709551615", Ok(()));
+        check("18446744073709551616", Err(Inexact::Integer));
+        check("-9223372036854775808", Ok(()));
+        check("-9223372036854775809", Err(Inexact::Integer));
+        check("9007199254740992.0", Ok(()));
+        check("9007199254740993.0", Err(Inexact::Digits));
+        check("3.1415926535897932385", Err(Inexact::Digits));
+        check("3.141592653589793", Ok(()));
+        check("1e308", Ok(()));
+        check("1e400", Err(Inexact::Range));
+        check("-1e400", Err(Inexact::Range));
+        check("1e-400", Err(Inexact::Range));
+        check("5e-324", Ok(()));
+        check("4.9e-324", Err(Inexact::Digits));
+        check("1.7976931348623157e308", Ok(()));
+        check("765255160232409.2", Ok(()));
+        check("765255160232409.3", Ok(()));
+        check("765255160232409.25", Err(Inexact::Digits));
+        check("0.10000000000000001", Err(Inexact::Digits));
+    }
+
+    #[test]
+    fn doubt() {
+        let check = |literal: &str, expected| assert_eq!(doubtful(literal.as_bytes()), expected, "{literal}");
+        check("123456789012345", false);
+        check("1234567890123456", true);
+        check("1e2", true);
+        check("0.12345678901", false);
+    }
+}

@@ -1,0 +1,364 @@
+//! The schema as the gate uses it: a graph of subschemas, closed, free of annotations, every reference resolved.
+//!
+//! The validator is compiled from it, its cost is computed on it, and failures are explained along it, so that all
+//! three mean the same schema.
+
+use std::collections::{HashMap, VecDeque};
+
+use serde_json::{Map, Value, json};
+
+use super::GateLimits;
+use super::closing::{Closer, Closing};
+use super::error::SchemaError;
+use super::keywords::{ASSERTIONS, Role, held};
+use super::source::Source;
+
+/// Index of a node in [`Outline::nodes`].
+pub(super) type NodeId = usize;
+
+/// The node of the whole schema.
+pub(super) const ROOT: NodeId = 0;
+
+/// How much larger than its source a schema may become by keeping a closed and an open copy of what it refers to.
+const GROWTH: usize = 4;
+
+/// One subschema.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// Where it came from, as a JSON pointer into the schema as it was written.
+    pub(super) origin: String,
+    /// Whether it is the schema `false`.
+    pub(super) never: bool,
+    /// Its keywords that hold no schemas.
+    pub(super) assertions: Map<String, Value>,
+    /// The schemas it holds or refers to.
+    pub(super) edges: Vec<(Role, NodeId)>,
+    /// The definition it is written in: the root, or a target of references.
+    pub(super) owner: NodeId,
+    /// The property that tells the entries of `anyOf` apart, if there is one.
+    pub(super) any_tag: Option<String>,
+    /// The property that tells the entries of `oneOf` apart, if there is one.
+    pub(super) one_tag: Option<String>,
+}
+
+impl Node {
+    /// The nodes this one holds in the given role.
+    pub(super) fn held(&self, role: &Role) -> impl Iterator<Item = NodeId> {
+        self.edges.iter().filter(move |(own, _)| own == role).map(|(_, id)| *id)
+    }
+
+    /// The first node this one holds in the given role.
+    pub(super) fn one(&self, role: &Role) -> Option<NodeId> {
+        self.held(role).next()
+    }
+
+    /// The node that describes the property `name`, if it is declared by name.
+    pub(super) fn property(&self, name: &str) -> Option<NodeId> {
+        self.edges
+            .iter()
+            .find(|(role, _)| matches!(role, Role::Property(own) if own == name))
+            .map(|(_, id)| *id)
+    }
+}
+
+/// The whole graph.
+#[derive(Debug)]
+pub(super) struct Outline {
+    nodes: Vec<Node>,
+    definitions: Vec<NodeId>,
+}
+
+/// How far closing reaches at some schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Reach {
+    /// Close this very schema.
+    here: bool,
+    /// Close the value locations below it.
+    below: bool,
+}
+
+impl Outline {
+    /// Builds the graph; `close` says whether undeclared properties are refused.
+    ///
+    /// # Errors
+    /// If the copies that closing needs make the schema too large.
+    pub(super) fn build(source: &Source<'_>, close: bool, limits: &GateLimits) -> Result<Self, SchemaError> {
+        let reach = Reach {
+            here: close,
+            below: close,
+        };
+        let mut builder = Builder {
+            source,
+            closer: Closer::new(source),
+            nodes: vec![Node::default()],
+            targets: HashMap::from([((String::new(), reach), ROOT)]),
+            queue: VecDeque::from([(ROOT, String::new(), source.root, reach)]),
+            limit: limits.schema_nodes.saturating_mul(GROWTH),
+        };
+        while let Some((id, pointer, schema, reach)) = builder.queue.pop_front() {
+            builder.fill(id, pointer, schema, reach, id)?;
+        }
+        let mut definitions: Vec<_> = builder.targets.into_values().filter(|id| *id != ROOT).collect();
+        definitions.sort_unstable();
+        Ok(Self {
+            nodes: builder.nodes,
+            definitions,
+        })
+    }
+
+    /// How many nodes there are.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The node of that index; indices come from the graph itself.
+    pub(super) fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id)
+    }
+
+    /// Where the node came from, as a JSON pointer into the schema as it was written.
+    pub(super) fn origin(&self, id: NodeId) -> String {
+        self.node(id).map(|node| node.origin.clone()).unwrap_or_default()
+    }
+
+    /// Makes the root accept objects only.
+    pub(super) fn require_object(&mut self) {
+        if let Some(root) = self.nodes.first_mut() {
+            root.assertions.insert("type".to_owned(), json!("object"));
+        }
+    }
+
+    /// Writes the graph down as a schema document whose references are all of the form `#/$defs/<number>`.
+    pub(super) fn document(&self) -> Value {
+        let mut root = self.written(ROOT);
+        let definitions: Map<_, _> = self
+            .definitions
+            .iter()
+            .map(|id| (id.to_string(), self.written(*id)))
+            .collect();
+        if let (Value::Object(root), false) = (&mut root, definitions.is_empty()) {
+            root.insert("$defs".to_owned(), Value::Object(definitions));
+        }
+        root
+    }
+
+    /// Recursion ends at references and is bounded by the depth of the source.
+    fn written(&self, id: NodeId) -> Value {
+        let Some(node) = self.node(id).filter(|node| !node.never) else {
+            return Value::Bool(false);
+        };
+        let mut map = node.assertions.clone();
+        for (role, target) in &node.edges {
+            let (keyword, key) = role.keyword();
+            if *role == Role::Ref {
+                let reference = if *target == ROOT {
+                    "#".to_owned()
+                } else {
+                    format!("#/$defs/{target}")
+                };
+                match map.get(keyword) {
+                    None => drop(map.insert(keyword.to_owned(), Value::String(reference))),
+                    Some(_) => push(&mut map, "allOf", json!({ "$ref": reference })),
+                }
+                continue;
+            }
+            let schema = self.written(*target);
+            match key {
+                Some(key) => {
+                    if let Value::Object(named) = map.entry(keyword).or_insert_with(|| json!({})) {
+                        named.insert(key.to_owned(), schema);
+                    }
+                }
+                None if role.listed() => push(&mut map, keyword, schema),
+                None => drop(map.insert(keyword.to_owned(), schema)),
+            }
+        }
+        for (keyword, tag) in [("anyOf", &node.any_tag), ("oneOf", &node.one_tag)] {
+            if let Some(tag) = tag {
+                pad(&mut map, keyword, tag);
+            }
+        }
+        Value::Object(map)
+    }
+}
+
+fn push(map: &mut Map<String, Value>, keyword: &str, schema: Value) {
+    if let Value::Array(list) = map.entry(keyword).or_insert_with(|| json!([])) {
+        list.push(schema);
+    }
+}
+
+/// The validator goes straight to the entry whose tag matches, but only from three entries on. A third entry that
+/// nothing matches buys that for two, and with it that a recursive pair of them does not double at every level.
+fn pad(map: &mut Map<String, Value>, keyword: &str, tag: &str) {
+    let Some(Value::Array(list)) = map.get_mut(keyword) else {
+        return;
+    };
+    if list.len() == 2 {
+        list.push(json!({"required": [tag], "properties": {tag: {"const": "\u{0}no such tag"}}, "not": {}}));
+    }
+}
+
+struct Builder<'a, 's> {
+    source: &'a Source<'s>,
+    closer: Closer<'a, 's>,
+    nodes: Vec<Node>,
+    /// What references lead to, one node for each way of closing it.
+    targets: HashMap<(String, Reach), NodeId>,
+    queue: VecDeque<(NodeId, String, &'s Value, Reach)>,
+    limit: usize,
+}
+
+impl<'s> Builder<'_, 's> {
+    fn reserve(&mut self, pointer: &str) -> Result<NodeId, SchemaError> {
+        if self.nodes.len() >= self.limit {
+            return Err(SchemaError::TooLarge {
+                pointer: pointer.to_owned(),
+                what: "subschemas, counting what is referred to more than once",
+                found: self.limit as u64 + 1,
+                limit: self.limit as u64,
+            });
+        }
+        self.nodes.push(Node::default());
+        Ok(self.nodes.len() - 1)
+    }
+
+    /// Recursion ends at references and is bounded by the depth of the document.
+    fn fill(
+        &mut self,
+        id: NodeId,
+        pointer: String,
+        schema: &'s Value,
+        reach: Reach,
+        owner: NodeId,
+    ) -> Result<(), SchemaError> {
+        let mut node = Node {
+            never: schema == &Value::Bool(false),
+            owner,
+            ..Node::default()
+        };
+        if let Some(map) = schema.as_object() {
+            let closing = if reach.here {
+                self.closer.decide(schema)
+            } else {
+                Closing::Leave
+            };
+            node.assertions = ASSERTIONS
+                .into_iter()
+                .filter_map(|keyword| Some((keyword.to_owned(), map.get(keyword)?.clone())))
+                .collect();
+            node.any_tag = self.tag(map, "anyOf");
+            node.one_tag = self.tag(map, "oneOf");
+            for held in held(map) {
+                let Some(role) = held.role else { continue };
+                if matches!(role, Role::Then | Role::Else) && !map.contains_key("if") {
+                    continue;
+                }
+                let place = format!("{pointer}{}", held.suffix);
+                let child = self.reserve(&place)?;
+                let reach = reach_below(&role, reach, closing);
+                self.fill(child, place, held.schema, reach, owner)?;
+                node.edges.push((role, child));
+            }
+            let reach = reach_below(&Role::Ref, reach, closing);
+            for (target, schema) in self.source.targets(schema) {
+                let child = self.target(target, schema, reach)?;
+                node.edges.push((Role::Ref, child));
+            }
+            self.close(&mut node, map, closing, owner, &pointer)?;
+        }
+        node.origin = pointer;
+        if let Some(slot) = self.nodes.get_mut(id) {
+            *slot = node;
+        }
+        Ok(())
+    }
+
+    fn tag(&self, map: &'s Map<String, Value>, keyword: &str) -> Option<String> {
+        let pieces: Vec<_> = map.get(keyword)?.as_array()?.iter().collect();
+        self.closer.tag(&pieces).filter(|_| pieces.len() > 1)
+    }
+
+    fn target(&mut self, pointer: String, schema: &'s Value, reach: Reach) -> Result<NodeId, SchemaError> {
+        if let Some(id) = self.targets.get(&(pointer.clone(), reach)) {
+            return Ok(*id);
+        }
+        let id = self.reserve(&pointer)?;
+        self.targets.insert((pointer.clone(), reach), id);
+        self.queue.push_back((id, pointer, schema, reach));
+        Ok(id)
+    }
+
+    fn close(
+        &mut self,
+        node: &mut Node,
+        map: &Map<String, Value>,
+        closing: Closing,
+        owner: NodeId,
+        pointer: &str,
+    ) -> Result<(), SchemaError> {
+        let role = match closing {
+            Closing::Leave | Closing::Within(_) => return Ok(()),
+            Closing::Additional => Role::AdditionalProperties,
+            Closing::Unevaluated => Role::UnevaluatedProperties,
+        };
+        // To require a property is to declare it, even if nothing else is said about it.
+        let required = map
+            .get("required")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str);
+        for name in required.filter(|_| closing == Closing::Additional) {
+            if node.property(name).is_none() {
+                let any = self.reserve(pointer)?;
+                self.set(
+                    any,
+                    Node {
+                        origin: pointer.to_owned(),
+                        owner,
+                        ..Node::default()
+                    },
+                );
+                node.edges.push((Role::Property(name.to_owned()), any));
+            }
+        }
+        let never = self.reserve(pointer)?;
+        self.set(
+            never,
+            Node {
+                origin: pointer.to_owned(),
+                owner,
+                never: true,
+                ..Node::default()
+            },
+        );
+        node.edges.push((role, never));
+        Ok(())
+    }
+
+    fn set(&mut self, id: NodeId, node: Node) {
+        if let Some(slot) = self.nodes.get_mut(id) {
+            *slot = node;
+        }
+    }
+}
+
+/// How far closing reaches at a schema held in the given role.
+fn reach_below(role: &Role, reach: Reach, closing: Closing) -> Reach {
+    let (keyword, _) = role.keyword();
+    let below = match role {
+        // To refuse more here is to accept more outside: conditions keep the meaning they were written with.
+        Role::Not | Role::If => false,
+        _ => reach.below,
+    };
+    let here = match closing {
+        Closing::Within("$dynamicRef") => *role == Role::Ref,
+        Closing::Within(closed) => keyword == closed,
+        _ => false,
+    };
+    Reach {
+        here: below && (here || !role.in_place()),
+        below,
+    }
+}

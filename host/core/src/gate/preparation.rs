@@ -1,0 +1,109 @@
+//! What it costs the validator to prepare `unevaluatedProperties` and `unevaluatedItems`, before any document comes.
+
+use super::error::SchemaError;
+use super::keywords::Role;
+use super::outline::{NodeId, Outline};
+
+/// How many steps the validator may take to prepare `unevaluatedProperties` and `unevaluatedItems`, and how deep.
+const PREPARATION: (u64, usize) = (20_000, 64);
+
+/// Refuses a schema that the validator would take too long, or too much stack, to prepare.
+pub(super) fn check(outline: &Outline) -> Result<(), SchemaError> {
+    Preparation {
+        outline,
+        steps: 0,
+        pending: Vec::new(),
+    }
+    .run()
+}
+
+/// Walks the way the validator does when it prepares `unevaluated…`: everything in place of the node, through
+/// references, without remembering what it did before, and what is below those once more.
+struct Preparation<'o> {
+    outline: &'o Outline,
+    steps: u64,
+    pending: Vec<NodeId>,
+}
+
+impl Preparation<'_> {
+    fn run(mut self) -> Result<(), SchemaError> {
+        for id in 0..self.outline.len() {
+            if self.unevaluated(id) {
+                self.prepare(id, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn unevaluated(&self, id: NodeId) -> bool {
+        let edges = self
+            .outline
+            .node(id)
+            .map(|node| node.edges.as_slice())
+            .unwrap_or_default();
+        edges
+            .iter()
+            .any(|(role, _)| matches!(role, Role::UnevaluatedProperties | Role::UnevaluatedItems))
+    }
+
+    fn step(&mut self, id: NodeId, depth: usize) -> Result<(), SchemaError> {
+        self.steps += 1;
+        let (steps, levels) = PREPARATION;
+        let (found, limit, what) = if depth > levels {
+            (
+                depth as u64,
+                levels as u64,
+                "levels of composition below unevaluatedProperties",
+            )
+        } else if self.steps > steps {
+            (self.steps, steps, "subschemas to prepare for unevaluatedProperties")
+        } else {
+            return Ok(());
+        };
+        Err(SchemaError::TooLarge {
+            pointer: self.outline.origin(id),
+            what,
+            found,
+            limit,
+        })
+    }
+
+    fn prepare(&mut self, id: NodeId, depth: usize) -> Result<(), SchemaError> {
+        self.step(id, depth)?;
+        if self.pending.contains(&id) {
+            return Ok(());
+        }
+        self.pending.push(id);
+        let edges = self
+            .outline
+            .node(id)
+            .map(|node| node.edges.as_slice())
+            .unwrap_or_default();
+        for (role, target) in edges {
+            if *role != Role::Ref {
+                self.compile(*target, depth + 1)?;
+            }
+            if role.in_place() && *role != Role::Not {
+                self.prepare(*target, depth + 1)?;
+            }
+        }
+        self.pending.pop();
+        Ok(())
+    }
+
+    fn compile(&mut self, id: NodeId, depth: usize) -> Result<(), SchemaError> {
+        self.step(id, depth)?;
+        let edges = self
+            .outline
+            .node(id)
+            .map(|node| node.edges.as_slice())
+            .unwrap_or_default();
+        for (_, target) in edges.iter().filter(|(role, _)| *role != Role::Ref) {
+            self.compile(*target, depth + 1)?;
+        }
+        if self.unevaluated(id) {
+            self.prepare(id, depth + 1)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,231 @@
+//! Strict JSON: one reading of a text, or none. The fast path; [`super::trace`] explains what it refuses.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use super::number;
+
+/// What is refused in any document, whatever the schema.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Caps {
+    /// Bytes of the whole text.
+    pub(super) text: usize,
+    /// Bytes of a single string or name.
+    pub(super) string: usize,
+    /// Levels of arrays and objects.
+    pub(super) depth: usize,
+}
+
+/// How large a document turned out to be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Extent {
+    /// Values, containers included.
+    pub(super) values: u64,
+    /// Levels of arrays and objects.
+    pub(super) depth: usize,
+    /// Bytes of strings and names.
+    pub(super) text: u64,
+}
+
+/// Reads a text; `None` if anything at all is wrong with it.
+pub(super) fn read(text: &str, caps: Caps) -> Option<(Value, Extent)> {
+    if text.len() > caps.text || !numbers_are_exact(text.as_bytes()) {
+        return None;
+    }
+    let values = Cell::new(0);
+    let deepest = Cell::new(0);
+    let bytes = Cell::new(0);
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let seed = Strict {
+        caps,
+        values: &values,
+        deepest: &deepest,
+        text: &bytes,
+        depth: 0,
+    };
+    let value = seed.deserialize(&mut deserializer).ok()?;
+    deserializer.end().ok()?;
+    Some((
+        value,
+        Extent {
+            values: values.get(),
+            depth: deepest.get(),
+            text: bytes.get(),
+        },
+    ))
+}
+
+/// Looks at the number tokens of a text, which need not be JSON: what is no number is for the parser to refuse.
+fn numbers_are_exact(text: &[u8]) -> bool {
+    let mut rest = text;
+    while let Some((first, tail)) = rest.split_first() {
+        rest = match first {
+            b'"' => after_string(tail),
+            b'-' | b'0'..=b'9' => {
+                let end = rest.iter().position(|byte| !in_number(*byte)).unwrap_or(rest.len());
+                let (token, tail) = rest.split_at(end);
+                if number::doubtful(token) {
+                    let literal = std::str::from_utf8(token).unwrap_or_default();
+                    if number::exact(literal).is_err() {
+                        return false;
+                    }
+                }
+                tail
+            }
+            _ => tail,
+        };
+    }
+    true
+}
+
+/// Whether the byte can be part of a number.
+pub(super) fn in_number(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
+}
+
+/// What follows the string whose opening quote was just read.
+fn after_string(text: &[u8]) -> &[u8] {
+    let mut rest = text;
+    loop {
+        let Some(stop) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\')) else {
+            return &[];
+        };
+        let (at, skip) = (rest.get(stop), if rest.get(stop) == Some(&b'\\') { 2 } else { 1 });
+        let quote = at == Some(&b'"');
+        rest = rest.get(stop + skip..).unwrap_or_default();
+        if quote {
+            return rest;
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Strict<'c> {
+    caps: Caps,
+    values: &'c Cell<u64>,
+    deepest: &'c Cell<usize>,
+    text: &'c Cell<u64>,
+    depth: usize,
+}
+
+impl Strict<'_> {
+    fn inside<E: Error>(self) -> Result<Self, E> {
+        let depth = self.depth + 1;
+        if depth > self.caps.depth {
+            return Err(E::custom("too deep"));
+        }
+        self.deepest.set(self.deepest.get().max(depth));
+        Ok(Self { depth, ..self })
+    }
+
+    fn fits<E: Error>(self, text: String) -> Result<String, E> {
+        self.text.set(self.text.get() + text.len() as u64);
+        if text.len() > self.caps.string {
+            Err(E::custom("string too long"))
+        } else {
+            Ok(text)
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.values.set(self.values.get() + 1);
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value)
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("not finite"))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
+        self.fits(text.to_owned()).map(Value::String)
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Value, E> {
+        self.fits(text).map(Value::String)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let inside = self.inside()?;
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element_seed(inside)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let inside = self.inside()?;
+        let mut members = Map::new();
+        while let Some(name) = access.next_key::<String>()? {
+            let name = self.fits(name)?;
+            let value = access.next_value_seed(inside)?;
+            if members.insert(name, value).is_some() {
+                return Err(A::Error::custom("the same name twice"));
+            }
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+/// The extent of a value in memory; `None` if it is over a cap. A value stops being looked at where it is too deep.
+pub(super) fn measure(value: &Value, caps: Caps) -> Option<Extent> {
+    let mut extent = Extent::default();
+    measured(value, caps, 0, &mut extent).then_some(extent)
+}
+
+fn measured(value: &Value, caps: Caps, depth: usize, extent: &mut Extent) -> bool {
+    extent.values += 1;
+    let text = |text: &str, extent: &mut Extent| {
+        extent.text += text.len() as u64;
+        text.len() <= caps.string
+    };
+    let fits = match value {
+        Value::String(string) => text(string, extent),
+        Value::Array(items) => {
+            extent.depth = extent.depth.max(depth + 1);
+            depth < caps.depth && items.iter().all(|item| measured(item, caps, depth + 1, extent))
+        }
+        Value::Object(members) => {
+            extent.depth = extent.depth.max(depth + 1);
+            let inside =
+                |(name, member): (&String, &Value)| text(name, extent) && measured(member, caps, depth + 1, extent);
+            depth < caps.depth && members.iter().all(inside)
+        }
+        _ => true,
+    };
+    // Each value takes a byte and each string its own: a lower bound of the document as text.
+    fits && extent.text.saturating_add(extent.values) <= caps.text as u64
+}

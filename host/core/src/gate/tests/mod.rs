@@ -1,0 +1,38 @@
+//! What passes the gate, what does not, and in which words.
+
+mod closing;
+mod cost;
+mod properties;
+mod refusal;
+mod words;
+
+use serde_json::Value;
+
+use super::{Gate, GateLimits, SchemaError, explain};
+
+pub(super) fn arguments(schema: Value) -> Gate {
+    Gate::for_arguments(&schema, GateLimits::default()).unwrap_or_else(|error| panic!("{error}: {schema}"))
+}
+
+pub(super) fn refused(schema: Value) -> SchemaError {
+    match Gate::for_arguments(&schema, GateLimits::default()) {
+        Ok(_) => panic!("accepted: {:.300}", schema.to_string()),
+        Err(error) => error,
+    }
+}
+
+pub(super) fn text(gate: &Gate, document: &str) -> String {
+    gate.parse(document)
+        .map_or_else(|violations| violations.to_string(), |_| "fits".to_owned())
+}
+
+/// The walk that explains finds something exactly if the validator refuses.
+pub(super) fn agree(gate: &Gate, document: &Value) -> Result<(), String> {
+    let found = explain::violations(&gate.outline, &gate.patterns, document, 32);
+    let nothing = found.violations[0].expected == "a document that fits the schema";
+    match (gate.validator.is_valid(document), nothing) {
+        (true, true) | (false, false) => Ok(()),
+        (true, false) => Err(format!("valid, and yet: {found}")),
+        (false, true) => Err("invalid, and nothing found".to_owned()),
+    }
+}

@@ -1,0 +1,301 @@
+//! The slow pass over a text that strict JSON refuses: everything that is wrong with it, and where.
+
+use std::collections::HashSet;
+
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::keywords::escape;
+use super::number::{self, Inexact};
+use super::strict::{Caps, in_number};
+use super::violation::{Violation, Violations};
+use super::words::{cut, quoted};
+
+/// Says what is wrong with a text that [`super::strict::read`] refused.
+pub(super) fn violations(text: &str, caps: Caps, cap: usize) -> Violations {
+    if text.len() > caps.text {
+        let expected = format!("a text of at most {} bytes", caps.text);
+        return Violations::one(Violation::mismatch(
+            String::new(),
+            expected,
+            format!("{} bytes", text.len()),
+        ));
+    }
+    // Reads any depth without recursion, and looks neither into numbers nor into escapes.
+    if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
+        return Violations::one(not_json(&error));
+    }
+    let mut trace = Trace {
+        caps,
+        cap,
+        found: Vec::new(),
+        more: 0,
+        levels: Vec::new(),
+        skipped: 0,
+    };
+    trace.walk(text);
+    if trace.found.is_empty() {
+        // The parser proper is stricter in some way that the walk does not know of.
+        return Violations::one(match serde_json::from_str::<Value>(text) {
+            Err(error) => not_json(&error),
+            Ok(_) => Violation::mismatch(String::new(), "strict JSON", cut(text, 80)),
+        });
+    }
+    Violations {
+        violations: trace.found,
+        more: trace.more,
+    }
+}
+
+fn not_json(error: &serde_json::Error) -> Violation {
+    let message = error.to_string();
+    let what = message.split(" at line ").next().unwrap_or_default();
+    let sentence = format!(
+        "the text is not JSON: {} at line {}, column {}; write one JSON value and nothing else",
+        what.replace("EOF", "the text ends"),
+        error.line(),
+        error.column()
+    );
+    Violation::plain(String::new(), "JSON", sentence)
+}
+
+/// One array or object that the walk is in.
+struct Level {
+    /// The names so far; `None` in an array.
+    names: Option<HashSet<String>>,
+    /// The step of the pointer that leads to what is read next.
+    step: String,
+    /// How many items came before.
+    index: usize,
+}
+
+/// A walk over a text that is known to be JSON.
+struct Trace {
+    caps: Caps,
+    cap: usize,
+    found: Vec<Violation>,
+    more: usize,
+    levels: Vec<Level>,
+    /// How many levels of what is too deep the walk is in. Nothing in there is looked at.
+    skipped: usize,
+}
+
+impl Trace {
+    fn walk(&mut self, text: &str) {
+        let mut rest = text;
+        // Whether the next string is the name of a member.
+        let mut name_next = false;
+        while let Some(first) = rest.bytes().next() {
+            let length = match first {
+                b'"' => {
+                    let length = string_length(rest);
+                    let token = rest.get(..length).unwrap_or(rest);
+                    match (self.skipped, name_next) {
+                        (0, true) => self.name(token),
+                        (0, false) => self.string(token),
+                        _ => {}
+                    }
+                    name_next = false;
+                    length
+                }
+                b'{' | b'[' => {
+                    self.enter(first == b'{');
+                    name_next = first == b'{';
+                    1
+                }
+                b'}' | b']' => {
+                    self.leave();
+                    name_next = false;
+                    1
+                }
+                b',' => {
+                    name_next = self.next();
+                    1
+                }
+                b'-' | b'0'..=b'9' => {
+                    let length = rest.bytes().position(|byte| !in_number(byte)).unwrap_or(rest.len());
+                    if self.skipped == 0 {
+                        self.number(rest.get(..length).unwrap_or_default());
+                    }
+                    length
+                }
+                _ => 1,
+            };
+            rest = rest.get(length..).unwrap_or_default();
+        }
+    }
+
+    fn enter(&mut self, object: bool) {
+        // Reported once for each place where it becomes too deep, not for everything below.
+        if self.levels.len() == self.caps.depth {
+            if self.skipped == 0 {
+                let expected = format!("at most {} levels of arrays and objects", self.caps.depth);
+                self.report(|pointer| Violation::mismatch(pointer, expected, "one more level"));
+            }
+            self.skipped += 1;
+            return;
+        }
+        let names = object.then(HashSet::new);
+        let step = if object { String::new() } else { "0".to_owned() };
+        self.levels.push(Level { names, step, index: 0 });
+    }
+
+    fn leave(&mut self) {
+        match self.skipped.checked_sub(1) {
+            Some(skipped) => self.skipped = skipped,
+            None => drop(self.levels.pop()),
+        }
+    }
+
+    /// After a comma. Says whether a name follows.
+    fn next(&mut self) -> bool {
+        if self.skipped > 0 {
+            return false;
+        }
+        let Some(level) = self.levels.last_mut() else {
+            return false;
+        };
+        level.index += 1;
+        if level.names.is_none() {
+            level.step = level.index.to_string();
+        }
+        level.names.is_some()
+    }
+
+    fn name(&mut self, token: &str) {
+        let Ok(name) = serde_json::from_str::<String>(token) else {
+            // It is no text, so the pointer leads to it as it is written.
+            if let Some(level) = self.levels.last_mut() {
+                level.step = escape(token.trim_matches('"'));
+            }
+            self.surrogate(token);
+            return;
+        };
+        let twice = self.levels.last_mut().is_some_and(|level| {
+            level.step = escape(&name);
+            !level.names.as_mut().is_none_or(|names| names.insert(name.clone()))
+        });
+        if twice {
+            let sentence = format!("the name {} is given twice; give it once", quoted(&name));
+            self.report(|pointer| Violation::plain(pointer, "each name once", sentence));
+        }
+        self.length(&name, "a name");
+    }
+
+    fn string(&mut self, token: &str) {
+        match serde_json::from_str::<String>(token) {
+            Ok(text) => self.length(&text, "a string"),
+            Err(_) => self.surrogate(token),
+        }
+    }
+
+    fn surrogate(&mut self, token: &str) {
+        let expected = "Unicode text, in which \\uD800 to \\uDFFF only come as pairs";
+        self.report(|pointer| Violation::mismatch(pointer, expected, cut(token, 80)));
+    }
+
+    fn length(&mut self, text: &str, what: &str) {
+        if text.len() > self.caps.string {
+            let expected = format!("{what} of at most {} bytes", self.caps.string);
+            self.report(|pointer| Violation::mismatch(pointer, expected, format!("{} bytes", text.len())));
+        }
+    }
+
+    fn number(&mut self, token: &str) {
+        let expected = match number::exact(token) {
+            Ok(()) => return,
+            Err(Inexact::Integer) => {
+                "an integer of at most 64 bits (write a larger one as a string, if the tool takes it)"
+            }
+            Err(Inexact::Range) => "a number within the range of a 64-bit float",
+            Err(Inexact::Digits) => "a number with no more digits than a 64-bit float keeps (about 15)",
+        };
+        self.report(|pointer| Violation::mismatch(pointer, expected, cut(token, 80)));
+    }
+
+    fn report(&mut self, violation: impl FnOnce(String) -> Violation) {
+        if self.found.len() < self.cap {
+            let pointer = self
+                .levels
+                .iter()
+                .fold(String::new(), |path, level| path + "/" + &level.step);
+            self.found.push(violation(pointer));
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+/// The length of the string token that the text starts with, quotes included.
+fn string_length(text: &str) -> usize {
+    let mut escaped = false;
+    for (index, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return index + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// Says what is wrong with a value in memory that [`super::strict::measure`] refused.
+pub(super) fn violations_of_value(value: &Value, caps: Caps, cap: usize) -> Violations {
+    let mut found = Vec::new();
+    let mut more = 0;
+    // Without recursion: the value may be deeper than the stack is.
+    let mut pending = vec![(value, 0, String::new())];
+    let mut report = |violation| {
+        if found.len() < cap {
+            found.push(violation)
+        } else {
+            more += 1
+        }
+    };
+    let long = |what: &str, text: &str, pointer: &str| {
+        let expected = format!("{what} of at most {} bytes", caps.string);
+        Violation::mismatch(pointer.to_owned(), expected, format!("{} bytes", text.len()))
+    };
+    let mut bytes = 0_usize;
+    while let Some((value, depth, pointer)) = pending.pop() {
+        bytes += 1;
+        if (value.is_array() || value.is_object()) && depth == caps.depth {
+            let expected = format!("at most {} levels of arrays and objects", caps.depth);
+            report(Violation::mismatch(pointer, expected, "one more level"));
+            continue;
+        }
+        match value {
+            Value::String(text) => {
+                bytes += text.len();
+                if text.len() > caps.string {
+                    report(long("a string", text, &pointer));
+                }
+            }
+            Value::Array(items) => {
+                let items = items.iter().enumerate().rev();
+                pending.extend(items.map(|(index, item)| (item, depth + 1, format!("{pointer}/{index}"))));
+            }
+            Value::Object(members) => {
+                for (name, member) in members.iter().rev() {
+                    bytes += name.len();
+                    let pointer = format!("{pointer}/{}", escape(name));
+                    if name.len() > caps.string {
+                        report(long("a name", name, &pointer));
+                    }
+                    pending.push((member, depth + 1, pointer));
+                }
+            }
+            _ => {}
+        }
+        if bytes > caps.text {
+            let expected = format!("a value of at most {} bytes", caps.text);
+            report(Violation::mismatch(String::new(), expected, "more than that"));
+            break;
+        }
+    }
+    Violations {
+        violations: found,
+        more,
+    }
+}

@@ -1,0 +1,298 @@
+//! Values and schemas in words that a language model can act on.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::io;
+
+use serde_json::Value;
+
+use super::keywords::Role;
+use super::outline::{NodeId, Outline};
+
+/// Bytes of a value that a message repeats.
+const GIVEN: usize = 80;
+
+/// Bytes of a list of choices.
+const LIST: usize = 400;
+
+/// How far a schema is followed in search of words for it.
+const HOPS: usize = 4;
+
+/// At most `limit` bytes of `text`, cut between characters and marked with `…`.
+pub(super) fn cut(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let room = limit.saturating_sub('…'.len_utf8());
+    let mut end = 0;
+    for (start, character) in text.char_indices() {
+        if start + character.len_utf8() > room {
+            break;
+        }
+        end = start + character.len_utf8();
+    }
+    let mut short = text.get(..end).unwrap_or_default().to_owned();
+    short.push('…');
+    short
+}
+
+/// A value as JSON in at most 80 bytes. No more of it than that is ever written out.
+pub(super) fn shortened(value: &Value) -> String {
+    let mut start = Start(Vec::new());
+    // The error is the writer's own, when it has had enough.
+    let _enough = serde_json::to_writer(&mut start, value);
+    cut(&lossless(start.0), GIVEN)
+}
+
+/// A name or a text as JSON in at most 80 bytes.
+pub(super) fn quoted(text: &str) -> String {
+    let mut start = Start(Vec::new());
+    let _enough = serde_json::to_writer(&mut start, text);
+    cut(&lossless(start.0), GIVEN)
+}
+
+/// The bytes may end within a character; what is left of it is dropped.
+fn lossless(bytes: Vec<u8>) -> String {
+    let valid = match std::str::from_utf8(&bytes) {
+        Ok(text) => text.len(),
+        Err(error) => error.valid_up_to(),
+    };
+    bytes
+        .get(..valid)
+        .and_then(|valid| std::str::from_utf8(valid).ok())
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Takes a little more than is shown and then refuses to be written to.
+struct Start(Vec<u8>);
+
+impl io::Write for Start {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() > GIVEN {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        // A single write can be a text of any length.
+        let taken = bytes.get(..bytes.len().min(2 * GIVEN)).unwrap_or_default();
+        self.0.extend_from_slice(taken);
+        Ok(taken.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What was given: its type, and the value itself in short.
+pub(super) fn given(value: &Value) -> String {
+    let kind = match value {
+        Value::Null => return "null".to_owned(),
+        Value::Bool(_) => "the boolean",
+        Value::Number(_) => "the number",
+        Value::String(_) => "the string",
+        Value::Array(_) => "the array",
+        Value::Object(_) => "the object",
+    };
+    // The sentence as a whole stays within the limit.
+    cut(&format!("{kind} {}", shortened(value)), GIVEN)
+}
+
+/// A type of JSON with its article.
+pub(super) fn kind(name: &str) -> &str {
+    match name {
+        "string" => "a string",
+        "number" => "a number",
+        "integer" => "an integer",
+        "boolean" => "a boolean",
+        "array" => "an array",
+        "object" => "an object",
+        other => other,
+    }
+}
+
+/// Choices joined with `or`, not more than fit.
+pub(super) fn choices(choices: impl IntoIterator<Item = String>) -> String {
+    list(choices, " or ")
+}
+
+/// Names joined with commas, not more than fit.
+pub(super) fn names(names: impl IntoIterator<Item = String>) -> String {
+    list(names, ", ")
+}
+
+fn list(entries: impl IntoIterator<Item = String>, last: &str) -> String {
+    let mut entries: Vec<_> = entries.into_iter().collect();
+    let mut known = HashSet::new();
+    entries.retain(|entry| known.insert(entry.clone()));
+    let mut text = String::new();
+    for (index, entry) in entries.iter().enumerate() {
+        if index > 0 && text.len() + entry.len() > LIST {
+            // Writing to a string cannot fail.
+            let _infallible = write!(text, " and {} more", entries.len() - index);
+            break;
+        }
+        match index {
+            0 => {}
+            index if index + 1 == entries.len() => text.push_str(last),
+            _ => text.push_str(", "),
+        }
+        text.push_str(entry);
+    }
+    text
+}
+
+/// How to write the value that was meant, where a slip is likely.
+pub(super) fn hint(types: &[&str], value: &Value) -> Option<String> {
+    let wants = |name| types.contains(&name);
+    match value {
+        Value::String(text) => {
+            let meant: Value = serde_json::from_str(text.trim()).ok().filter(|_| text.len() <= 4096)?;
+            let unquoted = (meant.is_number() && (wants("number") || (wants("integer") && !meant.is_f64())))
+                || (meant.is_boolean() && wants("boolean"))
+                || (meant.is_null() && wants("null"));
+            if unquoted {
+                return Some(format!(" (write {} without quotes)", shortened(&meant)));
+            }
+            let structured = (meant.is_array() && wants("array")) || (meant.is_object() && wants("object"));
+            structured.then(|| " (write the value itself, not a string that holds it)".to_owned())
+        }
+        Value::Number(_) | Value::Bool(_) if wants("string") => {
+            let text = shortened(value);
+            Some(format!(" (write \"{text}\" with quotes)"))
+        }
+        _ => None,
+    }
+}
+
+/// A few words for what a schema asks for.
+pub(super) fn asked(outline: &Outline, id: NodeId) -> String {
+    describe(outline, id, HOPS).unwrap_or_else(|| "a value".to_owned())
+}
+
+fn describe(outline: &Outline, id: NodeId, hops: usize) -> Option<String> {
+    let node = outline.node(id)?;
+    if let Some(constant) = node.assertions.get("const") {
+        return Some(shortened(constant));
+    }
+    if let Some(Value::Array(values)) = node.assertions.get("enum") {
+        return Some(choices(values.iter().map(shortened)));
+    }
+    let tag = node.edges.iter().find_map(|(role, target)| match role {
+        Role::Property(name) => Some((name, outline.node(*target)?.assertions.get("const")?)),
+        _ => None,
+    });
+    if let Some((name, value)) = tag {
+        return Some(format!("an object with {}: {}", quoted(name), shortened(value)));
+    }
+    match node.assertions.get("type") {
+        Some(Value::String(name)) => return Some(kind(name).to_owned()),
+        Some(Value::Array(names)) => {
+            return Some(choices(
+                names.iter().filter_map(Value::as_str).map(|name| kind(name).to_owned()),
+            ));
+        }
+        _ => {}
+    }
+    let properties = node.edges.iter().any(|(role, _)| matches!(role, Role::Property(_)));
+    if properties {
+        return Some("an object".to_owned());
+    }
+    let hops = hops.checked_sub(1)?;
+    let mut pieces = node.held(&Role::Ref).chain(node.held(&Role::AllOf));
+    if let Some(words) = pieces.find_map(|piece| describe(outline, piece, hops)) {
+        return Some(words);
+    }
+    let alternatives: Vec<_> = node.held(&Role::AnyOf).chain(node.held(&Role::OneOf)).take(8).collect();
+    let words: Option<Vec<_>> = alternatives
+        .into_iter()
+        .map(|piece| describe(outline, piece, hops))
+        .collect();
+    words.filter(|words| !words.is_empty()).map(choices)
+}
+
+/// The name that was most likely meant: few letters differ, and no other name is as near.
+pub(super) fn meant<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    if name.len() > 64 {
+        return None;
+    }
+    let near = |candidate: &str| candidate.len().abs_diff(name.len()) <= 2 && candidate.len() <= 64;
+    let (distance, best) = known
+        .filter(|candidate| near(candidate))
+        .map(|candidate| (distance(name, candidate), candidate))
+        .min()?;
+    (distance <= 2 && distance * 3 <= name.chars().count()).then_some(best)
+}
+
+/// Letters to insert, delete or replace (Levenshtein), upper and lower case and `-` and `_` being the same.
+fn distance(left: &str, right: &str) -> usize {
+    let fold = |text: &str| -> Vec<char> {
+        text.chars()
+            .map(|letter| {
+                if letter == '-' {
+                    '_'
+                } else {
+                    letter.to_ascii_lowercase()
+                }
+            })
+            .collect()
+    };
+    let (left, right) = (fold(left), fold(right));
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (index, letter) in left.iter().enumerate() {
+        let mut diagonal = index;
+        let mut before = index + 1;
+        for (other, above) in right.iter().zip(row.iter_mut().skip(1)) {
+            let cost = (diagonal + usize::from(letter != other))
+                .min(before + 1)
+                .min(*above + 1);
+            diagonal = *above;
+            before = cost;
+            *above = cost;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = index + 1;
+        }
+    }
+    row.last().copied().unwrap_or(left.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn cutting_respects_characters() {
+        let check = |text: &str, limit, expected: &str| assert_eq!(cut(text, limit), expected);
+        check("abc", 3, "abc");
+        check("abcd", 3, "…");
+        check("abcde", 4, "a…");
+        check("ééé", 5, "é…");
+        check("", 0, "");
+    }
+
+    #[test]
+    fn what_is_given_is_short_and_utf8() {
+        let check = |value: Value| {
+            let text = given(&value);
+            assert!(text.len() <= 80, "{text}");
+        };
+        check(json!("é".repeat(100_000)));
+        check(json!(vec!["😀"; 10_000]));
+        check(json!({"\u{1}".repeat(1000): 1}));
+        assert_eq!(given(&json!("3")), "the string \"3\"");
+        assert_eq!(given(&json!(null)), "null");
+    }
+
+    #[test]
+    fn near_names_are_found() {
+        let check =
+            |name, expected| assert_eq!(meant(name, ["path", "content", "mode"].into_iter()), expected, "{name}");
+        check("pth", Some("path"));
+        check("Path", Some("path"));
+        check("contents", Some("content"));
+        check("x", None);
+        check("zzzz", None);
+    }
+}

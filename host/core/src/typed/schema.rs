@@ -1,0 +1,485 @@
+//! The JSON form of typed values, said as JSON Schema 2020-12.
+//!
+//! | type | in JSON |
+//! |---|---|
+//! | `bool`, `string`, `list` | `true`, text, array |
+//! | `u8`–`u32`, `s8`–`s32` | a whole number within the bounds |
+//! | `u64`, `s64` | a whole number, or the same in decimal as a string; given as a string beyond ±(2⁵³ − 1), which is as far as every reader of JSON is exact (RFC 8259, section 6) |
+//! | `f32`, `f64` | a number, or `"NaN"`, `"Infinity"`, `"-Infinity"` |
+//! | `char` | text of one character |
+//! | `record` | object with exactly the fields; one of type `option` may be left out |
+//! | `tuple` | array of exactly so many |
+//! | `variant` | `{"tag": case}`, with `"val"` if the case has a value |
+//! | `enum`, `flags` | the name; array of the names that are set |
+//! | `option` | `null`, or the value as it is; `{"some": value}` for an option within an option |
+//! | `result` | `{"ok": value}` or `{"err": value}`, with `null` where there is no value |
+
+use serde_json::{Map, Value, json};
+
+use super::docs::TypeDocs;
+use super::pattern;
+use super::ty::{Ty, TypedFunction};
+
+/// How the floats that JSON has no number for are spelled.
+pub const NOT_A_NUMBER: &str = "NaN";
+/// See [`NOT_A_NUMBER`].
+pub const INFINITY: &str = "Infinity";
+/// See [`NOT_A_NUMBER`].
+pub const NEGATIVE_INFINITY: &str = "-Infinity";
+
+/// The farthest whole number from zero that is written as a number: every reader of JSON is exact up to here.
+pub const MAX_EXACT: u64 = (1 << 53) - 1;
+
+impl TypedFunction {
+    /// The schema of the arguments: an object with one property for each parameter.
+    #[must_use]
+    pub fn input_schema(&self, docs: &TypeDocs) -> Value {
+        let writer = Writer::new(self.params.iter().map(|(_, ty)| ty), docs);
+        writer.finish(writer.fields(&self.params, None))
+    }
+
+    /// The schema of what a successful call gives; none if it gives nothing, or plain text.
+    #[must_use]
+    pub fn output_schema(&self, docs: &TypeDocs) -> Option<Value> {
+        let success = self.success().filter(|ty| **ty != Ty::String)?;
+        let writer = Writer::new(std::iter::once(success), docs);
+        Some(writer.finish(writer.schema(success)))
+    }
+}
+
+/// The types whose schemas are long enough to be worth sharing, and the names they are shared under.
+const SHAREABLE: [(Ty, &str); 4] = [(Ty::S64, "s64"), (Ty::U64, "u64"), (Ty::F32, "f32"), (Ty::F64, "f64")];
+
+struct Writer<'a> {
+    docs: &'a TypeDocs,
+    shared: Vec<&'static (Ty, &'static str)>,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer for a schema that all of `types` are part of. What occurs in them once is written where it is used.
+    fn new<'t>(types: impl Iterator<Item = &'t Ty>, docs: &'a TypeDocs) -> Self {
+        let mut uses = [0_usize; SHAREABLE.len()];
+        let mut pending: Vec<&Ty> = types.collect();
+        while let Some(ty) = pending.pop() {
+            for (count, (shareable, _)) in uses.iter_mut().zip(&SHAREABLE) {
+                *count += usize::from(ty == shareable);
+            }
+            pending.extend(ty.parts());
+        }
+        let shared = uses
+            .iter()
+            .zip(&SHAREABLE)
+            .filter(|(uses, _)| **uses > 1)
+            .map(|(_, shareable)| shareable)
+            .collect();
+        Self { docs, shared }
+    }
+
+    /// Adds the definitions that the schema refers to.
+    fn finish(&self, mut schema: Value) -> Value {
+        let definitions: Map<_, _> = self
+            .shared
+            .iter()
+            .map(|(ty, name)| ((*name).to_owned(), scalar(ty)))
+            .collect();
+        if let (Value::Object(schema), false) = (&mut schema, definitions.is_empty()) {
+            schema.insert("$defs".to_owned(), Value::Object(definitions));
+        }
+        schema
+    }
+
+    fn schema(&self, ty: &Ty) -> Value {
+        let schema = match ty {
+            Ty::List(item) => json!({"type": "array", "items": self.schema(item)}),
+            Ty::Record(fields) => self.fields(fields, Some(ty)),
+            Ty::Tuple(items) => {
+                let each: Vec<_> = items.iter().map(|item| self.schema(item)).collect();
+                let count = items.len();
+                json!({"type": "array", "prefixItems": each, "items": false, "minItems": count, "maxItems": count})
+            }
+            Ty::Variant(cases) => self.variant(cases, ty),
+            Ty::Enum(names) => json!({"type": "string", "enum": names}),
+            Ty::Flags(names) => {
+                let name = json!({"type": "string", "enum": names});
+                json!({"type": "array", "items": name, "uniqueItems": true, "maxItems": names.len()})
+            }
+            Ty::Option(inner) => self.option(inner),
+            Ty::Result { ok, err } => {
+                let side = |name: &str, ty: &Option<Box<Ty>>| {
+                    let value = ty
+                        .as_ref()
+                        .map_or_else(|| json!({"type": "null"}), |ty| self.schema(ty));
+                    object([(name.to_owned(), value)].into_iter().collect(), &[name])
+                };
+                json!({"oneOf": [side("ok", ok), side("err", err)]})
+            }
+            _ => self.scalar(ty),
+        };
+        self.describe(schema, ty)
+    }
+
+    fn fields(&self, fields: &[(String, Ty)], of: Option<&Ty>) -> Value {
+        let doc = of.and_then(|ty| self.docs.of(ty));
+        let properties = fields.iter().map(|(name, ty)| {
+            let text = doc.and_then(|doc| doc.items.get(name));
+            (name.clone(), described(self.schema(ty), text))
+        });
+        let required: Vec<_> = fields
+            .iter()
+            .filter(|(_, ty)| !ty.is_option())
+            .map(|(name, _)| name.as_str())
+            .collect();
+        object(properties.collect(), &required)
+    }
+
+    fn variant(&self, cases: &[(String, Option<Ty>)], of: &Ty) -> Value {
+        let doc = self.docs.of(of);
+        let each: Vec<_> = cases
+            .iter()
+            .map(|(name, value)| {
+                let mut properties = Map::from_iter([("tag".to_owned(), json!({"const": name}))]);
+                let mut required = vec!["tag"];
+                if let Some(ty) = value {
+                    properties.insert("val".to_owned(), self.schema(ty));
+                    required.push("val");
+                }
+                described(object(properties, &required), doc.and_then(|doc| doc.items.get(name)))
+            })
+            .collect();
+        json!({"oneOf": each})
+    }
+
+    fn option(&self, inner: &Ty) -> Value {
+        let some = if inner.is_option() {
+            object(
+                [("some".to_owned(), self.schema(inner))].into_iter().collect(),
+                &["some"],
+            )
+        } else {
+            self.schema(inner)
+        };
+        json!({"anyOf": [some, {"type": "null"}]})
+    }
+
+    fn scalar(&self, ty: &Ty) -> Value {
+        match self.shared.iter().find(|(shared, _)| shared == ty) {
+            Some((_, name)) => json!({"$ref": format!("#/$defs/{name}")}),
+            None => scalar(ty),
+        }
+    }
+
+    /// Adds what is known of the type; of an enum or flags, what is known of the names too, for they have no schema.
+    fn describe(&self, schema: Value, ty: &Ty) -> Value {
+        let Some(doc) = self.docs.of(ty) else { return schema };
+        let mut lines: Vec<String> = doc.text.iter().cloned().collect();
+        if let Ty::Enum(names) | Ty::Flags(names) = ty {
+            let about = |name: &String| doc.items.get(name).map(|text| format!("`{name}`: {text}"));
+            lines.extend(names.iter().filter_map(about));
+        }
+        described(schema, (!lines.is_empty()).then(|| lines.join("\n")).as_ref())
+    }
+}
+
+fn described(mut schema: Value, text: Option<&String>) -> Value {
+    if let (Value::Object(schema), Some(text)) = (&mut schema, text) {
+        schema.insert("description".to_owned(), Value::String(text.clone()));
+    }
+    schema
+}
+
+fn object(properties: Map<String, Value>, required: &[&str]) -> Value {
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+}
+
+fn scalar(ty: &Ty) -> Value {
+    match ty {
+        Ty::Bool => json!({"type": "boolean"}),
+        Ty::S8 => integer(i8::MIN, i8::MAX),
+        Ty::U8 => integer(0, u8::MAX),
+        Ty::S16 => integer(i16::MIN, i16::MAX),
+        Ty::U16 => integer(0, u16::MAX),
+        Ty::S32 => integer(i32::MIN, i32::MAX),
+        Ty::U32 => integer(0, u32::MAX),
+        Ty::S64 => wide(integer(i64::MIN, i64::MAX), pattern::signed()),
+        Ty::U64 => wide(integer(0, u64::MAX), pattern::unsigned()),
+        Ty::F32 => float(json!({"type": "number", "minimum": f64::from(f32::MIN), "maximum": f64::from(f32::MAX)})),
+        Ty::F64 => float(json!({"type": "number"})),
+        Ty::Char => json!({"type": "string", "minLength": 1, "maxLength": 1}),
+        _ => json!({"type": "string"}),
+    }
+}
+
+fn integer(least: impl Into<Value>, most: impl Into<Value>) -> Value {
+    json!({"type": "integer", "minimum": least.into(), "maximum": most.into()})
+}
+
+fn wide(number: Value, pieces: [String; 2]) -> Value {
+    let [first, second] = pieces.map(|pattern| json!({"type": "string", "pattern": pattern}));
+    json!({"anyOf": [number, first, second]})
+}
+
+fn float(number: Value) -> Value {
+    json!({"anyOf": [number, {"enum": [NOT_A_NUMBER, INFINITY, NEGATIVE_INFINITY]}]})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::typed::TypeDoc;
+    use expect_test::{Expect, expect};
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn record(fields: &[(&str, Ty)]) -> Ty {
+        Ty::Record(
+            fields
+                .iter()
+                .map(|(name, ty)| ((*name).to_owned(), ty.clone()))
+                .collect(),
+        )
+    }
+
+    fn option(inner: Ty) -> Ty {
+        Ty::Option(Box::new(inner))
+    }
+
+    fn result(ok: Option<Ty>, err: Option<Ty>) -> Ty {
+        Ty::Result {
+            ok: ok.map(Box::new),
+            err: err.map(Box::new),
+        }
+    }
+
+    /// The schema of a parameter `p`, and which values it takes.
+    fn check(ty: &Ty, accepted: &[Value], refused: &[Value]) {
+        let function = TypedFunction {
+            params: vec![("p".to_owned(), ty.clone())],
+            result: None,
+        };
+        let schema = function.input_schema(&TypeDocs::none());
+        jsonschema::meta::validate(&schema).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        for (values, expected) in [(accepted, true), (refused, false)] {
+            for value in values {
+                assert_eq!(validator.is_valid(&json!({ "p": value })), expected, "{ty}: {value}");
+            }
+        }
+        assert_eq!(validator.is_valid(&json!({})), ty.is_option(), "{ty}: left out");
+        assert!(
+            !validator.is_valid(&json!({"p": accepted.first(), "q": 1})),
+            "{ty}: unknown argument"
+        );
+    }
+
+    #[test]
+    fn scalars_take_what_fits() {
+        check(&Ty::Bool, &[json!(true)], &[json!(0), json!("true"), json!(null)]);
+        check(
+            &Ty::U8,
+            &[json!(0), json!(255), json!(7.0)],
+            &[json!(-1), json!(256), json!(1.5), json!("1")],
+        );
+        check(&Ty::S8, &[json!(-128), json!(127)], &[json!(-129), json!(128)]);
+        check(
+            &Ty::U32,
+            &[json!(4_294_967_295_u32)],
+            &[json!(4_294_967_296_u64), json!(-1)],
+        );
+        check(&Ty::S32, &[json!(i32::MIN)], &[json!(i64::from(i32::MIN) - 1)]);
+        check(
+            &Ty::U64,
+            &[json!(0), json!(u64::MAX), json!("18446744073709551615"), json!(1e3)],
+            &[
+                json!(-1),
+                json!(18_446_744_073_709_551_616.0),
+                json!("18446744073709551616"),
+                json!("01"),
+                json!(""),
+            ],
+        );
+        check(
+            &Ty::S64,
+            &[
+                json!(i64::MIN),
+                json!(i64::MAX),
+                json!("-9223372036854775808"),
+                json!(-9_223_372_036_854_775_808.0),
+            ],
+            &[
+                json!(u64::MAX),
+                json!(9_223_372_036_854_775_808.0),
+                json!("9223372036854775808"),
+                json!("-0"),
+            ],
+        );
+        check(
+            &Ty::F64,
+            &[json!(1), json!(0.1), json!("NaN"), json!("-Infinity")],
+            &[json!("1"), json!("nan")],
+        );
+        check(
+            &Ty::F32,
+            &[json!(f32::MAX), json!(0.1), json!("Infinity")],
+            &[json!(1e39), json!(-1e39)],
+        );
+        check(
+            &Ty::Char,
+            &[json!("a"), json!("𝄞")],
+            &[json!(""), json!("ab"), json!("e\u{301}")],
+        );
+        check(&Ty::String, &[json!(""), json!("text")], &[json!(1), json!(null)]);
+    }
+
+    #[test]
+    fn compound_types_take_exactly_their_form() {
+        let list = Ty::List(Box::new(Ty::U8));
+        check(
+            &list,
+            &[json!([]), json!([1, 2])],
+            &[json!([256]), json!("AQI="), json!({})],
+        );
+        let tuple = Ty::Tuple(vec![Ty::String, Ty::Bool]);
+        check(
+            &tuple,
+            &[json!(["a", true])],
+            &[json!(["a"]), json!(["a", true, 1]), json!([true, "a"])],
+        );
+        let person = record(&[("name", Ty::String), ("age", option(Ty::U8))]);
+        check(
+            &person,
+            &[
+                json!({"name": "a"}),
+                json!({"name": "a", "age": 3}),
+                json!({"name": "a", "age": null}),
+            ],
+            &[
+                json!({"age": 3}),
+                json!({"name": "a", "years": 3}),
+                json!({"name": null}),
+            ],
+        );
+        let shape = Ty::Variant(vec![("dot".to_owned(), None), ("circle".to_owned(), Some(Ty::F64))]);
+        check(
+            &shape,
+            &[json!({"tag": "dot"}), json!({"tag": "circle", "val": 1.5})],
+            &[
+                json!("dot"),
+                json!({"tag": "dot", "val": null}),
+                json!({"tag": "circle"}),
+                json!({"tag": "square"}),
+            ],
+        );
+        check(&Ty::Enum(names(&["a", "b"])), &[json!("a")], &[json!("c"), json!(0)]);
+        let flags = Ty::Flags(names(&["r", "w"]));
+        check(
+            &flags,
+            &[json!([]), json!(["w", "r"])],
+            &[json!(["r", "r"]), json!(["x"]), json!({"r": true})],
+        );
+    }
+
+    #[test]
+    fn nothing_is_confused_with_something() {
+        check(
+            &option(Ty::String),
+            &[json!(null), json!("a")],
+            &[json!(1), json!({"some": "a"})],
+        );
+        let nested = option(option(Ty::Bool));
+        check(
+            &nested,
+            &[json!(null), json!({"some": null}), json!({"some": true})],
+            &[json!(true), json!({}), json!({"some": {"some": true}})],
+        );
+        let list = Ty::List(Box::new(option(Ty::Bool)));
+        check(&list, &[json!([null, true])], &[json!([1])]);
+        check(
+            &result(None, None),
+            &[json!({"ok": null}), json!({"err": null})],
+            &[json!({}), json!({"ok": 1}), json!(null)],
+        );
+        check(
+            &result(Some(Ty::U8), Some(Ty::String)),
+            &[json!({"ok": 1}), json!({"err": "e"})],
+            &[json!({"ok": "e"}), json!({"ok": 1, "err": "e"}), json!({"err": null})],
+        );
+    }
+
+    fn check_text(value: &Value, expected: &Expect) {
+        expected.assert_eq(&value.to_string());
+    }
+
+    #[test]
+    fn schemas_are_written_for_reading() {
+        let person = record(&[("name", Ty::String), ("age", option(Ty::U8))]);
+        let mood = Ty::Enum(names(&["glad", "sad"]));
+        let mut docs = TypeDocs::none();
+        let items = [("name".to_owned(), "As spoken.".to_owned())].into_iter().collect();
+        docs.add(
+            person.clone(),
+            TypeDoc {
+                text: Some("Who.".to_owned()),
+                items,
+            },
+        );
+        let items = [("glad".to_owned(), "Not sad.".to_owned())].into_iter().collect();
+        docs.add(mood.clone(), TypeDoc { text: None, items });
+        docs.add(
+            Ty::F64,
+            TypeDoc {
+                text: Some("Not for every f64.".to_owned()),
+                ..TypeDoc::default()
+            },
+        );
+        let params = [("who", person), ("mood", mood), ("height", Ty::F64), ("width", Ty::F64)];
+        let function = TypedFunction {
+            params: params.into_iter().map(|(name, ty)| (name.to_owned(), ty)).collect(),
+            result: Some(result(Some(Ty::F32), None)),
+        };
+        check_text(
+            &function.input_schema(&docs),
+            &expect![[
+                r##"{"$defs":{"f64":{"anyOf":[{"type":"number"},{"enum":["NaN","Infinity","-Infinity"]}]}},"additionalProperties":false,"properties":{"height":{"$ref":"#/$defs/f64"},"mood":{"description":"`glad`: Not sad.","enum":["glad","sad"],"type":"string"},"who":{"additionalProperties":false,"description":"Who.","properties":{"age":{"anyOf":[{"maximum":255,"minimum":0,"type":"integer"},{"type":"null"}]},"name":{"description":"As spoken.","type":"string"}},"required":["name"],"type":"object"},"width":{"$ref":"#/$defs/f64"}},"required":["who","mood","height","width"],"type":"object"}"##
+            ]],
+        );
+        check_text(
+            &function.output_schema(&docs).unwrap(),
+            &expect![[
+                r#"{"anyOf":[{"maximum":3.4028234663852886e+38,"minimum":-3.4028234663852886e+38,"type":"number"},{"enum":["NaN","Infinity","-Infinity"]}]}"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn text_and_nothing_have_no_output_schema() {
+        let check = |result: Option<Ty>, expected: bool| {
+            let function = TypedFunction { params: vec![], result };
+            assert_eq!(
+                function.output_schema(&TypeDocs::none()).is_some(),
+                expected,
+                "{function}"
+            );
+        };
+        check(None, false);
+        check(Some(Ty::String), false);
+        check(Some(result(None, Some(Ty::U8))), false);
+        check(Some(result(Some(Ty::String), None)), false);
+        check(Some(Ty::Char), true);
+        check(Some(option(Ty::String)), true);
+        check(Some(result(Some(result(None, None)), None)), true);
+    }
+
+    #[test]
+    fn many_wide_integers_share_one_pattern() {
+        let fields: Vec<_> = (0..200).map(|at| (format!("f{at}"), Ty::U64)).collect();
+        let function = TypedFunction {
+            params: vec![("all".to_owned(), Ty::Record(fields))],
+            result: None,
+        };
+        let text = function.input_schema(&TypeDocs::none()).to_string();
+        assert_eq!(text.matches("pattern").count(), 2);
+        assert!(text.len() < 16 << 10, "{}", text.len());
+    }
+}

@@ -1,0 +1,288 @@
+//! What a call costs, beside what the same call costs with nothing but wasmtime.
+//!
+//! Raw means: the same engine, the same component, a fresh instance for each call, fuel, a limiter, a yielding epoch
+//! callback that compares clocks, and a tokio timeout around it. It has no gate, no schema, no queue and no events.
+//!
+//! `cargo bench -p fumehood-runtime --bench calls`
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fumehood::{Call, Host, Limits, Load};
+use fumehood_runtime::{Sandbox, SandboxConfig};
+use wasmtime::component::{Component, HasSelf, Linker, ResourceTable};
+use wasmtime::{Store, StoreLimits, StoreLimitsBuilder, UpdateDeadline};
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+#[allow(missing_docs, reason = "generated")]
+mod bindings {
+    wasmtime::component::bindgen!({ path: "../../wit", world: "tool", exports: { default: async } });
+}
+
+use bindings::ToolPre;
+use bindings::exports::fumehood::tool::tools::ToolCall;
+use bindings::fumehood::tool::{context, log, progress, types};
+
+const ROUNDS: usize = 20_000;
+const WARM_UP: usize = 2_000;
+
+struct State {
+    limits: StoreLimits,
+    deadline: Instant,
+    wasi: Option<WasiCtx>,
+    table: ResourceTable,
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView {
+            ctx: self.wasi.get_or_insert_with(|| WasiCtxBuilder::new().build()),
+            table: &mut self.table,
+        }
+    }
+}
+
+impl types::Host for State {}
+impl log::Host for State {
+    fn log(&mut self, _: log::Level, _: String) {}
+}
+impl progress::Host for State {
+    fn report(&mut self, _: progress::Update) {}
+}
+impl context::Host for State {
+    fn call_id(&mut self) -> String {
+        String::new()
+    }
+    fn tool_name(&mut self) -> String {
+        String::new()
+    }
+    fn remaining_ms(&mut self) -> u64 {
+        1000
+    }
+    fn actor(&mut self) -> Option<String> {
+        None
+    }
+    fn state(&mut self) -> Option<String> {
+        None
+    }
+}
+
+/// wasmtime and nothing else.
+struct Raw {
+    sandbox: Sandbox,
+    pre: ToolPre<State>,
+}
+
+impl Raw {
+    fn new(component: &[u8]) -> Self {
+        let sandbox = Sandbox::new(SandboxConfig::default()).expect("a sandbox");
+        let engine = sandbox.engine();
+        let mut linker = Linker::new(engine);
+        bindings::Tool::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut State| state).expect("links");
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker).expect("links");
+        let component = Component::from_binary(engine, component).expect("a component");
+        let pre = ToolPre::new(linker.instantiate_pre(&component).expect("links")).expect("the contract");
+        Self { sandbox, pre }
+    }
+
+    async fn call(&self, tool: &str, arguments: &str) -> String {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let limits = StoreLimitsBuilder::new().memory_size(64 << 20).build();
+        let state = State {
+            limits,
+            deadline,
+            wasi: None,
+            table: ResourceTable::new(),
+        };
+        let mut store = Store::new(self.sandbox.engine(), state);
+        store.limiter(|state| &mut state.limits);
+        store.set_fuel(10_000_000_000).expect("fuel is on");
+        store.set_epoch_deadline(2);
+        store.epoch_deadline_callback(|cx| {
+            if Instant::now() > cx.data().deadline {
+                return Err(wasmtime::Error::msg("deadline"));
+            }
+            Ok(UpdateDeadline::Yield(1))
+        });
+        let request = ToolCall {
+            id: "call-1".to_owned(),
+            tool: tool.to_owned(),
+            arguments: arguments.to_owned(),
+        };
+        let parts = tokio::time::timeout_at(deadline.into(), async {
+            let guest = self.pre.instantiate_async(&mut store).await.expect("an instance");
+            guest
+                .fumehood_tool_tools()
+                .call_call(&mut store, &request)
+                .await
+                .expect("no trap")
+                .expect("success")
+        })
+        .await
+        .expect("in time");
+        match parts.into_iter().next() {
+            Some(types::Content::Json(text) | types::Content::Text(text)) => text,
+            _ => String::new(),
+        }
+    }
+}
+
+/// A JSON object of about 1 KB.
+fn document() -> String {
+    let fields: Vec<String> = (0..36)
+        .map(|n| format!(r#""field_{n:02}":"value number {n:04}""#))
+        .collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+struct Figures {
+    p50: Duration,
+    p99: Duration,
+}
+
+fn figures(mut times: Vec<Duration>) -> Figures {
+    times.sort_unstable();
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    Figures {
+        p50: at(0.5),
+        p99: at(0.99),
+    }
+}
+
+async fn measure<F: Future>(rounds: usize, mut call: impl FnMut() -> F) -> Figures {
+    let mut times = Vec::with_capacity(rounds);
+    for round in 0..rounds + WARM_UP.min(rounds) {
+        let start = Instant::now();
+        std::hint::black_box(call().await);
+        if round >= WARM_UP.min(rounds) {
+            times.push(start.elapsed());
+        }
+    }
+    figures(times)
+}
+
+/// Calls a second, on this many threads.
+fn throughput<F>(threads: usize, call: impl Fn() -> F + Send + Sync + 'static) -> f64
+where
+    F: Future + Send,
+{
+    let call = Arc::new(call);
+    let start = Instant::now();
+    let workers: Vec<_> = (0..threads)
+        .map(|_| {
+            let call = Arc::clone(&call);
+            std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_time()
+                    .build()
+                    .expect("a runtime");
+                runtime.block_on(async {
+                    for _ in 0..ROUNDS * 5 {
+                        std::hint::black_box(call().await);
+                    }
+                });
+            })
+        })
+        .collect();
+    workers.into_iter().for_each(|worker| worker.join().expect("no panic"));
+    (threads * ROUNDS * 5) as f64 / start.elapsed().as_secs_f64()
+}
+
+fn micros(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e6
+}
+
+fn row(name: &str, raw: &Figures, host: &Figures) {
+    println!(
+        "{name:<34} {:>8.2} {:>8.2} {:>8.2} {:>8.2} {:>7.2}×",
+        micros(raw.p50),
+        micros(raw.p99),
+        micros(host.p50),
+        micros(host.p99),
+        micros(host.p50) / micros(raw.p50)
+    );
+}
+
+async fn host_with(name: &str, bytes: &[u8]) -> Host {
+    let host = Host::builder().limits(Limits::default()).build().expect("a host");
+    host.load(Load::bytes(name, bytes)).await.expect("it loads");
+    host
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
+    let echo = fumehood_tests::contract("echo").expect("the program");
+    let countdown = std::fs::read(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../example-tools/dist/countdown.wasm"
+    ));
+    let countdown = countdown.expect("the built component");
+    let text = document();
+    println!("1 KB of JSON in and out ({} bytes), one thread\n", text.len());
+    println!(
+        "{:<34} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "µs", "raw p50", "raw p99", "host p50", "host p99", "ratio"
+    );
+    let host = runtime.block_on(host_with("echo", &echo));
+    let raw = Arc::new(Raw::new(&echo));
+    runtime.block_on(async {
+        let of_raw = measure(ROUNDS, || raw.call("echo", &text)).await;
+        let of_host = measure(ROUNDS, || host.call(Call::new("echo__echo", text.as_str()))).await;
+        row("pure tool", &of_raw, &of_host);
+        let wasi = Raw::new(&countdown);
+        let arguments = r#"{"from":1,"step_ms":0}"#;
+        let wasi_host = host_with("countdown", &countdown).await;
+        let of_raw = measure(ROUNDS / 4, || wasi.call("countdown", arguments)).await;
+        let of_host = measure(ROUNDS / 4, || {
+            wasi_host.call(Call::new("countdown__countdown", arguments))
+        })
+        .await;
+        row("WASI tool (countdown from 1)", &of_raw, &of_host);
+        many_tools(&echo, &text).await;
+    });
+    println!(
+        "\n{:<34} {:>10} {:>10} {:>8}",
+        "calls a second", "1 thread", "2 threads", "scaling"
+    );
+    let of_raw = |threads| {
+        let (raw, text) = (Arc::clone(&raw), text.clone());
+        throughput(threads, move || {
+            let (raw, text) = (Arc::clone(&raw), text.clone());
+            async move { raw.call("echo", &text).await }
+        })
+    };
+    let of_host = |threads| {
+        let (host, text) = (host.clone(), text.clone());
+        throughput(threads, move || {
+            let (host, text) = (host.clone(), text.clone());
+            async move { host.call(Call::new("echo__echo", text)).await }
+        })
+    };
+    let ((raw1, raw2), (host1, host2)) = ((of_raw(1), of_raw(2)), (of_host(1), of_host(2)));
+    println!("{:<34} {raw1:>10.0} {raw2:>10.0} {:>7.2}×", "raw", raw2 / raw1);
+    println!("{:<34} {host1:>10.0} {host2:>10.0} {:>7.2}×", "host", host2 / host1);
+}
+
+/// The same call with one tool loaded and with a thousand.
+async fn many_tools(echo: &[u8], text: &str) {
+    let host = host_with("echo", echo).await;
+    let one = measure(ROUNDS, || host.call(Call::new("echo__echo", text))).await;
+    for n in 0..999 {
+        host.load(Load::bytes(format!("echo-{n}"), echo))
+            .await
+            .expect("it loads");
+    }
+    let thousand = measure(ROUNDS, || host.call(Call::new("echo-500__echo", text))).await;
+    println!(
+        "{:<34} {:>8.2} {:>8} {:>8.2} {:>8} {:>7.2}×",
+        "1 tool loaded, 1,000 tools loaded",
+        micros(one.p50),
+        "",
+        micros(thousand.p50),
+        "",
+        micros(thousand.p50) / micros(one.p50)
+    );
+}

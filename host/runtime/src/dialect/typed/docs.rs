@@ -1,0 +1,150 @@
+//! What a component's `package-docs` section says about its functions and types.
+//!
+//! The section holds one version byte and JSON. It is written for WIT packages, and tools such as `wit-docs-inject`
+//! put it into components. All of it is the word of the component's author: nothing depends on its being there, or on
+//! its making sense.
+
+use std::collections::BTreeMap;
+
+use fumehood_core::typed::TypeDoc;
+use serde::Deserialize;
+use wasmparser::{Parser, Payload};
+
+const SECTION: &str = "package-docs";
+/// The versions of the section that are understood; they differ only in what they add.
+const VERSIONS: [u8; 2] = [0, 1];
+/// The largest section that is read, in bytes.
+const MAX_SECTION_BYTES: usize = 1 << 20;
+/// The longest text about a type, field or case, in bytes.
+const MAX_TEXT_BYTES: usize = 1 << 10;
+
+/// The documentation of one WIT package.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct PackageDocs {
+    worlds: BTreeMap<String, World>,
+    interfaces: BTreeMap<String, Interface>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct World {
+    interfaces: BTreeMap<String, Interface>,
+    interface_exports: BTreeMap<String, Interface>,
+    funcs: BTreeMap<String, Function>,
+    func_exports: BTreeMap<String, Function>,
+    types: BTreeMap<String, Type>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Interface {
+    funcs: BTreeMap<String, Function>,
+    types: BTreeMap<String, Type>,
+}
+
+/// Version 0 has just the text.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+enum Function {
+    Text(Option<String>),
+    Fields { docs: Option<String> },
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Type {
+    docs: Option<String>,
+    items: BTreeMap<String, String>,
+}
+
+impl PackageDocs {
+    /// Reads the section of the component itself, or else the first one of the components in it, as a composition has.
+    /// Nothing is documented if there is none, or it cannot be read.
+    pub(super) fn read(component: &[u8]) -> Self {
+        find(component).and_then(decode).unwrap_or_default()
+    }
+
+    /// What is said of a function, at top level or in an exported instance.
+    pub(super) fn function<'a>(&'a self, instance: Option<&'a str>, name: &str) -> Option<&'a str> {
+        let at_top = || {
+            let exported = self.worlds.values().find_map(|world| world.func_exports.get(name));
+            exported.or_else(|| self.worlds.values().find_map(|world| world.funcs.get(name)))
+        };
+        let in_interface = |instance| self.interface(instance).find_map(|interface| interface.funcs.get(name));
+        let (Function::Text(docs) | Function::Fields { docs }) = instance.map_or_else(at_top, in_interface)?;
+        docs.as_deref().map(str::trim).filter(|docs| !docs.is_empty())
+    }
+
+    /// What is said of a named type that an instance, or the component itself, exports. The type may have been taken
+    /// from another interface of the package, where it has the same name, most of the time.
+    pub(super) fn type_named(&self, instance: Option<&str>, name: &str) -> Option<TypeDoc> {
+        let own =
+            instance.and_then(|instance| self.interface(instance).find_map(|interface| interface.types.get(name)));
+        let in_world = || self.worlds.values().find_map(|world| world.types.get(name));
+        let anywhere = || self.interfaces.values().find_map(|interface| interface.types.get(name));
+        let found = own.or_else(in_world).or_else(anywhere)?;
+        let items = found
+            .items
+            .iter()
+            .map(|(name, text)| (name.clone(), cut(text.trim(), MAX_TEXT_BYTES)));
+        Some(TypeDoc {
+            text: found
+                .docs
+                .as_deref()
+                .map(str::trim)
+                .map(|text| cut(text, MAX_TEXT_BYTES)),
+            items: items.collect(),
+        })
+    }
+
+    /// `ns:pkg/api@1.0.0` is an interface of the package; a plain `api` is written out within a world.
+    fn interface<'a>(&'a self, instance: &'a str) -> impl Iterator<Item = &'a Interface> {
+        let name = super::exports::interface_name(instance);
+        let of_package = instance.contains('/').then(|| self.interfaces.get(name)).flatten();
+        let worlds = (!instance.contains('/'))
+            .then(|| self.worlds.values())
+            .into_iter()
+            .flatten();
+        let of_world = worlds
+            .flat_map(move |world| [world.interface_exports.get(name), world.interfaces.get(name)])
+            .flatten();
+        of_package.into_iter().chain(of_world)
+    }
+}
+
+/// The text, or as much of its beginning as fits, with a sign that there was more.
+pub(super) fn cut(text: &str, most_bytes: usize) -> String {
+    const MORE: &str = "…";
+    if text.len() <= most_bytes {
+        return text.to_owned();
+    }
+    let fits = most_bytes.saturating_sub(MORE.len());
+    let end = (0..=fits).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}{MORE}", text.get(..end).unwrap_or_default())
+}
+
+fn find(component: &[u8]) -> Option<&[u8]> {
+    let mut depth = 0_usize;
+    let mut nested = None;
+    for payload in Parser::new(0).parse_all(component) {
+        match payload.ok()? {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::CustomSection(section) if section.name() == SECTION => match depth {
+                0 => return Some(section.data()),
+                _ => nested = nested.or(Some(section.data())),
+            },
+            _ => {}
+        }
+    }
+    nested
+}
+
+fn decode(section: &[u8]) -> Option<PackageDocs> {
+    let (version, json) = section.split_first()?;
+    if !VERSIONS.contains(version) || json.len() > MAX_SECTION_BYTES {
+        return None;
+    }
+    serde_json::from_slice(json).ok()
+}

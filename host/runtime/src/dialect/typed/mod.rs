@@ -1,0 +1,316 @@
+//! Tools of components that know nothing of Fumehood: every plain typed function that they export.
+
+mod docs;
+mod exports;
+mod reflect;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::collections::HashMap;
+
+use fumehood_core::definition::{Annotations, DefinitionError, DefinitionLimits, ToolDefinition, check_set};
+use fumehood_core::gate::{Gate, GateLimits, SchemaError};
+use fumehood_core::name::ToolName;
+use fumehood_core::typed::{Ty, TypeDocs, TypedFunction};
+use serde_json::Value;
+use wasmtime::Engine;
+use wasmtime::component::types::{self, ComponentExtern, ComponentItem};
+use wasmtime::component::{Component, ComponentExportIndex, Val};
+
+use docs::PackageDocs;
+use exports::{Export, MAX_EXPORTS};
+
+pub use exports::Skipped;
+pub(crate) use value::ValueError;
+
+/// How many named types of one instance are looked up in the documentation.
+const MAX_NAMED_TYPES: usize = 64;
+
+/// The tools that were made of a component's exports.
+#[derive(Debug)]
+pub(crate) struct TypedTools {
+    /// At least one.
+    pub(crate) tools: Vec<TypedTool>,
+    /// The exports that are no tools.
+    pub(crate) skipped: Vec<Skipped>,
+}
+
+/// One function as a tool.
+#[derive(Debug)]
+pub(crate) struct TypedTool {
+    pub(crate) definition: ToolDefinition,
+    pub(crate) function: TypedFunction,
+    pub(crate) export_index: ComponentExportIndex,
+}
+
+/// What a call came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TypedOutcome {
+    /// It succeeded, and there is nothing to say.
+    Nothing,
+    /// The text that it returned.
+    Text(String),
+    /// Anything else that it returned, as JSON text.
+    Json(String),
+    /// It returned the error of a `result`: the text itself, or JSON text of anything else.
+    Failed(String),
+}
+
+/// Why no tools can be made of a component.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TypedError {
+    /// Nothing to call.
+    #[error(
+        "the component exports no function that could be a tool{}; export a function, or implement `fumehood:tool`",
+        reasons(.0)
+    )]
+    NoTools(Vec<Skipped>),
+    /// More exports than anyone would look at.
+    #[error("the component exports more than {MAX_EXPORTS} functions; export fewer")]
+    TooManyExports,
+    /// Two exports would be one tool.
+    #[error("the exports `{0}` and `{1}` would both be the tool `{2}`; rename one, or export only one of them")]
+    SameName(String, String, ToolName),
+    /// The tools are not acceptable together.
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+}
+
+fn reasons(skipped: &[Skipped]) -> String {
+    const SHOWN: usize = 8;
+    let mut text = String::new();
+    for (at, Skipped { export, why }) in skipped.iter().take(SHOWN).enumerate() {
+        text.push_str(&format!(
+            "{} `{export}` is left out: {why}",
+            if at == 0 { ":" } else { ";" }
+        ));
+    }
+    if skipped.len() > SHOWN {
+        text.push_str(&format!("; and {} more", skipped.len() - SHOWN));
+    }
+    text
+}
+
+/// Makes tools of a component's exported functions. A function that cannot be one is left out, and the reason kept.
+///
+/// # Errors
+/// If nothing is left, or two tools would have one name, or there are too many.
+pub(crate) fn discover(
+    component: &Component,
+    bytes: &[u8],
+    engine: &Engine,
+    limits: &DefinitionLimits,
+) -> Result<TypedTools, TypedError> {
+    let ty = component.component_type();
+    let exports::Exports { functions, mut skipped } = exports::walk(&ty, engine).ok_or(TypedError::TooManyExports)?;
+    let package = PackageDocs::read(bytes);
+    let mut known: Option<(Option<String>, TypeDocs)> = None;
+    let mut tools = Vec::new();
+    for export in functions {
+        // The functions of one instance follow each other, so that its types are read once.
+        let types = match known.take() {
+            Some((instance, types)) if instance == export.instance => types,
+            _ => type_docs(&ty, export.instance.as_deref(), &package, engine),
+        };
+        let reader = Reader {
+            component,
+            package: &package,
+            types: &types,
+            limits,
+        };
+        match reader.tool(&export) {
+            Ok(tool) => tools.push(tool),
+            Err(why) => skipped.push(Skipped::new(&export.path(), &why)),
+        }
+        known = Some((export.instance, types));
+    }
+    if tools.is_empty() {
+        return Err(TypedError::NoTools(skipped));
+    }
+    check_names(&tools)?;
+    check_set(tools.iter().map(|tool| &tool.definition.name), limits)?;
+    Ok(TypedTools { tools, skipped })
+}
+
+/// Names the exports, which whoever built the component knows, where [`check_set`] only knows tools.
+fn check_names(tools: &[TypedTool]) -> Result<(), TypedError> {
+    let export = |tool: &TypedTool| tool.definition.export.clone().unwrap_or_default();
+    let mut seen = HashMap::new();
+    for tool in tools {
+        let name = &tool.definition.name;
+        if let Some(first) = seen.insert(name.folded(), tool) {
+            return Err(TypedError::SameName(export(first), export(tool), name.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// The documentation of the named types that an instance, or the component itself, shares with its callers.
+fn type_docs(component: &types::Component, instance: Option<&str>, package: &PackageDocs, engine: &Engine) -> TypeDocs {
+    let mut known = TypeDocs::none();
+    let mut add = |(name, item): (&str, ComponentExtern<'_>)| {
+        if let (ComponentItem::Type(ty), Some(doc)) = (item.ty, package.type_named(instance, name))
+            && let Some(ty) = reflect::named(&ty)
+        {
+            known.add(ty, doc);
+        }
+    };
+    let is_type = |(_, item): &(&str, ComponentExtern<'_>)| matches!(item.ty, ComponentItem::Type(_));
+    match instance {
+        // A world's own types are among what it imports.
+        None => component
+            .exports(engine)
+            .chain(component.imports(engine))
+            .filter(is_type)
+            .take(MAX_NAMED_TYPES)
+            .for_each(&mut add),
+        Some(instance) => {
+            if let Some(ComponentItem::ComponentInstance(instance)) =
+                component.get_export(engine, instance).map(|item| item.ty)
+            {
+                instance
+                    .exports(engine)
+                    .filter(is_type)
+                    .take(MAX_NAMED_TYPES)
+                    .for_each(&mut add);
+            }
+        }
+    }
+    known
+}
+
+struct Reader<'a> {
+    component: &'a Component,
+    package: &'a PackageDocs,
+    types: &'a TypeDocs,
+    limits: &'a DefinitionLimits,
+}
+
+impl Reader<'_> {
+    /// Makes a tool of the export, or says why there is none.
+    fn tool(&self, export: &Export) -> Result<TypedTool, String> {
+        let name = ToolName::parse(&export.tool_name()).map_err(|error| error.to_string())?;
+        let function = reflect::function(&export.ty).map_err(|error| error.to_string())?;
+        let (input_schema, output_schema) = self.schemas(&function)?;
+        let definition = ToolDefinition {
+            name,
+            export: Some(export.path()),
+            title: None,
+            description: self.description(export, &function),
+            input_schema,
+            output_schema,
+            annotations: Annotations::default(),
+        };
+        let instance = export
+            .instance
+            .as_ref()
+            .map(|instance| self.component.get_export_index(None, instance));
+        let export_index = match instance {
+            None => self.component.get_export_index(None, &export.name),
+            Some(None) => None,
+            Some(Some(instance)) => self.component.get_export_index(Some(&instance), &export.name),
+        };
+        Ok(TypedTool {
+            definition,
+            function,
+            export_index: export_index.ok_or("it cannot be found again by its name")?,
+        })
+    }
+
+    /// With the documentation of the types, unless it makes them too long.
+    fn schemas(&self, function: &TypedFunction) -> Result<(Value, Option<Value>), String> {
+        self.schemas_with(function, self.types)
+            .or_else(|_| self.schemas_with(function, &TypeDocs::none()))
+    }
+
+    fn schemas_with(&self, function: &TypedFunction, types: &TypeDocs) -> Result<(Value, Option<Value>), String> {
+        let input = function.input_schema(types);
+        self.fits(&input)?;
+        // Whoever calls the tool compiles the schemas again. Here it is for one function that cannot be called not to
+        // keep the others of its component from being called.
+        Gate::for_arguments(&input, GateLimits::default()).map_err(|error| refused("arguments", &error))?;
+        let output = function.output_schema(types);
+        if let Some(output) = &output {
+            self.fits(output)?;
+            Gate::for_results(output, GateLimits::default()).map_err(|error| refused("result", &error))?;
+        }
+        Ok((input, output))
+    }
+
+    fn fits(&self, schema: &Value) -> Result<(), String> {
+        let (found, limit) = (schema.to_string().len(), self.limits.schema_bytes);
+        if found > limit {
+            return Err(format!(
+                "its schema has {found} bytes; at most {limit} are accepted, so use smaller types"
+            ));
+        }
+        Ok(())
+    }
+
+    fn description(&self, export: &Export, function: &TypedFunction) -> String {
+        let text = match self.package.function(export.instance.as_deref(), &export.name) {
+            Some(docs) => docs.to_owned(),
+            None => match &export.instance {
+                Some(instance) => format!("Calls `{}{function}` of `{instance}`.", export.name),
+                None => format!("Calls `{}{function}`.", export.name),
+            },
+        };
+        docs::cut(&text, self.limits.description_bytes)
+    }
+}
+
+fn refused(what: &str, error: &SchemaError) -> String {
+    format!("the schema of its {what} is not accepted, so use flatter or smaller types: {error}")
+}
+
+impl TypedTool {
+    /// The arguments of a call, in order.
+    ///
+    /// # Errors
+    /// If they do not fit the parameters. Arguments that fit the input schema do.
+    pub(crate) fn arguments(&self, arguments: &Value) -> Result<Vec<Val>, ValueError> {
+        Ok(value::record(arguments, &self.function.params)?
+            .into_iter()
+            .map(|(_, value)| value)
+            .collect())
+    }
+
+    /// What the results of a call come to.
+    ///
+    /// # Errors
+    /// If they are not of the function's type, which the engine does not let happen.
+    pub(crate) fn outcome(&self, results: &[Val]) -> Result<TypedOutcome, ValueError> {
+        match (&self.function.result, results) {
+            (None, []) => Ok(TypedOutcome::Nothing),
+            (Some(Ty::Result { ok, .. }), [Val::Result(Ok(value))]) => success(ok.as_deref(), value.as_deref()),
+            (Some(Ty::Result { err, .. }), [Val::Result(Err(value))]) => failure(err.as_deref(), value.as_deref()),
+            (Some(ty), [value]) => success(Some(ty), Some(value)),
+            _ => Err(ValueError::Answer(format!("{} values were returned", results.len()))),
+        }
+    }
+}
+
+fn success(ty: Option<&Ty>, value: Option<&Val>) -> Result<TypedOutcome, ValueError> {
+    match (ty, value) {
+        (None, None) => Ok(TypedOutcome::Nothing),
+        (Some(Ty::String), Some(Val::String(text))) => Ok(TypedOutcome::Text(text.clone())),
+        (Some(ty), Some(value)) => value::to_json(value, ty).map(TypedOutcome::Json),
+        _ => Err(ValueError::Answer("the `ok` of a result has the wrong form".to_owned())),
+    }
+}
+
+fn failure(ty: Option<&Ty>, value: Option<&Val>) -> Result<TypedOutcome, ValueError> {
+    const NO_REASON: &str = "the tool says that it failed, and not why";
+    let message = match (ty, value) {
+        (Some(Ty::String), Some(Val::String(text))) if !text.trim().is_empty() => text.clone(),
+        (None, None) | (Some(Ty::String), Some(Val::String(_))) => NO_REASON.to_owned(),
+        (Some(ty), Some(value)) => value::to_json(value, ty)?,
+        _ => {
+            return Err(ValueError::Answer(
+                "the `err` of a result has the wrong form".to_owned(),
+            ));
+        }
+    };
+    Ok(TypedOutcome::Failed(message))
+}
