@@ -69,24 +69,14 @@ fn log_panics() {
 }
 
 fn definition(definition: Definition) -> tools::ToolDefinition {
-    let Annotations {
-        read_only,
-        destructive,
-        idempotent,
-        open_world,
-    } = definition.annotations;
+    let Annotations { read_only, destructive, idempotent, open_world } = definition.annotations;
     tools::ToolDefinition {
         name: definition.name,
         title: definition.title,
         description: definition.description,
         input_schema: definition.input_schema.to_string(),
         output_schema: definition.output_schema.map(|schema| schema.to_string()),
-        annotations: types::Annotations {
-            read_only,
-            destructive,
-            idempotent,
-            open_world,
-        },
+        annotations: types::Annotations { read_only, destructive, idempotent, open_world },
     }
 }
 
@@ -94,15 +84,10 @@ fn content(content: Content) -> types::Content {
     match content {
         Content::Text(text) => types::Content::Text(text),
         Content::Json(value) => types::Content::Json(value.to_string()),
-        Content::Blob(blob) => types::Content::Blob(types::Blob {
-            mime_type: blob.mime_type,
-            data: blob.data,
-        }),
-        Content::Link(link) => types::Content::Link(types::Link {
-            uri: link.uri,
-            title: link.title,
-            mime_type: link.mime_type,
-        }),
+        Content::Blob(blob) => types::Content::Blob(types::Blob { mime_type: blob.mime_type, data: blob.data }),
+        Content::Link(link) => {
+            types::Content::Link(types::Link { uri: link.uri, title: link.title, mime_type: link.mime_type })
+        }
     }
 }
 

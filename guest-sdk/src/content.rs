@@ -57,19 +57,12 @@ impl Content {
 
     /// Bytes with a MIME type.
     pub fn blob(mime_type: impl Into<String>, data: impl Into<Vec<u8>>) -> Self {
-        Self::Blob(Blob {
-            mime_type: mime_type.into(),
-            data: data.into(),
-        })
+        Self::Blob(Blob { mime_type: mime_type.into(), data: data.into() })
     }
 
     /// A pointer to something at `uri`, which has to be absolute.
     pub fn link(uri: impl Into<String>) -> Self {
-        Self::Link(Link {
-            uri: uri.into(),
-            title: None,
-            mime_type: None,
-        })
+        Self::Link(Link { uri: uri.into(), title: None, mime_type: None })
     }
 }
 

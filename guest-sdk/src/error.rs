@@ -51,11 +51,7 @@ impl ToolError {
     }
 
     fn new(kind: FailureKind, message: impl fmt::Display) -> Self {
-        Self {
-            kind,
-            message: message.to_string(),
-            retry_after: None,
-        }
+        Self { kind, message: message.to_string(), retry_after: None }
     }
 
     /// After how long the same call is worth another try. The host learns it in milliseconds, rounded up.
@@ -123,9 +119,6 @@ mod tests {
     #[test]
     fn plain_text_is_a_failure() {
         let error = ToolError::from("no such city");
-        assert_eq!(
-            (error.kind(), error.to_string().as_str()),
-            (FailureKind::Failed, "no such city")
-        );
+        assert_eq!((error.kind(), error.to_string().as_str()), (FailureKind::Failed, "no such city"));
     }
 }

@@ -148,8 +148,8 @@ pub use error::{FailureKind, ToolError};
 /// | `idempotent` | Calling it again with the same arguments has no further effect. |
 /// | `open_world` | It reaches things beyond what its arguments name, such as the internet. |
 ///
-/// The last four may also be denied, as in `destructive = false`. Without either, nothing is said, and a host assumes the
-/// worst.
+/// The last four may also be denied, as in `destructive = false`. Without either, nothing is said, and a host assumes
+/// the worst.
 ///
 /// # The arguments
 ///
@@ -157,7 +157,8 @@ pub use error::{FailureKind, ToolError};
 /// to implement `serde::Deserialize` and `schemars::JsonSchema`, and its fields are the properties.
 ///
 /// Otherwise each parameter is one property of its own name. It takes a doc comment, `#[default]` or `#[default(…)]`
-/// for when it is absent, and the attributes that a field may have for serde and schemars. An `Option` may be absent too.
+/// for when it is absent, and the attributes that a field may have for serde and schemars. An `Option` may be absent
+/// too.
 ///
 /// ```
 /// use fumehood_guest::tool;

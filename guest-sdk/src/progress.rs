@@ -26,10 +26,7 @@ pub struct Update {
 
 /// How much is done: 0.0 to 1.0.
 pub fn report(fraction: f64) -> Update {
-    Update {
-        fraction: Some(fraction),
-        ..Update::default()
-    }
+    Update { fraction: Some(fraction), ..Update::default() }
 }
 
 /// What is being done, where the tool cannot tell how much is left.

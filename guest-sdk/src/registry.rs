@@ -14,11 +14,7 @@ impl Entry {
     /// The entry of the tool `T`.
     #[must_use]
     pub const fn of<T: Tool>() -> Self {
-        Self {
-            name: T::NAME,
-            definition: T::definition,
-            call: T::call,
-        }
+        Self { name: T::NAME, definition: T::definition, call: T::call }
     }
 }
 
@@ -89,19 +85,12 @@ mod tests {
     }
 
     fn entry(name: &'static str) -> Entry {
-        Entry {
-            name,
-            definition,
-            call: |arguments| Ok(vec![Content::text(arguments)]),
-        }
+        Entry { name, definition, call: |arguments| Ok(vec![Content::text(arguments)]) }
     }
 
     #[test]
     fn tools_are_described_in_order() {
-        assert_eq!(
-            Vec::from_iter(describe(&[entry("a"), entry("b")])),
-            [definition(), definition()]
-        );
+        assert_eq!(Vec::from_iter(describe(&[entry("a"), entry("b")])), [definition(), definition()]);
     }
 
     #[test]

@@ -8,12 +8,8 @@ use serde_json::{Map, Value, json};
 
 /// The schema of a tool's arguments: always an object.
 pub fn input_schema<T: JsonSchema>() -> Value {
-    let mut schema = finish(
-        SchemaSettings::draft2020_12()
-            .for_deserialize()
-            .into_generator()
-            .into_root_schema_for::<T>(),
-    );
+    let mut schema =
+        finish(SchemaSettings::draft2020_12().for_deserialize().into_generator().into_root_schema_for::<T>());
     // An enum with tagged variants is an object in each of its variants but does not say so at the top.
     if let Some(object) = schema.as_object_mut() {
         object.entry("type").or_insert_with(|| json!("object"));
@@ -23,12 +19,7 @@ pub fn input_schema<T: JsonSchema>() -> Value {
 
 /// The schema of a tool's result.
 pub(crate) fn output_schema<T: JsonSchema>() -> Value {
-    finish(
-        SchemaSettings::draft2020_12()
-            .for_serialize()
-            .into_generator()
-            .into_root_schema_for::<T>(),
-    )
+    finish(SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>())
 }
 
 fn finish(mut schema: Schema) -> Value {

@@ -52,13 +52,7 @@ pub struct Run<R> {
 
 impl Default for Call {
     fn default() -> Self {
-        Self {
-            id: String::new(),
-            tool: String::new(),
-            remaining: Duration::from_secs(3600),
-            actor: None,
-            state: None,
-        }
+        Self { id: String::new(), tool: String::new(), remaining: Duration::from_secs(3600), actor: None, state: None }
     }
 }
 
@@ -100,21 +94,13 @@ impl Call {
 
     /// Runs `call` in these surroundings. One run inside another hides the outer one.
     pub fn run<R>(self, call: impl FnOnce() -> R) -> Run<R> {
-        let outer = SURROUNDINGS.replace(Surroundings {
-            call: self,
-            lines: Vec::new(),
-            updates: Vec::new(),
-        });
+        let outer = SURROUNDINGS.replace(Surroundings { call: self, lines: Vec::new(), updates: Vec::new() });
         // Puts the outer ones back even if `call` panics, as a test may expect it to.
         let restore = Restore(Some(outer));
         let returned = call();
         let Surroundings { lines, updates, .. } = SURROUNDINGS.take();
         drop(restore);
-        Run {
-            returned,
-            lines,
-            updates,
-        }
+        Run { returned, lines, updates }
     }
 }
 
@@ -198,13 +184,7 @@ mod tests {
         let run = call.remaining(Duration::from_micros(2500)).run(|| {
             log::info("hello");
             progress::report(1.0).message("done").partial("x").send();
-            (
-                context::call_id(),
-                context::tool_name(),
-                context::remaining(),
-                context::actor(),
-                context::state(),
-            )
+            (context::call_id(), context::tool_name(), context::remaining(), context::actor(), context::state())
         });
         let (id, tool, remaining, actor, state) = run.returned;
         assert_eq!((id.as_str(), tool.as_str(), actor.as_deref()), ("c1", "t", Some("ada")));

@@ -30,10 +30,7 @@ struct Sum {
 /// Use it for sums.
 #[tool(title = "Add", read_only, idempotent, destructive = false)]
 fn add(args: Add) -> Result<Sum, ToolError> {
-    let sum = args
-        .a
-        .checked_add(args.b)
-        .ok_or_else(|| ToolError::failed("the sum is too large"))?;
+    let sum = args.a.checked_add(args.b).ok_or_else(|| ToolError::failed("the sum is too large"))?;
     Ok(Sum { sum })
 }
 
@@ -52,11 +49,7 @@ fn greet(
     tone: Option<Tone>,
     #[default] shout: bool,
 ) -> String {
-    let end = if shout || matches!(tone, Some(Tone::Loud)) {
-        "!"
-    } else {
-        "."
-    };
+    let end = if shout || matches!(tone, Some(Tone::Loud)) { "!" } else { "." };
     vec![format!("{word}, {name}{end}"); times as usize].join(" ")
 }
 
@@ -133,19 +126,7 @@ mod elsewhere {
     }
 }
 
-fumehood_guest::export!(
-    add,
-    greet,
-    nothing,
-    fixed,
-    number,
-    refuse,
-    picture,
-    parts,
-    aliased,
-    own,
-    elsewhere::distant
-);
+fumehood_guest::export!(add, greet, nothing, fixed, number, refuse, picture, parts, aliased, own, elsewhere::distant);
 
 fn call<T: Tool>(arguments: Value) -> Result<Vec<Content>, ToolError> {
     testing::call::<T>(&arguments)
@@ -154,15 +135,15 @@ fn call<T: Tool>(arguments: Value) -> Result<Vec<Content>, ToolError> {
 #[test]
 fn the_function_stays_a_function() {
     assert_eq!(add(Add { a: 1, b: 2 }), Ok(Sum { sum: 3 }));
-    assert_eq!(
-        greet("Ada".to_owned(), 2, "Hi".to_owned(), None, false),
-        "Hi, Ada. Hi, Ada."
-    );
+    assert_eq!(greet("Ada".to_owned(), 2, "Hi".to_owned(), None, false), "Hi, Ada. Hi, Ada.");
 }
 
 #[test]
 fn whole_arguments_are_described_by_their_type() {
-    let integer = |description: &str| json!({"type": "integer", "minimum": i64::MIN, "maximum": i64::MAX, "description": description});
+    let integer = |description: &str| {
+        let (minimum, maximum) = (i64::MIN, i64::MAX);
+        json!({"type": "integer", "minimum": minimum, "maximum": maximum, "description": description})
+    };
     let mut b = integer("The second number.");
     b["default"] = json!(0);
     let expected = Definition {
@@ -192,58 +173,33 @@ fn whole_arguments_are_described_by_their_type() {
 
 #[test]
 fn parameters_are_described_one_by_one() {
-    let Definition {
-        name,
-        title,
-        input_schema,
-        output_schema,
-        annotations,
-        ..
-    } = greet::definition();
-    assert_eq!(
-        (greet::NAME, name.as_str(), title),
-        ("greet-people", "greet-people", None)
-    );
+    let Definition { name, title, input_schema, output_schema, annotations, .. } = greet::definition();
+    assert_eq!((greet::NAME, name.as_str(), title), ("greet-people", "greet-people", None));
     assert_eq!((output_schema, annotations), (None, Annotations::default()));
     assert_eq!(input_schema["required"], json!(["name"]));
     assert_eq!(input_schema["additionalProperties"], json!(false));
     let properties = &input_schema["properties"];
-    assert_eq!(
-        properties["name"],
-        json!({"type": "string", "description": "Whom to greet."})
-    );
+    assert_eq!(properties["name"], json!({"type": "string", "description": "Whom to greet."}));
     assert_eq!(
         properties["times"],
         json!({"type": "integer", "minimum": 0, "maximum": 3, "default": 1, "description": "How often."})
     );
     assert_eq!(properties["word"]["default"], "Hello");
     assert_eq!(properties["shout"], json!({"type": "boolean", "default": false}));
-    assert!(
-        input_schema["$defs"]["Tone"].to_string().contains("With emphasis."),
-        "{input_schema}"
-    );
+    assert!(input_schema["$defs"]["Tone"].to_string().contains("With emphasis."), "{input_schema}");
     assert_eq!(nothing::definition().input_schema["type"], "object");
     assert_eq!(number::definition().input_schema["required"], json!(["type"]));
 }
 
 #[test]
 fn calls_come_with_json() {
-    assert_eq!(
-        call::<add>(json!({"a": 1, "b": 2})),
-        Ok(vec![Content::Json(json!({"sum": 3}))])
-    );
+    assert_eq!(call::<add>(json!({"a": 1, "b": 2})), Ok(vec![Content::Json(json!({"sum": 3}))]));
     assert_eq!(call::<add>(json!({"a": 1})), Ok(vec![Content::Json(json!({"sum": 1}))]));
-    assert_eq!(
-        call::<greet>(json!({"name": "Ada"})),
-        Ok(vec![Content::text("Hello, Ada.")])
-    );
+    assert_eq!(call::<greet>(json!({"name": "Ada"})), Ok(vec![Content::text("Hello, Ada.")]));
     let all = json!({"name": "Ada", "times": 2, "word": "Hi", "tone": "loud", "shout": false});
     assert_eq!(call::<greet>(all), Ok(vec![Content::text("Hi, Ada! Hi, Ada!")]));
     assert_eq!(call::<number>(json!({"type": 7})), Ok(vec![Content::Json(json!(7))]));
-    assert_eq!(
-        call::<elsewhere::distant>(json!({"a": 1})),
-        Ok(vec![Content::Json(json!(true))])
-    );
+    assert_eq!(call::<elsewhere::distant>(json!({"a": 1})), Ok(vec![Content::Json(json!(true))]));
 }
 
 #[test]
@@ -251,20 +207,10 @@ fn every_kind_of_result_is_content() {
     let none = json!({});
     assert_eq!(call::<nothing>(none.clone()), Ok(vec![]));
     assert_eq!(call::<fixed>(none.clone()), Ok(vec![Content::text("fixed")]));
-    let blob = Blob {
-        mime_type: "image/png".to_owned(),
-        data: vec![1, 2, 3],
-    };
+    let blob = Blob { mime_type: "image/png".to_owned(), data: vec![1, 2, 3] };
     assert_eq!(call::<picture>(none.clone()), Ok(vec![Content::Blob(blob)]));
-    let link = Link {
-        uri: "https://example.org/".to_owned(),
-        title: None,
-        mime_type: None,
-    };
-    assert_eq!(
-        call::<parts>(none.clone()),
-        Ok(vec![Content::text("see"), Content::Link(link)])
-    );
+    let link = Link { uri: "https://example.org/".to_owned(), title: None, mime_type: None };
+    assert_eq!(call::<parts>(none.clone()), Ok(vec![Content::text("see"), Content::Link(link)]));
     assert_eq!(call::<aliased>(none.clone()), Ok(vec![Content::Json(json!([1, 2]))]));
     assert_eq!(call::<own>(none), Ok(vec![Content::text("# Title")]));
 }
@@ -292,10 +238,7 @@ fn failures_keep_their_kind() {
         let error = result.unwrap_err();
         (error.kind(), error.message().to_owned())
     };
-    assert_eq!(
-        failure(call::<refuse>(json!({"a": 1}))),
-        (FailureKind::Failed, "not 1".to_owned())
-    );
+    assert_eq!(failure(call::<refuse>(json!({"a": 1}))), (FailureKind::Failed, "not 1".to_owned()));
     let too_large = failure(call::<add>(json!({"a": i64::MAX, "b": 1})));
     assert_eq!(too_large, (FailureKind::Failed, "the sum is too large".to_owned()));
     let (kind, message) = failure(call::<add>(json!({})));

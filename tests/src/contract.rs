@@ -30,19 +30,13 @@ impl Described {
     /// The same tool with another schema of its arguments.
     #[must_use]
     pub fn taking(self, input_schema: &str) -> Self {
-        Self {
-            input_schema: input_schema.to_owned(),
-            ..self
-        }
+        Self { input_schema: input_schema.to_owned(), ..self }
     }
 
     /// The same tool with a schema of its results.
     #[must_use]
     pub fn returning(self, output_schema: &str) -> Self {
-        Self {
-            output_schema: Some(output_schema.to_owned()),
-            ..self
-        }
+        Self { output_schema: Some(output_schema.to_owned()), ..self }
     }
 }
 
@@ -91,10 +85,7 @@ fn words(words: &[u32]) -> Vec<u8> {
 /// The text of a core module of the contract, for [`crate::wrap`].
 #[must_use]
 pub fn module(tools: &[Described], answer: Answer<'_>) -> String {
-    let mut data = Data {
-        bytes: Vec::new(),
-        base: 4096,
-    };
+    let mut data = Data { bytes: Vec::new(), base: 4096 };
     let definitions: Vec<u8> = tools.iter().flat_map(|tool| definition(&mut data, tool)).collect();
     let definitions = data.put(&definitions);
     let described = data.put(&words(&[u32_of(definitions), u32_of(tools.len())]));
@@ -135,15 +126,7 @@ fn definition(data: &mut Data, tool: &Described) -> Vec<u8> {
     let annotations = [0, 0];
     let mut fields = vec![name, name_len];
     fields.extend(title);
-    fields.extend([
-        description,
-        description_len,
-        input,
-        input_len,
-        has_output,
-        output,
-        output_len,
-    ]);
+    fields.extend([description, description_len, input, input_len, has_output, output, output_len]);
     fields.extend(annotations);
     words(&fields)
 }

@@ -41,11 +41,7 @@ pub fn contract(name: &str) -> Result<Vec<u8>> {
 /// # Errors
 /// If the text is not well-formed, or its exports do not fit the contract.
 pub fn wrap(core_module: &str) -> Result<Vec<u8>> {
-    wrap_as(
-        core_module,
-        "tool",
-        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit"),
-    )
+    wrap_as(core_module, "tool", &Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit"))
 }
 
 /// Makes a component of some world out of the text of a core module.

@@ -74,16 +74,8 @@ async fn results_are_checked_before_anybody_sees_them() {
         (plain(), Answer::Json(b"\"\\ud800\""), Some(ErrorKind::BadResult)),
         (plain(), Answer::Nothing, None),
         (plain().returning(object), Answer::Json(b"{\"n\": 1}"), None),
-        (
-            plain().returning(object),
-            Answer::Json(b"{\"n\": \"1\"}"),
-            Some(ErrorKind::BadResult),
-        ),
-        (
-            plain().returning(object),
-            Answer::Text(b"{\"n\": 1}"),
-            Some(ErrorKind::BadResult),
-        ),
+        (plain().returning(object), Answer::Json(b"{\"n\": \"1\"}"), Some(ErrorKind::BadResult)),
+        (plain().returning(object), Answer::Text(b"{\"n\": 1}"), Some(ErrorKind::BadResult)),
         (plain().returning(object), Answer::Nothing, Some(ErrorKind::BadResult)),
         (plain(), Answer::Failure(0, "no"), Some(ErrorKind::InvalidArguments)),
         (plain(), Answer::Failure(1, "no"), Some(ErrorKind::ToolFailed)),
@@ -91,9 +83,7 @@ async fn results_are_checked_before_anybody_sees_them() {
         (plain(), Answer::Failure(3, "no"), Some(ErrorKind::Denied)),
     ] {
         let host = builder().build().unwrap();
-        host.load(Load::bytes("it", answering(&[tool], answer).unwrap()))
-            .await
-            .unwrap();
+        host.load(Load::bytes("it", answering(&[tool], answer).unwrap())).await.unwrap();
         let result = host.call(Call::new("it__t", "{}")).await;
         assert_eq!(kind(&result), expected, "{answer:?}: {result:?}");
         assert!(result.metadata.fuel_used > 0);
@@ -103,19 +93,8 @@ async fn results_are_checked_before_anybody_sees_them() {
 #[tokio::test]
 async fn a_result_over_its_cap_is_refused() {
     let text = vec![b'x'; 2000];
-    let host = builder()
-        .limits(Limits {
-            output: 1000,
-            ..Limits::default()
-        })
-        .build()
-        .unwrap();
-    host.load(Load::bytes(
-        "it",
-        answering(&[Described::new("t")], Answer::Text(&text)).unwrap(),
-    ))
-    .await
-    .unwrap();
+    let host = builder().limits(Limits { output: 1000, ..Limits::default() }).build().unwrap();
+    host.load(Load::bytes("it", answering(&[Described::new("t")], Answer::Text(&text)).unwrap())).await.unwrap();
     let result = host.call(Call::new("it__t", "{}")).await;
     assert_eq!(kind(&result), Some(ErrorKind::OutputTooLarge), "{result:?}");
 }
@@ -124,9 +103,7 @@ async fn a_result_over_its_cap_is_refused() {
 async fn nothing_is_kept_between_calls() {
     for profile in [EngineProfile::Automatic, EngineProfile::Plain, EngineProfile::Strict] {
         let host = builder().engine_profile(profile).build().unwrap();
-        host.load(Load::bytes("it", component("counter").unwrap()))
-            .await
-            .unwrap();
+        host.load(Load::bytes("it", component("counter").unwrap())).await.unwrap();
         for _ in 0..100 {
             assert_eq!(host.call(Call::new("it__run", "{}")).await.text(), Some("101"));
         }
@@ -137,12 +114,8 @@ async fn nothing_is_kept_between_calls() {
 async fn nothing_is_left_in_memory_or_tables_for_another_component() {
     // Only reused slots can leak, so this is about pooling; there are two, to be sure that they are reused.
     let host = Host::builder().concurrency(2).build().unwrap();
-    host.load(Load::bytes("one", component("leave-secrets").unwrap()))
-        .await
-        .unwrap();
-    host.load(Load::bytes("other", component("find-secrets").unwrap()))
-        .await
-        .unwrap();
+    host.load(Load::bytes("one", component("leave-secrets").unwrap())).await.unwrap();
+    host.load(Load::bytes("other", component("find-secrets").unwrap())).await.unwrap();
     for round in 0..10_000 {
         assert!(host.call(Call::new("one__run", "{}")).await.is_ok());
         let found = host.call(Call::new("other__run", "{}")).await;
@@ -154,24 +127,14 @@ async fn nothing_is_left_in_memory_or_tables_for_another_component() {
 async fn every_ending_is_an_event() {
     let host = host_with("spin").await;
     let mut events = host.subscribe();
-    let limits = Limits {
-        deadline: Duration::from_millis(20),
-        ..Limits::default()
-    };
-    host.call(Call::new("it__run", "{}").with_id("stopped").with_limits(limits))
-        .await;
+    let limits = Limits { deadline: Duration::from_millis(20), ..Limits::default() };
+    host.call(Call::new("it__run", "{}").with_id("stopped").with_limits(limits)).await;
     host.call(Call::new("it__run", r#"{"x": 1}"#).with_id("refused")).await;
     host.call(Call::new("it__nothing", "{}").with_id("unknown")).await;
     drop(
-        tokio::time::timeout(
-            Duration::from_millis(20),
-            host.call(Call::new("it__run", "{}").with_id("dropped")),
-        )
-        .await,
+        tokio::time::timeout(Duration::from_millis(20), host.call(Call::new("it__run", "{}").with_id("dropped"))).await,
     );
-    host.load(Load::bytes("other", contract("echo").unwrap()))
-        .await
-        .unwrap();
+    host.load(Load::bytes("other", contract("echo").unwrap())).await.unwrap();
     host.call(Call::new("other__echo", "{}").with_id("good")).await;
     let mut seen = Vec::new();
     while let Some(Observed::Event(event)) = events.try_next() {
@@ -214,17 +177,10 @@ async fn a_caller_that_stops_waiting_stops_the_guest() {
     for program in ["spin", "sleep", "busy-poll", "spin-start"] {
         let host = host_with(program).await;
         let call = host.call(Call::new("it__run", "{}"));
-        assert!(
-            tokio::time::timeout(Duration::from_millis(20), call).await.is_err(),
-            "{program} runs for ever"
-        );
+        assert!(tokio::time::timeout(Duration::from_millis(20), call).await.is_err(), "{program} runs for ever");
         until_idle(&host).await;
-        let cancelled = host
-            .call_until(
-                Call::new("it__run", "{}"),
-                tokio::time::sleep(Duration::from_millis(20)),
-            )
-            .await;
+        let cancelled =
+            host.call_until(Call::new("it__run", "{}"), tokio::time::sleep(Duration::from_millis(20))).await;
         assert_eq!(kind(&cancelled), Some(ErrorKind::Cancelled));
         until_idle(&host).await;
     }
@@ -234,10 +190,7 @@ async fn a_caller_that_stops_waiting_stops_the_guest() {
 async fn spinning_guests_do_not_hold_up_others() {
     let host = host_with("spin").await;
     host.load(Load::bytes("good", contract("echo").unwrap())).await.unwrap();
-    let limits = Limits {
-        deadline: Duration::from_millis(500),
-        ..Limits::default()
-    };
+    let limits = Limits { deadline: Duration::from_millis(500), ..Limits::default() };
     let spinning: Vec<_> = (0..8)
         .map(|_| {
             let host = host.clone();
@@ -259,37 +212,20 @@ async fn spinning_guests_do_not_hold_up_others() {
 async fn calls_wait_for_a_place_and_their_deadline_starts_after_that() {
     let host = Host::builder().concurrency(1).queue(1).build().unwrap();
     host.load(Load::bytes("it", component("sleep").unwrap())).await.unwrap();
-    let limits = Limits {
-        deadline: Duration::from_millis(100),
-        ..Limits::default()
-    };
+    let limits = Limits { deadline: Duration::from_millis(100), ..Limits::default() };
     let call = || host.call(Call::new("it__run", "{}").with_limits(limits));
     let (first, second, third) = tokio::join!(call(), call(), call());
     assert_eq!(kind(&first), Some(ErrorKind::Deadline));
-    assert_eq!(
-        kind(&second),
-        Some(ErrorKind::Deadline),
-        "it waited and then had its whole deadline"
-    );
-    assert!(
-        second.metadata.queued >= Duration::from_millis(50),
-        "{:?}",
-        second.metadata
-    );
-    assert!(
-        second.metadata.duration >= Duration::from_millis(100),
-        "{:?}",
-        second.metadata
-    );
+    assert_eq!(kind(&second), Some(ErrorKind::Deadline), "it waited and then had its whole deadline");
+    assert!(second.metadata.queued >= Duration::from_millis(50), "{:?}", second.metadata);
+    assert!(second.metadata.duration >= Duration::from_millis(100), "{:?}", second.metadata);
     assert_eq!(kind(&third), Some(ErrorKind::Unavailable), "the line is full");
 }
 
 #[tokio::test]
 async fn shutting_down_takes_bounded_time() {
     let host = host_with("spin").await;
-    host.load(Load::bytes("lazy", component("sleep").unwrap()))
-        .await
-        .unwrap();
+    host.load(Load::bytes("lazy", component("sleep").unwrap())).await.unwrap();
     let running: Vec<_> = ["it__run", "lazy__run"]
         .into_iter()
         .map(|tool| {
@@ -315,15 +251,10 @@ async fn a_host_works_without_a_tokio_runtime_of_the_callers() {
     let worker = std::thread::spawn(|| {
         let host = builder().build().unwrap();
         block_on(host.load(Load::bytes("it", component("sleep").unwrap()))).unwrap();
-        let limits = Limits {
-            deadline: Duration::from_millis(20),
-            ..Limits::default()
-        };
+        let limits = Limits { deadline: Duration::from_millis(20), ..Limits::default() };
         block_on(host.call(Call::new("it__run", "{}").with_limits(limits)))
     });
-    let result = tokio::task::spawn_blocking(move || worker.join().unwrap())
-        .await
-        .unwrap();
+    let result = tokio::task::spawn_blocking(move || worker.join().unwrap()).await.unwrap();
     assert_eq!(kind(&result), Some(ErrorKind::Deadline));
 }
 

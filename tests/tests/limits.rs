@@ -12,25 +12,17 @@ const DEADLINE: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn limits() -> Limits {
-    Limits {
-        deadline: DEADLINE,
-        ..Limits::default()
-    }
+    Limits { deadline: DEADLINE, ..Limits::default() }
 }
 
 async fn load(program: &str) -> Host {
     let host = Host::builder().limits(limits()).concurrency(8).build().unwrap();
-    host.load(Load::bytes("it", fumehood_tests::component(program).unwrap()))
-        .await
-        .unwrap();
+    host.load(Load::bytes("it", fumehood_tests::component(program).unwrap())).await.unwrap();
     host
 }
 
 async fn run(program: &str, tool: &str, arguments: Value) -> CallResult {
-    load(program)
-        .await
-        .call(Call::new(format!("it__{tool}"), arguments))
-        .await
+    load(program).await.call(Call::new(format!("it__{tool}"), arguments)).await
 }
 
 fn check(result: &CallResult, kind: ErrorKind, says: &str) {
@@ -69,11 +61,7 @@ async fn floods_of_host_calls_meet_the_deadline_too() {
     let stdout = &result.metadata.stdout;
     assert!(stdout.text.len() <= Limits::default().log, "{}", stdout.text.len());
     assert!(stdout.text.starts_with("{\"jsonrpc\""));
-    assert_eq!(
-        (stdout.text.len() as u64 + stdout.dropped) % 49,
-        0,
-        "every byte is kept or counted"
-    );
+    assert_eq!((stdout.text.len() as u64 + stdout.dropped) % 49, 0, "every byte is kept or counted");
     let result = run("write-zeroes", "run", json!({})).await;
     check(&result, ErrorKind::Trap, "");
 }
@@ -90,11 +78,7 @@ async fn a_call_after_a_stopped_one_works() {
 async fn fuel_ends_a_call_and_is_the_same_every_time() {
     let host = load("count").await;
     let counting = |to: u64, fuel| {
-        let limits = Limits {
-            fuel,
-            deadline: Duration::from_secs(60),
-            ..limits()
-        };
+        let limits = Limits { fuel, deadline: Duration::from_secs(60), ..limits() };
         host.call(Call::new("it__run", json!({"to": to})).with_limits(limits))
     };
     let stopped = counting(1 << 50, 1_000_000).await;
@@ -113,17 +97,10 @@ async fn memory_stays_under_its_ceiling() {
     assert_eq!(grown.text(), Some("1024"), "{grown:?}");
     assert_eq!(grown.metadata.peak_memory, 64 << 20);
     let bomb = load("memory-bomb").await;
-    let limits = Limits {
-        deadline: PATIENCE,
-        ..limits()
-    };
+    let limits = Limits { deadline: PATIENCE, ..limits() };
     let bombed = bomb.call(Call::new("it__run", json!({})).with_limits(limits)).await;
     check(&bombed, ErrorKind::Memory, "more memory than the 64.0 MiB");
-    check(
-        &run("many-memories", "run", json!({})).await,
-        ErrorKind::Memory,
-        "more memory",
-    );
+    check(&run("many-memories", "run", json!({})).await, ErrorKind::Memory, "more memory");
     let table = run("table-grow", "run", json!({})).await;
     assert_eq!(table.text(), Some("-1"), "{table:?}");
 }
@@ -141,31 +118,16 @@ async fn crashes_are_told_apart() {
     }
     let abort = run("traps", "unreachable", json!({})).await;
     assert_eq!(abort.error().unwrap().backtrace, ["abort"]);
-    check(
-        &run("leave-in-post-return", "run", json!({})).await,
-        ErrorKind::Trap,
-        "cannot leave component",
-    );
-    check(
-        &run("exit", "run", json!({"fail": false})).await,
-        ErrorKind::Trap,
-        "exit code 0",
-    );
-    check(
-        &run("exit", "run", json!({"fail": true})).await,
-        ErrorKind::Trap,
-        "exit code 1",
-    );
+    check(&run("leave-in-post-return", "run", json!({})).await, ErrorKind::Trap, "cannot leave component");
+    check(&run("exit", "run", json!({"fail": false})).await, ErrorKind::Trap, "exit code 0");
+    check(&run("exit", "run", json!({"fail": true})).await, ErrorKind::Trap, "exit code 1");
 }
 
 #[tokio::test]
 async fn recursion_never_ends_the_process() {
     let host = load("recurse").await;
     for _ in 0..1000 {
-        let limits = Limits {
-            deadline: PATIENCE,
-            ..limits()
-        };
+        let limits = Limits { deadline: PATIENCE, ..limits() };
         let result = host.call(Call::new("it__run", json!({})).with_limits(limits)).await;
         check(&result, ErrorKind::Trap, "call stack overflowed");
     }
@@ -173,11 +135,7 @@ async fn recursion_never_ends_the_process() {
 
 #[tokio::test]
 async fn handles_are_counted() {
-    check(
-        &run("handle-leak", "run", json!({})).await,
-        ErrorKind::Quota,
-        "more than 4096 handles",
-    );
+    check(&run("handle-leak", "run", json!({})).await, ErrorKind::Quota, "more than 4096 handles");
     let result = run("poll-duplicates", "run", json!({})).await;
     assert!(!result.is_ok(), "{result:?}");
     assert!(result.metadata.duration < PATIENCE);
@@ -186,10 +144,7 @@ async fn handles_are_counted() {
 #[tokio::test]
 async fn results_are_capped_and_checked() {
     let huge = load("huge-result").await;
-    let patient = Limits {
-        deadline: PATIENCE,
-        ..limits()
-    };
+    let patient = Limits { deadline: PATIENCE, ..limits() };
     let result = huge.call(Call::new("it__run", json!({})).with_limits(patient)).await;
     check(&result, ErrorKind::OutputTooLarge, "larger than the 1.0 MiB");
     let aliased = load("aliased-result").await;

@@ -7,10 +7,7 @@ use fumehood_tests::contract::{Answer, Described, module};
 use fumehood_tests::{answering, component, wrap};
 
 fn host() -> Host {
-    let limits = Limits {
-        deadline: Duration::from_millis(100),
-        ..Limits::default()
-    };
+    let limits = Limits { deadline: Duration::from_millis(100), ..Limits::default() };
     Host::builder().limits(limits).concurrency(4).build().unwrap()
 }
 
@@ -27,11 +24,7 @@ fn whole(error: &LoadError) -> String {
 async fn check(bytes: impl Into<Vec<u8>>, says: &str) {
     let host = host();
     let started = Instant::now();
-    let error = host
-        .load(Load::bytes("it", bytes))
-        .await
-        .err()
-        .unwrap_or_else(|| panic!("refused for: {says}"));
+    let error = host.load(Load::bytes("it", bytes)).await.err().unwrap_or_else(|| panic!("refused for: {says}"));
     let text = whole(&error);
     assert!(text.contains(says), "{says:?} is not in: {text}");
     assert!(host.tools().is_empty());
@@ -74,10 +67,7 @@ async fn files_are_looked_at_before_they_are_read() {
     large.set_len(1 << 30).unwrap();
     let started = Instant::now();
     check("large.wasm", "1.0 GiB; at most 256.0 MiB").await;
-    assert!(
-        started.elapsed() < Duration::from_secs(1),
-        "a file over the cap is not read"
-    );
+    assert!(started.elapsed() < Duration::from_secs(1), "a file over the cap is not read");
     std::fs::write(folder.path().join("….wasm"), "").unwrap();
     check("….wasm", "needs a name").await;
 }
@@ -95,11 +85,7 @@ async fn proposals_that_are_off_are_refused_by_name() {
     ] {
         let bytes = component(&format!("proposals/{program}")).unwrap();
         let host = host();
-        let error = host
-            .load(Load::bytes("it", bytes))
-            .await
-            .err()
-            .unwrap_or_else(|| panic!("{program} is refused"));
+        let error = host.load(Load::bytes("it", bytes)).await.err().unwrap_or_else(|| panic!("{program} is refused"));
         assert!(whole(&error).contains(says), "{program}: {}", whole(&error));
     }
 }
@@ -131,22 +117,11 @@ async fn what_a_component_says_about_itself_is_checked() {
     check(answering(&twins, Answer::Nothing).unwrap(), "same name").await;
     check(one(Described::new("Read")), "'R'").await;
     check(one(Described::new("rеad")), "'е'").await;
-    check(
-        one(Described {
-            description: "d".repeat(5000),
-            ..Described::new("a")
-        }),
-        "5000 bytes long",
-    )
-    .await;
+    check(one(Described { description: "d".repeat(5000), ..Described::new("a") }), "5000 bytes long").await;
     check(one(Described::new("a").taking("{")), "not JSON").await;
     check(one(Described::new("a").taking(&" ".repeat(70_000))), "70000 bytes long").await;
     check(one(Described::new("a").taking("17")), "input schema").await;
-    check(
-        one(Described::new("a").returning(r#"{"type": "nothing"}"#)),
-        "output schema",
-    )
-    .await;
+    check(one(Described::new("a").returning(r#"{"type": "nothing"}"#)), "output schema").await;
 }
 
 #[tokio::test]
@@ -157,12 +132,7 @@ async fn schemas_that_reach_out_or_cost_too_much_are_refused() {
         check(one(&in_object(&format!(r#"{{"$ref":"{reference}"}}"#))), "input schema").await;
     }
     let levels: Vec<String> = (0..30)
-        .map(|n| {
-            format!(
-                r##""d{n}":{{"allOf":[{{"$ref":"#/$defs/d{0}"}},{{"$ref":"#/$defs/d{0}"}}]}}"##,
-                n + 1
-            )
-        })
+        .map(|n| format!(r##""d{n}":{{"allOf":[{{"$ref":"#/$defs/d{0}"}},{{"$ref":"#/$defs/d{0}"}}]}}"##, n + 1))
         .collect();
     let bomb = format!(
         r##"{{"type":"object","properties":{{"x":{{"$ref":"#/$defs/d0"}}}},"$defs":{{{},"d30":{{"type":"string"}}}}}}"##,
@@ -192,23 +162,15 @@ async fn a_component_that_misbehaves_while_it_describes_itself_is_not_loaded() {
 #[tokio::test]
 async fn one_name_is_one_component() {
     let host = host();
-    host.load(Load::bytes("my-tools", component("spin").unwrap()))
-        .await
-        .unwrap();
+    host.load(Load::bytes("my-tools", component("spin").unwrap())).await.unwrap();
     for name in ["my-tools", "my_tools"] {
-        let error = host
-            .load(Load::bytes(name, component("counter").unwrap()))
-            .await
-            .err()
-            .unwrap();
+        let error = host.load(Load::bytes(name, component("counter").unwrap())).await.err().unwrap();
         assert!(matches!(error, LoadError::NameTaken(_)), "{error}");
     }
     assert_eq!(host.tools().len(), 1);
     assert!(host.unload("my-tools"));
     assert!(host.tools().is_empty());
-    host.load(Load::bytes("my_tools", component("counter").unwrap()))
-        .await
-        .unwrap();
+    host.load(Load::bytes("my_tools", component("counter").unwrap())).await.unwrap();
 }
 
 #[tokio::test]
@@ -228,15 +190,6 @@ async fn a_large_component_is_compiled_only_if_that_is_allowed() {
     bytes.resize(bytes.len() + size as usize - 2, 0);
     let host = host();
     let error = host.load(Load::bytes("it", bytes.clone())).await.err().unwrap();
-    assert!(
-        matches!(
-            &error,
-            LoadError::Component {
-                source: ComponentError::SlowCompile(_),
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(&error, LoadError::Component { source: ComponentError::SlowCompile(_), .. }), "{error}");
     host.load(Load::bytes("it", bytes).allow_slow_compile()).await.unwrap();
 }

@@ -33,26 +33,11 @@ pub struct ExampleTool {
 
 /// Every example tool.
 pub const TOOLS: &[ExampleTool] = &[
-    ExampleTool {
-        name: "calculator",
-        target: Target::Pure,
-    },
-    ExampleTool {
-        name: "countdown",
-        target: Target::Wasi,
-    },
-    ExampleTool {
-        name: "json",
-        target: Target::Pure,
-    },
-    ExampleTool {
-        name: "text",
-        target: Target::Pure,
-    },
-    ExampleTool {
-        name: "typed-greeter",
-        target: Target::Pure,
-    },
+    ExampleTool { name: "calculator", target: Target::Pure },
+    ExampleTool { name: "countdown", target: Target::Wasi },
+    ExampleTool { name: "json", target: Target::Pure },
+    ExampleTool { name: "text", target: Target::Pure },
+    ExampleTool { name: "typed-greeter", target: Target::Pure },
 ];
 
 impl ExampleTool {
@@ -98,9 +83,6 @@ mod tests {
         assert_eq!(named(&[]).unwrap(), TOOLS);
         assert_eq!(named(&["json".to_owned()]).unwrap().len(), 1);
         let error = named(&["jason".to_owned()]).unwrap_err().to_string();
-        assert!(
-            error.contains("`jason`") && error.contains("calculator, countdown"),
-            "{error}"
-        );
+        assert!(error.contains("`jason`") && error.contains("calculator, countdown"), "{error}");
     }
 }

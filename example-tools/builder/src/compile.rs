@@ -11,6 +11,7 @@ use wasm_metadata::{AddMetadata, AddMetadataField};
 use wit_component::ComponentEncoder;
 
 use crate::catalogue::{ExampleTool, Target};
+use crate::documentation;
 use crate::toolchain::Toolchain;
 use crate::workspace::Workspace;
 
@@ -32,27 +33,22 @@ pub fn build(workspace: &Workspace, tool: &ExampleTool, toolchain: &Toolchain) -
         .env("CARGO_ENCODED_RUSTFLAGS", encoded_flags(workspace, toolchain)?)
         .status()
         .context("cannot run cargo")?;
-    ensure!(
-        status.success(),
-        "{} does not compile; cargo says above why",
-        tool.package()
-    );
+    ensure!(status.success(), "{} does not compile; cargo says above why", tool.package());
 
-    let module = folder
-        .join(tool.target.triple())
-        .join("guest")
-        .join(format!("{}.wasm", tool.package().replace('-', "_")));
+    let module =
+        folder.join(tool.target.triple()).join("guest").join(format!("{}.wasm", tool.package().replace('-', "_")));
     let bytes = fs::read(&module).with_context(|| format!("cannot read {}", module.display()))?;
     let component = match tool.target {
         // The linker of this target makes components itself.
         Target::Wasi => bytes,
         Target::Pure => encode(&bytes).with_context(|| format!("{} is no component's module", module.display()))?,
     };
+    // A tool of the contract describes itself; one with a WIT of its own is described by that.
+    let wit = workspace.root().join("example-tools").join(tool.name).join("wit");
+    let component = if wit.is_dir() { documentation::add(component, &wit)? } else { component };
     let mut metadata = AddMetadata::default();
     metadata.name = AddMetadataField::Set(tool.name.to_owned());
-    metadata
-        .to_wasm(&component)
-        .with_context(|| format!("cannot name the component {}", tool.name))
+    metadata.to_wasm(&component).with_context(|| format!("cannot name the component {}", tool.name))
 }
 
 fn encode(module: &[u8]) -> Result<Vec<u8>> {

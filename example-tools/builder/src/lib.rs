@@ -5,6 +5,7 @@
 
 mod catalogue;
 mod compile;
+mod documentation;
 mod lockfile;
 mod record;
 mod sources;

@@ -42,14 +42,8 @@ impl Lockfile {
             }
             let locked = self.find(&reference)?;
             let checksum = locked.checksum.as_deref().unwrap_or("-");
-            closure
-                .lines
-                .insert(format!("{} {} {checksum}", locked.name, locked.version));
-            let own = if locked.source.is_none() {
-                local.get(&locked.name)
-            } else {
-                None
-            };
+            closure.lines.insert(format!("{} {} {checksum}", locked.name, locked.version));
+            let own = if locked.source.is_none() { local.get(&locked.name) } else { None };
             if own.is_some() {
                 closure.local.insert(locked.name.clone());
             }
@@ -122,28 +116,15 @@ mod tests {
     #[test]
     fn only_what_is_built_counts() {
         let lock: Lockfile = toml::from_str(LOCK).unwrap();
-        let tool = LocalPackage {
-            folder: PathBuf::new(),
-            dependencies: vec!["regex".to_owned()],
-        };
-        let closure = lock
-            .closure("tool", &BTreeMap::from([("tool".to_owned(), tool)]))
-            .unwrap();
-        assert_eq!(
-            Vec::from_iter(closure.lines),
-            ["memchr 3.0.0 cc", "regex 2.0.0 bb", "tool 0.1.0 -"]
-        );
+        let tool = LocalPackage { folder: PathBuf::new(), dependencies: vec!["regex".to_owned()] };
+        let closure = lock.closure("tool", &BTreeMap::from([("tool".to_owned(), tool)])).unwrap();
+        assert_eq!(Vec::from_iter(closure.lines), ["memchr 3.0.0 cc", "regex 2.0.0 bb", "tool 0.1.0 -"]);
         assert_eq!(Vec::from_iter(closure.local), ["tool"]);
     }
 
     #[test]
     fn a_missing_crate_is_named() {
         let lock: Lockfile = toml::from_str(LOCK).unwrap();
-        assert!(
-            lock.closure("nope", &BTreeMap::new())
-                .unwrap_err()
-                .to_string()
-                .contains("`nope`")
-        );
+        assert!(lock.closure("nope", &BTreeMap::new()).unwrap_err().to_string().contains("`nope`"));
     }
 }

@@ -45,11 +45,7 @@ fn check(workspace: &Workspace, dist: &std::path::Path, tools: &[ExampleTool]) -
     for tool in tools {
         if let Some(staleness) = record.staleness(workspace, dist, tool)? {
             code = ExitCode::FAILURE;
-            writeln!(
-                io::stderr(),
-                "{} is {staleness}; run `{REBUILD}`",
-                dist.join(tool.file_name()).display()
-            )?;
+            writeln!(io::stderr(), "{} is {staleness}; run `{REBUILD}`", dist.join(tool.file_name()).display())?;
         }
     }
     Ok(code)
@@ -65,11 +61,8 @@ fn rebuild(workspace: &Workspace, dist: &std::path::Path, tools: &[ExampleTool])
         let component = build(workspace, tool, &toolchain)?;
         let path = dist.join(tool.file_name());
         fs::write(&path, &component).with_context(|| format!("cannot write {}", path.display()))?;
-        let built = Built {
-            sources,
-            component: component_digest(&component),
-            compiler: toolchain.version().to_owned(),
-        };
+        let built =
+            Built { sources, component: component_digest(&component), compiler: toolchain.version().to_owned() };
         record.note(tool, built);
         record.write(dist)?;
         writeln!(io::stdout(), "{} ({} bytes)", path.display(), component.len())?;

@@ -67,10 +67,7 @@ impl Record {
         let path = path(dist);
         match fs::read_to_string(&path) {
             Ok(text) => toml::from_str(&text).with_context(|| {
-                format!(
-                    "{} is not a record of builds; delete it and run `{REBUILD}`",
-                    path.display()
-                )
+                format!("{} is not a record of builds; delete it and run `{REBUILD}`", path.display())
             }),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
@@ -140,21 +137,9 @@ mod tests {
             component: component_digest(b"component"),
             compiler: "rustc".to_owned(),
         };
-        record.note(
-            &tool,
-            Built {
-                sources: "other".to_owned(),
-                ..built.clone()
-            },
-        );
+        record.note(&tool, Built { sources: "other".to_owned(), ..built.clone() });
         assert_eq!(check(&record), Some(Staleness::SourcesChanged));
-        record.note(
-            &tool,
-            Built {
-                component: "other".to_owned(),
-                ..built.clone()
-            },
-        );
+        record.note(&tool, Built { component: "other".to_owned(), ..built.clone() });
         assert_eq!(check(&record), Some(Staleness::ComponentChanged));
         record.note(&tool, built);
         assert_eq!(check(&record), None);

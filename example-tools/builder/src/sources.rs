@@ -34,13 +34,8 @@ pub fn source_digest(workspace: &Workspace, tool: &ExampleTool) -> Result<String
     if closure.local.contains(SDK) {
         sources.add(workspace.root(), &workspace.root().join("wit"))?;
     }
-    sources
-        .contents
-        .insert("Cargo.lock".to_owned(), lock_lines(&closure).into_bytes());
-    sources.contents.insert(
-        "Cargo.toml".to_owned(),
-        build_settings(&workspace.manifest()?, &closure)?.into_bytes(),
-    );
+    sources.contents.insert("Cargo.lock".to_owned(), lock_lines(&closure).into_bytes());
+    sources.contents.insert("Cargo.toml".to_owned(), build_settings(&workspace.manifest()?, &closure)?.into_bytes());
     Ok(sources.digest())
 }
 
@@ -53,16 +48,10 @@ fn build_settings(manifest: &Table, closure: &Closure) -> Result<String> {
     let mut settings = Table::new();
     if let Some(profiles) = manifest.get("profile").and_then(|profiles| profiles.as_table()) {
         for profile in ["guest", "release"] {
-            settings.extend(
-                profiles
-                    .get(profile)
-                    .map(|value| (format!("profile.{profile}"), value.clone())),
-            );
+            settings.extend(profiles.get(profile).map(|value| (format!("profile.{profile}"), value.clone())));
         }
     }
-    let dependencies = manifest
-        .get("workspace")
-        .and_then(|workspace| workspace.get("dependencies"));
+    let dependencies = manifest.get("workspace").and_then(|workspace| workspace.get("dependencies"));
     for (name, value) in dependencies.and_then(|table| table.as_table()).into_iter().flatten() {
         if closure.lines.iter().any(|line| line.split(' ').next() == Some(name)) {
             settings.insert(format!("dependency.{name}"), value.clone());
@@ -82,10 +71,7 @@ impl Sources {
     fn add(&mut self, root: &Path, path: &Path) -> Result<()> {
         if path.is_dir() {
             for entry in fs::read_dir(path).with_context(|| format!("cannot list {}", path.display()))? {
-                self.add(
-                    root,
-                    &entry.with_context(|| format!("cannot list {}", path.display()))?.path(),
-                )?;
+                self.add(root, &entry.with_context(|| format!("cannot list {}", path.display()))?.path())?;
             }
         } else if path.is_file() {
             let contents = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;

@@ -51,8 +51,8 @@ impl Toolchain {
             return Self::of(unpacked, &default);
         }
         bail!(
-            "there is no Rust standard library for {triple}. Install it with `rustup target add {triple}`, or on Debian \
-             and Ubuntu without rustup's servers with `example-tools/builder/setup-debian-rust.sh`, or name another \
+            "there is no Rust standard library for {triple}. Install it with `rustup target add {triple}`, or on \
+             Debian and Ubuntu without rustup's servers with `example-tools/builder/setup-debian-rust.sh`, or name another \
              compiler in {OVERRIDE}",
             triple = target.triple()
         )
@@ -64,12 +64,7 @@ impl Toolchain {
         let host = PathBuf::from(print(default, &["--print", "sysroot"])?);
         let triple = print(default, &["--print", "host-tuple"])?;
         let linkers = host.join("lib/rustlib").join(triple).join("bin");
-        Ok(Self {
-            rustc,
-            version,
-            sysroot,
-            linkers: vec![linkers.clone(), linkers.join("gcc-ld")],
-        })
+        Ok(Self { rustc, version, sysroot, linkers: vec![linkers.clone(), linkers.join("gcc-ld")] })
     }
 
     /// The compiler.

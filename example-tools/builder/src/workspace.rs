@@ -27,9 +27,7 @@ impl Workspace {
     #[must_use]
     pub fn of_this_program() -> Self {
         let builder = Path::new(env!("CARGO_MANIFEST_DIR"));
-        Self {
-            root: builder.ancestors().nth(2).unwrap_or(builder).to_owned(),
-        }
+        Self { root: builder.ancestors().nth(2).unwrap_or(builder).to_owned() }
     }
 
     /// The folder of the workspace's manifest.
@@ -66,13 +64,7 @@ impl Workspace {
                 .and_then(|package| package.get("name"))
                 .and_then(Value::as_str)
                 .with_context(|| format!("{member}/Cargo.toml has no package name"))?;
-            packages.insert(
-                name.to_owned(),
-                LocalPackage {
-                    folder,
-                    dependencies: dependencies(&manifest),
-                },
-            );
+            packages.insert(name.to_owned(), LocalPackage { folder, dependencies: dependencies(&manifest) });
         }
         Ok(packages)
     }
@@ -80,19 +72,11 @@ impl Workspace {
 
 fn dependencies(manifest: &Table) -> Vec<String> {
     let names = |table: Option<&Value>| -> Vec<String> {
-        table
-            .and_then(Value::as_table)
-            .map(|table| table.keys().cloned().collect())
-            .unwrap_or_default()
+        table.and_then(Value::as_table).map(|table| table.keys().cloned().collect()).unwrap_or_default()
     };
     let mut all = names(manifest.get("dependencies"));
     all.extend(names(manifest.get("build-dependencies")));
-    for target in manifest
-        .get("target")
-        .and_then(Value::as_table)
-        .into_iter()
-        .flat_map(Table::values)
-    {
+    for target in manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values) {
         all.extend(names(target.get("dependencies")));
     }
     all
@@ -118,10 +102,6 @@ mod tests {
     #[test]
     fn this_checkout_has_the_sdk() {
         let packages = Workspace::of_this_program().packages().unwrap();
-        assert!(
-            packages["fumehood-guest"]
-                .dependencies
-                .contains(&"wit-bindgen".to_owned())
-        );
+        assert!(packages["fumehood-guest"].dependencies.contains(&"wit-bindgen".to_owned()));
     }
 }

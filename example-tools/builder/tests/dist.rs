@@ -31,22 +31,18 @@ fn outer_names(bytes: &[u8], names_of: fn(&Payload<'_>) -> Vec<String>) -> BTree
 
 fn imports(bytes: &[u8]) -> BTreeSet<String> {
     outer_names(bytes, |payload| match payload {
-        Payload::ComponentImportSection(section) => section
-            .clone()
-            .into_iter()
-            .map(|import| import.expect("an import").name.name.to_owned())
-            .collect(),
+        Payload::ComponentImportSection(section) => {
+            section.clone().into_iter().map(|import| import.expect("an import").name.name.to_owned()).collect()
+        }
         _ => Vec::new(),
     })
 }
 
 fn exports(bytes: &[u8]) -> BTreeSet<String> {
     outer_names(bytes, |payload| match payload {
-        Payload::ComponentExportSection(section) => section
-            .clone()
-            .into_iter()
-            .map(|export| export.expect("an export").name.name.to_owned())
-            .collect(),
+        Payload::ComponentExportSection(section) => {
+            section.clone().into_iter().map(|export| export.expect("an export").name.name.to_owned()).collect()
+        }
         _ => Vec::new(),
     })
 }
@@ -60,10 +56,7 @@ fn the_components_are_what_the_sources_say() {
         .iter()
         .filter_map(|tool| {
             let staleness = record.staleness(&workspace, &dist, tool).unwrap()?;
-            Some(format!(
-                "example-tools/dist/{} is {staleness}: run `{REBUILD}`",
-                tool.file_name()
-            ))
+            Some(format!("example-tools/dist/{} is {staleness}: run `{REBUILD}`", tool.file_name()))
         })
         .collect();
     assert!(stale.is_empty(), "{}", stale.join("\n"));
@@ -84,16 +77,7 @@ fn there_is_nothing_else() {
 fn nothing_tells_where_they_were_built() {
     for tool in TOOLS {
         let bytes = component(tool);
-        for trace in [
-            "/root",
-            "/home/",
-            "/Users/",
-            "/work",
-            "/tmp",
-            ".cargo",
-            ".rustup",
-            "index.crates",
-        ] {
+        for trace in ["/root", "/home/", "/Users/", "/work", "/tmp", ".cargo", ".rustup", "index.crates"] {
             let found = bytes.windows(trace.len()).any(|window| window == trace.as_bytes());
             assert!(!found, "{} contains `{trace}`", tool.file_name());
         }
@@ -108,11 +92,7 @@ fn pure_tools_import_only_the_contract() {
         assert!(names.iter().all(is_contract), "{} imports {names:?}", tool.file_name());
     }
     let greeter = TOOLS.iter().find(|tool| tool.name == "typed-greeter").unwrap();
-    assert_eq!(
-        imports(&component(greeter)),
-        BTreeSet::new(),
-        "it knows nothing of the host"
-    );
+    assert_eq!(imports(&component(greeter)), BTreeSet::new(), "it knows nothing of the host");
 }
 
 #[test]
@@ -122,11 +102,20 @@ fn they_export_what_a_host_looks_for() {
             "typed-greeter" => &["about", "example:greeter/greetings@1.0.0"],
             _ => &["fumehood:tool/tools@0.1.0"],
         };
-        assert_eq!(
-            Vec::from_iter(exports(&component(tool))),
-            expected,
-            "{}",
-            tool.file_name()
-        );
+        assert_eq!(Vec::from_iter(exports(&component(tool))), expected, "{}", tool.file_name());
+    }
+}
+
+#[test]
+fn a_tool_of_plain_functions_carries_its_documentation() {
+    let greeter = TOOLS.iter().find(|tool| tool.name == "typed-greeter").unwrap();
+    let bytes = component(greeter);
+    let docs = Parser::new(0).parse_all(&bytes).find_map(|payload| match payload.expect("a valid component") {
+        Payload::CustomSection(section) if section.name() == "package-docs" => Some(section.data().to_vec()),
+        _ => None,
+    });
+    let docs = String::from_utf8(docs.expect("a section")).unwrap();
+    for text in ["Greets somebody by name.", "Among friends.", "Says what this component is, in one sentence."] {
+        assert!(docs.contains(text), "{docs}");
     }
 }

@@ -13,11 +13,7 @@ const DEPTH: usize = 64;
 ///
 /// If it is not an expression, or divides by zero.
 pub(crate) fn evaluate(expression: &str) -> Result<f64, ToolError> {
-    let mut reader = Reader {
-        rest: expression,
-        read: 0,
-        depth: 0,
-    };
+    let mut reader = Reader { rest: expression, read: 0, depth: 0 };
     let value = reader.sum()?;
     match reader.peek() {
         None => Ok(value),
@@ -63,11 +59,7 @@ impl<'a> Reader<'a> {
 
     fn divisor(&mut self) -> Result<f64, ToolError> {
         let value = self.signed()?;
-        if value == 0.0 {
-            Err(ToolError::failed("Division by zero"))
-        } else {
-            Ok(value)
-        }
+        if value == 0.0 { Err(ToolError::failed("Division by zero")) } else { Ok(value) }
     }
 
     /// A sign binds less than a power: -2^2 is -4.
@@ -85,11 +77,7 @@ impl<'a> Reader<'a> {
 
     fn power(&mut self) -> Result<f64, ToolError> {
         let base = self.operand()?;
-        if self.take('^') {
-            Ok(base.powf(self.signed()?))
-        } else {
-            Ok(base)
-        }
+        if self.take('^') { Ok(base.powf(self.signed()?)) } else { Ok(base) }
     }
 
     fn operand(&mut self) -> Result<f64, ToolError> {
@@ -109,10 +97,7 @@ impl<'a> Reader<'a> {
     fn number(&mut self) -> Result<f64, ToolError> {
         let at = self.read;
         let is_digit = |character: char| character.is_ascii_digit();
-        let mut length = self
-            .rest
-            .find(|c: char| !is_digit(c) && c != '.')
-            .unwrap_or(self.rest.len());
+        let mut length = self.rest.find(|c: char| !is_digit(c) && c != '.').unwrap_or(self.rest.len());
         // An exponent only if digits follow: in `2e` the `e` is not part of the number.
         let (_, tail) = self.rest.split_at(length);
         if let Some(exponent) = tail.strip_prefix(['e', 'E']) {
@@ -123,25 +108,18 @@ impl<'a> Reader<'a> {
             }
         }
         let text = self.advance(length);
-        text.parse()
-            .map_err(|_| at_character(at, format!("`{text}` is not a number")))
+        text.parse().map_err(|_| at_character(at, format!("`{text}` is not a number")))
     }
 
     fn named(&mut self) -> Result<f64, ToolError> {
         let at = self.read;
-        let length = self
-            .rest
-            .find(|c: char| !c.is_ascii_alphanumeric())
-            .unwrap_or(self.rest.len());
+        let length = self.rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(self.rest.len());
         let name = self.advance(length);
         if !self.take('(') {
             return match name {
                 "pi" => Ok(consts::PI),
                 "e" => Ok(consts::E),
-                _ => Err(at_character(
-                    at,
-                    format!("there is no constant `{name}`; there are `pi` and `e`"),
-                )),
+                _ => Err(at_character(at, format!("there is no constant `{name}`; there are `pi` and `e`"))),
             };
         }
         let mut arguments = vec![self.sum()?];
@@ -274,14 +252,8 @@ mod tests {
     #[test]
     fn mistakes_have_a_place() {
         for (expression, message) in [
-            (
-                "",
-                "at character 1: expected a number, a function or `(`, but the expression ends",
-            ),
-            (
-                "1 +",
-                "at character 4: expected a number, a function or `(`, but the expression ends",
-            ),
+            ("", "at character 1: expected a number, a function or `(`, but the expression ends"),
+            ("1 +", "at character 4: expected a number, a function or `(`, but the expression ends"),
             ("1 2", "at character 3: expected an operator or the end, not `2`"),
             ("(1", "at character 3: expected `)`, but the expression ends"),
             ("(1 2)", "at character 4: expected `)`, not `2`"),
@@ -292,11 +264,7 @@ mod tests {
             ("2 × 3", "at character 3: expected an operator or the end, not `×`"),
         ] {
             let error = evaluate(expression).unwrap_err();
-            assert_eq!(
-                (error.kind(), error.message()),
-                (FailureKind::InvalidArguments, message),
-                "{expression}"
-            );
+            assert_eq!((error.kind(), error.message()), (FailureKind::InvalidArguments, message), "{expression}");
         }
         assert!(evaluate("foo(1)").unwrap_err().message().contains("no function `foo`"));
     }
@@ -304,11 +272,7 @@ mod tests {
     #[test]
     fn nothing_divides_by_zero() {
         for expression in ["1 / 0", "1 % (2 - 2)", "1 / -0"] {
-            assert_eq!(
-                evaluate(expression).unwrap_err().message(),
-                "Division by zero",
-                "{expression}"
-            );
+            assert_eq!(evaluate(expression).unwrap_err().message(), "Division by zero", "{expression}");
         }
     }
 
@@ -316,12 +280,7 @@ mod tests {
     fn depth_is_bounded() {
         let parentheses = |levels: usize| format!("{}1{}", "(".repeat(levels), ")".repeat(levels));
         assert_eq!(evaluate(&parentheses(DEPTH - 1)), Ok(1.0));
-        for deep in [
-            parentheses(DEPTH),
-            "-".repeat(100_000),
-            "2^".repeat(100_000),
-            "(".repeat(100_000),
-        ] {
+        for deep in [parentheses(DEPTH), "-".repeat(100_000), "2^".repeat(100_000), "(".repeat(100_000)] {
             assert!(evaluate(&deep).unwrap_err().message().contains("64 levels"));
         }
     }

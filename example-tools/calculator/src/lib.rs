@@ -116,27 +116,14 @@ mod tests {
     fn division_by_zero_is_a_failure() {
         for b in [0.0, -0.0] {
             let error = divide(Operands { a: 1.0, b }).unwrap_err();
-            assert_eq!(
-                (error.kind(), error.message()),
-                (FailureKind::Failed, "Division by zero")
-            );
+            assert_eq!((error.kind(), error.message()), (FailureKind::Failed, "Division by zero"));
         }
     }
 
     #[test]
     fn what_is_no_number_is_a_failure() {
-        assert!(
-            multiply(Operands { a: f64::MAX, b: 10.0 })
-                .unwrap_err()
-                .message()
-                .contains("too large")
-        );
-        assert!(
-            evaluate("sqrt(0 - 1)".to_owned())
-                .unwrap_err()
-                .message()
-                .contains("real number")
-        );
+        assert!(multiply(Operands { a: f64::MAX, b: 10.0 }).unwrap_err().message().contains("too large"));
+        assert!(evaluate("sqrt(0 - 1)".to_owned()).unwrap_err().message().contains("real number"));
     }
 
     #[test]
@@ -145,9 +132,6 @@ mod tests {
         assert_eq!(json_of::<multiply>(&json!({"a": 8, "b": -2.0})), r#"{"result":-16}"#);
         assert_eq!(json_of::<divide>(&json!({"a": 1, "b": 8})), r#"{"result":0.125}"#);
         assert_eq!(json_of::<multiply>(&json!({"a": 1e20, "b": 1})), r#"{"result":1e+20}"#);
-        assert_eq!(
-            json_of::<evaluate>(&json!({"expression": "(3 + 5) * 2"})),
-            r#"{"result":16}"#
-        );
+        assert_eq!(json_of::<evaluate>(&json!({"expression": "(3 + 5) * 2"})), r#"{"result":16}"#);
     }
 }

@@ -38,10 +38,7 @@ pub fn countdown(
             .partial(number.to_string())
             .send();
     }
-    Ok(Countdown {
-        from,
-        waited_ms: u64::try_from(planned.as_millis()).unwrap_or(u64::MAX),
-    })
+    Ok(Countdown { from, waited_ms: u64::try_from(planned.as_millis()).unwrap_or(u64::MAX) })
 }
 
 /// A call that meets its deadline is stopped without a word, so the tool says so itself, and before it waits in vain.
@@ -71,34 +68,18 @@ mod tests {
     fn every_number_is_told() {
         let run = testing::Call::new().run(|| countdown(3, 1));
         assert_eq!(run.returned, Ok(Countdown { from: 3, waited_ms: 3 }));
-        let told: Vec<_> = run
-            .updates
-            .iter()
-            .map(|update| (update.fraction, update.partial.as_slice()))
-            .collect();
+        let told: Vec<_> = run.updates.iter().map(|update| (update.fraction, update.partial.as_slice())).collect();
         let (three, two, one) = ([Content::text("3")], [Content::text("2")], [Content::text("1")]);
-        assert_eq!(
-            told,
-            [
-                (Some(1.0 / 3.0), &three[..]),
-                (Some(2.0 / 3.0), &two[..]),
-                (Some(1.0), &one[..])
-            ]
-        );
+        assert_eq!(told, [(Some(1.0 / 3.0), &three[..]), (Some(2.0 / 3.0), &two[..]), (Some(1.0), &one[..])]);
         assert_eq!(run.updates[0].message.as_deref(), Some("1 of 3"));
     }
 
     #[test]
     fn a_countdown_that_cannot_end_does_not_begin() {
-        let run = testing::Call::new()
-            .remaining(Duration::from_secs(2))
-            .run(|| countdown(1000, 10));
+        let run = testing::Call::new().remaining(Duration::from_secs(2)).run(|| countdown(1000, 10));
         let error = run.returned.unwrap_err();
         assert_eq!(error.kind(), FailureKind::InvalidArguments);
-        assert!(
-            error.message().contains("takes 10000 ms, but only 2000 ms are left"),
-            "{error}"
-        );
+        assert!(error.message().contains("takes 10000 ms, but only 2000 ms are left"), "{error}");
         assert_eq!(run.updates, []);
     }
 }

@@ -16,8 +16,8 @@ pub struct Selected {
 /// Selects and reshapes parts of a JSON document with a JMESPath expression.
 ///
 /// Examples: `people[0].name`, ``people[?age > `30`].{name: name, city: address.city}``,
-/// `sort_by(people, &age)[-1].name`, `length(people)`, `people[].tags[] | [0]`. Literals stand in backticks, raw strings
-/// in single quotes.
+/// `sort_by(people, &age)[-1].name`, `length(people)`, `people[].tags[] | [0]`. Literals stand in backticks, raw
+/// strings in single quotes.
 #[tool(title = "Query JSON", read_only, idempotent, destructive = false, open_world = false)]
 pub fn query(
     /// The document: any JSON value.
@@ -27,9 +27,7 @@ pub fn query(
     expression: String,
 ) -> Result<Selected, ToolError> {
     let compiled = jmespath::compile(&expression).map_err(|error| refusal("is not valid JMESPath", &error))?;
-    let selected = compiled
-        .search(document)
-        .map_err(|error| refusal("does not fit the document", &error))?;
+    let selected = compiled.search(document).map_err(|error| refusal("does not fit the document", &error))?;
     if selected.is_expref() {
         return Err(ToolError::invalid_arguments(
             "the expression selects an expression, not a value; `&` only makes sense as an argument of a function",
@@ -90,16 +88,10 @@ mod tests {
     #[test]
     fn a_bad_expression_is_explained() {
         let message = refusal_of("people[");
-        assert!(
-            message.starts_with("the expression is not valid JMESPath: "),
-            "{message}"
-        );
+        assert!(message.starts_with("the expression is not valid JMESPath: "), "{message}");
         assert!(message.contains("people["), "{message}");
         let message = refusal_of("length(`3`)");
-        assert!(
-            message.starts_with("the expression does not fit the document: "),
-            "{message}"
-        );
+        assert!(message.starts_with("the expression does not fit the document: "), "{message}");
         assert!(refusal_of("nope(@)").contains("nope"));
         assert!(refusal_of("&name").contains("expression"));
     }
@@ -107,10 +99,7 @@ mod tests {
     #[test]
     fn any_document_is_taken() {
         for document in [json!(null), json!(3), json!("x"), json!([1])] {
-            assert!(
-                testing::call::<query>(&json!({"document": document, "expression": "@"})).is_ok(),
-                "{document}"
-            );
+            assert!(testing::call::<query>(&json!({"document": document, "expression": "@"})).is_ok(), "{document}");
         }
     }
 }

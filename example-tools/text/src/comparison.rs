@@ -20,13 +20,7 @@ pub struct Difference {
 }
 
 /// Compares two texts line by line and returns a unified diff.
-#[tool(
-    title = "Compare texts",
-    read_only,
-    idempotent,
-    destructive = false,
-    open_world = false
-)]
+#[tool(title = "Compare texts", read_only, idempotent, destructive = false, open_world = false)]
 pub fn diff(
     /// The text before.
     before: String,
@@ -48,11 +42,7 @@ pub fn diff(
     for hunk in &hunks {
         report.hunk(hunk, &before, &after);
     }
-    Ok(Difference {
-        diff: report.text,
-        added: report.added,
-        removed: report.removed,
-    })
+    Ok(Difference { diff: report.text, added: report.added, removed: report.removed })
 }
 
 /// The lines of a text, each with its line break.
@@ -147,11 +137,7 @@ mod tests {
 
     #[test]
     fn no_change_is_no_diff() {
-        let same = Difference {
-            diff: String::new(),
-            added: 0,
-            removed: 0,
-        };
+        let same = Difference { diff: String::new(), added: 0, removed: 0 };
         assert_eq!(compare("a\n", "a\n", 3), same);
         assert_eq!(compare("", "", 3), same);
     }

@@ -23,13 +23,7 @@ pub struct Statistics {
 }
 
 /// Counts the bytes, characters, words and lines of a text and estimates how long reading it takes.
-#[tool(
-    title = "Text statistics",
-    read_only,
-    idempotent,
-    destructive = false,
-    open_world = false
-)]
+#[tool(title = "Text statistics", read_only, idempotent, destructive = false, open_world = false)]
 pub fn statistics(
     /// The text.
     text: String,
@@ -51,13 +45,7 @@ mod tests {
     #[test]
     fn everything_is_counted() {
         let count = |text: &str| {
-            let Statistics {
-                bytes,
-                characters,
-                words,
-                lines,
-                reading_seconds,
-            } = statistics(text.to_owned());
+            let Statistics { bytes, characters, words, lines, reading_seconds } = statistics(text.to_owned());
             [bytes, characters, words, lines, reading_seconds]
         };
         assert_eq!(count(""), [0, 0, 0, 0, 0]);

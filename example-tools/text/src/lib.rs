@@ -6,9 +6,4 @@ mod pattern;
 pub mod replacing;
 pub mod searching;
 
-fumehood_guest::export!(
-    counting::statistics,
-    searching::regex_search,
-    replacing::regex_replace,
-    comparison::diff,
-);
+fumehood_guest::export!(counting::statistics, searching::regex_search, replacing::regex_replace, comparison::diff,);

@@ -18,13 +18,7 @@ pub struct Replaced {
 /// Replaces the parts of a text that match a regular expression, and returns the whole text.
 ///
 /// The syntax is that of RE2 and Rust's `regex`: no look-around and no backreferences. `^` and `$` match at every line.
-#[tool(
-    title = "Replace with a regular expression",
-    read_only,
-    idempotent,
-    destructive = false,
-    open_world = false
-)]
+#[tool(title = "Replace with a regular expression", read_only, idempotent, destructive = false, open_world = false)]
 pub fn regex_replace(
     /// The text.
     text: String,
@@ -50,10 +44,7 @@ pub fn regex_replace(
         replacements += 1;
     }
     replaced.push_str(text.get(kept..).unwrap_or_default());
-    Ok(Replaced {
-        text: replaced,
-        replacements,
-    })
+    Ok(Replaced { text: replaced, replacements })
 }
 
 #[cfg(test)]
@@ -61,14 +52,8 @@ mod tests {
     use super::*;
 
     fn replace(text: &str, pattern: &str, replacement: &str, limit: Option<usize>) -> (String, usize) {
-        let Replaced { text, replacements } = regex_replace(
-            text.to_owned(),
-            pattern.to_owned(),
-            replacement.to_owned(),
-            false,
-            limit,
-        )
-        .unwrap();
+        let Replaced { text, replacements } =
+            regex_replace(text.to_owned(), pattern.to_owned(), replacement.to_owned(), false, limit).unwrap();
         (text, replacements)
     }
 

@@ -45,13 +45,7 @@ pub struct Group {
 ///
 /// The syntax is that of RE2 and Rust's `regex`: no look-around and no backreferences. `^` and `$` match at every line.
 /// `(?s)` at the beginning lets `.` match line breaks too.
-#[tool(
-    title = "Search with a regular expression",
-    read_only,
-    idempotent,
-    destructive = false,
-    open_world = false
-)]
+#[tool(title = "Search with a regular expression", read_only, idempotent, destructive = false, open_world = false)]
 pub fn regex_search(
     /// The text to search.
     text: String,
@@ -68,15 +62,9 @@ pub fn regex_search(
     let regex = pattern::compile(&pattern, ignore_case)?;
     let mut position = Position::default();
     let mut captures = regex.captures_iter(&text);
-    let matches = captures
-        .by_ref()
-        .take(limit)
-        .filter_map(|found| occurrence(&regex, &text, &found, &mut position));
+    let matches = captures.by_ref().take(limit).filter_map(|found| occurrence(&regex, &text, &found, &mut position));
     let matches = matches.collect();
-    Ok(Found {
-        matches,
-        truncated: captures.next().is_some(),
-    })
+    Ok(Found { matches, truncated: captures.next().is_some() })
 }
 
 fn occurrence(regex: &Regex, text: &str, captures: &Captures<'_>, position: &mut Position) -> Option<Occurrence> {
@@ -88,18 +76,9 @@ fn occurrence(regex: &Regex, text: &str, captures: &Captures<'_>, position: &mut
         .capture_names()
         .zip(captures.iter())
         .skip(1)
-        .map(|(name, part)| Group {
-            name: name.map(str::to_owned),
-            text: part.map(own),
-        })
+        .map(|(name, part)| Group { name: name.map(str::to_owned), text: part.map(own) })
         .collect();
-    Some(Occurrence {
-        text: own(whole),
-        start,
-        end: start + whole.as_str().chars().count(),
-        line,
-        groups,
-    })
+    Some(Occurrence { text: own(whole), start, end: start + whole.as_str().chars().count(), line, groups })
 }
 
 /// A place in the text. Matches come in order, so it only ever moves on.
@@ -111,11 +90,7 @@ struct Position {
 
 impl Default for Position {
     fn default() -> Self {
-        Self {
-            byte: 0,
-            character: 0,
-            line: 1,
-        }
+        Self { byte: 0, character: 0, line: 1 }
     }
 }
 
@@ -155,13 +130,7 @@ mod tests {
             occurrence("breite=7", 9, 17, 2, "breite", Some("7")),
             occurrence("tiefe=", 19, 25, 2, "tiefe", None),
         ];
-        assert_eq!(
-            found,
-            Found {
-                matches: expected,
-                truncated: false
-            }
-        );
+        assert_eq!(found, Found { matches: expected, truncated: false });
     }
 
     #[test]

@@ -33,11 +33,7 @@ impl Guest for Greeter {
         }
         let name = address(&person)?;
         let end = if extras.contains(Extras::EXCLAMATION) { '!' } else { '.' };
-        let question = if extras.contains(Extras::QUESTION) {
-            " How are you?"
-        } else {
-            ""
-        };
+        let question = if extras.contains(Extras::QUESTION) { " How are you?" } else { "" };
         let greeting = match (occasion, person.age) {
             (Occasion::Everyday, _) => format!("Hello, {name}"),
             (Occasion::Birthday, Some(age)) => format!("Happy birthday at {age}, {name}"),
@@ -88,12 +84,7 @@ mod tests {
     use super::*;
 
     fn ada() -> Person {
-        Person {
-            given_name: "Ada".to_owned(),
-            family_name: None,
-            title: None,
-            age: None,
-        }
+        Person { given_name: "Ada".to_owned(), family_name: None, title: None, age: None }
     }
 
     fn greet(person: Person, occasion: Occasion, extras: Extras) -> String {
@@ -110,24 +101,11 @@ mod tests {
 
     #[test]
     fn a_person_is_addressed_in_full() {
-        let doctor = Person {
-            family_name: Some("Roe".to_owned()),
-            title: Some("Dr".to_owned()),
-            ..ada()
-        };
-        assert_eq!(
-            greet(doctor, Occasion::Everyday, Extras::all()),
-            "Hello, Dr Ada Roe! How are you?"
-        );
+        let doctor = Person { family_name: Some("Roe".to_owned()), title: Some("Dr".to_owned()), ..ada() };
+        assert_eq!(greet(doctor, Occasion::Everyday, Extras::all()), "Hello, Dr Ada Roe! How are you?");
         let aged = Person { age: Some(36), ..ada() };
-        assert_eq!(
-            greet(aged, Occasion::Birthday, Extras::empty()),
-            "Happy birthday at 36, Ada."
-        );
-        assert_eq!(
-            greet(ada(), Occasion::Anniversary(5), Extras::empty()),
-            "Congratulations on 5 years, Ada."
-        );
+        assert_eq!(greet(aged, Occasion::Birthday, Extras::empty()), "Happy birthday at 36, Ada.");
+        assert_eq!(greet(ada(), Occasion::Anniversary(5), Extras::empty()), "Congratulations on 5 years, Ada.");
         assert_eq!(
             greet(ada(), Occasion::Other("May Day".to_owned()), Extras::empty()),
             "All the best for May Day, Ada."
@@ -137,20 +115,8 @@ mod tests {
     #[test]
     fn not_everybody_can_be_greeted() {
         let refusal = |person| Greeter::greet_person(person, Occasion::Everyday, Extras::empty()).unwrap_err();
-        assert!(matches!(
-            refusal(Person {
-                given_name: " ".to_owned(),
-                ..ada()
-            }),
-            GreetingError::Nameless
-        ));
-        assert!(matches!(
-            refusal(Person {
-                age: Some(121),
-                ..ada()
-            }),
-            GreetingError::ImplausibleAge(121)
-        ));
+        assert!(matches!(refusal(Person { given_name: " ".to_owned(), ..ada() }), GreetingError::Nameless));
+        assert!(matches!(refusal(Person { age: Some(121), ..ada() }), GreetingError::ImplausibleAge(121)));
     }
 
     #[test]

@@ -10,10 +10,7 @@ pub(crate) fn text(attributes: &[Attribute]) -> Result<String> {
         let Meta::NameValue(pair) = &attribute.meta else {
             continue;
         };
-        let Expr::Lit(ExprLit {
-            lit: Lit::Str(line), ..
-        }) = &pair.value
-        else {
+        let Expr::Lit(ExprLit { lit: Lit::Str(line), .. }) = &pair.value else {
             return Err(Error::new_spanned(
                 &pair.value,
                 "a tool's description has to be written out here: use a `///` comment or a string literal",

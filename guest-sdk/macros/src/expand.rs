@@ -16,10 +16,7 @@ const DESCRIPTION_BYTES: usize = 4096;
 /// Expands one `#[tool]`.
 pub(crate) fn tool(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let mut function: ItemFn = syn::parse2(item.clone()).map_err(|error| {
-        Error::new(
-            error.span(),
-            format!("`#[tool]` belongs on a free function with a body: {error}"),
-        )
+        Error::new(error.span(), format!("`#[tool]` belongs on a free function with a body: {error}"))
     })?;
     let options = Options::parse(attribute)?;
     signature::check(&function.sig)?;
@@ -58,16 +55,14 @@ fn description(function: &ItemFn) -> Result<String> {
     if text.is_empty() {
         return Err(Error::new(
             function.sig.ident.span(),
-            "a tool needs a doc comment: it is the description that a model chooses by. Say what the tool does and when to use it",
+            "a tool needs a doc comment: it is the description that a model chooses by. \
+             Say what the tool does and when to use it",
         ));
     }
     if text.len() > DESCRIPTION_BYTES {
         return Err(Error::new(
             function.sig.ident.span(),
-            format!(
-                "this description is {} bytes long; at most {DESCRIPTION_BYTES} are allowed",
-                text.len()
-            ),
+            format!("this description is {} bytes long; at most {DESCRIPTION_BYTES} are allowed", text.len()),
         ));
     }
     Ok(text)
@@ -83,19 +78,10 @@ fn implementation(
 ) -> TokenStream {
     let (vis, ident) = (&function.vis, &function.sig.ident);
     let (arguments, declared, values) = parameters.expand();
-    let title = optional(
-        options
-            .title
-            .as_ref()
-            .map(|title| quote!(::std::string::String::from(#title))),
-    );
-    let [read_only, destructive, idempotent, open_world] = [
-        options.read_only,
-        options.destructive,
-        options.idempotent,
-        options.open_world,
-    ]
-    .map(|claim| optional(claim.map(|claim| quote!(#claim))));
+    let title = optional(options.title.as_ref().map(|title| quote!(::std::string::String::from(#title))));
+    let [read_only, destructive, idempotent, open_world] =
+        [options.read_only, options.destructive, options.idempotent, options.open_world]
+            .map(|claim| optional(claim.map(|claim| quote!(#claim))));
     let returned = signature::returned(&function.sig);
     // At the type's own place, so that a type that cannot be a result is underlined there.
     let kind = quote_spanned! {returned.span()=>

@@ -53,20 +53,13 @@ fn text(slot: &mut Option<LitStr>, meta: &ParseNestedMeta<'_>) -> Result<()> {
 
 /// `read_only` means `read_only = true`.
 fn flag(slot: &mut Option<bool>, meta: &ParseNestedMeta<'_>) -> Result<()> {
-    let value = if meta.input.peek(Token![=]) {
-        meta.value()?.parse::<LitBool>()?.value
-    } else {
-        true
-    };
+    let value = if meta.input.peek(Token![=]) { meta.value()?.parse::<LitBool>()?.value } else { true };
     set(slot, value, meta)
 }
 
 fn set<T>(slot: &mut Option<T>, value: T, meta: &ParseNestedMeta<'_>) -> Result<()> {
     if slot.replace(value).is_some() {
-        return Err(Error::new_spanned(
-            &meta.path,
-            "this option is given twice; keep one of them",
-        ));
+        return Err(Error::new_spanned(&meta.path, "this option is given twice; keep one of them"));
     }
     Ok(())
 }
@@ -80,7 +73,8 @@ pub(crate) fn checked_name(name: String, at: proc_macro2::Span) -> Result<String
     Err(Error::new(
         at,
         format!(
-            "`{name}` cannot be a tool's name: that takes 1 to 64 of a-z, 0-9, `_` and `-`. Set one with `#[tool(name = \"…\")]`"
+            "`{name}` cannot be a tool's name: that takes 1 to 64 of a-z, 0-9, `_` and `-`. \
+             Set one with `#[tool(name = \"…\")]`"
         ),
     ))
 }
@@ -98,23 +92,13 @@ mod tests {
 
     #[test]
     fn every_option_is_read() {
-        let options = Options::parse(quote!(
-            name = "add-up",
-            title = "Add",
-            read_only,
-            destructive = false,
-            idempotent = true
-        ))
-        .unwrap();
+        let options =
+            Options::parse(quote!(name = "add-up", title = "Add", read_only, destructive = false, idempotent = true))
+                .unwrap();
         assert_eq!(options.name.unwrap().value(), "add-up");
         assert_eq!(options.title.unwrap().value(), "Add");
         assert_eq!(
-            (
-                options.read_only,
-                options.destructive,
-                options.idempotent,
-                options.open_world
-            ),
+            (options.read_only, options.destructive, options.idempotent, options.open_world),
             (Some(true), Some(false), Some(true), None)
         );
     }

@@ -121,40 +121,24 @@ impl Property {
             ));
         }
         if let Type::ImplTrait(_) = &*parameter.ty {
-            return Err(Error::new_spanned(
-                &parameter.ty,
-                "a tool's parameter needs a schema; name its type",
-            ));
+            return Err(Error::new_spanned(&parameter.ty, "a tool's parameter needs a schema; name its type"));
         }
         let mut default = None;
         let mut attributes = Vec::new();
         for attribute in &parameter.attrs {
             if attribute.path().is_ident("default") {
                 if default.replace(Absent::parse(attribute)?).is_some() {
-                    return Err(Error::new_spanned(
-                        attribute,
-                        "a parameter has one default; keep one of them",
-                    ));
+                    return Err(Error::new_spanned(attribute, "a parameter has one default; keep one of them"));
                 }
             } else if is_helper(attribute) {
                 attributes.push(attribute.clone());
             }
         }
-        Ok(Self {
-            name,
-            of: (*parameter.ty).clone(),
-            attributes,
-            default,
-        })
+        Ok(Self { name, of: (*parameter.ty).clone(), attributes, default })
     }
 
     fn field(&self) -> TokenStream {
-        let Self {
-            name,
-            of,
-            attributes,
-            default,
-        } = self;
+        let Self { name, of, attributes, default } = self;
         let default = default.as_ref().map(|absent| match absent {
             Absent::TypeDefault => quote!(#[serde(default)]),
             Absent::Value(_) => {
@@ -176,9 +160,7 @@ impl Property {
         let (function, of) = (self.default_name(), &self.of);
         // So that a `String` can have a literal as its default.
         let value = match &**value {
-            Expr::Lit(ExprLit {
-                lit: Lit::Str(text), ..
-            }) => quote!(::core::convert::From::from(#text)),
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => quote!(::core::convert::From::from(#text)),
             other => quote!(#other),
         };
         Some(quote!(fn #function() -> #of { #value }))
@@ -197,9 +179,7 @@ impl Absent {
 
 /// Whether an attribute of a parameter is for this macro, not for the compiler.
 pub(crate) fn is_helper(attribute: &Attribute) -> bool {
-    ["doc", "default", "serde", "schemars"]
-        .iter()
-        .any(|name| attribute.path().is_ident(name))
+    ["doc", "default", "serde", "schemars"].iter().any(|name| attribute.path().is_ident(name))
 }
 
 #[cfg(test)]

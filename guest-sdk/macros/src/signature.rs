@@ -14,22 +14,13 @@ pub(crate) fn check(signature: &Signature) -> Result<()> {
         ));
     }
     if let Some(token) = &signature.unsafety {
-        problems.push(Error::new_spanned(
-            token,
-            "a tool cannot be unsafe: its arguments come from a model",
-        ));
+        problems.push(Error::new_spanned(token, "a tool cannot be unsafe: its arguments come from a model"));
     }
     if let Some(token) = &signature.abi {
-        problems.push(Error::new_spanned(
-            token,
-            "a tool is an ordinary Rust function; remove the ABI",
-        ));
+        problems.push(Error::new_spanned(token, "a tool is an ordinary Rust function; remove the ABI"));
     }
     if let Some(token) = &signature.variadic {
-        problems.push(Error::new_spanned(
-            token,
-            "a tool's parameters have to be named one by one",
-        ));
+        problems.push(Error::new_spanned(token, "a tool's parameters have to be named one by one"));
     }
     if !signature.generics.params.is_empty() {
         problems.push(Error::new_spanned(
@@ -48,10 +39,7 @@ pub(crate) fn check(signature: &Signature) -> Result<()> {
     if let ReturnType::Type(_, returned) = &signature.output
         && let Type::ImplTrait(_) = &**returned
     {
-        problems.push(Error::new_spanned(
-            returned,
-            "a tool's result needs a schema; name its type instead of `impl`",
-        ));
+        problems.push(Error::new_spanned(returned, "a tool's result needs a schema; name its type instead of `impl`"));
     }
     match problems.into_iter().reduce(joined) {
         Some(problem) => Err(problem),
@@ -81,11 +69,7 @@ mod tests {
 
     fn refusal(function: &ItemFn) -> String {
         let error = check(&function.sig).expect_err("an error");
-        error
-            .into_iter()
-            .map(|error| error.to_string())
-            .collect::<Vec<_>>()
-            .join("\n")
+        error.into_iter().map(|error| error.to_string()).collect::<Vec<_>>().join("\n")
     }
 
     #[test]

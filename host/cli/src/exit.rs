@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use fumehood::{CallResult, ErrorKind, LoadError, Stage};
+use fumehood::{CallResult, ComponentError, ErrorKind, LoadError, SchemaError, Stage, ToolName};
 
 /// The exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,37 @@ pub(crate) enum Exit {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
+
+/// A component that was not loaded, named after its file: what a host would call it says nothing to whoever typed it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CannotLoad {
+    #[error("cannot load {file}")]
+    Component { file: String, source: ComponentError },
+    #[error("cannot load {file}: the {which} schema of its tool `{tool}` is refused")]
+    Schema {
+        file: String,
+        tool: ToolName,
+        which: &'static str,
+        source: SchemaError,
+    },
+}
+
+impl Exit {
+    /// The same in a word, for `--json`.
+    pub(crate) const fn kind(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::ToolFailed => "tool_failed",
+            Self::Usage => "usage",
+            Self::Refused => "refused",
+            Self::Stopped => "stopped",
+            Self::Crashed => "crashed",
+            Self::NotLoaded => "not_loaded",
+            Self::Host => "host",
+            Self::Interrupted => "cancelled",
+        }
+    }
+}
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
@@ -49,6 +80,7 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
     match error.downcast_ref::<LoadError>() {
         Some(LoadError::Limits(_) | LoadError::Name { .. }) => Exit::Usage,
         Some(_) => Exit::NotLoaded,
+        None if error.is::<CannotLoad>() => Exit::NotLoaded,
         None if error.is::<UsageError>() => Exit::Usage,
         None => Exit::Host,
     }

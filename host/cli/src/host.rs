@@ -9,6 +9,7 @@ use fumehood::{CacheReport, CodeCache, Component, Host, HostBuilder, Load, LoadE
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::Arguments;
+use crate::exit::CannotLoad;
 use crate::render;
 
 /// Longer than this and a person wonders.
@@ -24,10 +25,7 @@ pub(crate) fn builder(arguments: &Arguments) -> HostBuilder {
     match cache_folder(arguments).map(CodeCache::open) {
         Some(Ok(cache)) => builder.code_cache(cache),
         Some(Err(error)) => {
-            render::warning(&format!(
-                "{:#}; going on without a code cache",
-                anyhow::Error::new(error)
-            ));
+            render::warning(&format!("{:#}; going on without a code cache", anyhow::Error::new(error)));
             builder
         }
         None => builder,
@@ -38,26 +36,14 @@ fn cache_folder(arguments: &Arguments) -> Option<PathBuf> {
     if arguments.no_cache {
         return None;
     }
-    let usual = || {
-        Some(
-            etcetera::choose_base_strategy()
-                .ok()?
-                .cache_dir()
-                .join("fumehood")
-                .join("code"),
-        )
-    };
+    let usual = || Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("fumehood").join("code"));
     arguments.cache_dir.clone().or_else(usual)
 }
 
 /// How to load the component in this file, and what it is called then: after the file, if that makes a name.
 pub(crate) fn load_of(path: &Path, allow_slow_compile: bool) -> (Load, String) {
     let load = Load::path(path);
-    let load = if allow_slow_compile {
-        load.allow_slow_compile()
-    } else {
-        load
-    };
+    let load = if allow_slow_compile { load.allow_slow_compile() } else { load };
     match load.name() {
         Ok(name) => (load, name.to_string()),
         Err(_) => (load.named(NAMELESS), NAMELESS.to_owned()),
@@ -65,21 +51,8 @@ pub(crate) fn load_of(path: &Path, allow_slow_compile: bool) -> (Load, String) {
 }
 
 /// Loads a component. If that takes long, a terminal shows that something is going on.
-pub(crate) async fn load(host: &Host, what: &str, load: Load) -> Result<Component, LoadError> {
-    let mut loading = std::pin::pin!(host.load(load));
-    let component = match tokio::time::timeout(BLINK, loading.as_mut()).await {
-        Ok(loaded) => loaded?,
-        Err(_still_loading) => {
-            let spinner = ProgressBar::new_spinner().with_message(format!("compiling {what}"));
-            spinner.set_style(
-                ProgressStyle::with_template("{spinner} {msg} … {elapsed}").unwrap_or(ProgressStyle::default_spinner()),
-            );
-            spinner.enable_steady_tick(Duration::from_millis(100));
-            let loaded = loading.await;
-            spinner.finish_and_clear();
-            loaded?
-        }
-    };
+pub(crate) async fn load(host: &Host, what: &str, load: Load) -> Result<Component> {
+    let component = visibly(host, what, load).await.map_err(|error| named(what, error))?;
     match &component.report().cache {
         CacheReport::Damaged(reason) => {
             render::warning(&format!(
@@ -94,11 +67,42 @@ pub(crate) async fn load(host: &Host, what: &str, load: Load) -> Result<Componen
     Ok(component)
 }
 
+fn named(file: &str, error: LoadError) -> anyhow::Error {
+    let file = file.to_owned();
+    match error {
+        LoadError::Component { source, .. } => CannotLoad::Component { file, source }.into(),
+        LoadError::Schema {
+            tool, which, source, ..
+        } => CannotLoad::Schema {
+            file,
+            tool,
+            which,
+            source,
+        }
+        .into(),
+        error => error.into(),
+    }
+}
+
+async fn visibly(host: &Host, what: &str, load: Load) -> Result<Component, LoadError> {
+    let mut loading = std::pin::pin!(host.load(load));
+    match tokio::time::timeout(BLINK, loading.as_mut()).await {
+        Ok(loaded) => loaded,
+        Err(_still_loading) => {
+            let spinner = ProgressBar::new_spinner().with_message(format!("compiling {what}"));
+            spinner.set_style(
+                ProgressStyle::with_template("{spinner} {msg} … {elapsed}").unwrap_or(ProgressStyle::default_spinner()),
+            );
+            spinner.enable_steady_tick(Duration::from_millis(100));
+            let loaded = loading.await;
+            spinner.finish_and_clear();
+            loaded
+        }
+    }
+}
+
 /// What a component in this file is called on the screen.
 pub(crate) fn file_name(path: &Path) -> String {
-    let name = path.file_name().map_or_else(
-        || path.display().to_string(),
-        |name| name.to_string_lossy().into_owned(),
-    );
+    let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
     fumehood::sanitize::printable(&name).into_owned()
 }

@@ -62,11 +62,7 @@ pub struct Call {
 impl Call {
     /// A call of `tool` with `arguments`.
     pub fn new(tool: impl Into<String>, arguments: impl Into<Arguments>) -> Self {
-        Self {
-            tool: tool.into(),
-            arguments: arguments.into(),
-            ..Self::default()
-        }
+        Self { tool: tool.into(), arguments: arguments.into(), ..Self::default() }
     }
 
     /// Names the call.

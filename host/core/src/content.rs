@@ -1,7 +1,10 @@
 //! The parts that a result is made of.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -20,7 +23,7 @@ pub enum Content {
     /// One JSON value, as the tool wrote it. It has been parsed once, so it is well-formed.
     Json {
         /// The value.
-        value: Box<RawValue>,
+        value: JsonText,
     },
     /// Bytes with a MIME type.
     Blob {
@@ -52,11 +55,9 @@ impl Content {
     /// The JSON that `text` holds.
     ///
     /// # Errors
-    /// If it is not well-formed, or nested deeper than serde_json's limit of 128.
+    /// See [`JsonText::parse`].
     pub fn json(text: String) -> Result<Self, serde_json::Error> {
-        Ok(Self::Json {
-            value: RawValue::from_string(text)?,
-        })
+        Ok(Self::Json { value: JsonText::parse(text)? })
     }
 
     /// How many bytes the part carries, as the tool made them.
@@ -64,7 +65,7 @@ impl Content {
     pub fn bytes(&self) -> usize {
         match self {
             Self::Text { text } => text.len(),
-            Self::Json { value } => value.get().len(),
+            Self::Json { value } => value.as_str().len(),
             Self::Blob { mime_type, data } => mime_type.len() + data.len(),
             Self::Link { uri, title, mime_type } => {
                 uri.len() + title.as_ref().map_or(0, String::len) + mime_type.as_ref().map_or(0, String::len)
@@ -74,18 +75,105 @@ impl Content {
 
     /// The MIME type of what the part carries.
     #[must_use]
-    pub fn mime(&self) -> &str {
+    pub fn mime(&self) -> Cow<'static, str> {
         match self {
-            Self::Text { .. } => "text/plain",
-            Self::Json { .. } => "application/json",
-            Self::Blob { mime_type, .. } => mime_type,
-            Self::Link { .. } => "text/uri-list",
+            Self::Text { .. } => Cow::Borrowed("text/plain"),
+            Self::Json { .. } => Cow::Borrowed("application/json"),
+            Self::Blob { mime_type, .. } => Cow::Owned(mime_type.clone()),
+            Self::Link { .. } => Cow::Borrowed("text/uri-list"),
         }
+    }
+}
+
+/// A text that holds one JSON value, as it was written. It has been parsed once, as a whole: its nesting is not deeper
+/// than 127, its numbers fit, and its escapes mean something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JsonText(String);
+
+impl JsonText {
+    /// Takes a text for JSON.
+    ///
+    /// # Errors
+    /// If a parser would refuse it anywhere.
+    pub fn parse(text: String) -> Result<Self, serde_json::Error> {
+        serde_json::from_str::<Parses>(&text).map(|Parses| Self(text))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Reads the value into a type of yours.
+    ///
+    /// # Errors
+    /// If it does not fit that type.
+    pub fn read<'de, T: Deserialize<'de>>(&'de self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(&self.0)
+    }
+}
+
+impl Serialize for JsonText {
+    /// As the value that it is, not as a string.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.read::<&RawValue>().map_err(serde::ser::Error::custom)?.serialize(serializer)
     }
 }
 
 fn to_base64<S: Serializer>(data: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&BASE64_STANDARD.encode(data))
+}
+
+/// What can be said of JSON that parses as a whole: depth, numbers and escapes included. Nothing is built from it.
+struct Parses;
+
+impl<'de> Deserialize<'de> for Parses {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Parses {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
+        while items.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self, A::Error> {
+        while entries.next_entry::<Self, Self>()?.is_some() {}
+        Ok(self)
+    }
 }
 
 #[cfg(test)]
@@ -97,15 +185,8 @@ mod tests {
         let parts = [
             Content::text("hi"),
             Content::json(r#"{"a": 1}"#.to_owned()).unwrap(),
-            Content::Blob {
-                mime_type: "image/png".to_owned(),
-                data: vec![0, 255],
-            },
-            Content::Link {
-                uri: "https://example.com/".to_owned(),
-                title: None,
-                mime_type: None,
-            },
+            Content::Blob { mime_type: "image/png".to_owned(), data: vec![0, 255] },
+            Content::Link { uri: "https://example.com/".to_owned(), title: None, mime_type: None },
         ];
         let json = serde_json::to_string(&parts).unwrap();
         assert_eq!(
@@ -115,9 +196,19 @@ mod tests {
     }
 
     #[test]
-    fn malformed_json_is_no_content() {
+    fn json_content_parses_as_a_whole() {
+        let check = |text: &str, expected: &str| {
+            let found = Content::json(text.to_owned()).map_or_else(|error| error.to_string(), |_| "ok".to_owned());
+            assert!(found.contains(expected), "{text:?}: {found}");
+        };
+        check(r#"{"a": [1, -2, 2.5, true, null, "b"]}"#, "ok");
+        check(r#""\ud83d\ude00""#, "ok");
+        check(&format!("{}{}", "[".repeat(127), "]".repeat(127)), "ok");
+        check(&format!("{}{}", "[".repeat(128), "]".repeat(128)), "recursion limit");
+        check(r#""\ud800""#, "surrogate");
+        check("1e400", "out of range");
         for text in ["", "{", "1 2", "\"\u{1}\"", "nul"] {
-            assert!(Content::json(text.to_owned()).is_err(), "{text:?}");
+            check(text, "at line 1");
         }
     }
 }

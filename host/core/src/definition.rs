@@ -20,12 +20,7 @@ pub struct DefinitionLimits {
 
 impl Default for DefinitionLimits {
     fn default() -> Self {
-        Self {
-            tools: 64,
-            title_bytes: 256,
-            description_bytes: 4 << 10,
-            schema_bytes: 64 << 10,
-        }
+        Self { tools: 64, title_bytes: 256, description_bytes: 4 << 10, schema_bytes: 64 << 10 }
     }
 }
 
@@ -139,12 +134,7 @@ impl RawDefinition {
     pub fn parse(self, limits: &DefinitionLimits) -> Result<ToolDefinition, DefinitionError> {
         let tool = ToolName::parse(&self.name)?;
         let fits = |what, text: Option<&str>, limit| match text.map_or(0, str::len) {
-            found if found > limit => Err(DefinitionError::TooLong {
-                tool: tool.clone(),
-                what,
-                found,
-                limit,
-            }),
+            found if found > limit => Err(DefinitionError::TooLong { tool: tool.clone(), what, found, limit }),
             _ => Ok(()),
         };
         fits("title", self.title.as_deref(), limits.title_bytes)?;
@@ -152,19 +142,11 @@ impl RawDefinition {
         fits("input schema", Some(&self.input_schema), limits.schema_bytes)?;
         fits("output schema", self.output_schema.as_deref(), limits.schema_bytes)?;
         let read = |what, text: &str| {
-            serde_json::from_str(text).map_err(|source| DefinitionError::NotJson {
-                tool: tool.clone(),
-                what,
-                source,
-            })
+            serde_json::from_str(text).map_err(|source| DefinitionError::NotJson { tool: tool.clone(), what, source })
         };
         Ok(ToolDefinition {
             input_schema: read("input schema", &self.input_schema)?,
-            output_schema: self
-                .output_schema
-                .as_deref()
-                .map(|text| read("output schema", text))
-                .transpose()?,
+            output_schema: self.output_schema.as_deref().map(|text| read("output schema", text)).transpose()?,
             name: tool,
             export: None,
             title: self.title,
@@ -187,10 +169,7 @@ pub fn check_set<'a>(
         return Err(DefinitionError::NoTools);
     }
     if found > limits.tools {
-        return Err(DefinitionError::TooManyTools {
-            found,
-            limit: limits.tools,
-        });
+        return Err(DefinitionError::TooManyTools { found, limit: limits.tools });
     }
     let mut seen = std::collections::HashMap::new();
     for tool in tools {
@@ -206,11 +185,7 @@ mod tests {
     use super::*;
 
     fn raw(name: &str) -> RawDefinition {
-        RawDefinition {
-            name: name.to_owned(),
-            input_schema: "{}".to_owned(),
-            ..RawDefinition::default()
-        }
+        RawDefinition { name: name.to_owned(), input_schema: "{}".to_owned(), ..RawDefinition::default() }
     }
 
     fn check(raw: RawDefinition, expected: &str) {
@@ -225,48 +200,12 @@ mod tests {
     fn texts_are_held_to_their_caps() {
         check(raw("a"), "ok");
         check(raw("A"), "bad name");
-        check(
-            RawDefinition {
-                description: "d".repeat(4096),
-                ..raw("a")
-            },
-            "ok",
-        );
-        check(
-            RawDefinition {
-                description: "d".repeat(4097),
-                ..raw("a")
-            },
-            "description of the tool `a` is 4097 bytes",
-        );
-        check(
-            RawDefinition {
-                title: Some("t".repeat(257)),
-                ..raw("a")
-            },
-            "title of the tool `a` is 257",
-        );
-        check(
-            RawDefinition {
-                input_schema: " ".repeat(65_537),
-                ..raw("a")
-            },
-            "input schema of the tool `a` is 65537",
-        );
-        check(
-            RawDefinition {
-                input_schema: "{".to_owned(),
-                ..raw("a")
-            },
-            "input schema of the tool `a` is not JSON",
-        );
-        check(
-            RawDefinition {
-                output_schema: Some(String::new()),
-                ..raw("a")
-            },
-            "output schema of the tool `a` is not",
-        );
+        check(RawDefinition { description: "d".repeat(4096), ..raw("a") }, "ok");
+        check(RawDefinition { description: "d".repeat(4097), ..raw("a") }, "description of the tool `a` is 4097 bytes");
+        check(RawDefinition { title: Some("t".repeat(257)), ..raw("a") }, "title of the tool `a` is 257");
+        check(RawDefinition { input_schema: " ".repeat(65_537), ..raw("a") }, "input schema of the tool `a` is 65537");
+        check(RawDefinition { input_schema: "{".to_owned(), ..raw("a") }, "input schema of the tool `a` is not JSON");
+        check(RawDefinition { output_schema: Some(String::new()), ..raw("a") }, "output schema of the tool `a` is not");
     }
 
     #[test]

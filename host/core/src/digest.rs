@@ -88,13 +88,7 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused() {
-        for text in [
-            "",
-            "sha256:",
-            "sha512:00",
-            &format!("sha256:{}", "g".repeat(64)),
-            &"a".repeat(64),
-        ] {
+        for text in ["", "sha256:", "sha512:00", &format!("sha256:{}", "g".repeat(64)), &"a".repeat(64)] {
             assert!(text.parse::<Digest>().is_err(), "{text}");
         }
     }

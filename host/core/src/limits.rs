@@ -140,12 +140,7 @@ pub fn parse_count(text: &str) -> Result<u64, LimitError> {
         Some((at, 'g' | 'G')) => (trimmed.get(..at), 1_000_000_000),
         _ => (Some(trimmed), 1),
     };
-    let number: u64 = digits
-        .ok_or_else(refused)?
-        .trim_end()
-        .replace('_', "")
-        .parse()
-        .map_err(|_| refused())?;
+    let number: u64 = digits.ok_or_else(refused)?.trim_end().replace('_', "").parse().map_err(|_| refused())?;
     number.checked_mul(unit).ok_or_else(refused)
 }
 
@@ -188,35 +183,12 @@ mod tests {
         let ceiling = 256 << 20;
         let limits = Limits::default();
         assert_eq!(limits.check(ceiling), Ok(()));
+        assert_eq!(Limits { deadline: Duration::ZERO, ..limits }.check(ceiling), Err(LimitError::Zero("deadline")));
+        assert_eq!(Limits { fuel: 0, ..limits }.check(ceiling), Err(LimitError::Zero("fuel")));
         assert_eq!(
-            Limits {
-                deadline: Duration::ZERO,
-                ..limits
-            }
-            .check(ceiling),
-            Err(LimitError::Zero("deadline"))
-        );
-        assert_eq!(
-            Limits { fuel: 0, ..limits }.check(ceiling),
-            Err(LimitError::Zero("fuel"))
-        );
-        assert_eq!(
-            Limits {
-                memory: 1 << 30,
-                ..limits
-            }
-            .check(ceiling)
-            .unwrap_err()
-            .to_string(),
+            Limits { memory: 1 << 30, ..limits }.check(ceiling).unwrap_err().to_string(),
             "the memory limit is 1.0 GiB; this host gives at most 256.0 MiB"
         );
-        assert!(
-            Limits {
-                deadline: Duration::MAX,
-                ..limits
-            }
-            .check(ceiling)
-            .is_err()
-        );
+        assert!(Limits { deadline: Duration::MAX, ..limits }.check(ceiling).is_err());
     }
 }

@@ -188,13 +188,8 @@ impl QualifiedName {
     /// # Errors
     /// If there is no `__`, or either side is not a name.
     pub fn parse(name: &str) -> Result<Self, NameError> {
-        let (namespace, tool) = name
-            .split_once(SEPARATOR)
-            .ok_or_else(|| NameError::NotQualified(shorten(name)))?;
-        Ok(Self {
-            namespace: Namespace::parse(namespace)?,
-            tool: ToolName::parse(tool)?,
-        })
+        let (namespace, tool) = name.split_once(SEPARATOR).ok_or_else(|| NameError::NotQualified(shorten(name)))?;
+        Ok(Self { namespace: Namespace::parse(namespace)?, tool: ToolName::parse(tool)? })
     }
 }
 
@@ -209,10 +204,7 @@ fn check_characters(name: &str) -> Result<(), NameError> {
         return Err(NameError::Empty);
     }
     if let Some(found) = name.chars().find(|c| !is_name_character(*c)) {
-        return Err(NameError::Character {
-            name: shorten(name),
-            found,
-        });
+        return Err(NameError::Character { name: shorten(name), found });
     }
     if name.len() > MAX_NAME_BYTES {
         return Err(NameError::TooLong(shorten(name), name.len()));
@@ -228,11 +220,7 @@ fn is_name_character(c: char) -> bool {
 fn shorten(name: &str) -> String {
     let printable = crate::sanitize::printable(name);
     let short: String = printable.chars().take(MAX_NAME_BYTES).collect();
-    if short.len() < printable.len() {
-        format!("{short}…")
-    } else {
-        short
-    }
+    if short.len() < printable.len() { format!("{short}…") } else { short }
 }
 
 #[cfg(test)]
@@ -271,12 +259,7 @@ mod tests {
         let name = QualifiedName::parse("files__read__all").unwrap();
         assert_eq!((name.namespace.as_str(), name.tool.as_str()), ("files", "read__all"));
         assert_eq!(name.to_string(), "files__read__all");
-        assert!(
-            QualifiedName::parse("read")
-                .unwrap_err()
-                .to_string()
-                .contains("component__tool")
-        );
+        assert!(QualifiedName::parse("read").unwrap_err().to_string().contains("component__tool"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! How a call ended: one shape for every family of tools, success or failure.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -34,11 +35,7 @@ pub struct CallError {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// After how long the same call is worth another try, if that is known.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        rename = "retry_after_ms",
-        serialize_with = "optional_millis"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", rename = "retry_after_ms", serialize_with = "optional_millis")]
     pub retry_after: Option<Duration>,
     /// Where the guest was when it crashed, innermost frame first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -48,13 +45,7 @@ pub struct CallError {
 impl CallError {
     /// A failure of this kind with this message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            hint: None,
-            retry_after: None,
-            backtrace: Vec::new(),
-        }
+        Self { kind, message: message.into(), hint: None, retry_after: None, backtrace: Vec::new() }
     }
 
     /// Adds what to do about it.
@@ -83,7 +74,7 @@ pub struct Metadata {
     pub truncated: bool,
     /// The MIME type of the result: that of its only part, or `multipart/mixed`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mime: Option<String>,
+    pub mime: Option<Cow<'static, str>>,
     /// From leaving the queue until the instance was gone.
     #[serde(rename = "duration_ms", serialize_with = "millis")]
     pub duration: Duration,
@@ -149,7 +140,7 @@ impl CallResult {
     pub fn text(&self) -> Option<&str> {
         self.content().iter().find_map(|part| match part {
             Content::Text { text } => Some(text.as_str()),
-            Content::Json { value } => Some(value.get()),
+            Content::Json { value } => Some(value.as_str()),
             Content::Blob { .. } | Content::Link { .. } => None,
         })
     }
@@ -199,10 +190,7 @@ mod tests {
 
     #[test]
     fn success_and_failure_have_one_shape() {
-        let metadata = Metadata {
-            duration: Duration::from_micros(1500),
-            ..Metadata::default()
-        };
+        let metadata = Metadata { duration: Duration::from_micros(1500), ..Metadata::default() };
         let mut result = CallResult {
             id: "1".to_owned(),
             tool: "calculator__add".to_owned(),
@@ -219,9 +207,6 @@ mod tests {
         let error = serde_json::to_value(&result).unwrap();
         assert_eq!(error["status"], "error");
         assert_eq!(error["content"], json!([]));
-        assert_eq!(
-            error["error"],
-            json!({"kind": "deadline", "message": "stopped after 1 s", "hint": "ask for less"})
-        );
+        assert_eq!(error["error"], json!({"kind": "deadline", "message": "stopped after 1 s", "hint": "ask for less"}));
     }
 }

@@ -55,10 +55,7 @@ mod tests {
 
     #[test]
     fn what_steers_a_terminal_or_hides_is_written_out() {
-        check(
-            "plain\ttext\nwith lines, ä and 漢字",
-            "plain\ttext\nwith lines, ä and 漢字",
-        );
+        check("plain\ttext\nwith lines, ä and 漢字", "plain\ttext\nwith lines, ä and 漢字");
         check("\u{1b}[31mred", "\\u{1b}[31mred");
         check("\u{1b}]52;c;aGk=\u{7}", "\\u{1b}]52;c;aGk=\\u{7}");
         check("a\u{202e}b", "a\\u{202e}b");

@@ -85,3 +85,10 @@ impl HostBuilder {
         Ok(Host::new(sandbox, self.limits, self.gate))
     }
 }
+
+impl Host {
+    /// A host with the usual settings.
+    pub fn builder() -> HostBuilder {
+        HostBuilder::default()
+    }
+}

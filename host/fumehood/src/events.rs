@@ -18,10 +18,7 @@ pub(crate) struct Bus {
 
 impl Bus {
     pub(crate) fn new() -> Self {
-        Self {
-            sender: broadcast::channel(BACKLOG).0,
-            watched: AtomicBool::new(false),
-        }
+        Self { sender: broadcast::channel(BACKLOG).0, watched: AtomicBool::new(false) }
     }
 
     pub(crate) fn is_watched(&self) -> bool {
@@ -44,18 +41,11 @@ impl Bus {
 
 impl Observer for Bus {
     fn log(&self, call: &Invocation, level: Level, message: &str) {
-        self.send(|| Event::Log {
-            id: call.id.clone(),
-            level,
-            message: message.to_owned(),
-        });
+        self.send(|| Event::Log { id: call.id.clone(), level, message: message.to_owned() });
     }
 
     fn progress(&self, call: &Invocation, progress: Progress) {
-        self.send(|| Event::Progress {
-            id: call.id.clone(),
-            progress,
-        });
+        self.send(|| Event::Progress { id: call.id.clone(), progress });
     }
 }
 

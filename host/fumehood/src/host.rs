@@ -19,7 +19,6 @@ use fumehood_core::name::Namespace;
 use fumehood_core::result::{CallError, CallResult, Metadata};
 use fumehood_runtime::{Component, Execution, Invocation, Observer, Sandbox};
 
-use crate::builder::HostBuilder;
 use crate::events::{Bus, EventStream};
 use crate::load::{self, Load, LoadError};
 use crate::tool::Tool;
@@ -53,12 +52,6 @@ struct Tools {
 }
 
 impl Host {
-    /// A host with the usual settings: see [`HostBuilder`].
-    #[must_use]
-    pub fn builder() -> HostBuilder {
-        HostBuilder::default()
-    }
-
     pub(crate) fn new(sandbox: Sandbox, limits: Limits, gate: GateLimits) -> Self {
         let inner = Inner {
             sandbox,
@@ -92,18 +85,11 @@ impl Host {
             .sandbox
             .load(bytes, options)
             .await
-            .map_err(|source| LoadError::Component {
-                name: name.clone(),
-                source,
-            })?;
+            .map_err(|source| LoadError::Component { name: name.clone(), source })?;
         let tools = load::tools(&name, &component, limits, &self.inner.gate)?;
         let names = tools.iter().map(|tool| tool.full_name().to_owned()).collect();
         self.add(&name, &component, tools)?;
-        self.inner.bus.send(|| Event::Loaded {
-            component: name.to_string(),
-            digest: component.digest(),
-            tools: names,
-        });
+        self.inner.bus.send(|| Event::Loaded { component: name.to_string(), digest: component.digest(), tools: names });
         Ok(component)
     }
 
@@ -138,19 +124,9 @@ impl Host {
     /// Works on any executor. The first few milliseconds of a guest may run on the thread that polls this future;
     /// everything after that runs on threads of the host's own.
     pub async fn call(&self, call: Call) -> CallResult {
-        let Call {
-            id,
-            tool,
-            arguments,
-            actor,
-            state,
-            limits,
-        } = call;
+        let Call { id, tool, arguments, actor, state, limits } = call;
         let id = if id.is_empty() { self.next_id() } else { id };
-        let pending = Pending {
-            host: self,
-            names: Some((id, tool)),
-        };
+        let pending = Pending { host: self, names: Some((id, tool)) };
         let (id, name) = pending.names();
         let (found, limits) = match self.resolve(name, limits) {
             Ok(found) => found,
@@ -160,28 +136,15 @@ impl Host {
             Ok(arguments) => arguments,
             Err(error) => return pending.refused(error),
         };
-        self.inner.bus.send(|| Event::Started {
-            id: id.to_owned(),
-            tool: name.to_owned(),
-            actor: actor.clone(),
-        });
-        let invocation = Invocation {
-            id: id.to_owned(),
-            tool: found.definition().name.to_string(),
-            actor,
-            state,
-        };
+        self.inner.bus.send(|| Event::Started { id: id.to_owned(), tool: name.to_owned(), actor: actor.clone() });
+        let invocation = Invocation { id: id.to_owned(), tool: found.definition().name.to_string(), actor, state };
         let execution = found.run(&arguments, invocation, limits, self.observer()).await;
         pending.finished(execution)
     }
 
     /// Calls a tool until `cancelled` completes; then the guest is stopped and the result has the kind `cancelled`.
     pub async fn call_until(&self, call: Call, cancelled: impl Future) -> CallResult {
-        let call = if call.id.is_empty() {
-            call.with_id(self.next_id())
-        } else {
-            call
-        };
+        let call = if call.id.is_empty() { call.with_id(self.next_id()) } else { call };
         let (id, tool) = (call.id.clone(), call.tool.clone());
         let ended = {
             let mut call = pin!(self.call(call));
@@ -192,12 +155,7 @@ impl Host {
             })
             .await
         };
-        ended.unwrap_or_else(|| CallResult {
-            id,
-            tool,
-            outcome: Err(cancelled_error()),
-            metadata: Metadata::default(),
-        })
+        ended.unwrap_or_else(|| CallResult { id, tool, outcome: Err(cancelled_error()), metadata: Metadata::default() })
     }
 
     /// The events of this host from now on. Reading slowly loses events, with a count; it never slows a call.
@@ -224,10 +182,7 @@ impl Host {
     }
 
     fn observer(&self) -> Option<Arc<dyn Observer>> {
-        self.inner
-            .bus
-            .is_watched()
-            .then(|| Arc::clone(&self.inner.bus) as Arc<dyn Observer>)
+        self.inner.bus.is_watched().then(|| Arc::clone(&self.inner.bus) as Arc<dyn Observer>)
     }
 
     fn next_id(&self) -> String {
@@ -245,10 +200,7 @@ impl Host {
         let limits = match limits {
             Some(limits) => {
                 let refused = |error: fumehood_core::limits::LimitError| {
-                    CallError::new(
-                        ErrorKind::Host,
-                        format!("the limits of the call cannot be kept: {error}"),
-                    )
+                    CallError::new(ErrorKind::Host, format!("the limits of the call cannot be kept: {error}"))
                 };
                 limits.check(self.inner.sandbox.memory_ceiling()).map_err(refused)?;
                 limits
@@ -273,11 +225,7 @@ impl Host {
         self.check_free(name)?;
         let mut tools = Tools::clone(&self.inner.tools.load());
         tools.components.insert(name.clone(), component.clone());
-        tools.by_name.extend(
-            added
-                .into_iter()
-                .map(|tool| (tool.full_name().to_owned(), Arc::new(tool))),
-        );
+        tools.by_name.extend(added.into_iter().map(|tool| (tool.full_name().to_owned(), Arc::new(tool))));
         self.inner.tools.store(Arc::new(tools));
         Ok(())
     }
@@ -295,24 +243,14 @@ impl Pending<'_> {
     }
 
     fn refused(self, error: CallError) -> CallResult {
-        self.finished(Execution {
-            outcome: Err(error),
-            metadata: Metadata::default(),
-        })
+        self.finished(Execution { outcome: Err(error), metadata: Metadata::default() })
     }
 
     fn finished(mut self, execution: Execution) -> CallResult {
         let (id, tool) = self.names.take().unwrap_or_default();
         let Execution { outcome, metadata } = execution;
-        let result = CallResult {
-            id,
-            tool,
-            outcome,
-            metadata,
-        };
-        self.host.inner.bus.send(|| Event::Finished {
-            result: Arc::new(result.clone()),
-        });
+        let result = CallResult { id, tool, outcome, metadata };
+        self.host.inner.bus.send(|| Event::Finished { result: Arc::new(result.clone()) });
         result
     }
 }
@@ -321,24 +259,14 @@ impl Drop for Pending<'_> {
     fn drop(&mut self) {
         if let Some((id, tool)) = self.names.take() {
             let (outcome, metadata) = (Err(cancelled_error()), Metadata::default());
-            let send = || Event::Finished {
-                result: Arc::new(CallResult {
-                    id,
-                    tool,
-                    outcome,
-                    metadata,
-                }),
-            };
+            let send = || Event::Finished { result: Arc::new(CallResult { id, tool, outcome, metadata }) };
             self.host.inner.bus.send(send);
         }
     }
 }
 
 fn cancelled_error() -> CallError {
-    CallError::new(
-        ErrorKind::Cancelled,
-        "the caller stopped waiting, so the tool was stopped",
-    )
+    CallError::new(ErrorKind::Cancelled, "the caller stopped waiting, so the tool was stopped")
 }
 
 fn unknown(name: &str, tools: &Tools) -> CallError {

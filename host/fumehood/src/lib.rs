@@ -40,7 +40,7 @@ mod tool;
 pub use builder::{BuildError, HostBuilder};
 pub use events::{EventStream, Observed};
 pub use fumehood_core::call::{Arguments, Call};
-pub use fumehood_core::content::Content;
+pub use fumehood_core::content::{Content, JsonText};
 pub use fumehood_core::definition::{Annotations, ToolDefinition};
 pub use fumehood_core::digest::Digest;
 pub use fumehood_core::error_kind::{ErrorKind, Stage};

@@ -90,13 +90,7 @@ impl Load {
     }
 
     fn new(source: Source) -> Self {
-        Self {
-            source,
-            name: None,
-            limits: None,
-            grant: Grant::none(),
-            allow_slow_compile: false,
-        }
+        Self { source, name: None, limits: None, grant: Grant::none(), allow_slow_compile: false }
     }
 
     /// Calls it something else. The full name of its tools is `name__tool`.
@@ -159,16 +153,8 @@ impl Load {
             Source::Bytes(bytes) => return Ok(bytes),
             Source::Path(path) => path,
         };
-        let io = |source| LoadError::Read {
-            path: path.clone(),
-            source,
-        };
-        let too_large = |size| {
-            Err(LoadError::Component {
-                name: name.clone(),
-                source: ComponentError::TooLarge(size),
-            })
-        };
+        let io = |source| LoadError::Read { path: path.clone(), source };
+        let too_large = |size| Err(LoadError::Component { name: name.clone(), source: ComponentError::TooLarge(size) });
         // Looked at before it is opened: opening a pipe would wait for somebody to write.
         let metadata = std::fs::metadata(&path).map_err(io)?;
         if !metadata.is_file() {
@@ -181,11 +167,7 @@ impl Load {
         let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
         let file = std::fs::File::open(&path).map_err(io)?;
         let read = file.take(most + 1).read_to_end(&mut bytes).map_err(io)?;
-        if read as u64 > most {
-            too_large(read as u64)
-        } else {
-            Ok(bytes)
-        }
+        if read as u64 > most { too_large(read as u64) } else { Ok(bytes) }
     }
 }
 
@@ -209,19 +191,9 @@ impl From<&str> for Load {
 
 /// `My Tools.wasm` → `my-tools`: what is not part of a name becomes a dash.
 fn from_file_name(path: &Path) -> String {
-    let stem = path
-        .file_stem()
-        .map(|stem| stem.to_string_lossy().to_lowercase())
-        .unwrap_or_default();
-    let dashed: String = stem
-        .chars()
-        .map(|c| if matches!(c, 'a'..='z' | '0'..='9') { c } else { '-' })
-        .collect();
-    dashed
-        .split('-')
-        .filter(|word| !word.is_empty())
-        .collect::<Vec<_>>()
-        .join("-")
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let dashed: String = stem.chars().map(|c| if matches!(c, 'a'..='z' | '0'..='9') { c } else { '-' }).collect();
+    dashed.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
 /// The tools of a loaded component, each behind its gates.
@@ -234,12 +206,7 @@ pub(crate) fn tools(
     let gated = |(index, definition): (usize, &ToolDefinition)| {
         let refused = |which| {
             let (name, tool) = (name.clone(), definition.name.clone());
-            move |source| LoadError::Schema {
-                name,
-                tool,
-                which,
-                source,
-            }
+            move |source| LoadError::Schema { name, tool, which, source }
         };
         let arguments = Gate::for_arguments(&definition.input_schema, gate_limits.clone()).map_err(refused("input"))?;
         let results = definition
@@ -247,15 +214,7 @@ pub(crate) fn tools(
             .as_ref()
             .map(|schema| Gate::for_results(schema, results_limits(gate_limits, &limits)).map_err(refused("output")))
             .transpose()?;
-        Ok(Tool::new(
-            name,
-            definition,
-            component.clone(),
-            index,
-            arguments,
-            results,
-            limits,
-        ))
+        Ok(Tool::new(name, definition, component.clone(), index, arguments, results, limits))
     };
     component.definitions().iter().enumerate().map(gated).collect()
 }
@@ -263,11 +222,7 @@ pub(crate) fn tools(
 /// A result may be as large as its own cap says, and its strings too: the cap on arguments is there to protect tools.
 fn results_limits(gate: &GateLimits, limits: &Limits) -> GateLimits {
     let bytes = limits.output.max(gate.document_bytes);
-    GateLimits {
-        document_bytes: bytes,
-        string_bytes: bytes,
-        ..gate.clone()
-    }
+    GateLimits { document_bytes: bytes, string_bytes: bytes, ..gate.clone() }
 }
 
 #[cfg(test)]

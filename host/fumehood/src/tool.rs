@@ -34,20 +34,9 @@ impl Tool {
         results: Option<Gate>,
         limits: Limits,
     ) -> Self {
-        let name = QualifiedName {
-            namespace: namespace.clone(),
-            tool: definition.name.clone(),
-        };
+        let name = QualifiedName { namespace: namespace.clone(), tool: definition.name.clone() };
         let (full_name, definition) = (name.to_string(), definition.clone());
-        Self {
-            full_name,
-            definition,
-            component,
-            index,
-            arguments,
-            results,
-            limits,
-        }
+        Self { full_name, definition, component, index, arguments, results, limits }
     }
 
     /// `component__tool`.
@@ -91,10 +80,7 @@ impl Tool {
         limits: Limits,
         observer: Option<Arc<dyn Observer>>,
     ) -> Execution {
-        let mut execution = self
-            .component
-            .call(self.index, arguments, invocation, limits, observer)
-            .await;
+        let mut execution = self.component.call(self.index, arguments, invocation, limits, observer).await;
         if let (Some(gate), Ok(parts)) = (&self.results, &execution.outcome)
             && let Err(error) = matches(gate, parts)
         {
@@ -113,18 +99,14 @@ fn refused(violations: &Violations) -> CallError {
 fn matches(gate: &Gate, parts: &[Content]) -> Result<(), CallError> {
     let bad = |message: String| CallError::new(ErrorKind::BadResult, message);
     let mut values = parts.iter().filter_map(|part| match part {
-        Content::Json { value } => Some(value.get()),
+        Content::Json { value } => Some(value.as_str()),
         Content::Text { .. } | Content::Blob { .. } | Content::Link { .. } => None,
     });
     let (Some(value), None) = (values.next(), values.next()) else {
-        return Err(bad(
-            "the tool has an output schema, so its result needs exactly one `json` part".to_owned(),
-        ));
+        return Err(bad("the tool has an output schema, so its result needs exactly one `json` part".to_owned()));
     };
     match gate.parse(value) {
         Ok(_) => Ok(()),
-        Err(violations) => Err(bad(format!(
-            "the result does not match the tool's own output schema:\n{violations}"
-        ))),
+        Err(violations) => Err(bad(format!("the result does not match the tool's own output schema:\n{violations}"))),
     }
 }

@@ -35,10 +35,7 @@ struct State {
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView {
-            ctx: self.wasi.get_or_insert_with(|| WasiCtxBuilder::new().build()),
-            table: &mut self.table,
-        }
+        WasiCtxView { ctx: self.wasi.get_or_insert_with(|| WasiCtxBuilder::new().build()), table: &mut self.table }
     }
 }
 
@@ -88,12 +85,7 @@ impl Raw {
     async fn call(&self, tool: &str, arguments: &str) -> String {
         let deadline = Instant::now() + Duration::from_secs(10);
         let limits = StoreLimitsBuilder::new().memory_size(64 << 20).build();
-        let state = State {
-            limits,
-            deadline,
-            wasi: None,
-            table: ResourceTable::new(),
-        };
+        let state = State { limits, deadline, wasi: None, table: ResourceTable::new() };
         let mut store = Store::new(self.sandbox.engine(), state);
         store.limiter(|state| &mut state.limits);
         store.set_fuel(10_000_000_000).expect("fuel is on");
@@ -104,19 +96,10 @@ impl Raw {
             }
             Ok(UpdateDeadline::Yield(1))
         });
-        let request = ToolCall {
-            id: "call-1".to_owned(),
-            tool: tool.to_owned(),
-            arguments: arguments.to_owned(),
-        };
+        let request = ToolCall { id: "call-1".to_owned(), tool: tool.to_owned(), arguments: arguments.to_owned() };
         let parts = tokio::time::timeout_at(deadline.into(), async {
             let guest = self.pre.instantiate_async(&mut store).await.expect("an instance");
-            guest
-                .fumehood_tool_tools()
-                .call_call(&mut store, &request)
-                .await
-                .expect("no trap")
-                .expect("success")
+            guest.fumehood_tool_tools().call_call(&mut store, &request).await.expect("no trap").expect("success")
         })
         .await
         .expect("in time");
@@ -127,11 +110,14 @@ impl Raw {
     }
 }
 
-/// A JSON object of about 1 KB.
+/// About 1 KB of JSON as tools mostly get it: some text, and a few options.
 fn document() -> String {
-    let fields: Vec<String> = (0..36)
-        .map(|n| format!(r#""field_{n:02}":"value number {n:04}""#))
-        .collect();
+    format!(r#"{{"text":"{}","mode":"summary","limit":10,"strict":true}}"#, "Behind glass. ".repeat(72))
+}
+
+/// About 1 KB of JSON that is all structure: 36 fields.
+fn form() -> String {
+    let fields: Vec<String> = (0..36).map(|n| format!(r#""field_{n:02}":"value number {n:04}""#)).collect();
     format!("{{{}}}", fields.join(","))
 }
 
@@ -143,10 +129,7 @@ struct Figures {
 fn figures(mut times: Vec<Duration>) -> Figures {
     times.sort_unstable();
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
-    Figures {
-        p50: at(0.5),
-        p99: at(0.99),
-    }
+    Figures { p50: at(0.5), p99: at(0.99) }
 }
 
 async fn measure<F: Future>(rounds: usize, mut call: impl FnMut() -> F) -> Figures {
@@ -172,10 +155,7 @@ where
         .map(|_| {
             let call = Arc::clone(&call);
             std::thread::spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_time()
-                    .build()
-                    .expect("a runtime");
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
                 runtime.block_on(async {
                     for _ in 0..ROUNDS * 5 {
                         std::hint::black_box(call().await);
@@ -210,43 +190,32 @@ async fn host_with(name: &str, bytes: &[u8]) -> Host {
 }
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let echo = fumehood_tests::contract("echo").expect("the program");
-    let countdown = std::fs::read(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../example-tools/dist/countdown.wasm"
-    ));
+    let countdown = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/countdown.wasm"));
     let countdown = countdown.expect("the built component");
     let text = document();
     println!("1 KB of JSON in and out ({} bytes), one thread\n", text.len());
-    println!(
-        "{:<34} {:>8} {:>8} {:>8} {:>8} {:>8}",
-        "µs", "raw p50", "raw p99", "host p50", "host p99", "ratio"
-    );
+    println!("{:<34} {:>8} {:>8} {:>8} {:>8} {:>8}", "µs", "raw p50", "raw p99", "host p50", "host p99", "ratio");
     let host = runtime.block_on(host_with("echo", &echo));
     let raw = Arc::new(Raw::new(&echo));
     runtime.block_on(async {
         let of_raw = measure(ROUNDS, || raw.call("echo", &text)).await;
         let of_host = measure(ROUNDS, || host.call(Call::new("echo__echo", text.as_str()))).await;
-        row("pure tool", &of_raw, &of_host);
+        row("pure tool, a text and 3 options", &of_raw, &of_host);
+        let form = form();
+        let of_raw = measure(ROUNDS, || raw.call("echo", &form)).await;
+        let of_host = measure(ROUNDS, || host.call(Call::new("echo__echo", form.as_str()))).await;
+        row("pure tool, 36 fields", &of_raw, &of_host);
         let wasi = Raw::new(&countdown);
         let arguments = r#"{"from":1,"step_ms":0}"#;
         let wasi_host = host_with("countdown", &countdown).await;
         let of_raw = measure(ROUNDS / 4, || wasi.call("countdown", arguments)).await;
-        let of_host = measure(ROUNDS / 4, || {
-            wasi_host.call(Call::new("countdown__countdown", arguments))
-        })
-        .await;
+        let of_host = measure(ROUNDS / 4, || wasi_host.call(Call::new("countdown__countdown", arguments))).await;
         row("WASI tool (countdown from 1)", &of_raw, &of_host);
         many_tools(&echo, &text).await;
     });
-    println!(
-        "\n{:<34} {:>10} {:>10} {:>8}",
-        "calls a second", "1 thread", "2 threads", "scaling"
-    );
+    println!("\n{:<34} {:>10} {:>10} {:>8}", "calls a second", "1 thread", "2 threads", "scaling");
     let of_raw = |threads| {
         let (raw, text) = (Arc::clone(&raw), text.clone());
         throughput(threads, move || {
@@ -271,9 +240,7 @@ async fn many_tools(echo: &[u8], text: &str) {
     let host = host_with("echo", echo).await;
     let one = measure(ROUNDS, || host.call(Call::new("echo__echo", text))).await;
     for n in 0..999 {
-        host.load(Load::bytes(format!("echo-{n}"), echo))
-            .await
-            .expect("it loads");
+        host.load(Load::bytes(format!("echo-{n}"), echo)).await.expect("it loads");
     }
     let thousand = measure(ROUNDS, || host.call(Call::new("echo-500__echo", text))).await;
     println!(

@@ -31,11 +31,7 @@ impl Drop for Waiting<'_> {
 
 impl Admission {
     pub(crate) fn new(places: u32, queue: u32) -> Self {
-        Self {
-            places: Semaphore::new(places as usize),
-            waiting: AtomicUsize::new(0),
-            queue: queue as usize,
-        }
+        Self { places: Semaphore::new(places as usize), waiting: AtomicUsize::new(0), queue: queue as usize }
     }
 
     /// Waits for a place, in the order of arrival, and says how long that took. Whoever gets one owes a

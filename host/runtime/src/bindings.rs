@@ -1,13 +1,11 @@
 //! The Rust side of `wit/`, generated.
 
-#![allow(
-    missing_docs,
-    reason = "the documentation is in the WIT files that this is generated from"
-)]
+#![allow(missing_docs, reason = "the documentation is in the WIT files that this is generated from")]
 #![allow(unreachable_pub, reason = "generated code makes everything public")]
 
 wasmtime::component::bindgen!({
     path: "../../wit",
     world: "tool",
     exports: { default: async },
+    ownership: Borrowing { duplicate_if_necessary: false },
 });

@@ -2,16 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use wasmtime::{StoreContextMut, UpdateDeadline};
-
-use crate::state::CallState;
-
 /// How often the epoch advances: the longest time for which a guest runs without the host having a look.
 pub(crate) const TICK: Duration = Duration::from_millis(1);
 
 /// A guest runs this many ticks before it first yields. The first tick may be almost over when a call starts, so with
 /// one, short calls would yield for no reason.
-const FIRST_SLICE: u64 = 2;
+pub(crate) const FIRST_SLICE: u64 = 2;
 
 /// When a call must be over.
 #[derive(Debug, Clone, Copy)]
@@ -28,10 +24,7 @@ pub(crate) struct DeadlinePassed;
 impl Deadline {
     /// A deadline `budget` after `now`. [`fumehood_core::limits::Limits::check`] bounds the budget to a day.
     pub(crate) fn after(now: Instant, budget: Duration) -> Self {
-        Self {
-            armed: now,
-            at: now + budget,
-        }
+        Self { armed: now, at: now + budget }
     }
 
     pub(crate) fn armed(&self) -> Instant {
@@ -46,21 +39,7 @@ impl Deadline {
         self.at.saturating_duration_since(Instant::now())
     }
 
-    fn passed(&self) -> bool {
+    pub(crate) fn passed(&self) -> bool {
         Instant::now() >= self.at
     }
-}
-
-/// Has the guest look up every tick: it stops once its deadline has passed, and otherwise lets others run.
-///
-/// It compares clocks and does not count ticks, because ticks come late on a busy machine.
-pub(crate) fn arm(store: &mut wasmtime::Store<CallState>) {
-    store.set_epoch_deadline(FIRST_SLICE);
-    store.epoch_deadline_callback(|cx: StoreContextMut<'_, CallState>| {
-        if cx.data().deadline.passed() {
-            Err(DeadlinePassed.into())
-        } else {
-            Ok(UpdateDeadline::Yield(1))
-        }
-    });
 }

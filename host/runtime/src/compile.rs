@@ -5,7 +5,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use crate::cache::{CacheReport, CodeCache, Lookup};
-use crate::load::{LoadError, SLOW_COMPILE_BYTES};
+use crate::load_error::{LoadError, SLOW_COMPILE_BYTES};
 
 /// `\0asm`, and what tells a component from a core module.
 const MAGIC: &[u8] = b"\0asm";
@@ -22,11 +22,7 @@ pub(crate) fn recognise(bytes: &[u8]) -> Result<(), LoadError> {
     }
     let Some(rest) = bytes.strip_prefix(MAGIC) else {
         let start = String::from_utf8_lossy(bytes.get(..64).unwrap_or(bytes)).into_owned();
-        return Err(if start.trim_start().starts_with('(') {
-            LoadError::Text
-        } else {
-            LoadError::NotWasm
-        });
+        return Err(if start.trim_start().starts_with('(') { LoadError::Text } else { LoadError::NotWasm });
     };
     match rest.first_chunk::<4>() {
         Some(&COMPONENT_LAYER) => Ok(()),
@@ -46,11 +42,7 @@ pub(crate) fn compile(
 ) -> Result<(Component, CacheReport), LoadError> {
     let slow = !allow_slow && bytes.len() > SLOW_COMPILE_BYTES;
     let from_binary = |bytes: &[u8]| {
-        if slow {
-            Err(LoadError::SlowCompile(bytes.len()))
-        } else {
-            from_binary(engine, bytes)
-        }
+        if slow { Err(LoadError::SlowCompile(bytes.len())) } else { from_binary(engine, bytes) }
     };
     let Some(cache) = cache else {
         return Ok((from_binary(bytes)?, CacheReport::Off));

@@ -1,5 +1,6 @@
 //! A loaded component, and the path of one call through it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,21 +12,31 @@ use fumehood_core::grant::Grant;
 use fumehood_core::limits::Limits;
 use fumehood_core::result::{CallError, Metadata};
 use serde_json::Value;
-use wasmtime::Store;
 use wasmtime::component::Val;
+use wasmtime::{Store, UpdateDeadline};
 
 use crate::admission::Turned;
 use crate::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
 use crate::bindings::fumehood::tool::types;
-use crate::clock::{self, Deadline};
+use crate::cache::CacheReport;
+use crate::capability::CallState;
+use crate::clock::{Deadline, DeadlinePassed, FIRST_SLICE};
 use crate::dialect::typed::{TypedOutcome, TypedTool};
 use crate::dialect::{Callable, Dialect, Skipped};
 use crate::guest_runtime::{Lost, move_over};
 use crate::imports::Import;
-use crate::load::LoadReport;
+use crate::invocation::{Invocation, Observer};
 use crate::outcome::{self, Execution, Phase};
-use crate::sandbox::{Invocation, Observer, Sandbox, Shared};
-use crate::state::CallState;
+use crate::shared::Shared;
+
+/// How long loading took, and whether the code was there already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadReport {
+    /// What became of the compiled code.
+    pub cache: CacheReport,
+    /// From the first byte to the last check.
+    pub time: Duration,
+}
 
 /// A component whose tools can be called. Cheap to clone.
 #[derive(Clone)]
@@ -137,16 +148,11 @@ impl Component {
         let input = match self.input(tool, arguments) {
             Ok(input) => input,
             Err(error) => {
-                return Execution {
-                    outcome: Err(error),
-                    metadata: Metadata::default(),
-                };
+                return Execution { outcome: Err(error), metadata: Metadata::default() };
             }
         };
         let (output, mut metadata) = self.0.runnable.run(input, invocation, limits, observer).await;
-        let outcome = output
-            .and_then(|output| self.content(output))
-            .and_then(|parts| within_cap(parts, &limits));
+        let outcome = output.and_then(|output| self.content(output)).and_then(|parts| within_cap(parts, &limits));
         if let Ok(parts) = &outcome {
             metadata.bytes = parts.iter().map(Content::bytes).sum();
             metadata.mime = mime(parts);
@@ -161,9 +167,7 @@ impl Component {
                 .map(|arguments| Input::Contract { arguments })
                 .map_err(|error| refused(error.to_string())),
             Some(typed) => {
-                let found = typed
-                    .get(tool)
-                    .ok_or_else(|| CallError::new(ErrorKind::UnknownTool, "no such tool"))?;
+                let found = typed.get(tool).ok_or_else(|| CallError::new(ErrorKind::UnknownTool, "no such tool"))?;
                 let arguments = found.arguments(arguments).map_err(|error| refused(error.to_string()))?;
                 Ok(Input::Typed { tool, arguments })
             }
@@ -192,30 +196,21 @@ impl Component {
 
 fn within_cap(parts: Vec<Content>, limits: &Limits) -> Result<Vec<Content>, CallError> {
     let bytes = parts.iter().map(Content::bytes).sum::<usize>();
-    if bytes > limits.output {
-        Err(outcome::output_too_large(Some(bytes), limits))
-    } else {
-        Ok(parts)
-    }
+    if bytes > limits.output { Err(outcome::output_too_large(Some(bytes), limits)) } else { Ok(parts) }
 }
 
-fn mime(parts: &[Content]) -> Option<String> {
+fn mime(parts: &[Content]) -> Option<Cow<'static, str>> {
     match parts {
         [] => None,
-        [only] => Some(only.mime().to_owned()),
-        _ => Some("multipart/mixed".to_owned()),
+        [only] => Some(only.mime()),
+        _ => Some(Cow::Borrowed("multipart/mixed")),
     }
 }
 
 impl Runnable {
-    pub(crate) fn new(sandbox: &Sandbox, callable: Callable, imports: &[Import], grant: Grant) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>, callable: Callable, imports: &[Import], grant: Grant) -> Self {
         let uses_wasi = imports.iter().any(|import| import.name.starts_with("wasi:"));
-        Self(Arc::new(RunnableParts {
-            shared: Arc::clone(&sandbox.shared),
-            callable,
-            uses_wasi,
-            grant,
-        }))
+        Self(Arc::new(RunnableParts { shared: Arc::clone(shared), callable, uses_wasi, grant }))
     }
 
     /// The tools, if they are plain typed functions.
@@ -239,16 +234,10 @@ impl Runnable {
             Err(turned) => return (Err(turned_away(turned)), Metadata::default()),
         };
         let place = Place(self.clone());
-        let execution = execute(place, input, invocation, limits, observer, queued);
+        let execution = Box::pin(execute(place, input, invocation, limits, observer, queued));
         match self.0.shared.runtime.run(self.0.uses_wasi, execution).await {
             Ok(ended) => ended,
-            Err(lost) => (
-                Err(lost_call(lost)),
-                Metadata {
-                    queued,
-                    ..Metadata::default()
-                },
-            ),
+            Err(lost) => (Err(lost_call(lost)), Metadata { queued, ..Metadata::default() }),
         }
     }
 }
@@ -274,14 +263,11 @@ async fn execute(
     let parts = &*place.0.0;
     let _ticking = parts.shared.ticker.run();
     let deadline = Deadline::after(Instant::now(), limits.deadline);
-    let state = CallState::new(invocation, limits, parts.grant, deadline, observer);
+    let state = CallState::new(Arc::new(invocation), limits, parts.grant, deadline, observer);
     let mut store = Store::new(&parts.shared.engine, state);
     let output = match arm(&mut store, &limits) {
         Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits).await,
-        Err(error) => Err(CallError::new(
-            ErrorKind::Host,
-            format!("the limits could not be set: {error}"),
-        )),
+        Err(error) => Err(CallError::new(ErrorKind::Host, format!("the limits could not be set: {error}"))),
     };
     let metadata = account(store, &limits, deadline, queued);
     (output, metadata)
@@ -293,7 +279,11 @@ fn arm(store: &mut Store<CallState>, limits: &Limits) -> wasmtime::Result<()> {
     // What the host may have to copy out of a guest is never less than the largest result that is accepted.
     store.set_hostcall_fuel(limits.hostcall_bytes.max(limits.output.saturating_mul(2)));
     store.set_max_component_handles(limits.handles);
-    clock::arm(store);
+    store.set_epoch_deadline(FIRST_SLICE);
+    // It compares clocks and does not count ticks, because ticks come late on a busy machine.
+    store.epoch_deadline_callback(|cx| {
+        if cx.data().deadline.passed() { Err(DeadlinePassed.into()) } else { Ok(UpdateDeadline::Yield(1)) }
+    });
     Ok(())
 }
 
@@ -334,22 +324,14 @@ async fn drive(
     match (callable, input) {
         (Callable::Contract(pre), Input::Describe) => {
             let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
-            let tools = guest
-                .fumehood_tool_tools()
-                .call_describe(store)
-                .await
-                .map_err(calling)?;
+            let tools = guest.fumehood_tool_tools().call_describe(store).await.map_err(calling)?;
             Ok(Output::Described(tools.into_iter().map(to_raw).collect()))
         }
         (Callable::Contract(pre), Input::Contract { arguments }) => {
             let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
-            let Invocation { id, tool, .. } = store.data().call.clone();
-            let request = ToolCall { id, tool, arguments };
-            let returned = guest
-                .fumehood_tool_tools()
-                .call_call(store, &request)
-                .await
-                .map_err(calling)?;
+            let call = Arc::clone(&store.data().call);
+            let request = ToolCall { id: &call.id, tool: &call.tool, arguments: &arguments };
+            let returned = guest.fumehood_tool_tools().call_call(store, request).await.map_err(calling)?;
             Ok(Output::Contract(returned))
         }
         (Callable::Typed { pre, tools }, Input::Typed { tool, arguments }) => {
@@ -358,15 +340,10 @@ async fn drive(
             let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
             let function = guest.get_func(&mut *store, typed.export_index).ok_or_else(missing)?;
             let mut results = vec![Val::Bool(false); function.ty(&mut *store).results().len()];
-            function
-                .call_async(store, &arguments, &mut results)
-                .await
-                .map_err(calling)?;
+            function.call_async(store, &arguments, &mut results).await.map_err(calling)?;
             Ok(Output::Typed { tool, results })
         }
-        _ => Err(calling(wasmtime::Error::msg(
-            "the component does not speak this dialect",
-        ))),
+        _ => Err(calling(wasmtime::Error::msg("the component does not speak this dialect"))),
     }
 }
 

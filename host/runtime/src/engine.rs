@@ -168,10 +168,6 @@ fn pool(config: &SandboxConfig) -> PoolingAllocationConfig {
         .linear_memory_keep_resident(KEEP_RESIDENT)
         .table_keep_resident(KEEP_RESIDENT / 16)
         .async_stack_keep_resident(KEEP_RESIDENT / 8)
-        .pagemap_scan(if PoolingAllocationConfig::is_pagemap_scan_available() {
-            Enabled::Yes
-        } else {
-            Enabled::No
-        });
+        .pagemap_scan(if PoolingAllocationConfig::is_pagemap_scan_available() { Enabled::Yes } else { Enabled::No });
     pool
 }

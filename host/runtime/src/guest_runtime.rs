@@ -42,22 +42,18 @@ impl GuestRuntime {
             .thread_name("fumehood-guest")
             .enable_time()
             .build()?;
-        Ok(Self {
-            handle: runtime.handle().clone(),
-            runtime: Mutex::new(Some(runtime)),
-        })
+        Ok(Self { handle: runtime.handle().clone(), runtime: Mutex::new(Some(runtime)) })
     }
 
     /// Runs `future` to its end. Dropping the returned future ends it at its next slice at the latest.
     ///
     /// `reactor`: whether the future may use timers or blocking work during its first slice. It costs a little, and
     /// only host functions of WASI need it.
-    pub(crate) async fn run<F>(&self, reactor: bool, future: F) -> Result<F::Output, Lost>
+    pub(crate) async fn run<F>(&self, reactor: bool, mut future: Pin<Box<F>>) -> Result<F::Output, Lost>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let mut future = Box::pin(future);
         let entered = reactor.then(|| self.handle.enter());
         let first = catch_unwind(AssertUnwindSafe(|| poll_once(future.as_mut())));
         drop(entered);
@@ -119,12 +115,10 @@ impl<T> Future for EndOnDrop<T> {
     type Output = Result<T, Lost>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0)
-            .poll(cx)
-            .map_err(|error| match error.try_into_panic() {
-                Ok(panic) => Lost::Panicked(panic_text(panic.as_ref())),
-                Err(_cancelled) => Lost::ShutDown,
-            })
+        Pin::new(&mut self.0).poll(cx).map_err(|error| match error.try_into_panic() {
+            Ok(panic) => Lost::Panicked(panic_text(panic.as_ref())),
+            Err(_cancelled) => Lost::ShutDown,
+        })
     }
 }
 
@@ -135,9 +129,6 @@ impl<T> Drop for EndOnDrop<T> {
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("a panic without a message").to_owned()
 }

@@ -29,53 +29,21 @@ impl Import {
 const KNOWN: &[(&str, &str, Option<&str>)] = &[
     ("fumehood:tool/log", "write log lines for the operator", None),
     ("fumehood:tool/progress", "report progress while it runs", None),
-    (
-        "fumehood:tool/context",
-        "know its call's id, remaining time and actor; read agent state if granted",
-        None,
-    ),
+    ("fumehood:tool/context", "know its call's id, remaining time and actor; read agent state if granted", None),
     ("fumehood:tool/", "share types with the host", None),
-    (
-        "wasi:cli/environment",
-        "read environment variables and arguments",
-        Some("env"),
-    ),
+    ("wasi:cli/environment", "read environment variables and arguments", Some("env")),
     ("wasi:cli/exit", "end itself early", None),
     ("wasi:cli/stdin", "read its standard input, which is empty", None),
-    (
-        "wasi:cli/stdout",
-        "write to its standard output, which is captured",
-        None,
-    ),
-    (
-        "wasi:cli/stderr",
-        "write to its standard error, which is captured",
-        None,
-    ),
-    (
-        "wasi:cli/terminal",
-        "ask whether it runs in a terminal, which it does not",
-        None,
-    ),
+    ("wasi:cli/stdout", "write to its standard output, which is captured", None),
+    ("wasi:cli/stderr", "write to its standard error, which is captured", None),
+    ("wasi:cli/terminal", "ask whether it runs in a terminal, which it does not", None),
     ("wasi:io/", "wait for, read and write the streams that it holds", None),
     ("wasi:clocks/wall-clock", "tell the time, to the millisecond", None),
     ("wasi:clocks/", "measure time, to the millisecond, and sleep", None),
     ("wasi:random/", "get random bytes", None),
-    (
-        "wasi:filesystem/preopens",
-        "list the folders that it was given",
-        Some("files"),
-    ),
-    (
-        "wasi:filesystem/",
-        "read and write files in the folders that it was given",
-        Some("files"),
-    ),
-    (
-        "wasi:sockets/ip-name-lookup",
-        "look up names of machines",
-        Some("sockets"),
-    ),
+    ("wasi:filesystem/preopens", "list the folders that it was given", Some("files")),
+    ("wasi:filesystem/", "read and write files in the folders that it was given", Some("files")),
+    ("wasi:sockets/ip-name-lookup", "look up names of machines", Some("sockets")),
     ("wasi:sockets/", "open network sockets", Some("sockets")),
     ("wasi:http/outgoing-handler", "make HTTP requests", Some("http")),
     ("wasi:http/", "build HTTP requests", Some("http")),
@@ -89,11 +57,7 @@ pub(crate) fn list(component: &types::Component, engine: &Engine) -> Vec<Import>
 fn describe(name: &str) -> Import {
     let known = KNOWN.iter().find(|(start, ..)| name.starts_with(start));
     let (meaning, power) = known.map_or((UNKNOWN, None), |(_, meaning, power)| (*meaning, *power));
-    Import {
-        name: name.to_owned(),
-        meaning,
-        power,
-    }
+    Import { name: name.to_owned(), meaning, power }
 }
 
 /// `fumehood:tool/log@0.1.0` → `0.1.0`, if the interface is one of the contract.

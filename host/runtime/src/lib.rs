@@ -17,21 +17,22 @@ mod dialect;
 mod engine;
 mod guest_runtime;
 mod imports;
+mod invocation;
 mod load;
+mod load_error;
 mod memory;
 mod outcome;
 mod sandbox;
-mod state;
+mod shared;
 mod ticker;
 
 pub use cache::{CacheError, CacheReport, CodeCache};
-pub use component::Component;
+pub use component::{Component, LoadReport};
 pub use dialect::{Dialect, Skipped};
 pub use engine::{EngineProfile, SandboxConfig, SandboxError};
 pub use imports::Import;
-pub use load::{LoadError, LoadOptions, LoadReport, MAX_COMPONENT_BYTES, SLOW_COMPILE_BYTES};
+pub use invocation::{Invocation, Observer};
+pub use load::LoadOptions;
+pub use load_error::{ACCEPTED_CONTRACT, LoadError, MAX_COMPONENT_BYTES, SLOW_COMPILE_BYTES};
 pub use outcome::Execution;
-pub use sandbox::{Invocation, Observer, Sandbox};
-
-/// The versions of the contract that this host accepts, as a person would write them.
-pub const ACCEPTED_CONTRACT: &str = "0.1.x";
+pub use sandbox::Sandbox;

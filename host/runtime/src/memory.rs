@@ -17,12 +17,7 @@ pub(crate) struct MemoryLimiter {
 
 impl MemoryLimiter {
     pub(crate) fn new(cap: usize) -> Self {
-        Self {
-            cap,
-            held: 0,
-            peak: 0,
-            refused: false,
-        }
+        Self { cap, held: 0, peak: 0, refused: false }
     }
 
     /// The most bytes that were held at once.

@@ -3,56 +3,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fumehood_core::event::{Level, Progress};
 use wasmtime::Engine;
-use wasmtime::component::Linker;
 
-use crate::admission::Admission;
-use crate::cache::CodeCache;
 use crate::component::Component;
-use crate::engine::{self, SandboxConfig, SandboxError};
-use crate::guest_runtime::GuestRuntime;
-use crate::load::{self, LoadError, LoadOptions};
-use crate::state::CallState;
-use crate::ticker::Ticker;
+use crate::engine::{SandboxConfig, SandboxError};
+use crate::load::{self, LoadOptions};
+use crate::load_error::LoadError;
+use crate::shared::Shared;
 
 /// Compiles components and runs their calls. Cheap to clone; all clones are the same sandbox.
 #[derive(Clone)]
 pub struct Sandbox {
-    pub(crate) shared: Arc<Shared>,
-}
-
-pub(crate) struct Shared {
-    pub(crate) runtime: GuestRuntime,
-    pub(crate) ticker: Ticker,
-    pub(crate) admission: Admission,
-    pub(crate) linker: Linker<CallState>,
-    pub(crate) engine: Engine,
-    pub(crate) cache: Option<CodeCache>,
-    memory_ceiling: usize,
-}
-
-/// What a guest is told about the call that it serves. All of it comes from the host.
-#[derive(Debug, Clone, Default)]
-pub struct Invocation {
-    /// The id of the call.
-    pub id: String,
-    /// The tool's name within its component.
-    pub tool: String,
-    /// On whose behalf.
-    pub actor: Option<Arc<str>>,
-    /// A snapshot of the agent's state, as JSON text. It is shown only to a tool that was granted it.
-    pub state: Option<Arc<str>>,
-}
-
-/// Hears what a running call says.
-///
-/// Both methods run on the thread that runs the guest, while the guest waits: they must return at once and never block.
-pub trait Observer: Send + Sync {
-    /// A log line, already within the call's cap and printable.
-    fn log(&self, call: &Invocation, level: Level, message: &str);
-    /// News of the call, already within its cap.
-    fn progress(&self, call: &Invocation, progress: Progress);
+    shared: Arc<Shared>,
 }
 
 impl Sandbox {
@@ -61,27 +23,7 @@ impl Sandbox {
     /// # Errors
     /// If a setting is zero, or the machine does not give the address space or the threads.
     pub fn new(config: SandboxConfig) -> Result<Self, SandboxError> {
-        if config.concurrency == 0 {
-            return Err(SandboxError::Zero("call at a time"));
-        }
-        if config.guest_threads == 0 {
-            return Err(SandboxError::Zero("thread for guests"));
-        }
-        let engine = engine::build(&config)?;
-        let mut linker = Linker::new(&engine);
-        crate::capability::link(&mut linker).map_err(SandboxError::Engine)?;
-        let shared = Shared {
-            runtime: GuestRuntime::start(config.guest_threads).map_err(SandboxError::Threads)?,
-            ticker: Ticker::start(&engine).map_err(SandboxError::Threads)?,
-            admission: Admission::new(config.concurrency, config.queue),
-            linker,
-            engine,
-            cache: config.cache,
-            memory_ceiling: config.memory_ceiling,
-        };
-        Ok(Self {
-            shared: Arc::new(shared),
-        })
+        Ok(Self { shared: Arc::new(Shared::new(config)?) })
     }
 
     /// Compiles a component, or finds its compiled code in the cache, and asks it for its tools.
@@ -91,7 +33,7 @@ impl Sandbox {
     /// # Errors
     /// See [`LoadError`]: whatever is wrong with the bytes, with what they import, or with what they say.
     pub async fn load(&self, bytes: Vec<u8>, options: LoadOptions) -> Result<Component, LoadError> {
-        load::load(self, bytes, options).await
+        load::load(&self.shared, bytes, options).await
     }
 
     /// The engine, for benches that measure against wasmtime itself.

@@ -36,14 +36,8 @@ impl Ticker {
             stop: AtomicBool::new(false),
         });
         let (weak, seen) = (engine.weak(), Arc::clone(&shared));
-        let join = std::thread::Builder::new()
-            .name("fumehood-epoch".to_owned())
-            .spawn(move || tick(&weak, &seen))?;
-        Ok(Self {
-            shared,
-            thread: join.thread().clone(),
-            join: Some(join),
-        })
+        let join = std::thread::Builder::new().name("fumehood-epoch".to_owned()).spawn(move || tick(&weak, &seen))?;
+        Ok(Self { shared, thread: join.thread().clone(), join: Some(join) })
     }
 
     /// Says that a call is about to run guest code.
@@ -86,11 +80,7 @@ fn tick(engine: &EngineWeak, shared: &Shared) {
         std::thread::sleep(TICK);
         let Some(engine) = engine.upgrade() else { return };
         engine.increment_epoch();
-        idle = if shared.running.load(Ordering::SeqCst) == 0 {
-            idle + 1
-        } else {
-            0
-        };
+        idle = if shared.running.load(Ordering::SeqCst) == 0 { idle + 1 } else { 0 };
         if idle >= IDLE_TICKS {
             idle = 0;
             drop(engine);

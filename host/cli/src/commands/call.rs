@@ -18,15 +18,9 @@ const MEMORY_CEILING: usize = 4 << 30;
 const MOST_ARGUMENTS: u64 = 16 << 20;
 
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
-    let limits = call
-        .limits
-        .limits(MEMORY_CEILING)
-        .map_err(|error| UsageError(error.to_string()))?;
+    let limits = call.limits.limits(MEMORY_CEILING).map_err(|error| UsageError(error.to_string()))?;
     let json = read_arguments(call)?;
-    let host = host::builder(arguments)
-        .limits(limits)
-        .memory_ceiling(limits.memory.max(64 << 20))
-        .build()?;
+    let host = host::builder(arguments).limits(limits).memory_ceiling(limits.memory.max(64 << 20)).build()?;
     let (load, name) = host::load_of(&call.component, call.allow_slow_compile);
     host::load(&host, &host::file_name(&call.component), load).await?;
     let prefix = format!("{name}__");
@@ -37,12 +31,7 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     }
     let mut result = watched(&host, request).await;
     host.shut_down(Duration::ZERO).await;
-    if let Some(error) = result
-        .outcome
-        .as_mut()
-        .err()
-        .filter(|error| error.kind == ErrorKind::UnknownTool)
-    {
+    if let Some(error) = result.outcome.as_mut().err().filter(|error| error.kind == ErrorKind::UnknownTool) {
         // There is one component, so its name in front of every tool says nothing.
         error.message = error.message.replace(&prefix, "");
         error.hint = error.hint.take().map(|hint| hint.replace(&prefix, ""));
@@ -105,10 +94,7 @@ fn read_all(source: impl std::io::Read, name: &str) -> Result<String> {
     read.map_err(|error| UsageError(format!("the arguments from {name} cannot be read: {error}")))
         .context("a JSON object in UTF-8 was expected")?;
     if text.len() as u64 > MOST_ARGUMENTS {
-        return Err(UsageError(format!(
-            "the arguments from {name} are larger than {MOST_ARGUMENTS} bytes"
-        ))
-        .into());
+        return Err(UsageError(format!("the arguments from {name} are larger than {MOST_ARGUMENTS} bytes")).into());
     }
     Ok(text)
 }

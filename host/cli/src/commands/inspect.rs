@@ -1,28 +1,12 @@
 //! `fumehood inspect`: what a component is and what it could do, without calling any of its tools.
 
 use anyhow::Result;
-use fumehood::{Component, Dialect, Import, Skipped, ToolDefinition};
-use serde::Serialize;
+use fumehood::Component;
 
 use crate::args::{self, Arguments};
 use crate::exit::Exit;
 use crate::host;
-use crate::render;
-
-/// Everything that is known of a component.
-#[derive(Serialize)]
-pub(crate) struct Report<'a> {
-    pub(crate) file: String,
-    pub(crate) digest: String,
-    pub(crate) bytes: usize,
-    pub(crate) dialect: &'a Dialect,
-    pub(crate) accepted_contract: &'static str,
-    pub(crate) producers: &'a [(String, Vec<String>)],
-    pub(crate) imports: &'a [Import],
-    pub(crate) powers: Vec<&'static str>,
-    pub(crate) tools: &'a [ToolDefinition],
-    pub(crate) skipped: &'a [Skipped],
-}
+use crate::render::{self, Report};
 
 pub(crate) async fn run(arguments: &Arguments, inspect: &args::Inspect) -> Result<Exit> {
     let host = host::builder(arguments).build()?;

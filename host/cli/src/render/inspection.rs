@@ -2,22 +2,32 @@
 
 use anyhow::Result;
 use fumehood::limits::display_bytes;
-use fumehood::sanitize::printable;
-use fumehood::{Annotations, Dialect, ToolDefinition};
+use fumehood::{Annotations, Dialect, Import, Skipped, ToolDefinition};
+use serde::Serialize;
 
-use super::schema::{first_line, lines};
+use super::paragraph::{self, one_line, paragraphs, wrapped};
+use super::schema::lines;
 use super::{BAD, FAINT, GOOD, STRONG, line, styled};
-use crate::commands::inspect::Report;
+
+/// Everything that is known of a component.
+#[derive(Serialize)]
+pub(crate) struct Report<'a> {
+    pub(crate) file: String,
+    pub(crate) digest: String,
+    pub(crate) bytes: usize,
+    pub(crate) dialect: &'a Dialect,
+    pub(crate) accepted_contract: &'static str,
+    pub(crate) producers: &'a [(String, Vec<String>)],
+    pub(crate) imports: &'a [Import],
+    pub(crate) powers: Vec<&'static str>,
+    pub(crate) tools: &'a [ToolDefinition],
+    pub(crate) skipped: &'a [Skipped],
+}
 
 /// Prints everything that is known of a component.
 pub(crate) fn inspection(report: &Report<'_>) -> Result<()> {
     line(&styled(STRONG, &report.file))?;
-    line(&format!("  digest    {}", report.digest))?;
-    line(&format!("  size      {}", display_bytes(report.bytes as u64)))?;
-    line(&format!("  dialect   {}", dialect(report)))?;
-    for (field, values) in report.producers {
-        line(&format!("  {:<9} {}", printable(field), values.join(", ")))?;
-    }
+    facts(report)?;
     line("")?;
     powers(report)?;
     line("")?;
@@ -27,14 +37,31 @@ pub(crate) fn inspection(report: &Report<'_>) -> Result<()> {
         line("")?;
         line(&styled(STRONG, "Exports that are not tools"))?;
         for skipped in report.skipped {
-            line(&format!(
-                "  {}: {}",
-                printable(&skipped.export),
-                printable(&skipped.why)
-            ))?;
+            text(2, &one_line(&format!("{}: {}", skipped.export, skipped.why)))?;
         }
     }
     Ok(())
+}
+
+/// A line of text, or as many as it takes on a terminal.
+fn text(indent: usize, text: &str) -> Result<()> {
+    let lines = wrapped(text, indent, paragraph::width());
+    lines.iter().try_for_each(|text| line(text))
+}
+
+fn facts(report: &Report<'_>) -> Result<()> {
+    let mut facts = vec![
+        ("digest".to_owned(), report.digest.clone()),
+        ("size".to_owned(), display_bytes(report.bytes as u64)),
+        ("dialect".to_owned(), dialect(report)),
+    ];
+    for (field, values) in report.producers {
+        facts.push((one_line(field), one_line(&values.join(", "))));
+    }
+    let widest = facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
+    facts
+        .iter()
+        .try_for_each(|(name, value)| line(&format!("  {name:<widest$}  {value}")))
 }
 
 fn dialect(report: &Report<'_>) -> String {
@@ -49,30 +76,46 @@ fn dialect(report: &Report<'_>) -> String {
     }
 }
 
+/// Every import in words: first what it can do at once, then what somebody would have to grant.
 fn powers(report: &Report<'_>) -> Result<()> {
     line(&styled(STRONG, "What it could do"))?;
     if report.imports.is_empty() {
         return line("  compute, and nothing else: it imports nothing");
     }
-    for import in report.imports {
-        let (mark, style) = if import.power.is_some() {
-            ("only if granted", BAD)
-        } else {
-            ("always", FAINT)
-        };
-        let name = printable(&import.name);
-        line(&format!(
-            "  {:<52} {:<16} {}",
-            import.meaning,
-            styled(style, mark),
-            styled(FAINT, &name)
-        ))?;
+    let free: Vec<&Import> = report.imports.iter().filter(|import| import.power.is_none()).collect();
+    if !free.is_empty() {
+        line("  without any grant")?;
+        meanings(&free)?;
     }
-    let powers = match report.powers.as_slice() {
-        [] => styled(GOOD, "none"),
-        powers => powers.join(", "),
-    };
-    line(&format!("  powers that it would need a grant for: {powers}"))
+    for power in &report.powers {
+        let needing = |import: &&Import| import.power == Some(power);
+        let imports: Vec<&Import> = report.imports.iter().filter(needing).collect();
+        line(&format!("  only with a grant of `{}`", styled(BAD, power)))?;
+        meanings(&imports)?;
+    }
+    if report.powers.is_empty() {
+        line(&format!("  {}", styled(GOOD, "nothing that would need a grant")))?;
+    }
+    Ok(())
+}
+
+/// Each meaning once, with the interfaces that it stands for.
+fn meanings(imports: &[&Import]) -> Result<()> {
+    let widest = imports.iter().map(|import| import.meaning.chars().count()).max().unwrap_or_default();
+    let mut told: Vec<&str> = Vec::new();
+    for import in imports {
+        if told.contains(&import.meaning) {
+            continue;
+        }
+        told.push(import.meaning);
+        let mut left = import.meaning;
+        for same in imports.iter().filter(|other| other.meaning == import.meaning) {
+            let name = styled(FAINT, &one_line(&same.name));
+            line(&format!("    {left:<widest$}  {name}"))?;
+            left = "";
+        }
+    }
+    Ok(())
 }
 
 fn tool(tool: &ToolDefinition) -> Result<()> {
@@ -80,12 +123,16 @@ fn tool(tool: &ToolDefinition) -> Result<()> {
     let title = tool
         .title
         .as_deref()
-        .map_or_else(String::new, |title| format!(" ({})", printable(title)));
+        .map_or_else(String::new, |title| format!(" ({})", one_line(title)));
     line(&format!("  {}{title}", styled(STRONG, tool.name.as_str())))?;
-    if let Some(export) = &tool.export {
-        line(&format!("    {}", styled(FAINT, &printable(export))))?;
+    // Of an export of the world itself, the name says it already.
+    if let Some(export) = tool.export.as_ref().filter(|export| *export != tool.name.as_str()) {
+        line(&format!("    {}", styled(FAINT, &one_line(export))))?;
     }
-    line(&format!("    {}", first_line(&tool.description)))?;
+    // All of it: what a model is told, whoever inspects a tool has to see.
+    for paragraph in paragraphs(&tool.description) {
+        text(4, &paragraph)?;
+    }
     let promises = promises(&tool.annotations);
     if !promises.is_empty() {
         line(&format!("    says that it is: {}", promises.join(", ")))?;
@@ -95,12 +142,10 @@ fn tool(tool: &ToolDefinition) -> Result<()> {
     if arguments.is_empty() {
         line("      none")?;
     }
-    arguments.iter().try_for_each(|text| line(&format!("      {text}")))?;
+    arguments.iter().try_for_each(|argument| text(6, argument))?;
     if let Some(schema) = &tool.output_schema {
         line("    result")?;
-        lines(schema)
-            .iter()
-            .try_for_each(|text| line(&format!("      {text}")))?;
+        lines(schema).iter().try_for_each(|part| text(6, part))?;
     }
     Ok(())
 }

@@ -1,19 +1,21 @@
 //! Everything that is printed. What a guest made is made printable first; colours go to terminals only.
 
 mod inspection;
+mod paragraph;
 mod result;
 mod schema;
 pub(crate) mod table;
 
+use std::borrow::Cow;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use fumehood::sanitize::is_hidden;
 use serde::Serialize;
-use serde_json::json;
 
-pub(crate) use inspection::inspection;
+pub(crate) use inspection::{Report, inspection};
 pub(crate) use result::{count, duration, event, result};
 
 use crate::exit::Exit;
@@ -31,12 +33,13 @@ pub(crate) fn styled(style: Style, text: &str) -> String {
 
 /// A line on standard output.
 pub(crate) fn line(text: &str) -> Result<()> {
-    ignore_closed_pipe(writeln!(anstream::stdout().lock(), "{text}"))
+    written(writeln!(anstream::stdout().lock(), "{text}"))
 }
 
 /// Bytes on standard output, as they are.
 pub(crate) fn bytes(bytes: &[u8]) -> Result<()> {
-    ignore_closed_pipe(std::io::stdout().lock().write_all(bytes))
+    let mut stdout = std::io::stdout().lock();
+    written(stdout.write_all(bytes).and_then(|()| stdout.flush()))
 }
 
 /// A value as JSON on standard output: indented for a terminal, one line for a pipe.
@@ -46,7 +49,28 @@ pub(crate) fn json(value: &impl Serialize) -> Result<()> {
     } else {
         serde_json::to_string(value)?
     };
-    ignore_closed_pipe(writeln!(std::io::stdout().lock(), "{text}"))
+    bytes(format!("{}\n", printable_json(&text)).as_bytes())
+}
+
+/// The same JSON, with what steers a terminal or hides from a reader escaped. Such characters can only be in strings,
+/// but for line ends of a kind that JSON knows as white space.
+pub(crate) fn printable_json(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '\r' => out.push(' '),
+            c if is_hidden(c) => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    out.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// A line on standard error. There is nobody to tell if that fails.
@@ -56,18 +80,12 @@ pub(crate) fn note(text: &str) {
 
 /// Something that a person should know and that changes nothing.
 pub(crate) fn warning(text: &str) {
-    note(&format!(
-        "{} {}",
-        styled(CAUTION, "warning:"),
-        fumehood::sanitize::printable(text)
-    ));
+    note(&format!("{} {}", styled(CAUTION, "warning:"), fumehood::sanitize::printable(text)));
 }
 
 /// Why a command did not do what it was asked: the whole chain of causes, outermost first.
 pub(crate) fn failure(error: &anyhow::Error, as_json: bool, exit: Exit) -> ExitCode {
-    let mut causes = error
-        .chain()
-        .map(|cause| fumehood::sanitize::printable(&cause.to_string()).into_owned());
+    let mut causes = error.chain().map(|cause| paragraph::set_in(&cause.to_string(), "    "));
     let outermost = causes.next().unwrap_or_default();
     let mut because: Vec<String> = Vec::new();
     for cause in causes {
@@ -77,9 +95,16 @@ pub(crate) fn failure(error: &anyhow::Error, as_json: bool, exit: Exit) -> ExitC
         }
     }
     if as_json {
-        let printed = json(&json!({"status": "error", "error": {"message": outermost, "causes": because}}));
-        // The exit code says it too.
-        drop(printed);
+        let report = Failure {
+            status: "error",
+            error: Cause {
+                kind: exit.kind(),
+                message: outermost,
+                because,
+            },
+        };
+        // If this cannot be printed either, the exit code says it.
+        drop(json(&report));
     } else {
         note(&format!("{} {outermost}", styled(BAD, "error:")));
         for cause in because {
@@ -89,10 +114,43 @@ pub(crate) fn failure(error: &anyhow::Error, as_json: bool, exit: Exit) -> ExitC
     exit.into()
 }
 
+/// What `--json` prints if there is no result at all.
+#[derive(Serialize)]
+struct Failure {
+    status: &'static str,
+    error: Cause,
+}
+
+#[derive(Serialize)]
+struct Cause {
+    kind: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    because: Vec<String>,
+}
+
 /// Whoever reads may have seen enough: `fumehood inspect … | head` is no failure.
-fn ignore_closed_pipe(written: std::io::Result<()>) -> Result<()> {
+fn written(written: std::io::Result<()>) -> Result<()> {
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
+        written => written.context("cannot write to standard output"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_characters_in_json_are_escaped_and_it_stays_the_same_value() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(printable_json(text), expected);
+            let value = |text| serde_json::from_str::<serde_json::Value>(text).unwrap();
+            assert_eq!(value(text), value(expected));
+        };
+        check("{\r\n\"a\": 1}", "{ \n\"a\": 1}");
+        check("\"\u{9b}31m\"", r#""\u009b31m""#);
+        check("\"\u{e0041}\"", r#""\udb40\udc41""#);
+        check("\"plain ä\"", "\"plain ä\"");
     }
 }

@@ -8,26 +8,24 @@ use fumehood::limits::display_bytes;
 use fumehood::sanitize::printable;
 use fumehood::{CallError, CallResult, Captured, Content, Event, Level, Metadata};
 
-use super::{BAD, FAINT, STRONG, bytes, line, note, styled};
+use super::paragraph::{one_line, set_in};
+use super::{BAD, FAINT, STRONG, bytes, line, note, printable_json, styled};
 
 /// Prints the result of a call.
 pub(crate) fn result(result: &CallResult) -> Result<()> {
     captured("stdout", &result.metadata.stdout);
     captured("stderr", &result.metadata.stderr);
     if result.metadata.log_dropped > 0 {
-        note(&styled(
-            FAINT,
-            &format!(
-                "{} bytes of log lines and progress were dropped",
-                result.metadata.log_dropped
-            ),
-        ));
+        note(&styled(FAINT, &format!("{} bytes of log lines and progress were dropped", result.metadata.log_dropped)));
     }
     match &result.outcome {
         Ok(parts) => parts.iter().try_for_each(part)?,
         Err(failed) => error(failed),
     }
-    note(&styled(FAINT, &cost(&result.metadata)));
+    // A call that was refused has cost nothing.
+    if !result.metadata.deadline.is_zero() {
+        note(&styled(FAINT, &cost(&result.metadata)));
+    }
     Ok(())
 }
 
@@ -45,28 +43,21 @@ pub(crate) fn cost(metadata: &Metadata) -> String {
 fn part(part: &Content) -> Result<()> {
     match part {
         Content::Text { text } => line(&printable(text)),
-        Content::Json { value } => line(&printable(value.get())),
+        Content::Json { value } => line(&printable(value.as_str())),
         Content::Blob { mime_type, data } if std::io::stdout().is_terminal() => {
             let size = display_bytes(data.len() as u64);
-            line(&format!(
-                "[{size} of {}; send standard output to a file to keep them]",
-                printable(mime_type)
-            ))
+            line(&format!("[{size} of {}; send standard output to a file to keep them]", printable(mime_type)))
         }
         Content::Blob { data, .. } => bytes(data),
         Content::Link { uri, title, .. } => match title {
-            Some(title) => line(&format!("{}: {}", printable(title), printable(uri))),
-            None => line(&printable(uri)),
+            Some(title) => line(&format!("{}: {}", one_line(title), one_line(uri))),
+            None => line(&one_line(uri)),
         },
     }
 }
 
 fn error(error: &CallError) {
-    note(&format!(
-        "{} {}",
-        styled(BAD, &format!("error[{}]:", error.kind)),
-        error.message
-    ));
+    note(&format!("{} {}", styled(BAD, &format!("error[{}]:", error.kind)), error.message));
     for frame in &error.backtrace {
         note(&styled(FAINT, &format!("    at {frame}")));
     }
@@ -74,10 +65,7 @@ fn error(error: &CallError) {
         note(&format!("  hint: {hint}"));
     }
     if let Some(after) = error.retry_after {
-        note(&format!(
-            "  hint: the tool says that another try is worth it after {}",
-            duration(after)
-        ));
+        note(&format!("  hint: the tool says that another try is worth it after {}", duration(after)));
     }
 }
 
@@ -86,10 +74,7 @@ fn captured(name: &str, captured: &Captured) {
         note(&format!("{} {}", styled(FAINT, &format!("{name}|")), printable(text)));
     }
     if captured.dropped > 0 {
-        note(&styled(
-            FAINT,
-            &format!("{name}| … and {} more bytes, which were dropped", captured.dropped),
-        ));
+        note(&styled(FAINT, &format!("{name}| … and {} more bytes, which were dropped", captured.dropped)));
     }
 }
 
@@ -98,17 +83,17 @@ pub(crate) fn event(event: &Event) {
     match event {
         Event::Log { level, message, .. } => {
             let style = if *level >= Level::Warn { BAD } else { FAINT };
-            note(&format!("{} {message}", styled(style, &format!("{}:", level.as_str()))));
+            let level = styled(style, &format!("{}:", level.as_str()));
+            note(&format!("{level} {}", set_in(message, "  ")));
         }
         Event::Progress { progress, .. } => {
-            let percent = progress
-                .fraction
-                .map_or_else(String::new, |fraction| format!("{:>4.0} % ", fraction * 100.0));
-            let message = progress.message.as_deref().unwrap_or_default();
+            let percent =
+                progress.fraction.map_or_else(String::new, |fraction| format!("{:>4.0} % ", fraction * 100.0));
+            let message = set_in(progress.message.as_deref().unwrap_or_default(), "       ");
             note(&format!("{}{message}", styled(STRONG, &percent)));
             for part in &progress.partial {
                 if let Content::Text { text } = part {
-                    note(&format!("       {}", printable(text)));
+                    note(&format!("       {}", set_in(text, "       ")));
                 }
             }
         }

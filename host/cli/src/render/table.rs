@@ -13,9 +13,7 @@ const STYLE: TableStyle = TableStyle::new()
 /// A table with these headings. Columns named in `right` hold figures.
 pub(crate) fn new(headings: &[&str], right: &[usize]) -> Table {
     let mut table = Table::new();
-    table
-        .load_style(STYLE)
-        .set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic);
     // Without a terminal nothing is wrapped: a program or a file has no edge.
     if !std::io::stdout().is_terminal() {
         table.set_content_arrangement(ContentArrangement::Disabled);

@@ -22,9 +22,7 @@ impl Patterns {
 
     /// Whether the pattern is found in `text`.
     pub(super) fn matches(&self, pattern: &str, text: &str) -> bool {
-        self.0
-            .get(pattern)
-            .is_some_and(|(validator, _)| validator.is_valid(&Value::String(text.to_owned())))
+        self.0.get(pattern).is_some_and(|(validator, _)| validator.is_valid(&Value::String(text.to_owned())))
     }
 }
 
@@ -63,14 +61,7 @@ pub(super) fn failures(node: &Node, value: &Value, patterns: &Patterns) -> Vec<F
         Value::Object(members) => of_object(own, members),
         Value::Null | Value::Bool(_) => Vec::new(),
     };
-    expected
-        .into_iter()
-        .map(|(expected, given)| Failure {
-            expected,
-            given,
-            about: About::Detail,
-        })
-        .collect()
+    expected.into_iter().map(|(expected, given)| Failure { expected, given, about: About::Detail }).collect()
 }
 
 /// The names of the types that a node accepts; none if it accepts all.
@@ -93,11 +84,7 @@ fn wrong_type(own: &Map<String, Value>, value: &Value) -> Option<Failure> {
     }
     let expected = choices(wanted.iter().map(|name| kind(name).to_owned()));
     let hint = hint(&wanted, value).unwrap_or_default();
-    Some(Failure {
-        expected,
-        given: given(value) + &hint,
-        about: About::Type,
-    })
+    Some(Failure { expected, given: given(value) + &hint, about: About::Type })
 }
 
 fn is_of(value: &Value, name: &str) -> bool {
@@ -124,11 +111,7 @@ fn not_listed(own: &Map<String, Value>, value: &Value) -> Option<Failure> {
         [only] => shortened(only),
         listed => format!("one of {}", names(listed.iter().map(shortened))),
     };
-    Some(Failure {
-        expected,
-        given: given(value),
-        about: About::Choice,
-    })
+    Some(Failure { expected, given: given(value), about: About::Choice })
 }
 
 /// An assertion that fails: what it asks for, and what it got.
@@ -141,11 +124,7 @@ fn of_number(own: &Map<String, Value>, number: &Number) -> Vec<Unmet> {
         ("minimum", "a number of at least", [Ordering::Less, Ordering::Less]),
         ("exclusiveMinimum", "a number above", [Ordering::Less, Ordering::Equal]),
         ("maximum", "a number of at most", [Ordering::Greater, Ordering::Greater]),
-        (
-            "exclusiveMaximum",
-            "a number below",
-            [Ordering::Greater, Ordering::Equal],
-        ),
+        ("exclusiveMaximum", "a number below", [Ordering::Greater, Ordering::Equal]),
     ] {
         if let Some(Value::Number(limit)) = own.get(keyword)
             && compare(number, limit).is_some_and(|order| fails.contains(&order))
@@ -162,14 +141,7 @@ fn of_number(own: &Map<String, Value>, number: &Number) -> Vec<Unmet> {
 }
 
 fn of_string(own: &Map<String, Value>, text: &str, patterns: &Patterns) -> Vec<Unmet> {
-    let mut found = counted(
-        own,
-        "minLength",
-        "maxLength",
-        text.chars().count(),
-        "a string of",
-        "characters",
-    );
+    let mut found = counted(own, "minLength", "maxLength", text.chars().count(), "a string of", "characters");
     if let Some(pattern) = own.get("pattern").and_then(Value::as_str)
         && !patterns.matches(pattern, text)
     {
@@ -185,24 +157,14 @@ fn of_array(own: &Map<String, Value>, items: &[Value]) -> Vec<Unmet> {
         let mut seen = HashSet::new();
         if let Some(index) = items.iter().position(|item| !seen.insert(item.to_string())) {
             let twice = items.get(index).map(shortened).unwrap_or_default();
-            found.push((
-                "items that all differ".to_owned(),
-                format!("{twice} twice, at index {index} again"),
-            ));
+            found.push(("items that all differ".to_owned(), format!("{twice} twice, at index {index} again")));
         }
     }
     found
 }
 
 fn of_object(own: &Map<String, Value>, members: &Map<String, Value>) -> Vec<Unmet> {
-    let mut found = counted(
-        own,
-        "minProperties",
-        "maxProperties",
-        members.len(),
-        "an object of",
-        "properties",
-    );
+    let mut found = counted(own, "minProperties", "maxProperties", members.len(), "an object of", "properties");
     let Some(Value::Object(dependent)) = own.get("dependentRequired") else {
         return found;
     };
@@ -231,10 +193,7 @@ fn counted(own: &Map<String, Value>, least: &str, most: &str, count: usize, what
 }
 
 fn integer(number: &Number) -> Option<i128> {
-    number
-        .as_i64()
-        .map(i128::from)
-        .or_else(|| number.as_u64().map(i128::from))
+    number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
 }
 
 fn compare(left: &Number, right: &Number) -> Option<Ordering> {
@@ -267,9 +226,7 @@ fn equal(left: &Value, right: &Value) -> bool {
         }
         (Value::Object(left), Value::Object(right)) => {
             left.len() == right.len()
-                && left
-                    .iter()
-                    .all(|(name, value)| right.get(name).is_some_and(|other| equal(value, other)))
+                && left.iter().all(|(name, value)| right.get(name).is_some_and(|other| equal(value, other)))
         }
         _ => left == right,
     }

@@ -31,11 +31,9 @@ fn depth(schema: &Value, limit: usize) -> Result<(), SchemaError> {
     let mut pending = vec![(schema, 0_usize, String::new())];
     while let Some((value, depth, pointer)) = pending.pop() {
         let below = match value {
-            Value::Array(items) => items
-                .iter()
-                .enumerate()
-                .map(|(index, item)| (item, index.to_string()))
-                .collect::<Vec<_>>(),
+            Value::Array(items) => {
+                items.iter().enumerate().map(|(index, item)| (item, index.to_string())).collect::<Vec<_>>()
+            }
             Value::Object(members) => members.iter().map(|(name, member)| (member, escape(name))).collect(),
             _ => continue,
         };
@@ -48,9 +46,7 @@ fn depth(schema: &Value, limit: usize) -> Result<(), SchemaError> {
             });
         }
         // Scalars cannot add depth, so only what can is put aside.
-        let containers = below
-            .into_iter()
-            .filter(|(value, _)| value.is_array() || value.is_object());
+        let containers = below.into_iter().filter(|(value, _)| value.is_array() || value.is_object());
         pending.extend(containers.map(|(value, step)| (value, depth + 1, format!("{pointer}/{step}"))));
     }
     Ok(())
@@ -84,10 +80,7 @@ mod tests {
         let limits = GateLimits::default();
         assert_eq!(check(&nested(32), &limits), Ok(()));
         let error = check(&nested(33), &limits).unwrap_err();
-        assert!(
-            error.to_string().contains("33 levels of nesting; at most 32"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("33 levels of nesting; at most 32"), "{error}");
         assert!(error.to_string().contains("#/items/items"), "{error}");
     }
 
@@ -97,9 +90,6 @@ mod tests {
         let filled = |bytes: usize| json!({"title": "x".repeat(bytes - r#"{"title":""}"#.len())});
         assert_eq!(check(&filled(65_536), &limits), Ok(()));
         let error = check(&filled(65_537), &limits).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "at # the schema has 65537 bytes of text; at most 65536 are accepted"
-        );
+        assert_eq!(error.to_string(), "at # the schema has 65537 bytes of text; at most 65536 are accepted");
     }
 }

@@ -38,17 +38,8 @@ const OBJECT_KEYWORDS: [&str; 7] = [
 const SAYING: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
 
 /// In-place keywords that declare properties for the schema that holds them. `not` never does.
-const COMPOSING: [&str; 9] = [
-    "$ref",
-    "$dynamicRef",
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "if",
-    "then",
-    "else",
-    "dependentSchemas",
-];
+const COMPOSING: [&str; 9] =
+    ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas"];
 
 /// How many references in a row are followed in search of a tag.
 const TAG_HOPS: usize = 8;
@@ -62,11 +53,7 @@ pub(super) struct Closer<'a, 's> {
 
 impl<'a, 's> Closer<'a, 's> {
     pub(super) fn new(source: &'a Source<'s>) -> Self {
-        Self {
-            source,
-            admits: HashMap::new(),
-            describes: HashMap::new(),
-        }
+        Self { source, admits: HashMap::new(), describes: HashMap::new() }
     }
 
     /// Decides for the schema at a value location.
@@ -79,10 +66,7 @@ impl<'a, 's> Closer<'a, 's> {
         if says(map) || listed || !self.describes_object(schema) {
             return Closing::Leave;
         }
-        let composing: Vec<_> = COMPOSING
-            .into_iter()
-            .filter(|keyword| map.contains_key(*keyword))
-            .collect();
+        let composing: Vec<_> = COMPOSING.into_iter().filter(|keyword| map.contains_key(*keyword)).collect();
         let declares = map.contains_key("properties") || map.contains_key("patternProperties");
         match composing.as_slice() {
             [] => Closing::Additional,
@@ -133,15 +117,8 @@ impl<'a, 's> Closer<'a, 's> {
             _ => true,
         };
         let listed = map.get("const").is_none_or(Value::is_object)
-            && map
-                .get("enum")
-                .and_then(Value::as_array)
-                .is_none_or(|values| values.iter().any(Value::is_object));
-        let referred = self
-            .source
-            .targets(schema)
-            .into_iter()
-            .all(|(_, target)| self.admits_object(target));
+            && map.get("enum").and_then(Value::as_array).is_none_or(|values| values.iter().any(Value::is_object));
+        let referred = self.source.targets(schema).into_iter().all(|(_, target)| self.admits_object(target));
         let all = pieces(map, "allOf").all(|piece| self.admits_object(piece));
         let any = ["anyOf", "oneOf"]
             .into_iter()
@@ -161,14 +138,8 @@ impl<'a, 's> Closer<'a, 's> {
         let answer = self.admits_object(schema) && {
             let own = map.contains_key("type") || OBJECT_KEYWORDS.iter().any(|keyword| map.contains_key(*keyword));
             own || says(map)
-                || self
-                    .source
-                    .targets(schema)
-                    .into_iter()
-                    .any(|(_, target)| self.describes_object(target))
-                || COMPOSING
-                    .into_iter()
-                    .any(|keyword| pieces(map, keyword).any(|piece| self.describes_object(piece)))
+                || self.source.targets(schema).into_iter().any(|(_, target)| self.describes_object(target))
+                || COMPOSING.into_iter().any(|keyword| pieces(map, keyword).any(|piece| self.describes_object(piece)))
         };
         self.describes.insert(schema, answer);
         answer
@@ -180,14 +151,7 @@ impl<'a, 's> Closer<'a, 's> {
         for piece in pieces {
             let mut pinned = self.pinned(piece);
             match &mut common {
-                None => {
-                    common = Some(
-                        pinned
-                            .into_iter()
-                            .map(|(name, text)| (name, BTreeSet::from([text])))
-                            .collect(),
-                    )
-                }
+                None => common = Some(pinned.into_iter().map(|(name, text)| (name, BTreeSet::from([text]))).collect()),
                 // A property survives if this piece pins it too, to a text that no piece before had.
                 Some(common) => {
                     common.retain(|name, texts| pinned.remove(name).is_some_and(|text| texts.insert(text)));
@@ -204,17 +168,8 @@ impl<'a, 's> Closer<'a, 's> {
         for _ in 0..TAG_HOPS {
             let Some(map) = piece.as_object() else { break };
             let properties = map.get("properties").and_then(Value::as_object);
-            for name in map
-                .get("required")
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str)
-            {
-                if let Some(text) = properties
-                    .and_then(|properties| properties.get(name))
-                    .and_then(only_text)
-                {
+            for name in map.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+                if let Some(text) = properties.and_then(|properties| properties.get(name)).and_then(only_text) {
                     found.insert(name, text);
                 }
             }

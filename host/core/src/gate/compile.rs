@@ -35,34 +35,20 @@ pub(super) fn gate(schema: &Value, limits: GateLimits, arguments: bool) -> Resul
     preparation::check(&outline)?;
     // Only now, for a schema that merely refers to itself describes nothing, and a circle is the better thing to say.
     if arguments && !Closer::new(&source).describes_object(source.root) {
-        return Err(SchemaError::RootNotObject {
-            found: found_at_root(schema),
-        });
+        return Err(SchemaError::RootNotObject { found: found_at_root(schema) });
     }
     let validator = options(&limits).build(&outline.document()).map_err(|_| {
         // The meta-schema had nothing against it, and the place is lost: references were renamed by then.
-        SchemaError::Malformed {
-            pointer: String::new(),
-            given: shortened(schema),
-        }
+        SchemaError::Malformed { pointer: String::new(), given: shortened(schema) }
     })?;
-    Ok(Gate {
-        validator,
-        outline,
-        patterns,
-        costs,
-        limits,
-    })
+    Ok(Gate { validator, outline, patterns, costs, limits })
 }
 
 /// The meta-schema's opinion of the schema as it was written.
 fn well_formed(schema: &Value) -> Result<(), SchemaError> {
     jsonschema::draft202012::meta::validate(schema).map_err(|error| {
         let pointer = error.instance_path().as_str().to_owned();
-        SchemaError::Malformed {
-            pointer,
-            given: shortened(error.instance()),
-        }
+        SchemaError::Malformed { pointer, given: shortened(error.instance()) }
     })
 }
 
@@ -82,9 +68,7 @@ fn found_at_root(schema: &Value) -> String {
 }
 
 fn options<'i>(limits: &GateLimits) -> ValidationOptions<'i> {
-    let engine = PatternOptions::regex()
-        .size_limit(limits.pattern_bytes)
-        .dfa_size_limit(limits.pattern_cache_bytes);
+    let engine = PatternOptions::regex().size_limit(limits.pattern_bytes).dfa_size_limit(limits.pattern_cache_bytes);
     jsonschema::options()
         .with_draft(Draft::Draft202012)
         .with_retriever(DenyAll)
@@ -124,10 +108,7 @@ fn patterns(source: &Source<'_>, limits: &GateLimits) -> Result<Patterns, Schema
 fn sized(pattern: &str, limits: &GateLimits) -> Option<(Validator, u64)> {
     let sizes = PATTERN_SIZES.into_iter().filter(|size| *size < limits.pattern_bytes);
     sizes.chain([limits.pattern_bytes]).find_map(|pattern_bytes| {
-        let limits = GateLimits {
-            pattern_bytes,
-            ..limits.clone()
-        };
+        let limits = GateLimits { pattern_bytes, ..limits.clone() };
         let validator = options(&limits).build(&json!({ "pattern": pattern })).ok()?;
         Some((validator, (pattern_bytes as u64).div_ceil(PATTERN_STEP)))
     })

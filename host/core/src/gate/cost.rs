@@ -69,12 +69,7 @@ impl Costs {
 
 /// One evaluation, and more where a keyword looks at long lists.
 fn evaluation(node: &Node) -> u64 {
-    let listed = |keyword| {
-        node.assertions
-            .get(keyword)
-            .and_then(Value::as_array)
-            .map_or(0, Vec::len) as u64
-    };
+    let listed = |keyword| node.assertions.get(keyword).and_then(Value::as_array).map_or(0, Vec::len) as u64;
     let unique = u64::from(node.assertions.contains_key("uniqueItems"));
     1 + listed("enum") / LISTED + listed("required") / LISTED + unique * UNIQUE
 }
@@ -86,10 +81,7 @@ fn matching(node: &Node, patterns: &Patterns) -> u64 {
         Role::Pattern(pattern) => Some(pattern.as_str()),
         _ => None,
     });
-    own.into_iter()
-        .chain(named)
-        .map(|pattern| patterns.steps(pattern))
-        .fold(0, u64::saturating_add)
+    own.into_iter().chain(named).map(|pattern| patterns.steps(pattern)).fold(0, u64::saturating_add)
 }
 
 /// Costs by child: by name or index, and for every child without an entry of its own.
@@ -143,8 +135,7 @@ impl Profile<'_> {
     }
 
     fn total(&self) -> u64 {
-        self.local
-            .saturating_add(self.properties.dearest().max(self.items.dearest()))
+        self.local.saturating_add(self.properties.dearest().max(self.items.dearest()))
     }
 
     fn entries(&self) -> usize {
@@ -174,14 +165,7 @@ impl<'o> Tables<'o> {
     fn new(outline: &Outline, order: &'o [NodeId], weights: Vec<u64>, limit: u64) -> Self {
         let marks = (0..outline.len()).map(|id| marks(outline, id)).collect();
         let zero = vec![0; outline.len()];
-        Self {
-            order,
-            weights,
-            limit,
-            full: zero.clone(),
-            repeated: zero,
-            marks,
-        }
+        Self { order, weights, limit, full: zero.clone(), repeated: zero, marks }
     }
 
     fn by_depth(mut self, outline: &'o Outline, depth: usize) -> Result<Vec<u64>, SchemaError> {
@@ -197,10 +181,7 @@ impl<'o> Tables<'o> {
     }
 
     fn alone(&self, id: NodeId) -> Profile<'o> {
-        Profile {
-            local: self.weights.get(id).copied().unwrap_or(0),
-            ..Profile::default()
-        }
+        Profile { local: self.weights.get(id).copied().unwrap_or(0), ..Profile::default() }
     }
 
     /// One level more. Says whether nothing changed, so that deeper documents cost no more.
@@ -223,27 +204,14 @@ impl<'o> Tables<'o> {
             let found = once.total();
             let pointer = || outline.origin(id);
             if found > self.limit {
-                return Err(SchemaError::TooExpensive {
-                    pointer: pointer(),
-                    found,
-                    limit: self.limit,
-                });
+                return Err(SchemaError::TooExpensive { pointer: pointer(), found, limit: self.limit });
             }
             if entries > TABLE {
                 let what = "combinations of subschemas and the properties that they look at";
                 let (found, limit) = (entries as u64, TABLE as u64);
-                return Err(SchemaError::TooLarge {
-                    pointer: pointer(),
-                    what,
-                    found,
-                    limit,
-                });
+                return Err(SchemaError::TooLarge { pointer: pointer(), what, found, limit });
             }
-            for (table, profile) in [
-                (&mut full, &mut once),
-                (&mut repeated, &mut again),
-                (&mut marking, &mut marked),
-            ] {
+            for (table, profile) in [(&mut full, &mut once), (&mut repeated, &mut again), (&mut marking, &mut marked)] {
                 if let Some(slot) = table.get_mut(id) {
                     std::mem::swap(slot, profile);
                 }
@@ -321,15 +289,8 @@ fn compose<'o>(outline: &'o Outline, id: NodeId, table: &[Profile<'o>], again: b
     for (role, target) in node.edges.iter().filter(|(role, _)| role.in_place()) {
         let Some(profile) = table.get(*target) else { continue };
         // To look a result up is about as much as an evaluation.
-        let remembered = Profile {
-            local: 1,
-            ..Profile::default()
-        };
-        let profile = if again && *role == Role::Ref && *target == node.owner {
-            &remembered
-        } else {
-            profile
-        };
+        let remembered = Profile { local: 1, ..Profile::default() };
+        let profile = if again && *role == Role::Ref && *target == node.owner { &remembered } else { profile };
         let slot = match role {
             Role::AnyOf if node.any_tag.is_some() => &mut *any,
             Role::OneOf if node.one_tag.is_some() => &mut *one,

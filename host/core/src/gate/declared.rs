@@ -56,10 +56,7 @@ impl<'w> Declared<'w> {
             0 if self.open => "the names of properties follow a pattern".to_owned(),
             0 => "there are no properties".to_owned(),
             1 => format!("the property is {}", names(self.names.iter().map(|name| quoted(name)))),
-            _ => format!(
-                "the properties are {}",
-                names(self.names.iter().map(|name| quoted(name)))
-            ),
+            _ => format!("the properties are {}", names(self.names.iter().map(|name| quoted(name)))),
         };
         let guess = meant(name, self.names.iter().copied()).map(|meant| format!("; did you mean {}?", quoted(meant)));
         Violation::undeclared(pointer, expected + &guess.unwrap_or_default(), given(member))

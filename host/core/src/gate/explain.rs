@@ -34,11 +34,7 @@ impl Seen<'_> {
 
 /// Says why the document does not fit. Never empty, even if the walk should find nothing.
 pub(super) fn violations(outline: &Outline, patterns: &Patterns, document: &Value, cap: usize) -> Violations {
-    let mut walk = Walk {
-        outline,
-        patterns,
-        effort: EFFORT,
-    };
+    let mut walk = Walk { outline, patterns, effort: EFFORT };
     let mut found = Found::up_to(cap);
     walk.value(ROOT, document, &Path::START, &mut found);
     let more = found.more;
@@ -66,17 +62,13 @@ impl<'w> Walk<'w> {
         }
         self.effort -= 1;
         if node.never {
-            found.add(path, About::Detail, |pointer| {
-                Violation::mismatch(pointer, "nothing here", given(value))
-            });
+            found.add(path, About::Detail, |pointer| Violation::mismatch(pointer, "nothing here", given(value)));
             return seen;
         }
         let mut misfit = false;
         for failure in failures(node, value, self.patterns) {
             misfit |= failure.about != About::Detail;
-            found.add(path, failure.about, |pointer| {
-                Violation::mismatch(pointer, failure.expected, failure.given)
-            });
+            found.add(path, failure.about, |pointer| Violation::mismatch(pointer, failure.expected, failure.given));
         }
         if misfit {
             return seen;
@@ -115,9 +107,7 @@ impl<'w> Walk<'w> {
                     self.value(*target, value, path, &mut inner);
                     if inner.count() == 0 {
                         let expected = format!("anything but {}", asked(self.outline, *target));
-                        found.add(path, About::Detail, |at| {
-                            Violation::mismatch(at, expected, given(value))
-                        });
+                        found.add(path, About::Detail, |at| Violation::mismatch(at, expected, given(value)));
                     }
                 }
                 Role::If => {
@@ -146,39 +136,16 @@ impl<'w> Walk<'w> {
     }
 
     fn required(&self, id: NodeId, node: &Node, members: &Map<String, Value>, path: &Path<'_>, found: &mut Found) {
-        let required = node
-            .assertions
-            .get("required")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten();
-        for name in required
-            .filter_map(Value::as_str)
-            .filter(|name| !members.contains_key(*name))
-        {
+        let required = node.assertions.get("required").and_then(Value::as_array).into_iter().flatten();
+        for name in required.filter_map(Value::as_str).filter(|name| !members.contains_key(*name)) {
             let mut declared = Declared::default();
             declared.gather(self.outline, id);
-            let meant = meant(
-                name,
-                members
-                    .keys()
-                    .map(String::as_str)
-                    .filter(|given| !declared.names.contains(given)),
-            );
+            let meant = meant(name, members.keys().map(String::as_str).filter(|given| !declared.names.contains(given)));
             found.add(path, About::Detail, |pointer| {
-                let kind = node
-                    .property(name)
-                    .map(|property| asked(self.outline, property))
-                    .unwrap_or_default();
+                let kind = node.property(name).map(|property| asked(self.outline, property)).unwrap_or_default();
                 let kind = kind.trim_start_matches("a ").trim_start_matches("an ");
-                let kind = if matches!(kind, "" | "value") {
-                    String::new()
-                } else {
-                    format!(" ({kind})")
-                };
-                let instead = meant
-                    .map(|meant| format!(" in place of {}", quoted(meant)))
-                    .unwrap_or_default();
+                let kind = if matches!(kind, "" | "value") { String::new() } else { format!(" ({kind})") };
+                let instead = meant.map(|meant| format!(" in place of {}", quoted(meant))).unwrap_or_default();
                 Violation::missing(pointer, format!("the property {}{kind}{instead}", quoted(name)))
             });
         }
@@ -235,10 +202,7 @@ impl<'w> Walk<'w> {
         found: &mut Found,
         seen: &mut Seen<'v>,
     ) {
-        let others = self
-            .outline
-            .node(id)
-            .and_then(|node| node.one(&Role::UnevaluatedProperties));
+        let others = self.outline.node(id).and_then(|node| node.one(&Role::UnevaluatedProperties));
         let Some(others) = others else { return };
         let never = self.outline.node(others).is_some_and(|others| others.never);
         let mut known = Declared::default();
@@ -307,13 +271,8 @@ impl<'w> Walk<'w> {
         let limit = |keyword| node.assertions.get(keyword).and_then(Value::as_u64);
         let least = limit("minContains").unwrap_or(1);
         let mut report = |words: &str, limit: u64| {
-            let expected = format!(
-                "an array with {words} {limit} items that are {}",
-                asked(self.outline, contains)
-            );
-            found.add(path, About::Detail, |at| {
-                Violation::mismatch(at, expected, count.to_string())
-            });
+            let expected = format!("an array with {words} {limit} items that are {}", asked(self.outline, contains));
+            found.add(path, About::Detail, |at| Violation::mismatch(at, expected, count.to_string()));
         };
         if count < least {
             report("at least", least);

@@ -20,26 +20,14 @@ enum Step<'p> {
 }
 
 impl<'p> Path<'p> {
-    pub(super) const START: Self = Self {
-        parent: None,
-        step: Step::Document,
-        depth: 0,
-    };
+    pub(super) const START: Self = Self { parent: None, step: Step::Document, depth: 0 };
 
     pub(super) fn name(&'p self, name: &'p str) -> Self {
-        Self {
-            parent: Some(self),
-            step: Step::Name(name),
-            depth: self.depth + 1,
-        }
+        Self { parent: Some(self), step: Step::Name(name), depth: self.depth + 1 }
     }
 
     pub(super) fn index(&'p self, index: usize) -> Self {
-        Self {
-            parent: Some(self),
-            step: Step::Index(index),
-            depth: self.depth + 1,
-        }
+        Self { parent: Some(self), step: Step::Index(index), depth: self.depth + 1 }
     }
 
     pub(super) fn pointer(&self) -> String {
@@ -69,11 +57,7 @@ pub(super) struct Found {
 
 impl Found {
     pub(super) fn up_to(cap: usize) -> Self {
-        Self {
-            list: Vec::new(),
-            more: 0,
-            cap,
-        }
+        Self { list: Vec::new(), more: 0, cap }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -83,11 +67,7 @@ impl Found {
     /// The violation is only put into words if there is room for it.
     pub(super) fn add(&mut self, path: &Path<'_>, about: About, violation: impl FnOnce(String) -> Violation) {
         if self.list.len() < self.cap {
-            self.list.push(Finding {
-                violation: violation(path.pointer()),
-                depth: path.depth,
-                about,
-            });
+            self.list.push(Finding { violation: violation(path.pointer()), depth: path.depth, about });
         } else {
             self.more += 1;
         }

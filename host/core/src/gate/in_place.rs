@@ -15,10 +15,7 @@ const IN_PLACE_CHAIN: usize = 16;
 pub(super) fn order(outline: &Outline) -> Result<Vec<NodeId>, SchemaError> {
     let targets = |id: NodeId| {
         let edges = outline.node(id).map(|node| node.edges.as_slice()).unwrap_or_default();
-        edges
-            .iter()
-            .filter(|(role, _)| role.in_place())
-            .map(|(_, target)| *target)
+        edges.iter().filter(|(role, _)| role.in_place()).map(|(_, target)| *target)
     };
     let mut missing: Vec<usize> = (0..outline.len()).map(|id| targets(id).count()).collect();
     let mut holders: HashMap<NodeId, Vec<NodeId>> = HashMap::new();
@@ -48,9 +45,7 @@ pub(super) fn order(outline: &Outline) -> Result<Vec<NodeId>, SchemaError> {
     for _ in 0..outline.len() {
         id = targets(id).find(waits).unwrap_or(id);
     }
-    Err(SchemaError::Cycle {
-        pointer: outline.origin(id),
-    })
+    Err(SchemaError::Cycle { pointer: outline.origin(id) })
 }
 
 /// Bounds the longest row of schemas in place of each other.
@@ -59,12 +54,7 @@ fn chain(outline: &Outline, order: &[NodeId]) -> Result<(), SchemaError> {
     for id in order {
         let Some(node) = outline.node(*id) else { continue };
         let in_place = node.edges.iter().filter(|(role, _)| role.in_place());
-        let longest = in_place
-            .filter_map(|(_, target)| lengths.get(*target))
-            .max()
-            .copied()
-            .unwrap_or(0)
-            + 1;
+        let longest = in_place.filter_map(|(_, target)| lengths.get(*target)).max().copied().unwrap_or(0) + 1;
         if longest > IN_PLACE_CHAIN {
             return Err(SchemaError::TooLarge {
                 pointer: node.origin.clone(),

@@ -170,38 +170,22 @@ pub(super) fn held(schema: &Map<String, Value>) -> Vec<Held<'_>> {
     for (keyword, value) in schema {
         match (shape(keyword), value) {
             (Some(Shape::One(role)), schema) => {
-                found.push(Held {
-                    role: Some(role),
-                    suffix: format!("/{keyword}"),
-                    schema,
-                });
+                found.push(Held { role: Some(role), suffix: format!("/{keyword}"), schema });
             }
             (Some(Shape::List(role)), Value::Array(list)) => {
                 for (index, schema) in list.iter().enumerate() {
-                    found.push(Held {
-                        role: Some(role.clone()),
-                        suffix: format!("/{keyword}/{index}"),
-                        schema,
-                    });
+                    found.push(Held { role: Some(role.clone()), suffix: format!("/{keyword}/{index}"), schema });
                 }
             }
             (Some(Shape::Named(role)), Value::Object(named)) => {
                 for (name, schema) in named {
                     let suffix = format!("/{keyword}/{}", escape(name));
-                    found.push(Held {
-                        role: Some(role(name.clone())),
-                        suffix,
-                        schema,
-                    });
+                    found.push(Held { role: Some(role(name.clone())), suffix, schema });
                 }
             }
             (Some(Shape::Definitions), Value::Object(named)) => {
                 for (name, schema) in named {
-                    found.push(Held {
-                        role: None,
-                        suffix: format!("/{keyword}/{}", escape(name)),
-                        schema,
-                    });
+                    found.push(Held { role: None, suffix: format!("/{keyword}/{}", escape(name)), schema });
                 }
             }
             _ => {}
@@ -231,20 +215,8 @@ mod tests {
             "$defs": {"d": {}},
             "x-unknown": {"properties": {}},
         });
-        let mut found: Vec<_> = held(schema.as_object().unwrap())
-            .into_iter()
-            .map(|held| held.suffix)
-            .collect();
+        let mut found: Vec<_> = held(schema.as_object().unwrap()).into_iter().map(|held| held.suffix).collect();
         found.sort();
-        assert_eq!(
-            found,
-            [
-                "/$defs/d",
-                "/oneOf/0",
-                "/oneOf/1",
-                "/properties/a~1b~0c",
-                "/properties/required"
-            ]
-        );
+        assert_eq!(found, ["/$defs/d", "/oneOf/0", "/oneOf/1", "/properties/a~1b~0c", "/properties/required"]);
     }
 }

@@ -187,21 +187,11 @@ impl Gate {
         if self.validator.is_valid(value) {
             return Ok(());
         }
-        Err(explain::violations(
-            &self.outline,
-            &self.patterns,
-            value,
-            self.limits.violations,
-        ))
+        Err(explain::violations(&self.outline, &self.patterns, value, self.limits.violations))
     }
 
     fn caps(&self) -> Caps {
-        let GateLimits {
-            document_bytes: text,
-            string_bytes: string,
-            depth,
-            ..
-        } = self.limits;
+        let GateLimits { document_bytes: text, string_bytes: string, depth, .. } = self.limits;
         Caps { text, string, depth }
     }
 }

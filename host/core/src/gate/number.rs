@@ -30,22 +30,12 @@ impl Decimal {
         digits.drain(..leading);
         if digits.is_empty() {
             // Zero is zero whatever its exponent, and minus zero is a binary64 too.
-            return Some(Self {
-                negative: false,
-                digits,
-                exponent: 0,
-            });
+            return Some(Self { negative: false, digits, exponent: 0 });
         }
         let trailing = digits.iter().rev().take_while(|digit| **digit == b'0').count();
         digits.truncate(digits.len() - trailing);
-        let shift = i64::try_from(trailing)
-            .ok()?
-            .checked_sub(i64::try_from(fraction.len()).ok()?)?;
-        Some(Self {
-            negative,
-            digits,
-            exponent: exponent.ok()?.checked_add(shift)?,
-        })
+        let shift = i64::try_from(trailing).ok()?.checked_sub(i64::try_from(fraction.len()).ok()?)?;
+        Some(Self { negative, digits, exponent: exponent.ok()?.checked_add(shift)? })
     }
 }
 

@@ -54,10 +54,7 @@ impl Node {
 
     /// The node that describes the property `name`, if it is declared by name.
     pub(super) fn property(&self, name: &str) -> Option<NodeId> {
-        self.edges
-            .iter()
-            .find(|(role, _)| matches!(role, Role::Property(own) if own == name))
-            .map(|(_, id)| *id)
+        self.edges.iter().find(|(role, _)| matches!(role, Role::Property(own) if own == name)).map(|(_, id)| *id)
     }
 }
 
@@ -83,10 +80,7 @@ impl Outline {
     /// # Errors
     /// If the copies that closing needs make the schema too large.
     pub(super) fn build(source: &Source<'_>, close: bool, limits: &GateLimits) -> Result<Self, SchemaError> {
-        let reach = Reach {
-            here: close,
-            below: close,
-        };
+        let reach = Reach { here: close, below: close };
         let mut builder = Builder {
             source,
             closer: Closer::new(source),
@@ -100,10 +94,7 @@ impl Outline {
         }
         let mut definitions: Vec<_> = builder.targets.into_values().filter(|id| *id != ROOT).collect();
         definitions.sort_unstable();
-        Ok(Self {
-            nodes: builder.nodes,
-            definitions,
-        })
+        Ok(Self { nodes: builder.nodes, definitions })
     }
 
     /// How many nodes there are.
@@ -131,11 +122,7 @@ impl Outline {
     /// Writes the graph down as a schema document whose references are all of the form `#/$defs/<number>`.
     pub(super) fn document(&self) -> Value {
         let mut root = self.written(ROOT);
-        let definitions: Map<_, _> = self
-            .definitions
-            .iter()
-            .map(|id| (id.to_string(), self.written(*id)))
-            .collect();
+        let definitions: Map<_, _> = self.definitions.iter().map(|id| (id.to_string(), self.written(*id))).collect();
         if let (Value::Object(root), false) = (&mut root, definitions.is_empty()) {
             root.insert("$defs".to_owned(), Value::Object(definitions));
         }
@@ -151,11 +138,7 @@ impl Outline {
         for (role, target) in &node.edges {
             let (keyword, key) = role.keyword();
             if *role == Role::Ref {
-                let reference = if *target == ROOT {
-                    "#".to_owned()
-                } else {
-                    format!("#/$defs/{target}")
-                };
+                let reference = if *target == ROOT { "#".to_owned() } else { format!("#/$defs/{target}") };
                 match map.get(keyword) {
                     None => drop(map.insert(keyword.to_owned(), Value::String(reference))),
                     Some(_) => push(&mut map, "allOf", json!({ "$ref": reference })),
@@ -232,17 +215,9 @@ impl<'s> Builder<'_, 's> {
         reach: Reach,
         owner: NodeId,
     ) -> Result<(), SchemaError> {
-        let mut node = Node {
-            never: schema == &Value::Bool(false),
-            owner,
-            ..Node::default()
-        };
+        let mut node = Node { never: schema == &Value::Bool(false), owner, ..Node::default() };
         if let Some(map) = schema.as_object() {
-            let closing = if reach.here {
-                self.closer.decide(schema)
-            } else {
-                Closing::Leave
-            };
+            let closing = if reach.here { self.closer.decide(schema) } else { Closing::Leave };
             node.assertions = ASSERTIONS
                 .into_iter()
                 .filter_map(|keyword| Some((keyword.to_owned(), map.get(keyword)?.clone())))
@@ -303,36 +278,16 @@ impl<'s> Builder<'_, 's> {
             Closing::Unevaluated => Role::UnevaluatedProperties,
         };
         // To require a property is to declare it, even if nothing else is said about it.
-        let required = map
-            .get("required")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str);
+        let required = map.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
         for name in required.filter(|_| closing == Closing::Additional) {
             if node.property(name).is_none() {
                 let any = self.reserve(pointer)?;
-                self.set(
-                    any,
-                    Node {
-                        origin: pointer.to_owned(),
-                        owner,
-                        ..Node::default()
-                    },
-                );
+                self.set(any, Node { origin: pointer.to_owned(), owner, ..Node::default() });
                 node.edges.push((Role::Property(name.to_owned()), any));
             }
         }
         let never = self.reserve(pointer)?;
-        self.set(
-            never,
-            Node {
-                origin: pointer.to_owned(),
-                owner,
-                never: true,
-                ..Node::default()
-            },
-        );
+        self.set(never, Node { origin: pointer.to_owned(), owner, never: true, ..Node::default() });
         node.edges.push((role, never));
         Ok(())
     }
@@ -357,8 +312,5 @@ fn reach_below(role: &Role, reach: Reach, closing: Closing) -> Reach {
         Closing::Within(closed) => keyword == closed,
         _ => false,
     };
-    Reach {
-        here: below && (here || !role.in_place()),
-        below,
-    }
+    Reach { here: below && (here || !role.in_place()), below }
 }

@@ -9,12 +9,7 @@ const PREPARATION: (u64, usize) = (20_000, 64);
 
 /// Refuses a schema that the validator would take too long, or too much stack, to prepare.
 pub(super) fn check(outline: &Outline) -> Result<(), SchemaError> {
-    Preparation {
-        outline,
-        steps: 0,
-        pending: Vec::new(),
-    }
-    .run()
+    Preparation { outline, steps: 0, pending: Vec::new() }.run()
 }
 
 /// Walks the way the validator does when it prepares `unevaluated…`: everything in place of the node, through
@@ -36,36 +31,21 @@ impl Preparation<'_> {
     }
 
     fn unevaluated(&self, id: NodeId) -> bool {
-        let edges = self
-            .outline
-            .node(id)
-            .map(|node| node.edges.as_slice())
-            .unwrap_or_default();
-        edges
-            .iter()
-            .any(|(role, _)| matches!(role, Role::UnevaluatedProperties | Role::UnevaluatedItems))
+        let edges = self.outline.node(id).map(|node| node.edges.as_slice()).unwrap_or_default();
+        edges.iter().any(|(role, _)| matches!(role, Role::UnevaluatedProperties | Role::UnevaluatedItems))
     }
 
     fn step(&mut self, id: NodeId, depth: usize) -> Result<(), SchemaError> {
         self.steps += 1;
         let (steps, levels) = PREPARATION;
         let (found, limit, what) = if depth > levels {
-            (
-                depth as u64,
-                levels as u64,
-                "levels of composition below unevaluatedProperties",
-            )
+            (depth as u64, levels as u64, "levels of composition below unevaluatedProperties")
         } else if self.steps > steps {
             (self.steps, steps, "subschemas to prepare for unevaluatedProperties")
         } else {
             return Ok(());
         };
-        Err(SchemaError::TooLarge {
-            pointer: self.outline.origin(id),
-            what,
-            found,
-            limit,
-        })
+        Err(SchemaError::TooLarge { pointer: self.outline.origin(id), what, found, limit })
     }
 
     fn prepare(&mut self, id: NodeId, depth: usize) -> Result<(), SchemaError> {
@@ -74,11 +54,7 @@ impl Preparation<'_> {
             return Ok(());
         }
         self.pending.push(id);
-        let edges = self
-            .outline
-            .node(id)
-            .map(|node| node.edges.as_slice())
-            .unwrap_or_default();
+        let edges = self.outline.node(id).map(|node| node.edges.as_slice()).unwrap_or_default();
         for (role, target) in edges {
             if *role != Role::Ref {
                 self.compile(*target, depth + 1)?;
@@ -93,11 +69,7 @@ impl Preparation<'_> {
 
     fn compile(&mut self, id: NodeId, depth: usize) -> Result<(), SchemaError> {
         self.step(id, depth)?;
-        let edges = self
-            .outline
-            .node(id)
-            .map(|node| node.edges.as_slice())
-            .unwrap_or_default();
+        let edges = self.outline.node(id).map(|node| node.edges.as_slice()).unwrap_or_default();
         for (_, target) in edges.iter().filter(|(role, _)| *role != Role::Ref) {
             self.compile(*target, depth + 1)?;
         }

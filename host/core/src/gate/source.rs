@@ -9,10 +9,8 @@ use super::error::SchemaError;
 use super::keywords::{REFERENCES, escape, held};
 use super::words::shortened;
 
-const DIALECTS: [&str; 2] = [
-    "https://json-schema.org/draft/2020-12/schema",
-    "https://json-schema.org/draft/2020-12/schema#",
-];
+const DIALECTS: [&str; 2] =
+    ["https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2020-12/schema#"];
 
 /// A schema document after a first look: every place that holds a schema is known, every reference leads to one.
 pub(super) struct Source<'s> {
@@ -33,12 +31,7 @@ impl<'s> Source<'s> {
     /// nowhere.
     pub(super) fn survey(root: &'s Value, limits: &GateLimits) -> Result<Self, SchemaError> {
         dialect(root)?;
-        let mut source = Self {
-            root,
-            schemas: BTreeMap::new(),
-            anchors: HashMap::new(),
-            patterns: BTreeMap::new(),
-        };
+        let mut source = Self { root, schemas: BTreeMap::new(), anchors: HashMap::new(), patterns: BTreeMap::new() };
         source.visit(root, String::new(), limits)?;
         for (pointer, schema) in &source.schemas {
             for (_, reference) in references(schema) {
@@ -52,12 +45,7 @@ impl<'s> Source<'s> {
     fn visit(&mut self, schema: &'s Value, pointer: String, limits: &GateLimits) -> Result<(), SchemaError> {
         if self.schemas.len() >= limits.schema_nodes {
             let limit = limits.schema_nodes as u64;
-            return Err(SchemaError::TooLarge {
-                pointer,
-                what: "subschemas",
-                found: limit + 1,
-                limit,
-            });
+            return Err(SchemaError::TooLarge { pointer, what: "subschemas", found: limit + 1, limit });
         }
         self.schemas.insert(pointer.clone(), schema);
         if let Some(map) = schema.as_object() {
@@ -79,16 +67,8 @@ impl<'s> Source<'s> {
             match self.anchors.insert(name, pointer.to_owned()) {
                 Some(other) if other != pointer => {
                     let instead = "another schema has the same name; give each anchor a name of its own";
-                    let keyword = if keyword == "$anchor" {
-                        "$anchor"
-                    } else {
-                        "$dynamicAnchor"
-                    };
-                    return Err(SchemaError::Keyword {
-                        pointer: pointer.to_owned(),
-                        keyword,
-                        instead,
-                    });
+                    let keyword = if keyword == "$anchor" { "$anchor" } else { "$dynamicAnchor" };
+                    return Err(SchemaError::Keyword { pointer: pointer.to_owned(), keyword, instead });
                 }
                 _ => {}
             }
@@ -99,10 +79,7 @@ impl<'s> Source<'s> {
     fn patterns(&mut self, map: &'s Map<String, Value>, pointer: &str, limits: &GateLimits) -> Result<(), SchemaError> {
         let own = map.get("pattern").and_then(Value::as_str);
         let named = map.get("patternProperties").and_then(Value::as_object);
-        for pattern in own
-            .into_iter()
-            .chain(named.into_iter().flat_map(|named| named.keys().map(String::as_str)))
-        {
+        for pattern in own.into_iter().chain(named.into_iter().flat_map(|named| named.keys().map(String::as_str))) {
             let length = pattern.chars().count();
             if length > limits.pattern_chars {
                 return Err(SchemaError::TooLarge {
@@ -127,11 +104,8 @@ impl<'s> Source<'s> {
 
     /// Where `reference`, found in the schema at `pointer`, leads to.
     pub(super) fn resolve(&self, pointer: &str, reference: &Value) -> Result<(String, &'s Value), SchemaError> {
-        let refused = |why| SchemaError::Reference {
-            pointer: pointer.to_owned(),
-            reference: shortened(reference),
-            why,
-        };
+        let refused =
+            |why| SchemaError::Reference { pointer: pointer.to_owned(), reference: shortened(reference), why };
         let Some(fragment) = reference.as_str().and_then(|text| text.strip_prefix('#')) else {
             return Err(refused("leads out of the document"));
         };
@@ -140,15 +114,10 @@ impl<'s> Source<'s> {
         };
         let target = if fragment.is_empty() || fragment.starts_with('/') {
             // Written anew, so that two spellings of one place are one place.
-            fragment
-                .split('/')
-                .skip(1)
-                .fold(String::new(), |path, step| path + "/" + &escape(&unescape(step)))
+            fragment.split('/').skip(1).fold(String::new(), |path, step| path + "/" + &escape(&unescape(step)))
         } else {
             let anchor = self.anchors.get(fragment.as_str());
-            anchor
-                .ok_or_else(|| refused("names an anchor that no schema has"))?
-                .clone()
+            anchor.ok_or_else(|| refused("names an anchor that no schema has"))?.clone()
         };
         match self.schemas.get(&target) {
             Some(schema) => Ok((target, schema)),
@@ -158,66 +127,37 @@ impl<'s> Source<'s> {
 
     /// The targets of a schema's own references. References that lead nowhere were refused by the survey.
     pub(super) fn targets(&self, schema: &Value) -> Vec<(String, &'s Value)> {
-        references(schema)
-            .filter_map(|(_, reference)| self.resolve("", reference).ok())
-            .collect()
+        references(schema).filter_map(|(_, reference)| self.resolve("", reference).ok()).collect()
     }
 }
 
 fn references(schema: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
-    REFERENCES
-        .into_iter()
-        .filter_map(|keyword| Some((keyword, schema.as_object()?.get(keyword)?)))
+    REFERENCES.into_iter().filter_map(|keyword| Some((keyword, schema.as_object()?.get(keyword)?)))
 }
 
 fn dialect(root: &Value) -> Result<(), SchemaError> {
     match root.as_object().and_then(|map| map.get("$schema")) {
         None => Ok(()),
         Some(Value::String(uri)) if DIALECTS.contains(&uri.as_str()) => Ok(()),
-        Some(Value::String(uri)) => Err(SchemaError::Dialect {
-            given: super::words::cut(uri, 80),
-        }),
-        Some(other) => Err(SchemaError::Dialect {
-            given: shortened(other),
-        }),
+        Some(Value::String(uri)) => Err(SchemaError::Dialect { given: super::words::cut(uri, 80) }),
+        Some(other) => Err(SchemaError::Dialect { given: shortened(other) }),
     }
 }
 
 /// Keywords that would move the meaning of references, or that only older drafts know.
 fn refused_keywords(map: &Map<String, Value>, pointer: &str) -> Result<(), SchemaError> {
-    let refused = |keyword, instead| {
-        Err(SchemaError::Keyword {
-            pointer: pointer.to_owned(),
-            keyword,
-            instead,
-        })
-    };
+    let refused = |keyword, instead| Err(SchemaError::Keyword { pointer: pointer.to_owned(), keyword, instead });
     if map.contains_key("$id") && !pointer.is_empty() {
-        return refused(
-            "$id",
-            "a schema is one document, and only its root may have a name: use $defs and $ref",
-        );
+        return refused("$id", "a schema is one document, and only its root may have a name: use $defs and $ref");
     }
     if map.contains_key("$schema") && !pointer.is_empty() {
-        return refused(
-            "$schema",
-            "a schema is written in one dialect, named at the root if at all",
-        );
+        return refused("$schema", "a schema is written in one dialect, named at the root if at all");
     }
     for (keyword, instead) in [
-        (
-            "$vocabulary",
-            "it belongs in a meta-schema, not in a schema: leave it out",
-        ),
+        ("$vocabulary", "it belongs in a meta-schema, not in a schema: leave it out"),
         ("$recursiveRef", "it is from draft 2019-09: use $ref"),
-        (
-            "dependencies",
-            "it is from an older draft: use dependentRequired or dependentSchemas",
-        ),
-        (
-            "additionalItems",
-            "it is from an older draft: use prefixItems and items",
-        ),
+        ("dependencies", "it is from an older draft: use dependentRequired or dependentSchemas"),
+        ("additionalItems", "it is from an older draft: use prefixItems and items"),
     ] {
         if map.contains_key(keyword) {
             return refused(keyword, instead);

@@ -39,23 +39,10 @@ pub(super) fn read(text: &str, caps: Caps) -> Option<(Value, Extent)> {
     let deepest = Cell::new(0);
     let bytes = Cell::new(0);
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let seed = Strict {
-        caps,
-        values: &values,
-        deepest: &deepest,
-        text: &bytes,
-        depth: 0,
-    };
+    let seed = Strict { caps, values: &values, deepest: &deepest, text: &bytes, depth: 0 };
     let value = seed.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
-    Some((
-        value,
-        Extent {
-            values: values.get(),
-            depth: deepest.get(),
-            text: bytes.get(),
-        },
-    ))
+    Some((value, Extent { values: values.get(), depth: deepest.get(), text: bytes.get() }))
 }
 
 /// Looks at the number tokens of a text, which need not be JSON: what is no number is for the parser to refuse.
@@ -90,7 +77,7 @@ pub(super) fn in_number(byte: u8) -> bool {
 fn after_string(text: &[u8]) -> &[u8] {
     let mut rest = text;
     loop {
-        let Some(stop) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\')) else {
+        let Some(stop) = memchr::memchr2(b'"', b'\\', rest) else {
             return &[];
         };
         let (at, skip) = (rest.get(stop), if rest.get(stop) == Some(&b'\\') { 2 } else { 1 });
@@ -123,11 +110,7 @@ impl Strict<'_> {
 
     fn fits<E: Error>(self, text: String) -> Result<String, E> {
         self.text.set(self.text.get() + text.len() as u64);
-        if text.len() > self.caps.string {
-            Err(E::custom("string too long"))
-        } else {
-            Ok(text)
-        }
+        if text.len() > self.caps.string { Err(E::custom("string too long")) } else { Ok(text) }
     }
 }
 
@@ -164,9 +147,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value)
-            .map(Value::Number)
-            .ok_or_else(|| E::custom("not finite"))
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("not finite"))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {

@@ -15,24 +15,13 @@ use super::words::{cut, quoted};
 pub(super) fn violations(text: &str, caps: Caps, cap: usize) -> Violations {
     if text.len() > caps.text {
         let expected = format!("a text of at most {} bytes", caps.text);
-        return Violations::one(Violation::mismatch(
-            String::new(),
-            expected,
-            format!("{} bytes", text.len()),
-        ));
+        return Violations::one(Violation::mismatch(String::new(), expected, format!("{} bytes", text.len())));
     }
     // Reads any depth without recursion, and looks neither into numbers nor into escapes.
     if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
         return Violations::one(not_json(&error));
     }
-    let mut trace = Trace {
-        caps,
-        cap,
-        found: Vec::new(),
-        more: 0,
-        levels: Vec::new(),
-        skipped: 0,
-    };
+    let mut trace = Trace { caps, cap, found: Vec::new(), more: 0, levels: Vec::new(), skipped: 0 };
     trace.walk(text);
     if trace.found.is_empty() {
         // The parser proper is stricter in some way that the walk does not know of.
@@ -41,10 +30,7 @@ pub(super) fn violations(text: &str, caps: Caps, cap: usize) -> Violations {
             Ok(_) => Violation::mismatch(String::new(), "strict JSON", cut(text, 80)),
         });
     }
-    Violations {
-        violations: trace.found,
-        more: trace.more,
-    }
+    Violations { violations: trace.found, more: trace.more }
 }
 
 fn not_json(error: &serde_json::Error) -> Violation {
@@ -215,10 +201,7 @@ impl Trace {
 
     fn report(&mut self, violation: impl FnOnce(String) -> Violation) {
         if self.found.len() < self.cap {
-            let pointer = self
-                .levels
-                .iter()
-                .fold(String::new(), |path, level| path + "/" + &level.step);
+            let pointer = self.levels.iter().fold(String::new(), |path, level| path + "/" + &level.step);
             self.found.push(violation(pointer));
         } else {
             self.more += 1;
@@ -247,11 +230,7 @@ pub(super) fn violations_of_value(value: &Value, caps: Caps, cap: usize) -> Viol
     // Without recursion: the value may be deeper than the stack is.
     let mut pending = vec![(value, 0, String::new())];
     let mut report = |violation| {
-        if found.len() < cap {
-            found.push(violation)
-        } else {
-            more += 1
-        }
+        if found.len() < cap { found.push(violation) } else { more += 1 }
     };
     let long = |what: &str, text: &str, pointer: &str| {
         let expected = format!("{what} of at most {} bytes", caps.string);
@@ -294,8 +273,5 @@ pub(super) fn violations_of_value(value: &Value, caps: Caps, cap: usize) -> Viol
             break;
         }
     }
-    Violations {
-        violations: found,
-        more,
-    }
+    Violations { violations: found, more }
 }

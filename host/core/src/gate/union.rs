@@ -72,10 +72,8 @@ impl Walk<'_> {
         path: &Path<'_>,
         found: &mut Found,
     ) -> Seen<'v> {
-        let texts: Vec<_> = alternatives
-            .iter()
-            .filter_map(|id| Some((*id, text_of(self.outline, *id, tag)?)))
-            .collect();
+        let texts: Vec<_> =
+            alternatives.iter().filter_map(|id| Some((*id, text_of(self.outline, *id, tag)?))).collect();
         let accepted = || choices(texts.iter().map(|(_, text)| shortened(text)));
         let Some(own) = value.get(tag) else {
             let expected = format!("the property {} ({})", shortened(&tag.into()), accepted());
@@ -85,9 +83,7 @@ impl Walk<'_> {
         match texts.iter().find(|(_, text)| *text == own) {
             Some((id, _)) => self.value(*id, value, path, found),
             None => {
-                found.add(&path.name(tag), About::Choice, |at| {
-                    Violation::mismatch(at, accepted(), given(own))
-                });
+                found.add(&path.name(tag), About::Choice, |at| Violation::mismatch(at, accepted(), given(own)));
                 Seen::default()
             }
         }
@@ -124,11 +120,7 @@ impl Walk<'_> {
 /// fit, or else the only one that has nothing against the value itself, but only against something within it.
 fn meant(failed: &[(NodeId, Found)], depth: usize) -> Option<usize> {
     let only = |fits: &dyn Fn(&Found) -> bool| {
-        let mut fitting = failed
-            .iter()
-            .enumerate()
-            .filter(|(_, (_, inner))| fits(inner))
-            .map(|(index, _)| index);
+        let mut fitting = failed.iter().enumerate().filter(|(_, (_, inner))| fits(inner)).map(|(index, _)| index);
         fitting.next().filter(|_| fitting.next().is_none())
     };
     let no_choice = |inner: &Found| inner.list.iter().all(|finding| finding.about != About::Choice);
@@ -140,10 +132,7 @@ fn meant(failed: &[(NodeId, Found)], depth: usize) -> Option<usize> {
 
 /// Whether the alternative is for values of this kind at all.
 fn right_kind(inner: &Found, depth: usize) -> bool {
-    inner
-        .list
-        .iter()
-        .all(|finding| finding.about == About::Detail || finding.depth > depth)
+    inner.list.iter().all(|finding| finding.about == About::Detail || finding.depth > depth)
 }
 
 /// The types that an alternative accepts, itself or through a reference.

@@ -34,42 +34,22 @@ enum Form {
 impl Violation {
     /// Something else stands there.
     pub(super) fn mismatch(pointer: String, expected: impl Into<String>, given: impl Into<String>) -> Self {
-        Self {
-            pointer,
-            expected: expected.into(),
-            given: given.into(),
-            form: Form::Mismatch,
-        }
+        Self { pointer, expected: expected.into(), given: given.into(), form: Form::Mismatch }
     }
 
     /// Something is missing there.
     pub(super) fn missing(pointer: String, expected: impl Into<String>) -> Self {
-        Self {
-            pointer,
-            expected: expected.into(),
-            given: "nothing".to_owned(),
-            form: Form::Missing,
-        }
+        Self { pointer, expected: expected.into(), given: "nothing".to_owned(), form: Form::Missing }
     }
 
     /// No such thing is declared. `expected` says what is.
     pub(super) fn undeclared(pointer: String, expected: impl Into<String>, given: impl Into<String>) -> Self {
-        Self {
-            pointer,
-            expected: expected.into(),
-            given: given.into(),
-            form: Form::Undeclared,
-        }
+        Self { pointer, expected: expected.into(), given: given.into(), form: Form::Undeclared }
     }
 
     /// The whole sentence is in `given`; `expected` is for programs.
     pub(super) fn plain(pointer: String, expected: impl Into<String>, sentence: impl Into<String>) -> Self {
-        Self {
-            pointer,
-            expected: expected.into(),
-            given: sentence.into(),
-            form: Form::Plain,
-        }
+        Self { pointer, expected: expected.into(), given: sentence.into(), form: Form::Plain }
     }
 
     /// The sentence without the place.
@@ -110,10 +90,7 @@ pub struct Violations {
 impl Violations {
     /// A single violation.
     pub(super) fn one(violation: Violation) -> Self {
-        Self {
-            violations: vec![violation],
-            more: 0,
-        }
+        Self { violations: vec![violation], more: 0 }
     }
 }
 

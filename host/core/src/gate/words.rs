@@ -57,11 +57,7 @@ fn lossless(bytes: Vec<u8>) -> String {
         Ok(text) => text.len(),
         Err(error) => error.valid_up_to(),
     };
-    bytes
-        .get(..valid)
-        .and_then(|valid| std::str::from_utf8(valid).ok())
-        .unwrap_or_default()
-        .to_owned()
+    bytes.get(..valid).and_then(|valid| std::str::from_utf8(valid).ok()).unwrap_or_default().to_owned()
 }
 
 /// Takes a little more than is shown and then refuses to be written to.
@@ -187,9 +183,7 @@ fn describe(outline: &Outline, id: NodeId, hops: usize) -> Option<String> {
     match node.assertions.get("type") {
         Some(Value::String(name)) => return Some(kind(name).to_owned()),
         Some(Value::Array(names)) => {
-            return Some(choices(
-                names.iter().filter_map(Value::as_str).map(|name| kind(name).to_owned()),
-            ));
+            return Some(choices(names.iter().filter_map(Value::as_str).map(|name| kind(name).to_owned())));
         }
         _ => {}
     }
@@ -203,10 +197,7 @@ fn describe(outline: &Outline, id: NodeId, hops: usize) -> Option<String> {
         return Some(words);
     }
     let alternatives: Vec<_> = node.held(&Role::AnyOf).chain(node.held(&Role::OneOf)).take(8).collect();
-    let words: Option<Vec<_>> = alternatives
-        .into_iter()
-        .map(|piece| describe(outline, piece, hops))
-        .collect();
+    let words: Option<Vec<_>> = alternatives.into_iter().map(|piece| describe(outline, piece, hops)).collect();
     words.filter(|words| !words.is_empty()).map(choices)
 }
 
@@ -216,25 +207,15 @@ pub(super) fn meant<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Opt
         return None;
     }
     let near = |candidate: &str| candidate.len().abs_diff(name.len()) <= 2 && candidate.len() <= 64;
-    let (distance, best) = known
-        .filter(|candidate| near(candidate))
-        .map(|candidate| (distance(name, candidate), candidate))
-        .min()?;
+    let (distance, best) =
+        known.filter(|candidate| near(candidate)).map(|candidate| (distance(name, candidate), candidate)).min()?;
     (distance <= 2 && distance * 3 <= name.chars().count()).then_some(best)
 }
 
 /// Letters to insert, delete or replace (Levenshtein), upper and lower case and `-` and `_` being the same.
 fn distance(left: &str, right: &str) -> usize {
     let fold = |text: &str| -> Vec<char> {
-        text.chars()
-            .map(|letter| {
-                if letter == '-' {
-                    '_'
-                } else {
-                    letter.to_ascii_lowercase()
-                }
-            })
-            .collect()
+        text.chars().map(|letter| if letter == '-' { '_' } else { letter.to_ascii_lowercase() }).collect()
     };
     let (left, right) = (fold(left), fold(right));
     let mut row: Vec<usize> = (0..=right.len()).collect();
@@ -242,9 +223,7 @@ fn distance(left: &str, right: &str) -> usize {
         let mut diagonal = index;
         let mut before = index + 1;
         for (other, above) in right.iter().zip(row.iter_mut().skip(1)) {
-            let cost = (diagonal + usize::from(letter != other))
-                .min(before + 1)
-                .min(*above + 1);
+            let cost = (diagonal + usize::from(letter != other)).min(before + 1).min(*above + 1);
             diagonal = *above;
             before = cost;
             *above = cost;

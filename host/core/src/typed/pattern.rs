@@ -16,10 +16,7 @@ pub fn unsigned() -> [String; 2] {
 #[must_use]
 pub fn signed() -> [String; 2] {
     let bound = i64::MAX.to_string();
-    [
-        format!("^(0|-?({}))$", far_below(&bound)),
-        format!("^(-?{}|{})$", near(&bound), i64::MIN),
-    ]
+    [format!("^(0|-?({}))$", far_below(&bound)), format!("^(-?{}|{})$", near(&bound), i64::MIN)]
 }
 
 /// Matches the numbers from 1 that have fewer digits than the bound, or are below it within the first digits.
@@ -32,10 +29,7 @@ fn far_below(bound: &str) -> String {
 /// Matches the numbers that begin like the bound and are not above it.
 fn near(bound: &str) -> String {
     let shared = bound.get(..SPLIT).unwrap_or_default();
-    format!(
-        "{shared}({})",
-        choices(bound, shared.len(), bound.len()).unwrap_or_default()
-    )
+    format!("{shared}({})", choices(bound, shared.len(), bound.len()).unwrap_or_default())
 }
 
 /// Matches what follows the first `from` digits in numbers that share these with the bound and are below it at one of
@@ -43,15 +37,7 @@ fn near(bound: &str) -> String {
 /// `1[0-9]{2}|2([0-2][0-9]|3([0-4]|5))`.
 fn choices(bound: &str, from: usize, to: usize) -> Option<String> {
     let mut rest = (to == bound.len()).then(String::new);
-    for (at, digit) in bound
-        .bytes()
-        .enumerate()
-        .take(to)
-        .skip(from)
-        .collect::<Vec<_>>()
-        .into_iter()
-        .rev()
-    {
+    for (at, digit) in bound.bytes().enumerate().take(to).skip(from).collect::<Vec<_>>().into_iter().rev() {
         let lowest = if at == 0 { b'1' } else { b'0' };
         let free = match bound.len() - at - 1 {
             0 => String::new(),
@@ -66,10 +52,7 @@ fn choices(bound: &str, from: usize, to: usize) -> Option<String> {
             true => format!("{}({rest})", char::from(digit)),
             false => format!("{}{rest}", char::from(digit)),
         });
-        rest = below
-            .into_iter()
-            .chain(same)
-            .reduce(|below, same| format!("{below}|{same}"));
+        rest = below.into_iter().chain(same).reduce(|below, same| format!("{below}|{same}"));
     }
     rest
 }
@@ -92,21 +75,14 @@ mod tests {
     #[test]
     fn every_piece_is_short_enough_for_the_gate() {
         for piece in unsigned().iter().chain(&signed()) {
-            assert!(
-                piece.len() <= crate::gate::GateLimits::default().pattern_chars,
-                "{piece}"
-            );
+            assert!(piece.len() <= crate::gate::GateLimits::default().pattern_chars, "{piece}");
         }
     }
 
     #[test]
     fn the_bounds_are_exact() {
         let check = |text: &str, is_unsigned: bool, is_signed: bool| {
-            assert_eq!(
-                (matches(&unsigned(), text), matches(&signed(), text)),
-                (is_unsigned, is_signed),
-                "{text:?}"
-            );
+            assert_eq!((matches(&unsigned(), text), matches(&signed(), text)), (is_unsigned, is_signed), "{text:?}");
         };
         check("0", true, true);
         check("7", true, true);
@@ -118,9 +94,7 @@ mod tests {
         check("-1", false, true);
         check("-9223372036854775808", false, true);
         check("-9223372036854775809", false, false);
-        for text in [
-            "", "-0", "00", "01", "+1", "1 ", " 1", "1\n", "1.0", "1e3", "٣", "-", "0x1",
-        ] {
+        for text in ["", "-0", "00", "01", "+1", "1 ", " 1", "1\n", "1.0", "1e3", "٣", "-", "0x1"] {
             check(text, false, false);
         }
     }
@@ -130,10 +104,7 @@ mod tests {
         for bound in [10, 19, 100, 101, 235, 999] {
             let bound_text = bound.to_string();
             for split in 0..bound_text.len() {
-                let (far, near) = (
-                    choices(&bound_text, 0, split),
-                    choices(&bound_text, split, bound_text.len()),
-                );
+                let (far, near) = (choices(&bound_text, 0, split), choices(&bound_text, split, bound_text.len()));
                 let shared = &bound_text[..split];
                 let near = near.map(|near| format!("{shared}({near})"));
                 let all: Vec<_> = far.into_iter().chain(near).collect();
@@ -142,11 +113,7 @@ mod tests {
                 for number in 0..=1_100 {
                     let text: String = number.to_string();
                     let expected = text.len() == bound_text.len() && (1..=bound).contains(&number);
-                    assert_eq!(
-                        validator.is_valid(&serde_json::json!(text)),
-                        expected,
-                        "{text} {schema}"
-                    );
+                    assert_eq!(validator.is_valid(&serde_json::json!(text)), expected, "{text} {schema}");
                 }
             }
         }

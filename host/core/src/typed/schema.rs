@@ -66,22 +66,14 @@ impl<'a> Writer<'a> {
             }
             pending.extend(ty.parts());
         }
-        let shared = uses
-            .iter()
-            .zip(&SHAREABLE)
-            .filter(|(uses, _)| **uses > 1)
-            .map(|(_, shareable)| shareable)
-            .collect();
+        let shared =
+            uses.iter().zip(&SHAREABLE).filter(|(uses, _)| **uses > 1).map(|(_, shareable)| shareable).collect();
         Self { docs, shared }
     }
 
     /// Adds the definitions that the schema refers to.
     fn finish(&self, mut schema: Value) -> Value {
-        let definitions: Map<_, _> = self
-            .shared
-            .iter()
-            .map(|(ty, name)| ((*name).to_owned(), scalar(ty)))
-            .collect();
+        let definitions: Map<_, _> = self.shared.iter().map(|(ty, name)| ((*name).to_owned(), scalar(ty))).collect();
         if let (Value::Object(schema), false) = (&mut schema, definitions.is_empty()) {
             schema.insert("$defs".to_owned(), Value::Object(definitions));
         }
@@ -106,9 +98,7 @@ impl<'a> Writer<'a> {
             Ty::Option(inner) => self.option(inner),
             Ty::Result { ok, err } => {
                 let side = |name: &str, ty: &Option<Box<Ty>>| {
-                    let value = ty
-                        .as_ref()
-                        .map_or_else(|| json!({"type": "null"}), |ty| self.schema(ty));
+                    let value = ty.as_ref().map_or_else(|| json!({"type": "null"}), |ty| self.schema(ty));
                     object([(name.to_owned(), value)].into_iter().collect(), &[name])
                 };
                 json!({"oneOf": [side("ok", ok), side("err", err)]})
@@ -124,11 +114,7 @@ impl<'a> Writer<'a> {
             let text = doc.and_then(|doc| doc.items.get(name));
             (name.clone(), described(self.schema(ty), text))
         });
-        let required: Vec<_> = fields
-            .iter()
-            .filter(|(_, ty)| !ty.is_option())
-            .map(|(name, _)| name.as_str())
-            .collect();
+        let required: Vec<_> = fields.iter().filter(|(_, ty)| !ty.is_option()).map(|(name, _)| name.as_str()).collect();
         object(properties.collect(), &required)
     }
 
@@ -151,10 +137,7 @@ impl<'a> Writer<'a> {
 
     fn option(&self, inner: &Ty) -> Value {
         let some = if inner.is_option() {
-            object(
-                [("some".to_owned(), self.schema(inner))].into_iter().collect(),
-                &["some"],
-            )
+            object([("some".to_owned(), self.schema(inner))].into_iter().collect(), &["some"])
         } else {
             self.schema(inner)
         };
@@ -233,12 +216,7 @@ mod tests {
     }
 
     fn record(fields: &[(&str, Ty)]) -> Ty {
-        Ty::Record(
-            fields
-                .iter()
-                .map(|(name, ty)| ((*name).to_owned(), ty.clone()))
-                .collect(),
-        )
+        Ty::Record(fields.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect())
     }
 
     fn option(inner: Ty) -> Ty {
@@ -246,18 +224,12 @@ mod tests {
     }
 
     fn result(ok: Option<Ty>, err: Option<Ty>) -> Ty {
-        Ty::Result {
-            ok: ok.map(Box::new),
-            err: err.map(Box::new),
-        }
+        Ty::Result { ok: ok.map(Box::new), err: err.map(Box::new) }
     }
 
     /// The schema of a parameter `p`, and which values it takes.
     fn check(ty: &Ty, accepted: &[Value], refused: &[Value]) {
-        let function = TypedFunction {
-            params: vec![("p".to_owned(), ty.clone())],
-            result: None,
-        };
+        let function = TypedFunction { params: vec![("p".to_owned(), ty.clone())], result: None };
         let schema = function.input_schema(&TypeDocs::none());
         jsonschema::meta::validate(&schema).unwrap();
         let validator = jsonschema::validator_for(&schema).unwrap();
@@ -267,126 +239,58 @@ mod tests {
             }
         }
         assert_eq!(validator.is_valid(&json!({})), ty.is_option(), "{ty}: left out");
-        assert!(
-            !validator.is_valid(&json!({"p": accepted.first(), "q": 1})),
-            "{ty}: unknown argument"
-        );
+        assert!(!validator.is_valid(&json!({"p": accepted.first(), "q": 1})), "{ty}: unknown argument");
     }
 
     #[test]
     fn scalars_take_what_fits() {
         check(&Ty::Bool, &[json!(true)], &[json!(0), json!("true"), json!(null)]);
-        check(
-            &Ty::U8,
-            &[json!(0), json!(255), json!(7.0)],
-            &[json!(-1), json!(256), json!(1.5), json!("1")],
-        );
+        check(&Ty::U8, &[json!(0), json!(255), json!(7.0)], &[json!(-1), json!(256), json!(1.5), json!("1")]);
         check(&Ty::S8, &[json!(-128), json!(127)], &[json!(-129), json!(128)]);
-        check(
-            &Ty::U32,
-            &[json!(4_294_967_295_u32)],
-            &[json!(4_294_967_296_u64), json!(-1)],
-        );
+        check(&Ty::U32, &[json!(4_294_967_295_u32)], &[json!(4_294_967_296_u64), json!(-1)]);
         check(&Ty::S32, &[json!(i32::MIN)], &[json!(i64::from(i32::MIN) - 1)]);
         check(
             &Ty::U64,
             &[json!(0), json!(u64::MAX), json!("18446744073709551615"), json!(1e3)],
-            &[
-                json!(-1),
-                json!(18_446_744_073_709_551_616.0),
-                json!("18446744073709551616"),
-                json!("01"),
-                json!(""),
-            ],
+            &[json!(-1), json!(18_446_744_073_709_551_616.0), json!("18446744073709551616"), json!("01"), json!("")],
         );
         check(
             &Ty::S64,
-            &[
-                json!(i64::MIN),
-                json!(i64::MAX),
-                json!("-9223372036854775808"),
-                json!(-9_223_372_036_854_775_808.0),
-            ],
-            &[
-                json!(u64::MAX),
-                json!(9_223_372_036_854_775_808.0),
-                json!("9223372036854775808"),
-                json!("-0"),
-            ],
+            &[json!(i64::MIN), json!(i64::MAX), json!("-9223372036854775808"), json!(-9_223_372_036_854_775_808.0)],
+            &[json!(u64::MAX), json!(9_223_372_036_854_775_808.0), json!("9223372036854775808"), json!("-0")],
         );
-        check(
-            &Ty::F64,
-            &[json!(1), json!(0.1), json!("NaN"), json!("-Infinity")],
-            &[json!("1"), json!("nan")],
-        );
-        check(
-            &Ty::F32,
-            &[json!(f32::MAX), json!(0.1), json!("Infinity")],
-            &[json!(1e39), json!(-1e39)],
-        );
-        check(
-            &Ty::Char,
-            &[json!("a"), json!("𝄞")],
-            &[json!(""), json!("ab"), json!("e\u{301}")],
-        );
+        check(&Ty::F64, &[json!(1), json!(0.1), json!("NaN"), json!("-Infinity")], &[json!("1"), json!("nan")]);
+        check(&Ty::F32, &[json!(f32::MAX), json!(0.1), json!("Infinity")], &[json!(1e39), json!(-1e39)]);
+        check(&Ty::Char, &[json!("a"), json!("𝄞")], &[json!(""), json!("ab"), json!("e\u{301}")]);
         check(&Ty::String, &[json!(""), json!("text")], &[json!(1), json!(null)]);
     }
 
     #[test]
     fn compound_types_take_exactly_their_form() {
         let list = Ty::List(Box::new(Ty::U8));
-        check(
-            &list,
-            &[json!([]), json!([1, 2])],
-            &[json!([256]), json!("AQI="), json!({})],
-        );
+        check(&list, &[json!([]), json!([1, 2])], &[json!([256]), json!("AQI="), json!({})]);
         let tuple = Ty::Tuple(vec![Ty::String, Ty::Bool]);
-        check(
-            &tuple,
-            &[json!(["a", true])],
-            &[json!(["a"]), json!(["a", true, 1]), json!([true, "a"])],
-        );
+        check(&tuple, &[json!(["a", true])], &[json!(["a"]), json!(["a", true, 1]), json!([true, "a"])]);
         let person = record(&[("name", Ty::String), ("age", option(Ty::U8))]);
         check(
             &person,
-            &[
-                json!({"name": "a"}),
-                json!({"name": "a", "age": 3}),
-                json!({"name": "a", "age": null}),
-            ],
-            &[
-                json!({"age": 3}),
-                json!({"name": "a", "years": 3}),
-                json!({"name": null}),
-            ],
+            &[json!({"name": "a"}), json!({"name": "a", "age": 3}), json!({"name": "a", "age": null})],
+            &[json!({"age": 3}), json!({"name": "a", "years": 3}), json!({"name": null})],
         );
         let shape = Ty::Variant(vec![("dot".to_owned(), None), ("circle".to_owned(), Some(Ty::F64))]);
         check(
             &shape,
             &[json!({"tag": "dot"}), json!({"tag": "circle", "val": 1.5})],
-            &[
-                json!("dot"),
-                json!({"tag": "dot", "val": null}),
-                json!({"tag": "circle"}),
-                json!({"tag": "square"}),
-            ],
+            &[json!("dot"), json!({"tag": "dot", "val": null}), json!({"tag": "circle"}), json!({"tag": "square"})],
         );
         check(&Ty::Enum(names(&["a", "b"])), &[json!("a")], &[json!("c"), json!(0)]);
         let flags = Ty::Flags(names(&["r", "w"]));
-        check(
-            &flags,
-            &[json!([]), json!(["w", "r"])],
-            &[json!(["r", "r"]), json!(["x"]), json!({"r": true})],
-        );
+        check(&flags, &[json!([]), json!(["w", "r"])], &[json!(["r", "r"]), json!(["x"]), json!({"r": true})]);
     }
 
     #[test]
     fn nothing_is_confused_with_something() {
-        check(
-            &option(Ty::String),
-            &[json!(null), json!("a")],
-            &[json!(1), json!({"some": "a"})],
-        );
+        check(&option(Ty::String), &[json!(null), json!("a")], &[json!(1), json!({"some": "a"})]);
         let nested = option(option(Ty::Bool));
         check(
             &nested,
@@ -417,22 +321,10 @@ mod tests {
         let mood = Ty::Enum(names(&["glad", "sad"]));
         let mut docs = TypeDocs::none();
         let items = [("name".to_owned(), "As spoken.".to_owned())].into_iter().collect();
-        docs.add(
-            person.clone(),
-            TypeDoc {
-                text: Some("Who.".to_owned()),
-                items,
-            },
-        );
+        docs.add(person.clone(), TypeDoc { text: Some("Who.".to_owned()), items });
         let items = [("glad".to_owned(), "Not sad.".to_owned())].into_iter().collect();
         docs.add(mood.clone(), TypeDoc { text: None, items });
-        docs.add(
-            Ty::F64,
-            TypeDoc {
-                text: Some("Not for every f64.".to_owned()),
-                ..TypeDoc::default()
-            },
-        );
+        docs.add(Ty::F64, TypeDoc { text: Some("Not for every f64.".to_owned()), ..TypeDoc::default() });
         let params = [("who", person), ("mood", mood), ("height", Ty::F64), ("width", Ty::F64)];
         let function = TypedFunction {
             params: params.into_iter().map(|(name, ty)| (name.to_owned(), ty)).collect(),
@@ -456,11 +348,7 @@ mod tests {
     fn text_and_nothing_have_no_output_schema() {
         let check = |result: Option<Ty>, expected: bool| {
             let function = TypedFunction { params: vec![], result };
-            assert_eq!(
-                function.output_schema(&TypeDocs::none()).is_some(),
-                expected,
-                "{function}"
-            );
+            assert_eq!(function.output_schema(&TypeDocs::none()).is_some(), expected, "{function}");
         };
         check(None, false);
         check(Some(Ty::String), false);
@@ -474,10 +362,7 @@ mod tests {
     #[test]
     fn many_wide_integers_share_one_pattern() {
         let fields: Vec<_> = (0..200).map(|at| (format!("f{at}"), Ty::U64)).collect();
-        let function = TypedFunction {
-            params: vec![("all".to_owned(), Ty::Record(fields))],
-            result: None,
-        };
+        let function = TypedFunction { params: vec![("all".to_owned(), Ty::Record(fields))], result: None };
         let text = function.input_schema(&TypeDocs::none()).to_string();
         assert_eq!(text.matches("pattern").count(), 2);
         assert!(text.len() < 16 << 10, "{}", text.len());

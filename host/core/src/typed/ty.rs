@@ -114,18 +114,9 @@ impl fmt::Display for Ty {
                 return f.write_str(">");
             }
             Self::Result { ok: None, err: None } => "result",
-            Self::Result {
-                ok: Some(ok),
-                err: None,
-            } => return write!(f, "result<{ok}>"),
-            Self::Result {
-                ok: None,
-                err: Some(err),
-            } => return write!(f, "result<_, {err}>"),
-            Self::Result {
-                ok: Some(ok),
-                err: Some(err),
-            } => return write!(f, "result<{ok}, {err}>"),
+            Self::Result { ok: Some(ok), err: None } => return write!(f, "result<{ok}>"),
+            Self::Result { ok: None, err: Some(err) } => return write!(f, "result<_, {err}>"),
+            Self::Result { ok: Some(ok), err: Some(err) } => return write!(f, "result<{ok}, {err}>"),
         };
         f.write_str(plain)
     }
@@ -188,10 +179,7 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self {
-            nodes: MAX_NODES,
-            name_bytes: MAX_NAME_BYTES,
-        }
+        Self { nodes: MAX_NODES, name_bytes: MAX_NAME_BYTES }
     }
 }
 
@@ -229,29 +217,13 @@ mod tests {
         let function = TypedFunction {
             params: vec![
                 ("who".to_owned(), person),
-                (
-                    "at".to_owned(),
-                    Ty::Option(Box::new(Ty::Tuple(vec![Ty::F32, Ty::List(Box::new(Ty::U8))]))),
-                ),
+                ("at".to_owned(), Ty::Option(Box::new(Ty::Tuple(vec![Ty::F32, Ty::List(Box::new(Ty::U8))])))),
             ],
-            result: Some(Ty::Result {
-                ok: None,
-                err: Some(Box::new(Ty::String)),
-            }),
+            result: Some(Ty::Result { ok: None, err: Some(Box::new(Ty::String)) }),
         };
-        assert_eq!(
-            function.to_string(),
-            "(who: record, at: option<tuple<f32, list<u8>>>) -> result<_, string>"
-        );
+        assert_eq!(function.to_string(), "(who: record, at: option<tuple<f32, list<u8>>>) -> result<_, string>");
         assert_eq!(function.success(), None);
-        assert_eq!(
-            TypedFunction {
-                params: vec![],
-                result: None
-            }
-            .to_string(),
-            "()"
-        );
+        assert_eq!(TypedFunction { params: vec![], result: None }.to_string(), "()");
     }
 
     #[test]
@@ -259,10 +231,7 @@ mod tests {
         let mut budget = Budget::default();
         assert_eq!(budget.node(MAX_DEPTH - 1), Ok(()));
         assert_eq!(budget.node(MAX_DEPTH), Err(TooComplex::Depth));
-        assert_eq!(
-            budget.name(&"n".repeat(MAX_NAME_BYTES)).map(|name| name.len()),
-            Ok(MAX_NAME_BYTES)
-        );
+        assert_eq!(budget.name(&"n".repeat(MAX_NAME_BYTES)).map(|name| name.len()), Ok(MAX_NAME_BYTES));
         assert_eq!(budget.name("n"), Err(TooComplex::Names));
         let spent = (0..).take_while(|_| budget.node(0).is_ok()).count();
         assert_eq!(spent, MAX_NODES - 3);

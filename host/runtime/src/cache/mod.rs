@@ -86,9 +86,7 @@ pub(crate) enum Lookup {
 
 impl std::fmt::Debug for CodeCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CodeCache")
-            .field("folder", &self.folder)
-            .finish_non_exhaustive()
+        f.debug_struct("CodeCache").field("folder", &self.folder).finish_non_exhaustive()
     }
 }
 
@@ -99,15 +97,8 @@ impl CodeCache {
     /// If it cannot be made, or if anybody but this user can get at it.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, CacheError> {
         let folder = folder.into();
-        let io = |source| CacheError::Io {
-            path: folder.clone(),
-            source,
-        };
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)
-            .map_err(io)?;
+        let io = |source| CacheError::Io { path: folder.clone(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(io)?;
         let metadata = std::fs::symlink_metadata(&folder).map_err(io)?;
         if !metadata.is_dir() || !is_private(&metadata) {
             return Err(CacheError::NotPrivate { path: folder });
@@ -180,18 +171,12 @@ fn entry_name(engine: &Engine, digest: &Digest) -> String {
 
 fn read_or_make_key(folder: &Path) -> Result<[u8; KEY_BYTES], CacheError> {
     let path = folder.join(KEY_FILE);
-    let io = |source| CacheError::Io {
-        path: path.clone(),
-        source,
-    };
+    let io = |source| CacheError::Io { path: path.clone(), source };
     let file = match open_private(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let mut key = [0; KEY_BYTES];
             getrandom::fill(&mut key).map_err(CacheError::Random)?;
-            let mut new = tempfile::Builder::new()
-                .prefix(".new-")
-                .tempfile_in(folder)
-                .map_err(io)?;
+            let mut new = tempfile::Builder::new().prefix(".new-").tempfile_in(folder).map_err(io)?;
             new.write_all(&key).map_err(io)?;
             // If another process was faster, its key is the one.
             match new.persist_noclobber(&path) {
@@ -213,10 +198,7 @@ fn read_or_make_key(folder: &Path) -> Result<[u8; KEY_BYTES], CacheError> {
 fn open_private(path: &Path) -> std::io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK).bits();
     // The bits fit: they are what open(2) takes.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.cast_signed())
-        .open(path)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() || !is_private(&metadata) {
         let why = "it is not a regular file, belongs to another user, or is open to others";

@@ -9,9 +9,7 @@ pub(crate) const QUANTUM: Duration = Duration::from_millis(1);
 
 /// Gives the guest clocks that tick in steps of [`QUANTUM`].
 pub(crate) fn quantise(builder: &mut WasiCtxBuilder) {
-    builder
-        .wall_clock(QuantisedWallClock)
-        .monotonic_clock(QuantisedClock { start: Instant::now() });
+    builder.wall_clock(QuantisedWallClock).monotonic_clock(QuantisedClock { start: Instant::now() });
 }
 
 struct QuantisedWallClock;
@@ -23,11 +21,7 @@ impl HostWallClock for QuantisedWallClock {
 
     fn now(&self) -> Duration {
         // A machine whose clock stands before 1970 has other troubles; its guests see 1970.
-        round_down(
-            SystemTime::now()
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .unwrap_or_default(),
-        )
+        round_down(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
     }
 }
 

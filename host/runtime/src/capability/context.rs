@@ -1,7 +1,7 @@
 //! What a call may know about itself.
 
+use super::CallState;
 use crate::bindings::fumehood::tool::{context, types};
-use crate::state::CallState;
 
 impl context::Host for CallState {
     fn call_id(&mut self) -> String {
@@ -21,11 +21,7 @@ impl context::Host for CallState {
     }
 
     fn state(&mut self) -> Option<String> {
-        self.call
-            .state
-            .as_deref()
-            .filter(|_| self.grant.state())
-            .map(str::to_owned)
+        self.call.state.as_deref().filter(|_| self.grant.state()).map(str::to_owned)
     }
 }
 

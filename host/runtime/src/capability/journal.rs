@@ -6,10 +6,10 @@ use fumehood_core::content::Content;
 use fumehood_core::event::{Level, Progress};
 use fumehood_core::sanitize::printable;
 
+use super::CallState;
 use crate::bindings::fumehood::tool::{log, progress};
+use crate::invocation::Observer;
 use crate::outcome::to_content;
-use crate::sandbox::Observer;
-use crate::state::CallState;
 
 /// Counts what a call says and passes it on as long as it stays within the cap.
 pub(crate) struct Journal {
@@ -20,11 +20,7 @@ pub(crate) struct Journal {
 
 impl Journal {
     pub(crate) fn new(cap: usize, observer: Option<Arc<dyn Observer>>) -> Self {
-        Self {
-            left: cap,
-            dropped: 0,
-            observer,
-        }
+        Self { left: cap, dropped: 0, observer }
     }
 
     /// Bytes that were not passed on.
@@ -66,19 +62,10 @@ impl progress::Host for CallState {
         if self.journal.admit(bytes)
             && let Some(observer) = &self.journal.observer
         {
-            let fraction = update
-                .fraction
-                .filter(|fraction| !fraction.is_nan())
-                .map(|fraction| fraction.clamp(0.0, 1.0));
+            let fraction =
+                update.fraction.filter(|fraction| !fraction.is_nan()).map(|fraction| fraction.clamp(0.0, 1.0));
             let message = update.message.map(|message| printable(&message).into_owned());
-            observer.progress(
-                &self.call,
-                Progress {
-                    fraction,
-                    message,
-                    partial,
-                },
-            );
+            observer.progress(&self.call, Progress { fraction, message, partial });
         }
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod http;
 pub(crate) mod journal;
 pub(crate) mod random;
 pub(crate) mod sockets;
+mod state;
 pub(crate) mod stdio;
 
 use fumehood_core::limits::Limits;
@@ -20,7 +21,8 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
 use wasmtime_wasi_http::WasiHttpCtx;
 
 use crate::bindings::Tool;
-use crate::state::CallState;
+
+pub(crate) use state::CallState;
 
 /// The WASI side of one call.
 pub(crate) struct Wasi {
@@ -40,12 +42,7 @@ impl Wasi {
         random::bound(&mut builder, limits.random_bytes);
         filesystem::refuse(&mut builder);
         sockets::refuse(&mut builder);
-        Self {
-            ctx: builder.build(),
-            http: http::context(),
-            egress: http::NoEgress,
-            stdio,
-        }
+        Self { ctx: builder.build(), http: http::context(), egress: http::NoEgress, stdio }
     }
 
     /// What was written to stdout and stderr.

@@ -35,14 +35,8 @@ struct Kept {
 impl Capture {
     pub(crate) fn new(cap: usize) -> Self {
         let left = Arc::new(Mutex::new(cap));
-        let stream = || Stream {
-            kept: Arc::default(),
-            left: Arc::clone(&left),
-        };
-        Self {
-            stdout: stream(),
-            stderr: stream(),
-        }
+        let stream = || Stream { kept: Arc::default(), left: Arc::clone(&left) };
+        Self { stdout: stream(), stderr: stream() }
     }
 
     pub(crate) fn attach(&self, builder: &mut WasiCtxBuilder) {
@@ -67,10 +61,7 @@ impl Stream {
 
     fn captured(&self) -> Captured {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        Captured {
-            text: String::from_utf8_lossy(&kept.bytes).into_owned(),
-            dropped: kept.dropped,
-        }
+        Captured { text: String::from_utf8_lossy(&kept.bytes).into_owned(), dropped: kept.dropped }
     }
 }
 

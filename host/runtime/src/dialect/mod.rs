@@ -8,9 +8,9 @@ use wasmtime::Engine;
 use wasmtime::component::{InstancePre, types};
 
 use crate::bindings::ToolPre;
+use crate::capability::CallState;
 use crate::imports::{Import, contract_version};
-use crate::load::LoadError;
-use crate::state::CallState;
+use crate::load_error::LoadError;
 
 pub use typed::Skipped;
 
@@ -27,17 +27,13 @@ pub enum Dialect {
 /// A component that is ready to be instantiated.
 pub(crate) enum Callable {
     Contract(ToolPre<CallState>),
-    Typed {
-        pre: InstancePre<CallState>,
-        tools: Vec<typed::TypedTool>,
-    },
+    Typed { pre: InstancePre<CallState>, tools: Vec<typed::TypedTool> },
 }
 
 /// The dialect of a component of this type.
 pub(crate) fn of(component: &types::Component, engine: &Engine) -> Result<Dialect, LoadError> {
     let exported = component.exports(engine).find_map(|(name, _)| {
-        name.starts_with("fumehood:tool/tools")
-            .then(|| contract_version(name).unwrap_or("none").to_owned())
+        name.starts_with("fumehood:tool/tools").then(|| contract_version(name).unwrap_or("none").to_owned())
     });
     match exported {
         Some(version) if is_accepted(&version) => Ok(Dialect::Contract(version)),
@@ -48,18 +44,11 @@ pub(crate) fn of(component: &types::Component, engine: &Engine) -> Result<Dialec
 
 /// Refuses a component that was built against another version of the contract, before the linker says it in its words.
 pub(crate) fn check_contract(imports: &[Import]) -> Result<(), LoadError> {
-    let foreign = imports
-        .iter()
-        .filter_map(|import| contract_version(&import.name))
-        .find(|found| !is_accepted(found));
-    foreign.map_or(Ok(()), |found| {
-        Err(LoadError::ContractVersion {
-            found: found.to_owned(),
-        })
-    })
+    let foreign = imports.iter().filter_map(|import| contract_version(&import.name)).find(|found| !is_accepted(found));
+    foreign.map_or(Ok(()), |found| Err(LoadError::ContractVersion { found: found.to_owned() }))
 }
 
-/// 0.1 and whatever is compatible with it, as [`crate::ACCEPTED_CONTRACT`] says it to people.
+/// 0.1 and whatever is compatible with it, as [`crate::load_error::ACCEPTED_CONTRACT`] says it to people.
 fn is_accepted(version: &str) -> bool {
     let patch = version.strip_prefix("0.1.");
     patch.is_some_and(|patch| !patch.is_empty() && patch.bytes().all(|digit| digit.is_ascii_digit()))

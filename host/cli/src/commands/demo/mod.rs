@@ -31,10 +31,7 @@ struct Row {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
-    let limits = Limits {
-        deadline: DEADLINE,
-        ..Limits::default()
-    };
+    let limits = Limits { deadline: DEADLINE, ..Limits::default() };
     let host = host::builder(arguments).limits(limits).build()?;
     let components = load(&host).await?;
     let mut results = Vec::new();
@@ -43,10 +40,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
         results.push((step, result));
     }
     host.shut_down(Duration::ZERO).await;
-    let failed = results
-        .iter()
-        .filter(|(step, result)| !step.is_as_expected(result))
-        .count();
+    let failed = results.iter().filter(|(step, result)| !step.is_as_expected(result)).count();
     if arguments.json {
         let row = |(step, result): &(&'static Step, CallResult)| Row {
             what: step.what,
@@ -78,14 +72,7 @@ async fn load(host: &Host) -> Result<usize> {
 }
 
 fn show(results: &[(&Step, CallResult)], components: usize) -> Result<()> {
-    let headings = [
-        "what it tried",
-        "how it ended",
-        "time",
-        "deadline",
-        "fuel",
-        "peak memory",
-    ];
+    let headings = ["what it tried", "how it ended", "time", "deadline", "fuel", "peak memory"];
     let mut table = table::new(&headings, &[2, 3, 4, 5]);
     let acts = [
         (Act::Useful, "useful tools, called with good and with bad arguments"),

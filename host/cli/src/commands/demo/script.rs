@@ -30,30 +30,19 @@ pub(crate) struct Step {
 
 macro_rules! example {
     ($name:literal) => {
-        (
-            $name,
-            include_bytes!(concat!("../../../../../example-tools/dist/", $name, ".wasm")),
-        )
+        ($name, include_bytes!(concat!("../../../../../example-tools/dist/", $name, ".wasm")))
     };
 }
 
 macro_rules! program {
     ($name:literal) => {
-        (
-            $name,
-            include_str!(concat!("../../../../../tests/programs/", $name, ".wat")),
-        )
+        ($name, include_str!(concat!("../../../../../tests/programs/", $name, ".wat")))
     };
 }
 
 /// The example tools, as they are built from `example-tools/`.
-pub(crate) const TOOLS: &[(&str, &[u8])] = &[
-    example!("calculator"),
-    example!("text"),
-    example!("json"),
-    example!("countdown"),
-    example!("typed-greeter"),
-];
+pub(crate) const TOOLS: &[(&str, &[u8])] =
+    &[example!("calculator"), example!("text"), example!("json"), example!("countdown"), example!("typed-greeter")];
 
 /// Programs that mean no good.
 pub(crate) const HOSTILE: &[(&str, &str)] = &[
@@ -68,50 +57,18 @@ pub(crate) const HOSTILE: &[(&str, &str)] = &[
 ];
 
 const fn useful(what: &'static str, tool: &'static str, arguments: &'static str, expected: Expected) -> Step {
-    Step {
-        act: Act::Useful,
-        what,
-        tool,
-        arguments,
-        expected,
-    }
+    Step { act: Act::Useful, what, tool, arguments, expected }
 }
 
 const fn hostile(what: &'static str, tool: &'static str, kind: ErrorKind) -> Step {
-    Step {
-        act: Act::Hostile,
-        what,
-        tool,
-        arguments: "{}",
-        expected: Expected::Error(kind),
-    }
+    Step { act: Act::Hostile, what, tool, arguments: "{}", expected: Expected::Error(kind) }
 }
 
 pub(crate) const STEPS: &[Step] = &[
-    useful(
-        "add 3 and 5",
-        "calculator__add",
-        r#"{"a": 3, "b": 5}"#,
-        Expected::Answer("8"),
-    ),
-    useful(
-        "evaluate (3 + 5) * 2",
-        "calculator__evaluate",
-        r#"{"expression": "(3 + 5) * 2"}"#,
-        Expected::Answer("16"),
-    ),
-    useful(
-        "divide 1 by 0",
-        "calculator__divide",
-        r#"{"a": 1, "b": 0}"#,
-        Expected::Error(ErrorKind::ToolFailed),
-    ),
-    useful(
-        "add \"3\" and nothing",
-        "calculator__add",
-        r#"{"a": "3"}"#,
-        Expected::Error(ErrorKind::InvalidArguments),
-    ),
+    useful("add 3 and 5", "calculator__add", r#"{"a": 3, "b": 5}"#, Expected::Answer("8")),
+    useful("evaluate (3 + 5) * 2", "calculator__evaluate", r#"{"expression": "(3 + 5) * 2"}"#, Expected::Answer("16")),
+    useful("divide 1 by 0", "calculator__divide", r#"{"a": 1, "b": 0}"#, Expected::Error(ErrorKind::ToolFailed)),
+    useful("add \"3\" and nothing", "calculator__add", r#"{"a": "3"}"#, Expected::Error(ErrorKind::InvalidArguments)),
     useful(
         "count words",
         "text__statistics",
@@ -124,34 +81,20 @@ pub(crate) const STEPS: &[Step] = &[
         r#"{"document": {"tools": [{"name": "a"}, {"name": "b"}]}, "expression": "tools[].name"}"#,
         Expected::Answer("b"),
     ),
-    useful(
-        "count down, with progress",
-        "countdown__countdown",
-        r#"{"from": 5, "step_ms": 10}"#,
-        Expected::Answer("0"),
-    ),
+    useful("count down, with progress", "countdown__countdown", r#"{"from": 5, "step_ms": 10}"#, Expected::Answer("0")),
     useful(
         "greet, without any SDK",
         "typed-greeter__greetings_greet",
         r#"{"name": "world", "formality": "polite"}"#,
         Expected::Answer("world"),
     ),
-    useful(
-        "call what is not there",
-        "calculator__launch",
-        "{}",
-        Expected::Error(ErrorKind::UnknownTool),
-    ),
+    useful("call what is not there", "calculator__launch", "{}", Expected::Error(ErrorKind::UnknownTool)),
     hostile("loop for ever", "spin__run", ErrorKind::Deadline),
     hostile("loop before it is even called", "spin-start__run", ErrorKind::Deadline),
     hostile("sleep for ever in a host call", "sleep__run", ErrorKind::Deadline),
     hostile("take all the memory there is", "memory-bomb__run", ErrorKind::Memory),
     hostile("return 63 MiB", "huge-result__run", ErrorKind::OutputTooLarge),
-    hostile(
-        "forge messages on stdout for ever",
-        "stdout-flood__run",
-        ErrorKind::Deadline,
-    ),
+    hostile("forge messages on stdout for ever", "stdout-flood__run", ErrorKind::Deadline),
     hostile("crash", "traps__unreachable", ErrorKind::Trap),
     hostile("read out of bounds", "traps__out-of-bounds", ErrorKind::Trap),
     hostile("recurse for ever", "recurse__run", ErrorKind::Trap),

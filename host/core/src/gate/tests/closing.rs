@@ -10,16 +10,12 @@ fn z_is_refused(schema: Value, document: Value) {
     let gate = arguments(schema.clone());
     let refused = gate.check(&document).expect_err(&format!("{schema} takes {document}"));
     assert!(
-        refused
-            .violations
-            .iter()
-            .any(|violation| violation.pointer.ends_with("/z")),
+        refused.violations.iter().any(|violation| violation.pointer.ends_with("/z")),
         "{schema} {document}: {refused}"
     );
     let mut clean = document.clone();
     without_z(&mut clean);
-    gate.check(&clean)
-        .unwrap_or_else(|refused| panic!("{schema} {clean}: {refused}"));
+    gate.check(&clean).unwrap_or_else(|refused| panic!("{schema} {clean}: {refused}"));
 }
 
 #[test]
@@ -28,43 +24,22 @@ fn undeclared_properties_are_refused() {
     z_is_refused(json!({"title": "nothing"}), json!({"z": 1}));
     z_is_refused(json!({"type": "object"}), json!({"z": 1}));
     z_is_refused(json!({"required": ["a"]}), json!({"a": 1, "z": 1}));
-    z_is_refused(
-        json!({"type": "object", "$ref": "#/$defs/any", "$defs": {"any": {}}}),
-        json!({"z": 1}),
-    );
-    z_is_refused(
-        json!({"type": "object", "anyOf": [true, {"type": "null"}]}),
-        json!({"z": 1}),
-    );
+    z_is_refused(json!({"type": "object", "$ref": "#/$defs/any", "$defs": {"any": {}}}), json!({"z": 1}));
+    z_is_refused(json!({"type": "object", "anyOf": [true, {"type": "null"}]}), json!({"z": 1}));
     z_is_refused(json!({"properties": {"a": {"type": "object"}}}), json!({"a": {"z": 1}}));
     z_is_refused(
         json!({"properties": {"a": {"items": {"properties": {"b": true}}}}}),
         json!({"a": [{"b": 1, "z": 1}]}),
     );
-    z_is_refused(
-        json!({"properties": {"a": {"prefixItems": [{"type": "object"}]}}}),
-        json!({"a": [{"z": 1}]}),
-    );
-    z_is_refused(
-        json!({"additionalProperties": {"properties": {"b": true}}}),
-        json!({"any": {"b": 1, "z": 1}}),
-    );
-    z_is_refused(
-        json!({"patternProperties": {"^x": {"type": "object"}}}),
-        json!({"xy": {"z": 1}}),
-    );
-    z_is_refused(
-        json!({"patternProperties": {"^x": {"type": "object"}}}),
-        json!({"xy": {}, "z": 1}),
-    );
+    z_is_refused(json!({"properties": {"a": {"prefixItems": [{"type": "object"}]}}}), json!({"a": [{"z": 1}]}));
+    z_is_refused(json!({"additionalProperties": {"properties": {"b": true}}}), json!({"any": {"b": 1, "z": 1}}));
+    z_is_refused(json!({"patternProperties": {"^x": {"type": "object"}}}), json!({"xy": {"z": 1}}));
+    z_is_refused(json!({"patternProperties": {"^x": {"type": "object"}}}), json!({"xy": {}, "z": 1}));
 }
 
 #[test]
 fn undeclared_properties_of_composed_schemas_are_refused() {
-    z_is_refused(
-        json!({"$ref": "#/$defs/A", "$defs": {"A": {"properties": {"a": true}}}}),
-        json!({"a": 1, "z": 1}),
-    );
+    z_is_refused(json!({"$ref": "#/$defs/A", "$defs": {"A": {"properties": {"a": true}}}}), json!({"a": 1, "z": 1}));
     z_is_refused(
         json!({"allOf": [{"properties": {"a": true}}, {"properties": {"b": true}}]}),
         json!({"a": 1, "b": 1, "z": 1}),
@@ -104,51 +79,24 @@ fn without_z(value: &mut Value) {
 fn what_says_itself_stays_open() {
     let check = |schema: Value, document: Value| {
         let gate = arguments(schema.clone());
-        gate.check(&document)
-            .unwrap_or_else(|refused| panic!("{schema} {document}: {refused}"));
+        gate.check(&document).unwrap_or_else(|refused| panic!("{schema} {document}: {refused}"));
     };
     check(json!({"type": "object", "additionalProperties": true}), json!({"z": 1}));
-    check(
-        json!({"properties": {"a": {"additionalProperties": {"type": "integer"}}}}),
-        json!({"a": {"z": 1}}),
-    );
-    check(
-        json!({"properties": {"a": true, "b": {}}}),
-        json!({"a": {"z": 1}, "b": {"z": {"z": 1}}}),
-    );
-    check(
-        json!({"properties": {"a": {"description": "any"}}}),
-        json!({"a": {"z": 1}}),
-    );
-    check(
-        json!({"properties": {"a": {"type": "object", "const": {"z": 1}}}}),
-        json!({"a": {"z": 1}}),
-    );
-    check(
-        json!({"properties": {"a": {"not": {"type": "object", "properties": {"q": false}}}}}),
-        json!({"a": 1}),
-    );
-    check(
-        json!({"properties": {"required": {"type": "string"}}}),
-        json!({"required": "x"}),
-    );
+    check(json!({"properties": {"a": {"additionalProperties": {"type": "integer"}}}}), json!({"a": {"z": 1}}));
+    check(json!({"properties": {"a": true, "b": {}}}), json!({"a": {"z": 1}, "b": {"z": {"z": 1}}}));
+    check(json!({"properties": {"a": {"description": "any"}}}), json!({"a": {"z": 1}}));
+    check(json!({"properties": {"a": {"type": "object", "const": {"z": 1}}}}), json!({"a": {"z": 1}}));
+    check(json!({"properties": {"a": {"not": {"type": "object", "properties": {"q": false}}}}}), json!({"a": 1}));
+    check(json!({"properties": {"required": {"type": "string"}}}), json!({"required": "x"}));
     // A condition keeps its meaning: it is not closed.
     check(
         json!({"properties": {"a": true, "b": true}, "if": {"properties": {"a": {"type": "object", "properties": {}}}},
                "then": {"required": ["b"]}}),
         json!({"a": {"z": 1}, "b": 1}),
     );
-    let results = Gate::for_results(
-        &json!({"type": "object", "properties": {"a": true}}),
-        GateLimits::default(),
-    );
+    let results = Gate::for_results(&json!({"type": "object", "properties": {"a": true}}), GateLimits::default());
     assert_eq!(results.unwrap().check(&json!({"a": 1, "z": 1})), Ok(()));
     let any = Gate::for_results(&json!(true), GateLimits::default()).unwrap();
     assert_eq!(any.check(&json!("text")), Ok(()));
-    assert_eq!(
-        Gate::for_results(&json!({}), GateLimits::default())
-            .unwrap()
-            .check(&json!([1])),
-        Ok(())
-    );
+    assert_eq!(Gate::for_results(&json!({}), GateLimits::default()).unwrap().check(&json!([1])), Ok(()));
 }

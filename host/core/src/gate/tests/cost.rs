@@ -9,10 +9,7 @@ use super::{arguments, refused};
 fn doubling(levels: usize, twice: impl Fn(Value) -> Value) -> Value {
     let mut definitions = serde_json::Map::new();
     for level in 0..levels {
-        definitions.insert(
-            format!("d{level}"),
-            twice(json!({"$ref": format!("#/$defs/d{}", level + 1)})),
-        );
+        definitions.insert(format!("d{level}"), twice(json!({"$ref": format!("#/$defs/d{}", level + 1)})));
     }
     definitions.insert(format!("d{levels}"), json!({"type": "object"}));
     json!({"$ref": "#/$defs/d0", "$defs": definitions})
@@ -37,11 +34,7 @@ fn schemas_that_multiply_are_refused() {
         |next| json!({"properties": {"a": {"anyOf": [next.clone(), {"not": next}], "properties": {"b": true}}}}),
     ));
     // Generous: the point is that it is not exponential.
-    assert!(
-        start.elapsed() < std::time::Duration::from_secs(10),
-        "{:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() < std::time::Duration::from_secs(10), "{:?}", start.elapsed());
 
     let doubled = json!({"properties": {"a": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}});
     expect![[r#"checking a value against the schema at #/properties/a can take 15376 evaluations for one path through the document, of at most 10000; let fewer alternatives look at the same value, tell them apart by a required property with a "const", or say additionalProperties in each"#]].assert_eq(&refused(doubled).to_string());
@@ -57,10 +50,7 @@ fn recursion_that_does_not_multiply_is_accepted() {
     let check = |schema: Value, document: Value| assert_eq!(arguments(schema).check(&document), Ok(()));
     let tree = json!({"$ref": "#/$defs/T", "$defs": {"T": {"type": "object", "properties": {
         "value": {"type": "integer"}, "left": {"$ref": "#/$defs/T"}, "kids": {"type": "array", "items": {"$ref": "#/$defs/T"}}}}}});
-    let deep = (0..20).fold(
-        json!({}),
-        |inner, level| json!({"value": level, "left": {}, "kids": [inner, {}]}),
-    );
+    let deep = (0..20).fold(json!({}), |inner, level| json!({"value": level, "left": {}, "kids": [inner, {}]}));
     check(tree, deep.clone());
     check(
         json!({"type": "object", "properties": {"value": true, "left": true, "kids": {"items": {"$ref": "#"}}}}),
@@ -77,27 +67,17 @@ fn recursion_that_does_not_multiply_is_accepted() {
     assert_eq!(gate.check(&deep), Ok(()));
     let bad = (0..25).fold(json!({"leaf": "x"}), |inner, _| json!({"kids": [inner, {"leaf": 2}]}));
     assert!(gate.check(&bad).unwrap_err().violations[0].pointer.ends_with("/leaf"));
-    assert!(
-        start.elapsed() < std::time::Duration::from_secs(2),
-        "{:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() < std::time::Duration::from_secs(2), "{:?}", start.elapsed());
     // A pair of tagged alternatives that both go on.
     let pair = json!({"$ref": "#/$defs/N", "$defs": {"N": {"oneOf": [
         {"type": "object", "properties": {"a": {"$ref": "#/$defs/N"}, "t": {"const": "x"}}, "required": ["t"]},
         {"type": "object", "properties": {"a": {"$ref": "#/$defs/N"}, "t": {"const": "y"}}, "required": ["t"]},
     ]}}});
-    let deep = (0..60).fold(
-        json!({"t": "x"}),
-        |inner, level| json!({"t": if level % 2 == 0 { "x" } else { "y" }, "a": inner}),
-    );
+    let deep = (0..60)
+        .fold(json!({"t": "x"}), |inner, level| json!({"t": if level % 2 == 0 { "x" } else { "y" }, "a": inner}));
     let start = std::time::Instant::now();
     check(pair, deep);
-    assert!(
-        start.elapsed() < std::time::Duration::from_secs(2),
-        "{:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() < std::time::Duration::from_secs(2), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -115,9 +95,7 @@ fn patterns_that_are_slow_take_short_texts_only() {
     let check = |pattern: &str, bytes: usize, fits: bool| {
         let gate = arguments(json!({"properties": {"a": {"items": {"pattern": pattern}}}}));
         let document = json!({"a": vec!["a".repeat(10_000); bytes / 10_000]});
-        let said = gate
-            .check(&document)
-            .map_or_else(|violations| violations.to_string(), |()| String::new());
+        let said = gate.check(&document).map_or_else(|violations| violations.to_string(), |()| String::new());
         assert_eq!(!said.contains("steps"), fits, "{pattern}: {said}");
     };
     check("^[a-z]+$", 1_000_000, true);
@@ -131,15 +109,9 @@ fn a_small_stack_is_enough() {
     let chained = |levels: usize, link: fn(Value) -> Value| {
         let mut definitions = serde_json::Map::new();
         for index in 0..levels {
-            definitions.insert(
-                format!("d{index}"),
-                link(json!({"$ref": format!("#/$defs/d{}", index + 1)})),
-            );
+            definitions.insert(format!("d{index}"), link(json!({"$ref": format!("#/$defs/d{}", index + 1)})));
         }
-        definitions.insert(
-            format!("d{levels}"),
-            json!({"properties": {"a": {"$ref": "#/$defs/d0"}}}),
-        );
+        definitions.insert(format!("d{levels}"), json!({"properties": {"a": {"$ref": "#/$defs/d0"}}}));
         arguments(json!({"$ref": "#/$defs/d0", "$defs": definitions}))
     };
     // The same with unevaluatedProperties, for which pieces are evaluated once more.
@@ -163,10 +135,5 @@ fn a_small_stack_is_enough() {
             assert!(gate.check(&deep(json!({"z": 1}))).is_err());
         }
     };
-    std::thread::Builder::new()
-        .stack_size(2 << 20)
-        .spawn(run)
-        .unwrap()
-        .join()
-        .unwrap();
+    std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
 }

@@ -22,8 +22,7 @@ pub(super) fn refused(schema: Value) -> SchemaError {
 }
 
 pub(super) fn text(gate: &Gate, document: &str) -> String {
-    gate.parse(document)
-        .map_or_else(|violations| violations.to_string(), |_| "fits".to_owned())
+    gate.parse(document).map_or_else(|violations| violations.to_string(), |_| "fits".to_owned())
 }
 
 /// The walk that explains finds something exactly if the validator refuses.

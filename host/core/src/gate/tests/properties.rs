@@ -81,9 +81,7 @@ fn value() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         any::<u64>().prop_map(Value::from),
-        any::<f64>()
-            .prop_filter("finite", |number| number.is_finite())
-            .prop_map(Value::from),
+        any::<f64>().prop_filter("finite", |number| number.is_finite()).prop_map(Value::from),
         ".{0,12}".prop_map(Value::from),
     ];
     scalar.prop_recursive(5, 40, 6, |inner| {
@@ -171,14 +169,7 @@ fn with_definitions(root: Value, one: Value, two: Value) -> Value {
 }
 
 fn open() -> Gate {
-    Gate::for_results(
-        &json!(true),
-        GateLimits {
-            string_bytes: 1 << 20,
-            ..GateLimits::default()
-        },
-    )
-    .unwrap()
+    Gate::for_results(&json!(true), GateLimits { string_bytes: 1 << 20, ..GateLimits::default() }).unwrap()
 }
 
 proptest! {

@@ -110,10 +110,7 @@ fn other_schemas_are_refused() {
             r#"the schema does not describe an object (true); a tool's arguments are an object: say "type": "object" at the root"#
         ]],
     );
-    check(
-        json!([1]),
-        expect!["at # stands [1], which JSON Schema 2020-12 does not allow there"],
-    );
+    check(json!([1]), expect!["at # stands [1], which JSON Schema 2020-12 does not allow there"]);
     check(
         json!({"type": "array"}),
         expect![[
@@ -179,17 +176,11 @@ fn counts_are_bounded_at_the_limit() {
         json!({ "patternProperties": named })
     };
     arguments(patterns(50));
-    check(
-        patterns(51),
-        expect!["at # the schema has 51 different patterns; at most 50 are accepted"],
-    );
+    check(patterns(51), expect!["at # the schema has 51 different patterns; at most 50 are accepted"]);
     let wide = |count: usize| -> Value {
         let named: serde_json::Map<_, _> = (0..count).map(|index| (format!("p{index}"), json!(true))).collect();
         json!({ "properties": named })
     };
     arguments(wide(1_999));
-    check(
-        wide(2_000),
-        expect!["at #/properties/p999 the schema has 2001 subschemas; at most 2000 are accepted"],
-    );
+    check(wide(2_000), expect!["at #/properties/p999 the schema has 2001 subschemas; at most 2000 are accepted"]);
 }

@@ -83,10 +83,7 @@ fn alternatives_in_words() {
         ]}},
     }));
     let check = |document: &str, expected: Expect| expected.assert_eq(&text(&gate, document));
-    check(
-        r#"{"shape": {"kind": "circle", "r": 1}, "limit": null, "either": {"x": "", "y": ""}}"#,
-        expect!["fits"],
-    );
+    check(r#"{"shape": {"kind": "circle", "r": 1}, "limit": null, "either": {"x": "", "y": ""}}"#, expect!["fits"]);
     check(
         r#"{"shape": {"kind": "circle", "r": "1", "a": 2}, "limit": 0}"#,
         expect![[r#"
@@ -111,10 +108,7 @@ fn alternatives_in_words() {
             /either/z: no such property; the properties are "x", "y"
             /shape: expected an object with "kind": "circle" or an object with "kind": "square", given the number 3"#]],
     );
-    check(
-        r#"{"either": {"x": "", "z": 1}}"#,
-        expect![[r#"/either/z: no such property; the properties are "x", "y""#]],
-    );
+    check(r#"{"either": {"x": "", "z": 1}}"#, expect![[r#"/either/z: no such property; the properties are "x", "y""#]]);
     check(
         r#"{"either": "{\"x\": \"\"}", "exact": 1, "level": "mid"}"#,
         expect![[r#"
@@ -128,10 +122,7 @@ fn alternatives_in_words() {
 fn strictness_in_words() {
     let gate = arguments(json!({"type": "object", "additionalProperties": true}));
     let check = |document: &str, expected: Expect| expected.assert_eq(&text(&gate, document));
-    check(
-        r#"{"a": 1, "b": [0.1, -0, 1e2, 18446744073709551615]}"#,
-        expect!["fits"],
-    );
+    check(r#"{"a": 1, "b": [0.1, -0, 1e2, 18446744073709551615]}"#, expect!["fits"]);
     check(
         "",
         expect![
@@ -202,10 +193,7 @@ fn everything_that_is_not_strict_is_said_at_once() {
             "/: the text is not JSON: the text ends while parsing a list at line 1, column 1000; write one JSON value and nothing else"
         ],
     );
-    check(
-        &" ".repeat((1 << 20) + 1),
-        expect!["/: expected a text of at most 1048576 bytes, given 1048577 bytes"],
-    );
+    check(&" ".repeat((1 << 20) + 1), expect!["/: expected a text of at most 1048576 bytes, given 1048577 bytes"]);
     let many: Vec<_> = (0..40).map(|index| format!("1e40{index}")).collect();
     let found = text(&gate, &format!("{{\"a\": [{}]}}", many.join(", ")));
     assert!(found.ends_with("\nand 8 more"), "{found}");
@@ -227,10 +215,7 @@ fn caps_hold_for_text_and_value_alike() {
     check(json!({"é".repeat(5_121): 1}), false);
     check(json!({"a": vec!["x".repeat(10_000); 104]}), true);
     check(json!({"a": vec!["x".repeat(10_000); 105]}), false);
-    assert_eq!(
-        gate.check(&nested(65)).unwrap_err().violations[0].pointer,
-        "/a".repeat(64),
-    );
+    assert_eq!(gate.check(&nested(65)).unwrap_err().violations[0].pointer, "/a".repeat(64),);
 }
 
 #[test]

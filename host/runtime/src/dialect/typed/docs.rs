@@ -84,16 +84,9 @@ impl PackageDocs {
         let in_world = || self.worlds.values().find_map(|world| world.types.get(name));
         let anywhere = || self.interfaces.values().find_map(|interface| interface.types.get(name));
         let found = own.or_else(in_world).or_else(anywhere)?;
-        let items = found
-            .items
-            .iter()
-            .map(|(name, text)| (name.clone(), cut(text.trim(), MAX_TEXT_BYTES)));
+        let items = found.items.iter().map(|(name, text)| (name.clone(), cut(text.trim(), MAX_TEXT_BYTES)));
         Some(TypeDoc {
-            text: found
-                .docs
-                .as_deref()
-                .map(str::trim)
-                .map(|text| cut(text, MAX_TEXT_BYTES)),
+            text: found.docs.as_deref().map(str::trim).map(|text| cut(text, MAX_TEXT_BYTES)),
             items: items.collect(),
         })
     }
@@ -102,13 +95,9 @@ impl PackageDocs {
     fn interface<'a>(&'a self, instance: &'a str) -> impl Iterator<Item = &'a Interface> {
         let name = super::exports::interface_name(instance);
         let of_package = instance.contains('/').then(|| self.interfaces.get(name)).flatten();
-        let worlds = (!instance.contains('/'))
-            .then(|| self.worlds.values())
-            .into_iter()
-            .flatten();
-        let of_world = worlds
-            .flat_map(move |world| [world.interface_exports.get(name), world.interfaces.get(name)])
-            .flatten();
+        let worlds = (!instance.contains('/')).then(|| self.worlds.values()).into_iter().flatten();
+        let of_world =
+            worlds.flat_map(move |world| [world.interface_exports.get(name), world.interfaces.get(name)]).flatten();
         of_package.into_iter().chain(of_world)
     }
 }

@@ -9,10 +9,7 @@ pub(super) const MAX_EXPORTS: usize = 1_024;
 /// Packages whose interfaces a component exports for its host to call, and what they are.
 const NOT_FOR_CALLERS: [(&str, &str); 2] = [
     ("wasi:", "it belongs to WASI, which is for hosts to call and no tool"),
-    (
-        "fumehood:",
-        "it belongs to Fumehood's own contract and is no typed function",
-    ),
+    ("fumehood:", "it belongs to Fumehood's own contract and is no typed function"),
 ];
 
 /// An exported function.
@@ -38,10 +35,7 @@ impl Skipped {
     /// Both texts come from the component, so what could steer a terminal is written out.
     pub(super) fn new(export: &str, why: &str) -> Self {
         let readable = |text: &str| super::docs::cut(&fumehood_core::sanitize::printable(text), 512);
-        Self {
-            export: readable(export),
-            why: readable(why),
-        }
+        Self { export: readable(export), why: readable(why) }
     }
 }
 
@@ -95,11 +89,7 @@ pub(super) fn walk(component: &types::Component, engine: &Engine) -> Option<Expo
 
 impl Exports {
     fn add(&mut self, instance: Option<&str>, name: &str, ty: ComponentFunc) {
-        let export = Export {
-            instance: instance.map(str::to_owned),
-            name: name.to_owned(),
-            ty,
-        };
+        let export = Export { instance: instance.map(str::to_owned), name: name.to_owned(), ty };
         // `[method]file.read` and the like.
         if name.starts_with('[') {
             let why = "it belongs to a resource, and a resource lives no longer than one call";
@@ -138,9 +128,8 @@ fn not_for_callers(name: &str, instance: &ComponentInstance, engine: &Engine) ->
 /// componentize-py leaves the function in its components that it ran to take the snapshot: `init` of an instance
 /// `exports`, with parameters that no author of a tool would come up with.
 fn is_python_setup(name: &str, instance: &ComponentInstance, engine: &Engine) -> bool {
-    let mut exports = instance
-        .exports(engine)
-        .filter(|(_, export)| matches!(export.ty, ComponentItem::ComponentFunc(_)));
+    let mut exports =
+        instance.exports(engine).filter(|(_, export)| matches!(export.ty, ComponentItem::ComponentFunc(_)));
     match (name, exports.next(), exports.next()) {
         ("exports", Some(("init", only)), None) => match only.ty {
             ComponentItem::ComponentFunc(ty) => ty.params().any(|(name, _)| name == "app-name"),

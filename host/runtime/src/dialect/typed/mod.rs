@@ -81,10 +81,7 @@ fn reasons(skipped: &[Skipped]) -> String {
     const SHOWN: usize = 8;
     let mut text = String::new();
     for (at, Skipped { export, why }) in skipped.iter().take(SHOWN).enumerate() {
-        text.push_str(&format!(
-            "{} `{export}` is left out: {why}",
-            if at == 0 { ":" } else { ";" }
-        ));
+        text.push_str(&format!("{} `{export}` is left out: {why}", if at == 0 { ":" } else { ";" }));
     }
     if skipped.len() > SHOWN {
         text.push_str(&format!("; and {} more", skipped.len() - SHOWN));
@@ -113,12 +110,7 @@ pub(crate) fn discover(
             Some((instance, types)) if instance == export.instance => types,
             _ => type_docs(&ty, export.instance.as_deref(), &package, engine),
         };
-        let reader = Reader {
-            component,
-            package: &package,
-            types: &types,
-            limits,
-        };
+        let reader = Reader { component, package: &package, types: &types, limits };
         match reader.tool(&export) {
             Ok(tool) => tools.push(tool),
             Err(why) => skipped.push(Skipped::new(&export.path(), &why)),
@@ -169,11 +161,7 @@ fn type_docs(component: &types::Component, instance: Option<&str>, package: &Pac
             if let Some(ComponentItem::ComponentInstance(instance)) =
                 component.get_export(engine, instance).map(|item| item.ty)
             {
-                instance
-                    .exports(engine)
-                    .filter(is_type)
-                    .take(MAX_NAMED_TYPES)
-                    .for_each(&mut add);
+                instance.exports(engine).filter(is_type).take(MAX_NAMED_TYPES).for_each(&mut add);
             }
         }
     }
@@ -202,10 +190,7 @@ impl Reader<'_> {
             output_schema,
             annotations: Annotations::default(),
         };
-        let instance = export
-            .instance
-            .as_ref()
-            .map(|instance| self.component.get_export_index(None, instance));
+        let instance = export.instance.as_ref().map(|instance| self.component.get_export_index(None, instance));
         let export_index = match instance {
             None => self.component.get_export_index(None, &export.name),
             Some(None) => None,
@@ -220,8 +205,7 @@ impl Reader<'_> {
 
     /// With the documentation of the types, unless it makes them too long.
     fn schemas(&self, function: &TypedFunction) -> Result<(Value, Option<Value>), String> {
-        self.schemas_with(function, self.types)
-            .or_else(|_| self.schemas_with(function, &TypeDocs::none()))
+        self.schemas_with(function, self.types).or_else(|_| self.schemas_with(function, &TypeDocs::none()))
     }
 
     fn schemas_with(&self, function: &TypedFunction, types: &TypeDocs) -> Result<(Value, Option<Value>), String> {
@@ -241,9 +225,7 @@ impl Reader<'_> {
     fn fits(&self, schema: &Value) -> Result<(), String> {
         let (found, limit) = (schema.to_string().len(), self.limits.schema_bytes);
         if found > limit {
-            return Err(format!(
-                "its schema has {found} bytes; at most {limit} are accepted, so use smaller types"
-            ));
+            return Err(format!("its schema has {found} bytes; at most {limit} are accepted, so use smaller types"));
         }
         Ok(())
     }
@@ -270,10 +252,7 @@ impl TypedTool {
     /// # Errors
     /// If they do not fit the parameters. Arguments that fit the input schema do.
     pub(crate) fn arguments(&self, arguments: &Value) -> Result<Vec<Val>, ValueError> {
-        Ok(value::record(arguments, &self.function.params)?
-            .into_iter()
-            .map(|(_, value)| value)
-            .collect())
+        Ok(value::record(arguments, &self.function.params)?.into_iter().map(|(_, value)| value).collect())
     }
 
     /// What the results of a call come to.
@@ -307,9 +286,7 @@ fn failure(ty: Option<&Ty>, value: Option<&Val>) -> Result<TypedOutcome, ValueEr
         (None, None) | (Some(Ty::String), Some(Val::String(_))) => NO_REASON.to_owned(),
         (Some(ty), Some(value)) => value::to_json(value, ty)?,
         _ => {
-            return Err(ValueError::Answer(
-                "the `err` of a result has the wrong form".to_owned(),
-            ));
+            return Err(ValueError::Answer("the `err` of a result has the wrong form".to_owned()));
         }
     };
     Ok(TypedOutcome::Failed(message))

@@ -84,31 +84,18 @@ fn compound(found: &Type, depth: usize, budget: &mut Budget, place: &dyn Fn() ->
         Type::Record(record) => {
             let field = |(name, ty): (&str, Type)| Ok((budget.name(name)?, part(&ty, budget)?));
             Ty::Record(
-                record
-                    .fields()
-                    .map(|field| (field.name, field.ty))
-                    .map(field)
-                    .collect::<Result<_, Unsupported>>()?,
+                record.fields().map(|field| (field.name, field.ty)).map(field).collect::<Result<_, Unsupported>>()?,
             )
         }
         Type::Variant(variant) => {
             let case = |(name, ty): (&str, Option<Type>)| {
                 Ok((budget.name(name)?, ty.map(|ty| part(&ty, budget)).transpose()?))
             };
-            Ty::Variant(
-                variant
-                    .cases()
-                    .map(|case| (case.name, case.ty))
-                    .map(case)
-                    .collect::<Result<_, Unsupported>>()?,
-            )
+            Ty::Variant(variant.cases().map(|case| (case.name, case.ty)).map(case).collect::<Result<_, Unsupported>>()?)
         }
         Type::Result(result) => {
             let mut side = |ty: Option<Type>| ty.map(|ty| part(&ty, budget).map(Box::new)).transpose();
-            Ty::Result {
-                ok: side(result.ok())?,
-                err: side(result.err())?,
-            }
+            Ty::Result { ok: side(result.ok())?, err: side(result.err())? }
         }
         _ => return Err(refuse(found, place())),
     })
@@ -118,10 +105,9 @@ fn refuse(found: &Type, place: String) -> Unsupported {
     const PLAIN: &str = "use a `list` instead";
     const WHOLE: &str = "a tool takes and returns whole values, so use a `list` or a `string`";
     let (what, instead) = match found {
-        Type::Own(_) | Type::Borrow(_) => (
-            "a resource",
-            "a resource lives no longer than one call, so pass what identifies it",
-        ),
+        Type::Own(_) | Type::Borrow(_) => {
+            ("a resource", "a resource lives no longer than one call, so pass what identifies it")
+        }
         Type::Stream(_) => ("a stream", WHOLE),
         Type::Future(_) => ("a future", WHOLE),
         Type::ErrorContext => ("an error-context", "return a `result` whose error is a `string`"),

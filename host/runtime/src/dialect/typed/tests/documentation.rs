@@ -23,10 +23,7 @@ fn the_authors_words_become_descriptions() {
     });
     let with_docs = |version| find(&component(&format!("{ADD} {API} {}", docs(version, &documented)))).unwrap();
     let found = with_docs(1);
-    assert_eq!(
-        tool(&found, "add").definition.description,
-        "Adds two numbers.\n\nExactly."
-    );
+    assert_eq!(tool(&found, "add").definition.description, "Adds two numbers.\n\nExactly.");
     let greet = &tool(&found, "api_greet").definition;
     assert_eq!(greet.description, "Says \"hello\".");
     let who = &greet.input_schema["properties"]["who"];
@@ -35,12 +32,7 @@ fn the_authors_words_become_descriptions() {
     assert_eq!(who["properties"]["age"].get("description"), None);
     assert_eq!(greet.output_schema, None);
     // A version that is not known may mean anything.
-    assert!(
-        tool(&with_docs(2), "add")
-            .definition
-            .description
-            .starts_with("Calls `add(")
-    );
+    assert!(tool(&with_docs(2), "add").definition.description.starts_with("Calls `add("));
 }
 
 #[test]
@@ -56,16 +48,10 @@ fn the_first_version_of_the_docs_is_understood() {
 
 #[test]
 fn docs_are_found_in_a_component_within() {
-    let section = docs(
-        1,
-        &json!({"worlds": {"w": {"func_exports": {"add": {"docs": "From within."}}}}}),
-    );
+    let section = docs(1, &json!({"worlds": {"w": {"func_exports": {"add": {"docs": "From within."}}}}}));
     let found = find(&component(&format!("{ADD} (component {section})"))).unwrap();
     assert_eq!(tool(&found, "add").definition.description, "From within.");
-    let own = docs(
-        1,
-        &json!({"worlds": {"w": {"func_exports": {"add": {"docs": "Its own."}}}}}),
-    );
+    let own = docs(1, &json!({"worlds": {"w": {"func_exports": {"add": {"docs": "Its own."}}}}}));
     let found = find(&component(&format!("{ADD} (component {section}) {own}"))).unwrap();
     assert_eq!(tool(&found, "add").definition.description, "Its own.");
 }
@@ -73,15 +59,7 @@ fn docs_are_found_in_a_component_within() {
 #[test]
 fn bad_docs_are_no_docs() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    for section in [
-        "",
-        "\\01",
-        "\\01{",
-        "\\01[]",
-        "\\01{\\22worlds\\22:5}",
-        "\\01\\ff\\ff",
-        &format!("\\01{deep}"),
-    ] {
+    for section in ["", "\\01", "\\01{", "\\01[]", "\\01{\\22worlds\\22:5}", "\\01\\ff\\ff", &format!("\\01{deep}")] {
         let found = find(&component(&format!(r#"{ADD} (@custom "package-docs" "{section}")"#))).unwrap();
         let expected = "Calls `add(a: u64, b: s32) -> u64`.";
         assert_eq!(tool(&found, "add").definition.description, expected, "{section:.20}");

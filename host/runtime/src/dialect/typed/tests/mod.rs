@@ -15,11 +15,7 @@ fn find(wat: &str) -> Result<TypedTools, String> {
 }
 
 fn tool<'a>(tools: &'a TypedTools, name: &str) -> &'a TypedTool {
-    tools
-        .tools
-        .iter()
-        .find(|tool| tool.definition.name.as_str() == name)
-        .unwrap()
+    tools.tools.iter().find(|tool| tool.definition.name.as_str() == name).unwrap()
 }
 
 /// One line for each tool and each export that is left out.
@@ -27,17 +23,9 @@ fn check(wat: &str, expected: &Expect) {
     let text = match find(wat) {
         Ok(found) => {
             let tools = found.tools.iter().map(|TypedTool { definition: it, .. }| {
-                format!(
-                    "{} = {}: {}\n",
-                    it.name,
-                    it.export.as_deref().unwrap_or("?"),
-                    it.description
-                )
+                format!("{} = {}: {}\n", it.name, it.export.as_deref().unwrap_or("?"), it.description)
             });
-            let skipped = found
-                .skipped
-                .iter()
-                .map(|it| format!("not {}: {}\n", it.export, it.why));
+            let skipped = found.skipped.iter().map(|it| format!("not {}: {}\n", it.export, it.why));
             tools.chain(skipped).collect()
         }
         Err(error) => format!("{error}\n"),
@@ -241,9 +229,7 @@ fn two_exports_of_one_name_are_an_error() {
         the component describes 65 tools; at most 64 are accepted
     "#]],
     );
-    let many: Vec<_> = (0..1_100)
-        .map(|at| format!(r#"(export "f{at}" (func $none))"#))
-        .collect();
+    let many: Vec<_> = (0..1_100).map(|at| format!(r#"(export "f{at}" (func $none))"#)).collect();
     check(
         &component(&format!("{NONE} {}", many.join("\n"))),
         &expect![[r#"

@@ -47,18 +47,13 @@ pub(in crate::dialect::typed) fn record(
         read.push((name.clone(), value));
     }
     if found < object.len() {
-        return Err(ValueError::expected(
-            "an object without fields that its type does not have",
-        ));
+        return Err(ValueError::expected("an object without fields that its type does not have"));
     }
     Ok(read)
 }
 
 fn array(value: &Value) -> Result<std::slice::Iter<'_, Value>, ValueError> {
-    value
-        .as_array()
-        .map(|items| items.iter())
-        .ok_or_else(|| ValueError::expected("an array"))
+    value.as_array().map(|items| items.iter()).ok_or_else(|| ValueError::expected("an array"))
 }
 
 fn from_item(at: usize, value: &Value, ty: &Ty) -> Result<Val, ValueError> {
@@ -70,10 +65,7 @@ fn tuple(value: &Value, items: &[Ty]) -> Result<Val, ValueError> {
     if values.len() != items.len() {
         return Err(ValueError::expected(format!("an array of {} values", items.len())));
     }
-    let each = values
-        .zip(items)
-        .enumerate()
-        .map(|(at, (value, ty))| from_item(at, value, ty));
+    let each = values.zip(items).enumerate().map(|(at, (value, ty))| from_item(at, value, ty));
     each.collect::<Result<_, _>>().map(Val::Tuple)
 }
 
@@ -94,16 +86,8 @@ fn flags(value: &Value, names: &[String]) -> Result<Val, ValueError> {
     let wrong = || ValueError::expected("an array of the flags' names, each at most once");
     let given = array(value).map_err(|_| wrong())?;
     // In the order in which they are declared, whatever order they come in.
-    let set: Vec<_> = names
-        .iter()
-        .filter(|name| given.clone().any(|value| value == name.as_str()))
-        .cloned()
-        .collect();
-    if set.len() == given.len() {
-        Ok(Val::Flags(set))
-    } else {
-        Err(wrong())
-    }
+    let set: Vec<_> = names.iter().filter(|name| given.clone().any(|value| value == name.as_str())).cloned().collect();
+    if set.len() == given.len() { Ok(Val::Flags(set)) } else { Err(wrong()) }
 }
 
 fn option(value: &Value, inner: &Ty) -> Result<Val, ValueError> {
@@ -129,11 +113,7 @@ fn result(value: &Value, ok: Option<&Ty>, err: Option<&Ty>) -> Result<Val, Value
         .map_err(|error| error.within(name))
     };
     let is_ok = value.as_object().is_some_and(|object| object.contains_key("ok"));
-    Ok(Val::Result(if is_ok {
-        Ok(side("ok", ok)?)
-    } else {
-        Err(side("err", err)?)
-    }))
+    Ok(Val::Result(if is_ok { Ok(side("ok", ok)?) } else { Err(side("err", err)?) }))
 }
 
 /// The value of the one field that the object has.
@@ -160,26 +140,19 @@ fn scalar(value: &Value, ty: &Ty) -> Option<Val> {
         Ty::F64 => float(value, f64::MAX).map(Val::Float64),
         Ty::Char => value.as_str().and_then(only_char).map(Val::Char),
         Ty::String => value.as_str().map(|text| Val::String(text.to_owned())),
-        Ty::Enum(names) => value
-            .as_str()
-            .filter(|name| names.iter().any(|known| known == name))
-            .map(|name| Val::Enum(name.to_owned())),
+        Ty::Enum(names) => {
+            value.as_str().filter(|name| names.iter().any(|known| known == name)).map(|name| Val::Enum(name.to_owned()))
+        }
         _ => None,
     }
 }
 
 /// A number without a fractional part, however it is spelled: 5, 5.0 and 5e0 are one number to JSON Schema.
 fn whole<T: TryFrom<i128>>(value: &Value) -> Option<T> {
-    let exact = value
-        .as_i64()
-        .map(i128::from)
-        .or_else(|| value.as_u64().map(i128::from));
+    let exact = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
     let number = exact.or_else(|| {
         // Exact as far as any of our types reaches; beyond that the conversion saturates, and nothing fits.
-        value
-            .as_f64()
-            .filter(|number| number.fract() == 0.0)
-            .map(|number| number as i128)
+        value.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i128)
     })?;
     T::try_from(number).ok()
 }

@@ -25,28 +25,18 @@ pub(crate) enum ValueError {
 }
 
 fn place(path: &str) -> String {
-    if path.is_empty() {
-        "the arguments".to_owned()
-    } else {
-        format!("the argument at `{path}`")
-    }
+    if path.is_empty() { "the arguments".to_owned() } else { format!("the argument at `{path}`") }
 }
 
 impl ValueError {
     pub(super) fn expected(expected: impl Into<String>) -> Self {
-        Self::Argument {
-            path: String::new(),
-            expected: expected.into(),
-        }
+        Self::Argument { path: String::new(), expected: expected.into() }
     }
 
     /// The same, seen from the value around it.
     pub(super) fn within(self, step: impl std::fmt::Display) -> Self {
         match self {
-            Self::Argument { path, expected } => Self::Argument {
-                path: format!("/{step}{path}"),
-                expected,
-            },
+            Self::Argument { path, expected } => Self::Argument { path: format!("/{step}{path}"), expected },
             answer @ Self::Answer(_) => answer,
         }
     }

@@ -14,11 +14,7 @@ use super::*;
 fn check(ty: &Ty, val: &Val, expected: &str) {
     let text = to_json(val, ty).unwrap();
     assert_eq!(text, expected, "{ty}");
-    assert_eq!(
-        from_json(&serde_json::from_str(&text).unwrap(), ty).as_ref(),
-        Ok(val),
-        "{ty}"
-    );
+    assert_eq!(from_json(&serde_json::from_str(&text).unwrap(), ty).as_ref(), Ok(val), "{ty}");
 }
 
 fn some(val: Val) -> Val {
@@ -50,56 +46,26 @@ fn compound_values_keep_their_form() {
     let record = Ty::Record(fields.into_iter().map(|(name, ty)| (name.to_owned(), ty)).collect());
     let value = |a: Val, n: Val| {
         let fields = [("z", Val::U8(1)), ("a", a), ("n", n)];
-        Val::Record(
-            fields
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value))
-                .collect(),
-        )
+        Val::Record(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     };
     check(&record, &value(Val::Option(None), Val::Option(None)), r#"{"z":1}"#);
-    check(
-        &record,
-        &value(some(Val::Char('"')), some(Val::Option(None))),
-        r#"{"z":1,"a":"\"","n":{"some":null}}"#,
-    );
-    let result = Ty::Result {
-        ok: None,
-        err: Some(Box::new(Ty::String)),
-    };
+    check(&record, &value(some(Val::Char('"')), some(Val::Option(None))), r#"{"z":1,"a":"\"","n":{"some":null}}"#);
+    let result = Ty::Result { ok: None, err: Some(Box::new(Ty::String)) };
     check(&result, &Val::Result(Ok(None)), r#"{"ok":null}"#);
-    check(
-        &result,
-        &Val::Result(Err(Some(Box::new(Val::String("e".to_owned()))))),
-        r#"{"err":"e"}"#,
-    );
+    check(&result, &Val::Result(Err(Some(Box::new(Val::String("e".to_owned()))))), r#"{"err":"e"}"#);
     let variant = Ty::Variant(vec![("none".to_owned(), None), ("one".to_owned(), Some(Ty::U8))]);
     check(&variant, &Val::Variant("none".to_owned(), None), r#"{"tag":"none"}"#);
-    check(
-        &variant,
-        &Val::Variant("one".to_owned(), Some(Box::new(Val::U8(1)))),
-        r#"{"tag":"one","val":1}"#,
-    );
+    check(&variant, &Val::Variant("one".to_owned(), Some(Box::new(Val::U8(1)))), r#"{"tag":"one","val":1}"#);
     let flags = Ty::Flags(vec!["r".to_owned(), "w".to_owned()]);
-    check(
-        &flags,
-        &Val::Flags(vec!["r".to_owned(), "w".to_owned()]),
-        r#"["r","w"]"#,
-    );
-    assert_eq!(
-        from_json(&json!(["w", "r"]), &flags),
-        from_json(&json!(["r", "w"]), &flags)
-    );
+    check(&flags, &Val::Flags(vec!["r".to_owned(), "w".to_owned()]), r#"["r","w"]"#);
+    assert_eq!(from_json(&json!(["w", "r"]), &flags), from_json(&json!(["r", "w"]), &flags));
 }
 
 #[test]
 fn a_refused_argument_says_where_and_what() {
     let ty = Ty::Record(vec![("ages".to_owned(), Ty::List(Box::new(Ty::U8)))]);
     let refused = |value: Value| from_json(&value, &ty).unwrap_err().to_string();
-    assert_eq!(
-        refused(json!({"ages": [1, 256]})),
-        "the argument at `/ages/1` must be a whole number that fits `u8`"
-    );
+    assert_eq!(refused(json!({"ages": [1, 256]})), "the argument at `/ages/1` must be a whole number that fits `u8`");
     assert_eq!(refused(json!({})), "the arguments must be an object with `ages`");
 }
 
@@ -108,18 +74,9 @@ fn an_answer_of_another_type_is_an_error() {
     for (ty, val) in [
         (Ty::U8, Val::U16(1)),
         (Ty::Tuple(vec![Ty::U8]), Val::Tuple(vec![])),
-        (
-            Ty::Record(vec![("a".to_owned(), Ty::U8)]),
-            Val::Record(vec![("b".to_owned(), Val::U8(1))]),
-        ),
-        (
-            Ty::Variant(vec![("a".to_owned(), None)]),
-            Val::Variant("a".to_owned(), Some(Box::new(Val::U8(1)))),
-        ),
-        (
-            Ty::Result { ok: None, err: None },
-            Val::Result(Ok(Some(Box::new(Val::U8(1))))),
-        ),
+        (Ty::Record(vec![("a".to_owned(), Ty::U8)]), Val::Record(vec![("b".to_owned(), Val::U8(1))])),
+        (Ty::Variant(vec![("a".to_owned(), None)]), Val::Variant("a".to_owned(), Some(Box::new(Val::U8(1))))),
+        (Ty::Result { ok: None, err: None }, Val::Result(Ok(Some(Box::new(Val::U8(1)))))),
     ] {
         assert!(matches!(to_json(&val, &ty), Err(ValueError::Answer(_))), "{ty}");
     }
@@ -170,10 +127,7 @@ fn ty() -> impl Strategy<Value = Ty> {
 }
 
 fn maybe(ty: Option<&Ty>) -> BoxedStrategy<Option<Box<Val>>> {
-    ty.map_or_else(
-        || Just(None).boxed(),
-        |ty| val(ty).prop_map(|val| Some(Box::new(val))).boxed(),
-    )
+    ty.map_or_else(|| Just(None).boxed(), |ty| val(ty).prop_map(|val| Some(Box::new(val))).boxed())
 }
 
 fn val(ty: &Ty) -> BoxedStrategy<Val> {
@@ -196,9 +150,7 @@ fn val(ty: &Ty) -> BoxedStrategy<Val> {
         Ty::Record(fields) => {
             let values: Vec<_> = fields.iter().map(|(_, ty)| val(ty)).collect();
             let names: Vec<_> = fields.into_iter().map(|(name, _)| name).collect();
-            values
-                .prop_map(move |values| Val::Record(names.iter().cloned().zip(values).collect()))
-                .boxed()
+            values.prop_map(move |values| Val::Record(names.iter().cloned().zip(values).collect())).boxed()
         }
         Ty::Variant(cases) => select(cases)
             .prop_flat_map(|(name, ty)| (Just(name), maybe(ty.as_ref())))
@@ -206,9 +158,7 @@ fn val(ty: &Ty) -> BoxedStrategy<Val> {
             .boxed(),
         Ty::Enum(names) => select(names).prop_map(Val::Enum).boxed(),
         Ty::Flags(names) => subsequence(names.clone(), 0..=names.len()).prop_map(Val::Flags).boxed(),
-        Ty::Option(inner) => prop_oneof![Just(None).boxed(), maybe(Some(&inner))]
-            .prop_map(Val::Option)
-            .boxed(),
+        Ty::Option(inner) => prop_oneof![Just(None).boxed(), maybe(Some(&inner))].prop_map(Val::Option).boxed(),
         Ty::Result { ok, err } => prop_oneof![
             maybe(ok.as_deref()).prop_map(|value| Val::Result(Ok(value))),
             maybe(err.as_deref()).prop_map(|value| Val::Result(Err(value))),
@@ -222,10 +172,7 @@ fn typed_val() -> impl Strategy<Value = (Ty, Val)> {
 }
 
 fn gate(ty: &Ty) -> Gate {
-    let function = TypedFunction {
-        params: vec![("p".to_owned(), ty.clone())],
-        result: None,
-    };
+    let function = TypedFunction { params: vec![("p".to_owned(), ty.clone())], result: None };
     Gate::for_arguments(&function.input_schema(&TypeDocs::none()), GateLimits::default()).unwrap()
 }
 

@@ -71,9 +71,7 @@ fn write_record<S: Serializer>(fields: &[(String, Ty)], values: &[(String, Val)]
     let mut map = to.serialize_map(None)?;
     for ((name, ty), (found, value)) in fields.iter().zip(values) {
         if name != found {
-            return Err(S::Error::custom(format_args!(
-                "a record has the field `{found}` in place of `{name}`"
-            )));
+            return Err(S::Error::custom(format_args!("a record has the field `{found}` in place of `{name}`")));
         }
         if !matches!((ty, value), (Ty::Option(_), Val::Option(None))) {
             map.serialize_entry(name, &Typed(value, ty))?;
@@ -95,9 +93,7 @@ fn write_variant<S: Serializer>(
         (Some(None), None) => {}
         (Some(Some(ty)), Some(value)) => map.serialize_entry("val", &Typed(value, ty))?,
         _ => {
-            return Err(S::Error::custom(format_args!(
-                "a variant has no case `{tag}` of that form"
-            )));
+            return Err(S::Error::custom(format_args!("a variant has no case `{tag}` of that form")));
         }
     }
     map.end()
@@ -107,8 +103,6 @@ fn write_side<S: Serializer>(name: &str, ty: Option<&Ty>, value: Option<&Val>, t
     match (ty, value) {
         (Some(ty), Some(value)) => to.collect_map([(name, Typed(value, ty))]),
         (None, None) => to.collect_map([(name, ())]),
-        _ => Err(S::Error::custom(format_args!(
-            "the `{name}` of a result has the wrong form"
-        ))),
+        _ => Err(S::Error::custom(format_args!("the `{name}` of a result has the wrong form"))),
     }
 }

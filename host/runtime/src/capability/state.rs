@@ -8,17 +8,17 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
-use crate::capability::Wasi;
-use crate::capability::journal::Journal;
+use super::Wasi;
+use super::journal::Journal;
 use crate::clock::Deadline;
+use crate::invocation::{Invocation, Observer};
 use crate::memory::MemoryLimiter;
-use crate::sandbox::{Invocation, Observer};
 
 /// The data of a call's store. It is made for the call and dropped with it.
 pub(crate) struct CallState {
     pub(crate) memory: MemoryLimiter,
     pub(crate) deadline: Deadline,
-    pub(crate) call: Invocation,
+    pub(crate) call: Arc<Invocation>,
     pub(crate) grant: Grant,
     pub(crate) journal: Journal,
     /// Made when the guest first uses WASI: most calls of pure tools never do.
@@ -29,7 +29,7 @@ pub(crate) struct CallState {
 
 impl CallState {
     pub(crate) fn new(
-        call: Invocation,
+        call: Arc<Invocation>,
         limits: Limits,
         grant: Grant,
         deadline: Deadline,
@@ -56,30 +56,20 @@ impl CallState {
 
     fn wasi_and_table(&mut self) -> (&mut Wasi, &mut ResourceTable) {
         let limits = &self.limits;
-        (
-            self.wasi.get_or_insert_with(|| Box::new(Wasi::powerless(limits))),
-            &mut self.table,
-        )
+        (self.wasi.get_or_insert_with(|| Box::new(Wasi::powerless(limits))), &mut self.table)
     }
 }
 
 impl WasiView for CallState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         let (wasi, table) = self.wasi_and_table();
-        WasiCtxView {
-            ctx: &mut wasi.ctx,
-            table,
-        }
+        WasiCtxView { ctx: &mut wasi.ctx, table }
     }
 }
 
 impl WasiHttpView for CallState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         let (wasi, table) = self.wasi_and_table();
-        WasiHttpCtxView {
-            hooks: &mut wasi.egress,
-            table,
-            ctx: &mut wasi.http,
-        }
+        WasiHttpCtxView { hooks: &mut wasi.egress, table, ctx: &mut wasi.http }
     }
 }

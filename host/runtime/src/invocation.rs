@@ -1,0 +1,28 @@
+//! What a guest is told about its call, and who hears what it says.
+
+use std::sync::Arc;
+
+use fumehood_core::event::{Level, Progress};
+
+/// What a guest is told about the call that it serves. All of it comes from the host.
+#[derive(Debug, Clone, Default)]
+pub struct Invocation {
+    /// The id of the call.
+    pub id: String,
+    /// The tool's name within its component.
+    pub tool: String,
+    /// On whose behalf.
+    pub actor: Option<Arc<str>>,
+    /// A snapshot of the agent's state, as JSON text. It is shown only to a tool that was granted it.
+    pub state: Option<Arc<str>>,
+}
+
+/// Hears what a running call says.
+///
+/// Both methods run on the thread that runs the guest, while the guest waits: they must return at once and never block.
+pub trait Observer: Send + Sync {
+    /// A log line, already within the call's cap and printable.
+    fn log(&self, call: &Invocation, level: Level, message: &str);
+    /// News of the call, already within its cap.
+    fn progress(&self, call: &Invocation, progress: Progress);
+}

@@ -1,0 +1,91 @@
+//! Why a component is not loaded.
+
+use fumehood_core::definition::DefinitionError;
+use fumehood_core::limits::display_bytes;
+use fumehood_core::result::CallError;
+
+use crate::guest_runtime::Lost;
+
+/// The versions of the contract that this host accepts, as a person would write them.
+pub const ACCEPTED_CONTRACT: &str = "0.1.x";
+/// The largest component that is looked at, in bytes.
+pub const MAX_COMPONENT_BYTES: usize = 256 << 20;
+/// A component larger than this is compiled only if the caller allows it: it takes many seconds.
+pub const SLOW_COMPILE_BYTES: usize = 16 << 20;
+
+/// Why a component is not loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// There are no bytes.
+    #[error("the component is empty (0 bytes)")]
+    Empty,
+    /// Too many bytes to look at.
+    #[error("the component has {}; at most {} are accepted", display_bytes(*.0), display_bytes(MAX_COMPONENT_BYTES as u64))]
+    TooLarge(u64),
+    /// It would take long to compile.
+    #[error(
+        "the component has {}; compiling more than {} takes many seconds and is done only when it is allowed \
+         (`--allow-slow-compile`)", display_bytes(*.0 as u64), display_bytes(SLOW_COMPILE_BYTES as u64)
+    )]
+    SlowCompile(usize),
+    /// The text format.
+    #[error("this is WebAssembly text, not a component; build a binary first, for example with `wasm-tools parse`")]
+    Text,
+    /// Something else entirely.
+    #[error("this is not WebAssembly: a component begins with `\\0asm`")]
+    NotWasm,
+    /// A core module.
+    #[error(
+        "this is a core WebAssembly module, not a component; build for `wasm32-wasip2`, or turn it into a component \
+         with `wasm-tools component new`"
+    )]
+    CoreModule,
+    /// Machine code.
+    #[error(
+        "this is precompiled machine code, which is never accepted because it would run unchecked; give the component \
+         that it was made from"
+    )]
+    Precompiled,
+    /// Some other version of the binary format.
+    #[error("this WebAssembly has an unknown version or layer ({0:02x?}); a component has [0d, 00, 01, 00]")]
+    Version([u8; 4]),
+    /// The engine refuses it.
+    #[error("the component is malformed or uses what this host does not support: {0}")]
+    Malformed(String),
+    /// It was built for another version of the contract.
+    #[error(
+        "the component was built for version {found} of the contract `fumehood:tool`; this host accepts \
+         {ACCEPTED_CONTRACT}. Rebuild it with a matching `fumehood-guest`"
+    )]
+    ContractVersion {
+        /// The version that the component names.
+        found: String,
+    },
+    /// It asks for something that this host does not have.
+    #[error("the component imports what this host does not provide: {}", .0.join(", "))]
+    UnknownImport(Vec<String>),
+    /// It does not fit what the host links.
+    #[error("the component does not fit this host's interfaces: {0}")]
+    Link(String),
+    /// It failed to say which tools it has.
+    #[error("the component could not describe its tools: {0}")]
+    Describe(CallError),
+    /// What it says about its tools is not acceptable.
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+    /// Its exports cannot be called as tools.
+    #[error("{0}")]
+    Typed(String),
+    /// The host is shutting down, or broke.
+    #[error("the host could not load the component: {0}")]
+    Host(String),
+}
+
+impl From<Lost> for LoadError {
+    fn from(lost: Lost) -> Self {
+        match lost {
+            Lost::Panicked(text) => Self::Host(format!("it panicked with `{text}`")),
+            Lost::ShutDown => Self::Host("it is shutting down".to_owned()),
+        }
+    }
+}

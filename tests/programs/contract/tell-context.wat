@@ -1,0 +1,36 @@
+;; Tells what it knows of its call: `state` is the agent's state, or `none`.
+(module
+  (import "fumehood:tool/context@0.1.0" "state" (func $state (param i32)))
+  (memory (export "memory") 1)
+  (global $next (mut i32) (i32.const 4096))
+  (data (i32.const 0) "state")
+  (data (i32.const 16) "Tells the state.")
+  (data (i32.const 64) "{\"type\":\"object\"}")
+  (data (i32.const 100) "none")
+  (data (i32.const 128)
+    "\00\00\00\00" "\05\00\00\00"
+    "\00\00\00\00" "\00\00\00\00" "\00\00\00\00"
+    "\10\00\00\00" "\10\00\00\00"
+    "\40\00\00\00" "\11\00\00\00"
+    "\00\00\00\00" "\00\00\00\00" "\00\00\00\00"
+    "\00\00\00\00\00\00\00\00")
+  (data (i32.const 192) "\80\00\00\00\01\00\00\00")
+  (func (export "fumehood:tool/tools@0.1.0#describe") (result i32) (i32.const 192))
+  (func (export "fumehood:tool/tools@0.1.0#call") (param i32 i32 i32 i32 i32 i32) (result i32)
+    (call $state (i32.const 1200))
+    ;; ok(list of one part) at 1024; the part, text, at 1088
+    (i32.store (i32.const 1032) (i32.const 1088))
+    (i32.store (i32.const 1036) (i32.const 1))
+    (if (i32.load8_u (i32.const 1200))
+      (then
+        (i32.store (i32.const 1092) (i32.load (i32.const 1204)))
+        (i32.store (i32.const 1096) (i32.load (i32.const 1208))))
+      (else
+        (i32.store (i32.const 1092) (i32.const 100))
+        (i32.store (i32.const 1096) (i32.const 4))))
+    (i32.const 1024))
+  (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+    (local $at i32)
+    (local.set $at (i32.and (i32.add (global.get $next) (i32.const 7)) (i32.const -8)))
+    (global.set $next (i32.add (local.get $at) (local.get 3)))
+    (local.get $at)))

@@ -1,0 +1,83 @@
+;; Looks for anything that the host may have left lying about, and says how much it found.
+(component
+  (import "wasi:cli/environment@0.2.0" (instance $environment
+    (export "get-environment" (func (result (list (tuple string string)))))
+    (export "get-arguments" (func (result (list string))))))
+  (import "wasi:filesystem/types@0.2.0" (instance $files (export "descriptor" (type (sub resource)))))
+  (alias export $files "descriptor" (type $descriptor))
+  (import "wasi:filesystem/preopens@0.2.0" (instance $preopens
+    (alias outer 1 $descriptor (type $outer))
+    (export "descriptor" (type $descriptor (eq $outer)))
+    (export "get-directories" (func (result (list (tuple (own $descriptor) string)))))))
+  (import "wasi:io/error@0.2.0" (instance $error (export "error" (type (sub resource)))))
+  (alias export $error "error" (type $error))
+  (import "wasi:io/streams@0.2.0" (instance $streams
+    (alias outer 1 $error (type $outer))
+    (export "error" (type $error (eq $outer)))
+    (type $failure (variant (case "last-operation-failed" (own $error)) (case "closed")))
+    (export "stream-error" (type $stream-error (eq $failure)))
+    (export "input-stream" (type $input-stream (sub resource)))
+    (export "[method]input-stream.blocking-read"
+      (func (param "self" (borrow $input-stream)) (param "len" u64) (result (result (list u8) (error $stream-error)))))))
+  (alias export $streams "input-stream" (type $input-stream))
+  (import "wasi:cli/stdin@0.2.0" (instance $stdin
+    (alias outer 1 $input-stream (type $outer))
+    (export "input-stream" (type $input-stream (eq $outer)))
+    (export "get-stdin" (func (result (own $input-stream))))))
+  (import "wasi:clocks/monotonic-clock@0.2.0" (instance $clock (export "now" (func (result u64)))))
+
+  (core module $memory
+    (memory (export "memory") 2)
+    (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 0x10000)))
+  (core instance $mem (instantiate $memory))
+  (core func $variables (canon lower (func $environment "get-environment")
+    (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
+  (core func $arguments (canon lower (func $environment "get-arguments")
+    (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
+  (core func $folders (canon lower (func $preopens "get-directories")
+    (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
+  (core func $read (canon lower (func $streams "[method]input-stream.blocking-read")
+    (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
+  (core func $stdin (canon lower (func $stdin "get-stdin")))
+  (core func $now (canon lower (func $clock "now")))
+
+  (core module $m
+    (import "host" "memory" (memory 2))
+    (import "host" "variables" (func $variables (param i32)))
+    (import "host" "arguments" (func $arguments (param i32)))
+    (import "host" "folders" (func $folders (param i32)))
+    (import "host" "read" (func $read (param i32 i64 i32)))
+    (import "host" "stdin" (func $stdin (result i32)))
+    (import "host" "now" (func $now (result i64)))
+    ;; A list comes back as an address and a length.
+    (func (export "environment") (result i32) (call $variables (i32.const 8)) (i32.load (i32.const 12)))
+    (func (export "arguments") (result i32) (call $arguments (i32.const 8)) (i32.load (i32.const 12)))
+    (func (export "folders") (result i32) (call $folders (i32.const 8)) (i32.load (i32.const 12)))
+    ;; 0: there was something to read; 1: the stream failed; 2: it is closed.
+    (func (export "input") (result i32)
+      (call $read (call $stdin) (i64.const 1) (i32.const 8))
+      (if (result i32) (i32.load8_u (i32.const 8))
+        (then (i32.add (i32.load8_u (i32.const 12)) (i32.const 1)))
+        (else (i32.const 0))))
+    (func (export "clock-step") (result i64)
+      (local $start i64) (local $end i64)
+      (local.set $start (call $now))
+      (loop $again
+        (local.set $end (call $now))
+        (br_if $again (i64.eq (local.get $start) (local.get $end))))
+      (i64.sub (local.get $end) (local.get $start))))
+  (core instance $i (instantiate $m (with "host" (instance
+    (export "memory" (memory $mem "memory"))
+    (export "variables" (func $variables))
+    (export "arguments" (func $arguments))
+    (export "folders" (func $folders))
+    (export "read" (func $read))
+    (export "stdin" (func $stdin))
+    (export "now" (func $now))))))
+  (type $state' (enum "readable" "failed" "closed"))
+  (export $state "state" (type $state'))
+  (func (export "environment") (result u32) (canon lift (core func $i "environment")))
+  (func (export "arguments") (result u32) (canon lift (core func $i "arguments")))
+  (func (export "folders") (result u32) (canon lift (core func $i "folders")))
+  (func (export "input") (result $state) (canon lift (core func $i "input")))
+  (func (export "clock-step") (result u64) (canon lift (core func $i "clock-step"))))

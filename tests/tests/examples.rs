@@ -1,0 +1,115 @@
+//! Every example tool does what its README says, in the real host.
+//!
+//! `FUMEHOOD_EXAMPLES` names another folder of built components, so that fresh builds pass the same tests.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fumehood::{Call, CallResult, ErrorKind, Event, Host, Limits, Load, Observed};
+use serde_json::{Value, json};
+
+fn built(tool: &str) -> PathBuf {
+    let committed = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../example-tools/dist");
+    std::env::var_os("FUMEHOOD_EXAMPLES").map_or_else(committed, PathBuf::from).join(format!("{tool}.wasm"))
+}
+
+async fn host_with(tool: &str) -> Host {
+    let host = Host::builder().concurrency(4).build().unwrap();
+    host.load(Load::path(built(tool))).await.unwrap();
+    host
+}
+
+async fn call(tool: &str, arguments: Value) -> CallResult {
+    let (component, _) = tool.split_once("__").unwrap();
+    host_with(component).await.call(Call::new(tool, arguments)).await
+}
+
+fn json_of(result: &CallResult) -> Value {
+    let text = result.text().unwrap_or_else(|| panic!("it should succeed: {:?}", result.outcome));
+    serde_json::from_str(text).unwrap()
+}
+
+fn error_of(result: &CallResult) -> (ErrorKind, String) {
+    let error = result.error().unwrap_or_else(|| panic!("it should fail: {:?}", result.outcome));
+    (error.kind, error.message.clone())
+}
+
+#[tokio::test]
+async fn the_calculator_calculates() {
+    for (tool, arguments, expected) in [
+        ("add", json!({"a": 3, "b": 5}), json!(8)),
+        ("subtract", json!({"a": 3, "b": 5}), json!(-2)),
+        ("multiply", json!({"a": 1.5, "b": 4}), json!(6)),
+        ("divide", json!({"a": 1, "b": 8}), json!(0.125)),
+        ("evaluate", json!({"expression": "(3 + 5) * 2 ^ 3"}), json!(64)),
+    ] {
+        let result = call(&format!("calculator__{tool}"), arguments).await;
+        assert_eq!(json_of(&result)["result"], expected, "{tool}");
+    }
+    let (kind, message) = error_of(&call("calculator__divide", json!({"a": 1, "b": 0})).await);
+    assert_eq!((kind, message.as_str()), (ErrorKind::ToolFailed, "Division by zero"));
+    let broken = call("calculator__evaluate", json!({"expression": "1 +"})).await;
+    assert_eq!(error_of(&broken).0, ErrorKind::InvalidArguments);
+}
+
+#[tokio::test]
+async fn the_text_tools_read_search_and_compare() {
+    let statistics = json_of(&call("text__statistics", json!({"text": "one two\nthree"})).await);
+    assert_eq!((&statistics["words"], &statistics["lines"]), (&json!(3), &json!(2)));
+    let found = call("text__regex_search", json!({"text": "a1 b22", "pattern": "[0-9]+"})).await;
+    assert!(found.text().unwrap().contains("22"), "{found:?}");
+    let replaced =
+        call("text__regex_replace", json!({"text": "a1 b22", "pattern": "[0-9]+", "replacement": "#"})).await;
+    assert!(replaced.text().unwrap().contains("a# b#"), "{replaced:?}");
+    let diff = call("text__diff", json!({"old": "a\nb\n", "new": "a\nc\n"})).await;
+    assert!(diff.text().unwrap().contains("+c"), "{diff:?}");
+}
+
+#[tokio::test]
+async fn the_json_tool_queries() {
+    let document = json!({"tools": [{"name": "a", "n": 1}, {"name": "b", "n": 2}]});
+    let found = call("json__query", json!({"document": document, "expression": "tools[?n > `1`].name"})).await;
+    assert_eq!(json_of(&found)["result"], json!(["b"]));
+    let broken = call("json__query", json!({"document": document, "expression": "tools["})).await;
+    assert_eq!(error_of(&broken).0, ErrorKind::InvalidArguments);
+}
+
+#[tokio::test]
+async fn the_countdown_reports_progress_and_gives_up_in_time() {
+    let host = host_with("countdown").await;
+    let mut events = host.subscribe();
+    let result = host.call(Call::new("countdown__countdown", json!({"from": 3, "step_ms": 5}))).await;
+    assert_eq!(json_of(&result)["from"], json!(3));
+    let mut fractions = Vec::new();
+    let mut partial = 0;
+    while let Some(Observed::Event(event)) = events.try_next() {
+        if let Event::Progress { progress, .. } = event {
+            fractions.extend(progress.fraction);
+            partial += progress.partial.len();
+        }
+    }
+    assert!(fractions.len() >= 3 && partial >= 3, "{fractions:?}, {partial}");
+    assert!(fractions.is_sorted(), "{fractions:?}");
+    let limits = Limits { deadline: Duration::from_millis(200), ..Limits::default() };
+    let long = json!({"from": 100, "step_ms": 1000});
+    let hopeless = host.call(Call::new("countdown__countdown", long).with_limits(limits)).await;
+    assert_ne!(error_of(&hopeless).0, ErrorKind::Deadline, "it sees that the time will not do");
+}
+
+#[tokio::test]
+async fn plain_typed_functions_are_tools() {
+    let host = host_with("typed-greeter").await;
+    let tool = host.tool("typed-greeter__greetings_greet").unwrap();
+    let definition = tool.definition();
+    assert_eq!(definition.export.as_deref(), Some("example:greeter/greetings@1.0.0#greet"));
+    assert!(definition.description.contains("Greets somebody by name"), "{}", definition.description);
+    let greeting = json!({"name": "Ada", "formality": "polite"});
+    let greeted = host.call(Call::new("typed-greeter__greetings_greet", greeting)).await;
+    assert!(greeted.text().unwrap().contains("Ada"), "{greeted:?}");
+    let rude = json!({"name": "Ada", "formality": "rude"});
+    let refused = host.call(Call::new("typed-greeter__greetings_greet", rude)).await;
+    let (kind, message) = error_of(&refused);
+    assert_eq!(kind, ErrorKind::InvalidArguments);
+    assert!(message.contains("ceremonial"), "{message}");
+    assert!(host.call(Call::new("typed-greeter__about", "{}")).await.is_ok());
+}
