@@ -1,6 +1,14 @@
 //! What a call promises: nothing runs before the gate, nothing is kept between calls, every ending is an event, and a
 //! caller that stops waiting stops the guest.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 use std::time::{Duration, Instant};
 
 use fumehood::{Call, CallResult, EngineProfile, ErrorKind, Event, Host, HostBuilder, Limits, Load, Observed};

@@ -2,6 +2,14 @@
 //!
 //! `FUMEHOOD_EXAMPLES` names another folder of built components, so that fresh builds pass the same tests.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -61,7 +69,7 @@ async fn the_text_tools_read_search_and_compare() {
     let replaced =
         call("text__regex_replace", json!({"text": "a1 b22", "pattern": "[0-9]+", "replacement": "#"})).await;
     assert!(replaced.text().unwrap().contains("a# b#"), "{replaced:?}");
-    let diff = call("text__diff", json!({"old": "a\nb\n", "new": "a\nc\n"})).await;
+    let diff = call("text__diff", json!({"before": "a\nb\n", "after": "a\nc\n"})).await;
     assert!(diff.text().unwrap().contains("+c"), "{diff:?}");
 }
 

@@ -2,6 +2,14 @@
 //!
 //! Deadlines are asserted generously here, so that a busy machine does not fail a test; the bench reports them exactly.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 use std::time::Duration;
 
 use fumehood::{Call, CallResult, ErrorKind, Host, Limits, Load};
@@ -151,5 +159,5 @@ async fn results_are_capped_and_checked() {
     let result = aliased.call(Call::new("it__run", json!({})).with_limits(patient)).await;
     check(&result, ErrorKind::OutputTooLarge, "larger than the 1.0 MiB");
     let result = run("bad-text", "run", json!({})).await;
-    check(&result, ErrorKind::BadResult, "UTF-8");
+    check(&result, ErrorKind::BadResult, "utf-8");
 }

@@ -1,5 +1,13 @@
 //! A tool that was granted nothing can do nothing: every use of WASI refuses, and nothing of the host shows.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 use fumehood::{Call, CallResult, Grant, Host, Load};
 use fumehood_tests::component;
 

@@ -1,5 +1,13 @@
 //! The rules of the house that a compiler does not check. They are written down in ARCHITECTURE.md.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -114,7 +122,7 @@ fn core_does_no_input_or_output() {
         "wasmtime::",
     ];
     let mut broken = Vec::new();
-    for (name, text) in sources("host/core/src") {
+    for (name, text) in sources("host/core/src").into_iter().filter(|(name, _)| !name.contains("/tests")) {
         for (number, line) in before_tests(&text).iter().enumerate().filter(|(_, line)| !line.trim().starts_with("//"))
         {
             if let Some(word) = forbidden.iter().find(|word| line.contains(*word)) {

@@ -51,7 +51,7 @@ pub(crate) enum Command {
     /// Say what a component is, which tools it has, and what it could ever do
     Inspect(Inspect),
     /// Call one tool of a component
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = EXIT_CODES, override_usage = "fumehood call [OPTIONS] COMPONENT TOOL [JSON]")]
     Call(Call),
     /// Print a completion script for a shell
     Completions {
@@ -76,8 +76,8 @@ pub(crate) struct Call {
     /// The component, a `.wasm` file
     pub(crate) component: PathBuf,
 
-    /// The tool, as `inspect` shows it
-    pub(crate) tool: String,
+    /// The tool, as `inspect` shows it; without one, you are told which there are
+    pub(crate) tool: Option<String>,
 
     /// The arguments, a JSON object; `-` reads them from standard input [default: {}]
     #[arg(value_name = "JSON", conflicts_with = "args_file")]
@@ -103,23 +103,23 @@ pub(crate) struct Call {
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArguments {
     /// Wall time for the call, such as `250ms` or `2s` [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_negative_numbers = true)]
     timeout: Option<Duration>,
 
     /// Instructions for the call, such as `500M` [default: 10G]
-    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, allow_negative_numbers = true)]
     fuel: Option<u64>,
 
     /// Memory for the call, such as `64MiB` [default: 64MiB]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, allow_negative_numbers = true)]
     memory: Option<usize>,
 
     /// Size of the result, such as `1MiB` [default: 1MiB]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, allow_negative_numbers = true)]
     max_output: Option<usize>,
 
     /// Size of log lines and progress, and of stdout and stderr [default: 256KiB]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, allow_negative_numbers = true)]
     max_log: Option<usize>,
 }
 

@@ -29,12 +29,7 @@ pub(crate) enum CannotLoad {
     #[error("cannot load {file}")]
     Component { file: String, source: ComponentError },
     #[error("cannot load {file}: the {which} schema of its tool `{tool}` is refused")]
-    Schema {
-        file: String,
-        tool: ToolName,
-        which: &'static str,
-        source: SchemaError,
-    },
+    Schema { file: String, tool: ToolName, which: &'static str, source: SchemaError },
 }
 
 impl Exit {

@@ -55,9 +55,7 @@ pub(crate) async fn load(host: &Host, what: &str, load: Load) -> Result<Componen
     let component = visibly(host, what, load).await.map_err(|error| named(what, error))?;
     match &component.report().cache {
         CacheReport::Damaged(reason) => {
-            render::warning(&format!(
-                "the cached code of {what} was damaged and was compiled again: {reason}"
-            ));
+            render::warning(&format!("the cached code of {what} was damaged and was compiled again: {reason}"));
         }
         CacheReport::NotStored(reason) => {
             render::warning(&format!("the compiled code of {what} could not be cached: {reason}"));
@@ -70,16 +68,10 @@ pub(crate) async fn load(host: &Host, what: &str, load: Load) -> Result<Componen
 fn named(file: &str, error: LoadError) -> anyhow::Error {
     let file = file.to_owned();
     match error {
-        LoadError::Component { source, .. } => CannotLoad::Component { file, source }.into(),
-        LoadError::Schema {
-            tool, which, source, ..
-        } => CannotLoad::Schema {
-            file,
-            tool,
-            which,
-            source,
+        LoadError::Component { source, .. } => CannotLoad::Component { file, source: *source }.into(),
+        LoadError::Schema { tool, which, source, .. } => {
+            CannotLoad::Schema { file, tool, which, source: *source }.into()
         }
-        .into(),
         error => error.into(),
     }
 }

@@ -205,7 +205,7 @@ mod tests {
         check(r#""\ud83d\ude00""#, "ok");
         check(&format!("{}{}", "[".repeat(127), "]".repeat(127)), "ok");
         check(&format!("{}{}", "[".repeat(128), "]".repeat(128)), "recursion limit");
-        check(r#""\ud800""#, "surrogate");
+        check(r#""\ud800""#, "hex escape");
         check("1e400", "out of range");
         for text in ["", "{", "1 2", "\"\u{1}\"", "nul"] {
             check(text, "at line 1");

@@ -85,7 +85,7 @@ impl Host {
             .sandbox
             .load(bytes, options)
             .await
-            .map_err(|source| LoadError::Component { name: name.clone(), source })?;
+            .map_err(|source| LoadError::Component { name: name.clone(), source: Box::new(source) })?;
         let tools = load::tools(&name, &component, limits, &self.inner.gate)?;
         let names = tools.iter().map(|tool| tool.full_name().to_owned()).collect();
         self.add(&name, &component, tools)?;

@@ -15,7 +15,7 @@
 //! host.load(Load::path(path)).await?;
 //!
 //! let sum = host.call(Call::new("calculator__add", json!({"a": 3, "b": 5}))).await;
-//! assert_eq!(sum.text(), Some(r#"{"result":8.0}"#));
+//! assert_eq!(sum.text(), Some(r#"{"result":8}"#));
 //!
 //! let refused = host.call(Call::new("calculator__add", json!({"a": "3", "b": 5}))).await;
 //! println!("{}", refused.error().ok_or("it should be refused")?);

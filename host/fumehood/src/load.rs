@@ -59,7 +59,7 @@ pub enum LoadError {
         /// What it is called.
         name: Namespace,
         /// What is wrong with it.
-        source: ComponentError,
+        source: Box<ComponentError>,
     },
     /// One of its schemas is not acceptable.
     #[error("cannot load `{name}`: the {which} schema of its tool `{tool}` is refused")]
@@ -71,7 +71,7 @@ pub enum LoadError {
         /// `input` or `output`.
         which: &'static str,
         /// What is wrong with it.
-        source: SchemaError,
+        source: Box<SchemaError>,
     },
     /// The limits make no sense.
     #[error("the limits for the component cannot be kept")]
@@ -154,7 +154,8 @@ impl Load {
             Source::Path(path) => path,
         };
         let io = |source| LoadError::Read { path: path.clone(), source };
-        let too_large = |size| Err(LoadError::Component { name: name.clone(), source: ComponentError::TooLarge(size) });
+        let too_large =
+            |size| Err(LoadError::Component { name: name.clone(), source: Box::new(ComponentError::TooLarge(size)) });
         // Looked at before it is opened: opening a pipe would wait for somebody to write.
         let metadata = std::fs::metadata(&path).map_err(io)?;
         if !metadata.is_file() {
@@ -206,7 +207,7 @@ pub(crate) fn tools(
     let gated = |(index, definition): (usize, &ToolDefinition)| {
         let refused = |which| {
             let (name, tool) = (name.clone(), definition.name.clone());
-            move |source| LoadError::Schema { name, tool, which, source }
+            move |source| LoadError::Schema { name, tool, which, source: Box::new(source) }
         };
         let arguments = Gate::for_arguments(&definition.input_schema, gate_limits.clone()).map_err(refused("input"))?;
         let results = definition

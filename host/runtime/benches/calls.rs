@@ -5,6 +5,13 @@
 //!
 //! `cargo bench -p fumehood-runtime --bench calls`
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a bench prints, and stops by panicking"
+)]
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

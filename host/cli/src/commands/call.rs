@@ -4,8 +4,9 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
-use fumehood::{Call, CallResult, ErrorKind, EventStream, Host, Observed};
+use anyhow::Result;
+use fumehood::limits::display_bytes;
+use fumehood::{Call, CallResult, Component, ErrorKind, EventStream, Host, LimitError, Limits, Observed};
 
 use crate::args::{self, Arguments};
 use crate::exit::{self, Exit, UsageError};
@@ -18,14 +19,17 @@ const MEMORY_CEILING: usize = 4 << 30;
 const MOST_ARGUMENTS: u64 = 16 << 20;
 
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
-    let limits = call.limits.limits(MEMORY_CEILING).map_err(|error| UsageError(error.to_string()))?;
+    let limits = call.limits.limits(MEMORY_CEILING).map_err(|error| bad_limit(&error))?;
     let json = read_arguments(call)?;
-    let host = host::builder(arguments).limits(limits).memory_ceiling(limits.memory.max(64 << 20)).build()?;
+    let roomy = at_least_usual(&limits);
+    let host = host::builder(arguments).limits(roomy).memory_ceiling(roomy.memory).build()?;
     let (load, name) = host::load_of(&call.component, call.allow_slow_compile);
-    host::load(&host, &host::file_name(&call.component), load).await?;
+    let file = host::file_name(&call.component);
+    let component = host::load(&host, &file, load).await?;
+    let Some(tool) = &call.tool else { return Err(no_tool(call, &component).into()) };
     let prefix = format!("{name}__");
-    let tool = call.tool.strip_prefix(&prefix).unwrap_or(&call.tool);
-    let mut request = Call::new(format!("{prefix}{tool}"), json);
+    let mut request =
+        Call::new(format!("{prefix}{}", name_within(&component, tool, &prefix)), json).with_limits(limits);
     if let Some(actor) = &call.actor {
         request = request.with_actor(actor.as_str());
     }
@@ -42,6 +46,51 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
         render::result(&result)?;
     }
     Ok(exit::of_result(&result))
+}
+
+/// Begins with what to type, which is not always what the limit is called.
+fn bad_limit(error: &LimitError) -> UsageError {
+    let flag = match error {
+        LimitError::Zero(what) | LimitError::TooMuch { what, .. } => match *what {
+            "deadline" => "--timeout: ",
+            "fuel" => "--fuel: ",
+            "memory" => "--memory: ",
+            "output" => "--max-output: ",
+            _ => "",
+        },
+        LimitError::Duration(_) | LimitError::Bytes(_) | LimitError::Count(_) => "",
+    };
+    UsageError(format!("{flag}{error}"))
+}
+
+/// What was typed limits the call. A component that has to say first which tools it has gets the usual limits for that,
+/// or else a small `--fuel` would end before there is a call.
+fn at_least_usual(limits: &Limits) -> Limits {
+    let usual = Limits::default();
+    Limits {
+        deadline: limits.deadline.max(usual.deadline),
+        fuel: limits.fuel.max(usual.fuel),
+        memory: limits.memory.max(usual.memory),
+        output: limits.output.max(usual.output),
+        ..*limits
+    }
+}
+
+/// The tool's own name. Its full name, as hosts with several components have it, does as well.
+fn name_within<'a>(component: &Component, typed: &'a str, prefix: &str) -> &'a str {
+    let is_own = component.definitions().iter().any(|tool| tool.name.as_str() == typed);
+    if is_own { typed } else { typed.strip_prefix(prefix).unwrap_or(typed) }
+}
+
+fn no_tool(call: &args::Call, component: &Component) -> UsageError {
+    let file = call.component.display();
+    let tools: Vec<&str> = component.definitions().iter().map(|tool| tool.name.as_str()).collect();
+    let first = tools.first().copied().unwrap_or("TOOL");
+    UsageError(format!(
+        "which tool? {file} has: {}\nCall one like this: `fumehood call {file} {first} '{{…}}'`; `fumehood inspect \
+         {file}` shows their arguments",
+        tools.join(", ")
+    ))
 }
 
 /// Calls, and shows log lines and progress as they come. Ctrl-C stops the tool.
@@ -84,17 +133,24 @@ fn read_arguments(call: &args::Call) -> Result<String> {
 
 fn read_file(path: &Path) -> Result<String> {
     let name = path.display().to_string();
-    let usage = |error: std::io::Error| UsageError(format!("cannot read the arguments from {name}: {error}"));
-    read_all(std::fs::File::open(path).map_err(usage)?, &name)
+    match std::fs::File::open(path) {
+        Ok(file) => read_all(file, &name),
+        Err(error) => Err(unreadable(&name, &error).into()),
+    }
 }
 
 fn read_all(source: impl std::io::Read, name: &str) -> Result<String> {
-    let mut text = String::new();
-    let read = source.take(MOST_ARGUMENTS + 1).read_to_string(&mut text);
-    read.map_err(|error| UsageError(format!("the arguments from {name} cannot be read: {error}")))
-        .context("a JSON object in UTF-8 was expected")?;
+    let mut text = Vec::new();
+    let read = source.take(MOST_ARGUMENTS + 1).read_to_end(&mut text);
+    read.map_err(|error| unreadable(name, &error))?;
     if text.len() as u64 > MOST_ARGUMENTS {
-        return Err(UsageError(format!("the arguments from {name} are larger than {MOST_ARGUMENTS} bytes")).into());
+        let most = display_bytes(MOST_ARGUMENTS);
+        return Err(UsageError(format!("the arguments from {name} are larger than {most}")).into());
     }
-    Ok(text)
+    let not_text = |_| UsageError(format!("the arguments from {name} are not UTF-8 text; give a JSON object"));
+    Ok(String::from_utf8(text).map_err(not_text)?)
+}
+
+fn unreadable(name: &str, error: &std::io::Error) -> UsageError {
+    UsageError(format!("cannot read the arguments from {name}: {error}"))
 }

@@ -37,15 +37,15 @@ pub(crate) fn inspection(report: &Report<'_>) -> Result<()> {
         line("")?;
         line(&styled(STRONG, "Exports that are not tools"))?;
         for skipped in report.skipped {
-            text(2, &one_line(&format!("{}: {}", skipped.export, skipped.why)))?;
+            text(2, 2, &one_line(&format!("{}: {}", skipped.export, skipped.why)))?;
         }
     }
     Ok(())
 }
 
 /// A line of text, or as many as it takes on a terminal.
-fn text(indent: usize, text: &str) -> Result<()> {
-    let lines = wrapped(text, indent, paragraph::width());
+fn text(indent: usize, hanging: usize, text: &str) -> Result<()> {
+    let lines = wrapped(text, indent, hanging, paragraph::width());
     lines.iter().try_for_each(|text| line(text))
 }
 
@@ -59,18 +59,13 @@ fn facts(report: &Report<'_>) -> Result<()> {
         facts.push((one_line(field), one_line(&values.join(", "))));
     }
     let widest = facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
-    facts
-        .iter()
-        .try_for_each(|(name, value)| line(&format!("  {name:<widest$}  {value}")))
+    facts.iter().try_for_each(|(name, value)| line(&format!("  {name:<widest$}  {value}")))
 }
 
 fn dialect(report: &Report<'_>) -> String {
     match report.dialect {
         Dialect::Contract(version) => {
-            format!(
-                "fumehood:tool {version} (this host accepts {})",
-                report.accepted_contract
-            )
+            format!("fumehood:tool {version} (this host accepts {})", report.accepted_contract)
         }
         Dialect::Typed => "plain typed functions; names and schemas come from their types".to_owned(),
     }
@@ -94,7 +89,7 @@ fn powers(report: &Report<'_>) -> Result<()> {
         meanings(&imports)?;
     }
     if report.powers.is_empty() {
-        line(&format!("  {}", styled(GOOD, "nothing that would need a grant")))?;
+        line(&format!("  {}", styled(GOOD, "and no more than that: there is nothing to grant")))?;
     }
     Ok(())
 }
@@ -120,10 +115,7 @@ fn meanings(imports: &[&Import]) -> Result<()> {
 
 fn tool(tool: &ToolDefinition) -> Result<()> {
     line("")?;
-    let title = tool
-        .title
-        .as_deref()
-        .map_or_else(String::new, |title| format!(" ({})", one_line(title)));
+    let title = tool.title.as_deref().map_or_else(String::new, |title| format!(" ({})", one_line(title)));
     line(&format!("  {}{title}", styled(STRONG, tool.name.as_str())))?;
     // Of an export of the world itself, the name says it already.
     if let Some(export) = tool.export.as_ref().filter(|export| *export != tool.name.as_str()) {
@@ -131,7 +123,7 @@ fn tool(tool: &ToolDefinition) -> Result<()> {
     }
     // All of it: what a model is told, whoever inspects a tool has to see.
     for paragraph in paragraphs(&tool.description) {
-        text(4, &paragraph)?;
+        text(4, 0, &paragraph)?;
     }
     let promises = promises(&tool.annotations);
     if !promises.is_empty() {
@@ -142,10 +134,10 @@ fn tool(tool: &ToolDefinition) -> Result<()> {
     if arguments.is_empty() {
         line("      none")?;
     }
-    arguments.iter().try_for_each(|argument| text(6, argument))?;
+    arguments.iter().try_for_each(|argument| text(6, 4, argument))?;
     if let Some(schema) = &tool.output_schema {
         line("    result")?;
-        lines(schema).iter().try_for_each(|part| text(6, part))?;
+        lines(schema).iter().try_for_each(|part| text(6, 4, part))?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Everything that is printed. What a guest made is made printable first; colours go to terminals only.
 
 mod inspection;
-mod paragraph;
+pub(crate) mod paragraph;
 mod result;
 mod schema;
 pub(crate) mod table;
@@ -85,28 +85,14 @@ pub(crate) fn warning(text: &str) {
 
 /// Why a command did not do what it was asked: the whole chain of causes, outermost first.
 pub(crate) fn failure(error: &anyhow::Error, as_json: bool, exit: Exit) -> ExitCode {
-    let mut causes = error.chain().map(|cause| paragraph::set_in(&cause.to_string(), "    "));
-    let outermost = causes.next().unwrap_or_default();
-    let mut because: Vec<String> = Vec::new();
-    for cause in causes {
-        // Some errors repeat their cause; say everything once.
-        if !outermost.ends_with(&cause) && because.last() != Some(&cause) {
-            because.push(cause);
-        }
-    }
-    if as_json {
-        let report = Failure {
-            status: "error",
-            error: Cause {
-                kind: exit.kind(),
-                message: outermost,
-                because,
-            },
-        };
-        // If this cannot be printed either, the exit code says it.
-        drop(json(&report));
-    } else {
-        note(&format!("{} {outermost}", styled(BAD, "error:")));
+    let (message, because) = causes(error);
+    // If standard output is what broke, JSON cannot be printed either.
+    let is_told = as_json && {
+        let error = Cause { kind: exit.kind(), message: &message, because: &because };
+        json(&Failure { status: "error", error }).is_ok()
+    };
+    if !is_told {
+        note(&format!("{} {message}", styled(BAD, "error:")));
         for cause in because {
             note(&format!("  because: {cause}"));
         }
@@ -114,19 +100,32 @@ pub(crate) fn failure(error: &anyhow::Error, as_json: bool, exit: Exit) -> ExitC
     exit.into()
 }
 
+/// What went wrong, and why. Some errors repeat their cause; this says everything once.
+fn causes(error: &anyhow::Error) -> (String, Vec<String>) {
+    let mut causes = error.chain().map(|cause| paragraph::set_in(&cause.to_string(), "    "));
+    let outermost = causes.next().unwrap_or_default();
+    let mut because: Vec<String> = Vec::new();
+    for cause in causes {
+        if !outermost.ends_with(&cause) && because.last() != Some(&cause) {
+            because.push(cause);
+        }
+    }
+    (outermost, because)
+}
+
 /// What `--json` prints if there is no result at all.
 #[derive(Serialize)]
-struct Failure {
+struct Failure<'a> {
     status: &'static str,
-    error: Cause,
+    error: Cause<'a>,
 }
 
 #[derive(Serialize)]
-struct Cause {
+struct Cause<'a> {
     kind: &'static str,
-    message: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    because: Vec<String>,
+    message: &'a str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    because: &'a [String],
 }
 
 /// Whoever reads may have seen enough: `fumehood inspect … | head` is no failure.

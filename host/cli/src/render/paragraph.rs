@@ -28,24 +28,22 @@ pub(crate) fn set_in(text: &str, indent: &str) -> String {
 pub(crate) fn paragraphs(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let paragraphs = lines.split(|line| line.is_empty());
-    paragraphs
-        .map(|lines| one_line(&lines.join(" ")))
-        .filter(|paragraph| !paragraph.is_empty())
-        .collect()
+    paragraphs.map(|lines| one_line(&lines.join(" "))).filter(|paragraph| !paragraph.is_empty()).collect()
 }
 
-/// The lines of one paragraph, behind so many spaces, two more from the second line on.
-pub(crate) fn wrapped(text: &str, indent: usize, width: Option<usize>) -> Vec<String> {
-    let first = " ".repeat(indent);
+/// The lines of one paragraph, behind so many spaces, and `hanging` more from the second line on.
+pub(crate) fn wrapped(text: &str, indent: usize, hanging: usize, width: Option<usize>) -> Vec<String> {
+    let nested = text.chars().take_while(|c| *c == ' ').count();
+    let first = " ".repeat(indent + nested);
+    let text = text.trim_start();
     let Some(width) = width else { return vec![format!("{first}{text}")] };
-    let hanging = " ".repeat(indent + 2);
+    let next = " ".repeat(indent + nested + hanging);
     let mut lines = Vec::new();
     let mut line = first;
     let mut is_begun = false;
-    // Not `split_whitespace`: spaces at the beginning are the indentation of a nested property.
     for word in text.split(' ') {
         if is_begun && line.chars().count() + 1 + word.chars().count() > width {
-            lines.push(std::mem::replace(&mut line, hanging.clone()));
+            lines.push(std::mem::replace(&mut line, next.clone()));
             is_begun = false;
         }
         if is_begun {
@@ -65,9 +63,10 @@ mod tests {
     #[test]
     fn long_text_is_wrapped_between_words() {
         let text = "one two three four five";
-        assert_eq!(wrapped(text, 2, Some(12)), ["  one two", "    three", "    four", "    five"]);
-        assert_eq!(wrapped(text, 2, None), ["  one two three four five"]);
-        assert_eq!(wrapped("unbreakable", 0, Some(4)), ["unbreakable"]);
+        assert_eq!(wrapped(text, 2, 2, Some(12)), ["  one two", "    three", "    four", "    five"]);
+        assert_eq!(wrapped(text, 2, 2, None), ["  one two three four five"]);
+        assert_eq!(wrapped("  nested property", 1, 1, Some(10)), ["   nested", "    property"]);
+        assert_eq!(wrapped("unbreakable", 0, 0, Some(4)), ["unbreakable"]);
     }
 
     #[test]

@@ -43,10 +43,10 @@ pub(crate) fn cost(metadata: &Metadata) -> String {
 fn part(part: &Content) -> Result<()> {
     match part {
         Content::Text { text } => line(&printable(text)),
-        Content::Json { value } => line(&printable(value.as_str())),
+        Content::Json { value } => line(&printable_json(value.as_str())),
         Content::Blob { mime_type, data } if std::io::stdout().is_terminal() => {
             let size = display_bytes(data.len() as u64);
-            line(&format!("[{size} of {}; send standard output to a file to keep them]", printable(mime_type)))
+            line(&format!("[{size} of {}; send standard output to a file to keep them]", one_line(mime_type)))
         }
         Content::Blob { data, .. } => bytes(data),
         Content::Link { uri, title, .. } => match title {
@@ -57,12 +57,12 @@ fn part(part: &Content) -> Result<()> {
 }
 
 fn error(error: &CallError) {
-    note(&format!("{} {}", styled(BAD, &format!("error[{}]:", error.kind)), error.message));
+    note(&format!("{} {}", styled(BAD, &format!("error[{}]:", error.kind)), set_in(&error.message, "  ")));
     for frame in &error.backtrace {
-        note(&styled(FAINT, &format!("    at {frame}")));
+        note(&styled(FAINT, &format!("    at {}", one_line(frame))));
     }
     if let Some(hint) = &error.hint {
-        note(&format!("  hint: {hint}"));
+        note(&format!("  hint: {}", set_in(hint, "    ")));
     }
     if let Some(after) = error.retry_after {
         note(&format!("  hint: the tool says that another try is worth it after {}", duration(after)));

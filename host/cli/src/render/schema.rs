@@ -40,15 +40,10 @@ fn object(lines: &mut Vec<String>, schema: &Value, root: &Value, depth: usize) {
         }
         let resolved = resolve(property, root);
         let needed = if is_required { "" } else { ", optional" };
-        let default = property
-            .get("default")
-            .map_or_else(String::new, |default| format!(", default {}", value(default)));
-        let mut line = format!(
-            "{}{}: {}{needed}{default}",
-            "  ".repeat(depth),
-            one_line(name),
-            kind(resolved, root, DEPTH)
-        );
+        let default =
+            property.get("default").map_or_else(String::new, |default| format!(", default {}", value(default)));
+        let mut line =
+            format!("{}{}: {}{needed}{default}", "  ".repeat(depth), one_line(name), kind(resolved, root, DEPTH));
         if let Some(description) = text(property, "description").or_else(|| text(resolved, "description")) {
             line.push_str(" — ");
             line.push_str(&one_line(description));
@@ -64,16 +59,9 @@ fn object(lines: &mut Vec<String>, schema: &Value, root: &Value, depth: usize) {
 /// The properties of an object: first those that are required, in the order in which they are.
 fn in_order(schema: &Value) -> Vec<(&str, &Value, bool)> {
     let Some(properties) = properties(schema) else { return Vec::new() };
-    let required: Vec<&str> = schema
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let first = required
-        .iter()
-        .filter_map(|name| Some((*name, properties.get(*name)?, true)));
+    let required: Vec<&str> =
+        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let first = required.iter().filter_map(|name| Some((*name, properties.get(*name)?, true)));
     let others = properties
         .iter()
         .filter(|(name, _)| !required.contains(&name.as_str()))
@@ -83,11 +71,7 @@ fn in_order(schema: &Value) -> Vec<(&str, &Value, bool)> {
 
 /// The type in words: `integer from 1 to 10`, `list of string`, `"a" or "b"`.
 fn kind(schema: &Value, root: &Value, depth: usize) -> String {
-    let text = if depth == 0 {
-        "…".into()
-    } else {
-        words(resolve(schema, root), root, depth - 1)
-    };
+    let text = if depth == 0 { "…".into() } else { words(resolve(schema, root), root, depth - 1) };
     match text.char_indices().nth(MOST_CHARACTERS) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.into_owned(),
@@ -118,9 +102,7 @@ fn words<'a>(schema: &Value, root: &Value, depth: usize) -> Cow<'a, str> {
 fn of_type(name: &str, schema: &Value, root: &Value, depth: usize) -> String {
     match name {
         "array" => {
-            let items = schema
-                .get("items")
-                .map_or_else(|| "anything".to_owned(), |items| kind(items, root, depth));
+            let items = schema.get("items").map_or_else(|| "anything".to_owned(), |items| kind(items, root, depth));
             let length = range(schema, "minItems", "maxItems");
             let length = length.map_or_else(String::new, |length| format!("({length}) "));
             format!("list {length}of {items}")
@@ -202,10 +184,7 @@ fn properties(schema: &Value) -> Option<&serde_json::Map<String, Value>> {
 fn resolve<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let mut schema = schema;
     for _ in 0..8 {
-        let target = schema
-            .get("$ref")
-            .and_then(Value::as_str)
-            .and_then(|target| target.strip_prefix('#'));
+        let target = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
         match target.and_then(|pointer| root.pointer(pointer)) {
             Some(target) => schema = target,
             None => break,
@@ -253,10 +232,7 @@ mod tests {
     #[test]
     fn alternatives_are_told_apart() {
         let case = |tag: &str| json!({"type": "object", "properties": {"tag": {"const": tag}}, "required": ["tag"]});
-        assert_eq!(
-            lines(&json!({"oneOf": [case("a"), case("b")]})),
-            [r#"{tag: "a"} or {tag: "b"}"#]
-        );
+        assert_eq!(lines(&json!({"oneOf": [case("a"), case("b")]})), [r#"{tag: "a"} or {tag: "b"}"#]);
         let string = json!({"type": "string", "pattern": "^[0-9]+$"});
         assert_eq!(
             lines(&json!({"anyOf": [{"type": "integer"}, string, string]})),
@@ -268,12 +244,8 @@ mod tests {
     fn a_schema_that_goes_in_circles_ends() {
         assert_eq!(lines(&json!({"$ref": "#"})), ["anything"]);
         assert!(lines(&json!({"properties": {"next": {"$ref": "#"}}})).len() <= DEPTH + 1);
-        assert_eq!(
-            lines(&json!({"type": "array", "items": {"$ref": "#"}})),
-            ["list of list of list of list of …"]
-        );
-        let wide: serde_json::Map<String, Value> =
-            (0..1000).map(|n| (n.to_string(), json!({"$ref": "#"}))).collect();
+        assert_eq!(lines(&json!({"type": "array", "items": {"$ref": "#"}})), ["list of list of list of list of …"]);
+        let wide: serde_json::Map<String, Value> = (0..1000).map(|n| (n.to_string(), json!({"$ref": "#"}))).collect();
         assert_eq!(lines(&json!({"properties": wide})).len(), MOST_LINES + 1);
         let branches: Vec<Value> = (0..100).map(|_| json!({"$ref": "#"})).collect();
         assert!(lines(&json!({"anyOf": branches}))[0].len() <= MOST_CHARACTERS + 4);

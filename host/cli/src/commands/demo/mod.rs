@@ -7,19 +7,25 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use comfy_table::Cell;
 use fumehood::limits::display_bytes;
-use fumehood::{Call, CallResult, Host, Limits, Load};
+use fumehood::{Call, CallResult, ErrorKind, Host, Limits, Load};
 use serde::Serialize;
 
 use crate::args::Arguments;
 use crate::exit::Exit;
 use crate::host;
-use crate::render::{self, table};
+use crate::render::{self, paragraph, table};
 use script::{Act, Expected, Step};
 
-/// Enough for what the useful tools do, and little enough that nobody waits long for the hostile ones.
-const DEADLINE: Duration = Duration::from_millis(250);
+/// For tools that would never end: little enough that nobody waits long for them.
+const SHORT: Duration = Duration::from_millis(250);
+/// For all others: enough on a slow machine that is busy with something else.
+const LONG: Duration = Duration::from_secs(5);
 /// The longest answer that fits in the table.
 const ANSWER: usize = 72;
+/// On a screen narrower than this the table would be mostly wrapped text, so that it says less.
+const ROOMY: usize = 110;
+/// The longest answer there.
+const NARROW_ANSWER: usize = 20;
 
 /// One line of the demo, for programs.
 #[derive(Serialize)]
@@ -31,12 +37,12 @@ struct Row {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
-    let limits = Limits { deadline: DEADLINE, ..Limits::default() };
-    let host = host::builder(arguments).limits(limits).build()?;
+    let host = host::builder(arguments).build()?;
     let components = load(&host).await?;
     let mut results = Vec::new();
     for step in script::STEPS {
-        let result = host.call(Call::new(step.tool, step.arguments)).await;
+        let limits = Limits { deadline: step.deadline(), ..Limits::default() };
+        let result = host.call(Call::new(step.tool, step.arguments).with_limits(limits)).await;
         results.push((step, result));
     }
     host.shut_down(Duration::ZERO).await;
@@ -74,12 +80,9 @@ async fn load(host: &Host) -> Result<usize> {
 fn show(results: &[(&Step, CallResult)], components: usize) -> Result<()> {
     let headings = ["what it tried", "how it ended", "time", "deadline", "fuel", "peak memory"];
     let mut table = table::new(&headings, &[2, 3, 4, 5]);
-    let acts = [
-        (Act::Useful, "useful tools, called with good and with bad arguments"),
-        (Act::Hostile, "hostile tools, each contained by one of its limits"),
-    ];
+    let acts = [(Act::Useful, "Useful tools"), (Act::Hostile, "Hostile tools")];
     for (act, title) in acts {
-        table.add_row(vec![table::heading(""), table::heading(title)]);
+        table.add_row(vec![table::heading(title)]);
         for (step, result) in results.iter().filter(|(step, _)| step.act == act) {
             table.add_row(row(step, result));
         }
@@ -107,20 +110,31 @@ fn row(step: &Step, result: &CallResult) -> Vec<Cell> {
     ]
 }
 
-/// The answer, or the kind of error and its first line.
+/// The answer, or the kind of error and, where there is room, its first line.
 fn ending(result: &CallResult) -> String {
+    let is_narrow = paragraph::width().is_some_and(|width| width < ROOMY);
     let text = match result.error() {
+        Some(error) if is_narrow => return error.kind.to_string(),
         Some(error) => format!("{}: {}", error.kind, error.message),
         None => result.text().unwrap_or("done").to_owned(),
     };
-    let text = fumehood::sanitize::printable(text.lines().next().unwrap_or_default()).into_owned();
-    match text.char_indices().nth(ANSWER) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    let text = paragraph::one_line(text.lines().next().unwrap_or_default());
+    let most = if is_narrow { NARROW_ANSWER } else { ANSWER };
+    match text.char_indices().nth(most).and_then(|(end, _)| text.get(..end)) {
+        // Between words, if there are any.
+        Some(start) => format!("{} …", start.rsplit_once(' ').map_or(start, |(words, _)| words)),
         None => text,
     }
 }
 
 impl Step {
+    const fn deadline(&self) -> Duration {
+        match self.expected {
+            Expected::Error(ErrorKind::Deadline) => SHORT,
+            Expected::Answer(_) | Expected::Error(_) => LONG,
+        }
+    }
+
     fn is_as_expected(&self, result: &CallResult) -> bool {
         match self.expected {
             Expected::Answer(text) => result.text().is_some_and(|answer| answer.contains(text)),

@@ -176,6 +176,34 @@ fn gate(ty: &Ty) -> Gate {
     Gate::for_arguments(&function.input_schema(&TypeDocs::none()), GateLimits::default()).unwrap()
 }
 
+/// Texts that sit at the edges of some type or other.
+const ODD_TEXTS: &[&str] = &[
+    "",
+    "a",
+    "ab",
+    "𝄞",
+    "e\u{301}",
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "nan",
+    "0",
+    "-0",
+    "01",
+    "+1",
+    "1 ",
+    "1\n",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775808",
+    "-9223372036854775809",
+    "ok",
+    "tag",
+    "18446744073709551615",
+    "18446744073709551616",
+    "99999999999999999999999",
+];
+
 /// Values that sit at the edges of some type or other.
 fn odd_json() -> impl Strategy<Value = Value> {
     let mut odd = vec![
@@ -218,32 +246,7 @@ fn odd_json() -> impl Strategy<Value = Value> {
         json!({"tag": "a-b", "x": 1}),
         json!({"ok": 0, "err": 0}),
     ];
-    for text in [
-        "",
-        "a",
-        "ab",
-        "𝄞",
-        "e\u{301}",
-        "NaN",
-        "Infinity",
-        "-Infinity",
-        "nan",
-        "0",
-        "-0",
-        "01",
-        "+1",
-        "1 ",
-        "1\n",
-        "9223372036854775807",
-        "9223372036854775808",
-        "-9223372036854775808",
-        "-9223372036854775809",
-        "ok",
-        "tag",
-        "18446744073709551615",
-        "18446744073709551616",
-        "99999999999999999999999",
-    ] {
+    for text in ODD_TEXTS {
         odd.push(json!(text));
     }
     select(odd)

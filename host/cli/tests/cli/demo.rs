@@ -1,0 +1,74 @@
+//! `fumehood demo`: everything in it ends as the script says.
+
+use std::time::{Duration, Instant};
+
+use expect_test::expect;
+use regex::Regex;
+
+use crate::workbench::Workbench;
+
+/// What was tried and how it ended: the columns that do not differ between runs.
+fn endings(table: &str) -> String {
+    let columns = Regex::new(" {2,}").unwrap();
+    let mut endings = String::new();
+    for line in table.lines().filter(|line| line.starts_with(' ')) {
+        let cells: Vec<&str> = columns.split(line.trim()).collect();
+        endings.push_str(&cells.iter().take(2).copied().collect::<Vec<_>>().join(" | "));
+        endings.push('\n');
+    }
+    endings
+}
+
+#[test]
+fn every_call_ends_as_it_should() {
+    let bench = Workbench::new();
+    let started = Instant::now();
+    let ran = bench.run(&["demo"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+    expect![[r#"
+        what it tried | how it ended
+        Useful tools
+        add 3 and 5 | {"result":8}
+        evaluate (3 + 5) * 2 | {"result":16}
+        divide 1 by 0 | tool_failed: Division by zero
+        add "3" and nothing | invalid_arguments: /: expected the property "b" (number), which is …
+        count words | {"bytes":42,"characters":42,"lines":1,"reading_seconds":3,"words":8}
+        query JSON | {"result":["a","b"]}
+        count down with progress | {"from":5,"waited_ms":50}
+        greet, without any SDK | Good day, world.
+        call what is not there | unknown_tool: there is no tool `calculator__launch`
+        Hostile tools
+        loop for ever | deadline: the tool did not finish within 250 ms and was stopped
+        loop before being called | deadline: the tool did not finish within 250 ms and was stopped
+        sleep in a host call | deadline: the tool did not finish within 250 ms and was stopped
+        take all the memory | memory: the tool needs more memory than the 64.0 MiB that it may have
+        return 63 MiB | output_too_large: the result is larger than the 1.0 MiB that are …
+        flood stdout for ever | deadline: the tool did not finish within 250 ms and was stopped
+        crash | trap: the tool crashed: it aborted (`unreachable`, which is how a panic …
+        read out of bounds | trap: the tool crashed: it used memory out of bounds
+        recurse for ever | trap: the tool crashed: its call stack overflowed (too deep a recursion)
+    "#]]
+    .assert_eq(&endings(&ran.stdout));
+    for word in ["time", "deadline", "fuel", "peak memory", "calls of", "Next: `fumehood inspect"] {
+        assert!(ran.stdout.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn in_json_every_row_has_the_whole_record() {
+    let bench = Workbench::new();
+    let ran = bench.run(&["demo", "--json"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
+    let rows = ran.json();
+    let rows = rows.as_array().unwrap();
+    assert!(rows.len() > 10);
+    for row in rows {
+        assert_eq!(row["as_expected"], true, "{row}");
+        assert!(row["what"].is_string() && row["call"] == row["result"]["tool"], "{row}");
+        assert!(row["result"]["metadata"]["deadline_ms"].is_number(), "{row}");
+        let over = row["result"]["metadata"]["duration_ms"].as_f64().unwrap()
+            - row["result"]["metadata"]["deadline_ms"].as_f64().unwrap();
+        assert!(over < 1000.0, "a deadline is kept: {row}");
+    }
+}

@@ -1,0 +1,23 @@
+//! The command line tool as a user meets it: what is typed, what is printed where, and the exit code.
+
+// Lints know by `cfg(test)` that helper functions, too, may panic here.
+#[cfg(test)]
+mod arguments;
+#[cfg(test)]
+mod bad_files;
+#[cfg(test)]
+mod cache;
+#[cfg(test)]
+mod call;
+#[cfg(test)]
+mod demo;
+#[cfg(test)]
+mod hostile_text;
+#[cfg(test)]
+mod inspect;
+#[cfg(test)]
+mod interrupt;
+#[cfg(test)]
+mod streams;
+#[cfg(test)]
+mod workbench;

@@ -1,0 +1,138 @@
+//! A folder for one test, with its own code cache, and the tool to run in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use fumehood_tests::contract::{Answer, Described};
+use regex::Regex;
+
+/// Far above what anything here takes, so that a hang is a failure and not a hang.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The folder.
+pub(crate) struct Workbench {
+    folder: tempfile::TempDir,
+}
+
+/// What came of one command.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Workbench {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// The path of a file in the folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Where compiled code is kept. It does not exist before the first command.
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.path("cache")
+    }
+
+    /// Puts a file into the folder. Commands run there, so its name is enough to find it.
+    pub(crate) fn put(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// Puts one of the example tools there.
+    pub(crate) fn example(&self, name: &str) -> &Self {
+        let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../example-tools/dist");
+        let file = format!("{name}.wasm");
+        self.put(&file, std::fs::read(dist.join(&file)).unwrap());
+        self
+    }
+
+    /// Puts one of the hostile programs there.
+    pub(crate) fn program(&self, name: &str) -> &Self {
+        self.put(&format!("{name}.wasm"), fumehood_tests::component(name).unwrap());
+        self
+    }
+
+    /// Puts a component there that describes these tools and gives this answer.
+    pub(crate) fn answering(&self, name: &str, tools: &[Described], answer: Answer<'_>) -> &Self {
+        self.put(&format!("{name}.wasm"), fumehood_tests::answering(tools, answer).unwrap());
+        self
+    }
+
+    /// The tool, ready to be run in the folder.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fumehood"));
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("FUMEHOOD_CACHE_DIR", self.cache())
+            .env("NO_COLOR", "1")
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the tool.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        Self::finish(assert_cmd::Command::from_std(self.command(arguments)))
+    }
+
+    /// Runs the tool with something on standard input.
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: impl Into<Vec<u8>>) -> Ran {
+        let mut command = assert_cmd::Command::from_std(self.command(arguments));
+        command.write_stdin(input);
+        Self::finish(command)
+    }
+
+    fn finish(mut command: assert_cmd::Command) -> Ran {
+        let output = command.timeout(PATIENCE).output().unwrap();
+        Ran {
+            code: output.status.code().expect("it ends by itself"),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+impl Ran {
+    /// Everything that a snapshot holds: what was printed where and the exit code, without what differs between runs.
+    pub(crate) fn shown(&self) -> String {
+        let mut shown = String::new();
+        for (name, text) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+            if !text.is_empty() {
+                shown.push_str(&format!("── {name}\n{}", steady(text)));
+            }
+        }
+        shown.push_str(&format!("── exit {}\n", self.code));
+        shown
+    }
+
+    /// Standard output, as JSON.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// The text without durations, fuel, sizes, digests and versions of tools.
+pub(crate) fn steady(text: &str) -> String {
+    let replacements = [
+        (r"[\d.]+ (µs|ms|s) of ", "[time] of "),
+        (r"[\d.]+( [kMG])? fuel, [\d.]+ ([KMG]i)?B peak memory", "[fuel] fuel, [memory] peak memory"),
+        (r"sha256:[0-9a-f]{64}", "[digest]"),
+        (r"(size +)[\d.]+ ([KMG]i)?B", "$1[size]"),
+        (r"(wit-component|rustc|clang) [^\s,]+( \(.*\))?", "$1 [version]"),
+        (r"offset 0x[0-9a-f]+", "offset [offset]"),
+        (r"bound = \d+", "bound = [bound]"),
+        (r"range \d+\.\.\d+", "range [range]"),
+        (r"0x[0-9a-f]{2,}", "[address]"),
+    ];
+    replacements.iter().fold(text.to_owned(), |text, (pattern, with)| {
+        Regex::new(pattern).unwrap().replace_all(&text, *with).into_owned()
+    })
+}

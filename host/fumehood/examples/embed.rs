@@ -1,0 +1,55 @@
+//! A service with a host inside: limits, events, a call that is cancelled, one that is stopped, and an orderly end.
+//!
+//! `cargo run -p fumehood --example embed`
+
+use std::time::Duration;
+
+use fumehood::{Call, Event, Host, Limits, Load, Observed};
+use serde_json::json;
+
+const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist");
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let limits = Limits { deadline: Duration::from_secs(2), ..Limits::default() };
+    let host = Host::builder().limits(limits).concurrency(16).build()?;
+    host.load(Load::path(format!("{TOOLS}/calculator.wasm"))).await?;
+    host.load(Load::path(format!("{TOOLS}/countdown.wasm")).named("slow")).await?;
+    for tool in host.tools() {
+        println!("{}: {}", tool.full_name(), tool.definition().description.lines().next().unwrap_or_default());
+    }
+
+    // A model's arguments are text, and are often wrong. The error says how to repair them.
+    for arguments in [r#"{"a": 3, "b": 5}"#, r#"{"a": "3"}"#] {
+        let result = host.call(Call::new("calculator__add", arguments)).await;
+        println!("\n{arguments}\n{}", serde_json::to_string_pretty(&result)?);
+    }
+
+    // Events arrive while a call runs. Whoever reads too slowly loses some, and is told how many.
+    let mut events = host.subscribe();
+    let call = Call::new("slow__countdown", json!({"from": 3, "step_ms": 20})).with_actor("ann");
+    let (result, ()) = tokio::join!(host.call(call), async {
+        while let Some(Observed::Event(event)) = events.next().await {
+            match event {
+                Event::Progress { progress, .. } => {
+                    println!("progress: {:?} {:?}", progress.fraction, progress.message)
+                }
+                Event::Finished { .. } => break,
+                _ => {}
+            }
+        }
+    });
+    println!("counted down in {:?}", result.metadata.duration);
+
+    // A call of its own limits, stopped by one of them; and one that its caller gives up on.
+    let long = json!({"from": 1000, "step_ms": 0});
+    let little = Limits { fuel: 50_000, ..limits };
+    let stopped = host.call(Call::new("slow__countdown", long).with_limits(little)).await;
+    println!("{}", stopped.error().ok_or("it needs more fuel than that")?);
+    let patience = tokio::time::sleep(Duration::from_millis(50));
+    let given_up = host.call_until(Call::new("slow__countdown", json!({"from": 10, "step_ms": 100})), patience).await;
+    println!("{}", given_up.error().ok_or("it takes longer than that")?);
+
+    host.shut_down(Duration::from_millis(100)).await;
+    Ok(())
+}
