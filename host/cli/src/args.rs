@@ -39,8 +39,9 @@ pub(crate) struct Arguments {
     #[arg(long, global = true, value_name = "FOLDER", env = "FUMEHOOD_CACHE_DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
 
-    /// Keep no compiled code
-    #[arg(long, global = true, conflicts_with = "cache_dir")]
+    /// Keep no compiled code, wherever it would be kept
+    // No conflict with `--cache-dir`: whoever has set the variable could never use this.
+    #[arg(long, global = true)]
     pub(crate) no_cache: bool,
 }
 

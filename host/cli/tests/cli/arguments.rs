@@ -308,7 +308,6 @@ fn a_bad_command_line_is_found_before_anything_is_read_or_written() {
         &["inspect", "a", "b"],
         &["completions", "cmd"],
         &["demo", "--fast"],
-        &["--no-cache", "--cache-dir", "x", "demo"],
         &[],
     ] {
         let ran = bench.run(arguments);

@@ -250,7 +250,16 @@ fn a_file_that_may_not_be_read() {
     if std::fs::File::open(&path).is_ok() {
         return; // Who runs the tests may read everything.
     }
-    check(&bench, "secret.wasm", expect![[""]]);
+    check(
+        &bench,
+        "secret.wasm",
+        expect![[r#"
+        ── stderr
+        error: cannot read secret.wasm
+          because: Permission denied (os error 13)
+        ── exit 6
+    "#]],
+    );
 }
 
 #[test]

@@ -164,6 +164,7 @@ fn code_of_another_component_is_refused() {
 fn without_a_cache_nothing_is_written() {
     let bench = Workbench::new();
     bench.program("count");
+    assert_eq!(bench.run(&["--no-cache", "inspect", "count.wasm"]).code, 0, "though the variable names a folder");
     let mut command = bench.command(&["--no-cache", "inspect", "count.wasm"]);
     command.env_remove("FUMEHOOD_CACHE_DIR").env("HOME", bench.path("")).env_remove("XDG_CACHE_HOME");
     assert!(command.output().unwrap().status.success());

@@ -5,7 +5,7 @@ mod script;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use comfy_table::Cell;
+use comfy_table::{Cell, ColumnConstraint, Width};
 use fumehood::limits::display_bytes;
 use fumehood::{Call, CallResult, ErrorKind, Host, Limits, Load};
 use serde::Serialize;
@@ -80,6 +80,10 @@ async fn load(host: &Host) -> Result<usize> {
 fn show(results: &[(&Step, CallResult)], components: usize) -> Result<()> {
     let headings = ["what it tried", "how it ended", "time", "deadline", "fuel", "peak memory"];
     let mut table = table::new(&headings, &[2, 3, 4, 5]);
+    if let Some(endings) = table.column_mut(1) {
+        // Room for the longest kind of error: descriptions of what was tried wrap better.
+        endings.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(19)));
+    }
     let acts = [(Act::Useful, "Useful tools"), (Act::Hostile, "Hostile tools")];
     for (act, title) in acts {
         table.add_row(vec![table::heading(title)]);
