@@ -43,9 +43,7 @@ pub enum LoadError {
     #[error("{0} is not a regular file; give the path of a component")]
     NotAFile(PathBuf),
     /// There is no name for it.
-    #[error(
-        "the component needs a name: {reason}; name it yourself with `named`, or on the command line with `--name`"
-    )]
+    #[error("the component needs a name: {reason}; name it yourself with `Load::named`")]
     Name {
         /// Why what it would be called is no name.
         reason: NameError,

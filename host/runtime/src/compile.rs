@@ -68,6 +68,9 @@ pub(crate) fn compile(
 fn from_binary(engine: &Engine, bytes: &[u8]) -> Result<Component, LoadError> {
     Component::from_binary(engine, bytes).map_err(|error| {
         let cause = error.chain().last().map_or_else(String::new, ToString::to_string);
-        LoadError::Malformed(crate::outcome::cut(&cause))
+        let cut_or_appended =
+            ["unexpected end", "unexpected-end", "out of bounds"].iter().any(|sign| cause.contains(sign));
+        let hint = if cut_or_appended { " (is the file complete, and nothing appended to it?)" } else { "" };
+        LoadError::Malformed(format!("{}{hint}", crate::outcome::cut(&cause)))
     })
 }

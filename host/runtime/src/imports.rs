@@ -37,6 +37,7 @@ const KNOWN: &[(&str, &str, Option<&str>)] = &[
     ("wasi:cli/stdout", "write to its standard output, which is captured", None),
     ("wasi:cli/stderr", "write to its standard error, which is captured", None),
     ("wasi:cli/terminal", "ask whether it runs in a terminal, which it does not", None),
+    ("wasi:io/error", "read why a stream failed", None),
     ("wasi:io/", "wait for, read and write the streams that it holds", None),
     ("wasi:clocks/wall-clock", "tell the time, to the millisecond", None),
     ("wasi:clocks/", "measure time, to the millisecond, and sleep", None),

@@ -32,7 +32,7 @@ fn every_call_ends_as_it_should() {
         add 3 and 5 | {"result":8}
         evaluate (3 + 5) * 2 | {"result":16}
         divide 1 by 0 | tool_failed: Division by zero
-        add "3" and nothing | invalid_arguments: /: expected the property "b" (number), which is …
+        add "3" and nothing | invalid_arguments: at the top: expected the property "b" (number), …
         count words | {"bytes":42,"characters":42,"lines":1,"reading_seconds":3,"words":8}
         query JSON | {"result":["a","b"]}
         count down with progress | {"from":5,"waited_ms":50}

@@ -111,8 +111,8 @@ fn every_import_is_told_in_words() {
 
         What it could do
           without any grant
-            wait for, read and write the streams that it holds  wasi:io/error@0.2.0
-                                                                wasi:io/streams@0.2.0
+            read why a stream failed                            wasi:io/error@0.2.0
+            wait for, read and write the streams that it holds  wasi:io/streams@0.2.0
             read its standard input, which is empty             wasi:cli/stdin@0.2.0
             measure time, to the millisecond, and sleep         wasi:clocks/monotonic-clock@0.2.0
           only with a grant of `env`

@@ -65,9 +65,13 @@ impl Violation {
 }
 
 impl fmt::Display for Violation {
-    /// `/place: sentence`, the document as a whole being `/`.
+    /// `/place: sentence`, the document as a whole being `at the top`; a whole sentence alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pointer = if self.pointer.is_empty() { "/" } else { &self.pointer };
+        // A text that is not JSON has no places.
+        if self.pointer.is_empty() && self.form == Form::Plain {
+            return f.write_str(&self.sentence());
+        }
+        let pointer = if self.pointer.is_empty() { "at the top" } else { &self.pointer };
         // Control characters in the names of properties would let a document write lines of its own.
         let pointer = cut(pointer, POINTER);
         if pointer.chars().any(char::is_control) {

@@ -42,8 +42,8 @@ pub enum CacheError {
     },
     /// Somebody else could have put something there.
     #[error(
-        "{path} is open to other users or belongs to one; make it private (`chmod -R go-rwx`), or name another folder \
-         for the code cache"
+        "{path} is a link, belongs to another user, or is open to others; make it private (`chmod -R go-rwx`), or name \
+         another folder for the code cache"
     )]
     NotPrivate {
         /// Which file or folder.

@@ -25,7 +25,7 @@ fn violations_in_words() {
     check(
         r#"{"a": "3", "mode": "red", "extra": 1, "nme": "x"}"#,
         expect![[r#"
-            /: expected the property "b" (number), which is missing
+            at the top: expected the property "b" (number), which is missing
             /a: expected a number, given the string "3" (write 3 without quotes)
             /extra: no such property; the properties are "a", "b", "mode", "n", "name", "odd", "only", "tags"
             /mode: expected one of "read", "write", null, given the string "red"
@@ -52,7 +52,7 @@ fn violations_in_words() {
             /name: expected a string of at most 4 characters, given 5 characters
             /tags: expected an array, given the string "[]" (write the value itself, not a string that holds it)"#]],
     );
-    check(r#"[1]"#, expect!["/: expected an object, given the array [1]"]);
+    check(r#"[1]"#, expect!["at the top: expected an object, given the array [1]"]);
     check(r#"{"b": 1.0, "only": 1.0, "n": 3.0, "odd": 1}"#, expect!["fits"]);
     check(
         r#"{"b": "[", "a": true, "name": 12}"#,
@@ -126,36 +126,36 @@ fn strictness_in_words() {
     check(
         "",
         expect![
-            "/: the text is not JSON: the text ends while parsing a value at line 1, column 0; write one JSON value and nothing else"
+            "the text is not JSON: the text ends while parsing a value at line 1, column 0; write one JSON value and nothing else"
         ],
     );
     check(
         "{\"a\": 1,}",
         expect![
-            "/: the text is not JSON: key must be a string at line 1, column 9; write one JSON value and nothing else"
+            "the text is not JSON: key must be a string at line 1, column 9; write one JSON value and nothing else"
         ],
     );
     check(
         "{\"a\": 1} x",
         expect![
-            "/: the text is not JSON: trailing characters at line 1, column 10; write one JSON value and nothing else"
+            "the text is not JSON: trailing characters at line 1, column 10; write one JSON value and nothing else"
         ],
     );
     check(
         "{'a': 1}",
         expect![
-            "/: the text is not JSON: key must be a string at line 1, column 2; write one JSON value and nothing else"
+            "the text is not JSON: key must be a string at line 1, column 2; write one JSON value and nothing else"
         ],
     );
     check(
         "{\"a\": \"\n\"}",
         expect![[
-            r#"/: the text is not JSON: control character (\u0000-\u001F) found while parsing a string at line 1, column 7; write one JSON value and nothing else"#
+            r#"the text is not JSON: control character (\u0000-\u001F) found while parsing a string at line 1, column 7; write one JSON value and nothing else"#
         ]],
     );
     check(
         "{\"a\": NaN}",
-        expect!["/: the text is not JSON: expected value at line 1, column 7; write one JSON value and nothing else"],
+        expect!["the text is not JSON: expected value at line 1, column 7; write one JSON value and nothing else"],
     );
 }
 
@@ -190,10 +190,13 @@ fn everything_that_is_not_strict_is_said_at_once() {
     check(
         &"[".repeat(1000),
         expect![
-            "/: the text is not JSON: the text ends while parsing a list at line 1, column 1000; write one JSON value and nothing else"
+            "the text is not JSON: the text ends while parsing a list at line 1, column 1000; write one JSON value and nothing else"
         ],
     );
-    check(&" ".repeat((1 << 20) + 1), expect!["/: expected a text of at most 1048576 bytes, given 1048577 bytes"]);
+    check(
+        &" ".repeat((1 << 20) + 1),
+        expect!["at the top: expected a text of at most 1048576 bytes, given 1048577 bytes"],
+    );
     let many: Vec<_> = (0..40).map(|index| format!("1e40{index}")).collect();
     let found = text(&gate, &format!("{{\"a\": [{}]}}", many.join(", ")));
     assert!(found.ends_with("\nand 8 more"), "{found}");
