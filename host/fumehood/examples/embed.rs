@@ -2,6 +2,8 @@
 //!
 //! `cargo run -p fumehood --example embed`
 
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
 use std::time::Duration;
 
 use fumehood::{Call, Event, Host, Limits, Load, Observed};
