@@ -1,4 +1,4 @@
-;; Tries to open sockets and to look up a name, and says what it was told.
+;; Tries to open sockets, and says what it was told.
 (component
   (import "wasi:sockets/network@0.2.0" (instance $network
     (export "network" (type (sub resource)))

@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use fumehood::{Call, CallResult, ErrorKind, Host, Limits, Load};
+use fumehood::{Call, CallResult, EngineProfile, ErrorKind, Host, Limits, Load};
 use serde_json::{Value, json};
 
 const DEADLINE: Duration = Duration::from_millis(50);
@@ -114,6 +114,63 @@ async fn memory_stays_under_its_ceiling() {
 }
 
 #[tokio::test]
+async fn a_result_that_comes_too_late_is_no_result() {
+    let host = load("late").await;
+    let limits = Limits { deadline: Duration::from_millis(5), memory: 256 << 20, ..limits() };
+    let result = host.call(Call::new("it__run", json!({})).with_limits(limits)).await;
+    check(&result, ErrorKind::Deadline, "did not finish within 5 ms");
+}
+
+#[tokio::test]
+async fn progress_counts_by_what_it_costs_the_host() {
+    let host = Host::builder().limits(Limits { deadline: PATIENCE / 10, ..limits() }).build().unwrap();
+    let mut events = host.subscribe();
+    host.load(Load::bytes("it", fumehood_tests::contract("flood-progress").unwrap())).await.unwrap();
+    let result = host.call(Call::new("it__flood", json!({}))).await;
+    assert_eq!(result.error().map(|error| error.kind), Some(ErrorKind::Deadline));
+    assert!(result.metadata.log_dropped > 1 << 20, "{:?}", result.metadata);
+    let mut seen = 0;
+    while let Some(event) = events.try_next() {
+        seen += 1;
+        assert!(!matches!(event, fumehood::Observed::Event(fumehood::Event::Progress { .. })), "none fits the cap");
+    }
+    assert!(seen >= 3, "loaded, started, finished");
+}
+
+#[tokio::test]
+async fn limits_hold_without_pooling() {
+    for profile in [EngineProfile::Plain, EngineProfile::Strict] {
+        let host = Host::builder().engine_profile(profile).limits(limits()).concurrency(8).build().unwrap();
+        for (program, kind) in [
+            ("spin", ErrorKind::Deadline),
+            ("spin-start", ErrorKind::Deadline),
+            ("sleep", ErrorKind::Deadline),
+            ("many-memories", ErrorKind::Memory),
+            ("recurse", ErrorKind::Trap),
+            ("handle-leak", ErrorKind::Quota),
+        ] {
+            host.load(Load::bytes(program, fumehood_tests::component(program).unwrap())).await.unwrap();
+            check(&host.call(Call::new(format!("{program}__run"), json!({}))).await, kind, "");
+        }
+        let instances: String = (0..900).map(|_| "(core instance (instantiate $m))").collect();
+        let text = format!(
+            r#"(component (core module $m (memory 1) (func (export "run"))) {instances}
+            (core instance $i (instantiate $m)) (func (export "run") (canon lift (core func $i "run"))))"#
+        );
+        host.load(Load::bytes("many", wat::parse_str(text).unwrap())).await.unwrap();
+        let many = host.call(Call::new("many__run", json!({}))).await;
+        assert!(!many.is_ok(), "{profile:?}: {many:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_guest_calls_its_functions_does_not_matter() {
+    for tool in ["copied", "handles"] {
+        check(&run("misleading-names", tool, json!({})).await, ErrorKind::Trap, "aborted");
+    }
+}
+
+#[tokio::test]
 async fn crashes_are_told_apart() {
     for (tool, says) in [
         ("unreachable", "aborted"),
@@ -143,7 +200,7 @@ async fn recursion_never_ends_the_process() {
 
 #[tokio::test]
 async fn handles_are_counted() {
-    check(&run("handle-leak", "run", json!({})).await, ErrorKind::Quota, "more than 4096 handles");
+    check(&run("handle-leak", "run", json!({})).await, ErrorKind::Quota, "more than 1024 handles");
     let result = run("poll-duplicates", "run", json!({})).await;
     assert!(!result.is_ok(), "{result:?}");
     assert!(result.metadata.duration < PATIENCE);

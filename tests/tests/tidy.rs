@@ -67,7 +67,10 @@ fn all_sources() -> Vec<(String, String)> {
 
 /// The lines before the unit tests.
 fn before_tests(text: &str) -> Vec<&str> {
-    text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).collect()
+    let lines: Vec<&str> = text.lines().collect();
+    let begins_tests = |pair: &[&str]| pair[0] == "#[cfg(test)]" && pair[1].ends_with('{');
+    let end = lines.windows(2).position(begins_tests).unwrap_or(lines.len());
+    lines[..end].to_vec()
 }
 
 /// The names under `[dependencies]`, without those for tests and benches.

@@ -39,7 +39,7 @@ impl Default for Limits {
             memory: 64 << 20,
             output: 1 << 20,
             log: 256 << 10,
-            handles: 4096,
+            handles: 1024,
             hostcall_bytes: 8 << 20,
             random_bytes: 64 << 10,
         }

@@ -51,7 +51,7 @@ impl HostBuilder {
         self
     }
 
-    /// The largest memory limit that a call may have, in bytes. 1 GiB. A lower one takes less address space.
+    /// The largest memory limit that a call may have, in bytes. 256 MiB. A lower one takes less address space.
     pub fn memory_ceiling(mut self, bytes: usize) -> Self {
         self.sandbox.memory_ceiling = bytes;
         self

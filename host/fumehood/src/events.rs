@@ -1,40 +1,42 @@
 //! Events on their way to whoever watches.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fumehood_core::event::{Event, Level, Progress};
 use fumehood_runtime::{Invocation, Observer};
 use tokio::sync::broadcast::{self, error::RecvError};
 
 /// Events that a slow subscriber may lag behind before it loses some.
-const BACKLOG: usize = 1024;
+///
+/// A result may be large, so this also bounds what a subscriber that never reads makes the host hold.
+const BACKLOG: usize = 256;
 
 /// Hands every event to every subscriber and never waits for one.
 pub(crate) struct Bus {
     sender: broadcast::Sender<Event>,
     /// So that a host that nobody watches spends nothing on events.
-    watched: AtomicBool,
+    watchers: Arc<AtomicUsize>,
 }
 
 impl Bus {
     pub(crate) fn new() -> Self {
-        Self { sender: broadcast::channel(BACKLOG).0, watched: AtomicBool::new(false) }
+        Self { sender: broadcast::channel(BACKLOG).0, watchers: Arc::default() }
     }
 
     pub(crate) fn is_watched(&self) -> bool {
-        self.watched.load(Ordering::Relaxed)
+        self.watchers.load(Ordering::Relaxed) > 0
     }
 
     pub(crate) fn subscribe(&self) -> EventStream {
-        let receiver = self.sender.subscribe();
-        self.watched.store(true, Ordering::Relaxed);
-        EventStream { receiver }
+        self.watchers.fetch_add(1, Ordering::Relaxed);
+        EventStream { receiver: self.sender.subscribe(), watchers: Arc::clone(&self.watchers) }
     }
 
     pub(crate) fn send(&self, event: impl FnOnce() -> Event) {
-        if self.is_watched() && self.sender.send(event()).is_err() {
-            // Everybody has left. A subscriber that comes at this very moment sets the flag again.
-            self.watched.store(self.sender.receiver_count() > 0, Ordering::Relaxed);
+        if self.is_watched() {
+            // It fails only if everybody has just left.
+            let _ = self.sender.send(event());
         }
     }
 }
@@ -49,9 +51,17 @@ impl Observer for Bus {
     }
 }
 
-/// The events of one host, from the moment of [`crate::Host::subscribe`] on.
+/// The events of one host, from the moment of [`crate::Host::subscribe`] on. Calls that were running already tell of
+/// their end, not of their log lines and progress.
 pub struct EventStream {
     receiver: broadcast::Receiver<Event>,
+    watchers: Arc<AtomicUsize>,
+}
+
+impl Drop for EventStream {
+    fn drop(&mut self) {
+        self.watchers.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What a subscriber receives.

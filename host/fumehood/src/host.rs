@@ -86,7 +86,9 @@ impl Host {
             .load(bytes, options)
             .await
             .map_err(|source| LoadError::Component { name: name.clone(), source: Box::new(source) })?;
-        let tools = load::tools(&name, &component, limits, &self.inner.gate)?;
+        let gating = (name.clone(), component.clone(), self.inner.gate.clone());
+        let compile = move || load::tools(&gating.0, &gating.1, limits, &gating.2);
+        let tools = self.inner.sandbox.off_thread(compile).await.ok_or(LoadError::Host)??;
         let names = tools.iter().map(|tool| tool.full_name().to_owned()).collect();
         self.add(&name, &component, tools)?;
         self.inner.bus.send(|| Event::Loaded { component: name.to_string(), digest: component.digest(), tools: names });

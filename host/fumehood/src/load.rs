@@ -71,6 +71,9 @@ pub enum LoadError {
         /// What is wrong with it.
         source: Box<SchemaError>,
     },
+    /// The host broke, or is shutting down.
+    #[error("the host could not compile the schemas: it is shutting down, or it panicked")]
+    Host,
     /// The limits make no sense.
     #[error("the limits for the component cannot be kept")]
     Limits(#[from] LimitError),

@@ -60,7 +60,7 @@ async fn overshoot(program: &str) {
 async fn beside_spinners() {
     let host = host_with("spin").await;
     host.load(Load::bytes("good", fumehood_tests::contract("echo").expect("a program"))).await.expect("it loads");
-    let long = Limits { deadline: Duration::from_secs(5), ..limits() };
+    let long = Limits { deadline: Duration::from_secs(8), ..limits() };
     let spinning: Vec<_> = (0..SPINNERS)
         .map(|_| {
             let host = host.clone();
@@ -77,7 +77,15 @@ async fn beside_spinners() {
         times.push(started.elapsed());
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
+    host.load(Load::bytes("sleep", fumehood_tests::component("sleep").expect("a program"))).await.expect("it loads");
+    let mut late = Vec::new();
+    while late.len() < ROUNDS / 2 && host.running() >= SPINNERS {
+        let started = Instant::now();
+        host.call(Call::new("sleep__run", "{}").with_limits(limits())).await;
+        late.push(started.elapsed().saturating_sub(DEADLINE));
+    }
     spinning.iter().for_each(tokio::task::JoinHandle::abort);
+    row(&format!("a sleeping call past its deadline beside {SPINNERS}"), &mut late);
     row(&format!("a good call beside {SPINNERS} spinning ones"), &mut times);
 }
 

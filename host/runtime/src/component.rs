@@ -1,33 +1,24 @@
-//! A loaded component, and the path of one call through it.
+//! A loaded component and its tools.
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fumehood_core::content::Content;
-use fumehood_core::definition::{Annotations, RawDefinition, ToolDefinition};
+use fumehood_core::definition::ToolDefinition;
 use fumehood_core::digest::Digest;
 use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::grant::Grant;
 use fumehood_core::limits::Limits;
 use fumehood_core::result::{CallError, Metadata};
 use serde_json::Value;
-use wasmtime::component::Val;
-use wasmtime::{Store, UpdateDeadline};
 
-use crate::admission::Turned;
-use crate::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
-use crate::bindings::fumehood::tool::types;
 use crate::cache::CacheReport;
-use crate::capability::CallState;
-use crate::clock::{Deadline, DeadlinePassed, FIRST_SLICE};
-use crate::dialect::typed::{TypedOutcome, TypedTool};
-use crate::dialect::{Callable, Dialect, Skipped};
-use crate::guest_runtime::{Lost, move_over};
+use crate::dialect::typed::TypedOutcome;
+use crate::dialect::{Dialect, Skipped};
 use crate::imports::Import;
 use crate::invocation::{Invocation, Observer};
-use crate::outcome::{self, Execution, Phase};
-use crate::shared::Shared;
+use crate::outcome::{self, Execution};
+use crate::run::{Input, Output, Runnable};
 
 /// How long loading took, and whether the code was there already.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,32 +43,6 @@ pub(crate) struct ComponentParts {
     pub(crate) skipped: Vec<Skipped>,
     pub(crate) producers: Vec<(String, Vec<String>)>,
     pub(crate) report: LoadReport,
-}
-
-/// What a guest is asked to do.
-#[derive(Debug)]
-pub(crate) enum Input {
-    Describe,
-    Contract { arguments: String },
-    Typed { tool: usize, arguments: Vec<Val> },
-}
-
-/// What it answers, before anything was checked.
-pub(crate) enum Output {
-    Described(Vec<RawDefinition>),
-    Contract(Result<Vec<types::Content>, types::Failure>),
-    Typed { tool: usize, results: Vec<Val> },
-}
-
-/// What is needed to make instances. All that a running call holds on to is one of these.
-#[derive(Clone)]
-pub(crate) struct Runnable(Arc<RunnableParts>);
-
-struct RunnableParts {
-    shared: Arc<Shared>,
-    callable: Callable,
-    uses_wasi: bool,
-    grant: Grant,
 }
 
 impl Component {
@@ -204,197 +169,5 @@ fn mime(parts: &[Content]) -> Option<Cow<'static, str>> {
         [] => None,
         [only] => Some(only.mime()),
         _ => Some(Cow::Borrowed("multipart/mixed")),
-    }
-}
-
-impl Runnable {
-    pub(crate) fn new(shared: &Arc<Shared>, callable: Callable, imports: &[Import], grant: Grant) -> Self {
-        let uses_wasi = imports.iter().any(|import| import.name.starts_with("wasi:"));
-        Self(Arc::new(RunnableParts { shared: Arc::clone(shared), callable, uses_wasi, grant }))
-    }
-
-    /// The tools, if they are plain typed functions.
-    pub(crate) fn typed(&self) -> Option<&[TypedTool]> {
-        match &self.0.callable {
-            Callable::Contract(_) => None,
-            Callable::Typed { tools, .. } => Some(tools),
-        }
-    }
-
-    /// Waits for a place, then runs the call to its end, whatever that is.
-    pub(crate) async fn run(
-        &self,
-        input: Input,
-        invocation: Invocation,
-        limits: Limits,
-        observer: Option<Arc<dyn Observer>>,
-    ) -> (Result<Output, CallError>, Metadata) {
-        let queued = match self.0.shared.admission.enter().await {
-            Ok(queued) => queued,
-            Err(turned) => return (Err(turned_away(turned)), Metadata::default()),
-        };
-        let place = Place(self.clone());
-        let execution = Box::pin(execute(place, input, invocation, limits, observer, queued));
-        match self.0.shared.runtime.run(self.0.uses_wasi, execution).await {
-            Ok(ended) => ended,
-            Err(lost) => (Err(lost_call(lost)), Metadata { queued, ..Metadata::default() }),
-        }
-    }
-}
-
-/// A place among the running calls. It is given back when the call is really over, not when its caller stops waiting.
-struct Place(Runnable);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.0.shared.admission.leave();
-    }
-}
-
-/// One call: a fresh store with its limits armed, the guest, and the account of what it cost.
-async fn execute(
-    place: Place,
-    input: Input,
-    invocation: Invocation,
-    limits: Limits,
-    observer: Option<Arc<dyn Observer>>,
-    queued: Duration,
-) -> (Result<Output, CallError>, Metadata) {
-    let parts = &*place.0.0;
-    let _ticking = parts.shared.ticker.run();
-    let deadline = Deadline::after(Instant::now(), limits.deadline);
-    let state = CallState::new(Arc::new(invocation), limits, parts.grant, deadline, observer);
-    let mut store = Store::new(&parts.shared.engine, state);
-    let output = match arm(&mut store, &limits) {
-        Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits).await,
-        Err(error) => Err(CallError::new(ErrorKind::Host, format!("the limits could not be set: {error}"))),
-    };
-    let metadata = account(store, &limits, deadline, queued);
-    (output, metadata)
-}
-
-fn arm(store: &mut Store<CallState>, limits: &Limits) -> wasmtime::Result<()> {
-    store.limiter(|state| &mut state.memory);
-    store.set_fuel(limits.fuel)?;
-    // What the host may have to copy out of a guest is never less than the largest result that is accepted.
-    store.set_hostcall_fuel(limits.hostcall_bytes.max(limits.output.saturating_mul(2)));
-    store.set_max_component_handles(limits.handles);
-    store.set_epoch_deadline(FIRST_SLICE);
-    // It compares clocks and does not count ticks, because ticks come late on a busy machine.
-    store.epoch_deadline_callback(|cx| {
-        if cx.data().deadline.passed() { Err(DeadlinePassed.into()) } else { Ok(UpdateDeadline::Yield(1)) }
-    });
-    Ok(())
-}
-
-/// The timer is set only once the first slice is over: a guest that is done by then never needed it, and one that
-/// spins looks at the clock itself.
-async fn until_deadline(
-    callable: &Callable,
-    store: &mut Store<CallState>,
-    input: Input,
-    limits: &Limits,
-) -> Result<Output, CallError> {
-    let deadline = store.data().deadline;
-    let ended = {
-        let mut guest = std::pin::pin!(drive(callable, store, input));
-        match std::future::poll_fn(|cx| std::task::Poll::Ready(guest.as_mut().poll(cx))).await {
-            std::task::Poll::Ready(ended) => Some(ended),
-            std::task::Poll::Pending => {
-                move_over().await;
-                tokio::time::timeout_at(deadline.at().into(), guest).await.ok()
-            }
-        }
-    };
-    match ended {
-        Some(Ok(output)) => Ok(output),
-        Some(Err((phase, error))) => Err(outcome::from_wasmtime(&error, phase, limits, &store.data().memory)),
-        None => Err(outcome::deadline(limits)),
-    }
-}
-
-/// Instantiates, calls, and runs what the guest wants to run after its return.
-async fn drive(
-    callable: &Callable,
-    store: &mut Store<CallState>,
-    input: Input,
-) -> Result<Output, (Phase, wasmtime::Error)> {
-    let instantiating = |error| (Phase::Instantiate, error);
-    let calling = |error| (Phase::Call, error);
-    match (callable, input) {
-        (Callable::Contract(pre), Input::Describe) => {
-            let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
-            let tools = guest.fumehood_tool_tools().call_describe(store).await.map_err(calling)?;
-            Ok(Output::Described(tools.into_iter().map(to_raw).collect()))
-        }
-        (Callable::Contract(pre), Input::Contract { arguments }) => {
-            let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
-            let call = Arc::clone(&store.data().call);
-            let request = ToolCall { id: &call.id, tool: &call.tool, arguments: &arguments };
-            let returned = guest.fumehood_tool_tools().call_call(store, request).await.map_err(calling)?;
-            Ok(Output::Contract(returned))
-        }
-        (Callable::Typed { pre, tools }, Input::Typed { tool, arguments }) => {
-            let missing = || calling(wasmtime::Error::msg("the component has no such export"));
-            let typed = tools.get(tool).ok_or_else(missing)?;
-            let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
-            let function = guest.get_func(&mut *store, typed.export_index).ok_or_else(missing)?;
-            let mut results = vec![Val::Bool(false); function.ty(&mut *store).results().len()];
-            function.call_async(store, &arguments, &mut results).await.map_err(calling)?;
-            Ok(Output::Typed { tool, results })
-        }
-        _ => Err(calling(wasmtime::Error::msg("the component does not speak this dialect"))),
-    }
-}
-
-/// What the call cost. Consumes the store, so that cleaning up counts.
-fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued: Duration) -> Metadata {
-    let fuel_used = limits.fuel.saturating_sub(store.get_fuel().unwrap_or(limits.fuel));
-    let state = store.data();
-    let (stdout, stderr) = state.wasi().map(|wasi| wasi.captured()).unwrap_or_default();
-    let mut metadata = Metadata {
-        queued,
-        deadline: limits.deadline,
-        fuel_used,
-        peak_memory: state.memory.peak(),
-        log_dropped: state.journal.dropped(),
-        stdout,
-        stderr,
-        ..Metadata::default()
-    };
-    drop(store);
-    metadata.duration = deadline.armed().elapsed();
-    metadata
-}
-
-fn turned_away(turned: Turned) -> CallError {
-    match turned {
-        Turned::Full => CallError::new(ErrorKind::Unavailable, "too many calls are waiting for a place already")
-            .with_hint("call again in a moment"),
-        Turned::Closed => CallError::new(ErrorKind::Unavailable, "the host is shutting down"),
-    }
-}
-
-fn lost_call(lost: Lost) -> CallError {
-    match lost {
-        Lost::ShutDown => CallError::new(ErrorKind::Cancelled, "the host shut down while the tool was running"),
-        Lost::Panicked(text) => CallError::new(ErrorKind::Host, format!("the host panicked during the call: {text}")),
-    }
-}
-
-fn to_raw(definition: GuestDefinition) -> RawDefinition {
-    let annotations = definition.annotations;
-    RawDefinition {
-        name: definition.name,
-        title: definition.title,
-        description: definition.description,
-        input_schema: definition.input_schema,
-        output_schema: definition.output_schema,
-        annotations: Annotations {
-            read_only: annotations.read_only,
-            destructive: annotations.destructive,
-            idempotent: annotations.idempotent,
-            open_world: annotations.open_world,
-        },
     }
 }

@@ -15,9 +15,9 @@ const GUEST_STACK: usize = 512 << 10;
 const FIBER_STACK: usize = 2 << 20;
 /// Core modules, memories and tables that one component may instantiate. Language runtimes with dynamic linking need
 /// dozens of the first.
-const CORE_INSTANCES: u32 = 64;
-const MEMORIES: u32 = 8;
-const TABLES: u32 = 16;
+pub(crate) const CORE_INSTANCES: u32 = 64;
+pub(crate) const MEMORIES: u32 = 8;
+pub(crate) const TABLES: u32 = 16;
 const TABLE_ELEMENTS: usize = 100_000;
 /// Fuel for each page that a memory grows by: zeroing it costs the host about as much as this many instructions.
 const FUEL_PER_PAGE: u8 = 255;
@@ -71,7 +71,7 @@ impl Default for SandboxConfig {
             profile: EngineProfile::Automatic,
             concurrency: 128,
             queue: 16_384,
-            memory_ceiling: 1 << 30,
+            memory_ceiling: 256 << 20,
             guest_threads: std::thread::available_parallelism().map_or(2, NonZeroUsize::get).max(2),
             cache: None,
         }
@@ -153,10 +153,12 @@ fn operator_cost() -> OperatorCost {
 fn pool(config: &SandboxConfig) -> PoolingAllocationConfig {
     let calls = config.concurrency;
     let mut pool = PoolingAllocationConfig::new();
+    // Every call may use all that a component may use, so that one component can never take another's slots. What is
+    // not used is address space only.
     pool.total_component_instances(calls)
-        .total_core_instances(calls.saturating_mul(8).max(CORE_INSTANCES))
-        .total_memories(calls.saturating_mul(2).max(MEMORIES))
-        .total_tables(calls.saturating_mul(4).max(TABLES))
+        .total_core_instances(calls.saturating_mul(CORE_INSTANCES))
+        .total_memories(calls.saturating_mul(MEMORIES))
+        .total_tables(calls.saturating_mul(TABLES))
         .total_stacks(calls)
         .max_core_instances_per_component(CORE_INSTANCES)
         .max_memories_per_component(MEMORIES)

@@ -1,8 +1,9 @@
 //! Where guests run: the first slice on the caller's thread, the rest on threads of their own.
 //!
 //! Most calls are over in microseconds, and handing them to another thread and back would cost more than they do. A
-//! call that does not end within its first slice, a few milliseconds at most, moves to a runtime that serves nothing
-//! but guests. A guest that spins can therefore never hold up the caller's timers, sockets or other tasks.
+//! call that does not end within its first slice moves to a runtime that serves nothing but guests. A slice is a few
+//! milliseconds, or one bulk instruction over at most 64 MiB; a guest that spins can therefore hold up the caller's
+//! timers, sockets and other tasks only that long.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -15,13 +16,25 @@ use tokio::task::JoinHandle;
 
 /// How many threads may wait for blocking work on behalf of guests.
 const BLOCKING_THREADS: usize = 32;
-/// Host functions run on these stacks only outside fibers; they need little.
-const THREAD_STACK: usize = 1 << 20;
+/// Guests run on stacks of their own; these are for compiling, and for host functions between slices.
+const THREAD_STACK: usize = 2 << 20;
 
 pub(crate) struct GuestRuntime {
     handle: Handle,
     /// Taken when it is shut down.
     runtime: Mutex<Option<Runtime>>,
+}
+
+/// Where the first slice of a future runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FirstSlice {
+    /// On the caller's thread.
+    Here,
+    /// On the caller's thread, with timers and blocking work at hand. That costs a little, and only host functions of
+    /// WASI need it.
+    HereWithReactor,
+    /// Where all the others run.
+    Elsewhere,
 }
 
 /// A future that will not come to its end.
@@ -40,6 +53,10 @@ impl GuestRuntime {
             .max_blocking_threads(BLOCKING_THREADS)
             .thread_stack_size(THREAD_STACK)
             .thread_name("fumehood-guest")
+            // A slice of a guest is as long as many turns of an ordinary task. Look at the timers after each of them,
+            // or the deadline of a guest that sleeps comes late when others spin.
+            .event_interval(1)
+            .global_queue_interval(1)
             .enable_time()
             .build()?;
         Ok(Self { handle: runtime.handle().clone(), runtime: Mutex::new(Some(runtime)) })
@@ -47,14 +64,15 @@ impl GuestRuntime {
 
     /// Runs `future` to its end. Dropping the returned future ends it at its next slice at the latest.
     ///
-    /// `reactor`: whether the future may use timers or blocking work during its first slice. It costs a little, and
-    /// only host functions of WASI need it.
-    pub(crate) async fn run<F>(&self, reactor: bool, mut future: Pin<Box<F>>) -> Result<F::Output, Lost>
+    pub(crate) async fn run<F>(&self, slice: FirstSlice, mut future: Pin<Box<F>>) -> Result<F::Output, Lost>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let entered = reactor.then(|| self.handle.enter());
+        if slice == FirstSlice::Elsewhere {
+            return EndOnDrop(self.handle.spawn(future)).await;
+        }
+        let entered = (slice == FirstSlice::HereWithReactor).then(|| self.handle.enter());
         let first = catch_unwind(AssertUnwindSafe(|| poll_once(future.as_mut())));
         drop(entered);
         match first {

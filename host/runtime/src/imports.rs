@@ -19,7 +19,7 @@ pub struct Import {
 const UNKNOWN: &str = "unknown to this host";
 
 impl Import {
-    /// Whether no version of this host has ever had such an interface.
+    /// Whether this host has nothing of that name.
     pub(crate) fn is_unknown(&self) -> bool {
         self.meaning == UNKNOWN
     }

@@ -22,6 +22,7 @@ mod load;
 mod load_error;
 mod memory;
 mod outcome;
+mod run;
 mod sandbox;
 mod shared;
 mod ticker;

@@ -9,11 +9,12 @@ use fumehood_core::grant::Grant;
 use fumehood_core::limits::Limits;
 
 use crate::cache::CacheReport;
-use crate::component::{Component, ComponentParts, Input, LoadReport, Output, Runnable};
+use crate::component::{Component, ComponentParts, LoadReport};
 use crate::dialect::{self, Callable, Dialect, Skipped, typed};
 use crate::imports::Import;
 use crate::invocation::Invocation;
 use crate::load_error::{LoadError, MAX_COMPONENT_BYTES};
+use crate::run::{Input, Output, Runnable};
 use crate::shared::Shared;
 
 /// How a component is to be loaded.

@@ -2,6 +2,8 @@
 
 use wasmtime::ResourceLimiter;
 
+use crate::engine::{CORE_INSTANCES, MEMORIES, TABLES};
+
 /// What one table element costs in the host.
 const ELEMENT_BYTES: usize = size_of::<usize>();
 
@@ -59,6 +61,18 @@ impl ResourceLimiter for MemoryLimiter {
             return Ok(false);
         }
         Ok(self.grow(desired.saturating_sub(current).saturating_mul(ELEMENT_BYTES)))
+    }
+
+    fn instances(&self) -> usize {
+        CORE_INSTANCES as usize
+    }
+
+    fn memories(&self) -> usize {
+        MEMORIES as usize
+    }
+
+    fn tables(&self) -> usize {
+        TABLES as usize
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn from_wasmtime(
         return CallError::new(ErrorKind::Unavailable, "the host has no free slot for this tool's memories or stacks")
             .with_hint("call again in a moment");
     }
-    if error.is::<ResourceTableError>() || error.to_string().contains("store handle limit exceeded") {
+    if error.is::<ResourceTableError>() || root_cause(error).contains("store handle limit exceeded") {
         let most = limits.handles;
         return CallError::new(ErrorKind::Quota, format!("the tool held more than {most} handles at once"));
     }
@@ -96,7 +96,7 @@ fn out_of_memory(limits: &Limits) -> CallError {
 /// wasmtime bounds what the host allocates to copy values out of a guest, and says so in words only. If guest code was
 /// on the stack, a host call asked for the copy; otherwise it was the result.
 fn copied_too_much(error: &wasmtime::Error, limits: &Limits) -> Option<CallError> {
-    if !error.chain().any(|cause| cause.to_string().contains("fuel allocated for hostcalls")) {
+    if !root_cause(error).contains("fuel allocated for hostcalls") {
         return None;
     }
     if error.is::<WasmBacktrace>() {
@@ -135,9 +135,11 @@ fn crashed(error: &wasmtime::Error, trap: Option<Trap>) -> CallError {
 /// Whether copying the arguments into the guest went wrong, because of what its allocator returned. Without guest code
 /// on the stack this is the only thing besides reading the result that can go wrong, and wasmtime says it in words only.
 fn is_about_arguments(error: &wasmtime::Error) -> bool {
-    error.chain().any(|cause| cause.to_string().contains("realloc"))
+    root_cause(error).contains("realloc")
 }
 
+/// What wasmtime itself says. Only that is ever looked at for words: whatever stands around it, such as a backtrace,
+/// has the guest's own names in it.
 fn root_cause(error: &wasmtime::Error) -> String {
     let cause = error.chain().last().map_or_else(String::new, ToString::to_string);
     cut(&cause)

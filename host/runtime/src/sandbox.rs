@@ -43,6 +43,12 @@ impl Sandbox {
         &self.shared.engine
     }
 
+    /// Runs work that takes long, such as compiling a schema, on a thread where it holds up nobody. `None` if the
+    /// sandbox is shut down or the work panicked.
+    pub async fn off_thread<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Option<R> {
+        self.shared.runtime.block(work).await.ok()
+    }
+
     /// The largest memory limit that a call may have, in bytes.
     #[must_use]
     pub fn memory_ceiling(&self) -> usize {

@@ -100,8 +100,9 @@ async fn watched(host: &Host, request: Call) -> CallResult {
     let result = loop {
         tokio::select! {
             biased;
-            observed = events.next() => show(observed),
+            // The call first, and with it Ctrl-C: a tool that never stops talking must not be able to hold it off.
             result = &mut called => break result,
+            observed = events.next() => show(observed),
         }
     };
     drain(&mut events);

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use fumehood_core::content::Content;
 use fumehood_core::event::{Level, Progress};
 use fumehood_core::sanitize::printable;
 
 use super::CallState;
+use crate::bindings::fumehood::tool::types::Content;
 use crate::bindings::fumehood::tool::{log, progress};
 use crate::invocation::Observer;
 use crate::outcome::to_content;
@@ -39,8 +39,8 @@ impl Journal {
     }
 }
 
-/// What a line costs besides its text, so that empty lines are not free.
-const LINE_BYTES: usize = 16;
+/// What a line or a part costs besides its text: about what the host holds for it, so that empty ones are not free.
+const LINE_BYTES: usize = 96;
 
 impl log::Host for CallState {
     fn log(&mut self, level: log::Level, message: String) {
@@ -54,20 +54,31 @@ impl log::Host for CallState {
 
 impl progress::Host for CallState {
     fn report(&mut self, update: progress::Update) {
-        let partial: Result<Vec<Content>, _> = update.partial.into_iter().map(to_content).collect();
-        // A part that is not well-formed is left out; the result, where it counts, is checked by itself.
-        let partial = partial.unwrap_or_default();
+        // Counted before anything is looked at: what is dropped costs the host nothing more.
         let text = update.message.as_ref().map_or(0, String::len);
-        let bytes = partial.iter().map(Content::bytes).sum::<usize>() + text + LINE_BYTES;
+        let bytes = update.partial.iter().map(bytes).sum::<usize>() + text + LINE_BYTES;
         if self.journal.admit(bytes)
             && let Some(observer) = &self.journal.observer
         {
+            // A part that is not well-formed is left out; the result, where it counts, is checked by itself.
+            let partial = update.partial.into_iter().filter_map(|part| to_content(part).ok()).collect();
             let fraction =
                 update.fraction.filter(|fraction| !fraction.is_nan()).map(|fraction| fraction.clamp(0.0, 1.0));
             let message = update.message.map(|message| printable(&message).into_owned());
             observer.progress(&self.call, Progress { fraction, message, partial });
         }
     }
+}
+
+/// What a part brings along, before it is known to be well-formed.
+fn bytes(part: &Content) -> usize {
+    let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    LINE_BYTES
+        + match part {
+            Content::Text(text) | Content::Json(text) => text.len(),
+            Content::Blob(blob) => blob.mime_type.len() + blob.data.len(),
+            Content::Link(link) => link.uri.len() + optional(&link.title) + optional(&link.mime_type),
+        }
 }
 
 fn to_level(level: log::Level) -> Level {
