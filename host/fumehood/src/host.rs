@@ -25,6 +25,8 @@ use crate::tool::Tool;
 
 /// Unknown names are answered with at most this many known ones.
 const SUGGESTIONS: usize = 20;
+/// Characters of an unknown name that are repeated: as many as the longest full name may have.
+const LONGEST_NAME: usize = 130;
 
 /// A set of loaded tools and the sandbox that runs them. Cheap to clone; all clones are the same host.
 #[derive(Clone)]
@@ -279,6 +281,6 @@ fn unknown(name: &str, tools: &Tools) -> CallError {
         None => format!("the tools are: {}", known.join(", ")),
         Some(first) => format!("some of the {} tools are: {}", known.len(), first.join(", ")),
     };
-    let name = fumehood_core::sanitize::printable(name);
+    let name: String = fumehood_core::sanitize::printable(name).chars().take(LONGEST_NAME).collect();
     CallError::new(ErrorKind::UnknownTool, format!("there is no tool `{name}`")).with_hint(hint)
 }

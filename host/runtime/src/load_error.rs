@@ -25,7 +25,7 @@ pub enum LoadError {
     /// It would take long to compile.
     #[error(
         "the component has {}; compiling more than {} takes many seconds and is done only when it is allowed \
-         (`--allow-slow-compile`)", display_bytes(*.0 as u64), display_bytes(SLOW_COMPILE_BYTES as u64)
+         (`allow_slow_compile`; on the command line, `--allow-slow-compile`)", display_bytes(*.0 as u64), display_bytes(SLOW_COMPILE_BYTES as u64)
     )]
     SlowCompile(usize),
     /// The text format.

@@ -125,7 +125,8 @@ impl CodeCache {
         }
     }
 
-    /// Keeps the compiled code. Whoever reads at the same time sees the old entry or the new one, never half of one.
+    /// Keeps the compiled code. Each of the two files is replaced as a whole; whoever reads between the two finds that they
+    /// do not match, and compiles.
     pub(crate) fn store(&self, engine: &Engine, digest: &Digest, code: &[u8]) -> std::io::Result<()> {
         let name = entry_name(engine, digest);
         let mut hasher = self.hasher(&name);

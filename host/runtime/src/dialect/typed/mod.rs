@@ -104,7 +104,12 @@ pub(crate) fn discover(
     let package = PackageDocs::read(bytes);
     let mut known: Option<(Option<String>, TypeDocs)> = None;
     let mut tools = Vec::new();
+    let found = functions.len();
     for export in functions {
+        // Every schema is compiled, so a component with too many is not looked at to its end.
+        if tools.len() >= limits.tools {
+            return Err(DefinitionError::TooManyTools { found, limit: limits.tools }.into());
+        }
         // The functions of one instance follow each other, so that its types are read once.
         let types = match known.take() {
             Some((instance, types)) if instance == export.instance => types,

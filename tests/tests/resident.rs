@@ -1,0 +1,58 @@
+//! What hostile programs make the host's process hold, beyond the memory that they were allowed.
+//!
+//! One test, because it measures the process: a file of tests is a process of its own.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+use std::time::Duration;
+
+use fumehood::{Call, Host, Limits, Load};
+
+const MIB: u64 = 1 << 20;
+/// What an allocator and threads of a busy test machine may add.
+const SLACK: u64 = 16 * MIB;
+
+/// The figure of this name in `/proc/self/status`, in bytes.
+fn status(name: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_start_matches(':').trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() * 1024
+}
+
+#[tokio::test]
+async fn nothing_grows_past_what_was_allowed() {
+    let host = Host::builder().concurrency(4).build().unwrap();
+    let limits = Limits { deadline: Duration::from_millis(300), ..Limits::default() };
+    // Program, tool, and how much of its own memory it may have filled.
+    for (program, tool, own) in [
+        ("memory-bomb", "run", 64 * MIB),
+        ("memory-grow", "run", 64 * MIB),
+        ("table-grow", "run", 0),
+        ("huge-result", "run", 64 * MIB),
+        ("aliased-result", "run", 4 * MIB),
+        ("poll-duplicates", "run", 8 * MIB),
+        ("random-flood", "huge", 0),
+        ("random-flood", "steady", 0),
+        ("handle-leak", "run", 0),
+        ("write-zeroes", "run", 0),
+        ("stdout-flood", "run", 0),
+    ] {
+        let name = format!("{program}-{tool}");
+        let load = Load::bytes(name.clone(), fumehood_tests::component(program).unwrap()).with_limits(limits);
+        host.load(load).await.unwrap();
+        // Writing 5 sets the peak back to what is held now.
+        std::fs::write("/proc/self/clear_refs", "5").unwrap();
+        let before = status("VmRSS");
+        for _ in 0..3 {
+            host.call(Call::new(format!("{name}__{tool}"), "{}")).await;
+        }
+        let grown = status("VmHWM").saturating_sub(before);
+        assert!(grown <= own + SLACK, "{name}: {} MiB over {} MiB", grown / MIB, own / MIB);
+    }
+}
