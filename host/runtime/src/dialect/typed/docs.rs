@@ -14,7 +14,7 @@ const SECTION: &str = "package-docs";
 /// The versions of the section that are understood; they differ only in what they add.
 const VERSIONS: [u8; 2] = [0, 1];
 /// The largest section that is read, in bytes.
-const MAX_SECTION_BYTES: usize = 256 << 10;
+const MAX_SECTION_BYTES: usize = 1 << 20;
 /// The longest text about a type, field or case, in bytes.
 const MAX_TEXT_BYTES: usize = 1 << 10;
 
