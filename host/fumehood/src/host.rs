@@ -125,8 +125,10 @@ impl Host {
 
     /// Calls a tool. Whatever happens comes back as a [`CallResult`]; dropping the future stops the guest.
     ///
-    /// Works on any executor. The first few milliseconds of a guest may run on the thread that polls this future;
-    /// everything after that runs on threads of the host's own.
+    /// Works on any executor. The first slice of a guest may run on the thread that polls this future: a few
+    /// milliseconds, or one bulk instruction over at most 64 MiB. Everything after that runs on threads of the host's
+    /// own. Arguments and results are checked on the polling thread, outside the deadline; [`GateLimits::work`] bounds
+    /// what that takes.
     pub async fn call(&self, call: Call) -> CallResult {
         let Call { id, tool, arguments, actor, state, limits } = call;
         let id = if id.is_empty() { self.next_id() } else { id };
