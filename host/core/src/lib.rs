@@ -4,7 +4,9 @@
 //! as arguments. What a tool is called, what it takes and gives, how far it may go and how a call ended are the
 //! vocabulary that every other crate shares.
 
+pub mod boxed;
 pub mod call;
+pub mod chat;
 pub mod content;
 pub mod definition;
 pub mod digest;
@@ -14,6 +16,8 @@ pub mod gate;
 pub mod grant;
 pub mod limits;
 pub mod name;
+pub mod record;
 pub mod result;
 pub mod sanitize;
+pub mod time;
 pub mod typed;

@@ -1,0 +1,7 @@
+//! The agent loop: a pure session, the drivers that turn a model's reply into calls, and the path of a call.
+//!
+//! Nothing here knows a provider, a database or a sandbox: models, records and tools are ports.
+
+pub mod driver;
+pub mod execution;
+pub mod executor;

@@ -1,0 +1,1 @@
+//! Models behind the one port of `fumehood_core::chat`.
