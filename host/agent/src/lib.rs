@@ -2,6 +2,8 @@
 //!
 //! Nothing here knows a provider, a database or a sandbox: models, records and tools are ports.
 
+pub mod batch;
+pub mod breaker;
 pub mod driver;
 pub mod execution;
 pub mod executor;

@@ -1,0 +1,155 @@
+//! What was said, event by event, and the messages that it makes for a model.
+
+use fumehood_core::chat::{Message, ToolIntent};
+use serde_json::Value;
+
+use super::event::Event;
+use super::report::{ToolReport, array, quoted, render_results};
+
+/// One event of a conversation, as it is kept: one for each call and each result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// The user said something.
+    User(String),
+    /// The model thought.
+    Think(String),
+    /// The model said something to the user.
+    Respond(String),
+    /// The model asked for a call.
+    Call(ToolIntent),
+    /// A call was answered.
+    Result(ToolReport),
+}
+
+/// What of a reply is kept. `events` as [`super::whole`] makes them. Results are left out where a model wrote them: those
+/// of the system are kept as the calls are answered.
+pub fn entries(events: impl IntoIterator<Item = Event>) -> Vec<Entry> {
+    let entry = |event| match event {
+        Event::Think(text) => Some(Entry::Think(text)),
+        Event::Respond(text) => Some(Entry::Respond(text)),
+        Event::Call(call) => Some(Entry::Call(call)),
+        Event::Results(_) | Event::Close | Event::Execute | Event::Malformed(_) | Event::End => None,
+    };
+    events.into_iter().filter_map(entry).collect()
+}
+
+/// The messages that tell of the entries, in their order. Calls that follow each other are one batch; a result ends it,
+/// and so does anything else that is said. Results that follow each other are one message of the user.
+#[must_use]
+pub fn to_messages(entries: &[Entry]) -> Vec<Message> {
+    let mut messages = Vec::new();
+    let mut said: Vec<Event> = Vec::new();
+    let mut reports: Vec<ToolReport> = Vec::new();
+    for entry in entries {
+        if !matches!(entry, Entry::Result(_)) {
+            close_reports(&mut reports, &mut messages);
+        }
+        match entry {
+            Entry::User(text) => {
+                close_reply(&mut said, &mut messages);
+                messages.push(Message::user(text));
+            }
+            Entry::Think(text) => said.push(Event::Think(text.clone())),
+            Entry::Respond(text) => said.push(Event::Respond(text.clone())),
+            Entry::Call(call) => said.push(Event::Call(call.clone())),
+            Entry::Result(report) => {
+                close_reply(&mut said, &mut messages);
+                reports.push(report.clone());
+            }
+        }
+    }
+    close_reports(&mut reports, &mut messages);
+    close_reply(&mut said, &mut messages);
+    messages
+}
+
+fn close_reply(said: &mut Vec<Event>, messages: &mut Vec<Message>) {
+    if !said.is_empty() {
+        messages.push(Message::assistant(rebuild(said)));
+        said.clear();
+    }
+}
+
+fn close_reports(reports: &mut Vec<ToolReport>, messages: &mut Vec<Message>) {
+    if !reports.is_empty() {
+        messages.push(Message::user(render_results(reports)));
+        reports.clear();
+    }
+}
+
+/// An empty block says nothing. It keeps apart what would otherwise run together.
+const NOTHING: &str = "<think></think>";
+
+/// The reply that these events come from, up to whitespace around its blocks: parsing it gives the same events, but for
+/// those that were malformed. Calls that follow each other make one `<execute>` block.
+#[must_use]
+pub fn rebuild(events: &[Event]) -> String {
+    let mut out = String::new();
+    let mut calls: Vec<String> = Vec::new();
+    let mut texts = Texts::default();
+    for event in events {
+        if !matches!(event, Event::Call(_) | Event::Execute) {
+            flush_calls(&mut calls, &mut texts, &mut out);
+        }
+        match event {
+            Event::Think(text) => texts.block(&mut out, &format!("<think>{text}</think>")),
+            Event::Respond(text) => texts.text(&mut out, text),
+            Event::Call(call) => calls.push(element(call)),
+            Event::Execute if calls.is_empty() => texts.block(&mut out, "<execute>\n[]\n</execute>"),
+            Event::Execute => flush_calls(&mut calls, &mut texts, &mut out),
+            Event::Results(reports) => texts.block(&mut out, &render_results(reports)),
+            Event::Close | Event::Malformed(_) | Event::End => {}
+        }
+    }
+    flush_calls(&mut calls, &mut texts, &mut out);
+    if texts.open && out.trim_end().ends_with("<end>") {
+        out.push_str(NOTHING);
+    }
+    out
+}
+
+/// Whether the last that was written is text, to which not even whitespace may be added.
+#[derive(Debug, Default)]
+struct Texts {
+    open: bool,
+}
+
+impl Texts {
+    fn text(&mut self, out: &mut String, text: &str) {
+        if self.open {
+            out.push_str(NOTHING);
+        }
+        out.push_str(text);
+        self.open = true;
+    }
+
+    fn block(&mut self, out: &mut String, block: &str) {
+        if !self.open && !out.is_empty() {
+            out.push('\n');
+        }
+        out.push_str(block);
+        self.open = false;
+    }
+}
+
+fn flush_calls(calls: &mut Vec<String>, texts: &mut Texts, out: &mut String) {
+    if !calls.is_empty() {
+        texts.block(out, &format!("<execute>\n{}\n</execute>", array(calls)));
+        calls.clear();
+    }
+}
+
+/// One element of the array. Arguments that are an object keep their bytes. Those of a call that came another way may be
+/// anything: nothing becomes an empty object, and what is no object a string, so that the array stays well-formed.
+fn element(call: &ToolIntent) -> String {
+    let args = call.arguments.trim();
+    let args = match serde_json::from_str::<&serde_json::value::RawValue>(args) {
+        Ok(raw) if raw.get().starts_with('{') => args.to_owned(),
+        _ if args.is_empty() => "{}".to_owned(),
+        _ => Value::from(args).to_string(),
+    };
+    format!(r#"{{"name": {}, "args": {args}}}"#, quoted(&call.name))
+}
+
+#[cfg(test)]
+mod tests;

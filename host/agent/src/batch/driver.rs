@@ -1,0 +1,176 @@
+//! The driver of the protocol.
+
+use fumehood_core::chat::{Message, Request, Response, ToolIntent};
+
+use super::conversation::rebuild;
+use super::event::{Event, whole};
+use super::parser::{Parser, ParserLimits};
+use super::prompt::system_prompt;
+use super::report::{ToolReport, render_results};
+use crate::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
+use crate::execution::ToolExecution;
+
+/// Said to a model that made its results up.
+const MADE_UP: &str = "Error: The reply has <results>, and no <execute> to go with them. Only the system writes <results>. \
+                       To call tools, write <execute> with a JSON array of calls; to answer, write plain text.";
+
+/// Said to a model that said nothing.
+const NOTHING_SAID: &str = "Error: The reply has neither an answer nor calls. To answer, write plain text outside all tags; \
+                            to call tools, write <execute> with a JSON array of calls.";
+
+/// Speaks the batch protocol: tools and results are text, and nothing of it needs a model or a provider that knows tools.
+#[derive(Debug, Clone)]
+pub struct BatchDriver {
+    limits: ParserLimits,
+    retries: u32,
+    /// Replies in a row that were no decision.
+    failed: u32,
+    prompt: String,
+}
+
+impl Default for BatchDriver {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl BatchDriver {
+    /// With the default caps, and two retries for a reply that cannot be read.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { limits: ParserLimits::default(), retries: 2, failed: 0, prompt: system_prompt(&[]) }
+    }
+
+    /// Other caps on a reply.
+    #[must_use]
+    pub fn with_limits(mut self, limits: ParserLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How often in a row the model is asked again after a reply that cannot be read. 0: never.
+    #[must_use]
+    pub fn with_retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    fn again(&mut self, reply: &str, error: String) -> Decision {
+        if self.failed >= self.retries {
+            self.failed = 0;
+            return Decision::Failed(DecisionFailure { fault: DecisionFault::Extraction, message: error });
+        }
+        self.failed = self.failed.saturating_add(1);
+        // Some providers refuse messages without text.
+        let said = (!reply.trim().is_empty()).then(|| Message::assistant(reply));
+        Decision::Again { messages: said.into_iter().chain([Message::user(error)]).collect() }
+    }
+}
+
+/// A reply, read.
+struct Reading<'a> {
+    events: Vec<Event>,
+    /// The reply up to where it was read.
+    heard: &'a str,
+    closed: bool,
+}
+
+impl<'a> Reading<'a> {
+    fn of(reply: &'a str, limits: ParserLimits) -> Self {
+        let mut parser = Parser::new(limits);
+        let mut events = parser.push(reply);
+        events.extend(parser.finish());
+        let heard = reply.get(..parser.taken()).unwrap_or(reply);
+        Self { events: whole(events), heard, closed: parser.is_closed() }
+    }
+
+    fn has_batch(&self) -> bool {
+        self.events.contains(&Event::Execute)
+    }
+
+    /// What the user sees.
+    fn text(&self) -> String {
+        let text: String = self
+            .events
+            .iter()
+            .filter_map(|e| if let Event::Respond(t) = e { Some(t.as_str()) } else { None })
+            .collect();
+        text.trim().to_owned()
+    }
+
+    fn calls(&self) -> Vec<ToolIntent> {
+        self.events.iter().filter_map(|e| if let Event::Call(call) = e { Some(call.clone()) } else { None }).collect()
+    }
+
+    /// The reply as it was said. What came after the calls was never heard, and a block that was never closed is closed,
+    /// so that the model does not learn from its own mistakes.
+    fn said(&self) -> String {
+        if self.has_batch() && !self.closed { rebuild(&self.events) } else { self.heard.to_owned() }
+    }
+}
+
+impl Driver for BatchDriver {
+    fn bind(&mut self, runtime: ToolRuntime) {
+        self.prompt = system_prompt(&runtime.tools);
+        self.failed = 0;
+    }
+
+    /// The prompt, the conversation and the trace. No tools are mentioned to the provider.
+    fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request {
+        let system = Message::system(self.prompt.as_str());
+        let messages: Vec<_> = [&system].into_iter().chain(conversation).chain(trace).cloned().collect();
+        // Only the trace grows from step to step.
+        Request { cached_messages: conversation.len().saturating_add(1), messages, ..Request::default() }
+    }
+
+    /// Unknown tools and wrong arguments are not looked for here: the executor answers them, each for its own call.
+    fn decide(&mut self, response: &Response) -> Decision {
+        let reply = response.reply.text();
+        let reading = Reading::of(reply, self.limits);
+        if reading.has_batch() {
+            self.failed = 0;
+            return Decision::Call { text: reading.text(), calls: reading.calls(), refused: Vec::new() };
+        }
+        if let Some(error) =
+            reading.events.iter().find_map(|e| if let Event::Malformed(m) = e { Some(m) } else { None })
+        {
+            return self.again(reply, error.clone());
+        }
+        if reading.events.iter().any(|event| matches!(event, Event::Results(_))) {
+            return self.again(reply, MADE_UP.to_owned());
+        }
+        let text = reading.text();
+        if text.is_empty() {
+            return self.again(reply, NOTHING_SAID.to_owned());
+        }
+        self.failed = 0;
+        Decision::Answer(text)
+    }
+
+    /// The reply as it was said, and the results as a message of the user. If they tell of one execution only, they carry
+    /// its id.
+    fn trace(&self, response: &Response, executions: &[ToolExecution]) -> Vec<Message> {
+        let reading = Reading::of(response.reply.text(), self.limits);
+        let mut said = vec![Message::assistant(reading.said())];
+        if reading.has_batch() || !executions.is_empty() {
+            said.push(Message::user(results(executions)));
+        }
+        if let [only] = executions {
+            said.iter_mut().for_each(|message| message.tool_execution_id = Some(only.id.clone()));
+        }
+        said
+    }
+
+    fn replay(&self, execution: &ToolExecution) -> Vec<Message> {
+        let asked = rebuild(&[Event::Call(execution.call.clone()), Event::Execute]);
+        let pair = [Message::assistant(asked), Message::user(results(std::slice::from_ref(execution)))];
+        pair.map(|message| Message { tool_execution_id: Some(execution.id.clone()), ..message }).into()
+    }
+}
+
+fn results(executions: &[ToolExecution]) -> String {
+    render_results(&executions.iter().map(ToolReport::of).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! The driver: what it asks, what it makes of replies, and how it tells of calls.
+
+use fumehood_core::chat::{Role, ToolSpec};
+use fumehood_core::content::Content;
+use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::result::{CallError, CallResult, Metadata};
+use fumehood_core::time::Timestamp;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::execution::Status;
+
+fn bound() -> BatchDriver {
+    let mut driver = BatchDriver::new();
+    let tool =
+        ToolSpec { name: "read".to_owned(), description: "Reads.".to_owned(), parameters: json!({"type": "object"}) };
+    driver.bind(ToolRuntime { tools: vec![tool] });
+    driver
+}
+
+fn decide(reply: &str) -> Decision {
+    bound().decide(&Response::text(reply))
+}
+
+fn call(name: &str, arguments: &str) -> ToolIntent {
+    ToolIntent { id: String::new(), name: name.to_owned(), arguments: arguments.to_owned() }
+}
+
+fn execution(id: &str, name: &str, status: Status, outcome: Result<&str, CallError>) -> ToolExecution {
+    let outcome = outcome.map(|text| vec![Content::text(text)]);
+    ToolExecution {
+        id: id.to_owned(),
+        call: call(name, r#"{"file": "a"}"#),
+        status,
+        result: CallResult { id: id.to_owned(), tool: name.to_owned(), outcome, metadata: Metadata::default() },
+        started_at: Timestamp(0),
+        completed_at: Timestamp(0),
+        modified: None,
+    }
+}
+
+const BATCH: &str = r#"<execute>[{"name": "read", "args": {"file": "a"}}, {"name": "nope", "args": {}}]</execute>"#;
+
+#[test]
+fn g1_a_request_has_the_prompt_the_conversation_and_the_trace_and_no_native_tools() {
+    let request = bound().request(&[Message::user("hi")], &[Message::assistant("x")]);
+    let roles: Vec<_> = request.messages.iter().map(|message| message.role).collect();
+    assert_eq!(roles, [Role::System, Role::User, Role::Assistant]);
+    assert!(request.messages[0].content.contains("read: Reads."));
+    assert!(request.tools.is_empty());
+    assert_eq!(request.cached_messages, 2);
+}
+
+#[test]
+fn g2_thoughts_are_not_part_of_the_answer() {
+    assert_eq!(decide("<think>secret plan</think>\nHello."), Decision::Answer("Hello.".to_owned()));
+}
+
+#[test]
+fn g18_text_is_the_answer_or_stands_beside_the_calls() {
+    assert_eq!(decide("Just text <b>here</b>."), Decision::Answer("Just text <b>here</b>.".to_owned()));
+    let Decision::Call { text, calls, refused } = decide(&format!("I will look. {BATCH} It says 7.")) else { panic!() };
+    assert_eq!((text.as_str(), refused.len()), ("I will look.", 0));
+    assert_eq!(calls, [call("read", r#"{"file": "a"}"#), call("nope", "{}")]);
+}
+
+#[test]
+fn g3_an_empty_batch_is_a_decision() {
+    let empty = Decision::Call { text: String::new(), calls: Vec::new(), refused: Vec::new() };
+    assert_eq!(decide("<execute>[]</execute>"), empty);
+    let trace = bound().trace(&Response::text("<execute>[]</execute>"), &[]);
+    assert_eq!(trace[1].content, "<results>\n[]\n</results>");
+}
+
+/// Nothing is looked up here: the element goes to the executor as it is, and its own result says what was wrong.
+fn check_element(reply: &str, name: &str, args: &str, status: Status, kind: ErrorKind, message: &str) {
+    let Decision::Call { calls, refused, .. } = decide(reply) else { panic!("{reply}") };
+    assert!(refused.is_empty() && calls.contains(&call(name, args)), "{calls:?}");
+    let executions = [
+        execution("1", "read", Status::Ok, Ok("fine")),
+        execution("2", name, status, Err(CallError::new(kind, message))),
+    ];
+    let told = &bound().trace(&Response::text(reply), &executions)[1].content;
+    assert!(told.contains(r#"{"tool": "read", "status": "success", "content": "fine"},"#), "{told}");
+    let failure = json!(message);
+    assert!(told.contains(&format!(r#"{{"tool": "{name}", "status": "failure", "content": {failure}}}"#)), "{told}");
+}
+
+#[test]
+fn g6_an_unknown_tool_is_an_error_of_its_element() {
+    check_element(BATCH, "nope", "{}", Status::RejectedNotFound, ErrorKind::UnknownTool, "Tool 'nope' not registered");
+}
+
+#[test]
+fn g7_a_missing_argument_is_an_error_of_its_element() {
+    let reply = r#"<execute>[{"name": "read", "args": {"file": "a"}}, {"name": "read", "args": {}}]</execute>"#;
+    check_element(reply, "read", "{}", Status::RejectedSchema, ErrorKind::InvalidArguments, "\"file\" is required");
+}
+
+#[test]
+fn g8_a_wrong_type_is_an_error_of_its_element() {
+    let reply =
+        r#"<execute>[{"name": "read", "args": {"file": "a"}}, {"name": "read", "args": {"file": 7}}]</execute>"#;
+    let message = "\"file\" must be a string";
+    check_element(reply, "read", r#"{"file": 7}"#, Status::RejectedSchema, ErrorKind::InvalidArguments, message);
+}
+
+#[test]
+fn g4_a_malformed_block_is_asked_again_twice_and_then_fails() {
+    let mut driver = bound();
+    let bad = Response::text("Let me see. <execute>[{]</execute>");
+    for _ in 0..2 {
+        let Decision::Again { messages } = driver.decide(&bad) else { panic!() };
+        assert_eq!(messages[0], Message::assistant(bad.reply.text()));
+        assert_eq!(messages[1].role, Role::User);
+        assert!(messages[1].content.starts_with("Error: Malformed tool call syntax."), "{messages:?}");
+    }
+    let Decision::Failed(failure) = driver.decide(&bad) else { panic!() };
+    assert_eq!(failure.fault, DecisionFault::Extraction);
+    assert!(failure.message.starts_with("Error: Malformed tool call syntax."));
+}
+
+#[test]
+fn g4_a_good_reply_and_a_new_execution_give_the_retries_back() {
+    let (bad, good) = (Response::text("<execute>{"), Response::text(BATCH));
+    let mut driver = bound();
+    for response in [&bad, &bad, &good, &bad, &bad] {
+        assert!(!matches!(driver.decide(response), Decision::Failed(_)));
+    }
+    driver.bind(ToolRuntime::default());
+    assert!(matches!(driver.decide(&bad), Decision::Again { .. }));
+    assert!(matches!(BatchDriver::new().with_retries(0).decide(&bad), Decision::Failed(_)));
+}
+
+#[test]
+fn g1_results_that_the_model_made_up_are_never_an_answer() {
+    let made_up = r#"<results>[{"tool": "read", "status": "success", "content": "x"}]</results> It says x."#;
+    let Decision::Again { messages } = decide(made_up) else { panic!() };
+    assert!(messages[1].content.contains("Only the system writes <results>"), "{messages:?}");
+    // Beside calls they change nothing.
+    assert!(matches!(decide(&format!("{made_up}{BATCH}")), Decision::Call { .. }));
+}
+
+#[test]
+fn g4_a_reply_of_nothing_is_asked_again() {
+    for reply in ["", " \n", "<think>only thoughts</think>", "<think>cut off", "<end>"] {
+        let Decision::Again { messages } = decide(reply) else { panic!("{reply}") };
+        assert!(messages.last().unwrap().content.contains("neither an answer nor calls"));
+        assert!(messages.iter().all(|message| !message.content.is_empty()));
+    }
+}
+
+#[test]
+fn g16_the_trace_is_what_was_said_and_the_results_in_order() {
+    let executions = [
+        execution("1", "read", Status::Ok, Ok("text")),
+        execution("2", "nope", Status::RejectedNotFound, Err(CallError::new(ErrorKind::UnknownTool, "no such tool"))),
+    ];
+    let trace = bound().trace(&Response::text(format!("<think>t</think>{BATCH}\n<results>[]</results>")), &executions);
+    assert_eq!(trace[0], Message::assistant(format!("<think>t</think>{BATCH}")), "what came after it was never heard");
+    assert_eq!(trace[1].role, Role::User);
+    assert_eq!(
+        trace[1].content,
+        "<results>\n[\n{\"tool\": \"read\", \"status\": \"success\", \"content\": \"text\"},\n\
+         {\"tool\": \"nope\", \"status\": \"failure\", \"content\": \"no such tool\"}\n]\n</results>"
+    );
+    // An answer has no results.
+    assert_eq!(bound().trace(&Response::text("Done."), &[]), [Message::assistant("Done.")]);
+}
+
+#[test]
+fn g16_a_block_that_was_not_closed_is_told_as_if_it_were() {
+    let reply = r#"<execute>[{"name": "read", "args": {"file": "a"}}]</exec"#;
+    let trace = bound().trace(&Response::text(reply), &[execution("1", "read", Status::Ok, Ok("x"))]);
+    assert!(trace[0].content.ends_with("\n]\n</execute>"), "{trace:?}");
+    assert!(trace.iter().all(|message| message.tool_execution_id.as_deref() == Some("1")));
+}
+
+#[test]
+fn g23_a_replayed_call_is_a_pair_with_the_same_id() {
+    let pair = bound().replay(&execution("7", "read", Status::Ok, Ok("x")));
+    assert_eq!(pair.len(), 2);
+    assert!(pair.iter().all(|message| message.tool_execution_id.as_deref() == Some("7")));
+    assert!(
+        matches!(decide(&pair[0].content), Decision::Call { calls, .. } if calls == [call("read", r#"{"file": "a"}"#)])
+    );
+    assert_eq!(pair[1].role, Role::User);
+    assert!(pair[1].content.contains(r#""content": "x""#));
+}
+
+#[test]
+fn g26_the_old_format_calls_nothing() {
+    assert!(matches!(decide("§execute\n[{\"name\": \"read\", \"args\": {}}]\n§end"), Decision::Answer(_)));
+}
+
+proptest! {
+    #[test]
+    fn g4_any_reply_is_some_decision(reply in any::<String>(), wrapped in any::<bool>()) {
+        let reply = if wrapped { format!("<execute>{reply}</execute>") } else { reply };
+        let mut driver = bound();
+        driver.decide(&Response::text(reply.as_str()));
+        driver.trace(&Response::text(reply), &[]);
+    }
+}

@@ -1,0 +1,19 @@
+//! The batch protocol: a model that knows no tool calling of its own writes `<think>`, then `<execute>` with a JSON
+//! array of calls; the system answers with `<results>`; text outside the tags is the answer.
+//!
+//! Nothing here reads a stream, asks a model or runs a tool: text goes in, events come out.
+
+mod block;
+mod conversation;
+mod driver;
+mod event;
+mod parser;
+mod prompt;
+mod report;
+
+pub use conversation::{Entry, entries, rebuild, to_messages};
+pub use driver::BatchDriver;
+pub use event::{Event, whole};
+pub use parser::{Parser, ParserLimits, parse};
+pub use prompt::system_prompt;
+pub use report::{BatchSummary, ReportStatus, ToolReport, render_results};

@@ -1,0 +1,195 @@
+//! How results are told to the model: a `<results>` block with one JSON object for each call, in the order of the calls.
+
+use fumehood_core::content::Content;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::execution::ToolExecution;
+
+/// Whether a call did what was asked, in the words of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReportStatus {
+    /// It did.
+    Success,
+    /// It did not, for whatever reason.
+    Failure,
+}
+
+impl ReportStatus {
+    /// The word that the model reads.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failure => "failure",
+        }
+    }
+}
+
+/// The result of one call, as the model reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolReport {
+    /// The name that the model called.
+    pub tool: String,
+    /// Whether it succeeded.
+    pub status: ReportStatus,
+    /// JSON text of any value on success, of a string that says what was wrong on failure.
+    pub content: String,
+    /// What a guardrail changed in the arguments. Only then does the object have a fourth member, `modified`.
+    pub modified: Option<String>,
+}
+
+impl ToolReport {
+    /// What the model is told of this call: the only part of the result as a value (text as a string, JSON as it is),
+    /// several as an array, none as `null`; of a failure, the message and what to do about it.
+    #[must_use]
+    pub fn of(execution: &ToolExecution) -> Self {
+        let (status, content) = match &execution.result.outcome {
+            Ok(parts) => (ReportStatus::Success, value_of(parts)),
+            Err(error) => {
+                let message = &error.message;
+                let hint = error.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                (ReportStatus::Failure, quoted(&format!("{message}{hint}")))
+            }
+        };
+        Self { tool: execution.name().to_owned(), status, content, modified: execution.modified.clone() }
+    }
+
+    fn render(&self) -> String {
+        let (tool, status, content) = (quoted(&self.tool), self.status.as_str(), &self.content);
+        let note = self.modified.as_ref().map(|note| format!(r#", "modified": {}"#, quoted(note))).unwrap_or_default();
+        format!(r#"{{"tool": {tool}, "status": "{status}", "content": {content}{note}}}"#)
+    }
+}
+
+/// The `<results>` block.
+#[must_use]
+pub fn render_results(reports: &[ToolReport]) -> String {
+    let rows: Vec<String> = reports.iter().map(ToolReport::render).collect();
+    format!("<results>\n{}\n</results>", array(&rows))
+}
+
+/// How a batch went, in numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct BatchSummary {
+    /// Calls that were taken up, refused ones included.
+    pub tools_executed: usize,
+    /// How many of them succeeded.
+    pub success_count: usize,
+    /// How many of them failed.
+    pub failure_count: usize,
+}
+
+impl BatchSummary {
+    /// Counts.
+    #[must_use]
+    pub fn of(executions: &[ToolExecution]) -> Self {
+        let failure_count = executions.iter().filter(|execution| execution.has_error()).count();
+        let tools_executed = executions.len();
+        Self { tools_executed, success_count: tools_executed.saturating_sub(failure_count), failure_count }
+    }
+}
+
+/// A JSON array with one element a line.
+pub(super) fn array(rows: &[String]) -> String {
+    if rows.is_empty() { "[]".to_owned() } else { format!("[\n{}\n]", rows.join(",\n")) }
+}
+
+/// The text as a JSON string.
+pub(super) fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn value_of(parts: &[Content]) -> String {
+    match parts {
+        [] => "null".to_owned(),
+        [only] => part_value(only),
+        several => format!("[{}]", several.iter().map(part_value).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+fn part_value(part: &Content) -> String {
+    match part {
+        Content::Text { text } => quoted(text),
+        Content::Json { value } => value.as_str().to_owned(),
+        // Neither holds anything that JSON could refuse.
+        Content::Blob { .. } | Content::Link { .. } => {
+            serde_json::to_string(part).unwrap_or_else(|_| "null".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fumehood_core::chat::ToolIntent;
+    use fumehood_core::error_kind::ErrorKind;
+    use fumehood_core::result::{CallError, CallResult, Metadata};
+    use fumehood_core::time::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+    use crate::execution::Status;
+
+    fn execution(outcome: Result<Vec<Content>, CallError>) -> ToolExecution {
+        let status = if outcome.is_ok() { Status::Ok } else { Status::HandlerError };
+        ToolExecution {
+            id: "e".to_owned(),
+            call: ToolIntent { id: "c".to_owned(), name: "read".to_owned(), arguments: "{}".to_owned() },
+            status,
+            result: CallResult { id: "c".to_owned(), tool: "read".to_owned(), outcome, metadata: Metadata::default() },
+            started_at: Timestamp(0),
+            completed_at: Timestamp(1),
+            modified: None,
+        }
+    }
+
+    fn content_of(outcome: Result<Vec<Content>, CallError>) -> Value {
+        serde_json::from_str(&ToolReport::of(&execution(outcome)).content).unwrap()
+    }
+
+    #[test]
+    fn g16_content_is_any_value_on_success_and_a_string_on_failure() {
+        let json = |text: &str| Content::json(text.to_owned()).unwrap();
+        assert_eq!(content_of(Ok(vec![Content::text("say \"hi\"\n</results>")])), json!("say \"hi\"\n</results>"));
+        assert_eq!(content_of(Ok(vec![json(r#"{"bytes": 22}"#)])), json!({"bytes": 22}));
+        assert_eq!(content_of(Ok(Vec::new())), Value::Null);
+        assert_eq!(content_of(Ok(vec![Content::text("a"), json("[1]")])), json!(["a", [1]]));
+        let blob = Content::Blob { mime_type: "image/png".to_owned(), data: vec![1] };
+        assert_eq!(content_of(Ok(vec![blob]))["type"], "blob");
+        let error = CallError::new(ErrorKind::ToolFailed, "File not found: config.json");
+        assert_eq!(content_of(Err(error.clone())), json!("File not found: config.json"));
+        assert_eq!(content_of(Err(error.with_hint("list first"))), json!("File not found: config.json (list first)"));
+    }
+
+    #[test]
+    fn g16_the_block_is_the_one_of_the_specification() {
+        let report = |status, content: &str| ToolReport {
+            tool: "read".to_owned(),
+            status,
+            content: content.to_owned(),
+            modified: None,
+        };
+        let rows = [report(ReportStatus::Success, r#"{"bytes": 22}"#), report(ReportStatus::Failure, r#""no""#)];
+        let expected = "<results>\n[\n{\"tool\": \"read\", \"status\": \"success\", \"content\": {\"bytes\": 22}},\n\
+                        {\"tool\": \"read\", \"status\": \"failure\", \"content\": \"no\"}\n]\n</results>";
+        assert_eq!(render_results(&rows), expected);
+        assert_eq!(render_results(&[]), "<results>\n[]\n</results>");
+    }
+
+    #[test]
+    fn g16_what_a_guardrail_changed_is_told() {
+        let mut changed = execution(Ok(Vec::new()));
+        changed.modified = Some("the path was shortened".to_owned());
+        assert!(render_results(&[ToolReport::of(&changed)]).contains(r#", "modified": "the path was shortened"}"#));
+    }
+
+    #[test]
+    fn g22_a_batch_is_summed_up() {
+        let failed = execution(Err(CallError::new(ErrorKind::Deadline, "late")));
+        let summary = BatchSummary::of(&[execution(Ok(Vec::new())), failed, execution(Ok(Vec::new()))]);
+        let json = serde_json::to_value(summary).unwrap();
+        assert_eq!(json, json!({"tools_executed": 3, "success_count": 2, "failure_count": 1}));
+        assert_eq!(BatchSummary::of(&[]), BatchSummary::default());
+    }
+}
