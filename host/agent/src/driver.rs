@@ -2,7 +2,7 @@
 //!
 //! A driver is pure: it neither asks the model nor runs a tool. One driver serves one execution at a time.
 
-use fumehood_core::chat::{Message, Request, Response, ToolIntent, ToolSpec};
+use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolIntent, ToolSpec};
 
 use crate::execution::ToolExecution;
 
@@ -76,6 +76,13 @@ pub trait Driver: Send {
     /// The next request. `conversation` is what was said before this execution and its own user message;
     /// `trace` is what this execution has said since, as [`Driver::trace`] put it.
     fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request;
+
+    /// Puts in front of `sink` whatever keeps from it those parts of a reply that are not for the user: thoughts and
+    /// calls, where a protocol has them in the text. One for each request; drop it when the answer is complete, since
+    /// only then may it pass on the last piece. By default, nothing is kept from `sink`.
+    fn shown<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
+        Box::new(move |delta| sink.delta(delta))
+    }
 
     /// What an answer means.
     fn decide(&mut self, response: &Response) -> Decision;

@@ -1,12 +1,13 @@
 //! The driver of the protocol.
 
-use fumehood_core::chat::{Message, Request, Response, ToolIntent};
+use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolIntent};
 
 use super::conversation::rebuild;
 use super::event::{Event, whole};
 use super::parser::{Parser, ParserLimits};
 use super::prompt::system_prompt;
 use super::report::{ToolReport, render_results};
+use super::stream::Spoken;
 use crate::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
 use crate::execution::ToolExecution;
 
@@ -121,6 +122,11 @@ impl Driver for BatchDriver {
         let messages: Vec<_> = [&system].into_iter().chain(conversation).chain(trace).cloned().collect();
         // Only the trace grows from step to step.
         Request { cached_messages: conversation.len().saturating_add(1), messages, ..Request::default() }
+    }
+
+    /// The text outside tags, and thoughts as thoughts.
+    fn shown<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
+        Box::new(Spoken::new(sink, self.limits))
     }
 
     /// Unknown tools and wrong arguments are not looked for here: the executor answers them, each for its own call.

@@ -10,6 +10,7 @@ mod event;
 mod parser;
 mod prompt;
 mod report;
+mod stream;
 
 pub use conversation::{Entry, entries, rebuild, to_messages};
 pub use driver::BatchDriver;
@@ -17,3 +18,4 @@ pub use event::{Event, whole};
 pub use parser::{Parser, ParserLimits, parse};
 pub use prompt::system_prompt;
 pub use report::{BatchSummary, ReportStatus, ToolReport, render_results};
+pub use stream::Spoken;

@@ -1,6 +1,6 @@
 //! The driver: what it asks, what it makes of replies, and how it tells of calls.
 
-use fumehood_core::chat::{Role, ToolSpec};
+use fumehood_core::chat::{Delta, Role, ToolSpec};
 use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::result::{CallError, CallResult, Metadata};
@@ -202,4 +202,21 @@ proptest! {
         driver.decide(&Response::text(reply.as_str()));
         driver.trace(&Response::text(reply), &[]);
     }
+}
+
+#[test]
+fn g2_what_is_shown_while_a_reply_is_written_is_its_answer() {
+    let mut seen = String::new();
+    let mut sink = |delta| {
+        if let Delta::Text(text) = delta {
+            seen.push_str(&text);
+        }
+    };
+    let driver = bound();
+    let mut shown = driver.shown(&mut sink);
+    for piece in ["<think>sec", "ret</think>Hi", "!", BATCH] {
+        shown.delta(Delta::Text(piece.to_owned()));
+    }
+    drop(shown);
+    assert_eq!(seen, "Hi!");
 }

@@ -1,0 +1,74 @@
+//! What of a reply may be shown while it is written: the text outside tags. Thoughts are passed on as thoughts, calls not
+//! at all.
+
+use fumehood_core::chat::{Delta, DeltaSink};
+
+use super::event::Event;
+use super::parser::{Parser, ParserLimits};
+
+/// Takes the pieces of a reply as the model writes them, and passes on what is said in them. What is held back because it
+/// may become a tag is passed on when this is dropped.
+pub struct Spoken<'a> {
+    inner: &'a mut dyn DeltaSink,
+    parser: Parser,
+}
+
+impl<'a> Spoken<'a> {
+    /// For one reply.
+    pub fn new(inner: &'a mut dyn DeltaSink, limits: ParserLimits) -> Self {
+        Self { inner, parser: Parser::new(limits) }
+    }
+
+    fn pass(&mut self, events: Vec<Event>) {
+        for event in events {
+            match event {
+                Event::Respond(text) => self.inner.delta(Delta::Text(text)),
+                Event::Think(text) => self.inner.delta(Delta::Thought(text)),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl DeltaSink for Spoken<'_> {
+    fn delta(&mut self, delta: Delta) {
+        match delta {
+            Delta::Text(text) => {
+                let events = self.parser.push(&text);
+                self.pass(events);
+            }
+            thought @ Delta::Thought(_) => self.inner.delta(thought),
+        }
+    }
+}
+
+impl Drop for Spoken<'_> {
+    fn drop(&mut self) {
+        let events = self.parser.finish();
+        self.pass(events);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pieces: &[&str], expected: &[Delta]) {
+        let mut seen = Vec::new();
+        let mut inner = |delta| seen.push(delta);
+        let mut spoken = Spoken::new(&mut inner, ParserLimits::default());
+        spoken.delta(Delta::Thought("aloud".to_owned()));
+        pieces.iter().for_each(|piece| spoken.delta(Delta::Text((*piece).to_owned())));
+        drop(spoken);
+        assert_eq!(seen.first(), Some(&Delta::Thought("aloud".to_owned())));
+        assert_eq!(seen.get(1..).unwrap(), expected, "{pieces:?}");
+    }
+
+    #[test]
+    fn g2_thoughts_and_calls_are_not_shown_while_they_are_written() {
+        let (text, thought) = (|t: &str| Delta::Text(t.to_owned()), |t: &str| Delta::Thought(t.to_owned()));
+        check(&["<thi", "nk>pl", "an</think>", "Hel", "lo"], &[thought("pl"), thought("an"), text("Hel"), text("lo")]);
+        check(&["I look. <exe", "cute>[{\"name\"", ": \"a\", \"args\": {}}]</execute> made up"], &[text("I look. ")]);
+        check(&["1 <"], &[text("1 "), text("<")]);
+    }
+}
