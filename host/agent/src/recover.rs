@@ -63,7 +63,7 @@ pub enum RecoverError {
 /// If there is none, it is not complete and may not be completed, or it is not well-formed.
 pub fn recover(text: &str, closing: Closing) -> Result<Recovered, RecoverError> {
     let body = unfenced(text);
-    if let Ok(json) = JsonText::parse(body.to_owned()) {
+    if let Ok(json) = JsonText::parse(body.trim_end().to_owned()) {
         return Ok(Recovered { json, repaired: false });
     }
     let candidate = if body.starts_with('[') && looks_like_array(body) { Some(body) } else { first_object(body) };
@@ -153,7 +153,8 @@ fn scan(text: &str) -> Scanned {
 fn close(text: &str, missing: &str) -> Result<Recovered, RecoverError> {
     let trimmed = text.trim_end();
     let trimmed = trimmed.strip_suffix("```").unwrap_or(trimmed);
-    // A number that ends with the text may have lost its last digits; one that something follows has not.
+    // A number that ends with the text may have lost its last digits; one that the end of a fence follows has not.
+    // White space after it says nothing: clients trim and add it.
     let complete = |last: char| match last {
         '"' | '}' | ']' | 'e' | 'l' => true,
         '0'..='9' => trimmed.len() != trimmed.trim_end().len() || trimmed.len() != text.len(),
@@ -218,7 +219,10 @@ mod tests {
 
     #[test]
     fn the_inside_of_a_broken_object_is_not_taken_for_it() {
-        check(r#"{"type": call, "args": {"a": 1}}"#, "the JSON object in it is malformed: expected value at line 1 column 10");
+        check(
+            r#"{"type": call, "args": {"a": 1}}"#,
+            "the JSON object in it is malformed: expected value at line 1 column 10",
+        );
         check(r#"{"a": [1}"#, "the JSON object in it is malformed: its brackets do not match");
         check("no braces", "there is no JSON object in it");
         check("", "there is no JSON object in it");
@@ -285,7 +289,8 @@ mod tests {
             let cut: String = text.chars().take(at.index(text.chars().count() + 1)).collect();
             if let Ok(found) = recover(&cut, Closing::Allowed) && found.repaired {
                 let added = found.json.as_str().strip_prefix(cut.trim_end()).unwrap();
-                prop_assert!(added.chars().all(|c| c == '}' || c == ']'));
+                let brackets = added.chars().all(|c| ['}', ']'].contains(&c));
+                prop_assert!(brackets);
             }
         }
     }

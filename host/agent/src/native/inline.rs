@@ -73,9 +73,11 @@ mod tests {
         check(r#"{"tool": "a", "arguments": "{}"}"#, None);
     }
 
+    const NEAR: &str = r#"\{"tool": ?["a1{\[ ]{0,6}, ?"arguments"[:{}"a ]{0,12}"#;
+
     proptest! {
         #[test]
-        fn k25_inline_calls_survive_any_text(text in any::<String>(), near in r#"\{"tool": ?["a1{\[ ]{0,6}, ?"arguments"[:{}"a ]{0,12}"#) {
+        fn k25_inline_calls_survive_any_text(text in any::<String>(), near in NEAR) {
             let _ = inline_call(&text, Closing::Allowed);
             let _ = inline_call(&near, Closing::Allowed);
         }

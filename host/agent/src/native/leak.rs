@@ -1,4 +1,4 @@
-//! Some providers repeat the arguments of a call as the text beside it. This finds out, so that the text can be dropped.
+//! Some providers repeat the arguments of a call as the text beside it. This tells such a text from one that says more.
 
 use fumehood_core::chat::ToolIntent;
 use serde_json::Value;

@@ -54,7 +54,8 @@ impl Raw {
     /// If no such object is in it, with what to tell the model.
     pub(super) fn extract(response: &Response) -> Result<Self, String> {
         let text = after_thoughts(response.reply.text());
-        let found = recover(text, Closing::from(response.stop)).map_err(|error| format!("No decision found: {error}."))?;
+        let found =
+            recover(text, Closing::from(response.stop)).map_err(|error| format!("No decision found: {error}."))?;
         // A list of five would otherwise be read as the five fields.
         if !found.json.as_str().starts_with('{') {
             return Err("No decision found: a decision is one JSON object.".to_owned());
@@ -102,7 +103,9 @@ impl Raw {
         let args = if none { "{}" } else { args };
         match args.as_bytes().first() {
             Some(b'{') => Ok(Move::Call { tool: name.to_owned(), args: args.to_owned() }),
-            Some(b'[') => Err("Arguments must be a JSON object with parameter names as keys, not a sequential array.".to_owned()),
+            Some(b'[') => {
+                Err("Arguments must be a JSON object with parameter names as keys, not a sequential array.".to_owned())
+            }
             _ => Err("Arguments must be a JSON object with parameter names as keys.".to_owned()),
         }
     }
@@ -114,7 +117,9 @@ fn needs_arguments(schema: &Value) -> bool {
 
 /// The text of a field that should be a string. A number or an object is told as JSON: what it says is clear.
 fn text(field: Option<&RawValue>) -> String {
-    field.and_then(|field| JsonText::parse(field.get().to_owned()).ok()).map_or_else(String::new, |json| json_text(&json))
+    field
+        .and_then(|field| JsonText::parse(field.get().to_owned()).ok())
+        .map_or_else(String::new, |json| json_text(&json))
 }
 
 #[cfg(test)]
@@ -147,7 +152,8 @@ mod tests {
 
     #[test]
     fn i17_a_decision_has_five_fields() {
-        let call = decide(r#"{"thought": "sum", "type": "call_tool", "tool": "add", "args": {"a": 1, "b": 2.50}}"#).unwrap();
+        let call =
+            decide(r#"{"thought": "sum", "type": "call_tool", "tool": "add", "args": {"a": 1, "b": 2.50}}"#).unwrap();
         assert_eq!(call.thought, "sum");
         assert_eq!(call.next, Move::Call { tool: "add".to_owned(), args: r#"{"a": 1, "b": 2.50}"#.to_owned() });
         let answer = decide(r#"{"thought": "done", "type": "final_answer", "tool": null, "args": {}, "answer": "16"}"#);
@@ -163,7 +169,10 @@ mod tests {
         check(&format!("I {{think}} so:\n{json}\nThat's it."), expected());
         check(&format!("<think>{{\"type\": 1}}</think>\n{json}"), expected());
         check(json.trim_end_matches('}'), expected());
-        check(r#"{"type":"final_answer","answer":"un"#, Err("No decision found: the JSON object in it is not complete.".to_owned()));
+        check(
+            r#"{"type":"final_answer","answer":"un"#,
+            Err("No decision found: the JSON object in it is not complete.".to_owned()),
+        );
         let cut = Response { stop: StopReason::Length, ..Response::text(json.trim_end_matches('}')) };
         assert!(Raw::extract(&cut).is_err());
     }
@@ -217,9 +226,11 @@ mod tests {
         check(r#"{"type": "final_answer", "answer": {"a": 1}}"#, Ok(Move::Answer(r#"{"a": 1}"#.to_owned())));
     }
 
+    const NEAR: &str = r#"\{"type": ?"(call_tool|final_answer)", ?"(tool|answer|args)": ?["\[\]{}a0,: ]{0,12}"#;
+
     proptest! {
         #[test]
-        fn any_reply_is_survived(text in any::<String>(), near in r#"\{"type": ?"(call_tool|final_answer)", ?"(tool|answer|args)": ?["\[\]{}a0,: ]{0,12}"#) {
+        fn any_reply_is_survived(text in any::<String>(), near in NEAR) {
             let _ = decide(&text);
             let _ = decide(&near);
         }

@@ -213,7 +213,11 @@ impl Driver for ReactDriver {
     fn trace(&self, response: &Response, executions: &[ToolExecution]) -> Vec<Message> {
         let thought = Raw::extract(response).ok().map(|raw| raw.thought());
         if executions.is_empty() {
-            return thought.map(|thought| concluded(&thought)).or_else(|| echo(response.reply.text())).into_iter().collect();
+            return thought
+                .map(|thought| concluded(&thought))
+                .or_else(|| echo(response.reply.text()))
+                .into_iter()
+                .collect();
         }
         executions.iter().flat_map(|execution| observed(execution, thought.as_deref())).collect()
     }
