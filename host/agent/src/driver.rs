@@ -70,8 +70,11 @@ pub struct DecisionFailure {
 
 /// Turns a conversation into requests and replies into decisions.
 pub trait Driver: Send {
-    /// The tools of the execution that begins. Called once for each execution, before its first request.
-    fn bind(&mut self, runtime: ToolRuntime);
+    /// The tools of the execution that begins. Called once for each execution, before its first request. A driver that
+    /// needs no tools need not have it.
+    fn bind(&mut self, runtime: ToolRuntime) {
+        let _ = runtime;
+    }
 
     /// The next request. `conversation` is what was said before this execution and its own user message;
     /// `trace` is what this execution has said since, as [`Driver::trace`] put it.

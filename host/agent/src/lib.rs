@@ -7,3 +7,8 @@ pub mod breaker;
 pub mod driver;
 pub mod execution;
 pub mod executor;
+pub mod native;
+pub mod react;
+pub mod recover;
+pub mod render;
+pub mod scripted;

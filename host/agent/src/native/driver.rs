@@ -1,0 +1,235 @@
+//! Asks with the provider's own description of tools, and takes the provider's own calls.
+
+use fumehood_core::chat::{Message, Request, Response, StopReason, ToolChoice, ToolIntent, ToolSpec};
+use serde_json::{Map, Value};
+
+use super::format::{pair, prose};
+use super::inline::inline_call;
+use super::leak::is_leak;
+use crate::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
+use crate::execution::ToolExecution;
+use crate::recover::Closing;
+use crate::render::echo;
+
+/// The driver for models that call tools through their provider's own interface.
+///
+/// By default: the model decides whether it calls tools, the client decides which model that is, and no settings are
+/// sent. [`ToolChoice::Required`] and [`ToolChoice::Specific`] hold until the model has called once in an execution;
+/// after that it may answer, or it never could.
+#[derive(Debug, Clone)]
+pub struct NativeDriver {
+    template: Request,
+    system: Option<String>,
+    choice: ToolChoice,
+    supports_tools: bool,
+    inline: bool,
+    tools: Vec<ToolSpec>,
+    called: bool,
+    objected: bool,
+}
+
+impl Default for NativeDriver {
+    fn default() -> Self {
+        Self {
+            template: Request::default(),
+            system: None,
+            choice: ToolChoice::Auto,
+            supports_tools: true,
+            inline: false,
+            tools: Vec::new(),
+            called: false,
+            objected: false,
+        }
+    }
+}
+
+impl NativeDriver {
+    /// See [`NativeDriver`] for what it does by default.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether the model may, must or must not call tools. It may by default.
+    #[must_use]
+    pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
+        self.choice = choice;
+        self
+    }
+
+    /// Which model to ask, instead of the one that the client is set up for.
+    #[must_use]
+    pub fn model(mut self, model: impl Into<String>) -> Self {
+        self.template.model = Some(model.into());
+        self
+    }
+
+    /// Settings of the provider, sent as they are. None by default.
+    #[must_use]
+    pub fn options(mut self, options: Map<String, Value>) -> Self {
+        self.template.options = options;
+        self
+    }
+
+    /// Sampling temperature, instead of the client's own.
+    #[must_use]
+    pub fn temperature(mut self, temperature: f64) -> Self {
+        self.template.temperature = Some(temperature);
+        self
+    }
+
+    /// Most tokens of an answer, instead of the provider's own limit.
+    #[must_use]
+    pub fn max_tokens(mut self, tokens: u32) -> Self {
+        self.template.max_tokens = Some(tokens);
+        self
+    }
+
+    /// What is said before the conversation. Nothing by default.
+    #[must_use]
+    pub fn system_prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.system = Some(prompt.into());
+        self
+    }
+
+    /// Whether the provider knows tools at all; by default it does. If not, it is told of none, calls in its answers
+    /// are not looked at, and [`NativeDriver::tool_choice`] has no meaning.
+    #[must_use]
+    pub fn supports_tools(mut self, supports: bool) -> Self {
+        self.supports_tools = supports;
+        self
+    }
+
+    /// Whether an answer that is the text `{"tool": …, "arguments": {…}}` and names a tool of the execution is a call:
+    /// for models that mix up the two. By default it is not, because an answer may quote such a text.
+    #[must_use]
+    pub fn inline_calls(mut self, inline: bool) -> Self {
+        self.inline = inline;
+        self
+    }
+
+    /// Whether calls are looked for.
+    fn takes_calls(&self) -> bool {
+        self.supports_tools && self.choice != ToolChoice::None
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| tool.name == name)
+    }
+
+    /// The call that is still owed, in words for the model.
+    fn owed(&self, calls: &[ToolIntent]) -> Option<String> {
+        match &self.choice {
+            _ if self.called => None,
+            ToolChoice::Auto | ToolChoice::None => None,
+            ToolChoice::Required if calls.is_empty() => Some("You must call at least one of the tools.".to_owned()),
+            ToolChoice::Required => None,
+            ToolChoice::Specific(name) if calls.iter().any(|call| call.name == *name) => None,
+            ToolChoice::Specific(name) => Some(format!("You must call the tool `{name}`.")),
+        }
+    }
+
+    /// What the request says about tools. A choice that the tools of the execution cannot meet is not sent, because
+    /// a provider would refuse the whole request; the answer to it will not be what the choice asks for either, and
+    /// that is then said.
+    fn choice_to_send(&self) -> ToolChoice {
+        let possible = match &self.choice {
+            ToolChoice::Auto => return ToolChoice::Auto,
+            ToolChoice::None => return ToolChoice::None,
+            ToolChoice::Required => !self.tools.is_empty(),
+            ToolChoice::Specific(name) => self.has(name),
+        };
+        if possible && !self.called { self.choice.clone() } else { ToolChoice::Auto }
+    }
+
+    fn calls(&self, response: &Response) -> Vec<ToolIntent> {
+        let calls = response.reply.calls();
+        if !self.inline || !calls.is_empty() {
+            return calls.to_vec();
+        }
+        let inline = inline_call(response.reply.text(), Closing::from(response.stop));
+        inline.filter(|call| self.has(&call.name)).into_iter().collect()
+    }
+
+    fn answer(&mut self, response: &Response) -> Decision {
+        let text = response.reply.text();
+        if !text.trim().is_empty() {
+            self.objected = false;
+            return Decision::Answer(text.to_owned());
+        }
+        let problem = match (response.stop, self.supports_tools && !response.reply.calls().is_empty()) {
+            (_, true) => "Tools are switched off. Answer in words.",
+            (StopReason::Filtered, _) => "The provider held the answer back. Answer differently.",
+            (StopReason::Length, _) => "The answer ran into its length limit before it began. Be brief.",
+            (StopReason::Done, _) => "The answer is empty. Answer in words.",
+        };
+        self.object(response, DecisionFault::Extraction, problem.to_owned())
+    }
+
+    /// Asks once more, and gives up the second time.
+    fn object(&mut self, response: &Response, fault: DecisionFault, problem: String) -> Decision {
+        if self.objected {
+            return Decision::Failed(DecisionFailure { fault, message: problem });
+        }
+        self.objected = true;
+        let said = echo(response.reply.text());
+        Decision::Again { messages: said.into_iter().chain([Message::user(problem)]).collect() }
+    }
+}
+
+impl Driver for NativeDriver {
+    fn bind(&mut self, runtime: ToolRuntime) {
+        self.tools = runtime.tools;
+        self.called = false;
+        self.objected = false;
+    }
+
+    fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request {
+        let system = self.system.iter().map(Message::system);
+        let messages: Vec<_> = system.chain(conversation.iter().cloned()).chain(trace.iter().cloned()).collect();
+        // Some providers refuse a conversation with calls in it if they are told of no tools.
+        let tells = self.takes_calls() || (self.supports_tools && messages.iter().any(|m| !m.tool_calls.is_empty()));
+        Request {
+            cached_messages: messages.len().saturating_sub(trace.len()),
+            messages,
+            tools: if tells { self.tools.clone() } else { Vec::new() },
+            tool_choice: if self.supports_tools { self.choice_to_send() } else { ToolChoice::Auto },
+            ..self.template.clone()
+        }
+    }
+
+    fn decide(&mut self, response: &Response) -> Decision {
+        if !self.takes_calls() {
+            return self.answer(response);
+        }
+        let calls = self.calls(response);
+        if let Some(problem) = self.owed(&calls) {
+            return self.object(response, DecisionFault::Validation, problem);
+        }
+        if calls.is_empty() {
+            return self.answer(response);
+        }
+        (self.called, self.objected) = (true, false);
+        Decision::Call { text: spoken(response).to_owned(), calls, refused: Vec::new() }
+    }
+
+    fn trace(&self, response: &Response, executions: &[ToolExecution]) -> Vec<Message> {
+        if executions.is_empty() {
+            return echo(response.reply.text()).into_iter().collect();
+        }
+        // What was said beside the calls is said once, before the first of them.
+        let texts = std::iter::once(spoken(response)).chain(std::iter::repeat(""));
+        executions.iter().zip(texts).flat_map(|(execution, text)| pair(execution, text)).collect()
+    }
+
+    fn replay(&self, execution: &ToolExecution) -> Vec<Message> {
+        if self.supports_tools { pair(execution, "").to_vec() } else { prose(execution).to_vec() }
+    }
+}
+
+/// What the model said beside its calls, without the arguments that a provider repeated there, and without a text that
+/// was itself the call.
+fn spoken(response: &Response) -> &str {
+    let (text, calls) = (response.reply.text(), response.reply.calls());
+    if calls.is_empty() || is_leak(text, calls) { "" } else { text }
+}

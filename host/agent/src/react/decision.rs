@@ -1,0 +1,238 @@
+//! What a model decided: taken out of its reply, then held to the rules.
+
+use fumehood_core::chat::{Response, ToolSpec};
+use fumehood_core::content::JsonText;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::recover::{Closing, after_thoughts, recover};
+use crate::render::json_text;
+
+/// The fields as they were written. A field that stands there twice makes it no decision.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Raw {
+    #[serde(default)]
+    thought: Option<Box<RawValue>>,
+    #[serde(default, rename = "type")]
+    kind: Value,
+    #[serde(default)]
+    tool: Value,
+    #[serde(default)]
+    args: Option<Box<RawValue>>,
+    #[serde(default)]
+    answer: Option<Box<RawValue>>,
+}
+
+/// A decision that keeps the rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ReactDecision {
+    /// Why. May be empty.
+    pub(super) thought: String,
+    /// What to do.
+    pub(super) next: Move,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Move {
+    /// Call a tool.
+    Call {
+        /// Which.
+        tool: String,
+        /// Its arguments: the text of a JSON object, as the model wrote it.
+        args: String,
+    },
+    /// Answer.
+    Answer(String),
+}
+
+impl Raw {
+    /// Takes the fields out of a reply.
+    ///
+    /// # Errors
+    /// If no such object is in it, with what to tell the model.
+    pub(super) fn extract(response: &Response) -> Result<Self, String> {
+        let text = after_thoughts(response.reply.text());
+        let found =
+            recover(text, Closing::from(response.stop)).map_err(|error| format!("No decision found: {error}."))?;
+        // A list of five would otherwise be read as the five fields.
+        if !found.json.as_str().starts_with('{') {
+            return Err("No decision found: a decision is one JSON object.".to_owned());
+        }
+        found.json.read().map_err(|error| format!("No decision found: the object is not as it must be: {error}."))
+    }
+
+    /// Why the model decided so. May be empty.
+    pub(super) fn thought(&self) -> String {
+        text(self.thought.as_deref())
+    }
+
+    /// Holds the decision to the rules.
+    ///
+    /// # Errors
+    /// If it breaks one, with the rule.
+    pub(super) fn validate(&self, tools: &[ToolSpec]) -> Result<ReactDecision, String> {
+        let next = match self.kind.as_str() {
+            Some("call_tool") => self.call(tools)?,
+            Some("final_answer") => self.answer()?,
+            _ => return Err("Decision type must be call_tool or final_answer.".to_owned()),
+        };
+        Ok(ReactDecision { thought: self.thought(), next })
+    }
+
+    fn answer(&self) -> Result<Move, String> {
+        let answer = text(self.answer.as_deref());
+        if answer.trim().is_empty() {
+            return Err("Answer is required when type=final_answer.".to_owned());
+        }
+        Ok(Move::Answer(answer))
+    }
+
+    fn call(&self, tools: &[ToolSpec]) -> Result<Move, String> {
+        let name = self.tool.as_str().filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| "Tool name is required when type=call_tool.".to_owned())?;
+        let tool = tools.iter().find(|tool| tool.name == name);
+        let tool = tool.ok_or_else(|| "Requested tool is not available.".to_owned())?;
+        let args = self.args.as_ref().map_or("{}", |args| args.get());
+        // A model that has no arguments may write them as an empty list.
+        let none = matches!(args.split_whitespace().collect::<String>().as_str(), "{}" | "[]");
+        if none && needs_arguments(&tool.parameters) {
+            return Err("Arguments are required when type=call_tool.".to_owned());
+        }
+        let args = if none { "{}" } else { args };
+        match args.as_bytes().first() {
+            Some(b'{') => Ok(Move::Call { tool: name.to_owned(), args: args.to_owned() }),
+            Some(b'[') => {
+                Err("Arguments must be a JSON object with parameter names as keys, not a sequential array.".to_owned())
+            }
+            _ => Err("Arguments must be a JSON object with parameter names as keys.".to_owned()),
+        }
+    }
+}
+
+fn needs_arguments(schema: &Value) -> bool {
+    schema.get("required").and_then(Value::as_array).is_some_and(|required| !required.is_empty())
+}
+
+/// The text of a field that should be a string. A number or an object is told as JSON: what it says is clear.
+fn text(field: Option<&RawValue>) -> String {
+    field
+        .and_then(|field| JsonText::parse(field.get().to_owned()).ok())
+        .map_or_else(String::new, |json| json_text(&json))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fumehood_core::chat::StopReason;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn tools() -> Vec<ToolSpec> {
+        let spec = |name: &str, parameters| ToolSpec { name: name.to_owned(), description: String::new(), parameters };
+        vec![
+            spec("add", json!({"type": "object", "required": ["a", "b"]})),
+            spec("now", json!({"type": "object", "properties": {"zone": {"type": "string"}}})),
+            spec("list", json!({"type": "object", "required": []})),
+        ]
+    }
+
+    fn decide(reply: &str) -> Result<ReactDecision, String> {
+        Raw::extract(&Response::text(reply))?.validate(&tools())
+    }
+
+    fn call(tool: &str, args: &str) -> Result<Move, String> {
+        Ok(Move::Call { tool: tool.to_owned(), args: args.to_owned() })
+    }
+
+    fn check(reply: &str, expected: Result<Move, String>) {
+        assert_eq!(decide(reply).map(|decision| decision.next), expected, "{reply}");
+    }
+
+    #[test]
+    fn i17_a_decision_has_five_fields() {
+        let call =
+            decide(r#"{"thought": "sum", "type": "call_tool", "tool": "add", "args": {"a": 1, "b": 2.50}}"#).unwrap();
+        assert_eq!(call.thought, "sum");
+        assert_eq!(call.next, Move::Call { tool: "add".to_owned(), args: r#"{"a": 1, "b": 2.50}"#.to_owned() });
+        let answer = decide(r#"{"thought": "done", "type": "final_answer", "tool": null, "args": {}, "answer": "16"}"#);
+        assert_eq!(answer.unwrap().next, Move::Answer("16".to_owned()));
+    }
+
+    #[test]
+    fn i22_a_decision_is_found_in_fences_and_prose_and_completed_where_that_is_safe() {
+        let expected = || call("add", r#"{"a":1,"b":"{"}"#);
+        let json = r#"{"type":"call_tool","tool":"add","args":{"a":1,"b":"{"}}"#;
+        check(json, expected());
+        check(&format!("```json\n{json}\n```"), expected());
+        check(&format!("I {{think}} so:\n{json}\nThat's it."), expected());
+        check(&format!("<think>{{\"type\": 1}}</think>\n{json}"), expected());
+        check(json.trim_end_matches('}'), expected());
+        check(
+            r#"{"type":"final_answer","answer":"un"#,
+            Err("No decision found: the JSON object in it is not complete.".to_owned()),
+        );
+        let cut = Response { stop: StopReason::Length, ..Response::text(json.trim_end_matches('}')) };
+        assert!(Raw::extract(&cut).is_err());
+    }
+
+    #[test]
+    fn i22_what_is_no_decision_is_said() {
+        for reply in ["", " \n", "The answer is 16.", "{", "null", "[]", r#"["a", "final_answer", null, null, "x"]"#] {
+            assert!(decide(reply).unwrap_err().starts_with("No decision found: "), "{reply}");
+        }
+        let twice = decide(r#"{"type": "final_answer", "type": "call_tool", "answer": "x"}"#).unwrap_err();
+        assert!(twice.contains("duplicate field `type`"), "{twice}");
+    }
+
+    #[test]
+    fn i24_each_rule_has_its_text() {
+        let err = |text: &str| Err(text.to_owned());
+        for tool in ["", r#", "tool": """#, r#", "tool": null"#, r#", "tool": 42"#] {
+            let reply = format!(r#"{{"type": "call_tool"{tool}, "args": {{"a": 1}}}}"#);
+            check(&reply, err("Tool name is required when type=call_tool."));
+        }
+        check(r#"{"type": "call_tool", "tool": "rm", "args": {}}"#, err("Requested tool is not available."));
+        for kind in [r#""type": "done""#, r#""type": 1"#, r#""answer": "x""#, r#""type": "Final_Answer""#] {
+            check(&format!("{{{kind}}}"), err("Decision type must be call_tool or final_answer."));
+        }
+        for answer in ["", r#", "answer": """#, r#", "answer": " ""#, r#", "answer": null"#] {
+            let reply = format!(r#"{{"type": "final_answer"{answer}}}"#);
+            check(&reply, err("Answer is required when type=final_answer."));
+        }
+        for args in ["", r#", "args": null"#, r#", "args": {}"#, r#", "args": [ ]"#] {
+            let reply = format!(r#"{{"type": "call_tool", "tool": "add"{args}}}"#);
+            check(&reply, err("Arguments are required when type=call_tool."));
+        }
+        let list = "Arguments must be a JSON object with parameter names as keys, not a sequential array.";
+        check(r#"{"type": "call_tool", "tool": "add", "args": [1, 2]}"#, err(list));
+        check(r#"{"type": "call_tool", "tool": "now", "args": [1]}"#, err(list));
+        let text = "Arguments must be a JSON object with parameter names as keys.";
+        check(r#"{"type": "call_tool", "tool": "add", "args": "{\"a\": 1}"}"#, err(text));
+    }
+
+    #[test]
+    fn i24_a_tool_without_required_parameters_may_be_called_with_nothing() {
+        for args in [r#", "args": {}"#, r#", "args": { }"#, "", r#", "args": null"#, r#", "args": []"#] {
+            check(&format!(r#"{{"type": "call_tool", "tool": "now"{args}}}"#), call("now", "{}"));
+            check(&format!(r#"{{"type": "call_tool", "tool": "list"{args}}}"#), call("list", "{}"));
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_not_a_string_is_told_as_json() {
+        check(r#"{"type": "final_answer", "answer": 16}"#, Ok(Move::Answer("16".to_owned())));
+        check(r#"{"type": "final_answer", "answer": {"a": 1}}"#, Ok(Move::Answer(r#"{"a": 1}"#.to_owned())));
+    }
+
+    const NEAR: &str = r#"\{"type": ?"(call_tool|final_answer)", ?"(tool|answer|args)": ?["\[\]{}a0,: ]{0,12}"#;
+
+    proptest! {
+        #[test]
+        fn any_reply_is_survived(text in any::<String>(), near in NEAR) {
+            let _ = decide(&text);
+            let _ = decide(&near);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Finds the JSON in what a model wrote, and repairs it only where nothing has to be guessed.
+//!
+//! Fences and prose around it are left out. Brackets that are missing at the very end are added if the text ends after
+//! a complete value. Nothing else is repaired: no quotes, no commas, no half words.
+
+use std::borrow::Cow;
+
+use fumehood_core::chat::StopReason;
+use fumehood_core::content::JsonText;
+
+/// Deepest nesting that is looked into: what a JSON parser takes.
+const MOST_DEPTH: usize = 127;
+
+/// Whether brackets that are missing at the end may be added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closing {
+    /// The model ended its reply itself, so it only forgot them.
+    Allowed,
+    /// The reply was cut off, so that more than brackets may be missing: an argument that never came must not be
+    /// taken for one that was left out on purpose.
+    Never,
+}
+
+impl From<StopReason> for Closing {
+    fn from(stop: StopReason) -> Self {
+        match stop {
+            StopReason::Done => Self::Allowed,
+            StopReason::Length | StopReason::Filtered => Self::Never,
+        }
+    }
+}
+
+/// JSON found in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    /// The JSON, as it was written but for brackets at its end.
+    pub json: JsonText,
+    /// Whether brackets were added.
+    pub repaired: bool,
+}
+
+/// Why no JSON could be taken out of a text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecoverError {
+    /// There is none.
+    #[error("there is no JSON object in it")]
+    NotFound,
+    /// It ends in the middle of something.
+    #[error("the JSON object in it is not complete")]
+    Cut,
+    /// It is no JSON.
+    #[error("the JSON object in it is malformed: {0}")]
+    Malformed(String),
+}
+
+/// The first JSON object of a text, or its first array if the text begins with one; the whole text, if all of it is
+/// JSON of whatever sort.
+///
+/// What looks like an object and is not well-formed ends the search: what is inside it, or comes after it, was not
+/// meant to be taken alone.
+///
+/// # Errors
+/// If there is none, it is not complete and may not be completed, or it is not well-formed.
+pub fn recover(text: &str, closing: Closing) -> Result<Recovered, RecoverError> {
+    let body = unfenced(text);
+    if let Ok(json) = JsonText::parse(body.trim_end().to_owned()) {
+        return Ok(Recovered { json, repaired: false });
+    }
+    let candidate = if body.starts_with('[') && looks_like_array(body) { Some(body) } else { first_object(body) };
+    let candidate = candidate.ok_or(RecoverError::NotFound)?;
+    match scan(candidate) {
+        Scanned::Whole(end) => parse(Cow::Borrowed(candidate.get(..end).unwrap_or_default()), false),
+        Scanned::Broken => Err(RecoverError::Malformed("its brackets do not match".to_owned())),
+        Scanned::InString => Err(RecoverError::Cut),
+        Scanned::Open(_) if closing == Closing::Never => Err(RecoverError::Cut),
+        Scanned::Open(missing) => close(candidate, &missing),
+    }
+}
+
+/// The text after the thoughts that some models write before their reply proper. Nothing, if the thoughts never end.
+#[must_use]
+pub fn after_thoughts(text: &str) -> &str {
+    match text.trim_start().strip_prefix("<think>") {
+        Some(thoughts) => thoughts.split_once("</think>").map_or("", |(_, rest)| rest),
+        None => text,
+    }
+}
+
+/// The text without white space and a Markdown fence around it.
+fn unfenced(text: &str) -> &str {
+    let text = text.trim();
+    let Some(inside) = text.strip_prefix("```") else {
+        return text;
+    };
+    // The first line of a fence says which language it holds. Without a line break the fence is on one line.
+    let inside = inside.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
+    inside.trim_end().strip_suffix("```").unwrap_or(inside).trim_start()
+}
+
+/// The text from the first bracket on that begins an object rather than a word in brackets.
+fn first_object(text: &str) -> Option<&str> {
+    text.match_indices('{').find_map(|(at, _)| {
+        let candidate = text.get(at..)?;
+        let next = candidate.bytes().skip(1).find(|byte| !byte.is_ascii_whitespace());
+        matches!(next, None | Some(b'"' | b'}')).then_some(candidate)
+    })
+}
+
+/// Whether a text that begins with `[` is a list of objects or strings, and not a remark in brackets.
+fn looks_like_array(text: &str) -> bool {
+    let next = text.bytes().skip(1).find(|byte| !byte.is_ascii_whitespace());
+    matches!(next, Some(b'{' | b'"' | b'['))
+}
+
+enum Scanned {
+    /// The value ends before this byte.
+    Whole(usize),
+    /// The text ends outside of strings, and these brackets are missing.
+    Open(String),
+    /// The text ends inside a string.
+    InString,
+    /// A bracket closes what was not opened, or the nesting is too deep.
+    Broken,
+}
+
+/// Follows brackets and strings from a bracket on. Brackets, quotes and backslashes are single bytes in UTF-8.
+fn scan(text: &str) -> Scanned {
+    let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'{' | b'[' if open.len() == MOST_DEPTH => return Scanned::Broken,
+            b'{' => open.push('}'),
+            b'[' => open.push(']'),
+            b'}' | b']' if open.pop() != Some(char::from(byte)) => return Scanned::Broken,
+            b'}' | b']' if open.is_empty() => return Scanned::Whole(at.saturating_add(1)),
+            _ => {}
+        }
+    }
+    if in_string { Scanned::InString } else { Scanned::Open(open.into_iter().rev().collect()) }
+}
+
+/// Adds brackets at the end of a text that ends after a complete value.
+fn close(text: &str, missing: &str) -> Result<Recovered, RecoverError> {
+    let trimmed = text.trim_end();
+    let trimmed = trimmed.strip_suffix("```").unwrap_or(trimmed);
+    // A number that ends with the text may have lost its last digits; one that the end of a fence follows has not.
+    // White space after it says nothing: clients trim and add it.
+    let complete = |last: char| match last {
+        '"' | '}' | ']' | 'e' | 'l' => true,
+        '0'..='9' => trimmed.len() != trimmed.trim_end().len() || trimmed.len() != text.len(),
+        _ => false,
+    };
+    if !trimmed.trim_end().chars().next_back().is_some_and(complete) {
+        return Err(RecoverError::Cut);
+    }
+    parse(Cow::Owned(format!("{}{missing}", trimmed.trim_end())), true).map_err(|_| RecoverError::Cut)
+}
+
+fn parse(text: Cow<'_, str>, repaired: bool) -> Result<Recovered, RecoverError> {
+    let json = JsonText::parse(text.into_owned()).map_err(|error| RecoverError::Malformed(error.to_string()))?;
+    Ok(Recovered { json, repaired })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(text: &str, expected: &str) {
+        let found = match recover(text, Closing::Allowed) {
+            Ok(found) => format!("{}{}", if found.repaired { "repaired " } else { "" }, found.json.as_str()),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(found, expected, "{text:?}");
+    }
+
+    #[test]
+    fn fences_and_prose_are_left_out() {
+        check(r#"{"a": 1}"#, r#"{"a": 1}"#);
+        check("```json\n{\"a\": 1}\n```", r#"{"a": 1}"#);
+        check("``` {\"a\": 1} ```", r#"{"a": 1}"#);
+        check("```json\n[1, 2]\n```", "[1, 2]");
+        check("Sure, {see} below:\n```json\n{\"a\": {\"b\": \"}\"}}\n```\nDone {}", r#"{"a": {"b": "}"}}"#);
+        check(r#"{"a": 1} {"b": 2}"#, r#"{"a": 1}"#);
+        check(r#"[1] {"a": "\"{"} tail"#, r#"{"a": "\"{"}"#);
+        check("42", "42");
+    }
+
+    #[test]
+    fn only_brackets_at_the_end_are_added() {
+        check(r#"{"a": {"b": ["c"#, "the JSON object in it is not complete");
+        check(r#"{"a": {"b": ["c""#, r#"repaired {"a": {"b": ["c"]}}"#);
+        check(r#"{"a": true"#, r#"repaired {"a": true}"#);
+        check(r#"{"a": tru"#, "the JSON object in it is not complete");
+        check(r#"{"a": 1"#, "the JSON object in it is not complete");
+        check("{\"a\": 1\n", "the JSON object in it is not complete");
+        check("```json\n{\"a\": [1\n```", r#"repaired {"a": [1]}"#);
+        for cut in [r#"{"a""#, r#"{"a":"#, r#"{"a": 1,"#, r#"{"a": ["#, "{", r#"{"a": -"#, r#"{"a": "\"#] {
+            check(cut, "the JSON object in it is not complete");
+        }
+    }
+
+    #[test]
+    fn what_was_cut_off_is_never_completed() {
+        assert_eq!(recover(r#"{"a": {"b": "c"}"#, Closing::from(StopReason::Length)), Err(RecoverError::Cut));
+        assert!(recover(r#"{"a": {"b": "c"}"#, Closing::from(StopReason::Done)).unwrap().repaired);
+        assert!(!recover(r#"{"a": 1}"#, Closing::Never).unwrap().repaired);
+    }
+
+    #[test]
+    fn the_inside_of_a_broken_object_is_not_taken_for_it() {
+        check(
+            r#"{"type": call, "args": {"a": 1}}"#,
+            "the JSON object in it is malformed: expected value at line 1 column 10",
+        );
+        check(r#"{"a": [1}"#, "the JSON object in it is malformed: its brackets do not match");
+        check("no braces", "there is no JSON object in it");
+        check("", "there is no JSON object in it");
+        let deep = "{\"a\":".repeat(200);
+        check(&deep, "the JSON object in it is malformed: its brackets do not match");
+    }
+
+    #[test]
+    fn thoughts_before_the_reply_are_skipped() {
+        assert_eq!(after_thoughts("<think>{\"a\"</think> b"), " b");
+        assert_eq!(after_thoughts("<think>{\"a\": 1}"), "");
+        assert_eq!(after_thoughts("plain"), "plain");
+    }
+
+    #[test]
+    fn a_long_hostile_text_takes_linear_time() {
+        for piece in ["{", "[", "{ ", "{\"", "{a", "\"", "{\"a\":[", "```"] {
+            let text = piece.repeat(2_000_000 / piece.len());
+            assert!(recover(&text, Closing::Allowed).is_err());
+        }
+    }
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(serde_json::Value::from),
+            any::<i64>().prop_map(serde_json::Value::from),
+            ".*".prop_map(serde_json::Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(serde_json::Value::from),
+                prop::collection::btree_map(".*", inner, 0..6)
+                    .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_survived(text in any::<String>()) {
+            let _ = recover(&text, Closing::Allowed);
+        }
+
+        #[test]
+        fn any_near_json_is_survived(text in r#"[\[\]{}":,\\ a1`t]{0,40}"#) {
+            if let Ok(found) = recover(&text, Closing::Allowed) {
+                let again = recover(found.json.as_str(), Closing::Never).unwrap();
+                prop_assert_eq!(again, Recovered { repaired: false, ..found });
+            }
+        }
+
+        #[test]
+        fn valid_json_is_left_as_it_is(value in json()) {
+            let text = value.to_string();
+            let found = recover(&text, Closing::Allowed).unwrap();
+            prop_assert_eq!(found.json.as_str(), text.as_str());
+            prop_assert!(!found.repaired);
+        }
+
+        #[test]
+        fn a_repair_only_adds_brackets(value in json(), at in any::<prop::sample::Index>()) {
+            let text = value.to_string();
+            let cut: String = text.chars().take(at.index(text.chars().count() + 1)).collect();
+            if let Ok(found) = recover(&cut, Closing::Allowed) && found.repaired {
+                let added = found.json.as_str().strip_prefix(cut.trim_end()).unwrap();
+                let brackets = added.chars().all(|c| ['}', ']'].contains(&c));
+                prop_assert!(brackets);
+            }
+        }
+    }
+}

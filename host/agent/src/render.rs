@@ -1,0 +1,148 @@
+//! What becomes of a result on its way to a model: text.
+
+use fumehood_core::chat::Message;
+use fumehood_core::content::{Content, JsonText};
+use fumehood_core::result::CallError;
+use fumehood_core::sanitize::printable;
+
+use crate::execution::ToolExecution;
+
+/// Most bytes of a reply that are shown to the model again when it is asked to correct it.
+const MOST_ECHOED: usize = 4096;
+
+/// The parts of a successful result, one after the other, a line break between them. A result without parts is `null`.
+///
+/// Text is told as it is, and so is a JSON string; numbers are decimal; other JSON is told as the tool wrote it. Bytes
+/// are described, not told.
+#[must_use]
+pub fn value_text(parts: &[Content]) -> String {
+    if parts.is_empty() {
+        return "null".to_owned();
+    }
+    parts.iter().map(part).collect::<Vec<_>>().join("\n")
+}
+
+/// Why a call failed and, on a line of its own, what to do about it.
+#[must_use]
+pub fn failure_text(error: &CallError) -> String {
+    match &error.hint {
+        Some(hint) => format!("{}\nHint: {hint}", error.message),
+        None => error.message.clone(),
+    }
+}
+
+/// The result of an execution, with what a failure begins with, and what was changed in the call.
+#[must_use]
+pub fn execution_text(execution: &ToolExecution, failure: &str) -> String {
+    let mut text = match &execution.result.outcome {
+        Ok(parts) => value_text(parts),
+        Err(error) => format!("{failure}{}", failure_text(error)),
+    };
+    if let Some(change) = &execution.modified {
+        // After the result, so that whoever reads the beginning of it finds what the tool said.
+        text.push_str(&format!("\n[The arguments were changed before the call: {change}]"));
+    }
+    text
+}
+
+/// What a model wrote, as its own message, for a conversation in which it is asked to correct it. `None` if that was
+/// nothing: providers refuse empty messages.
+#[must_use]
+pub fn echo(text: &str) -> Option<Message> {
+    let text = text.trim();
+    let kept = text.get(..text.floor_char_boundary(MOST_ECHOED)).unwrap_or_default();
+    let cut = if kept.len() < text.len() { " [cut]" } else { "" };
+    (!kept.is_empty()).then(|| Message::assistant(format!("{kept}{cut}")))
+}
+
+/// A text that is JSON, as a tool's result would be told; anything but a string in its own notation.
+#[must_use]
+pub fn json_text(value: &JsonText) -> String {
+    let text = value.as_str().trim();
+    match text.as_bytes().first() {
+        Some(b'"') => value.read::<String>().unwrap_or_else(|_| text.to_owned()),
+        Some(b'-' | b'0'..=b'9') => decimal(text),
+        _ => text.to_owned(),
+    }
+}
+
+/// A number without an exponent. What was written without one stays as it was, however many digits it has.
+fn decimal(number: &str) -> String {
+    match number.contains(['e', 'E']).then(|| number.parse::<f64>()) {
+        Some(Ok(value)) => value.to_string(),
+        _ => number.to_owned(),
+    }
+}
+
+fn part(part: &Content) -> String {
+    match part {
+        Content::Text { text } => text.clone(),
+        Content::Json { value } => json_text(value),
+        Content::Blob { mime_type, data } => format!("[{} bytes of {}]", data.len(), printable(mime_type)),
+        Content::Link { uri, title, mime_type } => {
+            let mut text = format!("[link to {}", printable(uri));
+            for more in [title, mime_type].into_iter().flatten() {
+                text.push_str(&format!(", {}", printable(more)));
+            }
+            text.push(']');
+            text
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fumehood_core::error_kind::ErrorKind;
+
+    fn json(text: &str) -> Content {
+        Content::json(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn i16_a_result_is_told_as_text() {
+        let check = |parts: &[Content], expected: &str| assert_eq!(value_text(parts), expected);
+        check(&[Content::text("as \"it\" is\n")], "as \"it\" is\n");
+        check(&[json(r#""a \"string\" \u00e4""#)], "a \"string\" ä");
+        check(&[json("null")], "null");
+        check(&[], "null");
+        check(&[json("true")], "true");
+        check(&[json(" false ")], "false");
+        check(&[json("16")], "16");
+        check(&[json("-2.50")], "-2.50");
+        check(&[json("1e3")], "1000");
+        check(&[json("2.5E-3")], "0.0025");
+        check(&[json("123456789012345678901234567890")], "123456789012345678901234567890");
+        check(&[json(r#"{"b": [1, 2]}"#)], r#"{"b": [1, 2]}"#);
+        check(&[json("[]")], "[]");
+    }
+
+    #[test]
+    fn i16_a_failure_says_so_with_its_hint() {
+        let error = CallError::new(ErrorKind::ToolFailed, "Division by zero");
+        assert_eq!(failure_text(&error), "Division by zero");
+        assert_eq!(failure_text(&error.with_hint("divide by 1")), "Division by zero\nHint: divide by 1");
+    }
+
+    #[test]
+    fn i16_several_parts_are_joined_and_bytes_are_described() {
+        let blob = Content::Blob { mime_type: "image/png\u{1b}".to_owned(), data: vec![0; 1234] };
+        let link = |title: Option<&str>| Content::Link {
+            uri: "https://example.com/".to_owned(),
+            title: title.map(str::to_owned),
+            mime_type: title.map(|_| "text/html".to_owned()),
+        };
+        let parts = [Content::text("a"), json("1"), blob, link(None), link(Some("home"))];
+        let expected = "a\n1\n[1234 bytes of image/png\\u{1b}]\n[link to https://example.com/]\n\
+                        [link to https://example.com/, home, text/html]";
+        assert_eq!(value_text(&parts), expected);
+    }
+
+    #[test]
+    fn an_echo_is_short_and_never_empty() {
+        assert_eq!(echo(" \n"), None);
+        assert_eq!(echo(" a ").unwrap().content, "a");
+        let long = echo(&"ä".repeat(1_000_000)).unwrap().content;
+        assert_eq!(long.len(), MOST_ECHOED + " [cut]".len());
+    }
+}
