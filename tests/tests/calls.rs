@@ -11,7 +11,9 @@
 
 use std::time::{Duration, Instant};
 
-use fumehood::{Call, CallResult, EngineProfile, ErrorKind, Event, Host, HostBuilder, Limits, Load, Observed};
+use fumehood::{
+    Arguments, Call, CallResult, EngineProfile, ErrorKind, Event, Host, HostBuilder, Limits, Load, Observed,
+};
 use fumehood_tests::contract::{Answer, Described};
 use fumehood_tests::{answering, component, contract};
 use serde_json::json;
@@ -96,6 +98,42 @@ async fn results_are_checked_before_anybody_sees_them() {
         assert_eq!(kind(&result), expected, "{answer:?}: {result:?}");
         assert!(result.metadata.fuel_used > 0);
     }
+}
+
+#[tokio::test]
+async fn checks_that_may_take_long_are_made_elsewhere_and_come_to_the_same() {
+    // Up to some 3 million steps: far more than what is checked on the caller's thread.
+    let schema = r#"{"type":"array","items":{"type":"string","pattern":"^[ab]*a[ab]{3000}$|^b$"}}"#;
+    let taking = r#"{"type":"object","properties":{"texts":SCHEMA}}"#.replace("SCHEMA", schema);
+    let tool = || Described::new("t").taking(&taking).returning(schema);
+    let document = |last: &str| format!("[\"{}\",\"{last}\"]", "a".repeat(3_500));
+    for (last, fits) in [("b", true), ("c", false)] {
+        let (answer, arguments) = (document(last), json!({"texts": ["b", last]}));
+        let host = builder().build().unwrap();
+        host.load(Load::bytes("it", answering(&[tool()], Answer::Json(answer.as_bytes())).unwrap())).await.unwrap();
+        let result = host.call(Call::new("it__t", json!({}))).await;
+        assert_eq!(kind(&result), (!fits).then_some(ErrorKind::BadResult), "{last}: {result:?}");
+        let long = format!("{{\"texts\": {}}}", document(last));
+        for arguments in [Arguments::Value(arguments), Arguments::Text(long)] {
+            let result = host.call(Call::new("it__t", arguments)).await;
+            let ran = result.metadata.fuel_used > 0;
+            assert_eq!(ran, fits, "{last}: {result:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_a_place_can_be_cancelled() {
+    let host = Host::builder().concurrency(1).build().unwrap();
+    host.load(Load::bytes("it", component("sleep").unwrap())).await.unwrap();
+    let limits = Limits { deadline: Duration::from_secs(20), ..Limits::default() };
+    let soon = || tokio::time::sleep(Duration::from_millis(50));
+    let call = || host.call_until(Call::new("it__run", "{}").with_limits(limits), soon());
+    let started = Instant::now();
+    let (first, second) = tokio::join!(call(), call());
+    assert!(started.elapsed() < PATIENCE);
+    assert_eq!((kind(&first), kind(&second)), (Some(ErrorKind::Cancelled), Some(ErrorKind::Cancelled)));
+    until_idle(&host).await;
 }
 
 #[tokio::test]
@@ -190,6 +228,7 @@ async fn a_caller_that_stops_waiting_stops_the_guest() {
         let cancelled =
             host.call_until(Call::new("it__run", "{}"), tokio::time::sleep(Duration::from_millis(20))).await;
         assert_eq!(kind(&cancelled), Some(ErrorKind::Cancelled));
+        assert!(cancelled.metadata.duration >= Duration::from_millis(15), "what it cost is known: {cancelled:?}");
         until_idle(&host).await;
     }
 }

@@ -17,7 +17,8 @@ use fumehood_core::gate::GateLimits;
 use fumehood_core::limits::Limits;
 use fumehood_core::name::Namespace;
 use fumehood_core::result::{CallError, CallResult, Metadata};
-use fumehood_runtime::{Component, Execution, Invocation, Observer, Sandbox};
+use fumehood_runtime::{Component, Execution, Invocation, Observer, Sandbox, Terms};
+use tokio_util::sync::CancellationToken;
 
 use crate::events::{Bus, EventStream};
 use crate::load::{self, Load, LoadError};
@@ -130,6 +131,10 @@ impl Host {
     /// own. Arguments and results are checked on the polling thread, outside the deadline; [`GateLimits::work`] bounds
     /// what that takes.
     pub async fn call(&self, call: Call) -> CallResult {
+        self.call_with(call, None).await
+    }
+
+    async fn call_with(&self, call: Call, cancelled: Option<CancellationToken>) -> CallResult {
         let Call { id, tool, arguments, actor, state, limits } = call;
         let id = if id.is_empty() { self.next_id() } else { id };
         let pending = Pending { host: self, names: Some((id, tool)) };
@@ -138,30 +143,35 @@ impl Host {
             Ok(found) => found,
             Err(error) => return pending.refused(error),
         };
-        let arguments = match found.admit(arguments) {
+        let arguments = match found.admit(arguments, &self.inner.sandbox).await {
             Ok(arguments) => arguments,
             Err(error) => return pending.refused(error),
         };
         self.inner.bus.send(|| Event::Started { id: id.to_owned(), tool: name.to_owned(), actor: actor.clone() });
         let invocation = Invocation { id: id.to_owned(), tool: found.definition().name.to_string(), actor, state };
-        let execution = found.run(&arguments, invocation, limits, self.observer()).await;
+        let terms = Terms { limits, observer: self.observer(), cancelled };
+        let execution = found.run(&self.inner.sandbox, &arguments, invocation, terms).await;
         pending.finished(execution)
     }
 
-    /// Calls a tool until `cancelled` completes; then the guest is stopped and the result has the kind `cancelled`.
+    /// Calls a tool until `cancelled` completes; then the guest is stopped within milliseconds, and the result has the
+    /// kind `cancelled` and says what the call cost until then.
     pub async fn call_until(&self, call: Call, cancelled: impl Future) -> CallResult {
-        let call = if call.id.is_empty() { call.with_id(self.next_id()) } else { call };
-        let (id, tool) = (call.id.clone(), call.tool.clone());
-        let ended = {
-            let mut call = pin!(self.call(call));
-            let mut cancelled = pin!(cancelled);
-            std::future::poll_fn(|cx| match call.as_mut().poll(cx) {
-                Poll::Ready(result) => Poll::Ready(Some(result)),
-                Poll::Pending => cancelled.as_mut().poll(cx).map(|_| None),
-            })
-            .await
-        };
-        ended.unwrap_or_else(|| CallResult { id, tool, outcome: Err(cancelled_error()), metadata: Metadata::default() })
+        let token = CancellationToken::new();
+        let mut call = pin!(self.call_with(call, Some(token.clone())));
+        let mut cancelled = pin!(cancelled);
+        let ended = std::future::poll_fn(|cx| match call.as_mut().poll(cx) {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending => cancelled.as_mut().poll(cx).map(|_| None),
+        })
+        .await;
+        match ended {
+            Some(result) => result,
+            None => {
+                token.cancel();
+                call.await
+            }
+        }
     }
 
     /// The events of this host from now on. Reading slowly loses events, with a count; it never slows a call.

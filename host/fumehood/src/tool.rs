@@ -1,6 +1,7 @@
 //! One tool of a host: its definition, the gates before and behind it, and the component that holds it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use fumehood_core::call::Arguments;
 use fumehood_core::content::Content;
@@ -10,8 +11,11 @@ use fumehood_core::gate::{Gate, Violations};
 use fumehood_core::limits::Limits;
 use fumehood_core::name::{Namespace, QualifiedName};
 use fumehood_core::result::CallError;
-use fumehood_runtime::{Component, Execution, Invocation, Observer};
+use fumehood_runtime::{Component, Execution, Invocation, Late, Sandbox, Terms};
 use serde_json::Value;
+
+/// A check of at most so many steps, which is some 5 ms, is made on the caller's thread: handing it over costs more.
+const QUICK: u64 = 100_000;
 
 /// A tool that can be called. Shared by all calls of it.
 pub struct Tool {
@@ -64,7 +68,21 @@ impl Tool {
     }
 
     /// Arguments that fit the schema, or everything that is wrong with them.
-    pub(crate) fn admit(&self, arguments: Arguments) -> Result<Value, CallError> {
+    ///
+    /// What may take long is checked where it holds up nobody.
+    pub(crate) async fn admit(self: &Arc<Self>, arguments: Arguments, sandbox: &Sandbox) -> Result<Value, CallError> {
+        let steps = match &arguments {
+            Arguments::Text(text) => self.arguments.most_steps(text.len()),
+            Arguments::Value(value) => self.arguments.most_steps_of(value),
+        };
+        if steps <= QUICK {
+            return self.check(arguments);
+        }
+        let tool = Arc::clone(self);
+        sandbox.off_thread(move || tool.check(arguments)).await.unwrap_or_else(|| Err(lost()))
+    }
+
+    fn check(&self, arguments: Arguments) -> Result<Value, CallError> {
         let admitted = match arguments {
             Arguments::Text(text) => self.arguments.parse(&text),
             Arguments::Value(value) => self.arguments.check(&value).map(|()| value),
@@ -72,22 +90,50 @@ impl Tool {
         admitted.map_err(|violations| refused(&violations))
     }
 
-    /// Runs it, and checks the result against its own schema.
+    /// Runs it, and checks the result against its own schema, which counts towards the deadline.
     pub(crate) async fn run(
-        &self,
+        self: &Arc<Self>,
+        sandbox: &Sandbox,
         arguments: &Value,
         invocation: Invocation,
-        limits: Limits,
-        observer: Option<Arc<dyn Observer>>,
+        terms: Terms,
     ) -> Execution {
-        let mut execution = self.component.call(self.index, arguments, invocation, limits, observer).await;
-        if let (Some(gate), Ok(parts)) = (&self.results, &execution.outcome)
-            && let Err(error) = matches(gate, parts)
-        {
-            execution.outcome = Err(error);
+        let deadline = terms.limits.deadline;
+        let Execution { outcome, mut metadata } =
+            sandbox.call(&self.component, self.index, arguments, invocation, terms).await;
+        let (Some(gate), Ok(parts)) = (&self.results, &outcome) else {
+            return Execution { outcome, metadata };
+        };
+        let bytes = parts.iter().map(Content::bytes).sum();
+        if gate.most_steps(bytes) <= QUICK {
+            let fits = matches(gate, parts);
+            return Execution { outcome: fits.and(outcome), metadata };
         }
-        execution
+        let (tool, started) = (Arc::clone(self), Instant::now());
+        let left = deadline.saturating_sub(metadata.duration);
+        let checked = sandbox.off_thread_within(left, move || tool.checked(outcome)).await;
+        metadata.duration += started.elapsed();
+        let outcome = match checked {
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => Err(lost()),
+            Err(Late) => Err(CallError::new(
+                ErrorKind::Deadline,
+                "the tool answered, and its deadline passed before the result was checked against its output schema",
+            )
+            .with_hint("ask for less at once, or allow it a longer deadline")),
+        };
+        Execution { outcome, metadata }
     }
+
+    fn checked(&self, outcome: Result<Vec<Content>, CallError>) -> Result<Vec<Content>, CallError> {
+        let parts = outcome?;
+        self.results.as_ref().map_or(Ok(()), |gate| matches(gate, &parts))?;
+        Ok(parts)
+    }
+}
+
+fn lost() -> CallError {
+    CallError::new(ErrorKind::Host, "the host stopped in the middle of a check: it is shutting down, or it panicked")
 }
 
 fn refused(violations: &Violations) -> CallError {

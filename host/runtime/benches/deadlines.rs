@@ -1,4 +1,7 @@
-//! How late a hostile call is stopped, and what others notice of it.
+//! How late a hostile call is stopped, what others notice of it, and what the process holds, beside raw wasmtime.
+//!
+//! Raw means: the same engine, a thread that advances its epoch once a millisecond, a callback that compares clocks, a
+//! limiter, and a tokio timeout around instantiation and call. It has no gate, no queue and no threads of its own.
 //!
 //! `cargo bench -p fumehood-runtime --bench deadlines`
 
@@ -12,11 +15,17 @@
 use std::time::{Duration, Instant};
 
 use fumehood::{Call, ErrorKind, Host, Limits, Load};
+use fumehood_runtime::{Sandbox, SandboxConfig};
 use serde_json::json;
+use wasmtime::component::{Component, InstancePre, Linker, ResourceTable, Val};
+use wasmtime::{Engine, Store, StoreLimits, StoreLimitsBuilder, UpdateDeadline};
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 const DEADLINE: Duration = Duration::from_millis(50);
 const ROUNDS: usize = 100;
 const SPINNERS: usize = 8;
+const BOMBS: usize = 10;
+const MIB: f64 = 1048576.0;
 
 fn limits() -> Limits {
     Limits { deadline: DEADLINE, ..Limits::default() }
@@ -37,23 +46,99 @@ fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-fn row(name: &str, times: &mut [Duration]) {
-    let (p50, p99) = (percentile(times, 0.5), percentile(times, 0.99));
-    let most = percentile(times, 1.0);
-    println!("{name:<44} {:>8.2} {:>8.2} {:>8.2}", millis(p50), millis(p99), millis(most));
+/// Median, 99th percentile and maximum.
+fn figures(times: &mut [Duration]) -> String {
+    let [p50, p99, most] = [0.5, 0.99, 1.0].map(|share| millis(percentile(times, share)));
+    format!("{p50:>8.2} {p99:>8.2} {most:>8.2}")
+}
+
+struct State {
+    limits: StoreLimits,
+    deadline: Instant,
+    wasi: WasiCtx,
+    table: ResourceTable,
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+/// wasmtime and nothing else.
+struct Raw {
+    sandbox: Sandbox,
+    pre: InstancePre<State>,
+}
+
+impl Raw {
+    fn new(program: &str) -> Self {
+        let sandbox = Sandbox::new(SandboxConfig::default()).expect("a sandbox");
+        let engine = sandbox.engine();
+        let component = fumehood_tests::component(program).expect("a program");
+        let component = Component::from_binary(engine, &component).expect("a component");
+        let mut linker = Linker::new(engine);
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker).expect("links");
+        let pre = linker.instantiate_pre(&component).expect("links");
+        advance_epoch(engine);
+        Self { sandbox, pre }
+    }
+
+    /// Runs the program to its end, which is never a good one.
+    async fn run(&self, arguments: &[Val], allowed: Duration) {
+        let deadline = Instant::now() + allowed;
+        let limits = StoreLimitsBuilder::new().memory_size(Limits::default().memory).build();
+        let state = State { limits, deadline, wasi: WasiCtxBuilder::new().build(), table: ResourceTable::new() };
+        let mut store = Store::new(self.sandbox.engine(), state);
+        store.limiter(|state| &mut state.limits);
+        store.set_fuel(u64::MAX).expect("fuel is on");
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(|cx| {
+            if Instant::now() > cx.data().deadline {
+                return Err(wasmtime::Error::msg("deadline"));
+            }
+            Ok(UpdateDeadline::Yield(1))
+        });
+        let ended = tokio::time::timeout_at(deadline.into(), async {
+            let guest = self.pre.instantiate_async(&mut store).await?;
+            let function = guest.get_func(&mut store, "run").expect("the export");
+            let mut results = vec![Val::Bool(false); function.ty(&store).results().len()];
+            function.call_async(&mut store, arguments, &mut results).await
+        })
+        .await;
+        assert!(!matches!(ended, Ok(Ok(()))), "it should have been stopped");
+    }
+}
+
+/// A thread that ends with the engine.
+fn advance_epoch(engine: &Engine) {
+    let engine = engine.weak();
+    std::thread::spawn(move || {
+        while let Some(engine) = engine.upgrade() {
+            engine.increment_epoch();
+            drop(engine);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
 }
 
 async fn overshoot(program: &str) {
-    let host = host_with(program).await;
-    let arguments = if program == "spin-realloc" { json!({"text": "hello"}) } else { json!({}) };
-    let mut late = Vec::new();
+    let (arguments, values) = match program {
+        "spin-realloc" => (json!({"text": "hello"}), vec![Val::String("hello".to_owned())]),
+        _ => (json!({}), Vec::new()),
+    };
+    let (raw, host) = (Raw::new(program), host_with(program).await);
+    let (mut of_raw, mut of_host) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
+        let started = Instant::now();
+        raw.run(&values, DEADLINE).await;
+        of_raw.push(started.elapsed().saturating_sub(DEADLINE));
         let started = Instant::now();
         let result = host.call(Call::new("it__run", arguments.clone())).await;
         assert_eq!(result.error().map(|error| error.kind), Some(ErrorKind::Deadline), "{program}");
-        late.push(started.elapsed().saturating_sub(DEADLINE));
+        of_host.push(started.elapsed().saturating_sub(DEADLINE));
     }
-    row(program, &mut late);
+    println!("{program:<32} {} {}", figures(&mut of_raw), figures(&mut of_host));
 }
 
 /// What a well-behaved call takes while others spin.
@@ -85,43 +170,75 @@ async fn beside_spinners() {
         late.push(started.elapsed().saturating_sub(DEADLINE));
     }
     spinning.iter().for_each(tokio::task::JoinHandle::abort);
-    row(&format!("a sleeping call past its deadline beside {SPINNERS}"), &mut late);
-    row(&format!("a good call beside {SPINNERS} spinning ones"), &mut times);
+    println!("{:<59} {}", format!("a sleeping call past its deadline beside {SPINNERS}"), figures(&mut late));
+    println!("{:<59} {}", format!("a good call beside {SPINNERS} spinning ones"), figures(&mut times));
 }
 
-/// How much more memory than its ceiling a bomb makes the process hold.
+/// What the process holds before anything was loaded. Must come first: memory is rarely given back.
+fn idle() {
+    let alone = status("VmRSS");
+    let engine = Engine::default();
+    let mut linker = Linker::<State>::new(&engine);
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker).expect("links");
+    let raw = status("VmRSS");
+    let host = Host::builder().build().expect("a host");
+    let ours = status("VmRSS");
+    drop((host, linker));
+    println!("resident, nothing loaded: {:.1} MiB the bench alone", alone / MIB);
+    println!("  {:.1} MiB more with wasmtime's own engine and WASI linked", (raw - alone) / MIB);
+    println!("  {:.1} MiB more with a host beside it", (ours - raw) / MIB);
+}
+
+/// How much more memory than its ceiling a bomb makes the process hold, and what is left of that when it is gone.
 async fn bomb() {
-    let host = host_with("memory-bomb").await;
     let patient = Limits { deadline: Duration::from_secs(10), ..limits() };
-    let before = peak();
-    for _ in 0..10 {
+    let ceiling = patient.memory as f64;
+    println!("\n{:<32} {:>26} {:>26}", "MiB resident", "at most, over the ceiling", "still held afterwards");
+    let row = |name: &str, before: f64| {
+        let (over, held) = (status("VmHWM") - before - ceiling, status("VmRSS") - before);
+        println!("{name:<32} {:>26.1} {:>26.1}", over / MIB, held / MIB);
+    };
+    println!("{BOMBS} memory bombs under {} MiB", patient.memory >> 20);
+    let raw = Raw::new("memory-bomb");
+    let before = reset_peak();
+    for _ in 0..BOMBS {
+        raw.run(&[], patient.deadline).await;
+    }
+    row("  raw", before);
+    drop(raw);
+    let host = host_with("memory-bomb").await;
+    let before = reset_peak();
+    for _ in 0..BOMBS {
         let result = host.call(Call::new("it__run", "{}").with_limits(patient)).await;
         assert_eq!(result.error().map(|error| error.kind), Some(ErrorKind::Memory));
     }
-    let over = peak().saturating_sub(before).saturating_sub(patient.memory as u64);
-    println!("\na memory bomb under {} MiB: {:.1} MiB over that", patient.memory >> 20, over as f64 / 1048576.0);
+    row("  host", before);
 }
 
-/// The most memory that this process ever held, in bytes.
-fn peak() -> u64 {
+/// Sets the peak back to what is held now, and says how much that is.
+fn reset_peak() -> f64 {
+    std::fs::write("/proc/self/clear_refs", "5").expect("Linux");
+    status("VmRSS")
+}
+
+/// The figure of this name, in bytes.
+fn status(name: &str) -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a figure");
-    line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") * 1024
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a figure");
+    let kibibytes = line.trim_start_matches(':').trim().trim_end_matches(" kB").trim();
+    kibibytes.parse::<f64>().expect("a number") * 1024.0
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    println!(
-        "{:<44} {:>8} {:>8} {:>8}",
-        format!("ms past a deadline of {} ms", DEADLINE.as_millis()),
-        "p50",
-        "p99",
-        "most"
-    );
+    idle();
+    bomb().await;
+    println!("\n{:<32} {:^26} {:^26}", format!("ms past a deadline of {} ms", DEADLINE.as_millis()), "raw", "host");
+    let columns = format!("{:>8} {:>8} {:>8}", "p50", "p99", "most");
+    println!("{:<32} {columns} {columns}", "");
     for program in ["spin", "sleep", "spin-start", "spin-realloc", "spin-post-return", "bulk-fill"] {
         overshoot(program).await;
     }
-    println!("\n{:<44} {:>8} {:>8} {:>8}", "ms", "p50", "p99", "most");
+    println!("\n{:<59} {columns}", "ms, host only");
     beside_spinners().await;
-    bomb().await;
 }

@@ -16,7 +16,7 @@ use crate::cache::CacheReport;
 use crate::dialect::typed::TypedOutcome;
 use crate::dialect::{Dialect, Skipped};
 use crate::imports::Import;
-use crate::invocation::{Invocation, Observer};
+use crate::invocation::{Invocation, Terms};
 use crate::outcome::{self, Execution};
 use crate::run::{Input, Output, Runnable};
 
@@ -29,7 +29,9 @@ pub struct LoadReport {
     pub time: Duration,
 }
 
-/// A component whose tools can be called. Cheap to clone.
+/// A loaded component: what it is and what it says. Cheap to clone.
+///
+/// Calls go through whoever holds the sandbox, so that nobody passes by the gate with one of these.
 #[derive(Clone)]
 pub struct Component(Arc<ComponentParts>);
 
@@ -68,7 +70,7 @@ impl Component {
         &self.0.dialect
     }
 
-    /// Its tools. [`Component::call`] takes a position in this list.
+    /// Its tools. [`crate::Sandbox::call`] takes a position in this list.
     #[must_use]
     pub fn definitions(&self) -> &[ToolDefinition] {
         &self.0.definitions
@@ -98,25 +100,16 @@ impl Component {
         &self.0.report
     }
 
-    /// Runs one of its tools in a fresh instance. Dropping the future stops the guest.
-    ///
-    /// `arguments` must have passed the tool's schema; what does not fit the tool's types all the same is refused
-    /// before any guest code runs. `limits` must have passed [`Limits::check`].
-    pub async fn call(
-        &self,
-        tool: usize,
-        arguments: &Value,
-        invocation: Invocation,
-        limits: Limits,
-        observer: Option<Arc<dyn Observer>>,
-    ) -> Execution {
+    /// See [`crate::Sandbox::call`].
+    pub(crate) async fn call(&self, tool: usize, arguments: &Value, invocation: Invocation, terms: Terms) -> Execution {
+        let limits = terms.limits;
         let input = match self.input(tool, arguments) {
             Ok(input) => input,
             Err(error) => {
                 return Execution { outcome: Err(error), metadata: Metadata::default() };
             }
         };
-        let (output, mut metadata) = self.0.runnable.run(input, invocation, limits, observer).await;
+        let (output, mut metadata) = self.0.runnable.run(input, invocation, terms).await;
         let outcome = output.and_then(|output| self.content(output)).and_then(|parts| within_cap(parts, &limits));
         if let Ok(parts) = &outcome {
             metadata.bytes = parts.iter().map(Content::bytes).sum();

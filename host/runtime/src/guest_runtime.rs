@@ -46,6 +46,11 @@ pub(crate) enum Lost {
     ShutDown,
 }
 
+/// The time for some work was over before the work was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the time for this was over before it was done")]
+pub struct Late;
+
 impl GuestRuntime {
     pub(crate) fn start(threads: usize) -> std::io::Result<Self> {
         let runtime = Builder::new_multi_thread()
@@ -85,6 +90,21 @@ impl GuestRuntime {
     /// Runs blocking work, such as compiling, off every async thread.
     pub(crate) async fn block<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R, Lost> {
         EndOnDrop(self.handle.spawn_blocking(work)).await
+    }
+
+    /// The same, and waits for at most `time`. What has begun by then goes on to its end.
+    pub(crate) async fn block_within<R: Send + 'static>(
+        &self,
+        time: Duration,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<Result<R, Lost>, Late> {
+        let mut working = std::pin::pin!(self.block(work));
+        let mut waiting = std::pin::pin!(self.sleep(time));
+        std::future::poll_fn(|cx| match working.as_mut().poll(cx) {
+            Poll::Ready(ended) => Poll::Ready(Ok(ended)),
+            Poll::Pending => waiting.as_mut().poll(cx).map(|_| Err(Late)),
+        })
+        .await
     }
 
     /// A pause that works on any executor.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use fumehood_core::event::{Level, Progress};
+use fumehood_core::limits::Limits;
+use tokio_util::sync::CancellationToken;
 
 /// What a guest is told about the call that it serves. All of it comes from the host.
 #[derive(Debug, Clone, Default)]
@@ -15,6 +17,17 @@ pub struct Invocation {
     pub actor: Option<Arc<str>>,
     /// A snapshot of the agent's state, as JSON text. It is shown only to a tool that was granted it.
     pub state: Option<Arc<str>>,
+}
+
+/// Under what terms a call runs.
+#[derive(Clone, Default)]
+pub struct Terms {
+    /// How far it may go. They have passed [`Limits::check`].
+    pub limits: Limits,
+    /// Who hears what it says.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// Ends it as `cancelled`, with the account of what it cost until then.
+    pub cancelled: Option<CancellationToken>,
 }
 
 /// Hears what a running call says.

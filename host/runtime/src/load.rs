@@ -12,7 +12,7 @@ use crate::cache::CacheReport;
 use crate::component::{Component, ComponentParts, LoadReport};
 use crate::dialect::{self, Callable, Dialect, Skipped, typed};
 use crate::imports::Import;
-use crate::invocation::Invocation;
+use crate::invocation::{Invocation, Terms};
 use crate::load_error::{LoadError, MAX_COMPONENT_BYTES};
 use crate::run::{Input, Output, Runnable};
 use crate::shared::Shared;
@@ -104,7 +104,8 @@ async fn describe(runnable: &Runnable, options: &LoadOptions) -> Result<Vec<Tool
     if let Some(typed) = runnable.typed() {
         return Ok(typed.iter().map(|tool| tool.definition.clone()).collect());
     }
-    let (output, _) = runnable.run(Input::Describe, Invocation::default(), options.limits, None).await;
+    let terms = Terms { limits: options.limits, ..Terms::default() };
+    let (output, _) = runnable.run(Input::Describe, Invocation::default(), terms).await;
     let Output::Described(raw) = output.map_err(LoadError::Describe)? else {
         return Err(LoadError::Host("`describe` returned something else".to_owned()));
     };

@@ -8,6 +8,7 @@ use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::grant::Grant;
 use fumehood_core::limits::Limits;
 use fumehood_core::result::{CallError, Metadata};
+use tokio_util::sync::CancellationToken;
 use wasmtime::component::Val;
 use wasmtime::{Store, UpdateDeadline};
 
@@ -20,7 +21,7 @@ use crate::dialect::Callable;
 use crate::dialect::typed::TypedTool;
 use crate::guest_runtime::{FirstSlice, Lost, move_over};
 use crate::imports::Import;
-use crate::invocation::{Invocation, Observer};
+use crate::invocation::{Invocation, Terms};
 use crate::outcome::{self, Phase};
 use crate::shared::Shared;
 
@@ -73,16 +74,17 @@ impl Runnable {
         &self,
         input: Input,
         invocation: Invocation,
-        limits: Limits,
-        observer: Option<Arc<dyn Observer>>,
+        terms: Terms,
     ) -> (Result<Output, CallError>, Metadata) {
-        let queued = match self.0.shared.admission.enter().await {
-            Ok(queued) => queued,
-            Err(turned) => return (Err(turned_away(turned)), Metadata::default()),
+        let queued = match unless_cancelled(terms.cancelled.as_ref(), self.0.shared.admission.enter()).await {
+            Some(Ok(queued)) => queued,
+            Some(Err(turned)) => return (Err(turned_away(turned)), Metadata::default()),
+            None => return (Err(outcome::cancelled()), Metadata::default()),
         };
         let place = Place(self.clone());
-        let execution = Box::pin(execute(place, input, invocation, limits, observer, queued));
-        let first = match limits.memory {
+        let memory = terms.limits.memory;
+        let execution = Box::pin(execute(place, input, invocation, terms, queued));
+        let first = match memory {
             more if more > FIRST_SLICE_MEMORY => FirstSlice::Elsewhere,
             _ if self.0.uses_wasi => FirstSlice::HereWithReactor,
             _ => FirstSlice::Here,
@@ -108,17 +110,17 @@ async fn execute(
     place: Place,
     input: Input,
     invocation: Invocation,
-    limits: Limits,
-    observer: Option<Arc<dyn Observer>>,
+    terms: Terms,
     queued: Duration,
 ) -> (Result<Output, CallError>, Metadata) {
+    let Terms { limits, observer, cancelled } = terms;
     let parts = &*place.0.0;
     let _ticking = parts.shared.ticker.run();
     let deadline = Deadline::after(Instant::now(), limits.deadline);
     let state = CallState::new(Arc::new(invocation), limits, parts.grant, deadline, observer);
     let mut store = Store::new(&parts.shared.engine, state);
     let output = match arm(&mut store, &limits) {
-        Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits).await,
+        Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits, cancelled.as_ref()).await,
         Err(error) => Err(CallError::new(ErrorKind::Host, format!("the limits could not be set: {error}"))),
     };
     let metadata = account(store, &limits, deadline, queued);
@@ -146,6 +148,7 @@ async fn until_deadline(
     store: &mut Store<CallState>,
     input: Input,
     limits: &Limits,
+    cancelled: Option<&CancellationToken>,
 ) -> Result<Output, CallError> {
     let deadline = store.data().deadline;
     let ended = {
@@ -154,7 +157,11 @@ async fn until_deadline(
             std::task::Poll::Ready(ended) => Some(ended),
             std::task::Poll::Pending => {
                 move_over().await;
-                tokio::time::timeout_at(deadline.at().into(), guest).await.ok()
+                match tokio::time::timeout_at(deadline.at().into(), unless_cancelled(cancelled, guest)).await {
+                    Ok(Some(ended)) => Some(ended),
+                    Ok(None) => return Err(outcome::cancelled()),
+                    Err(_late) => None,
+                }
             }
         }
     };
@@ -164,6 +171,14 @@ async fn until_deadline(
         Some(Ok(output)) => Ok(output),
         Some(Err((phase, error))) => Err(outcome::from_wasmtime(&error, phase, limits, &store.data().memory)),
         None => Err(outcome::deadline(limits)),
+    }
+}
+
+/// The output of `future`, or nothing if the call is cancelled before.
+async fn unless_cancelled<F: Future>(cancelled: Option<&CancellationToken>, future: F) -> Option<F::Output> {
+    match cancelled {
+        Some(cancelled) => cancelled.run_until_cancelled(future).await,
+        None => Some(future.await),
     }
 }
 

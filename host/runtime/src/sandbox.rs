@@ -3,12 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use wasmtime::Engine;
 
 use crate::component::Component;
 use crate::engine::{SandboxConfig, SandboxError};
+use crate::guest_runtime::Late;
+use crate::invocation::{Invocation, Terms};
 use crate::load::{self, LoadOptions};
 use crate::load_error::LoadError;
+use crate::outcome::Execution;
 use crate::shared::Shared;
 
 /// Compiles components and runs their calls. Cheap to clone; all clones are the same sandbox.
@@ -36,6 +40,21 @@ impl Sandbox {
         load::load(&self.shared, bytes, options).await
     }
 
+    /// Runs one of a component's tools in a fresh instance. Dropping the future stops the guest.
+    ///
+    /// `tool` is a position in [`Component::definitions`]. `arguments` must have passed the tool's schema; what does
+    /// not fit the tool's types all the same is refused before any guest code runs.
+    pub async fn call(
+        &self,
+        component: &Component,
+        tool: usize,
+        arguments: &Value,
+        invocation: Invocation,
+        terms: Terms,
+    ) -> Execution {
+        component.call(tool, arguments, invocation, terms).await
+    }
+
     /// The engine, for benches that measure against wasmtime itself.
     #[doc(hidden)]
     #[must_use]
@@ -47,6 +66,18 @@ impl Sandbox {
     /// sandbox is shut down or the work panicked.
     pub async fn off_thread<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Option<R> {
         self.shared.runtime.block(work).await.ok()
+    }
+
+    /// The same within a time: `Ok(None)` as above.
+    ///
+    /// # Errors
+    /// If the time is over. The work goes on to its end, and nobody waits for it.
+    pub async fn off_thread_within<R: Send + 'static>(
+        &self,
+        time: Duration,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<Option<R>, Late> {
+        self.shared.runtime.block_within(time, work).await.map(Result::ok)
     }
 
     /// The largest memory limit that a call may have, in bytes.

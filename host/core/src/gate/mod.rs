@@ -65,7 +65,7 @@ pub struct GateLimits {
     pub depth: usize,
     /// Violations listed; those beyond are counted. 32; never fewer than one.
     pub violations: usize,
-    /// Steps that checking one document may take, at worst. 20 million, each of which is at most some 50 ns: evaluating
+    /// Steps that checking one document may take, at worst. 5 million, each of which is at most some 50 ns: evaluating
     /// a subschema for one value is a step, and so is matching one byte against a small pattern.
     pub work: u64,
     /// Bytes of a schema. 64 KiB.
@@ -105,7 +105,7 @@ impl Default for GateLimits {
             string_bytes: 10 << 10,
             depth: 64,
             violations: 32,
-            work: 20_000_000,
+            work: 5_000_000,
             schema_bytes: 64 << 10,
             schema_depth: 32,
             schema_nodes: 2_000,
@@ -172,6 +172,23 @@ impl Gate {
             Some(extent) => self.fits(value, extent),
             None => Err(trace::violations_of_value(value, self.caps(), self.limits.violations)),
         }
+    }
+
+    /// The steps that checking a text of so many bytes takes at most, whatever it says; see [`GateLimits::work`]. What
+    /// would take more than that limit is refused without being checked.
+    #[must_use]
+    pub fn most_steps(&self, bytes: usize) -> u64 {
+        let bytes = bytes.min(self.limits.document_bytes);
+        // Every value but the last has a comma or a bracket beside it.
+        let values = bytes as u64 / 2 + 1;
+        let extent = Extent { values, depth: self.limits.depth, text: bytes as u64 };
+        self.costs.steps(extent).min(self.limits.work)
+    }
+
+    /// The same for a value that is in memory already.
+    #[must_use]
+    pub fn most_steps_of(&self, value: &Value) -> u64 {
+        strict::measure(value, self.caps()).map_or(0, |extent| self.costs.steps(extent).min(self.limits.work))
     }
 
     fn fits(&self, value: &Value, extent: Extent) -> Result<(), Violations> {
