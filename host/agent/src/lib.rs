@@ -2,6 +2,10 @@
 //!
 //! Nothing here knows a provider, a database or a sandbox: models, records and tools are ports.
 
+pub mod agent;
+pub mod budget;
 pub mod driver;
 pub mod execution;
 pub mod executor;
+pub mod session;
+pub mod transcript;
