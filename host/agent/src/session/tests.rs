@@ -1,1 +1,7 @@
-//! stub
+//! What a session does, input by input. No clock, no model, no tool.
+
+mod conversation;
+mod decisions;
+mod limits;
+mod properties;
+mod world;
