@@ -18,4 +18,4 @@ pub use machine::{Session, replay};
 pub use made_up::BUDGET_EXHAUSTED;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

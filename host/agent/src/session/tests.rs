@@ -4,4 +4,4 @@ mod conversation;
 mod decisions;
 mod limits;
 mod properties;
-mod world;
+pub(crate) mod world;

@@ -52,26 +52,30 @@ fn l14_the_retry_can_answer_and_later_runs_leave_tools_out_at_once() {
     assert!(request.tools.is_empty());
 }
 
+fn ends_undecided(reply: &str, name: &str, fault: DecisionFault) {
+    let mut session = session(SessionConfig::default());
+    let action = run(&mut session, "one", vec![Response::text(reply)], Status::Ok);
+    let Action::Finish(Ending::DecisionFailed { fault: found, .. }) = action else { panic!("{action:?}") };
+    assert_eq!(found, fault);
+    let step = session.transcript().runs[0].steps[0].clone();
+    assert!(matches!(step.kind, StepKind::Error(_)));
+    assert_eq!(step.executions[0].name(), name);
+    assert!(step.executions[0].has_error());
+    // It is no call, so it is not told again.
+    let Action::AskModel(request) = session.step(says("two"), NOW).unwrap() else { panic!() };
+    assert_eq!(request.messages.len(), 2);
+}
+
 #[test]
 fn i22_a_reply_without_a_decision_ends_in_a_pseudo_execution() {
-    let check = |reply: &str, name: &str, fault: DecisionFault| {
-        let mut session = session(SessionConfig::default());
-        let action = run(&mut session, "one", vec![Response::text(reply)], Status::Ok);
-        let Action::Finish(Ending::DecisionFailed { fault: found, .. }) = action else { panic!("{action:?}") };
-        assert_eq!(found, fault);
-        let step = session.transcript().runs[0].steps[0].clone();
-        assert!(matches!(step.kind, StepKind::Error(_)));
-        assert_eq!(step.executions[0].name(), name);
-        assert!(step.executions[0].has_error());
-        // It is no call, so it is not told again.
-        let Action::AskModel(request) = session.step(says("two"), NOW).unwrap() else { panic!() };
-        assert_eq!(request.messages.len(), 2);
-    };
-    check("EXTRACTION:", "decision_extraction", DecisionFault::Extraction);
-    check("VALIDATION:", "decision_validation", DecisionFault::Validation);
-    for blank in ["", "  \n\t"] {
-        check(blank, "decision_extraction", DecisionFault::Extraction);
+    for reply in ["EXTRACTION:", "", "  \n\t"] {
+        ends_undecided(reply, "decision_extraction", DecisionFault::Extraction);
     }
+}
+
+#[test]
+fn i23_an_invalid_decision_ends_in_a_pseudo_execution() {
+    ends_undecided("VALIDATION:", "decision_validation", DecisionFault::Validation);
 }
 
 #[test]
@@ -128,29 +132,39 @@ fn c26_a_failed_call_is_told_and_the_run_goes_on() {
     }
 }
 
+/// The second of three calls fails, and the batch ends so: nothing is lost.
+fn ends_early(ended: BatchEnd, expected: Option<Ending>) {
+    let mut session = session(SessionConfig::default());
+    session.step(says("one"), NOW).unwrap();
+    let Action::RunTools(calls) = session.step(answers(calls(1, 3)), NOW).unwrap() else { panic!() };
+    let executions = vec![execution(&calls[1], Status::HandlerError, NOW)];
+    let outcome = BatchOutcome { executions, ended: Some(ended) };
+    let action = session.step(Input::ToolsFinished { outcome, blocked: Duration::ZERO }, NOW).unwrap();
+    let last = session.transcript().runs.last().map(AsRef::as_ref);
+    let steps = last.or(session.current()).unwrap().steps.clone();
+    let statuses: Vec<_> = steps[0].executions.iter().map(|execution| execution.status).collect();
+    assert_eq!(statuses, [Status::Skipped, Status::HandlerError, Status::Skipped]);
+    match expected {
+        Some(ending) => assert_eq!(action, Action::Finish(ending)),
+        None => assert!(matches!(action, Action::AskModel(_))),
+    }
+}
+
 #[test]
-fn i33_and_i34_and_i35_a_batch_that_ended_early_loses_no_call() {
-    let check = |ended: BatchEnd, expected: Option<Ending>| {
-        let mut session = session(SessionConfig::default());
-        session.step(says("one"), NOW).unwrap();
-        let Action::RunTools(calls) = session.step(answers(calls(1, 3)), NOW).unwrap() else { panic!() };
-        let executions = vec![execution(&calls[1], Status::HandlerError, NOW)];
-        let outcome = BatchOutcome { executions, ended: Some(ended) };
-        let action = session.step(Input::ToolsFinished { outcome, blocked: Duration::ZERO }, NOW).unwrap();
-        let last = session.transcript().runs.last().map(AsRef::as_ref);
-        let steps = last.or(session.current()).unwrap().steps.clone();
-        let statuses: Vec<_> = steps[0].executions.iter().map(|execution| execution.status).collect();
-        assert_eq!(statuses, [Status::Skipped, Status::HandlerError, Status::Skipped]);
-        match expected {
-            Some(ending) => assert_eq!(action, Action::Finish(ending)),
-            None => assert!(matches!(action, Action::AskModel(_))),
-        }
-    };
+fn i33_a_stop_ends_the_run() {
     let stopped = Ending::Stopped { reason: "enough".to_owned() };
-    check(BatchEnd::Stop { reason: "enough".to_owned() }, Some(stopped));
+    ends_early(BatchEnd::Stop { reason: "enough".to_owned() }, Some(stopped));
+}
+
+#[test]
+fn i34_a_failure_that_is_to_end_the_step_ends_the_run() {
     let failed = Ending::ToolFailed { tool: "add".to_owned(), message: "c2 failed".to_owned() };
-    check(BatchEnd::Failed { index: 0 }, Some(failed));
-    check(BatchEnd::Blocked { index: 0 }, None);
+    ends_early(BatchEnd::Failed { index: 0 }, Some(failed));
+}
+
+#[test]
+fn i35_a_block_skips_the_rest_and_the_run_goes_on() {
+    ends_early(BatchEnd::Blocked { index: 0 }, None);
 }
 
 #[test]
