@@ -39,7 +39,8 @@ pub enum Decision {
 }
 
 /// Which part of taking a reply for a decision failed. The name is that of the pseudo-execution that tells of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DecisionFault {
     /// No decision could be found in the reply.
     Extraction,

@@ -4,10 +4,10 @@ use fumehood_core::chat::ToolIntent;
 use fumehood_core::content::Content;
 use fumehood_core::result::{CallError, CallResult};
 use fumehood_core::time::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What became of a call, for whoever keeps records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// The tool ran and succeeded.
@@ -41,7 +41,7 @@ impl Status {
 }
 
 /// One call and its result.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ToolExecution {
     /// Identifies the execution. The two messages that tell of it carry this.
     pub id: String,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::{ToolIntent, ToolSpec};
+use serde::{Deserialize, Serialize};
 
 use crate::execution::ToolExecution;
 
@@ -32,7 +33,8 @@ pub struct Scope {
 }
 
 /// Why a batch ended before its last call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum BatchEnd {
     /// A tool, a hook or a policy ended the whole run.
     Stop {
@@ -52,7 +54,7 @@ pub enum BatchEnd {
 }
 
 /// What became of a batch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BatchOutcome {
     /// One for each call that was processed, in the order of the calls.
     pub executions: Vec<ToolExecution>,

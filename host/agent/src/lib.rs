@@ -2,8 +2,10 @@
 //!
 //! Nothing here knows a provider, a database or a sandbox: models, records and tools are ports.
 
+pub mod agent;
 pub mod batch;
 pub mod breaker;
+pub mod budget;
 pub mod driver;
 pub mod execution;
 pub mod executor;
@@ -12,3 +14,5 @@ pub mod react;
 pub mod recover;
 pub mod render;
 pub mod scripted;
+pub mod session;
+pub mod transcript;

@@ -125,6 +125,45 @@ fn to_base64<S: Serializer>(data: &[u8], serializer: S) -> Result<S::Ok, S::Erro
     serializer.serialize_str(&BASE64_STANDARD.encode(data))
 }
 
+impl<'de> Deserialize<'de> for Content {
+    /// From the shape that it is written in. Read field by field, so that a JSON value keeps its very text.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(serde::Deserialize)]
+        struct Shape {
+            #[serde(rename = "type")]
+            kind: String,
+            #[serde(default)]
+            text: String,
+            #[serde(default)]
+            value: Option<Box<RawValue>>,
+            #[serde(default)]
+            mime_type: Option<String>,
+            #[serde(default)]
+            data: String,
+            #[serde(default)]
+            uri: String,
+            #[serde(default)]
+            title: Option<String>,
+        }
+        let part = Shape::deserialize(deserializer)?;
+        let missing = |what| serde::de::Error::custom(format!("a {} part without `{what}`", part.kind));
+        match part.kind.as_str() {
+            "text" => Ok(Self::Text { text: part.text }),
+            "json" => {
+                let value = part.value.ok_or_else(|| missing("value"))?;
+                Self::json(value.get().to_owned()).map_err(serde::de::Error::custom)
+            }
+            "blob" => {
+                let mime_type = part.mime_type.ok_or_else(|| missing("mime_type"))?;
+                let data = BASE64_STANDARD.decode(&part.data).map_err(serde::de::Error::custom)?;
+                Ok(Self::Blob { mime_type, data })
+            }
+            "link" => Ok(Self::Link { uri: part.uri, title: part.title, mime_type: part.mime_type }),
+            other => Err(serde::de::Error::unknown_variant(other, &["text", "json", "blob", "link"])),
+        }
+    }
+}
+
 /// What can be said of JSON that parses as a whole: depth, numbers and escapes included. Nothing is built from it.
 struct Parses;
 

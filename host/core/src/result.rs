@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::content::Content;
 use crate::error_kind::ErrorKind;
@@ -25,7 +25,7 @@ pub struct CallResult {
 }
 
 /// Why a call failed, in words that a model can act on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallError {
     /// Which sort of failure.
     pub kind: ErrorKind,
@@ -35,10 +35,16 @@ pub struct CallError {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// After how long the same call is worth another try, if that is known.
-    #[serde(skip_serializing_if = "Option::is_none", rename = "retry_after_ms", serialize_with = "optional_millis")]
+    #[serde(
+        default,
+        rename = "retry_after_ms",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "optional_millis",
+        deserialize_with = "from_optional_millis"
+    )]
     pub retry_after: Option<Duration>,
     /// Where the guest was when it crashed, innermost frame first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backtrace: Vec<String>,
 }
 
@@ -66,7 +72,8 @@ impl fmt::Display for CallError {
 impl std::error::Error for CallError {}
 
 /// What a call cost, and what is known about its result.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Metadata {
     /// Bytes over all parts of the result, as the tool made them.
     pub bytes: usize,
@@ -76,13 +83,13 @@ pub struct Metadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime: Option<Cow<'static, str>>,
     /// From leaving the queue until the instance was gone.
-    #[serde(rename = "duration_ms", serialize_with = "millis")]
+    #[serde(rename = "duration_ms", serialize_with = "millis", deserialize_with = "from_millis")]
     pub duration: Duration,
     /// How long the call waited for a free place.
-    #[serde(rename = "queue_ms", serialize_with = "millis")]
+    #[serde(rename = "queue_ms", serialize_with = "millis", deserialize_with = "from_millis")]
     pub queued: Duration,
     /// The deadline that it ran under.
-    #[serde(rename = "deadline_ms", serialize_with = "millis")]
+    #[serde(rename = "deadline_ms", serialize_with = "millis", deserialize_with = "from_millis")]
     pub deadline: Duration,
     /// Fuel that the guest used. Exact if it returned or used up its fuel; at least this much if it was stopped or
     /// crashed in between, because running code settles its account only now and then.
@@ -100,7 +107,7 @@ pub struct Metadata {
 }
 
 /// A stream that a guest wrote, up to a cap.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Captured {
     /// What was kept. Bytes that are not UTF-8 are replaced.
     pub text: String,
@@ -183,10 +190,64 @@ fn optional_millis<S: Serializer>(duration: &Option<Duration>, serializer: S) ->
     }
 }
 
+impl<'de> Deserialize<'de> for CallResult {
+    /// From the shape that [`CallResult`] is written in: kept results can be told again.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Shape {
+            id: String,
+            tool: String,
+            content: Vec<Content>,
+            #[serde(default)]
+            error: Option<CallError>,
+            metadata: Metadata,
+        }
+        let Shape { id, tool, content, error, metadata } = Shape::deserialize(deserializer)?;
+        Ok(Self { id, tool, outcome: error.map_or(Ok(content), Err), metadata })
+    }
+}
+
+/// The way back from [`millis`]. What is no duration is none.
+fn from_millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let millis = f64::deserialize(deserializer)?;
+    // A float becomes an integer by saturating; NaN becomes zero.
+    Ok(Duration::from_micros((millis * 1000.0).round() as u64))
+}
+
+fn from_optional_millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    from_millis(deserializer).map(Some)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_written_result_can_be_read_again() {
+        let metadata = Metadata {
+            duration: Duration::from_micros(1500),
+            mime: Some(Cow::Borrowed("text/plain")),
+            fuel_used: 7,
+            ..Metadata::default()
+        };
+        let parts = vec![
+            Content::text("3"),
+            Content::json(r#"{"b": 1, "a": 2.50}"#.to_owned()).unwrap(),
+            Content::Blob { mime_type: "image/png".to_owned(), data: vec![0, 255] },
+            Content::Link { uri: "urn:x".to_owned(), title: None, mime_type: None },
+        ];
+        let mut error = CallError::new(ErrorKind::Deadline, "stopped").with_hint("ask for less");
+        for outcome in [Ok(parts), Err(error.clone()), {
+            error.retry_after = Some(Duration::from_millis(3));
+            Err(error)
+        }] {
+            let result = CallResult { id: "1".to_owned(), tool: "t".to_owned(), outcome, metadata: metadata.clone() };
+            let text = serde_json::to_string(&result).unwrap();
+            let again: CallResult = serde_json::from_str(&text).unwrap();
+            assert_eq!(format!("{again:?}"), format!("{result:?}"));
+        }
+    }
 
     #[test]
     fn success_and_failure_have_one_shape() {

@@ -1,0 +1,180 @@
+//! Puts an agent together out of its parts.
+
+use std::sync::Arc;
+
+use fumehood_core::chat::Model;
+use fumehood_core::record::{Durability, Forget, Recorder};
+
+use super::cancel::CancelHandle;
+use super::clock::{Clock, SystemClock};
+use super::events::Tap;
+use super::ledger::Ledger;
+use super::run::{Agent, Human};
+use crate::budget::TenantFuel;
+use crate::driver::Driver;
+use crate::executor::{Scope, ToolExecutor};
+use crate::session::{Session, SessionConfig};
+
+/// An agent in the making. Nothing is kept and nobody is asked unless said so; the clock is the system's.
+pub struct AgentBuilder {
+    model: Arc<dyn Model>,
+    driver: Option<Box<dyn Driver>>,
+    executor: Option<Arc<dyn ToolExecutor>>,
+    config: SessionConfig,
+    scope: Scope,
+    tap: Option<Arc<Tap>>,
+    durability: Durability,
+    clock: Arc<dyn Clock>,
+    human: Option<Arc<dyn Human>>,
+    tenant: Option<Arc<TenantFuel>>,
+    keep_inputs: bool,
+}
+
+/// Why there is no agent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// Nobody decides.
+    #[error("the agent has no driver to take replies for decisions; give it one with `with_driver`")]
+    NoDriver,
+    /// Nobody runs calls.
+    #[error("the agent has no executor to run calls; give it one with `with_executor`")]
+    NoExecutor,
+    /// There is nobody to ask.
+    #[error("the session is to ask a person for more turns, and there is none; give it one with `with_human`")]
+    NoHuman,
+    /// The system has no random numbers.
+    #[error("the system gave no random bytes to name the session with; name it yourself in `SessionConfig::id`")]
+    NoRandom,
+}
+
+impl AgentBuilder {
+    pub(super) fn new(model: Arc<dyn Model>) -> Self {
+        Self {
+            model,
+            driver: None,
+            executor: None,
+            config: SessionConfig::default(),
+            scope: Scope::default(),
+            tap: None,
+            durability: Durability::default(),
+            clock: Arc::new(SystemClock),
+            human: None,
+            tenant: None,
+            keep_inputs: false,
+        }
+    }
+
+    /// Who takes replies for decisions. Replaces the one before.
+    #[must_use]
+    pub fn with_driver(mut self, driver: impl Driver + 'static) -> Self {
+        self.driver = Some(Box::new(driver));
+        self
+    }
+
+    /// Who runs calls. Replaces the one before.
+    #[must_use]
+    pub fn with_executor(mut self, executor: Arc<dyn ToolExecutor>) -> Self {
+        self.executor = Some(executor);
+        self
+    }
+
+    /// What the session is set up with. An empty id is replaced by a new one.
+    #[must_use]
+    pub fn with_config(mut self, config: SessionConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Actor, skill, envelope, state and parent of every batch. The rest of a scope is filled in by the loop.
+    #[must_use]
+    pub fn with_scope(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// Where records are kept.
+    #[must_use]
+    pub fn with_recorder(self, recorder: Arc<dyn Recorder>) -> Self {
+        self.with_tap(Arc::new(Tap::new(recorder)))
+    }
+
+    /// Where records are kept, behind a tap that the executor shares.
+    #[must_use]
+    pub fn with_tap(mut self, tap: Arc<Tap>) -> Self {
+        self.tap = Some(tap);
+        self
+    }
+
+    /// How long to wait for each record.
+    #[must_use]
+    pub fn with_durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// What tells the time.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Whom to ask for more turns when they have run out.
+    #[must_use]
+    pub fn with_human(mut self, human: Arc<dyn Human>) -> Self {
+        self.human = Some(human);
+        self.config.ask_for_turns = true;
+        self
+    }
+
+    /// Fuel that the session shares with others.
+    #[must_use]
+    pub fn with_tenant_fuel(mut self, fuel: Arc<TenantFuel>) -> Self {
+        self.tenant = Some(fuel);
+        self
+    }
+
+    /// Keeps every input of the session in memory, so that it can be replayed.
+    #[must_use]
+    pub fn keep_inputs(mut self) -> Self {
+        self.keep_inputs = true;
+        self
+    }
+
+    /// The agent.
+    ///
+    /// # Errors
+    /// If a part is missing that nothing can stand in for.
+    pub fn build(mut self) -> Result<Agent, BuildError> {
+        let driver = self.driver.ok_or(BuildError::NoDriver)?;
+        let executor = self.executor.ok_or(BuildError::NoExecutor)?;
+        if self.human.is_some() {
+            self.config.ask_for_turns = true;
+        } else if self.config.ask_for_turns {
+            return Err(BuildError::NoHuman);
+        }
+        if self.config.id.is_empty() {
+            let mut random = [0; 8];
+            getrandom::fill(&mut random).map_err(|_| BuildError::NoRandom)?;
+            self.config.id = format!("s{:016x}", u64::from_be_bytes(random));
+        }
+        let id = self.config.id.clone();
+        let actor = self.scope.actor.as_deref().map(str::to_owned);
+        Ok(Agent {
+            name: Arc::from(id.as_str()),
+            ledger: Ledger::new(id, actor),
+            session: Session::new(self.config, driver),
+            model: self.model,
+            executor,
+            scope: self.scope,
+            tap: self.tap.unwrap_or_else(|| Arc::new(Tap::new(Arc::new(Forget)))),
+            durability: self.durability,
+            clock: self.clock,
+            human: self.human,
+            tenant: self.tenant,
+            cancel: CancelHandle::new(),
+            inputs: self.keep_inputs.then(Vec::new),
+            closed: false,
+        })
+    }
+}

@@ -1,0 +1,28 @@
+//! The port through which the loop knows what time it is.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fumehood_core::time::Timestamp;
+
+/// Tells the time.
+pub trait Clock: Send + Sync {
+    /// What time it is.
+    fn now(&self) -> Timestamp;
+}
+
+/// The clock of the system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+impl<F: Fn() -> Timestamp + Send + Sync> Clock for F {
+    fn now(&self) -> Timestamp {
+        self()
+    }
+}

@@ -1,0 +1,18 @@
+//! The loop that acts: asks the model, runs the calls, keeps time and records, as the session says. It decides nothing.
+
+mod builder;
+mod cancel;
+mod clock;
+mod events;
+mod ledger;
+mod run;
+mod waiting;
+
+pub use builder::{AgentBuilder, BuildError};
+pub use cancel::CancelHandle;
+pub use clock::{Clock, SystemClock};
+pub use events::{AgentEvent, EventName, Subscription, Tap};
+pub use run::{Agent, Human, Iteration, Outcome, RunError};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,385 @@
+//! The agent: does what its session says, step by step, and tells the session what became of it.
+//!
+//! Needs a tokio runtime with timers. Dropping a run's future, or an iteration, drops what is under way (the request,
+//! the tools) and ends the run as cancelled; a cancel handle does the same from elsewhere.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::chat::{Model, Request, ToolIntent};
+use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
+use fumehood_core::time::Timestamp;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::builder::AgentBuilder;
+use super::cancel::CancelHandle;
+use super::clock::Clock;
+use super::events::{AgentEvent, Tap};
+use super::ledger::Ledger;
+use super::waiting::{Ended, Listener, sooner, until};
+use crate::budget::{BudgetKind, TenantFuel};
+use crate::executor::{Scope, ToolExecutor};
+use crate::session::{Action, Input, Question, Recorded, Session, StepError};
+use crate::transcript::{Ending, Run, Step};
+
+/// The port through which a person is asked.
+pub trait Human: Send + Sync {
+    /// Asks; `true` is yes. May take as long as it likes: the limit on wall time is looked at afterwards.
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, bool>;
+}
+
+/// How a run ended.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// How.
+    pub ending: Ending,
+    /// Everything that was said and done.
+    pub run: Arc<Run>,
+}
+
+impl Outcome {
+    /// What the person is told; empty if nothing.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.ending.text().unwrap_or_default()
+    }
+}
+
+/// Why a run could not be brought to one of its own endings. It ends as cancelled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// What happens cannot be kept.
+    #[error("the run was stopped, because what happens in it could not be recorded")]
+    Record(#[from] RecordError),
+    /// The session did not expect what became of its own action.
+    #[error("the run was stopped, because the session and the loop disagree about what comes next")]
+    Step(#[from] StepError),
+}
+
+/// One conversation: a model, a driver, an executor, and a session that goes on from message to message.
+pub struct Agent {
+    pub(super) name: Arc<str>,
+    pub(super) session: Session,
+    pub(super) model: Arc<dyn Model>,
+    pub(super) executor: Arc<dyn ToolExecutor>,
+    pub(super) scope: Scope,
+    pub(super) tap: Arc<Tap>,
+    pub(super) durability: Durability,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) human: Option<Arc<dyn Human>>,
+    pub(super) tenant: Option<Arc<TenantFuel>>,
+    pub(super) cancel: CancelHandle,
+    pub(super) ledger: Ledger,
+    pub(super) inputs: Option<Vec<Recorded>>,
+    pub(super) closed: bool,
+}
+
+impl Agent {
+    /// An agent that asks this model. It still needs a driver and an executor.
+    pub fn builder(model: Arc<dyn Model>) -> AgentBuilder {
+        AgentBuilder::new(model)
+    }
+
+    /// Takes one user message to its ending.
+    ///
+    /// # Errors
+    /// If a record cannot be kept. Whatever model and tools do is in the outcome.
+    pub async fn run(&mut self, message: impl Into<String>) -> Result<Outcome, RunError> {
+        self.iterate(message).finish().await
+    }
+
+    /// Takes one user message step by step. Nothing happens before the first step is asked for.
+    pub fn iterate(&mut self, message: impl Into<String>) -> Iteration<'_> {
+        Iteration { agent: self, message: Some(message.into()), action: None, seen: 0, outcome: None }
+    }
+
+    /// The session: transcript, budget, current run.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Where to watch what happens.
+    #[must_use]
+    pub fn tap(&self) -> &Arc<Tap> {
+        &self.tap
+    }
+
+    /// Cancels runs of this agent from elsewhere.
+    #[must_use]
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.cancel.clone()
+    }
+
+    /// Changes what later runs are made on behalf of and with.
+    pub fn scope_mut(&mut self) -> &mut Scope {
+        &mut self.scope
+    }
+
+    /// The inputs so far, if the agent was told to keep them.
+    #[must_use]
+    pub fn inputs(&self) -> &[Recorded] {
+        self.inputs.as_deref().unwrap_or_default()
+    }
+
+    /// Ends the session, and waits until that is recorded. Dropping the agent ends it as well, without waiting.
+    ///
+    /// # Errors
+    /// If that cannot be recorded.
+    pub async fn close(mut self) -> Result<(), RecordError> {
+        match self.last_record() {
+            Some(record) => self.tap.record(record, self.durability).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The record of the session's end, once; none if the session never began.
+    fn last_record(&mut self) -> Option<Record> {
+        if self.closed || self.ledger.is_empty() {
+            return None;
+        }
+        self.closed = true;
+        let runs = &self.session.transcript().runs;
+        let status = runs.last().and_then(|run| run.ending.as_ref()).map(Ending::as_str);
+        let body = json!({ "runs": runs.len(), "spent": self.session.spent() });
+        let now = self.clock.now();
+        Some(self.ledger.make(RecordKind::SessionFinished, status, now, body))
+    }
+
+    async fn keep(&self, record: Record) -> Result<(), RecordError> {
+        self.tap.record(record, self.durability).await
+    }
+
+    async fn begin(&mut self, text: String) -> Result<Action, RunError> {
+        let now = self.clock.now();
+        if self.ledger.is_empty() {
+            let body = json!({ "parent_session": self.scope.parent_session, "skill": self.scope.skill.as_deref() });
+            let record = self.ledger.make(RecordKind::SessionStarted, None, now, body);
+            self.keep(record).await?;
+        }
+        let run = self.session.next_run();
+        let body = json!({ "run": run, "text": text });
+        let record = self.ledger.make(RecordKind::UserMessage, None, now, body);
+        self.keep(record).await?;
+        let scope = self.scope_of(run, 1);
+        let tools = self.executor.specs(&scope);
+        self.step(Input::UserMessage { text, tools }, 0).await
+    }
+
+    fn scope_of(&self, run: String, step: usize) -> Scope {
+        Scope {
+            session: self.session.config().id.clone(),
+            execution: run,
+            step: u32::try_from(step).unwrap_or(u32::MAX),
+            cause: self.ledger.last(),
+            ..self.scope.clone()
+        }
+    }
+
+    /// Tells the session, and keeps what it made of that; `seen` steps of the run have been kept already.
+    async fn step(&mut self, input: Input, seen: usize) -> Result<Action, RunError> {
+        let now = self.clock.now();
+        let (action, records) = self.take(input, seen, now)?;
+        for record in records {
+            self.keep(record).await?;
+        }
+        Ok(action)
+    }
+
+    fn take(&mut self, input: Input, seen: usize, now: Timestamp) -> Result<(Action, Vec<Record>), StepError> {
+        if let Some(inputs) = &mut self.inputs {
+            inputs.push(Recorded { at: now, input: input.clone() });
+        }
+        let warned = self.session.current().map_or(0, |run| run.warnings.len());
+        let action = self.session.step(input, now)?;
+        let ended = matches!(action, Action::Finish(_));
+        let last = self.session.transcript().runs.last().map(Arc::as_ref);
+        let Some(run) = (if ended { last } else { self.session.current() }) else {
+            return Ok((action, Vec::new()));
+        };
+        for message in run.warnings.iter().skip(warned) {
+            self.tap.tell(AgentEvent::Warning { session: Arc::clone(&self.name), message: message.clone() });
+        }
+        Ok((action, self.ledger.steps(run, seen, now)))
+    }
+
+    async fn act(&mut self, action: Action) -> Result<Input, RunError> {
+        match action {
+            Action::AskModel(request) => self.ask_model(&request).await,
+            Action::RunTools(calls) => Ok(self.run_tools(calls).await),
+            Action::AskHuman(question) => Ok(self.ask_human(&question).await),
+            Action::Finish(_) => Ok(Input::Cancelled),
+        }
+    }
+
+    async fn ask_model(&mut self, request: &Request) -> Result<Input, RunError> {
+        let run = self.session.current().map(|run| run.id.clone()).unwrap_or_default();
+        let turn = self.session.spent().turns;
+        let now = self.clock.now();
+        let record = self.ledger.asked(request, &run, turn, now);
+        self.keep(record).await?;
+        let (budget, spent) = (&self.session.config().budget, self.session.spent());
+        let (limit, which) = sooner(budget.stream_left(spent), budget.wall_left(spent, now));
+        let mut listener = Listener { tap: &self.tap, session: &self.name, text: String::new() };
+        let started = Instant::now();
+        let ended = until(&self.cancel, limit, self.model.chat(request, &mut listener)).await;
+        let text = listener.text;
+        let (streamed, now) = (started.elapsed(), self.clock.now());
+        let (record, input) = match ended {
+            Ended::Done(Ok(response)) => {
+                let millis = u64::try_from(streamed.as_millis()).unwrap_or(u64::MAX);
+                (self.ledger.answered(&response, millis, now), Input::ModelAnswered { response, streamed })
+            }
+            Ended::Done(Err(error)) => {
+                let failure = json!({ "failure": error.failure, "message": error.message, "status": error.status });
+                let record = self.ledger.make(RecordKind::ModelFailed, Some("error"), now, failure);
+                (record, Input::ModelFailed { error, streamed })
+            }
+            Ended::TimeUp => {
+                let body = json!({ "budget": which, "bytes": text.len() });
+                let record = self.ledger.make(RecordKind::ModelFailed, Some("budget_exhausted"), now, body);
+                (record, Input::RanOut { budget: which, text, after: streamed })
+            }
+            Ended::Cancelled => {
+                let body = json!({ "bytes": text.len() });
+                (self.ledger.make(RecordKind::ModelFailed, Some("cancelled"), now, body), Input::Cancelled)
+            }
+        };
+        self.keep(record).await?;
+        Ok(input)
+    }
+
+    async fn run_tools(&mut self, calls: Vec<ToolIntent>) -> Input {
+        if self.tenant.as_ref().is_some_and(|fuel| fuel.left() == 0) {
+            return Input::RanOut { budget: BudgetKind::TenantFuel, text: String::new(), after: Duration::ZERO };
+        }
+        let (run, steps) = self.session.current().map(|run| (run.id.clone(), run.steps.len())).unwrap_or_default();
+        let scope = self.scope_of(run, steps.saturating_add(1));
+        let limit = self.session.config().budget.wall_left(self.session.spent(), self.clock.now());
+        let started = Instant::now();
+        match until(&self.cancel, limit, self.executor.execute(calls, &scope)).await {
+            Ended::Done(outcome) => {
+                let fuel = outcome.executions.iter().map(|execution| execution.result.metadata.fuel_used);
+                if let Some(tenant) = &self.tenant {
+                    tenant.spend(fuel.fold(0, u64::saturating_add));
+                }
+                Input::ToolsFinished { outcome, blocked: started.elapsed() }
+            }
+            Ended::TimeUp => {
+                Input::RanOut { budget: BudgetKind::WallTime, text: String::new(), after: started.elapsed() }
+            }
+            Ended::Cancelled => Input::Cancelled,
+        }
+    }
+
+    async fn ask_human(&mut self, question: &Question) -> Input {
+        let Some(human) = &self.human else {
+            return Input::HumanAnswered { yes: false };
+        };
+        match until(&self.cancel, None, human.ask(question)).await {
+            Ended::Done(yes) => Input::HumanAnswered { yes },
+            Ended::TimeUp | Ended::Cancelled => Input::Cancelled,
+        }
+    }
+
+    /// Ends a run that nobody waits for any more. Records are handed over, not waited for.
+    fn abandon(&mut self, seen: usize) {
+        if self.session.current().is_none() {
+            return;
+        }
+        let now = self.clock.now();
+        if let Ok((_, records)) = self.take(Input::Cancelled, seen, now) {
+            for record in records {
+                drop(self.tap.record(record, self.durability));
+            }
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if let Some(record) = self.last_record() {
+            drop(self.tap.record(record, self.durability));
+        }
+    }
+}
+
+/// A run, step by step.
+pub struct Iteration<'a> {
+    agent: &'a mut Agent,
+    message: Option<String>,
+    action: Option<Action>,
+    seen: usize,
+    outcome: Option<Outcome>,
+}
+
+impl Iteration<'_> {
+    /// Goes on until a step has ended; gives that step. `None` once the run has ended.
+    ///
+    /// # Errors
+    /// See [`Agent::run`]. The run has then ended as cancelled.
+    pub async fn next(&mut self) -> Result<Option<Arc<Step>>, RunError> {
+        let advanced = self.advance().await;
+        if advanced.is_err() {
+            self.agent.abandon(self.seen);
+            self.action = None;
+        }
+        advanced
+    }
+
+    async fn advance(&mut self) -> Result<Option<Arc<Step>>, RunError> {
+        loop {
+            let seen = self.seen;
+            let action = match (self.message.take(), self.action.take()) {
+                (Some(message), _) => self.agent.begin(message).await?,
+                (None, Some(action)) => {
+                    let input = self.agent.act(action).await?;
+                    self.agent.step(input, seen).await?
+                }
+                (None, None) => return Ok(None),
+            };
+            let step = if let Action::Finish(ending) = action {
+                let run = self.agent.session.transcript().runs.last().cloned();
+                let step = run.as_ref().and_then(|run| run.steps.get(seen).cloned());
+                self.outcome = run.map(|run| Outcome { ending, run });
+                match step {
+                    Some(step) => Some(step),
+                    None => return Ok(None),
+                }
+            } else {
+                self.action = Some(action);
+                self.agent.session.current().and_then(|run| run.steps.get(seen).cloned())
+            };
+            if step.is_some() {
+                self.seen = seen.saturating_add(1);
+                return Ok(step);
+            }
+        }
+    }
+
+    /// How the run ended, once it has.
+    #[must_use]
+    pub fn outcome(&self) -> Option<&Outcome> {
+        self.outcome.as_ref()
+    }
+
+    /// Goes on to the end.
+    ///
+    /// # Errors
+    /// See [`Agent::run`].
+    pub async fn finish(mut self) -> Result<Outcome, RunError> {
+        while self.next().await?.is_some() {}
+        let gone = StepError::Unexpected { expected: "a user message", found: "nothing" };
+        self.outcome.take().ok_or(RunError::Step(gone))
+    }
+}
+
+impl Drop for Iteration<'_> {
+    fn drop(&mut self) {
+        if self.outcome.is_none() {
+            self.agent.abandon(self.seen);
+        }
+    }
+}

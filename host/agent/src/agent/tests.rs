@@ -1,0 +1,299 @@
+//! The loop that acts, with a scripted model, a small executor and a clock that tokio turns.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::chat::{Delta, DeltaSink, Model, ModelError, ModelFailure, Request, Response, ToolIntent, ToolSpec};
+use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
+use fumehood_core::time::Timestamp;
+use tokio::time::Instant;
+
+use super::{Agent, AgentBuilder, AgentEvent, BuildError, EventName, RunError, Tap};
+use crate::budget::{BudgetKind, TenantFuel};
+use crate::execution::Status;
+use crate::executor::{BatchOutcome, Scope, ToolExecutor};
+use crate::session::tests::world::{Plain, call, calls, execution, session, spec};
+use crate::session::{SessionConfig, replay};
+use crate::transcript::Ending;
+
+/// Keeps records in memory; fails from the given one on.
+#[derive(Default)]
+struct Memory {
+    records: Mutex<Vec<Record>>,
+    fail_from: Option<usize>,
+}
+
+impl Recorder for Memory {
+    fn record(&self, record: Record, _: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
+        let mut records = self.records.lock().unwrap();
+        let full = self.fail_from.is_some_and(|limit| records.len() >= limit);
+        records.push(record);
+        Box::pin(std::future::ready(if full { Err(RecordError("the disk is full".to_owned())) } else { Ok(()) }))
+    }
+}
+
+impl Memory {
+    fn kinds(&self) -> Vec<&'static str> {
+        self.records.lock().unwrap().iter().map(|record| record.kind.as_str()).collect()
+    }
+}
+
+/// Answers each call after a while.
+#[derive(Default)]
+struct Tools {
+    takes: Duration,
+    bound: AtomicUsize,
+    scopes: Mutex<Vec<Scope>>,
+}
+
+impl ToolExecutor for Tools {
+    fn specs(&self, _: &Scope) -> Vec<ToolSpec> {
+        self.bound.fetch_add(1, Ordering::Relaxed);
+        vec![spec("add")]
+    }
+
+    fn execute<'a>(&'a self, calls: Vec<ToolIntent>, scope: &'a Scope) -> BoxFuture<'a, BatchOutcome> {
+        Box::pin(async move {
+            self.scopes.lock().unwrap().push(scope.clone());
+            tokio::time::sleep(self.takes).await;
+            let executions = calls.iter().map(|call| execution(call, Status::Ok, Timestamp(0))).collect();
+            BatchOutcome { executions, ended: None }
+        })
+    }
+}
+
+/// Gives these answers, each after a while, with two words of text ahead of it.
+struct Script {
+    takes: Duration,
+    answers: Mutex<Vec<Result<Response, ModelError>>>,
+}
+
+impl Model for Script {
+    fn chat<'a>(
+        &'a self,
+        _: &'a Request,
+        deltas: &'a mut dyn DeltaSink,
+    ) -> BoxFuture<'a, Result<Response, ModelError>> {
+        Box::pin(async move {
+            deltas.delta(Delta::Text("so far".to_owned()));
+            tokio::time::sleep(self.takes).await;
+            self.answers.lock().unwrap().remove(0)
+        })
+    }
+}
+
+fn script(takes: Duration, answers: Vec<Response>) -> Arc<dyn Model> {
+    Arc::new(Script { takes, answers: Mutex::new(answers.into_iter().map(Ok).collect()) })
+}
+
+/// With a clock that goes as tokio's does, so that paused time is paused for both.
+fn agent(model: Arc<dyn Model>, tools: &Arc<Tools>, memory: &Arc<Memory>) -> AgentBuilder {
+    let began = Instant::now();
+    let clock = move || Timestamp(1_000).plus(began.elapsed());
+    let config = SessionConfig { id: "s1".to_owned(), ..SessionConfig::default() };
+    Agent::builder(model)
+        .with_driver(Plain::default())
+        .with_executor(tools.clone())
+        .with_recorder(memory.clone())
+        .with_clock(Arc::new(clock))
+        .with_config(config)
+}
+
+const SOON: Duration = Duration::from_millis(1);
+
+#[test]
+fn i1_neither_driver_nor_executor_can_be_left_out() {
+    let model = || script(SOON, vec![]);
+    assert_eq!(Agent::builder(model()).build().err(), Some(BuildError::NoDriver));
+    let half = Agent::builder(model()).with_driver(Plain::default());
+    assert_eq!(half.build().err(), Some(BuildError::NoExecutor));
+}
+
+#[test]
+fn i6_parts_replace_each_other_and_a_session_gets_a_name() {
+    let tools = Arc::new(Tools::default());
+    let build = || {
+        let builder = Agent::builder(script(SOON, vec![])).with_driver(Plain::default()).with_driver(Plain::default());
+        builder.with_executor(tools.clone()).with_executor(tools.clone()).build().unwrap()
+    };
+    let (one, other) = (build(), build());
+    assert!(!one.session().config().id.is_empty());
+    assert_ne!(one.session().config().id, other.session().config().id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn i3_the_executors_tools_are_bound_once_for_each_run_and_records_follow_from_each_other() {
+    let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
+    let answers = vec![calls(1, 1), Response::text("first"), Response::text("second")];
+    let mut agent = agent(script(SOON, answers), &tools, &memory).build().unwrap();
+    assert_eq!(agent.run("one").await.unwrap().text(), "first");
+    assert_eq!(agent.run("two").await.unwrap().text(), "second");
+    assert_eq!(tools.bound.load(Ordering::Relaxed), 2);
+    agent.close().await.unwrap();
+
+    let turn = ["model_asked", "model_answered", "step_finished"];
+    let expected = [&["session_started", "user_message"], &turn[..], &turn[..], &["user_message"], &turn[..]].concat();
+    assert_eq!(memory.kinds(), [&expected[..], &["session_finished"]].concat());
+    let records = memory.records.lock().unwrap();
+    for (n, record) in records.iter().enumerate() {
+        assert_eq!(record.id, format!("s1-{}", n + 1));
+        assert_eq!(record.parent, n.checked_sub(1).map(|n| records[n].id.clone()));
+    }
+    assert_eq!(records[7].body["ending"]["ending"], "answered");
+    let scope = &tools.scopes.lock().unwrap()[0];
+    assert_eq!((scope.session.as_str(), scope.execution.as_str(), scope.step), ("s1", "s1/1", 1));
+    assert_eq!(scope.cause.as_deref(), Some(records[3].id.as_str()));
+    assert_eq!(records[3].kind, RecordKind::ModelAnswered);
+}
+
+#[tokio::test(start_paused = true)]
+async fn i39_a_wiretap_sees_every_event_and_on_event_only_its_own() {
+    let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
+    let mut agent = agent(script(SOON, vec![Response::text("VALIDATION:")]), &tools, &memory).build().unwrap();
+    let (all, some) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let (into, into_some) = (all.clone(), some.clone());
+    agent.tap().wiretap(move |event| into.lock().unwrap().push(event.name()));
+    let name = ValidationFailed;
+    agent.tap().on_event(name, move |event| into_some.lock().unwrap().push(event.name()));
+    let mut slow = agent.tap().subscribe(2);
+    agent.run("one").await.unwrap();
+    use EventName::*;
+    let started = [SessionStarted, UserMessage, InferenceRequestStarted, Delta];
+    let expected = [&started[..], &[InferenceResponseReceived, ValidationFailed, StepFinished]].concat();
+    assert_eq!(*all.lock().unwrap(), expected);
+    assert_eq!(*some.lock().unwrap(), [ValidationFailed]);
+    // A slow subscriber loses what does not fit, and knows how much.
+    assert_eq!(slow.try_next().map(|event| event.name()), Some(SessionStarted));
+    assert_eq!((slow.try_next().map(|event| event.name()), slow.lost()), (Some(UserMessage), 5));
+    assert_eq!(slow.try_next(), None);
+}
+
+#[tokio::test]
+async fn i38_what_the_executor_records_through_the_tap_is_an_event() {
+    let memory = Arc::new(Memory::default());
+    let tap = Tap::new(memory.clone());
+    let mut events = tap.subscribe(10);
+    let mut ledger = super::ledger::Ledger::new("s".to_owned(), None);
+    for kind in [RecordKind::ToolStarted, RecordKind::ToolFinished] {
+        let record = ledger.make(kind, None, Timestamp(0), serde_json::Value::Null);
+        tap.record(record, Durability::Queued).await.unwrap();
+    }
+    for name in [EventName::ToolCallStarted, EventName::ToolCallCompleted] {
+        assert_eq!(events.next().await.unwrap().name(), name);
+    }
+    assert_eq!(memory.kinds(), ["tool_started", "tool_finished"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l16_a_runaway_stream_is_cut_and_a_slow_tool_is_not() {
+    let (memory, minute) = (Arc::new(Memory::default()), Duration::from_secs(60));
+    let slow = Arc::new(Tools { takes: 5 * minute, ..Tools::default() });
+    let answers = vec![calls(1, 1), Response::text("done")];
+    let mut patient = agent(script(minute / 3, answers.clone()), &slow, &memory).build().unwrap();
+    assert_eq!(patient.run("one").await.unwrap().text(), "done");
+    // 40 s and 40 s are 80 s; the second answer is cut after 20 s, and what came of it is kept.
+    let mut cut = agent(script(minute * 2 / 3, answers), &slow, &memory).build().unwrap();
+    let began = Instant::now();
+    let outcome = cut.run("one").await.unwrap();
+    let expected = Ending::BudgetExhausted { budget: BudgetKind::StreamTime, text: "so far".to_owned() };
+    assert_eq!(outcome.ending, expected);
+    assert_eq!(began.elapsed().as_secs(), 40 + 300 + 20);
+    assert_eq!(outcome.run.steps.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c28_tools_are_stopped_when_the_wall_time_is_over() {
+    let memory = Arc::new(Memory::default());
+    let hangs = Arc::new(Tools { takes: Duration::from_secs(100_000), ..Tools::default() });
+    let mut agent = agent(script(SOON, vec![calls(1, 1)]), &hangs, &memory).build().unwrap();
+    let outcome = agent.run("one").await.unwrap();
+    assert!(matches!(outcome.ending, Ending::BudgetExhausted { budget: BudgetKind::WallTime, .. }));
+    assert_eq!(outcome.run.executions().count(), 1);
+    assert!(memory.kinds().contains(&"tool_finished"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn c28_a_tenants_fuel_stops_the_next_batch() {
+    let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
+    let fuel = Arc::new(TenantFuel::new(10));
+    let answers = vec![calls(1, 1), calls(2, 1)];
+    let builder = agent(script(SOON, answers), &tools, &memory).with_tenant_fuel(fuel.clone());
+    let outcome = builder.build().unwrap().run("one").await.unwrap();
+    assert!(matches!(outcome.ending, Ending::BudgetExhausted { budget: BudgetKind::TenantFuel, .. }));
+    assert_eq!(fuel.left(), 0);
+    assert_eq!(tools.scopes.lock().unwrap().len(), 1);
+    assert!(memory.kinds().contains(&"tool_rejected"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn l14_a_warning_says_that_tools_were_left_out() {
+    let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
+    let answers = vec![Err(ModelError::new(ModelFailure::ToolsUnsupported, "no tools")), Ok(Response::text("done"))];
+    let model = Arc::new(Script { takes: SOON, answers: Mutex::new(answers) });
+    let mut agent = agent(model, &tools, &memory).build().unwrap();
+    let warnings = Arc::new(Mutex::new(Vec::new()));
+    let into = warnings.clone();
+    agent.tap().on_event(EventName::Warning, move |event| into.lock().unwrap().push(event.clone()));
+    assert_eq!(agent.run("one").await.unwrap().text(), "done");
+    assert!(
+        matches!(&warnings.lock().unwrap()[..], [AgentEvent::Warning { message, .. }] if message.contains("no tools"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_run_ends_cleanly_and_the_next_one_goes_on() {
+    let memory = Arc::new(Memory::default());
+    let hangs = Arc::new(Tools { takes: Duration::from_secs(100), ..Tools::default() });
+    let mut agent = agent(script(SOON, vec![calls(1, 1), Response::text("done")]), &hangs, &memory).build().unwrap();
+    let handle = agent.cancel_handle();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        handle.cancel();
+    });
+    let outcome = agent.run("one").await.unwrap();
+    assert_eq!((outcome.ending, outcome.run.executions().count()), (Ending::Cancelled, 1));
+    assert_eq!(agent.run("two").await.unwrap().text(), "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_run_ends_as_cancelled_and_is_recorded() {
+    let memory = Arc::new(Memory::default());
+    let tools = Arc::new(Tools::default());
+    let mut agent = agent(script(Duration::from_secs(30), vec![]), &tools, &memory).build().unwrap();
+    assert!(tokio::time::timeout(Duration::from_secs(1), agent.run("one")).await.is_err());
+    assert_eq!(agent.session().transcript().runs[0].ending, Some(Ending::Cancelled));
+    drop(agent);
+    assert_eq!(memory.kinds(), ["session_started", "user_message", "model_asked", "step_finished", "session_finished"]);
+    assert_eq!(memory.records.lock().unwrap()[3].body["ending"]["ending"], "cancelled");
+}
+
+#[tokio::test(start_paused = true)]
+async fn g24_a_record_that_cannot_be_kept_ends_the_run() {
+    let memory = Arc::new(Memory { fail_from: Some(3), ..Memory::default() });
+    let mut agent =
+        agent(script(SOON, vec![Response::text("done")]), &Arc::new(Tools::default()), &memory).build().unwrap();
+    let error = agent.run("one").await.unwrap_err();
+    assert_eq!(error, RunError::Record(RecordError("the disk is full".to_owned())));
+    assert_eq!(agent.session().transcript().runs[0].ending, Some(Ending::Cancelled));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_can_be_taken_step_by_step_and_replayed_from_its_inputs() {
+    let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
+    let answers = vec![calls(1, 2), Response::calls(vec![call("o", "odd", "{}")]), Response::text("done")];
+    let mut agent = agent(script(SOON, answers), &tools, &memory).keep_inputs().build().unwrap();
+    let mut steps = agent.iterate("one");
+    let mut numbers = Vec::new();
+    while let Some(step) = steps.next().await.unwrap() {
+        numbers.push(step.number);
+    }
+    assert_eq!(numbers, [1, 2, 3]);
+    assert_eq!(steps.outcome().unwrap().text(), "done");
+    drop(steps);
+    let mut again = session(agent.session().config().clone());
+    replay(&mut again, agent.inputs().to_vec()).unwrap();
+    let written = |session: &crate::session::Session| serde_json::to_string(session.transcript()).unwrap();
+    assert_eq!(written(&again), written(agent.session()));
+}

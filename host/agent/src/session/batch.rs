@@ -1,0 +1,216 @@
+//! What a session makes of the calls that the model asks for, and of their results.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use fumehood_core::chat::{Response, ToolIntent};
+use fumehood_core::time::Timestamp;
+
+use super::config::OnRepetition;
+use super::failures::MAX_FAILURES;
+use super::input::Action;
+use super::machine::{Closing, Session, Waiting};
+use super::made_up::{self, Why};
+use crate::budget::BudgetKind;
+use crate::execution::ToolExecution;
+use crate::executor::{BatchEnd, BatchOutcome};
+use crate::transcript::{Ending, PhaseKind, StepKind};
+
+/// A reply whose calls have not all ended.
+pub(super) struct Pending {
+    response: Response,
+    text: String,
+    slots: Vec<Slot>,
+    /// How the run ends after this batch, if that is settled already.
+    end: Option<Ending>,
+}
+
+/// One call of a reply, in the order of the calls.
+enum Slot {
+    /// The executor has it.
+    Run(ToolIntent),
+    /// It has been answered here.
+    Done(Box<ToolExecution>),
+}
+
+impl Session {
+    pub(super) fn called(
+        &mut self,
+        response: Response,
+        text: String,
+        calls: Vec<ToolIntent>,
+        refused: Vec<(usize, String)>,
+        now: Timestamp,
+    ) -> Action {
+        let calls = self.with_ids(calls);
+        let mut refused: HashMap<usize, String> = refused.into_iter().collect();
+        let streaks = self.streaks.note(&calls);
+        let repeated = self.config.repetition;
+        let too_often = |times: u32| repeated.is_some_and(|repetition| times >= repetition.times.get());
+        let mut end = None;
+        let looped = calls.iter().zip(&streaks).find(|(_, times)| too_often(**times));
+        if let (Some((call, times)), OnRepetition::End) = (looped, repeated.map(|r| r.then).unwrap_or_default()) {
+            end = Some(Ending::LoopDetected { tool: call.name.clone(), times: *times });
+        }
+        let ends_by_loop = end.is_some();
+        let was_prose_only = self.prose_only;
+        if was_prose_only && calls.is_empty() {
+            end = self.end_by(BudgetKind::Calls, true, &text);
+        }
+        let mut slots = Vec::with_capacity(calls.len());
+        for (index, (call, times)) in calls.into_iter().zip(streaks).enumerate() {
+            let budget = if was_prose_only { Some(BudgetKind::Calls) } else { self.call_budget(now) };
+            let why = match (budget, refused.remove(&index)) {
+                (Some(budget), _) => {
+                    end = end.or_else(|| self.end_by(budget, was_prose_only, &text));
+                    self.prose_only |= budget == BudgetKind::Calls;
+                    Some(Why::Budget(budget))
+                }
+                (None, Some(words)) => Some(Why::Driver(words)),
+                (None, None) if too_often(times) => Some(Why::Repeated(times)),
+                (None, None) => ends_by_loop.then_some(Why::Skipped),
+            };
+            if budget.is_none() {
+                self.spent.call();
+            }
+            slots.push(match why {
+                Some(why) => Slot::Done(Box::new(made_up::execution(self.own_id(), call, why, now))),
+                None => Slot::Run(call),
+            });
+        }
+        self.start(Pending { response, text, slots, end }, now)
+    }
+
+    fn call_budget(&self, now: Timestamp) -> Option<BudgetKind> {
+        self.config.budget.before_call(&self.spent, now)
+    }
+
+    /// Whether a call that the budget does not allow ends the run. At the limit for one message it does not: the model
+    /// is told, and writes prose; unless it was told already.
+    fn end_by(&self, budget: BudgetKind, was_prose_only: bool, text: &str) -> Option<Ending> {
+        let told_now = budget == BudgetKind::Calls && !was_prose_only;
+        (!told_now).then(|| Ending::BudgetExhausted { budget, text: text.to_owned() })
+    }
+
+    fn start(&mut self, pending: Pending, now: Timestamp) -> Action {
+        if let Some(run) = &mut self.run {
+            run.enter(PhaseKind::Execute, now);
+        }
+        let run_now = |slot: &Slot| match slot {
+            Slot::Run(call) => Some(call.clone()),
+            Slot::Done(_) => None,
+        };
+        let calls: Vec<ToolIntent> = pending.slots.iter().filter_map(run_now).collect();
+        if calls.is_empty() {
+            return self.executed(pending, BatchOutcome { executions: Vec::new(), ended: None }, now);
+        }
+        self.waiting = Waiting::Tools(Box::new(pending));
+        Action::RunTools(calls)
+    }
+
+    pub(super) fn executed(&mut self, pending: Pending, outcome: BatchOutcome, now: Timestamp) -> Action {
+        let Pending { response, text, slots, end } = pending;
+        for execution in &outcome.executions {
+            self.spent.fuel = self.spent.fuel.saturating_add(execution.result.metadata.fuel_used);
+        }
+        let failed_call = match &outcome.ended {
+            Some(BatchEnd::Failed { index }) => failed_call(&outcome.executions, *index),
+            _ => None,
+        };
+        let (executions, own) = self.merge(slots, outcome.executions, || Why::Skipped, now);
+        let output = self.driver.trace(&response, &executions);
+        self.trace.extend(output.iter().cloned());
+        let open = self.failures.note(&executions, self.config.failed_batches);
+        if let Some(run) = &mut self.run {
+            run.append_calls(&executions);
+        }
+        let ending = match outcome.ended {
+            Some(BatchEnd::Stop { reason }) => Some(Ending::Stopped { reason }),
+            Some(BatchEnd::Failed { .. }) => {
+                let (tool, message) = failed_call.unwrap_or_default();
+                Some(Ending::ToolFailed { tool, message })
+            }
+            Some(BatchEnd::Blocked { .. }) | None => {
+                end.or_else(|| open.then(|| Ending::CircuitOpen { text: MAX_FAILURES.to_owned() }))
+            }
+        };
+        let kind = match &ending {
+            Some(Ending::ToolFailed { message, .. }) => StepKind::Error(message.clone()),
+            _ => StepKind::ToolCalls,
+        };
+        self.close(Closing { response: Some(response), text, executions, own, output, kind }, now);
+        match ending {
+            Some(ending) => self.finish(ending, now),
+            None => {
+                if let Some(run) = &mut self.run {
+                    run.enter(PhaseKind::Deliberate, now);
+                }
+                self.ask(now)
+            }
+        }
+    }
+
+    /// Ends a step whose calls have no results: they were stopped, or for want of the tenant's fuel never begun.
+    pub(super) fn cut_off(&mut self, pending: Pending, budget: Option<BudgetKind>, now: Timestamp) {
+        let Pending { response, text, slots, .. } = pending;
+        let why = || match budget {
+            Some(BudgetKind::TenantFuel) => Why::Budget(BudgetKind::TenantFuel),
+            _ => Why::CutOff,
+        };
+        let (executions, own) = self.merge(slots, Vec::new(), why, now);
+        if let Some(run) = &mut self.run {
+            run.append_calls(&executions);
+        }
+        let (response, kind, output) = (Some(response), StepKind::ToolCalls, Vec::new());
+        self.close(Closing { response, text, executions, own, output, kind }, now);
+    }
+
+    /// One execution for each slot, in order; and the positions of those that were made up here. Nothing that ran is
+    /// lost: results that belong to no call are appended.
+    fn merge(
+        &mut self,
+        slots: Vec<Slot>,
+        executions: Vec<ToolExecution>,
+        missing: impl Fn() -> Why,
+        now: Timestamp,
+    ) -> (Vec<ToolExecution>, Vec<usize>) {
+        let mut results: VecDeque<ToolExecution> = executions.into();
+        let (mut merged, mut own) = (Vec::with_capacity(slots.len()), Vec::new());
+        for slot in slots {
+            let call = match slot {
+                Slot::Done(execution) => {
+                    own.push(merged.len());
+                    merged.push(*execution);
+                    continue;
+                }
+                Slot::Run(call) => call,
+            };
+            if results.front().is_some_and(|result| result.call.id == call.id) {
+                merged.extend(results.pop_front());
+            } else {
+                own.push(merged.len());
+                merged.push(made_up::execution(self.own_id(), call, missing(), now));
+            }
+        }
+        merged.extend(results);
+        (merged, own)
+    }
+
+    /// Gives an id to each call that has none, or the one of an earlier call of the same reply.
+    fn with_ids(&mut self, mut calls: Vec<ToolIntent>) -> Vec<ToolIntent> {
+        let mut seen = HashSet::with_capacity(calls.len());
+        for call in &mut calls {
+            while call.id.is_empty() || seen.contains(&call.id) {
+                call.id = self.own_id();
+            }
+            seen.insert(call.id.clone());
+        }
+        calls
+    }
+}
+
+/// Name and words of the call that ended a batch.
+fn failed_call(executions: &[ToolExecution], index: usize) -> Option<(String, String)> {
+    let failed = executions.get(index).filter(|execution| execution.has_error());
+    let failed = failed.or_else(|| executions.iter().find(|execution| execution.has_error()))?;
+    Some((failed.call.name.clone(), failed.error_message().to_owned()))
+}

@@ -1,0 +1,99 @@
+//! What a session makes of an answer of the model, or of none.
+
+use fumehood_core::chat::{Message, ModelError, ModelFailure, Response};
+use fumehood_core::time::Timestamp;
+
+use super::input::Action;
+use super::machine::{Closing, Session};
+use super::made_up;
+use crate::driver::{Decision, DecisionFailure, DecisionFault};
+use crate::transcript::{Ending, StepKind};
+
+impl Session {
+    pub(super) fn answered(&mut self, final_answer: bool, response: Response, now: Timestamp) -> Action {
+        if final_answer {
+            let text = response.reply.text().to_owned();
+            return self.final_response(response, text, now);
+        }
+        match self.driver.decide(&response) {
+            Decision::Answer(text) => self.final_response(response, text, now),
+            Decision::Call { text, calls, refused } => self.called(response, text, calls, refused, now),
+            // The model was asked for prose, once; what it wrote is prose, whatever the driver's form for it.
+            Decision::Again { .. } | Decision::Failed(_) if self.prose_only => {
+                let text = response.reply.text().to_owned();
+                self.final_response(response, text, now)
+            }
+            Decision::Again { messages } => {
+                self.trace.extend(messages);
+                self.draft.attempts.push(response);
+                self.ask(now)
+            }
+            Decision::Infer(request) => {
+                self.draft.attempts.push(response);
+                self.ask_for_final_answer(*request, now)
+            }
+            Decision::Failed(failure) => self.decision_failed(response, &failure, now),
+        }
+    }
+
+    /// A blank answer is none: the person would see nothing and not know why.
+    fn final_response(&mut self, response: Response, text: String, now: Timestamp) -> Action {
+        if text.trim().is_empty() {
+            let message = "The model's reply was empty; it should have been an answer or tool calls. \
+                           Ask again, or use another model.";
+            let failure = DecisionFailure { fault: DecisionFault::Extraction, message: message.to_owned() };
+            return self.decision_failed(response, &failure, now);
+        }
+        let output = vec![Message::assistant(text.clone())];
+        let closing = Closing {
+            response: Some(response),
+            text: text.clone(),
+            executions: Vec::new(),
+            own: Vec::new(),
+            output,
+            kind: StepKind::FinalResponse,
+        };
+        self.close(closing, now);
+        self.finish(Ending::Answered { text }, now)
+    }
+
+    fn decision_failed(&mut self, response: Response, failure: &DecisionFailure, now: Timestamp) -> Action {
+        let id = self.own_id();
+        let execution = made_up::failed_decision(id, failure, response.reply.text(), now);
+        let text = response.reply.text().to_owned();
+        let closing = Closing {
+            response: Some(response),
+            text,
+            executions: vec![execution],
+            own: vec![0],
+            ..Closing::error(failure.message.clone())
+        };
+        self.close(closing, now);
+        self.finish(Ending::DecisionFailed { fault: failure.fault, message: failure.message.clone() }, now)
+    }
+
+    /// A provider that knows no tools is asked once more, without them. The request then has none, so that a second
+    /// failure is not taken for the same.
+    pub(super) fn model_failed(&mut self, error: ModelError, now: Timestamp) -> Action {
+        let had_tools = self.draft.input.as_ref().is_some_and(|request| !request.tools.is_empty());
+        if had_tools && refuses_tools(&error) {
+            self.toolless = true;
+            if let Some(run) = &mut self.run {
+                run.warnings.push(format!("the model was asked again without tools, because it refused them: {error}"));
+            }
+            return self.ask(now);
+        }
+        self.close(Closing::error(error.message.clone()), now);
+        self.finish(Ending::ModelFailed { error }, now)
+    }
+}
+
+/// Whether a provider refused a request for the tools in it.
+fn refuses_tools(error: &ModelError) -> bool {
+    let client_error = error.status.is_some_and(|status| (400..500).contains(&status));
+    match error.failure {
+        ModelFailure::ToolsUnsupported => true,
+        ModelFailure::Refused => client_error && error.message.to_ascii_lowercase().contains("tool"),
+        _ => false,
+    }
+}

@@ -1,0 +1,76 @@
+//! Executions that no executor made: calls that were refused here, cut off, or that stand for a failed decision.
+
+use fumehood_core::chat::ToolIntent;
+use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::result::{CallError, CallResult, Metadata};
+use fumehood_core::time::Timestamp;
+
+use crate::budget::BudgetKind;
+use crate::driver::DecisionFailure;
+use crate::execution::{Status, ToolExecution};
+
+/// The result of a call beyond the limit on calls for one user message.
+pub const BUDGET_EXHAUSTED: &str = "[budget exhausted — tool call limit reached for this turn]";
+
+/// Why a call has no result of its own.
+pub(super) enum Why {
+    /// The driver refused it, in these words.
+    Driver(String),
+    /// A limit stood in the way.
+    Budget(BudgetKind),
+    /// It was asked for in so many replies in a row.
+    Repeated(u32),
+    /// The batch ended before it.
+    Skipped,
+    /// It was under way when the run was cancelled or ran out of time.
+    CutOff,
+}
+
+impl Why {
+    fn told(self) -> (Status, CallError) {
+        match self {
+            Self::Driver(words) => (Status::RejectedSchema, CallError::new(ErrorKind::InvalidArguments, words)),
+            Self::Budget(budget) => {
+                let words = match budget {
+                    BudgetKind::Calls => BUDGET_EXHAUSTED.to_owned(),
+                    other => format!("[budget exhausted — no {other} left]"),
+                };
+                let error = CallError::new(ErrorKind::BudgetExhausted, words);
+                (Status::RejectedBudget, error.with_hint("answer with what you have"))
+            }
+            Self::Repeated(times) => {
+                let words = format!("the same call with the same arguments was asked for {times} times in a row");
+                let error = CallError::new(ErrorKind::Denied, words);
+                (Status::RejectedDenied, error.with_hint("use the results that you have, or try something else"))
+            }
+            Self::Skipped => {
+                let words = "the call was not made: the batch had ended before it";
+                (Status::Skipped, CallError::new(ErrorKind::Cancelled, words))
+            }
+            Self::CutOff => {
+                let words = "the call was stopped while it ran; whether it had an effect is not known";
+                (Status::HandlerError, CallError::new(ErrorKind::Cancelled, words))
+            }
+        }
+    }
+}
+
+/// The execution of a call that has no result of its own.
+pub(super) fn execution(id: String, call: ToolIntent, why: Why, now: Timestamp) -> ToolExecution {
+    let (status, error) = why.told();
+    failing(id, call, status, error, now)
+}
+
+/// The execution that stands for a reply which could not be taken for a decision.
+pub(super) fn failed_decision(id: String, failure: &DecisionFailure, reply: &str, now: Timestamp) -> ToolExecution {
+    let arguments = serde_json::Value::from(reply).to_string();
+    let call = ToolIntent { id: id.clone(), name: failure.fault.as_str().to_owned(), arguments };
+    let error = CallError::new(ErrorKind::BadResult, failure.message.clone());
+    failing(id, call, Status::RejectedSchema, error, now)
+}
+
+fn failing(id: String, call: ToolIntent, status: Status, error: CallError, now: Timestamp) -> ToolExecution {
+    let result =
+        CallResult { id: call.id.clone(), tool: call.name.clone(), outcome: Err(error), metadata: Metadata::default() };
+    ToolExecution { id, call, status, result, started_at: now, completed_at: now, modified: None }
+}

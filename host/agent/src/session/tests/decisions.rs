@@ -1,0 +1,195 @@
+//! What becomes of each sort of decision, and of none.
+
+use std::time::Duration;
+
+use fumehood_core::chat::{ModelError, ModelFailure, Response, ToolChoice};
+use fumehood_core::error_kind::ErrorKind;
+
+use super::world::{NOW, answers, call, calls, execution, go_on, run, says, session};
+use crate::driver::DecisionFault;
+use crate::execution::Status;
+use crate::executor::{BatchEnd, BatchOutcome};
+use crate::session::{Action, Input, SessionConfig};
+use crate::transcript::{Ending, StepKind};
+
+fn fails(failure: ModelFailure, status: Option<u16>, message: &str) -> Input {
+    let error = ModelError { status, ..ModelError::new(failure, message) };
+    Input::ModelFailed { error, streamed: Duration::ZERO }
+}
+
+#[test]
+fn l14_a_provider_without_tools_is_asked_once_more_without_them() {
+    let check = |failure, status, message: &str, again: bool| {
+        let mut session = session(SessionConfig::default());
+        session.step(says("one"), NOW).unwrap();
+        let action = session.step(fails(failure, status, message), NOW).unwrap();
+        assert_eq!(matches!(action, Action::AskModel(_)), again, "{failure:?} {status:?} {message}");
+        let Action::AskModel(request) = action else { return };
+        assert!(request.tools.is_empty());
+        assert_eq!(request.tool_choice, ToolChoice::None);
+        assert!(session.current().unwrap().warnings[0].contains(message));
+        let second = session.step(fails(failure, status, message), NOW).unwrap();
+        assert!(matches!(second, Action::Finish(Ending::ModelFailed { .. })), "{second:?}");
+        assert_eq!(session.transcript().runs[0].warnings.len(), 1);
+    };
+    check(ModelFailure::ToolsUnsupported, None, "no tools", true);
+    check(ModelFailure::Refused, Some(400), "this model does not support Tools", true);
+    check(ModelFailure::Refused, Some(422), "unknown field `tools`", true);
+    check(ModelFailure::Refused, Some(401), "wrong key", false);
+    check(ModelFailure::Unavailable, Some(500), "tools are down", false);
+    check(ModelFailure::Refused, None, "tools", false);
+    check(ModelFailure::RateLimited, Some(429), "too many tool calls", false);
+}
+
+#[test]
+fn l14_the_retry_can_answer_and_later_runs_leave_tools_out_at_once() {
+    let mut session = session(SessionConfig::default());
+    session.step(says("one"), NOW).unwrap();
+    session.step(fails(ModelFailure::ToolsUnsupported, Some(400), "no tools"), NOW).unwrap();
+    let done = session.step(answers(Response::text("done")), NOW).unwrap();
+    assert_eq!(done, Action::Finish(Ending::Answered { text: "done".to_owned() }));
+    let Action::AskModel(request) = session.step(says("two"), NOW).unwrap() else { panic!() };
+    assert!(request.tools.is_empty());
+}
+
+fn ends_undecided(reply: &str, name: &str, fault: DecisionFault) {
+    let mut session = session(SessionConfig::default());
+    let action = run(&mut session, "one", vec![Response::text(reply)], Status::Ok);
+    let Action::Finish(Ending::DecisionFailed { fault: found, .. }) = action else { panic!("{action:?}") };
+    assert_eq!(found, fault);
+    let step = session.transcript().runs[0].steps[0].clone();
+    assert!(matches!(step.kind, StepKind::Error(_)));
+    assert_eq!(step.executions[0].name(), name);
+    assert!(step.executions[0].has_error());
+    // It is no call, so it is not told again.
+    let Action::AskModel(request) = session.step(says("two"), NOW).unwrap() else { panic!() };
+    assert_eq!(request.messages.len(), 2);
+}
+
+#[test]
+fn i22_a_reply_without_a_decision_ends_in_a_pseudo_execution() {
+    for reply in ["EXTRACTION:", "", "  \n\t"] {
+        ends_undecided(reply, "decision_extraction", DecisionFault::Extraction);
+    }
+}
+
+#[test]
+fn i23_an_invalid_decision_ends_in_a_pseudo_execution() {
+    ends_undecided("VALIDATION:", "decision_validation", DecisionFault::Validation);
+}
+
+#[test]
+fn i22_asking_again_is_one_step_of_several_requests() {
+    let mut session = session(SessionConfig::default());
+    let replies = vec![Response::text("AGAIN:say it properly"), Response::text("done")];
+    run(&mut session, "one", replies, Status::Ok);
+    let steps = &session.transcript().runs[0].steps;
+    assert_eq!((steps.len(), steps[0].attempts.len()), (1, 1));
+    assert_eq!(steps[0].input.messages[1].content, "say it properly");
+}
+
+#[test]
+fn i21_the_final_answer_can_take_a_request_of_its_own() {
+    let mut session = session(SessionConfig::default());
+    let action = run(&mut session, "one", vec![Response::text("INFER:now answer")], Status::Ok);
+    let Action::AskModel(request) = &action else { panic!() };
+    assert_eq!((request.messages[0].content.as_str(), request.tools.len()), ("now answer", 0));
+    // Whatever it looks like: it is the answer.
+    let done = go_on(&mut session, action, vec![Response::text("AGAIN: and again")], Status::Ok);
+    assert_eq!(done, Action::Finish(Ending::Answered { text: "AGAIN: and again".to_owned() }));
+}
+
+#[test]
+fn an_empty_batch_is_a_step_and_the_model_goes_on() {
+    let mut session = session(SessionConfig::default());
+    let done = run(&mut session, "one", vec![Response::text("NONE:"), Response::text("done")], Status::Ok);
+    assert_eq!(done, Action::Finish(Ending::Answered { text: "done".to_owned() }));
+    let steps = &session.transcript().runs[0].steps;
+    assert_eq!((&steps[0].kind, steps[0].executions.len()), (&StepKind::ToolCalls, 0));
+}
+
+#[test]
+fn calls_without_ids_or_with_the_same_get_their_own() {
+    let mut session = session(SessionConfig::default());
+    session.step(says("one"), NOW).unwrap();
+    let reply = ["", "a", "a", ""].map(|id| call(id, "add", "{}"));
+    let Action::RunTools(calls) = session.step(answers(Response::calls(reply.to_vec())), NOW).unwrap() else {
+        panic!()
+    };
+    let ids: std::collections::BTreeSet<_> = calls.iter().map(|call| call.id.as_str()).collect();
+    assert_eq!(ids.len(), 4);
+    assert!(ids.contains("a") && !ids.contains(""));
+}
+
+#[test]
+fn c26_a_failed_call_is_told_and_the_run_goes_on() {
+    let mut session = session(SessionConfig::default());
+    for status in [Status::HandlerError, Status::RejectedSchema, Status::RejectedDenied] {
+        let action = run(&mut session, "one", vec![calls(1, 1)], status);
+        let Action::AskModel(request) = &action else { panic!("{action:?}") };
+        assert_eq!(request.messages.last().unwrap().content, "c1 failed");
+        go_on(&mut session, action, vec![Response::text("done")], status);
+    }
+}
+
+/// The second of three calls fails, and the batch ends so: nothing is lost.
+fn ends_early(ended: BatchEnd, expected: Option<Ending>) {
+    let mut session = session(SessionConfig::default());
+    session.step(says("one"), NOW).unwrap();
+    let Action::RunTools(calls) = session.step(answers(calls(1, 3)), NOW).unwrap() else { panic!() };
+    let executions = vec![execution(&calls[1], Status::HandlerError, NOW)];
+    let outcome = BatchOutcome { executions, ended: Some(ended) };
+    let action = session.step(Input::ToolsFinished { outcome, blocked: Duration::ZERO }, NOW).unwrap();
+    let last = session.transcript().runs.last().map(AsRef::as_ref);
+    let steps = last.or(session.current()).unwrap().steps.clone();
+    let statuses: Vec<_> = steps[0].executions.iter().map(|execution| execution.status).collect();
+    assert_eq!(statuses, [Status::Skipped, Status::HandlerError, Status::Skipped]);
+    match expected {
+        Some(ending) => assert_eq!(action, Action::Finish(ending)),
+        None => assert!(matches!(action, Action::AskModel(_))),
+    }
+}
+
+#[test]
+fn i33_a_stop_ends_the_run() {
+    let stopped = Ending::Stopped { reason: "enough".to_owned() };
+    ends_early(BatchEnd::Stop { reason: "enough".to_owned() }, Some(stopped));
+}
+
+#[test]
+fn i34_a_failure_that_is_to_end_the_step_ends_the_run() {
+    let failed = Ending::ToolFailed { tool: "add".to_owned(), message: "c2 failed".to_owned() };
+    ends_early(BatchEnd::Failed { index: 0 }, Some(failed));
+}
+
+#[test]
+fn i35_a_block_skips_the_rest_and_the_run_goes_on() {
+    ends_early(BatchEnd::Blocked { index: 0 }, None);
+}
+
+#[test]
+fn g22_the_third_failed_batch_in_a_row_ends_the_run() {
+    let mut session = session(SessionConfig::default());
+    let replies = (1..4).map(|n| calls(n, 1)).collect();
+    let done = run(&mut session, "one", replies, Status::HandlerError);
+    assert_eq!(done, Action::Finish(Ending::CircuitOpen { text: "Max failures. Terminating.".to_owned() }));
+
+    let asked = run(&mut session, "two", vec![calls(1, 1), calls(2, 1)], Status::HandlerError);
+    let asked = go_on(&mut session, asked, vec![calls(3, 1)], Status::Ok);
+    let asked = go_on(&mut session, asked, vec![calls(4, 1), calls(5, 1)], Status::HandlerError);
+    assert!(matches!(asked, Action::AskModel(_)), "{asked:?}");
+}
+
+#[test]
+fn cancelling_ends_what_is_under_way_and_keeps_it() {
+    let mut session = session(SessionConfig::default());
+    session.step(says("one"), NOW).unwrap();
+    assert_eq!(session.step(Input::Cancelled, NOW).unwrap(), Action::Finish(Ending::Cancelled));
+
+    session.step(says("two"), NOW).unwrap();
+    session.step(answers(calls(1, 1)), NOW).unwrap();
+    assert_eq!(session.step(Input::Cancelled, NOW).unwrap(), Action::Finish(Ending::Cancelled));
+    let run = &session.transcript().runs[1];
+    assert_eq!(run.steps[0].executions[0].error().unwrap().kind, ErrorKind::Cancelled);
+    assert_eq!(run.steps[0].executions[0].status, Status::HandlerError);
+}

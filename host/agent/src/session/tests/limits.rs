@@ -1,0 +1,181 @@
+//! Where a session stops, and that it keeps what it had until then.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use fumehood_core::chat::{Response, Usage};
+
+use super::world::{NOW, answers, call, calls, go_on, run, says, session};
+use crate::budget::{Budget, BudgetKind};
+use crate::execution::Status;
+use crate::session::{Action, BUDGET_EXHAUSTED, Input, OnRepetition, Repetition, Session, SessionConfig};
+use crate::transcript::Ending;
+
+fn with(budget: Budget) -> Session {
+    session(SessionConfig { budget, ..SessionConfig::default() })
+}
+
+fn exhausted(budget: BudgetKind) -> Action {
+    Action::Finish(Ending::BudgetExhausted { budget, text: String::new() })
+}
+
+#[test]
+fn k7_the_ninth_request_is_not_made() {
+    let mut session = with(Budget { calls: 100, ..Budget::default() });
+    let asked = run(&mut session, "one", (0..7).map(|n| calls(n, 1)).collect(), Status::Ok);
+    assert!(matches!(asked, Action::AskModel(_)));
+    assert_eq!(session.spent().turns, 8);
+    assert_eq!(go_on(&mut session, asked, vec![calls(7, 1)], Status::Ok), exhausted(BudgetKind::Turns));
+    assert_eq!(session.transcript().runs[0].steps.len(), 8);
+    // A new message, a new allowance.
+    let done = run(&mut session, "two", vec![Response::text("done")], Status::Ok);
+    assert_eq!(done, Action::Finish(Ending::Answered { text: "done".to_owned() }));
+}
+
+#[test]
+fn k7_asking_again_is_a_turn() {
+    let mut session = session(SessionConfig::default());
+    let replies = (0..8).map(|_| Response::text("AGAIN:x")).collect();
+    assert_eq!(run(&mut session, "one", replies, Status::Ok), exhausted(BudgetKind::Turns));
+    assert_eq!(session.transcript().runs[0].steps[0].attempts.len(), 8);
+}
+
+#[test]
+fn k7_a_person_may_allow_more() {
+    let config = SessionConfig { ask_for_turns: true, ..SessionConfig::default() };
+    let mut session = session(config);
+    let replies: Vec<_> = (0..8).map(|_| Response::text("AGAIN:x")).collect();
+    let asked = run(&mut session, "one", replies.clone(), Status::Ok);
+    assert!(matches!(&asked, Action::AskHuman(question) if question.about == BudgetKind::Turns));
+    let action = session.step(Input::HumanAnswered { yes: true }, NOW).unwrap();
+    let asked = go_on(&mut session, action, replies, Status::Ok);
+    assert!(matches!(asked, Action::AskHuman(_)));
+    assert_eq!(session.step(Input::HumanAnswered { yes: false }, NOW).unwrap(), exhausted(BudgetKind::Turns));
+}
+
+#[test]
+fn l7_at_the_cap_calls_get_a_synthetic_result_and_the_model_writes_prose() {
+    let mut session = session(SessionConfig::default());
+    session.step(says("one"), NOW).unwrap();
+    // Three of them, one refused: that counts, too.
+    let first = Response::calls(vec![call("a", "add", "1"), call("b", "odd", "2"), call("c", "add", "3")]);
+    let action = session.step(answers(first), NOW).unwrap();
+    let action = go_on(&mut session, action, vec![], Status::Ok);
+    assert!(matches!(&action, Action::AskModel(request) if request.tools.len() == 2));
+    let Action::RunTools(run) = session.step(answers(calls(4, 4)), NOW).unwrap() else { panic!() };
+    assert_eq!(run.len(), 2);
+    let asked = go_on(&mut session, Action::RunTools(run), vec![], Status::Ok);
+    let Action::AskModel(request) = &asked else { panic!("{asked:?}") };
+    assert!(request.tools.is_empty());
+    let told = request.messages.iter().filter(|message| message.content == BUDGET_EXHAUSTED).count();
+    assert_eq!(told, 2);
+    assert_eq!(BUDGET_EXHAUSTED, "[budget exhausted — tool call limit reached for this turn]");
+    let done = go_on(&mut session, asked, vec![Response::text("prose")], Status::Ok);
+    assert_eq!(done, Action::Finish(Ending::Answered { text: "prose".to_owned() }));
+    assert_eq!(session.spent().calls, 5);
+}
+
+#[test]
+fn l7_a_model_that_still_calls_is_not_asked_a_second_time() {
+    let check = |reply: Response, expected: Action| {
+        let mut session = session(SessionConfig::default());
+        assert_eq!(run(&mut session, "one", vec![calls(1, 6), reply], Status::Ok), expected);
+        assert_eq!(session.spent().turns, 2);
+        assert!(
+            session.transcript().runs[0]
+                .executions()
+                .all(|execution| execution.call.id != "c9" || execution.has_error())
+        );
+    };
+    check(calls(9, 1), exhausted(BudgetKind::Calls));
+    check(Response::text("NONE:"), exhausted(BudgetKind::Calls));
+    // In the driver's own form it may be no decision; it was asked for prose, and is taken for that.
+    let prose = |text: &str| Action::Finish(Ending::Answered { text: text.to_owned() });
+    check(Response::text("AGAIN:prose"), prose("AGAIN:prose"));
+    check(Response::text("EXTRACTION:prose"), prose("EXTRACTION:prose"));
+}
+
+#[test]
+fn l7_exactly_the_cap_is_not_over_it() {
+    let mut session = session(SessionConfig::default());
+    let asked = run(&mut session, "one", vec![calls(1, 5)], Status::Ok);
+    assert!(matches!(&asked, Action::AskModel(request) if !request.tools.is_empty()));
+}
+
+#[test]
+fn l16_time_in_tools_is_not_time_of_the_stream() {
+    let mut session = session(SessionConfig::default());
+    session.step(says("one"), NOW).unwrap();
+    let slow = Duration::from_secs(500);
+    session.step(Input::ModelAnswered { response: calls(1, 1), streamed: Duration::from_secs(59) }, NOW).unwrap();
+    let outcome = super::world::outcome(&[call("c1", "add", "{}")], Status::Ok, NOW);
+    let later = NOW.plus(slow);
+    let asked = session.step(Input::ToolsFinished { outcome, blocked: slow }, later).unwrap();
+    assert!(matches!(asked, Action::AskModel(_)), "a slow tool still yields an answer");
+    assert_eq!(session.config().budget.stream_left(session.spent()), Some(Duration::from_secs(1)));
+    // What the model wrote until it was cut is kept.
+    let cut =
+        Input::RanOut { budget: BudgetKind::StreamTime, text: "half an ans".to_owned(), after: Duration::from_secs(1) };
+    let ending = Ending::BudgetExhausted { budget: BudgetKind::StreamTime, text: "half an ans".to_owned() };
+    assert_eq!(session.step(cut, later).unwrap(), Action::Finish(ending));
+    assert_eq!((session.spent().streamed, session.spent().blocked), (Duration::from_secs(60), slow));
+}
+
+#[test]
+fn c28_every_budget_trip_is_typed_and_discards_nothing() {
+    let check = |budget: Budget, kind: BudgetKind, ran: usize| {
+        let mut session = with(budget);
+        let mut first = calls(1, 3);
+        first.usage = Usage { input: 100, output: 10 };
+        assert_eq!(run(&mut session, "one", vec![first, calls(4, 1)], Status::Ok), exhausted(kind), "{kind:?}");
+        let run = &session.transcript().runs[0];
+        assert_eq!(run.executions().filter(|execution| execution.status == Status::Ok).count(), ran, "{kind:?}");
+    };
+    check(Budget { calls_in_all: Some(2), ..Budget::default() }, BudgetKind::CallsInAll, 2);
+    check(Budget { tokens_in: Some(100), ..Budget::default() }, BudgetKind::TokensIn, 3);
+    check(Budget { tokens_out: Some(10), ..Budget::default() }, BudgetKind::TokensOut, 3);
+    check(Budget { fuel: Some(30), ..Budget::default() }, BudgetKind::Fuel, 3);
+    check(Budget { turns: 1, ..Budget::default() }, BudgetKind::Turns, 3);
+    check(Budget { stream_time: Some(Duration::from_millis(5)), ..Budget::default() }, BudgetKind::StreamTime, 3);
+    check(Budget { turns: 0, ..Budget::default() }, BudgetKind::Turns, 0);
+}
+
+#[test]
+fn c28_a_request_asks_for_no_more_tokens_than_are_left() {
+    let mut session = with(Budget { tokens_out: Some(100), ..Budget::default() });
+    let mut first = calls(1, 1);
+    first.usage.output = 70;
+    let action = run(&mut session, "one", vec![first], Status::Ok);
+    assert!(matches!(&action, Action::AskModel(request) if request.max_tokens == Some(30)));
+}
+
+#[test]
+fn c28_calls_that_the_tenant_has_no_fuel_for_are_kept() {
+    let mut session = session(SessionConfig::default());
+    session.step(says("one"), NOW).unwrap();
+    session.step(answers(calls(1, 1)), NOW).unwrap();
+    let budget = BudgetKind::TenantFuel;
+    let out = Input::RanOut { budget, text: String::new(), after: Duration::ZERO };
+    assert_eq!(session.step(out, NOW).unwrap(), exhausted(budget));
+    assert_eq!(session.transcript().runs[0].steps[0].executions[0].status, Status::RejectedBudget);
+}
+
+#[test]
+fn c28_the_same_call_for_ever_is_a_loop() {
+    let same = || Response::calls(vec![call("x", "add", r#"{"a":1}"#)]);
+    let mut session = session(SessionConfig::default());
+    let done = run(&mut session, "one", vec![same(), same(), same()], Status::Ok);
+    assert_eq!(done, Action::Finish(Ending::LoopDetected { tool: "add".to_owned(), times: 3 }));
+    let statuses: Vec<_> = session.transcript().runs[0].executions().map(|execution| execution.status).collect();
+    assert_eq!(statuses, [Status::Ok, Status::Ok, Status::RejectedDenied]);
+}
+
+#[test]
+fn c28_a_loop_can_be_told_instead() {
+    let same = || Response::calls(vec![call("x", "add", r#"{"a":1}"#)]);
+    let repetition = NonZeroU32::new(2).map(|times| Repetition { times, then: OnRepetition::Tell });
+    let mut session = session(SessionConfig { repetition, ..SessionConfig::default() });
+    let asked = run(&mut session, "one", vec![same(), same()], Status::Ok);
+    let Action::AskModel(request) = &asked else { panic!("{asked:?}") };
+    assert!(request.messages.last().unwrap().content.contains("2 times in a row"));
+}
