@@ -1,0 +1,2 @@
+//! What appending costs.
+fn main() {}
