@@ -164,3 +164,104 @@ impl Recorder for EventLog {
 async fn answered<T>(awaited: Awaited<T>) -> Result<T, RecordError> {
     awaited.await.unwrap_or_else(|_| Err(RecordError("it was closed before the record was on disk".to_owned())))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::time::Instant;
+
+    use fumehood_core::record::RecordKind;
+    use fumehood_core::time::Timestamp;
+    use futures_executor::block_on;
+    use serde_json::json;
+
+    use super::*;
+    use crate::filter::Filter;
+    use crate::writer::lock;
+
+    fn record(number: usize) -> Record {
+        Record {
+            id: number.to_string(),
+            parent: None,
+            session: "s".to_owned(),
+            at: Timestamp(1),
+            kind: RecordKind::Verdict,
+            actor: None,
+            tool: None,
+            digest: None,
+            call: None,
+            status: None,
+            body: json!("x".repeat(2000)),
+        }
+    }
+
+    /// A log whose disk can be made to refuse, and what makes it.
+    fn failing(folder: &Path) -> (EventLog, Arc<Mutex<Connection>>) {
+        let path = folder.join("events.db");
+        let options = Options { close_timeout: Duration::from_millis(300), ..Options::default() };
+        let connection = Arc::new(Mutex::new(connect::writable(&path, Duration::ZERO).unwrap()));
+        let sealer = Sealer { log: store::log_id(&lock(&connection)).unwrap(), key: [1; 32] };
+        let reader = Reader::open(&path, &Options { key: Some([1; 32]), ..Options::default() }).unwrap();
+        (EventLog::start(Arc::clone(&connection), reader, sealer, &options).unwrap(), connection)
+    }
+
+    fn soon<T, F: Future<Output = Result<T, RecordError>>>(mut ask: impl FnMut() -> F) -> T {
+        let started = Instant::now();
+        loop {
+            match block_on(ask()) {
+                Ok(value) => return value,
+                Err(error) => assert!(started.elapsed() < Duration::from_secs(10), "{error}"),
+            }
+        }
+    }
+
+    /// Breaks the disk, records until that is noticed, mends it, and finds everything.
+    fn check(break_it: &str, mend_it: &str, words: &str) {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, connection) = failing(folder.path());
+        block_on(log.record(record(0), Durability::Durable)).unwrap();
+        let _: Result<(), _> = lock(&connection).query_row(break_it, [], |_| Ok(()));
+        let mut sent = 1;
+        let error = loop {
+            let result = block_on(log.record(record(sent), Durability::Durable));
+            sent += 1;
+            if let Err(error) = result {
+                break error.to_string();
+            }
+        };
+        assert!(error.contains(words) && error.contains("waits in memory"), "{error}");
+        for _ in 0..10 {
+            block_on(log.record(record(sent), Durability::Queued)).unwrap_err();
+            sent += 1;
+        }
+        block_on(log.retain(Keep::Newest(0))).unwrap_err();
+        let _: Result<(), _> = lock(&connection).query_row(mend_it, [], |_| Ok(()));
+        soon(|| log.flush());
+        let found = log.reader().query(&Filter::default()).unwrap();
+        let ids: Vec<_> = found.iter().map(|row| row.record.id.clone()).collect();
+        assert_eq!(ids, (0..sent).map(|id| id.to_string()).collect::<Vec<_>>());
+        assert_eq!(log.reader().verify(None).unwrap().finding, None);
+        log.close().unwrap();
+    }
+
+    #[test]
+    fn a_full_disk_is_said_and_nothing_is_lost_once_there_is_room() {
+        check("PRAGMA max_page_count = 40", "PRAGMA max_page_count = 100000", "the disk is full");
+    }
+
+    #[test]
+    fn a_disk_that_turns_read_only_is_said_and_nothing_is_lost_once_it_turns_back() {
+        check("PRAGMA query_only = ON", "PRAGMA query_only = OFF", "read-only");
+    }
+
+    #[test]
+    fn a_disk_that_stays_full_holds_nobody_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, connection) = failing(folder.path());
+        lock(&connection).execute_batch("PRAGMA query_only = ON").unwrap();
+        block_on(log.record(record(0), Durability::Durable)).unwrap_err();
+        let started = Instant::now();
+        assert_eq!(log.close(), Err(CloseError { lost: 1 }));
+        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    }
+}

@@ -19,12 +19,7 @@ pub struct Options {
 impl Default for Options {
     /// The key beside the database, 8192 records, 5 s and 5 s.
     fn default() -> Self {
-        Self {
-            key: None,
-            capacity: 8192,
-            busy_timeout: Duration::from_secs(5),
-            close_timeout: Duration::from_secs(5),
-        }
+        Self { key: None, capacity: 8192, busy_timeout: Duration::from_secs(5), close_timeout: Duration::from_secs(5) }
     }
 }
 

@@ -73,8 +73,6 @@ fn next_cut(transaction: &Transaction<'_>, last: i64) -> rusqlite::Result<Option
     let portion = "SELECT seq, hash FROM (SELECT seq, hash FROM records WHERE seq <= ?1 ORDER BY seq LIMIT ?2)
                    ORDER BY seq DESC LIMIT 1";
     transaction
-        .query_row(portion, [last, AT_ONCE], |row| {
-            Ok(Mark { seq: row::number(row.get(0)?), hash: Hash(row.get(1)?) })
-        })
+        .query_row(portion, [last, AT_ONCE], |row| Ok(Mark { seq: row::number(row.get(0)?), hash: Hash(row.get(1)?) }))
         .optional()
 }

@@ -91,12 +91,7 @@ pub(crate) fn anchor_head(connection: &mut Connection, sealer: &Sealer) -> rusql
 }
 
 /// Sets an anchor at this row.
-pub(crate) fn anchor(
-    transaction: &Transaction<'_>,
-    sealer: &Sealer,
-    mark: Mark,
-    reason: &str,
-) -> rusqlite::Result<()> {
+pub(crate) fn anchor(transaction: &Transaction<'_>, sealer: &Sealer, mark: Mark, reason: &str) -> rusqlite::Result<()> {
     let seal = chain::seal(&sealer.key, &sealer.log, mark.seq, reason, mark.hash);
     transaction
         .prepare_cached("INSERT OR REPLACE INTO anchors (seq, reason, hash, seal) VALUES (?1, ?2, ?3, ?4)")?

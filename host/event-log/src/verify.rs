@@ -55,7 +55,8 @@ pub enum Problem {
         /// Which.
         from: u64,
     },
-    /// It was not written in this place: it was moved from far away, or replaced together with its hashes.
+    /// It was not written in this place: it was moved, or replaced together with its hashes, or the row before it is
+    /// gone and the numbers were closed up.
     Replaced,
     /// It, or one before it as far as the row after this number, was written anew together with the chain.
     Rewritten {
@@ -82,7 +83,9 @@ impl fmt::Display for Finding {
             Problem::Missing { through } if *through == seq => write!(f, "row {seq} was removed"),
             Problem::Missing { through } => write!(f, "rows {seq} to {through} were removed"),
             Problem::Moved { from } => write!(f, "row {seq} was moved: it was written as row {from}"),
-            Problem::Replaced => write!(f, "row {seq} was replaced or moved: it does not follow the row before it"),
+            Problem::Replaced => {
+                write!(f, "row {seq} does not follow the row before it: it was replaced or moved, or one was removed")
+            }
             Problem::Rewritten { after } => {
                 let first = after.saturating_add(1);
                 write!(f, "rows {first} to {seq} were rewritten: they do not fit the anchor at row {seq}")
@@ -134,13 +137,8 @@ fn check(connection: &Connection, key: Option<&Key>, mark: Option<Mark>) -> rusq
         .query_row(cut, [reason::CUT], |row| Ok(Mark { seq: row::number(row.get(0)?), hash: bytes(row, 1)? }))
         .optional()?;
     let head = cut.unwrap_or_else(|| Mark { seq: 0, hash: chain::genesis(&log) });
-    let report = Report {
-        rows: 0,
-        pruned_up_to: head.seq,
-        sealed_up_to: 0,
-        seals_checked: key.is_some(),
-        finding: None,
-    };
+    let report =
+        Report { rows: 0, pruned_up_to: head.seq, sealed_up_to: 0, seals_checked: key.is_some(), finding: None };
     let mut check = Check { connection, anchors, mark, head, report };
     let problem = check.run()?;
     check.report.finding = problem.map(|(seq, problem)| Finding { seq, problem });
@@ -151,10 +149,9 @@ type Wrong = Option<(u64, Problem)>;
 
 impl Check<'_> {
     fn run(&mut self) -> rusqlite::Result<Wrong> {
-        if self.head.seq > 0 {
-            if let Some(wrong) = self.at_anchor() {
-                return Ok(Some(wrong));
-            }
+        let cut = if self.head.seq > 0 { self.at_anchor() } else { None };
+        if cut.is_some() {
+            return Ok(cut);
         }
         let all = format!("SELECT seq, hash, content, {CELLS} FROM records NOT INDEXED ORDER BY seq");
         let mut statement = self.connection.prepare(&all)?;
@@ -223,7 +220,8 @@ impl Check<'_> {
         while let Some(row) = rows.next()? {
             before.push(bytes(row, 0)?);
         }
-        let from = (low..=high).find(|place| before.iter().any(|previous| chain::link(*previous, *place, content) == hash));
+        let from =
+            (low..=high).find(|place| before.iter().any(|previous| chain::link(*previous, *place, content) == hash));
         Ok((seq, from.filter(|from| *from != seq).map_or(Problem::Replaced, |from| Problem::Moved { from })))
     }
 }
