@@ -12,6 +12,24 @@
 //! - Nothing here redacts: whoever makes a record has taken out what must not be kept.
 //!
 //! Reading blocks the calling thread on the disk. An asynchronous program does it on a thread for blocking work.
+//! Clones of one [`Reader`] wait for each other; one that is opened anew does not.
+//!
+//! ```
+//! use fumehood_core::record::{Durability, Record, RecordKind, Recorder};
+//! use fumehood_event_log::{EventLog, Filter, Options};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let log = EventLog::in_memory(&Options::default())?;
+//! let record: Record = serde_json::from_value(serde_json::json!({
+//!     "id": "1", "session": "s", "at": 1_700_000_000_000_u64, "kind": "verdict", "call": "c", "status": "allow",
+//! }))?;
+//! futures_executor::block_on(log.record(record, Durability::Durable))?;
+//! let verdicts = Filter { kind: Some(RecordKind::Verdict), ..Filter::default() };
+//! assert_eq!(log.reader().query(&verdicts)?.len(), 1);
+//! assert_eq!(log.reader().verify(None)?.finding, None);
+//! # Ok(())
+//! # }
+//! ```
 
 mod chain;
 mod connect;

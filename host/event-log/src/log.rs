@@ -30,8 +30,10 @@ pub struct CloseError {
 ///
 /// While the disk refuses (full, locked, read-only), records are kept in memory and tried again, and whoever records
 /// is told so with a [`RecordError`]; to send the same record again is harmless. A record that was refused because
-/// far too many wait is not kept; its error says how many wait. When the log is dropped it is closed as by
-/// [`EventLog::close`].
+/// far too many wait is not kept; its error says how many wait. Nor is one with the id of another record, or one too
+/// large for the database: whoever waits until it is durable is told, and the records around it are kept.
+///
+/// When the log is dropped it is closed as by [`EventLog::close`].
 pub struct EventLog {
     queue: Arc<Queue>,
     reader: Reader,

@@ -26,14 +26,18 @@ fn numbers(log: &EventLog, filter: &Filter) -> Vec<u64> {
 
 #[test]
 fn a_record_comes_back_as_it_was() {
-    for log in [EventLog::in_memory(&Options::default()).unwrap()] {
-        let sparse = Record { parent: None, actor: None, tool: None, call: None, status: None, ..record(2) };
-        keep(&log, record(1)).unwrap();
-        keep(&log, sparse.clone()).unwrap();
-        let found = log.reader().query(&Filter::default()).unwrap();
-        assert_eq!(found.iter().map(|row| row.record.clone()).collect::<Vec<_>>(), [record(1), sparse]);
-        assert_eq!(log.reader().verify(None).unwrap().finding, None);
+    let log = EventLog::in_memory(&Options::default()).unwrap();
+    let sparse = Record { parent: None, actor: None, tool: None, call: None, status: None, ..record(2) };
+    keep(&log, record(1)).unwrap();
+    keep(&log, sparse.clone()).unwrap();
+    let mut records = vec![record(1), sparse];
+    for (number, kind) in (3..).zip(RecordKind::ALL) {
+        records.push(Record { kind, ..record(number) });
+        keep(&log, Record { kind, ..record(number) }).unwrap();
     }
+    let found = log.reader().query(&Filter::default()).unwrap();
+    assert_eq!(found.into_iter().map(|row| row.record).collect::<Vec<_>>(), records);
+    assert_eq!(log.reader().verify(None).unwrap().finding, None);
 }
 
 #[test]

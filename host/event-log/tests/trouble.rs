@@ -108,6 +108,27 @@ fn only_the_owner_may_read_the_log_and_its_key() {
     }
 }
 
+/// Root may write everywhere; then only the reading is tried.
+#[cfg(unix)]
+#[test]
+fn a_log_where_nothing_may_be_written_can_still_be_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let (folder, path) = place();
+    let log = EventLog::open(&path, &quick()).unwrap();
+    keep_all(&log, 1..=3);
+    log.close().unwrap();
+    let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    set(&path, 0o400);
+    set(folder.path(), 0o500);
+    assert_eq!(Reader::open(&path, &quick()).unwrap().verify(None).unwrap().rows, 3);
+    let is_root = fs::write(folder.path().join("probe"), "").is_ok();
+    if !is_root {
+        let error = refusal(&path).to_string();
+        assert!(error.contains("the file or its folder is read-only"), "{error}");
+    }
+    set(folder.path(), 0o700);
+}
+
 #[test]
 fn a_log_without_its_key_is_not_continued_but_can_be_read() {
     let (_folder, path) = place();
