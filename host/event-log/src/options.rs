@@ -1,0 +1,35 @@
+//! What an operator may choose about a log.
+
+use std::time::Duration;
+
+/// How a log is opened.
+#[derive(Clone)]
+pub struct Options {
+    /// Seals the anchors. `None`: the key in the file beside the database, `<path>.key`, made when the log is new.
+    pub key: Option<[u8; 32]>,
+    /// How many records may wait to be written before whoever records waits for room. Four times as many are the
+    /// end: what comes on top while nobody waits, or while the disk refuses, is refused.
+    pub capacity: usize,
+    /// How long to wait for another process that holds the database.
+    pub busy_timeout: Duration,
+    /// The longest that closing, or dropping, the log waits for the records that are not on disk yet.
+    pub close_timeout: Duration,
+}
+
+impl Default for Options {
+    /// The key beside the database, 8192 records, 5 s and 5 s.
+    fn default() -> Self {
+        Self { key: None, capacity: 8192, busy_timeout: Duration::from_secs(5), close_timeout: Duration::from_secs(5) }
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("key", &self.key.map(|_| "…"))
+            .field("capacity", &self.capacity)
+            .field("busy_timeout", &self.busy_timeout)
+            .field("close_timeout", &self.close_timeout)
+            .finish()
+    }
+}

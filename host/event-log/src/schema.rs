@@ -1,0 +1,154 @@
+//! The tables, and how a database of an older version becomes one of this version.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::trouble::Trouble;
+
+/// Marks a database as an event log in its header: "FUME".
+const APPLICATION: i32 = 0x4655_4d45;
+
+/// What leads from each version to the next. A version that was released is never changed again.
+pub(crate) const MIGRATIONS: &[&str] = &["
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
+    INSERT INTO meta (name, value) VALUES ('log', randomblob(16));
+    CREATE TABLE records (
+        seq INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        parent TEXT,
+        session TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        actor TEXT,
+        tool TEXT,
+        digest TEXT,
+        call TEXT,
+        status TEXT,
+        body TEXT NOT NULL,
+        content BLOB NOT NULL,
+        hash BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX records_by_session ON records (session);
+    CREATE INDEX records_by_kind ON records (kind);
+    CREATE INDEX records_by_time ON records (at);
+    CREATE INDEX records_by_parent ON records (parent) WHERE parent IS NOT NULL;
+    CREATE INDEX records_by_tool ON records (tool) WHERE tool IS NOT NULL;
+    CREATE INDEX records_by_call ON records (call) WHERE call IS NOT NULL;
+    CREATE TABLE anchors (
+        seq INTEGER NOT NULL,
+        reason TEXT NOT NULL,
+        hash BLOB NOT NULL,
+        seal BLOB NOT NULL,
+        PRIMARY KEY (seq, reason)
+    ) STRICT, WITHOUT ROWID;
+"];
+
+/// Why a database is not taken for an event log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaError {
+    /// It belongs to another program.
+    #[error("it is the database of another program; nothing was changed: choose another path")]
+    NotALog,
+    /// A newer release wrote it.
+    #[error("it has version {found}, and this release knows versions up to {known}; use a newer release")]
+    TooNew {
+        /// Its version.
+        found: i64,
+        /// The newest version that is known.
+        known: i64,
+    },
+    /// An older release wrote it, and reading alone does not bring it up to date.
+    #[error("it has version {found} instead of {known}; open it once for writing, which brings it up to date")]
+    TooOld {
+        /// Its version.
+        found: i64,
+        /// The newest version that is known.
+        known: i64,
+    },
+    /// The database does not do what is asked.
+    #[error(transparent)]
+    Trouble(#[from] Trouble),
+}
+
+impl From<rusqlite::Error> for SchemaError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Trouble(error.into())
+    }
+}
+
+/// What is in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Nothing yet.
+    Empty,
+    /// A log of this version.
+    Version(i64),
+}
+
+/// Looks, without a change, whether a database is an event log.
+pub(crate) fn inspect(connection: &Connection, known: i64) -> Result<Found, SchemaError> {
+    let application: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    match (application, tables) {
+        (0, 0) if found == 0 => Ok(Found::Empty),
+        (APPLICATION, _) if found > known => Err(SchemaError::TooNew { found, known }),
+        (APPLICATION, _) => Ok(Found::Version(found)),
+        _ => Err(SchemaError::NotALog),
+    }
+}
+
+/// Brings a database up to date, all of it or not at all.
+pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), SchemaError> {
+    let known = version(migrations);
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Looked at again, because another process may have been faster.
+    let found = match inspect(&transaction, known)? {
+        Found::Empty => 0,
+        Found::Version(found) => found,
+    };
+    let done = usize::try_from(found).unwrap_or(0);
+    if done == migrations.len() {
+        return Ok(());
+    }
+    for migration in migrations.iter().skip(done) {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(None, "user_version", known)?;
+    Ok(transaction.commit()?)
+}
+
+/// The version that these migrations lead to.
+pub(crate) fn version(migrations: &[&str]) -> i64 {
+    i64::try_from(migrations.len()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_database_is_brought_up_to_date_and_keeps_its_rows() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, MIGRATIONS).unwrap();
+        let log: Vec<u8> = connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
+        let newer = [MIGRATIONS[0], "ALTER TABLE records ADD COLUMN tenant TEXT"];
+        migrate(&mut connection, &newer).unwrap();
+        assert_eq!(inspect(&connection, 2), Ok(Found::Version(2)));
+        connection.prepare("SELECT tenant FROM records").unwrap();
+        migrate(&mut connection, &newer).unwrap();
+        let kept: Vec<u8> = connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
+        assert_eq!(kept, log);
+        assert_eq!(migrate(&mut connection, MIGRATIONS), Err(SchemaError::TooNew { found: 2, known: 1 }));
+    }
+
+    #[test]
+    fn a_migration_that_fails_changes_nothing() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, MIGRATIONS).unwrap();
+        let broken = [MIGRATIONS[0], "CREATE TABLE half (a); SELECT nonsense FROM nowhere"];
+        migrate(&mut connection, &broken).unwrap_err();
+        assert_eq!(inspect(&connection, 2), Ok(Found::Version(1)));
+        connection.prepare("SELECT a FROM half").unwrap_err();
+    }
+}

@@ -1,0 +1,141 @@
+//! Writing rows and anchors: what happens inside of one transaction.
+
+use fumehood_core::record::{Record, RecordKind};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params, params_from_iter};
+
+use crate::chain::{self, Key, LogId};
+use crate::hash::{Hash, Mark};
+use crate::row::{self, CELLS};
+use crate::trouble::Trouble;
+
+/// After how many rows there is an anchor, at the latest.
+pub const ANCHOR_EVERY: u64 = 1024;
+
+/// Why there is an anchor.
+pub(crate) mod reason {
+    /// [`super::ANCHOR_EVERY`] rows were written.
+    pub(crate) const ROWS: &str = "rows";
+    /// A session ended.
+    pub(crate) const SESSION: &str = "session";
+    /// The log was closed.
+    pub(crate) const CLOSE: &str = "close";
+    /// The rows up to here were removed because they were old.
+    pub(crate) const CUT: &str = "cut";
+}
+
+/// What seals the anchors of one log.
+#[derive(Clone)]
+pub(crate) struct Sealer {
+    pub(crate) log: LogId,
+    pub(crate) key: Key,
+}
+
+/// What came of one record within a transaction that succeeded.
+pub(crate) type Outcome = Result<(), String>;
+
+/// The random name of a log.
+pub(crate) fn log_id(connection: &Connection) -> rusqlite::Result<LogId> {
+    connection.query_row("SELECT value FROM meta WHERE name = 'log'", [], |row| row.get(0))
+}
+
+/// The last row; if all were removed, the last that was.
+pub(crate) fn head(connection: &Connection, log: &LogId) -> rusqlite::Result<Mark> {
+    let mark = |row: &rusqlite::Row<'_>| Ok(Mark { seq: row::number(row.get(0)?), hash: Hash(row.get(1)?) });
+    let mut last = connection.prepare_cached("SELECT seq, hash FROM records ORDER BY seq DESC LIMIT 1")?;
+    if let Some(found) = last.query_row([], mark).optional()? {
+        return Ok(found);
+    }
+    let mut cut =
+        connection.prepare_cached("SELECT seq, hash FROM anchors WHERE reason = 'cut' ORDER BY seq DESC LIMIT 1")?;
+    let found = cut.query_row([], mark).optional()?;
+    Ok(found.unwrap_or_else(|| Mark { seq: 0, hash: chain::genesis(log) }))
+}
+
+/// Writes records in one transaction, and says what came of each.
+///
+/// # Errors
+/// The transaction failed, and nothing was written.
+pub(crate) fn append<'a>(
+    connection: &mut Connection,
+    sealer: &Sealer,
+    records: impl Iterator<Item = &'a Record>,
+) -> rusqlite::Result<Vec<Outcome>> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut head = head(&transaction, &sealer.log)?;
+    let mut outcomes = Vec::new();
+    for record in records {
+        let before = head.seq;
+        outcomes.push(insert(&transaction, &mut head, record)?);
+        if head.seq > before && head.seq.is_multiple_of(ANCHOR_EVERY) {
+            anchor(&transaction, sealer, head, reason::ROWS)?;
+        } else if head.seq > before && record.kind == RecordKind::SessionFinished {
+            anchor(&transaction, sealer, head, reason::SESSION)?;
+        }
+    }
+    transaction.commit()?;
+    Ok(outcomes)
+}
+
+/// Seals the last row when the log is closed.
+pub(crate) fn anchor_head(connection: &mut Connection, sealer: &Sealer) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let head = head(&transaction, &sealer.log)?;
+    let mut sealed = transaction.prepare("SELECT 1 FROM anchors WHERE seq = ?1")?;
+    let is_sealed = sealed.exists([row::integer(head.seq)])?;
+    drop(sealed);
+    if head.seq > 0 && !is_sealed {
+        anchor(&transaction, sealer, head, reason::CLOSE)?;
+    }
+    transaction.commit()
+}
+
+/// Sets an anchor at this row.
+pub(crate) fn anchor(transaction: &Transaction<'_>, sealer: &Sealer, mark: Mark, reason: &str) -> rusqlite::Result<()> {
+    let seal = chain::seal(&sealer.key, &sealer.log, mark.seq, reason, mark.hash);
+    transaction
+        .prepare_cached("INSERT OR REPLACE INTO anchors (seq, reason, hash, seal) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![row::integer(mark.seq), reason, mark.hash.0, seal.0])?;
+    Ok(())
+}
+
+fn insert(transaction: &Transaction<'_>, head: &mut Mark, record: &Record) -> rusqlite::Result<Outcome> {
+    let body = match serde_json::to_string(&record.body) {
+        Ok(body) => body,
+        Err(error) => return Ok(Err(format!("the body of record {} cannot be written: {error}", record.id))),
+    };
+    let cells = row::cells(record, &body);
+    let content = chain::content(&cells);
+    let seq = head.seq.saturating_add(1);
+    let hash = chain::link(head.hash, seq, content);
+    let mut statement = transaction.prepare_cached(&format!(
+        "INSERT INTO records (seq, {CELLS}, content, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
+    ))?;
+    let values = [ValueRef::Integer(row::integer(seq))]
+        .into_iter()
+        .chain(cells)
+        .chain([ValueRef::Blob(&content.0), ValueRef::Blob(&hash.0)]);
+    match statement.execute(params_from_iter(values.map(ToSqlOutput::Borrowed))) {
+        Ok(_) => {
+            *head = Mark { seq, hash };
+            Ok(Ok(()))
+        }
+        // These two concern one record; the rest of the transaction goes on.
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig) => Ok(Err(Trouble::TooLarge.to_string())),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+            repeated(transaction, record, content)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whoever was told of a failure may send the same record again: that is harmless. Another one under its id is not.
+fn repeated(transaction: &Transaction<'_>, record: &Record, content: Hash) -> rusqlite::Result<Outcome> {
+    let mut statement = transaction.prepare_cached("SELECT content FROM records WHERE id = ?1")?;
+    let kept: Option<Vec<u8>> = statement.query_row([&record.id], |row| row.get(0)).optional()?;
+    Ok(match kept {
+        Some(kept) if kept == content.0 => Ok(()),
+        Some(_) => Err(format!("the id {} belongs to another record; give every record an id of its own", record.id)),
+        None => Err(format!("record {} does not fit the table", record.id)),
+    })
+}
