@@ -25,8 +25,12 @@ const STAR: &[(&str, &str, &[&str])] = &[
 ];
 
 /// A crate that only one of ours may name, and which.
-const CONFINED: &[(&str, &str)] =
-    &[("wasmtime", "host/runtime"), ("wasmtime-wasi", "host/runtime"), ("wasmtime-wasi-http", "host/runtime")];
+const CONFINED: &[(&str, &str)] = &[
+    ("wasmtime", "host/runtime"),
+    ("wasmtime-wasi", "host/runtime"),
+    ("wasmtime-wasi-http", "host/runtime"),
+    ("genai", "host/model"),
+];
 
 /// Files that may hold `unsafe` code: our own authenticated code cache, and generated bindings of guests.
 const UNSAFE: &[&str] = &["host/runtime/src/cache/map.rs"];

@@ -87,7 +87,7 @@ pub struct ProviderConfig {
     pub key: Option<Key>,
     /// Whether a key may travel over plain `http` to another machine. `false`.
     pub key_over_plain_http: bool,
-    /// The URL of an `http` proxy to go through. `None`: none at all, whatever the environment says.
+    /// The URL of an `http` proxy to go through, without a password. `None`: none at all, whatever the environment says.
     pub proxy: Option<String>,
     /// Sampling temperature where a request does not say: 0.7. `None`: the provider's own; some models refuse any other.
     pub temperature: Option<f64>,

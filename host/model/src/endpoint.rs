@@ -42,7 +42,7 @@ pub enum SetupError {
     #[error("the key for {0} would travel over plain http to another machine; use https or allow it in the settings")]
     KeyInTheOpen(Service),
     /// The proxy's address is none.
-    #[error("the proxy for {0} is no URL; expected http://HOST:PORT")]
+    #[error("the proxy for {0} is no http URL or has a user or a password in it; expected http://HOST:PORT")]
     BadProxy(Service),
     /// The HTTP client can not be made.
     #[error("the HTTP client can not be set up; look whether the system has root certificates")]
@@ -140,6 +140,12 @@ fn parse(service: Service, text: &str) -> Result<Url, SetupError> {
     Ok(url)
 }
 
+/// The proxy with that address.
+pub(crate) fn through(service: Service, address: &str) -> Result<reqwest::Proxy, SetupError> {
+    let url = parse(service, address).map_err(|_| SetupError::BadProxy(service))?;
+    reqwest::Proxy::all(url).map_err(|_| SetupError::BadProxy(service))
+}
+
 /// Whether the address never leaves this machine.
 fn is_this_machine(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
@@ -205,6 +211,15 @@ mod tests {
         let none = ProviderConfig::default();
         let expected = "no base URL for compatible; set OPENAI_COMPATIBLE_URL or give one in the settings";
         check(Service::Compatible, &none, &[], expected);
+    }
+
+    #[test]
+    fn a_proxy_is_an_address_without_a_password() {
+        assert!(through(Service::OpenAi, "http://box:3128").is_ok());
+        for address in ["box", "socks5://box:1", "http://me:pw@box:3128", ""] {
+            let error = through(Service::OpenAi, address).unwrap_err().to_string();
+            assert!(error.starts_with("the proxy for openai is no http URL") && !error.contains("pw"), "{error}");
+        }
     }
 
     #[test]

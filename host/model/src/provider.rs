@@ -11,9 +11,9 @@ use genai::{Client, Headers, ModelIden, ServiceTarget};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use crate::config::ProviderConfig;
-use crate::endpoint::{Endpoint, SetupError, resolve};
+use crate::endpoint::{Endpoint, SetupError, resolve, through};
 use crate::retry::wait;
-use crate::spec::{ModelSpec, Service};
+use crate::spec::{ModelSpec, Service, is_name};
 use crate::wire::{Frames, Pieces, Prepared, Writing, cut, explain, prepare};
 
 /// A model of a provider.
@@ -51,7 +51,7 @@ impl Provider {
             return Err(SetupError::NotAProvider(spec.to_string()));
         };
         let endpoint = resolve(*service, &config, &environment)?;
-        let client = Client::builder().with_reqwest(http_client(*service, &config)?).build();
+        let client = Client::builder().with_reqwest(http_client(*service, &config, &endpoint)?).build();
         let client = client.map_err(|error| SetupError::Client(Box::new(error)))?;
         Ok(Self { service: *service, model: name.clone(), config, endpoint, client })
     }
@@ -63,11 +63,15 @@ impl Provider {
     }
 
     async fn ask(&self, request: &Request, deltas: &mut dyn DeltaSink) -> Result<Response, ModelError> {
+        let name = request.model.as_deref().unwrap_or(&self.model);
+        if !is_name(self.service, name) {
+            let message = "the request names a model that no model can be called; see `ModelSpec::parse` for the rules";
+            return Err(ModelError::new(ModelFailure::Setup, message));
+        }
         let mut tries = 0;
         loop {
             tries += 1;
-            let prepared = prepare(self.service, &self.config, request)?;
-            let name = request.model.as_deref().unwrap_or(&self.model);
+            let prepared = prepare(self.service, &self.config, name, request)?;
             let mut pieces = Pieces::new(self.service, prepared.with_tools, self.config.max_reply_bytes);
             let error = match self.try_once(name, prepared, &mut pieces, deltas).await {
                 Ok(response) => return Ok(response),
@@ -145,17 +149,10 @@ impl Model for Provider {
 }
 
 /// One client for each provider: its connections are kept and used again.
-fn http_client(service: Service, config: &ProviderConfig) -> Result<reqwest::Client, SetupError> {
-    let failed = |error: Box<dyn std::error::Error + Send + Sync>| SetupError::Client(error);
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| failed(error.into()))?
-        .with_platform_verifier()
-        .map_err(|error| failed(error.into()))?
-        .with_no_client_auth();
+fn http_client(service: Service, config: &ProviderConfig, endpoint: &Endpoint) -> Result<reqwest::Client, SetupError> {
+    let encrypted = endpoint.url.as_ref().is_none_or(|url| url.scheme() == "https");
     let mut client = reqwest::Client::builder()
-        .tls_backend_preconfigured(tls)
+        .tls_backend_preconfigured(tls(encrypted).map_err(SetupError::Client)?)
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
@@ -163,7 +160,18 @@ fn http_client(service: Service, config: &ProviderConfig) -> Result<reqwest::Cli
         .pool_idle_timeout(Duration::from_secs(60))
         .user_agent(concat!("fumehood/", env!("CARGO_PKG_VERSION")));
     if let Some(proxy) = &config.proxy {
-        client = client.proxy(reqwest::Proxy::all(proxy).map_err(|_| SetupError::BadProxy(service))?);
+        client = client.proxy(through(service, proxy)?);
     }
-    client.build().map_err(|error| failed(error.into()))
+    client.build().map_err(|error| SetupError::Client(Box::new(error)))
+}
+
+/// The system's root certificates; none for an address that is not encrypted, so that a small container without any
+/// can still ask its own Ollama.
+fn tls(encrypted: bool) -> Result<rustls::ClientConfig, Box<dyn std::error::Error + Send + Sync>> {
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(match encrypted {
+        true => builder.with_platform_verifier()?.with_no_client_auth(),
+        false => builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth(),
+    })
 }

@@ -76,8 +76,8 @@ pub enum SpecError {
 impl ModelSpec {
     /// Reads `PROVIDER:NAME` or `scripted:FILE`. Only the first colon counts: `ollama:llama3.2:1b` names `llama3.2:1b`.
     ///
-    /// A name that ends in `-low`, `-medium`, `-high` and the like is taken by the client library for a model with that
-    /// reasoning effort; the ending is not sent as part of the name.
+    /// For Gemini and Anthropic the client library may take a name that ends in `-low`, `-medium`, `-high` and the like
+    /// for a model with that reasoning effort, and not send the ending as a part of the name.
     ///
     /// # Errors
     /// If there is no colon, the provider is not known, or the name is none.
@@ -93,14 +93,7 @@ impl ModelSpec {
             None if provider == "scripted" => return Err(SpecError::BadName(shown(name))),
             None => return Err(SpecError::UnknownProvider(shown(provider))),
         };
-        // `::` would make the client library see a namespace, and with it another provider.
-        let hidden = |c: char| c.is_whitespace() || fumehood_core::sanitize::is_hidden(c);
-        let starts_empty = name.is_empty() || name.starts_with(':') || name.contains("::");
-        if starts_empty || name.len() > MAX_NAME || name.chars().any(hidden) {
-            return Err(SpecError::BadName(shown(name)));
-        }
-        // The name becomes a part of Gemini's address.
-        if service == Service::Gemini && name.contains(['/', '?', '#', '%', '\\']) {
+        if !is_name(service, name) {
             return Err(SpecError::BadName(shown(name)));
         }
         Ok(Self::Provider { service, name: name.to_owned() })
@@ -110,6 +103,16 @@ impl ModelSpec {
     pub fn ollama(name: impl Into<String>) -> Self {
         Self::Provider { service: Service::Ollama, name: name.into() }
     }
+}
+
+/// Whether a provider's model may be called that.
+pub(crate) fn is_name(service: Service, name: &str) -> bool {
+    let hidden = |c: char| c.is_whitespace() || fumehood_core::sanitize::is_hidden(c);
+    // `::` would make the client library see a namespace and leave it out.
+    let plain = !name.is_empty() && !name.starts_with(':') && !name.contains("::") && !name.chars().any(hidden);
+    // The name becomes a part of Gemini's address.
+    let harmless = service != Service::Gemini || !name.contains(['/', '?', '#', '%', '\\']);
+    plain && harmless && name.len() <= MAX_NAME
 }
 
 impl FromStr for ModelSpec {

@@ -28,6 +28,9 @@ const RESERVED: &[&str] = &[
 /// Names that the client library takes for tools of Gemini's own instead of ours.
 const GEMINI_OWN: &[&str] = &["googleSearch", "googleSearchRetrieval", "codeExecution", "urlContext"];
 
+/// Endings that the client library takes off a model's name, as a reasoning effort.
+const EFFORTS: &[&str] = &["none", "zero", "minimal", "low", "medium", "high", "xhigh", "max"];
+
 /// A request that can be sent.
 pub(crate) struct Prepared {
     /// What is said.
@@ -38,11 +41,16 @@ pub(crate) struct Prepared {
     pub(crate) with_tools: bool,
 }
 
-/// Translates a request.
+/// Translates a request to the model of that name.
 ///
 /// # Errors
 /// If the request has what this provider can not be sent.
-pub(crate) fn prepare(service: Service, config: &ProviderConfig, request: &Request) -> Result<Prepared, ModelError> {
+pub(crate) fn prepare(
+    service: Service,
+    config: &ProviderConfig,
+    name: &str,
+    request: &Request,
+) -> Result<Prepared, ModelError> {
     let tools = if config.supports_tools { offered(service, request)? } else { Vec::new() };
     let with_tools = !tools.is_empty();
     let cached = if service == Service::Anthropic { request.cached_messages } else { 0 };
@@ -55,7 +63,10 @@ pub(crate) fn prepare(service: Service, config: &ProviderConfig, request: &Reque
     if with_tools {
         chat = chat.with_tools(tools);
     }
-    let options = options(service, config, request, with_tools)?;
+    let mut options = options(service, config, request, with_tools)?;
+    if matches!(service, Service::OpenAi | Service::Compatible) {
+        keep_name(&mut options, name);
+    }
     Ok(Prepared { chat, options, with_tools })
 }
 
@@ -137,7 +148,7 @@ fn options(
     if request.json {
         options.response_format = Some(ChatResponseFormat::JsonMode);
     }
-    for name in request.options.keys().filter(|name| RESERVED.contains(&name.as_str())) {
+    if let Some(name) = request.options.keys().find(|name| RESERVED.contains(&name.as_str())) {
         return Err(no_option(name, "the request itself says that; set it there"));
     }
     let mut extra = request.options.clone();
@@ -152,6 +163,18 @@ fn options(
         }
     }
     Ok(options)
+}
+
+/// Sends a name such as `mistral-medium` as it is: the library would send `mistral` and an effort that nobody asked for.
+fn keep_name(options: &mut ChatOptions, name: &str) {
+    if !name.rsplit_once('-').is_some_and(|(_, ending)| EFFORTS.contains(&ending)) {
+        return;
+    }
+    let extra = options.extra_body.get_or_insert_with(|| json!({}));
+    if let Some(extra) = extra.as_object_mut() {
+        extra.insert("model".to_owned(), Value::from(name));
+        extra.entry("reasoning_effort").or_insert(Value::Null);
+    }
 }
 
 /// An extra field replaces the library's own of that name, so that it has to say again what the library would.

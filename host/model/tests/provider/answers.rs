@@ -73,3 +73,13 @@ async fn an_answer_cut_by_its_limit_says_so() {
     let (answer, _) = ask(&provider("openai", config(&server)), &question()).await;
     assert_eq!(answer.unwrap().stop, StopReason::Length);
 }
+
+#[tokio::test]
+async fn an_answer_of_two_megabytes_is_an_answer() {
+    let text = "x".repeat(2 << 20);
+    let message = serde_json::json!({"message": {"role": "assistant", "content": text}, "done": true});
+    let play = Play::Reply { status: 200, headers: "", body: format!("{message}\n").into_bytes(), piece: 8192 };
+    let server = Server::playing(vec![play]).await;
+    let (answer, _) = ask(&provider("ollama", config(&server)), &question()).await;
+    assert_eq!(answer.unwrap().reply, Reply::Text(text));
+}

@@ -122,14 +122,16 @@ async fn i8_an_answer_that_is_cut_is_malformed_and_not_asked_for_twice() {
 
 #[tokio::test]
 async fn i8_an_error_in_the_middle_is_not_an_answer() {
-    for (service, path, words) in [
-        ("openai", "openai/error.sse", "The server had an error"),
-        ("anthropic", "anthropic/error.sse", "Overloaded"),
-        ("ollama", "ollama/error.ndjson", "llama runner process has terminated"),
+    // Asked again only where nobody has seen a piece yet.
+    for (service, path, words, times) in [
+        ("openai", "openai/error.sse", "The server had an error", 1),
+        ("anthropic", "anthropic/error.sse", "Overloaded", 4),
+        ("ollama", "ollama/error.ndjson", "llama runner process has terminated", 4),
     ] {
-        let (error, _) = fails(service, vec![stream(path), stream(path), stream(path), stream(path)]).await;
+        let (error, asked) = fails(service, vec![stream(path), stream(path), stream(path), stream(path)]).await;
         assert_eq!(error.failure, ModelFailure::Unavailable, "{service}: {error}");
         assert!(error.message.contains(words), "{service}: {error}");
+        assert_eq!(asked, times, "{service}");
     }
 }
 
@@ -185,4 +187,28 @@ async fn an_answer_over_its_cap_is_stopped() {
     let error = answer.unwrap_err();
     assert_eq!(error.failure, ModelFailure::Malformed);
     assert!(error.message.contains("max_reply_bytes"), "{error}");
+}
+
+#[tokio::test]
+async fn https_is_encrypted_and_a_stranger_behind_it_is_not_trusted() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/v1", listener.local_addr().unwrap());
+    let first = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut bytes = vec![0; 4096];
+        let read = tokio::io::AsyncReadExt::read(&mut stream, &mut bytes).await.unwrap();
+        bytes.truncate(read);
+        bytes
+    });
+    let server = Server::playing(Vec::new()).await;
+    let mut config = config(&server).with_base_url(url);
+    config.retries.most = 0;
+    let provider = provider("openai", config);
+    assert!(!format!("{provider:?}").contains(KEY));
+    let (answer, _) = ask(&provider, &question()).await;
+    assert_eq!(answer.unwrap_err().failure, ModelFailure::Unavailable);
+    let first = first.await.unwrap();
+    // 22 begins a TLS handshake.
+    assert_eq!(first.first(), Some(&22));
+    assert!(!first.windows(KEY.len()).any(|window| window == KEY.as_bytes()));
 }

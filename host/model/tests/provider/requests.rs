@@ -172,3 +172,27 @@ async fn an_option_that_can_not_be_sent_is_not_dropped_in_silence() {
         assert!(error.contains(expected), "{service}: {error}");
     }
 }
+
+#[tokio::test]
+async fn a_name_is_sent_as_it_is() {
+    for service in ["openai", "compatible"] {
+        for (name, effort) in
+            [("mistral-medium", Some(&Value::Null)), ("qwen-max", Some(&Value::Null)), ("gpt-4o", None)]
+        {
+            let request = Request { model: Some(name.to_owned()), ..question() };
+            let body = sent(service, &request, |_| {}).await.body;
+            assert_eq!((&body["model"], body.get("reasoning_effort")), (&json!(name), effort), "{service}");
+        }
+    }
+    let options = json!({"reasoning_effort": "low"}).as_object().unwrap().clone();
+    let request = Request { model: Some("a-high".to_owned()), options, ..question() };
+    let body = sent("openai", &request, |_| {}).await.body;
+    assert_eq!((&body["model"], &body["reasoning_effort"]), (&json!("a-high"), &json!("low")));
+
+    let server = Server::playing(Vec::new()).await;
+    for (service, name) in [("gemini", "../../x"), ("openai", "groq::x"), ("ollama", "")] {
+        let request = Request { model: Some(name.to_owned()), ..question() };
+        let (answer, _) = ask(&provider(service, config(&server)), &request).await;
+        assert!(answer.unwrap_err().message.contains("no model can be called"), "{service}");
+    }
+}
