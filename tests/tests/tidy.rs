@@ -33,6 +33,7 @@ const CONFINED: &[(&str, &str)] = &[
     ("wasmtime-wasi", "host/runtime"),
     ("wasmtime-wasi-http", "host/runtime"),
     ("rusqlite", "host/event-log"),
+    ("genai", "host/model"),
 ];
 
 /// Files that may hold `unsafe` code: our own authenticated code cache, and generated bindings of guests.

@@ -1,1 +1,34 @@
-//! Models behind the one port of `fumehood_core::chat`.
+//! Models behind the one port of `fumehood_core::chat`: providers over the network, and a script.
+//!
+//! A closure is a model too; `fumehood_core::chat` sees to that. Nothing outside this crate knows the client library.
+//!
+//! ```
+//! use fumehood_core::chat::{Message, Model, Request, Silent};
+//! use fumehood_model::{ModelSpec, Provider, ProviderConfig, ScriptedModel, ScriptedReply};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Set up now, asked for the first time when `chat` is called.
+//! let provider = Provider::new(&ModelSpec::parse("ollama:llama3.2")?, ProviderConfig::default())?;
+//! assert_eq!(provider.model(), "llama3.2");
+//!
+//! let script = ScriptedModel::new(vec![ScriptedReply::text("16").expecting("(3 + 5) * 2")]);
+//! let request = Request { messages: vec![Message::user("What is (3 + 5) * 2?")], ..Request::default() };
+//! assert_eq!(script.chat(&request, &mut Silent).await?.reply.text(), "16");
+//! # Ok(())
+//! # }
+//! ```
+
+mod config;
+mod endpoint;
+mod provider;
+mod retry;
+mod scripted;
+mod spec;
+mod wire;
+
+pub use config::{Key, ProviderConfig, Retries, Timeouts};
+pub use endpoint::SetupError;
+pub use provider::Provider;
+pub use scripted::{MAX_SCRIPT_BYTES, ScriptError, ScriptedAnswer, ScriptedModel, ScriptedReply};
+pub use spec::{ModelSpec, Service, SpecError};

@@ -333,13 +333,13 @@ mod tests {
         check_text(
             &function.input_schema(&docs),
             &expect![[
-                r##"{"$defs":{"f64":{"anyOf":[{"type":"number"},{"enum":["NaN","Infinity","-Infinity"]}]}},"additionalProperties":false,"properties":{"height":{"$ref":"#/$defs/f64"},"mood":{"description":"`glad`: Not sad.","enum":["glad","sad"],"type":"string"},"who":{"additionalProperties":false,"description":"Who.","properties":{"age":{"anyOf":[{"maximum":255,"minimum":0,"type":"integer"},{"type":"null"}]},"name":{"description":"As spoken.","type":"string"}},"required":["name"],"type":"object"},"width":{"$ref":"#/$defs/f64"}},"required":["who","mood","height","width"],"type":"object"}"##
+                r##"{"type":"object","properties":{"who":{"type":"object","properties":{"name":{"type":"string","description":"As spoken."},"age":{"anyOf":[{"type":"integer","minimum":0,"maximum":255},{"type":"null"}]}},"required":["name"],"additionalProperties":false,"description":"Who."},"mood":{"type":"string","enum":["glad","sad"],"description":"`glad`: Not sad."},"height":{"$ref":"#/$defs/f64"},"width":{"$ref":"#/$defs/f64"}},"required":["who","mood","height","width"],"additionalProperties":false,"$defs":{"f64":{"anyOf":[{"type":"number"},{"enum":["NaN","Infinity","-Infinity"]}]}}}"##
             ]],
         );
         check_text(
             &function.output_schema(&docs).unwrap(),
             &expect![[
-                r#"{"anyOf":[{"maximum":3.4028234663852886e+38,"minimum":-3.4028234663852886e+38,"type":"number"},{"enum":["NaN","Infinity","-Infinity"]}]}"#
+                r#"{"anyOf":[{"type":"number","minimum":-3.4028234663852886e+38,"maximum":3.4028234663852886e+38},{"enum":["NaN","Infinity","-Infinity"]}]}"#
             ]],
         );
     }

@@ -27,29 +27,29 @@ fn violations_in_words() {
         expect![[r#"
             at the top: expected the property "b" (number), which is missing
             /a: expected a number, given the string "3" (write 3 without quotes)
-            /extra: no such property; the properties are "a", "b", "mode", "n", "name", "odd", "only", "tags"
             /mode: expected one of "read", "write", null, given the string "red"
+            /extra: no such property; the properties are "a", "b", "mode", "n", "name", "odd", "only", "tags"
             /nme: no such property; the properties are "a", "b", "mode", "n", "name", "odd", "only", "tags"; did you mean "name"?"#]],
     );
     check(
         r#"{"b": -1, "name": "A", "tags": ["x", 1, "x"], "n": 1.5, "only": 2, "odd": "x"}"#,
         expect![[r#"
             /b: expected a number of at least 0, given the number -1
-            /n: expected an integer or null, given the number 1.5
             /name: expected a string of at least 2 characters, given 1 characters
             /name: expected a string that matches the pattern "^[a-z]+$", given the string "A"
-            /odd: expected anything but a string, given the string "x"
-            /only: expected 1, given the number 2
             /tags: expected an array of at most 2 items, given 3 items
             /tags: expected items that all differ, given "x" twice, at index 2 again
-            /tags/1: expected a string, given the number 1 (write "1" with quotes)"#]],
+            /tags/1: expected a string, given the number 1 (write "1" with quotes)
+            /n: expected an integer or null, given the number 1.5
+            /only: expected 1, given the number 2
+            /odd: expected anything but a string, given the string "x""#]],
     );
     check(
         r#"{"b": 10, "name": "abcde", "n": 4, "tags": "[]"}"#,
         expect![[r#"
             /b: expected a number below 10, given the number 10
-            /n: expected a multiple of 3, given the number 4
             /name: expected a string of at most 4 characters, given 5 characters
+            /n: expected a multiple of 3, given the number 4
             /tags: expected an array, given the string "[]" (write the value itself, not a string that holds it)"#]],
     );
     check(r#"[1]"#, expect!["at the top: expected an object, given the array [1]"]);
@@ -57,9 +57,9 @@ fn violations_in_words() {
     check(
         r#"{"b": "[", "a": true, "name": 12}"#,
         expect![[r#"
-        /a: expected a number, given the boolean true
-        /b: expected a number, given the string "["
-        /name: expected a string, given the number 12 (write "12" with quotes)"#]],
+            /b: expected a number, given the string "["
+            /a: expected a number, given the boolean true
+            /name: expected a string, given the number 12 (write "12" with quotes)"#]],
     );
 }
 
@@ -87,15 +87,15 @@ fn alternatives_in_words() {
     check(
         r#"{"shape": {"kind": "circle", "r": "1", "a": 2}, "limit": 0}"#,
         expect![[r#"
-            /limit: expected a number of at least 1, given the number 0
+            /shape/r: expected a number, given the string "1" (write 1 without quotes)
             /shape/a: no such property; the properties are "kind", "r"
-            /shape/r: expected a number, given the string "1" (write 1 without quotes)"#]],
+            /limit: expected a number of at least 1, given the number 0"#]],
     );
     check(
         r#"{"shape": {"kind": "hexagon"}, "limit": "5"}"#,
         expect![[r#"
-        /limit: expected an integer or null, given the string "5" (write 5 without quotes)
-        /shape/kind: expected "circle" or "square", given the string "hexagon""#]],
+            /shape/kind: expected "circle" or "square", given the string "hexagon"
+            /limit: expected an integer or null, given the string "5" (write 5 without quotes)"#]],
     );
     check(
         r#"{"shape": {"r": 1}}"#,
@@ -104,9 +104,9 @@ fn alternatives_in_words() {
     check(
         r#"{"shape": 3, "either": {"z": 1}}"#,
         expect![[r#"
+            /shape: expected an object with "kind": "circle" or an object with "kind": "square", given the number 3
             /either: expected one of 2 alternatives, and none fits: (1) an object: expected the property "x" (string), which is missing; (2) an object: expected the property "y" (string), which is missing
-            /either/z: no such property; the properties are "x", "y"
-            /shape: expected an object with "kind": "circle" or an object with "kind": "square", given the number 3"#]],
+            /either/z: no such property; the properties are "x", "y""#]],
     );
     check(r#"{"either": {"x": "", "z": 1}}"#, expect![[r#"/either/z: no such property; the properties are "x", "y""#]]);
     check(
@@ -258,8 +258,8 @@ fn generated_schemas_work() {
     let wrong = r#"{"count": -1, "inner": {"nam": 1}, "filter": {"op": "and", "of": [{"op": "is", "field": 1}]}, "external": "unit"}"#;
     expect![[r#"
         /count: expected a number of at least 0, given the number -1
-        /external: expected "Unit" or an object, given the string "unit"
+        /inner/nam: no such property; the property is "name"; did you mean "name"?
         /filter/of/0/field: expected a string, given the number 1 (write "1" with quotes)
-        /inner/nam: no such property; the property is "name"; did you mean "name"?"#]]
+        /external: expected "Unit" or an object, given the string "unit""#]]
     .assert_eq(&text(&gate, wrong));
 }

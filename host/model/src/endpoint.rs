@@ -1,0 +1,241 @@
+//! Where a provider is and what it knows us by, from settings and environment.
+
+use reqwest::Url;
+
+use crate::config::{Key, ProviderConfig};
+use crate::spec::Service;
+
+/// A provider can not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The model is a script.
+    #[error("`{0}` is a script and not a provider; open it as a scripted model")]
+    NotAProvider(String),
+    /// There is no key.
+    #[error("no key for {service}; set {variable} or give one in the settings")]
+    NoKey {
+        /// Which provider.
+        service: Service,
+        /// The variable that could hold it.
+        variable: &'static str,
+    },
+    /// A key holds what no header can.
+    #[error("the key for {0} has characters that no key has; look whether something else was pasted")]
+    BadKey(Service),
+    /// There is no address.
+    #[error("no base URL for {service}; set {variable} or give one in the settings")]
+    NoUrl {
+        /// Which provider.
+        service: Service,
+        /// The variable that could hold it.
+        variable: &'static str,
+    },
+    /// The address is none. What was given is not repeated: it may hold a password.
+    #[error("the base URL for {service} {problem}; expected http(s)://HOST[:PORT]/PATH")]
+    BadUrl {
+        /// Which provider.
+        service: Service,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The key would cross a network for all to read.
+    #[error("the key for {0} would travel over plain http to another machine; use https or allow it in the settings")]
+    KeyInTheOpen(Service),
+    /// The proxy's address is none.
+    #[error("the proxy for {0} is no http URL or has a user or a password in it; expected http://HOST:PORT")]
+    BadProxy(Service),
+    /// The HTTP client can not be made.
+    #[error("the HTTP client can not be set up; look whether the system has root certificates")]
+    Client(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Where to ask, and as whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Endpoint {
+    /// Ends in a slash. `None`: the client library's own.
+    pub(crate) url: Option<Url>,
+    /// `None`: no key is sent.
+    pub(crate) key: Option<Key>,
+}
+
+/// Finds both; what the settings do not say, the environment may.
+pub(crate) fn resolve(
+    service: Service,
+    config: &ProviderConfig,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Endpoint, SetupError> {
+    let (url_variable, key_variable) = variables(service);
+    let found = |variable: &str| environment(variable).filter(|value| !value.trim().is_empty());
+    let url = match config.base_url.clone() {
+        Some(url) => Some(parse(service, &url)?),
+        None => match found(url_variable) {
+            Some(host) if service == Service::Ollama => Some(parse(service, &ollama_url(host.trim()))?),
+            Some(url) => Some(parse(service, url.trim())?),
+            None if service == Service::Ollama => Some(parse(service, &ollama_url("localhost"))?),
+            None if service == Service::Compatible => {
+                return Err(SetupError::NoUrl { service, variable: url_variable });
+            }
+            None => None,
+        },
+    };
+    // Nothing is sent to Ollama that could be a key.
+    let given = config.key.clone().or_else(|| key_variable.and_then(found).map(Key::new));
+    let key = if service == Service::Ollama { None } else { given.filter(|key| !key.reveal().is_empty()) };
+    match (&key, key_variable) {
+        (None, Some(variable)) if service != Service::Compatible => {
+            return Err(SetupError::NoKey { service, variable });
+        }
+        (Some(key), _) if !key.reveal().bytes().all(|byte| byte.is_ascii_graphic()) => {
+            return Err(SetupError::BadKey(service));
+        }
+        _ => {}
+    }
+    let in_the_open = url.as_ref().is_some_and(|url| url.scheme() == "http" && !is_this_machine(url));
+    if key.is_some() && in_the_open && !config.key_over_plain_http {
+        return Err(SetupError::KeyInTheOpen(service));
+    }
+    Ok(Endpoint { url, key })
+}
+
+/// The variables that hold a provider's base URL and key.
+fn variables(service: Service) -> (&'static str, Option<&'static str>) {
+    match service {
+        Service::OpenAi => ("OPENAI_BASE_URL", Some("OPENAI_API_KEY")),
+        Service::Anthropic => ("ANTHROPIC_BASE_URL", Some("ANTHROPIC_API_KEY")),
+        Service::Gemini => ("GEMINI_BASE_URL", Some("GEMINI_API_KEY")),
+        Service::Ollama => ("OLLAMA_HOST", None),
+        Service::Compatible => ("OPENAI_COMPATIBLE_URL", Some("OPENAI_COMPATIBLE_KEY")),
+    }
+}
+
+/// Ollama's variable tells a server where to listen as well, so it may have no scheme, no port, or mean every address.
+fn ollama_url(host: &str) -> String {
+    if host.contains("://") {
+        return host.to_owned();
+    }
+    let host = match host.strip_prefix("0.0.0.0") {
+        Some(port) => format!("127.0.0.1{port}"),
+        None => host.to_owned(),
+    };
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) && !host.ends_with(']');
+    if has_port { format!("http://{host}/") } else { format!("http://{host}:11434/") }
+}
+
+fn parse(service: Service, text: &str) -> Result<Url, SetupError> {
+    let bad = |problem| SetupError::BadUrl { service, problem };
+    let mut url = Url::parse(text).map_err(|_| bad("is no URL"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(bad("is neither http nor https"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(bad("has a user or a password in it"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(bad("has a query or a fragment"));
+    }
+    if !url.path().ends_with('/') {
+        let path = format!("{}/", url.path());
+        url.set_path(&path);
+    }
+    Ok(url)
+}
+
+/// The proxy with that address.
+pub(crate) fn through(service: Service, address: &str) -> Result<reqwest::Proxy, SetupError> {
+    let url = parse(service, address).map_err(|_| SetupError::BadProxy(service))?;
+    reqwest::Proxy::all(url).map_err(|_| SetupError::BadProxy(service))
+}
+
+/// Whether the address never leaves this machine.
+fn is_this_machine(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(service: Service, config: &ProviderConfig, environment: &[(&str, &str)], expected: &str) {
+        let environment = |name: &str| {
+            environment.iter().find(|(variable, _)| *variable == name).map(|(_, value)| (*value).to_owned())
+        };
+        let found = match resolve(service, config, &environment) {
+            Ok(Endpoint { url, key }) => {
+                let url = url.map_or("its own".to_owned(), |url| url.to_string());
+                format!("{url} {}", key.as_ref().map_or("-", Key::reveal))
+            }
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn k1_ollama_is_on_this_machine_unless_told_otherwise() {
+        let none = ProviderConfig::default();
+        assert_eq!(none.temperature, Some(0.7));
+        let check = |value: &str, expected| check(Service::Ollama, &none, &[("OLLAMA_HOST", value)], expected);
+        check("", "http://localhost:11434/ -");
+        check("box", "http://box:11434/ -");
+        check("box:1234", "http://box:1234/ -");
+        check("0.0.0.0", "http://127.0.0.1:11434/ -");
+        check("0.0.0.0:99", "http://127.0.0.1:99/ -");
+        check("[::1]", "http://[::1]:11434/ -");
+        check("[::1]:99", "http://[::1]:99/ -");
+        check("https://box.example/ollama", "https://box.example/ollama/ -");
+    }
+
+    #[test]
+    fn settings_come_before_the_environment() {
+        let given = ProviderConfig::default().with_base_url("https://a.example/v1").with_key(Key::new("mine"));
+        let environment = [("OPENAI_API_KEY", "theirs"), ("OPENAI_BASE_URL", "https://b.example/v1/")];
+        check(Service::OpenAi, &given, &environment, "https://a.example/v1/ mine");
+        let none = ProviderConfig::default();
+        check(Service::OpenAi, &none, &environment, "https://b.example/v1/ theirs");
+        check(Service::OpenAi, &none, &[("OPENAI_API_KEY", " k ")], "its own k");
+        check(Service::OpenAi, &none, &[], "no key for openai; set OPENAI_API_KEY or give one in the settings");
+        check(Service::Gemini, &none, &[], "no key for gemini; set GEMINI_API_KEY or give one in the settings");
+        check(
+            Service::Anthropic,
+            &none,
+            &[("ANTHROPIC_API_KEY", "a\nb")],
+            "the key for anthropic has characters that no key has; look whether something else was pasted",
+        );
+    }
+
+    #[test]
+    fn a_compatible_server_never_gets_the_key_of_openai() {
+        let config = ProviderConfig::default().with_base_url("http://localhost:8080/v1");
+        check(Service::Compatible, &config, &[("OPENAI_API_KEY", "theirs")], "http://localhost:8080/v1/ -");
+        check(Service::Compatible, &config, &[("OPENAI_COMPATIBLE_KEY", "k")], "http://localhost:8080/v1/ k");
+        let none = ProviderConfig::default();
+        let expected = "no base URL for compatible; set OPENAI_COMPATIBLE_URL or give one in the settings";
+        check(Service::Compatible, &none, &[], expected);
+    }
+
+    #[test]
+    fn a_proxy_is_an_address_without_a_password() {
+        assert!(through(Service::OpenAi, "http://box:3128").is_ok());
+        for address in ["box", "socks5://box:1", "http://me:pw@box:3128", ""] {
+            let error = through(Service::OpenAi, address).unwrap_err().to_string();
+            assert!(error.starts_with("the proxy for openai is no http URL") && !error.contains("pw"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_could_leak_is_refused() {
+        let check = |url: &str, expected: &str| {
+            let config = ProviderConfig::default().with_base_url(url).with_key(Key::new("k"));
+            let found = resolve(Service::OpenAi, &config, &|_| None).map_err(|error| error.to_string());
+            assert!(found.as_ref().is_err_and(|error| error.contains(expected)), "{url}: {found:?}");
+        };
+        check("box", "is no URL");
+        check("file:///etc", "is neither http nor https");
+        check("https://me:pw@box/", "has a user or a password");
+        check("https://box/?k=1", "has a query");
+        check("http://box.example/v1", "would travel over plain http");
+        let mut open = ProviderConfig::default().with_base_url("http://box.example/v1").with_key(Key::new("k"));
+        open.key_over_plain_http = true;
+        assert!(resolve(Service::OpenAi, &open, &|_| None).is_ok());
+    }
+}

@@ -1,0 +1,9 @@
+//! A model that says what a script says: for tests, demos and examples.
+
+mod model;
+mod parse;
+mod reply;
+
+pub use model::ScriptedModel;
+pub use parse::{MAX_SCRIPT_BYTES, ScriptError};
+pub use reply::{ScriptedAnswer, ScriptedReply};

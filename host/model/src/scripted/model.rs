@@ -1,0 +1,126 @@
+//! The model that follows a script.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::chat::{Delta, DeltaSink, Model, ModelError, ModelFailure, Reply, Request, Response};
+use fumehood_core::sanitize::printable;
+
+use super::parse::{MAX_SCRIPT_BYTES, ScriptError, parse};
+use super::reply::{ScriptedAnswer, ScriptedReply};
+
+/// Answers the first request with the first reply of a script, the second with the second, and so on.
+///
+/// A script is a JSON array of replies, or JSON Lines with one reply on each line; at most [`MAX_SCRIPT_BYTES`]. Each is
+/// one of
+///
+/// ```json
+/// {"text": "The result is 16."}
+/// {"calls": [{"name": "calculator__add", "arguments": {"a": 3, "b": 5}}], "text": "Let me see."}
+/// {"error": {"failure": "rate_limited", "message": "…", "status": 429, "retry_after_ms": 1000}}
+/// ```
+///
+/// and may also have `expect` (a string or several: the last message of the request must contain them, so that a script
+/// does not run on past a wrong result), `delay_ms`, `usage` (`{"input": …, "output": …}`) and `stop` (`done`, `length`
+/// or `filtered`). A call may have an `id`. Arguments that are a string are what the model wrote, which need not be JSON.
+#[derive(Debug)]
+pub struct ScriptedModel {
+    replies: Vec<ScriptedReply>,
+    next: Mutex<usize>,
+}
+
+impl ScriptedModel {
+    /// Follows these replies.
+    #[must_use]
+    pub fn new(replies: Vec<ScriptedReply>) -> Self {
+        Self { replies, next: Mutex::new(0) }
+    }
+
+    /// Follows the script in a text.
+    ///
+    /// # Errors
+    /// If it is no script; the message says which reply is wrong, and in which line it begins.
+    pub fn parse(text: &str) -> Result<Self, ScriptError> {
+        parse(text).map(Self::new)
+    }
+
+    /// Follows the script in a file, which is read once, now.
+    ///
+    /// # Errors
+    /// If the file can not be read, is over [`MAX_SCRIPT_BYTES`], or is no script.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, ScriptError> {
+        let failed = |source| ScriptError::File { path: path.as_ref().display().to_string(), source };
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(path.as_ref()).map_err(failed)?;
+        file.take(MAX_SCRIPT_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() > MAX_SCRIPT_BYTES {
+            return Err(ScriptError::TooLong);
+        }
+        Self::parse(std::str::from_utf8(&bytes).map_err(|_| ScriptError::NotText)?)
+    }
+
+    /// How many replies nobody has asked for yet.
+    #[must_use]
+    pub fn replies_left(&self) -> usize {
+        let next = *self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        self.replies.len().saturating_sub(next)
+    }
+
+    /// The reply that is due, with its number. One that does not fit stays due.
+    fn turn(&self, request: &Request) -> Result<(usize, &ScriptedReply), ModelError> {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(reply) = self.replies.get(*next) else {
+            let message = format!(
+                "the script has come to its end after {} replies, and the model was asked once more; add a reply",
+                self.replies.len()
+            );
+            return Err(ModelError::new(ModelFailure::Setup, message));
+        };
+        let last = request.messages.last().map(|message| message.content.as_str()).unwrap_or_default();
+        if let Some(missing) = reply.expect.iter().find(|words| !last.contains(words.as_str())) {
+            let place = if reply.line > 0 { format!(" (line {})", reply.line) } else { String::new() };
+            let shown: String = last.chars().take(200).collect();
+            let message = format!(
+                "reply {}{place} of the script expects {missing:?} in the last message, which is: {}",
+                *next + 1,
+                printable(&shown)
+            );
+            return Err(ModelError::new(ModelFailure::Setup, message));
+        }
+        *next += 1;
+        Ok((*next, reply))
+    }
+}
+
+impl Model for ScriptedModel {
+    fn chat<'a>(
+        &'a self,
+        request: &'a Request,
+        deltas: &'a mut dyn DeltaSink,
+    ) -> BoxFuture<'a, Result<Response, ModelError>> {
+        Box::pin(async move {
+            let (number, reply) = self.turn(request)?;
+            if !reply.delay.is_zero() {
+                tokio::time::sleep(reply.delay).await;
+            }
+            let answer = match &reply.answer {
+                ScriptedAnswer::Error(error) => return Err(error.clone()),
+                ScriptedAnswer::Text(text) => Reply::Text(text.clone()),
+                ScriptedAnswer::Calls { text, calls } => {
+                    let mut calls = calls.clone();
+                    for (index, call) in calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty()) {
+                        call.id = format!("call_{number}_{}", index + 1);
+                    }
+                    Reply::ToolCalls { text: text.clone(), calls }
+                }
+            };
+            // Word by word, as a provider would.
+            for word in answer.text().split_inclusive(' ') {
+                deltas.delta(Delta::Text(word.to_owned()));
+            }
+            Ok(Response { reply: answer, usage: reply.usage, stop: reply.stop })
+        })
+    }
+}

@@ -1,0 +1,208 @@
+//! Reading a script: a JSON array of replies, or one reply on each line.
+
+use std::time::Duration;
+
+use fumehood_core::chat::{ModelError, ModelFailure, StopReason, ToolIntent, Usage};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::reply::{ScriptedAnswer, ScriptedReply};
+
+/// The largest script: 4 MiB.
+pub const MAX_SCRIPT_BYTES: usize = 4 << 20;
+
+/// The longest that a reply may take: an hour.
+const MAX_DELAY: Duration = Duration::from_secs(3600);
+
+/// A script can not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ScriptError {
+    /// The file can not be read.
+    #[error("the script {path} can not be read")]
+    File {
+        /// Which file.
+        path: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// It is too large.
+    #[error("the script has more than {MAX_SCRIPT_BYTES} bytes; make it shorter")]
+    TooLong,
+    /// It is no UTF-8.
+    #[error("the script is no UTF-8 text; save it as UTF-8")]
+    NotText,
+    /// It is a JSON array in which something is wrong.
+    #[error("the script is no JSON: {0}; expected an array of replies, or one reply on each line")]
+    NotJson(serde_json::Error),
+    /// There is no reply in it.
+    #[error("the script has no replies; write at least one, such as {{\"text\": \"hello\"}}")]
+    Empty,
+    /// One reply is none.
+    #[error("reply {reply} of the script (line {line}) is wrong: {problem}")]
+    Reply {
+        /// Which reply, counted from 1.
+        reply: usize,
+        /// The line in which it begins, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    text: Option<String>,
+    calls: Option<Vec<EntryCall>>,
+    error: Option<EntryError>,
+    expect: Option<Expect>,
+    #[serde(default)]
+    delay_ms: u64,
+    #[serde(default)]
+    usage: Usage,
+    #[serde(default)]
+    stop: StopReason,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EntryCall {
+    #[serde(default)]
+    id: String,
+    name: String,
+    arguments: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EntryError {
+    failure: ModelFailure,
+    message: Option<String>,
+    status: Option<u16>,
+    retry_after_ms: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Expect {
+    One(String),
+    All(Vec<String>),
+}
+
+/// Reads a script.
+pub(crate) fn parse(text: &str) -> Result<Vec<ScriptedReply>, ScriptError> {
+    if text.len() > MAX_SCRIPT_BYTES {
+        return Err(ScriptError::TooLong);
+    }
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let entries = if text.trim_start().starts_with('[') { array(text)? } else { lines(text) };
+    if entries.is_empty() {
+        return Err(ScriptError::Empty);
+    }
+    entries.into_iter().enumerate().map(|(index, (line, entry))| read(index + 1, line, entry)).collect()
+}
+
+/// Each reply with the line in which it begins.
+fn lines(text: &str) -> Vec<(usize, &str)> {
+    let filled = |(_, line): &(usize, &str)| !line.trim().is_empty();
+    text.lines().enumerate().filter(filled).map(|(index, line)| (index + 1, line)).collect()
+}
+
+fn array(text: &str) -> Result<Vec<(usize, &str)>, ScriptError> {
+    let entries: Vec<&RawValue> = serde_json::from_str(text).map_err(ScriptError::NotJson)?;
+    let mut found = Vec::with_capacity(entries.len());
+    let (mut line, mut seen) = (1, 0);
+    for entry in entries {
+        // The raw values are pieces of the text, in its order.
+        let start = (entry.get().as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+        line += text.get(seen..start).unwrap_or_default().matches('\n').count();
+        seen = start;
+        found.push((line, entry.get()));
+    }
+    Ok(found)
+}
+
+fn read(reply: usize, line: usize, text: &str) -> Result<ScriptedReply, ScriptError> {
+    let wrong = |problem: String| ScriptError::Reply { reply, line, problem };
+    let entry: Entry = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    let delay = Duration::from_millis(entry.delay_ms);
+    if delay > MAX_DELAY {
+        return Err(wrong("`delay_ms` is more than an hour".to_owned()));
+    }
+    let answer = match (entry.text, entry.calls, entry.error) {
+        (Some(text), None, None) => ScriptedAnswer::Text(text),
+        (text, Some(calls), None) if !calls.is_empty() => {
+            ScriptedAnswer::Calls { text: text.unwrap_or_default(), calls: calls.into_iter().map(intent).collect() }
+        }
+        (None, None, Some(error)) => ScriptedAnswer::Error(failure(error)),
+        _ => {
+            let problem = "expected `text`, or `calls` that are not empty with or without `text`, or `error` alone";
+            return Err(wrong(problem.to_owned()));
+        }
+    };
+    let expect = match entry.expect {
+        None => Vec::new(),
+        Some(Expect::One(words)) => vec![words],
+        Some(Expect::All(words)) => words,
+    };
+    Ok(ScriptedReply { answer, expect, delay, usage: entry.usage, stop: entry.stop, line })
+}
+
+/// Arguments stay as they are written. A string is what the model wrote, so that a script can hold a call that is wrong.
+fn intent(call: EntryCall) -> ToolIntent {
+    let arguments = match call.arguments {
+        None => "{}".to_owned(),
+        Some(raw) => serde_json::from_str::<String>(raw.get()).unwrap_or_else(|_| raw.get().to_owned()),
+    };
+    ToolIntent { id: call.id, name: call.name, arguments }
+}
+
+fn failure(error: EntryError) -> ModelError {
+    let message = error.message.unwrap_or_else(|| "the script says so".to_owned());
+    let retry_after = error.retry_after_ms.map(Duration::from_millis);
+    ModelError { status: error.status, retry_after, ..ModelError::new(error.failure, message) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        let found = parse(text).map_or_else(|error| format!("error: {error}"), |replies| format!("{replies:?}"));
+        assert!(found.contains(expected), "{text}\n{found}");
+    }
+
+    #[test]
+    fn a_script_is_an_array_or_lines() {
+        check(r#"[{"text": "a"}, {"text": "b"}]"#, r#"Text("b")"#);
+        check("{\"text\": \"a\"}\n\n{\"text\": \"b\"}\n", "line: 3");
+        check("\u{feff}[{\"text\": \"a\"}]", r#"Text("a")"#);
+        check("[{\"text\": \"a\"},\n\n {\"text\": \"b\"}]", "line: 3");
+        check(r#"{"text": "a", "expect": "8", "delay_ms": 5}"#, r#"expect: ["8"], delay: 5ms"#);
+        check(r#"{"text": "a", "expect": ["8", "9"]}"#, r#"expect: ["8", "9"]"#);
+        check(r#"{"text": "a", "usage": {"input": 3, "output": 4}, "stop": "length"}"#, "input: 3, output: 4");
+        check(r#"{"calls": [{"name": "f"}]}"#, r#"arguments: "{}""#);
+        check(r#"{"calls": [{"name": "f", "arguments": {"b": 1, "a":2}}]}"#, r#"{\"b\": 1, \"a\":2}"#);
+        check(r#"{"calls": [{"name": "f", "arguments": "{\"a\": "}]}"#, r#"arguments: "{\"a\": ""#);
+        check(r#"{"error": {"failure": "rate_limited", "status": 429, "retry_after_ms": 5}}"#, "Some(429)");
+    }
+
+    #[test]
+    fn a_wrong_script_says_where() {
+        check("", "error: the script has no replies");
+        check("[]", "error: the script has no replies");
+        check(
+            "[{\"text\": \"a\"},\n {\"txt\": \"b\"}]",
+            "error: reply 2 of the script (line 2) is wrong: unknown field `txt`",
+        );
+        check("{\"text\": \"a\"}\n{\"text\": 1}", "error: reply 2 of the script (line 2) is wrong: invalid type");
+        check("{\"text\": \"a\"}\nhello", "error: reply 2 of the script (line 2)");
+        check("[{\"text\": \"a\"}", "error: the script is no JSON: EOF");
+        check("{}", "expected `text`, or `calls`");
+        check(r#"{"calls": []}"#, "expected `text`, or `calls`");
+        check(r#"{"text": "a", "error": {"failure": "timeout"}}"#, "expected `text`, or `calls`");
+        check(r#"{"error": {"failure": "tired"}}"#, "unknown variant `tired`");
+        check(r#"{"text": "a", "delay_ms": 3600001}"#, "more than an hour");
+        check(&" ".repeat(MAX_SCRIPT_BYTES + 1), "error: the script has more than 4194304 bytes");
+    }
+}

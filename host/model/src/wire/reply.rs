@@ -1,0 +1,117 @@
+//! An answer, put together while it is being written.
+
+use fumehood_core::chat::{Delta, DeltaSink, ModelError, ModelFailure, Reply, Response, StopReason, Usage};
+use genai::chat::{ChatStreamEvent, StreamEnd};
+
+use super::calls::Calls;
+use super::frames::Frames;
+use crate::spec::Service;
+
+/// What to do after a piece.
+#[derive(Debug)]
+pub(crate) enum Writing {
+    /// Wait for the next.
+    Goes,
+    /// That was the last.
+    Ended(Response),
+}
+
+/// The pieces of one answer.
+pub(crate) struct Pieces {
+    service: Service,
+    with_tools: bool,
+    bytes_left: usize,
+    text: String,
+    calls: Calls,
+    handed_on: bool,
+}
+
+impl Pieces {
+    /// Nothing yet.
+    pub(crate) fn new(service: Service, with_tools: bool, max_bytes: usize) -> Self {
+        let (text, calls) = (String::new(), Calls::default());
+        Self { service, with_tools, bytes_left: max_bytes, text, calls, handed_on: false }
+    }
+
+    /// Whether anybody has seen a piece.
+    pub(crate) fn handed_on(&self) -> bool {
+        self.handed_on
+    }
+
+    /// Takes one piece.
+    ///
+    /// # Errors
+    /// If the answer grows over its cap, or ends as no answer ends.
+    pub(crate) fn take(
+        &mut self,
+        event: ChatStreamEvent,
+        frames: &Frames,
+        deltas: &mut dyn DeltaSink,
+    ) -> Result<Writing, ModelError> {
+        let grown = match event {
+            ChatStreamEvent::Chunk(chunk) => {
+                self.text.push_str(&chunk.content);
+                self.hand_on(Delta::Text(chunk.content), deltas)
+            }
+            ChatStreamEvent::ReasoningChunk(chunk) => self.hand_on(Delta::Thought(chunk.content), deltas),
+            ChatStreamEvent::ToolCallChunk(chunk) if self.with_tools => self.calls.piece(self.service, chunk.tool_call),
+            ChatStreamEvent::End(end) => return self.end(&end, frames).map(Writing::Ended),
+            ChatStreamEvent::Start
+            | ChatStreamEvent::ToolCallChunk(_)
+            | ChatStreamEvent::ThoughtSignatureChunk(_)
+            | ChatStreamEvent::Heartbeat => 0,
+        };
+        match self.bytes_left.checked_sub(grown) {
+            Some(left) => self.bytes_left = left,
+            None => return Err(malformed("the answer is longer than the settings allow; raise `max_reply_bytes`")),
+        }
+        Ok(Writing::Goes)
+    }
+
+    fn hand_on(&mut self, delta: Delta, deltas: &mut dyn DeltaSink) -> usize {
+        let (Delta::Text(text) | Delta::Thought(text)) = &delta;
+        let grown = text.len();
+        if grown > 0 {
+            self.handed_on = true;
+            deltas.delta(delta);
+        }
+        grown
+    }
+
+    fn end(&mut self, end: &StreamEnd, frames: &Frames) -> Result<Response, ModelError> {
+        if let Some(error) = frames.error() {
+            let shown: String = error.chars().take(300).collect();
+            let shown = fumehood_core::sanitize::printable(&shown);
+            let message = format!("{} broke its answer off: {shown}", self.service);
+            return Err(ModelError::new(ModelFailure::Unavailable, message));
+        }
+        if matches!(self.service, Service::Gemini | Service::Ollama) && !frames.ended() {
+            return Err(cut(self.service));
+        }
+        let calls = std::mem::take(&mut self.calls).finish(self.service);
+        let text = std::mem::take(&mut self.text);
+        let usage = end.captured_usage.as_ref();
+        let tokens = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
+        Ok(Response {
+            reply: if calls.is_empty() { Reply::Text(text) } else { Reply::ToolCalls { text, calls } },
+            usage: Usage {
+                input: tokens(usage.and_then(|usage| usage.prompt_tokens)),
+                output: tokens(usage.and_then(|usage| usage.completion_tokens)),
+            },
+            stop: match &end.captured_stop_reason {
+                Some(genai::chat::StopReason::MaxTokens(_)) => StopReason::Length,
+                Some(genai::chat::StopReason::ContentFilter(_)) => StopReason::Filtered,
+                _ => StopReason::Done,
+            },
+        })
+    }
+}
+
+/// The answer has no end.
+pub(crate) fn cut(service: Service) -> ModelError {
+    malformed(&format!("{service}'s answer stopped before its end, or is no stream of answers; ask again"))
+}
+
+fn malformed(message: &str) -> ModelError {
+    ModelError::new(ModelFailure::Malformed, message)
+}

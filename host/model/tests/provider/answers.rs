@@ -1,0 +1,85 @@
+//! What comes back: text, calls, pieces, cost.
+
+use fumehood_core::chat::{Delta, Reply, StopReason, Usage};
+
+use super::server::{Play, Server};
+use super::{SERVICES, answered, ask, config, fixture, provider, question, stream};
+
+#[tokio::test]
+async fn i8_every_provider_streams_text_and_says_what_it_cost() {
+    for (service, kind) in SERVICES {
+        let server = Server::playing(vec![stream(&format!("{service}/text.{kind}"))]).await;
+        let (answer, heard) = ask(&provider(service, config(&server)), &question()).await;
+        let answer = answer.unwrap_or_else(|error| panic!("{service}: {error}"));
+        assert_eq!(answer.reply, Reply::Text("The result is 16 ✓.".to_owned()), "{service}");
+        assert_eq!(answer.usage, Usage { input: 11, output: 7 }, "{service}");
+        assert_eq!(answer.stop, StopReason::Done);
+        let text = |delta: &Delta| matches!(delta, Delta::Text(_));
+        assert_eq!(heard.iter().filter(|delta| text(delta)).count(), 2, "{service}: {heard:?}");
+        let thinks = heard.contains(&Delta::Thought("Eight by two.".to_owned()));
+        assert_eq!(thinks, matches!(service, "anthropic" | "ollama"), "{service}: {heard:?}");
+    }
+}
+
+#[tokio::test]
+async fn i8_pieces_of_one_byte_are_the_same_answer() {
+    for (service, kind) in SERVICES {
+        let body = fixture(&format!("{service}/text.{kind}"));
+        let play = Play::Reply { status: 200, headers: "content-type: text/event-stream\r\n", body, piece: 1 };
+        let server = Server::playing(vec![play]).await;
+        let (answer, _) = ask(&provider(service, config(&server)), &question()).await;
+        assert_eq!(answer.unwrap().reply.text(), "The result is 16 ✓.", "{service}");
+    }
+}
+
+#[tokio::test]
+async fn i8_parallel_calls_come_in_the_order_asked() {
+    for (service, kind) in SERVICES {
+        let server = Server::playing(vec![stream(&format!("{service}/calls.{kind}"))]).await;
+        let (answer, _) = ask(&provider(service, config(&server)), &question()).await;
+        let answer = answer.unwrap_or_else(|error| panic!("{service}: {error}"));
+        let calls: Vec<_> = answer
+            .reply
+            .calls()
+            .iter()
+            .map(|call| (call.id.as_str(), call.name.as_str(), call.arguments.as_str()))
+            .collect();
+        let expected =
+            [("call_a", "calculator__add", r#"{"a":3,"b":5}"#), ("call_b", "calculator__multiply", r#"{"a":8,"b":2}"#)];
+        assert_eq!(calls, expected, "{service}");
+        assert_eq!(answer.usage, Usage { input: 11, output: 7 }, "{service}");
+    }
+}
+
+#[tokio::test]
+async fn l13_without_tools_calls_in_an_answer_are_not_looked_for() {
+    for (service, kind) in SERVICES {
+        let server = Server::playing(vec![stream(&format!("{service}/calls.{kind}"))]).await;
+        let (answer, _) = ask(&provider(service, config(&server).without_tools()), &question()).await;
+        assert_eq!(answer.unwrap().reply, Reply::Text(String::new()), "{service}");
+    }
+}
+
+#[tokio::test]
+async fn an_index_makes_no_room_and_duplicate_keys_stay() {
+    let server = Server::playing(vec![stream("openai/bomb.sse")]).await;
+    let (answer, _) = ask(&provider("openai", config(&server)), &answered()).await;
+    assert_eq!(answer.unwrap().reply.calls()[0].arguments, r#"{"a":1,"a":2}"#);
+}
+
+#[tokio::test]
+async fn an_answer_cut_by_its_limit_says_so() {
+    let server = Server::playing(vec![stream("openai/length.sse")]).await;
+    let (answer, _) = ask(&provider("openai", config(&server)), &question()).await;
+    assert_eq!(answer.unwrap().stop, StopReason::Length);
+}
+
+#[tokio::test]
+async fn an_answer_of_two_megabytes_is_an_answer() {
+    let text = "x".repeat(2 << 20);
+    let message = serde_json::json!({"message": {"role": "assistant", "content": text}, "done": true});
+    let play = Play::Reply { status: 200, headers: "", body: format!("{message}\n").into_bytes(), piece: 8192 };
+    let server = Server::playing(vec![play]).await;
+    let (answer, _) = ask(&provider("ollama", config(&server)), &question()).await;
+    assert_eq!(answer.unwrap().reply, Reply::Text(text));
+}
