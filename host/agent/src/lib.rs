@@ -3,16 +3,27 @@
 //! Nothing here knows a provider, a database or a sandbox: models, records and tools are ports.
 
 pub mod agent;
+pub mod allowlist;
 pub mod batch;
 pub mod breaker;
 pub mod budget;
+pub mod cap;
 pub mod driver;
 pub mod execution;
 pub mod executor;
+pub mod guardrail;
+pub mod hook;
+pub mod identity;
+pub mod knowledge;
+pub mod memory;
 pub mod native;
+pub mod persist;
+pub mod pipeline;
 pub mod react;
 pub mod recover;
+pub mod registry;
 pub mod render;
+pub mod retry;
 pub mod scripted;
 pub mod session;
 pub mod transcript;

@@ -32,6 +32,8 @@ pub enum RecordKind {
     ToolPartial,
     /// A call ran and ended, well or badly.
     ToolFinished,
+    /// What a call that ran gave, after the hooks: as the model sees it, without what its tool keeps out of records.
+    ToolResult,
     /// A call was refused before it ran.
     ToolRejected,
     /// Knowledge was read.
@@ -44,7 +46,7 @@ pub enum RecordKind {
 
 impl RecordKind {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::SessionStarted,
         Self::UserMessage,
         Self::ModelAsked,
@@ -55,6 +57,7 @@ impl RecordKind {
         Self::ToolStarted,
         Self::ToolPartial,
         Self::ToolFinished,
+        Self::ToolResult,
         Self::ToolRejected,
         Self::KnowledgeUsed,
         Self::StepFinished,
@@ -75,6 +78,7 @@ impl RecordKind {
             Self::ToolStarted => "tool_started",
             Self::ToolPartial => "tool_partial",
             Self::ToolFinished => "tool_finished",
+            Self::ToolResult => "tool_result",
             Self::ToolRejected => "tool_rejected",
             Self::KnowledgeUsed => "knowledge_used",
             Self::StepFinished => "step_finished",

@@ -1,0 +1,161 @@
+//! A channel's allowlist as a signed text, so that it can travel through hands that are not trusted.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use fumehood_core::time::Timestamp;
+use hmac::{Hmac, Mac as _};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+/// Bytes of the shortest key.
+const KEY_BYTES: usize = 32;
+
+/// Bytes of the longest envelope: far more than any allowlist.
+const ENVELOPE_BYTES: usize = 64 << 10;
+
+/// A key is too short to be one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the key for envelopes has {0} bytes; expected at least {KEY_BYTES} random ones")]
+pub struct EnvelopeKeyError(usize);
+
+/// The secret that envelopes are signed with.
+#[derive(Clone)]
+pub struct EnvelopeKey(Vec<u8>);
+
+impl EnvelopeKey {
+    /// Takes these bytes for the key.
+    ///
+    /// # Errors
+    /// If there are fewer than 32.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, EnvelopeKeyError> {
+        let bytes = bytes.into();
+        if bytes.len() < KEY_BYTES { Err(EnvelopeKeyError(bytes.len())) } else { Ok(Self(bytes)) }
+    }
+
+    /// `None` cannot happen: HMAC takes keys of every length.
+    fn mac(&self, payload: &[u8]) -> Option<Hmac<Sha256>> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
+        // An HMAC by the same key for another purpose is not an envelope.
+        mac.update(b"fumehood envelope 1\n");
+        mac.update(payload);
+        Some(mac)
+    }
+}
+
+impl fmt::Debug for EnvelopeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EnvelopeKey(…)")
+    }
+}
+
+/// Why an envelope does not count.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EnvelopeError {
+    /// It is not in the form of one.
+    #[error("the signed allowlist is damaged; ask the program that made it for another")]
+    Form,
+    /// Somebody else made it, or changed it.
+    #[error("the signature of the allowlist does not match; it was changed, or signed with another key")]
+    Signature,
+    /// Its time is over.
+    #[error("the signed allowlist has expired; ask the program that made it for another")]
+    Expired,
+    /// It is for another skill than the one in use.
+    #[error("the signed allowlist is for another skill than the one in use")]
+    OtherSkill,
+    /// There is no key to check it with.
+    #[error("there is a signed allowlist and no key to check it with; give the pipeline the key")]
+    NoKey,
+}
+
+/// What is signed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Envelope {
+    /// Which channel.
+    pub channel: String,
+    /// The only skill that it is good for, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skill: Option<String>,
+    /// The full names of the tools that may be called. Sorted, so that one allowlist has one text.
+    pub tools: BTreeSet<String>,
+    /// From when on it no longer counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
+}
+
+impl Envelope {
+    /// The signed text: the payload and its HMAC-SHA256, both as URL-safe base64, with a dot between.
+    ///
+    /// # Errors
+    /// [`EnvelopeError::Form`] if the envelope cannot be written as JSON.
+    pub fn seal(&self, key: &EnvelopeKey) -> Result<String, EnvelopeError> {
+        let payload = serde_json::to_vec(self).map_err(|_| EnvelopeError::Form)?;
+        let tag = key.mac(&payload).ok_or(EnvelopeError::Form)?.finalize().into_bytes();
+        Ok(format!("{}.{}", BASE64_URL_SAFE_NO_PAD.encode(payload), BASE64_URL_SAFE_NO_PAD.encode(tag)))
+    }
+
+    /// Checks the signature, in a time that does not depend on where it differs, and then reads the payload.
+    ///
+    /// # Errors
+    /// If the text is not an envelope, was not signed with this key, or is no longer good at `now`.
+    pub fn open(text: &str, key: &EnvelopeKey, now: Timestamp) -> Result<Self, EnvelopeError> {
+        if text.len() > ENVELOPE_BYTES {
+            return Err(EnvelopeError::Form);
+        }
+        let (payload, tag) = text.split_once('.').ok_or(EnvelopeError::Form)?;
+        let decode = |part: &str| BASE64_URL_SAFE_NO_PAD.decode(part).map_err(|_| EnvelopeError::Form);
+        let (payload, tag) = (decode(payload)?, decode(tag)?);
+        key.mac(&payload).ok_or(EnvelopeError::Form)?.verify_slice(&tag).map_err(|_| EnvelopeError::Signature)?;
+        let envelope: Self = serde_json::from_slice(&payload).map_err(|_| EnvelopeError::Form)?;
+        match envelope.expires {
+            Some(expires) if expires <= now => Err(EnvelopeError::Expired),
+            _ => Ok(envelope),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn l5_a_changed_envelope_does_not_verify() {
+        let key = EnvelopeKey::new([7; 32]).unwrap();
+        let envelope = Envelope {
+            channel: "support".to_owned(),
+            skill: None,
+            tools: ["b".to_owned(), "a".to_owned()].into(),
+            expires: Some(Timestamp(1000)),
+        };
+        let text = envelope.seal(&key).unwrap();
+        assert_eq!(Envelope::open(&text, &key, Timestamp(999)), Ok(envelope.clone()));
+        assert_eq!(Envelope::open(&text, &key, Timestamp(1000)), Err(EnvelopeError::Expired));
+        let other = EnvelopeKey::new([8; 32]).unwrap();
+        assert_eq!(Envelope::open(&text, &other, Timestamp(0)), Err(EnvelopeError::Signature));
+
+        let wider = Envelope { tools: ["a".to_owned(), "shell".to_owned()].into(), ..envelope };
+        let (_, tag) = text.split_once('.').unwrap();
+        let payload = BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(&wider).unwrap());
+        assert_eq!(Envelope::open(&format!("{payload}.{tag}"), &key, Timestamp(0)), Err(EnvelopeError::Signature));
+        // Every single changed character is noticed.
+        for at in 0..text.len() {
+            let mut changed = text.clone().into_bytes();
+            changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(changed).unwrap();
+            assert!(changed == text || Envelope::open(&changed, &key, Timestamp(0)).is_err(), "{at}");
+        }
+        for text in ["", ".", "a.b", "no dot", &"a".repeat(ENVELOPE_BYTES + 1)] {
+            assert!(Envelope::open(text, &key, Timestamp(0)).is_err());
+        }
+    }
+
+    #[test]
+    fn a_key_is_long_enough_and_never_shown() {
+        assert_eq!(EnvelopeKey::new([0; 31]).unwrap_err(), EnvelopeKeyError(31));
+        assert_eq!(format!("{:?}", EnvelopeKey::new([65; 32]).unwrap()), "EnvelopeKey(…)");
+    }
+}

@@ -1,0 +1,60 @@
+//! Judges and people: those whose word has to be waited for.
+
+use std::collections::BTreeSet;
+
+use fumehood_core::boxed::BoxFuture;
+
+use super::rule::{Proposed, Verdict};
+
+/// Judges calls: another model, a service, a callback.
+pub trait Judge: Send + Sync {
+    /// What it says about a call that every rule let through.
+    fn judge<'a>(&'a self, proposed: &'a Proposed) -> BoxFuture<'a, Verdict>;
+}
+
+/// Which calls are judged. Unless said otherwise: those of tools that do not promise to be read-only.
+#[derive(Debug, Clone, Default)]
+pub struct JudgePolicy {
+    /// The full names of tools whose calls are judged whatever they promise.
+    pub always: BTreeSet<String>,
+    /// The full names of tools whose calls are never judged. `always` goes before it.
+    pub never: BTreeSet<String>,
+}
+
+impl JudgePolicy {
+    /// Whether this call is judged.
+    #[must_use]
+    pub fn applies(&self, proposed: &Proposed) -> bool {
+        let reads = proposed.annotations.read_only == Some(true);
+        self.always.contains(&proposed.tool) || !(reads || self.never.contains(&proposed.tool))
+    }
+}
+
+/// What a person is asked.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// Who wants to know: the name of a rule, or `judge`.
+    pub from: String,
+    /// What.
+    pub question: String,
+    /// The call that waits.
+    pub proposed: Proposed,
+}
+
+/// What a person says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It may run.
+    Allow,
+    /// It must not run.
+    Deny {
+        /// Why, for the model. May be empty.
+        reason: String,
+    },
+}
+
+/// Asks a person: by a prompt, a callback, an API.
+pub trait Human: Send + Sync {
+    /// Waits for the answer. Dropping the future takes the question back.
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer>;
+}

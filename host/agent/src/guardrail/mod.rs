@@ -1,0 +1,12 @@
+//! Rules and judges that look at a call before it runs: allow, change, deny, or ask a person.
+
+mod engine;
+mod judge;
+mod path_rules;
+mod paths;
+mod rule;
+
+pub use engine::{Passage, Rules, Ruling, Voice};
+pub use judge::{Answer, Human, Judge, JudgePolicy, Question};
+pub use path_rules::{IgnoreError, IgnoreList, Workspace};
+pub use rule::{ArgumentBytes, Proposed, Rule, RuleFn, Verdict};

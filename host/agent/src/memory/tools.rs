@@ -1,0 +1,99 @@
+//! The three tools through which a model uses the notes.
+
+use std::sync::Arc;
+
+use fumehood_core::definition::Annotations;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::port::{Memory, MemoryError, Note};
+use crate::registry::{BuiltIn, BuiltIns, ContractError, Failure, Invocation, RegisterError};
+
+/// What the tools are called.
+pub const NAMES: [&str; 3] = ["memory_read", "memory_write", "memory_search"];
+
+#[derive(Deserialize, JsonSchema)]
+struct Read {
+    /// What the note is called.
+    key: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Write {
+    /// What the note is called. A note of the same name is written over.
+    key: String,
+    /// What it says.
+    text: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Search {
+    /// Words that a note must have, all of them.
+    query: String,
+    /// The most notes to give.
+    #[serde(default = "ten")]
+    #[schemars(range(min = 1, max = 50))]
+    limit: u8,
+}
+
+fn ten() -> u8 {
+    10
+}
+
+/// Why the tools were not registered.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryToolsError {
+    /// One of them is not acceptable as a tool.
+    #[error(transparent)]
+    Contract(#[from] ContractError),
+    /// One of their names is taken.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+}
+
+impl From<MemoryError> for Failure {
+    fn from(error: MemoryError) -> Self {
+        Self::from(error.0)
+    }
+}
+
+/// Registers the tools over this memory.
+///
+/// # Errors
+/// If one of their names is taken.
+pub fn register(tools: &BuiltIns, memory: &Arc<dyn Memory>) -> Result<(), MemoryToolsError> {
+    let reads = Annotations { read_only: Some(true), idempotent: Some(true), ..Annotations::default() };
+    let writes = Annotations { read_only: Some(false), idempotent: Some(true), ..Annotations::default() };
+    let [read, write, search] = NAMES;
+
+    let notes = Arc::clone(memory);
+    let run = move |args: Read, call: Arc<Invocation>| {
+        let notes = Arc::clone(&notes);
+        async move {
+            let found = notes.read(call.actor.as_deref(), &args.key).await?;
+            found.ok_or_else(|| Failure::from(format!("there is no note {:?}; search for it", args.key)))
+        }
+    };
+    tools.register(BuiltIn::new(read, "Reads a note that you wrote earlier.", run)?.with_annotations(reads))?;
+
+    let notes = Arc::clone(memory);
+    let run = move |args: Write, call: Arc<Invocation>| {
+        let notes = Arc::clone(&notes);
+        async move {
+            notes.write(call.actor.as_deref(), &args.key, &args.text).await?;
+            Ok(format!("noted {:?}", args.key))
+        }
+    };
+    tools.register(BuiltIn::new(write, "Writes a note for later.", run)?.with_annotations(writes))?;
+
+    let notes = Arc::clone(memory);
+    let run = move |args: Search, call: Arc<Invocation>| {
+        let notes = Arc::clone(&notes);
+        async move {
+            let found: Vec<Note> = notes.search(call.actor.as_deref(), &args.query, usize::from(args.limit)).await?;
+            Ok(found)
+        }
+    };
+    tools.register(BuiltIn::new(search, "Searches the notes that you wrote.", run)?.with_annotations(reads))?;
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! The checks that a call passes before it may run: resolve, allowlist, schema, authorize, guardrails.
+
+use std::sync::Arc;
+
+use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::record::RecordKind;
+use fumehood_core::result::CallError;
+use serde_json::{Value, json};
+
+use super::caught::{caught, caught_now};
+use super::course::Course;
+use super::halt::{Halt, legible, mismatch, unauthorized, unknown};
+use crate::execution::Status;
+use crate::guardrail::{Answer, Proposed, Question, Ruling, Verdict, Voice};
+use crate::registry::{Family, Invocation, Policy, Stop, Tool};
+use crate::retry::{Fault, Remedy, escalated};
+
+/// Arguments before they were checked.
+pub(super) enum Given {
+    /// As a model wrote them.
+    Text(String),
+    /// As a hook or a remedy made them.
+    Value(Value),
+}
+
+impl Given {
+    fn raw(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Value(value) => value.to_string(),
+        }
+    }
+}
+
+/// A call that may run.
+pub(super) struct Cleared {
+    pub(super) family: Family,
+    pub(super) tool: Arc<dyn Tool>,
+    pub(super) policy: Policy,
+    pub(super) invocation: Invocation,
+}
+
+impl Course<'_> {
+    /// Takes a call through all the checks.
+    pub(super) async fn clear(&mut self, name: &str, given: Given) -> Result<Cleared, Halt> {
+        let legible = legible(name);
+        let (family, tool) = self.parts.registries.find(name).ok_or_else(|| unknown(&legible))?;
+        if !self.batch.allowed.allows(name) {
+            let error = CallError::new(ErrorKind::NotAllowed, self.batch.allowed.refusal(&legible));
+            return Err(Halt::refused(Status::RejectedAllowlist, error));
+        }
+        self.journal.about(name, tool.contract().spec().digest.map(|digest| digest.to_string()));
+        let policy = self.parts.policy(tool.as_ref());
+        self.persist = policy.persist.clone().unwrap_or_default();
+        let arguments = gated(tool.as_ref(), &policy, given)?;
+        let mut invocation = self.invocation(tool.as_ref(), arguments);
+        authorized(tool.as_ref(), &invocation)?;
+        if self.guarded(tool.as_ref(), &mut invocation).await? {
+            recheck(tool.as_ref(), &invocation)?;
+        }
+        Ok(Cleared { family, tool, policy, invocation })
+    }
+
+    fn invocation(&self, tool: &dyn Tool, arguments: Value) -> Invocation {
+        let scope = self.batch.scope;
+        Invocation {
+            id: self.call.id.clone(),
+            tool: tool.contract().name().to_owned(),
+            arguments,
+            actor: scope.actor.clone(),
+            state: if tool.wants_state() { self.batch.state() } else { None },
+            session: scope.session.clone(),
+            execution: scope.execution.clone(),
+            step: scope.step,
+            partials: Default::default(),
+        }
+    }
+
+    /// Whether the arguments were changed.
+    async fn guarded(&mut self, tool: &dyn Tool, invocation: &mut Invocation) -> Result<bool, Halt> {
+        let annotations = tool.contract().spec().annotations;
+        let scope = self.batch.scope;
+        let mut proposed = Proposed {
+            tool: invocation.tool.clone(),
+            annotations,
+            arguments: std::mem::take(&mut invocation.arguments),
+            actor: scope.actor.clone(),
+            skill: scope.skill.clone(),
+            session: scope.session.clone(),
+        };
+        let passage = self.parts.rules.evaluate(&mut proposed);
+        let mut changed = !passage.notes.is_empty();
+        self.notes.extend(passage.notes);
+        let mut questions = Vec::new();
+        for ruling in passage.rulings {
+            questions.extend(self.ruled(ruling, &proposed).await?);
+        }
+        if let Some((judge, policy)) = &self.parts.judge
+            && policy.applies(&proposed)
+        {
+            let verdict = caught(judge.judge(&proposed)).await;
+            let verdict = verdict.unwrap_or_else(|said| Verdict::Deny { reason: format!("the judge failed: {said}") });
+            if let Verdict::Modify { arguments, note } = &verdict {
+                proposed.arguments = arguments.clone();
+                self.notes.push(note.clone());
+                changed = true;
+            }
+            questions.extend(self.ruled(Ruling { voice: Voice::Judge, verdict }, &proposed).await?);
+        }
+        for question in questions {
+            self.asked(Question { proposed: proposed.clone(), ..question }).await?;
+        }
+        invocation.arguments = proposed.arguments;
+        Ok(changed)
+    }
+
+    /// Records a verdict. A denial ends the call; a question is handed on, to be put once everybody else has agreed.
+    async fn ruled(&mut self, ruling: Ruling, proposed: &Proposed) -> Result<Option<Question>, Halt> {
+        let Ruling { voice, verdict } = ruling;
+        let mut body = json!({"by": voice.as_str()});
+        let said = match &verdict {
+            Verdict::Allow => None,
+            Verdict::Modify { note: said, .. } | Verdict::Deny { reason: said } | Verdict::Ask { question: said } => {
+                Some(said.as_str())
+            }
+        };
+        if let Some(body) = body.as_object_mut() {
+            body.extend(said.map(|said| ("reason".to_owned(), Value::from(said))));
+            let kept = caught_now(|| self.persist.arguments(&proposed.arguments)).unwrap_or_default();
+            body.extend(kept.map(|kept| ("arguments".to_owned(), kept)));
+        }
+        self.journal.put(RecordKind::Verdict, Some(verdict.as_str()), body).await?;
+        match verdict {
+            Verdict::Allow | Verdict::Modify { .. } => Ok(None),
+            Verdict::Deny { reason } => Err(Halt::denied(format!("denied by {}: {reason}", voice.as_str()))),
+            Verdict::Ask { question } => {
+                Ok(Some(Question { from: voice.as_str().to_owned(), question, proposed: proposed.clone() }))
+            }
+        }
+    }
+
+    async fn asked(&mut self, question: Question) -> Result<(), Halt> {
+        let Some(human) = &self.parts.human else {
+            let message = format!("somebody has to approve this call: {}", question.question);
+            let error = CallError::new(ErrorKind::NeedsApproval, message)
+                .with_hint("nobody can be asked here; go on without this call");
+            return Err(Halt::refused(Status::RejectedDenied, error));
+        };
+        let answer = caught(human.ask(&question)).await;
+        let verdict = match answer {
+            Ok(Answer::Allow) => Verdict::Allow,
+            Ok(Answer::Deny { reason }) if reason.is_empty() => Verdict::Deny { reason: "no".to_owned() },
+            Ok(Answer::Deny { reason }) => Verdict::Deny { reason },
+            Err(said) => Verdict::Deny { reason: format!("nobody could be asked: {said}") },
+        };
+        self.ruled(Ruling { voice: Voice::Human, verdict }, &question.proposed).await.map(drop)
+    }
+}
+
+/// The arguments, once they fit the schema and the tool's own type; or what the tool's remedy makes of it.
+fn gated(tool: &dyn Tool, policy: &Policy, given: Given) -> Result<Value, Halt> {
+    let raw = given.raw();
+    let (fault, error) = match admitted(tool, given) {
+        Ok(arguments) => return Ok(arguments),
+        Err(wrong) => wrong,
+    };
+    let refused = |error| Err(Halt::refused(Status::RejectedSchema, error));
+    match policy.remedy(fault) {
+        // The same arguments will not fit the next time either.
+        Remedy::Tell | Remedy::Retry(_) => refused(error),
+        Remedy::Fix(fix) => {
+            let fixed = caught_now(|| fix(&raw, &error)).ok().flatten().map(Given::Value);
+            match fixed.map(|fixed| admitted(tool, fixed)) {
+                Some(Ok(arguments)) => Ok(arguments),
+                Some(Err(_)) | None => refused(error),
+            }
+        }
+        Remedy::Escalate { severity, advice } => refused(escalated(error, *severity, advice)),
+        Remedy::Stop => Err(Halt::Stop(Stop::new(error.message))),
+    }
+}
+
+fn admitted(tool: &dyn Tool, given: Given) -> Result<Value, (Fault, CallError)> {
+    let contract = tool.contract();
+    let schema = &contract.spec().parameters;
+    let invalid = |given: Option<&Value>, wrong: String| (Fault::InvalidArguments, mismatch(schema, given, &wrong));
+    let arguments = match given {
+        Given::Text(text) => contract
+            .gate()
+            .parse(&text)
+            .map_err(|wrong| invalid(serde_json::from_str(&text).ok().as_ref(), wrong.to_string()))?,
+        Given::Value(value) => match contract.gate().check(&value) {
+            Ok(()) => value,
+            Err(wrong) => return Err(invalid(Some(&value), wrong.to_string())),
+        },
+    };
+    match caught_now(|| tool.accepts(&arguments)).unwrap_or_else(Err) {
+        Ok(()) => Ok(arguments),
+        Err(wrong) => Err((Fault::Deserialization, mismatch(schema, Some(&arguments), &wrong))),
+    }
+}
+
+fn authorized(tool: &dyn Tool, invocation: &Invocation) -> Result<(), Halt> {
+    match caught_now(|| tool.authorize(invocation.actor.as_deref(), invocation)) {
+        Ok(true) => Ok(()),
+        // A check that panics has not said yes.
+        Ok(false) | Err(_) => Err(unauthorized(tool.contract().name())),
+    }
+}
+
+/// What rules made of the arguments goes through the checks that the arguments had gone through.
+fn recheck(tool: &dyn Tool, invocation: &Invocation) -> Result<(), Halt> {
+    let fits = tool.contract().gate().check(&invocation.arguments).map_err(|wrong| wrong.to_string());
+    if let Err(wrong) = fits.and_then(|()| tool.accepts(&invocation.arguments)) {
+        return Err(Halt::denied(format!("a guardrail changed the arguments to what the tool does not take: {wrong}")));
+    }
+    authorized(tool, invocation)
+}

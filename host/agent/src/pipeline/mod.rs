@@ -1,0 +1,21 @@
+//! The path of a call: resolve, allowlist, schema, authorize, guardrails, hooks, run, hooks, cap, record.
+
+mod batch;
+mod before;
+mod builder;
+mod caught;
+mod clear;
+mod clock;
+mod course;
+mod executor;
+mod halt;
+mod ids;
+mod journal;
+mod parts;
+mod stream;
+
+pub use builder::{PipelineBuilder, PipelineError};
+pub use clock::{Clock, WallClock};
+pub use executor::Pipeline;
+pub use parts::{Modes, Observers, StateSink};
+pub use stream::StreamEvent;

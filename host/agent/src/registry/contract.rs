@@ -1,0 +1,105 @@
+//! What a tool says about itself, once it has been checked: a tool without a checked contract cannot be registered.
+
+use fumehood_core::chat::ToolSpec;
+use fumehood_core::definition::Annotations;
+use fumehood_core::digest::Digest;
+use fumehood_core::gate::{Gate, GateLimits, SchemaError};
+use serde_json::Value;
+
+use crate::identity::{self, IdentityError};
+
+/// The longest full name, in bytes: a namespace, the separator and a name.
+const NAME_BYTES: usize = 130;
+
+/// What a tool says about itself.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// Its full name.
+    pub name: String,
+    /// What it does and when to use it.
+    pub description: String,
+    /// JSON Schema (2020-12) of the arguments.
+    pub parameters: Value,
+    /// What it promises about its effects.
+    pub annotations: Annotations,
+    /// Which bytes it is, for components.
+    pub digest: Option<Digest>,
+}
+
+/// Why a tool cannot be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum ContractError {
+    /// Its name is not one.
+    #[error(
+        "the tool {0:?} has a name that models cannot be told; expected 1 to {NAME_BYTES} of `a-z`, `A-Z`, `0-9`, \
+         `_`, `-`, `.`"
+    )]
+    Name(String),
+    /// It wants to be told by the model on whose behalf it runs.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// Its schema is not accepted.
+    #[error("the schema of the tool '{tool}' is not accepted")]
+    Schema {
+        /// Which tool.
+        tool: String,
+        /// Why.
+        source: SchemaError,
+    },
+}
+
+/// A tool's word about itself, checked.
+#[derive(Debug)]
+pub struct Contract {
+    spec: Spec,
+    gate: Gate,
+}
+
+impl Contract {
+    /// Checks the name, compiles the schema, and looks for arguments that say on whose behalf the tool runs.
+    ///
+    /// # Errors
+    /// If any of this is not acceptable.
+    pub fn new(spec: Spec, limits: GateLimits) -> Result<Self, ContractError> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        if spec.name.is_empty() || spec.name.len() > NAME_BYTES || !spec.name.chars().all(allowed) {
+            return Err(ContractError::Name(spec.name.chars().take(80).collect()));
+        }
+        let gate = Gate::for_arguments(&spec.parameters, limits)
+            .map_err(|source| ContractError::Schema { tool: spec.name.clone(), source })?;
+        identity::check(&spec.name, &spec.parameters)?;
+        Ok(Self { spec, gate })
+    }
+
+    /// What the tool says.
+    #[must_use]
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// What its arguments have to pass.
+    #[must_use]
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// The full name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// The tool as a model sees it.
+    #[must_use]
+    pub fn shown(&self) -> ToolSpec {
+        let Spec { name, description, parameters, .. } = self.spec.clone();
+        ToolSpec { name, description, parameters }
+    }
+
+    /// What it promises, changed before the tool is shared.
+    #[must_use]
+    pub(super) fn with_annotations(mut self, annotations: Annotations) -> Self {
+        self.spec.annotations = annotations;
+        self
+    }
+}

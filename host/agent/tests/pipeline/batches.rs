@@ -1,0 +1,156 @@
+//! Batches: together, in order, and what ends them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fumehood_agent::execution::Status;
+use fumehood_agent::executor::{BatchEnd, ToolExecutor as _};
+use fumehood_agent::hook::{Before, BeforeFn, Field, ToolUse};
+use fumehood_agent::pipeline::Modes;
+use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation};
+use fumehood_core::record::RecordKind;
+
+use crate::stage::{Nothing, intent, stage, stage_of};
+
+const ADD: (&str, &str) = ("add", r#"{"a": 1, "b": 2}"#);
+
+#[tokio::test]
+async fn i5_one_execution_for_each_call_in_call_order() {
+    let stage = stage(|builder| builder);
+    let outcome = stage.batch(&[("fail", "{}"), ADD, ("nope", "{}")]).await;
+    let names: Vec<_> = outcome.executions.iter().map(|execution| execution.name()).collect();
+    assert_eq!(names, ["fail", "add", "nope"]);
+}
+
+#[tokio::test]
+async fn g15_a_failed_call_never_blocks_its_siblings() {
+    let stage = stage(|builder| builder);
+    let outcome = stage.batch(&[("panic", "{}"), ADD, ("echo", "not json"), ADD]).await;
+    let ok: Vec<_> = outcome.executions.iter().map(|execution| !execution.has_error()).collect();
+    assert_eq!(ok, [false, true, false, true]);
+}
+
+fn sleeper() -> Arc<BuiltIns> {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Millis {
+        millis: u64,
+    }
+    let tools = BuiltIns::default();
+    let run = |args: Millis, _: Arc<Invocation>| async move {
+        tokio::time::sleep(Duration::from_millis(args.millis)).await;
+        Ok::<_, Failure>(args.millis)
+    };
+    tools.register(BuiltIn::new("sleep", "Sleeps.", run).unwrap()).unwrap();
+    Arc::new(tools)
+}
+
+#[tokio::test]
+async fn g13_the_calls_of_a_batch_run_at_the_same_time() {
+    let stage = stage_of(sleeper(), |builder| builder);
+    let began = Instant::now();
+    stage.batch(&[("sleep", r#"{"millis": 100}"#); 3]).await;
+    assert!(began.elapsed() < Duration::from_millis(250), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn g14_results_keep_the_order_of_calls_whatever_ends_first() {
+    let stage = stage_of(sleeper(), |builder| builder);
+    let calls = [("sleep", r#"{"millis": 60}"#), ("sleep", r#"{"millis": 30}"#), ("sleep", r#"{"millis": 1}"#)];
+    let outcome = stage.batch(&calls).await;
+    let texts: Vec<_> = outcome.executions.iter().map(|execution| execution.result.text().unwrap()).collect();
+    assert_eq!(texts, ["60", "30", "1"]);
+}
+
+#[tokio::test]
+async fn i30_an_empty_call_id_is_replaced_by_one_that_all_records_share() {
+    let stage = stage(|builder| builder);
+    let outcome = stage.pipeline.execute(vec![intent("", ADD.0, ADD.1)], &stage.scope).await;
+    let id = &outcome.executions[0].call.id;
+    assert!(!id.is_empty());
+    assert_eq!(&outcome.executions[0].result.id, id);
+    for kind in [RecordKind::ToolStarted, RecordKind::ToolFinished, RecordKind::ToolResult] {
+        assert_eq!(stage.kept.of(kind)[0].call.as_ref(), Some(id));
+    }
+}
+
+#[tokio::test]
+async fn i33_a_stop_ends_the_run_and_is_no_result() {
+    let stage = stage(|builder| builder);
+    let outcome = stage.batch(&[ADD, ("stop", "{}")]).await;
+    assert_eq!(outcome.ended, Some(BatchEnd::Stop { reason: "enough".to_owned() }));
+    assert!(outcome.executions.iter().all(|execution| execution.name() == "add"));
+    assert!(stage.kept.of(RecordKind::ToolFinished).iter().any(|record| record.status.as_deref() == Some("stopped")));
+}
+
+#[tokio::test]
+async fn i34_the_first_failure_ends_the_batch_if_asked_to() {
+    let calls = [ADD, ("fail", "{}"), ADD];
+    let modes = Modes { throw_on_tool_failure: true, ..Modes::default() };
+    let strict = stage(|builder| builder.modes(modes));
+    let outcome = strict.batch(&calls).await;
+    assert_eq!(outcome.ended, Some(BatchEnd::Failed { index: 1 }));
+    assert_eq!(outcome.executions.len(), 2);
+    let lenient = stage(|builder| builder).batch(&calls).await;
+    assert_eq!((lenient.ended, lenient.executions.len()), (None, 3));
+}
+
+fn block_echo() -> Arc<BeforeFn<impl Fn(&mut ToolUse) -> Before + Send + Sync>> {
+    Arc::new(BeforeFn::new("no_echo", 0, &[] as &[Field], |call: &mut ToolUse| {
+        if call.tool == "echo" { Before::Block { message: None } } else { Before::Continue }
+    }))
+}
+
+#[tokio::test]
+async fn i35_the_first_block_ends_the_batch_if_asked_to() {
+    let calls = [ADD, ("echo", r#"{"text": "x"}"#), ADD];
+    let modes = Modes { stop_on_tool_block: true, ..Modes::default() };
+    let outcome = stage(|builder| builder.before(block_echo()).modes(modes)).batch(&calls).await;
+    assert_eq!(outcome.ended, Some(BatchEnd::Blocked { index: 1 }));
+    assert_eq!(outcome.executions.len(), 2);
+}
+
+#[tokio::test]
+async fn i36_without_flags_everything_is_collected() {
+    let outcome = stage(|builder| builder.before(block_echo()))
+        .batch(&[ADD, ("echo", r#"{"text": "x"}"#), ("fail", "{}"), ADD])
+        .await;
+    let statuses: Vec<_> = outcome.executions.iter().map(|execution| execution.status).collect();
+    assert_eq!(statuses, [Status::Ok, Status::Blocked, Status::HandlerError, Status::Ok]);
+}
+
+#[tokio::test]
+async fn i42_a_batch_costs_in_proportion_to_its_calls() {
+    let stage = stage(|builder| builder);
+    let time = async |count: usize| {
+        let began = Instant::now();
+        let outcome = stage.batch(&vec![ADD; count]).await;
+        assert_eq!(outcome.executions.len(), count);
+        began.elapsed()
+    };
+    time(200).await;
+    let (few, many) = (time(1_000).await, time(10_000).await);
+    // Ten times as many may take forty times as long on a busy machine; a hundred times would be quadratic.
+    assert!(many < few * 40, "1,000: {few:?}, 10,000: {many:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_waits_for_leaves_its_end() {
+    let stage = stage_of(sleeper(), |builder| builder);
+    let calls = [("sleep", r#"{"millis": 10000}"#)];
+    let waited = tokio::time::timeout(Duration::from_millis(50), stage.batch(&calls)).await;
+    assert!(waited.is_err());
+    assert_eq!(stage.kept.of(RecordKind::ToolFinished)[0].status.as_deref(), Some("cancelled"));
+}
+
+#[tokio::test]
+async fn k22_onlookers_see_successful_actions() {
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sees = Arc::clone(&seen);
+    let mut observers = fumehood_agent::pipeline::Observers::default();
+    observers.on_tool_use = Some(Arc::new(move |name, args, result| {
+        sees.lock().unwrap().push(format!("{name}({args}) = {}", result.text().unwrap()));
+    }));
+    stage(|builder| builder.observers(observers)).batch(&[ADD, ("stop", "{}")]).await;
+    assert_eq!(*seen.lock().unwrap(), [r#"add({"a":1,"b":2}) = 3"#]);
+    let _unused = Nothing {};
+}

@@ -1,0 +1,183 @@
+//! What becomes of results: hooks, caps, remedies, and failures of every sort.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use fumehood_agent::execution::Status;
+use fumehood_agent::executor::BatchEnd;
+use fumehood_agent::hook::{After, AfterFn, Field, ToolUsed};
+use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation, Policy};
+use fumehood_agent::retry::{Attempts, Recovery, Remedy, Severity};
+use fumehood_core::content::Content;
+use fumehood_core::definition::Annotations;
+use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::record::RecordKind;
+use fumehood_core::result::CallError;
+use serde_json::json;
+
+use crate::stage::{Nothing, stage, stage_of, tools};
+
+const ADD: &str = r#"{"a": 1, "b": 2}"#;
+const SECRET: &str = r#"{"text": "hunter2"}"#;
+
+#[tokio::test]
+async fn c18_a_success_has_the_id_of_its_call_and_says_what_it_is() {
+    let execution = stage(|builder| builder).call("echo", r#"{"text": "hällo"}"#).await;
+    let shape = serde_json::to_value(&execution.result).unwrap();
+    assert_eq!((&shape["id"], &shape["status"]), (&json!("c0"), &json!("ok")));
+    assert_eq!(shape["metadata"]["bytes"], 6);
+    assert_eq!(shape["metadata"]["truncated"], false);
+    assert_eq!(shape["metadata"]["mime"], "text/plain");
+}
+
+#[tokio::test]
+async fn c19_a_failure_has_the_same_shape() {
+    let execution = stage(|builder| builder).call("divide", r#"{"a": 1, "b": 0}"#).await;
+    let shape = serde_json::to_value(&execution.result).unwrap();
+    assert_eq!((&shape["id"], &shape["status"]), (&json!("c0"), &json!("error")));
+    assert_eq!(shape["error"]["message"], "Division by zero");
+}
+
+#[tokio::test]
+async fn i32_a_panic_is_a_failure_with_the_name_of_the_tool() {
+    let execution = stage(|builder| builder).call("panic", "{}").await;
+    assert_eq!((execution.status, execution.error().unwrap().kind), (Status::HandlerError, ErrorKind::Trap));
+    let message = execution.error_message();
+    assert!(message.starts_with("Exception during execution of tool 'panic': "), "{message}");
+    assert!(message.contains("broken on purpose"));
+}
+
+#[tokio::test]
+async fn i26_the_order_of_a_call() {
+    let after = AfterFn::new("after", 0, &[], |_: &mut ToolUsed| After::Continue);
+    let stage = stage(|builder| builder.after(Arc::new(after)));
+    stage.call("add", ADD).await;
+    let kinds = [RecordKind::ToolStarted, RecordKind::ToolFinished, RecordKind::ToolResult];
+    assert_eq!(stage.kept.kinds(), kinds);
+}
+
+#[tokio::test]
+async fn c16_a_hook_transforms_a_result_before_anybody_sees_it() {
+    let redact = AfterFn::new("redact", 0, &[Field::Result], |used: &mut ToolUsed| {
+        used.outcome = Ok(vec![Content::text("[redacted]")]);
+        After::Continue
+    });
+    let stage = stage(|builder| builder.after(Arc::new(redact)));
+    assert_eq!(stage.call("echo", SECRET).await.result.text(), Some("[redacted]"));
+    assert!(!stage.kept.of(RecordKind::ToolResult)[0].body.to_string().contains("hunter2"));
+    assert!(!stage.kept.of(RecordKind::ToolFinished)[0].body.to_string().contains("hunter2"));
+}
+
+#[tokio::test]
+async fn c17_a_hook_rejects_a_result_and_the_model_never_sees_it() {
+    let reject = AfterFn::new("secrets", 0, &[], |used: &mut ToolUsed| {
+        assert!(used.outcome.is_ok());
+        After::Reject { reason: "contains secrets".to_owned() }
+    });
+    let execution = stage(|builder| builder.after(Arc::new(reject))).call("echo", SECRET).await;
+    assert_eq!(execution.error().unwrap().kind, ErrorKind::Denied);
+    assert!(execution.error_message().contains("contains secrets"));
+    assert!(!serde_json::to_string(&execution.result).unwrap().contains("hunter2"));
+}
+
+#[tokio::test]
+async fn c15_a_hook_that_panics_lets_nothing_through() {
+    let broken = AfterFn::new("broken", 0, &[], |used: &mut ToolUsed| {
+        assert!(used.outcome.is_err(), "broken on purpose");
+        After::Continue
+    });
+    let execution = stage(|builder| builder.after(Arc::new(broken))).call("echo", SECRET).await;
+    assert!(execution.has_error());
+    assert!(!serde_json::to_string(&execution.result).unwrap().contains("hunter2"));
+}
+
+/// A tool that fails so many times and then succeeds, and how often it was called.
+fn flaky(failures: u32, annotations: Annotations, policy: Policy) -> (Arc<BuiltIns>, Arc<AtomicU32>) {
+    let calls = Arc::new(AtomicU32::new(0));
+    let counts = Arc::clone(&calls);
+    let run = move |_: Nothing, _: Arc<Invocation>| {
+        let made = counts.fetch_add(1, Ordering::Relaxed);
+        async move {
+            if made < failures {
+                return Err(Failure::from(CallError::new(ErrorKind::Unavailable, "down")));
+            }
+            Ok("up")
+        }
+    };
+    let tools = BuiltIns::default();
+    let tool = BuiltIn::new("flaky", "Fails.", run).unwrap().with_annotations(annotations).with_policy(policy);
+    tools.register(tool).unwrap();
+    (Arc::new(tools), calls)
+}
+
+fn on_execution(remedy: Remedy) -> Policy {
+    Policy { recovery: Recovery { execution: Some(remedy), ..Recovery::default() }, ..Policy::default() }
+}
+
+#[tokio::test]
+async fn k25_only_idempotent_tools_are_tried_again() {
+    let check = async |annotations: Annotations, expected: u32| {
+        let (tools, calls) = flaky(2, annotations, on_execution(Remedy::Retry(Attempts::again(2))));
+        let execution = stage_of(tools, |builder| builder).call("flaky", "{}").await;
+        assert_eq!(calls.load(Ordering::Relaxed), expected);
+        assert_eq!(execution.has_error(), expected == 1);
+    };
+    check(Annotations { idempotent: Some(true), ..Annotations::default() }, 3).await;
+    check(Annotations::default(), 1).await;
+}
+
+#[tokio::test]
+async fn k25_arguments_are_fixed_escalated_or_end_the_run() {
+    let of = |remedy: Remedy| {
+        let recovery = Recovery { invalid_arguments: Some(remedy), ..Recovery::default() };
+        stage(|builder| builder.agent_policy(Policy { recovery, ..Policy::default() }))
+    };
+    let fixed = of(Remedy::fix(|raw, _| (raw == "1+2").then(|| json!({"a": 1, "b": 2}))));
+    assert_eq!(fixed.call("add", "1+2").await.result.text(), Some("3"));
+    assert_eq!(fixed.call("add", "2+2").await.status, Status::RejectedSchema);
+    let escalated = of(Remedy::Escalate { severity: Severity::Low, advice: "ask for help".to_owned() });
+    let message = escalated.call("add", "{}").await.error_message().to_owned();
+    assert!(message.starts_with("escalated (low): ask for help: "), "{message}");
+    let outcome = of(Remedy::Stop).batch(&[("add", "{}")]).await;
+    assert!(matches!(outcome.ended, Some(BatchEnd::Stop { .. })));
+}
+
+#[tokio::test]
+async fn k25_the_host_goes_before_the_tool() {
+    let (tools, calls) = flaky(9, Annotations::default(), on_execution(Remedy::Stop));
+    let stage = stage_of(tools, |builder| builder.tool_policy("flaky", on_execution(Remedy::Tell)));
+    assert!(stage.call("flaky", "{}").await.has_error());
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn c26_failures_of_every_sort_come_back_as_results() {
+    let (flaky, _) = flaky(9, Annotations::default(), Policy::default());
+    let stage = stage_of(tools(), |builder| builder);
+    let down = stage_of(flaky, |builder| builder).call("flaky", "{}").await;
+    assert_eq!(down.error().unwrap().kind, ErrorKind::Unavailable);
+    for (name, arguments) in [("fail", "{}"), ("panic", "{}"), ("nope", "{}"), ("add", "{}")] {
+        let shape = serde_json::to_value(stage.call(name, arguments).await.result).unwrap();
+        assert_eq!(shape["status"], "error");
+    }
+}
+
+#[tokio::test]
+async fn l22_the_model_sees_4096_bytes() {
+    let text = "x".repeat(5_000);
+    let execution = stage(|builder| builder).call("echo", &json!({"text": text}).to_string()).await;
+    let shown = execution.result.text().unwrap();
+    assert_eq!(shown.len(), 4_096);
+    assert!(shown.ends_with("[truncated]"));
+    assert_eq!(execution.result.metadata.bytes, 5_000);
+}
+
+#[tokio::test]
+async fn l8_a_call_that_overruns_is_marked_and_its_result_used() {
+    let policy = Policy { expected_duration: Some(std::time::Duration::ZERO), ..Policy::default() };
+    let stage = stage(|builder| builder.tool_policy("add", policy));
+    assert_eq!(stage.call("add", ADD).await.result.text(), Some("3"));
+    assert_eq!(stage.kept.of(RecordKind::ToolFinished)[0].body["overran"], true);
+    stage.call("echo", SECRET).await;
+    assert_eq!(stage.kept.of(RecordKind::ToolFinished)[1].body["overran"], false);
+}

@@ -1,0 +1,121 @@
+//! A small host to run calls in: a recorder in memory, a few tools, and everything allowed.
+
+use std::sync::{Arc, Mutex};
+
+use fumehood_agent::allowlist::{Allowlists, Default as Unlisted};
+use fumehood_agent::execution::ToolExecution;
+use fumehood_agent::executor::{BatchOutcome, Scope, ToolExecutor as _};
+use fumehood_agent::pipeline::{Pipeline, PipelineBuilder};
+use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation, Stop};
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::chat::ToolIntent;
+use fumehood_core::definition::Annotations;
+use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+#[derive(Default)]
+pub(crate) struct Kept(pub(crate) Mutex<Vec<Record>>);
+
+impl Recorder for Kept {
+    fn record(&self, record: Record, _: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
+        self.0.lock().unwrap().push(record);
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+impl Kept {
+    pub(crate) fn kinds(&self) -> Vec<RecordKind> {
+        self.0.lock().unwrap().iter().map(|record| record.kind).collect()
+    }
+
+    pub(crate) fn of(&self, kind: RecordKind) -> Vec<Record> {
+        self.0.lock().unwrap().iter().filter(|record| record.kind == kind).cloned().collect()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        serde_json::to_string(&*self.0.lock().unwrap()).unwrap()
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Pair {
+    /// The first number.
+    pub(crate) a: i64,
+    /// The second number.
+    pub(crate) b: i64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Text {
+    pub(crate) text: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Nothing {}
+
+pub(crate) fn reads() -> Annotations {
+    Annotations { read_only: Some(true), ..Annotations::default() }
+}
+
+/// `add`, `divide`, `echo`, `panic`, `stop`, `fail`.
+pub(crate) fn tools() -> Arc<BuiltIns> {
+    let tools = BuiltIns::default();
+    let add = |pair: Pair, _: Arc<Invocation>| async move { Ok::<_, Failure>(pair.a + pair.b) };
+    tools.register(BuiltIn::new("add", "Adds.", add).unwrap().with_annotations(reads())).unwrap();
+    let divide = |pair: Pair, _: Arc<Invocation>| async move {
+        pair.a.checked_div(pair.b).ok_or_else(|| Failure::from("Division by zero"))
+    };
+    tools.register(BuiltIn::new("divide", "Divides.", divide).unwrap()).unwrap();
+    let echo = |text: Text, _: Arc<Invocation>| async move { Ok::<_, Failure>(text.text) };
+    tools.register(BuiltIn::new("echo", "Echoes.", echo).unwrap()).unwrap();
+    let panics = |_: Nothing, _: Arc<Invocation>| async move {
+        assert_eq!(1, 2, "broken on purpose");
+        Ok::<_, Failure>(())
+    };
+    tools.register(BuiltIn::new("panic", "Panics.", panics).unwrap()).unwrap();
+    let stops = |_: Nothing, _: Arc<Invocation>| async move { Err::<(), _>(Failure::from(Stop::new("enough"))) };
+    tools.register(BuiltIn::new("stop", "Stops.", stops).unwrap()).unwrap();
+    let fails = |_: Nothing, _: Arc<Invocation>| async move { Err::<(), _>(Failure::from("it failed")) };
+    tools.register(BuiltIn::new("fail", "Fails.", fails).unwrap()).unwrap();
+    Arc::new(tools)
+}
+
+pub(crate) struct Stage {
+    pub(crate) pipeline: Pipeline,
+    pub(crate) kept: Arc<Kept>,
+    pub(crate) scope: Scope,
+}
+
+pub(crate) fn everything() -> Allowlists {
+    Allowlists { default: Unlisted::Everything, ..Allowlists::default() }
+}
+
+/// The tools from above, and what `with` adds.
+pub(crate) fn stage(with: impl FnOnce(PipelineBuilder) -> PipelineBuilder) -> Stage {
+    stage_of(tools(), with)
+}
+
+pub(crate) fn stage_of(tools: Arc<BuiltIns>, with: impl FnOnce(PipelineBuilder) -> PipelineBuilder) -> Stage {
+    let kept = Arc::new(Kept::default());
+    let builder = PipelineBuilder::default().family(tools).allowlists(everything()).recorder(kept.clone());
+    let scope = Scope { session: "s".to_owned(), execution: "e".to_owned(), step: 1, ..Scope::default() };
+    Stage { pipeline: with(builder).build().unwrap(), kept, scope }
+}
+
+pub(crate) fn intent(id: &str, name: &str, arguments: &str) -> ToolIntent {
+    ToolIntent { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
+}
+
+impl Stage {
+    pub(crate) async fn batch(&self, calls: &[(&str, &str)]) -> BatchOutcome {
+        let intents = calls.iter().enumerate().map(|(at, (name, args))| intent(&format!("c{at}"), name, args));
+        self.pipeline.execute(intents.collect(), &self.scope).await
+    }
+
+    pub(crate) async fn call(&self, name: &str, arguments: &str) -> ToolExecution {
+        let mut outcome = self.batch(&[(name, arguments)]).await;
+        assert_eq!(outcome.ended, None);
+        outcome.executions.remove(0)
+    }
+}

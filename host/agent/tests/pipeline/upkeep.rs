@@ -1,0 +1,260 @@
+//! Registration, records, knowledge and memory.
+
+use std::sync::{Arc, Mutex};
+
+use fumehood_agent::allowlist::{Allowlists, Skill};
+use fumehood_agent::execution::Status;
+use fumehood_agent::executor::ToolExecutor as _;
+use fumehood_agent::knowledge::Knowledge;
+use fumehood_agent::memory::{self, Episodes, InMemory, Memory};
+use fumehood_agent::persist::Persist;
+use fumehood_agent::pipeline::{Observers, PipelineBuilder};
+use fumehood_agent::registry::{BuiltIn, BuiltIns, ContractError, Failure, Invocation, Policy, ToolFamily as _};
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::event::Progress;
+use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::stage::{Nothing, Text, everything, stage, stage_of, tools};
+
+#[derive(Deserialize, JsonSchema)]
+struct Greeting {
+    /// Whom to greet.
+    name: String,
+    #[serde(default = "twice")]
+    times: u8,
+}
+
+fn twice() -> u8 {
+    2
+}
+
+#[tokio::test]
+async fn k14_a_field_with_a_default_need_not_be_given() {
+    let tools = BuiltIns::default();
+    let run = |args: Greeting, _: Arc<Invocation>| async move { Ok::<_, Failure>(args.name.repeat(args.times.into())) };
+    tools.register(BuiltIn::new("greet", "Greets.", run).unwrap()).unwrap();
+    let stage = stage_of(Arc::new(tools), |builder| builder);
+    let schema = &stage.pipeline.specs(&stage.scope)[0].parameters;
+    assert_eq!(schema["required"], json!(["name"]));
+    // k11: the schema, with descriptions, comes from the type.
+    assert_eq!(schema["properties"]["name"]["description"], "Whom to greet.");
+    assert_eq!(stage.call("greet", r#"{"name": "a"}"#).await.result.text(), Some("aa"));
+}
+
+/// Fits any schema for strings, and is taken only if it is even.
+#[derive(JsonSchema)]
+#[schemars(transparent)]
+struct Even(#[allow(dead_code, reason = "only its being there matters")] i64);
+
+impl<'de> Deserialize<'de> for Even {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = i64::deserialize(deserializer)?;
+        if number % 2 == 0 { Ok(Self(number)) } else { Err(serde::de::Error::custom("odd")) }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Pairs {
+    #[allow(dead_code, reason = "only its being there matters")]
+    count: Even,
+}
+
+#[tokio::test]
+async fn k13_arguments_that_the_type_does_not_take_never_reach_the_function() {
+    let tools = BuiltIns::default();
+    let run = |_: Pairs, _: Arc<Invocation>| async move { Ok::<_, Failure>("ran") };
+    tools.register(BuiltIn::new("pairs", "Takes even numbers.", run).unwrap()).unwrap();
+    let stage = stage_of(Arc::new(tools), |builder| builder);
+    let odd = stage.call("pairs", r#"{"count": 3}"#).await;
+    assert_eq!(odd.status, Status::RejectedSchema);
+    assert!(odd.error_message().contains("odd"));
+    assert!(stage.kept.of(RecordKind::ToolStarted).is_empty());
+    assert_eq!(stage.call("pairs", r#"{"count": 4}"#).await.status, Status::Ok);
+}
+
+#[test]
+fn l3_a_name_is_registered_once_and_replaced_on_purpose() {
+    let tools = tools();
+    let echo = || BuiltIn::new("echo", "Another.", |_: Nothing, _| async { Ok::<_, Failure>(1) }).unwrap();
+    assert!(tools.register(echo()).unwrap_err().to_string().contains("'echo' is registered already"));
+    assert!(tools.replace(Arc::new(echo())).is_some());
+    assert_eq!(tools.find("echo").unwrap().contract().spec().description, "Another.");
+    tools.clear();
+    assert!(tools.tools().is_empty());
+}
+
+#[test]
+fn l12_a_tool_that_asks_who_is_calling_is_not_made() {
+    #[derive(Deserialize, JsonSchema)]
+    #[serde(rename_all = "camelCase")]
+    #[allow(dead_code, reason = "only its schema matters")]
+    struct Args {
+        user_id: u32,
+    }
+    let made = BuiltIn::new("orders", "Orders.", |_: Args, _| async { Ok::<_, Failure>(1) });
+    assert!(matches!(made.err(), Some(ContractError::Identity(error)) if error.parameter == "userId"));
+}
+
+#[allow(deprecated, reason = "that it works is what is tested")]
+#[test]
+fn k8_skills_take_handles_and_names_still_work() {
+    let tools = BuiltIns::default();
+    let handle =
+        tools.register(BuiltIn::new("a", "A.", |_: Nothing, _| async { Ok::<_, Failure>(1) }).unwrap()).unwrap();
+    assert_eq!(Skill::new().tool(&handle), Skill::new().tool_named("a"));
+    // k10: a skill with tools is for a model, one without is not.
+    assert!(Skill::new().tool(&handle).is_agentic());
+    assert!(!Skill::new().is_agentic());
+}
+
+#[tokio::test]
+async fn l15_what_a_tool_keeps_to_itself_is_in_no_record() {
+    let check = async |persist: Persist| {
+        let stage = stage(|builder| {
+            let policy = Policy { persist: Some(persist), ..Policy::default() };
+            builder.tool_policy("echo", policy)
+        });
+        let execution = stage.call("echo", r#"{"text": "hunter2"}"#).await;
+        assert_eq!(execution.result.text(), Some("hunter2"));
+        stage.call("echo", r#"{"text": "hunter2", "x": 1}"#).await;
+        stage.kept
+    };
+    let redact = Persist::redact(|_| json!("kept"), |_, result| Some(json!(result.is_ok())));
+    let redacted = check(redact).await;
+    assert!(!redacted.text().contains("hunter2"), "{}", redacted.text());
+    assert_eq!(redacted.of(RecordKind::ToolResult)[0].body["result"], true);
+    assert_eq!(redacted.of(RecordKind::ToolStarted)[0].body["arguments"], "kept");
+    let nothing = check(Persist::Nothing).await;
+    assert!(!nothing.text().contains("hunter2"));
+    assert!(nothing.of(RecordKind::ToolResult).is_empty());
+    assert!(check(Persist::Full).await.text().contains("hunter2"));
+}
+
+#[tokio::test]
+async fn k20_knowledge_is_loaded_when_it_is_called_for() {
+    let loads = Arc::new(Mutex::new(0));
+    let counts = Arc::clone(&loads);
+    let entry = Knowledge::new("faq", "Questions.", move || {
+        *counts.lock().unwrap() += 1;
+        Box::pin(std::future::ready(Ok("the answer".to_owned())))
+    });
+    let tools = tools();
+    tools.register_tool(Arc::new(entry.unwrap())).unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (knows, acts) = (Arc::clone(&seen), Arc::clone(&seen));
+    let observers = Observers {
+        on_knowledge_used: Some(Arc::new(move |name, text| knows.lock().unwrap().push(format!("{name}: {text}")))),
+        on_tool_use: Some(Arc::new(move |name, _, _| acts.lock().unwrap().push(format!("action {name}")))),
+    };
+    let stage = stage_of(tools, |builder| builder.observers(observers));
+    let specs = serde_json::to_string(&stage.pipeline.specs(&stage.scope)).unwrap();
+    assert!(specs.contains("faq") && !specs.contains("the answer"));
+    assert_eq!(*loads.lock().unwrap(), 0);
+    assert_eq!(stage.call("faq", "{}").await.result.text(), Some("the answer"));
+    // k21: the knowledge hook fires, and the one for actions does not.
+    assert_eq!(*seen.lock().unwrap(), ["faq: the answer"]);
+    assert_eq!(stage.kept.of(RecordKind::KnowledgeUsed).len(), 1);
+}
+
+#[tokio::test]
+async fn k15_memory_is_there_for_every_skill_once_it_is_configured() {
+    let tools = tools();
+    let notes: Arc<dyn Memory> = Arc::new(InMemory::default());
+    memory::register(&tools, &notes).unwrap();
+    let lists = || Allowlists { skills: [("s".to_owned(), Skill::new())].into(), ..Allowlists::default() };
+    let mut stage = stage_of(tools, |builder| builder.allowlists(lists()).with_memory());
+    stage.scope.skill = Some(Arc::from("s"));
+    stage.scope.actor = Some(Arc::from("ann"));
+    stage.call("memory_write", r#"{"key": "colour", "text": "blue"}"#).await;
+    assert_eq!(stage.call("memory_read", r#"{"key": "colour"}"#).await.result.text(), Some("blue"));
+    let found = stage.call("memory_search", r#"{"query": "BLUE colour"}"#).await;
+    assert_eq!(found.result.text(), Some(r#"[{"key":"colour","text":"blue"}]"#));
+    stage.scope.actor = Some(Arc::from("bob"));
+    assert!(stage.call("memory_read", r#"{"key": "colour"}"#).await.has_error());
+}
+
+#[tokio::test]
+async fn c22_a_short_account_of_calls_is_there_for_later_steps() {
+    let episodes = Arc::new(Episodes::default());
+    let stage = stage(|builder| builder.episodes(Arc::clone(&episodes)));
+    stage.call("add", r#"{"a": 1, "b": 2}"#).await;
+    stage.call("fail", "{}").await;
+    let told = episodes.told("s");
+    assert_eq!(told, "step 1: add({\"a\":1,\"b\":2}) -> ok: 3\nstep 1: fail({}) -> tool_failed: it failed");
+}
+
+#[tokio::test]
+async fn c14_parts_of_a_result_are_told_while_the_call_runs() {
+    let tools = BuiltIns::default();
+    let run = |text: Text, call: Arc<Invocation>| async move {
+        call.partials.send(Progress { fraction: Some(0.5), message: Some(text.text), partial: Vec::new() });
+        Ok::<_, Failure>("done")
+    };
+    tools.register(BuiltIn::new("slow", "Takes its time.", run).unwrap()).unwrap();
+    let stage = stage_of(Arc::new(tools), |builder| builder);
+    stage.call("slow", r#"{"text": "half"}"#).await;
+    assert_eq!(stage.kept.kinds()[..3], [RecordKind::ToolStarted, RecordKind::ToolPartial, RecordKind::ToolFinished]);
+    let partial = &stage.kept.of(RecordKind::ToolPartial)[0];
+    assert_eq!((&partial.body["message"], &partial.body["fraction"]), (&json!("half"), &json!(0.5)));
+    assert_eq!(partial.parent.as_ref(), Some(&stage.kept.of(RecordKind::ToolStarted)[0].id));
+}
+
+#[tokio::test]
+async fn c20_a_record_has_arguments_result_and_cause() {
+    let mut stage = stage(|builder| builder);
+    stage.scope.cause = Some("asked".to_owned());
+    stage.call("add", r#"{ "b": 2, "a": 1 }"#).await;
+    let started = &stage.kept.of(RecordKind::ToolStarted)[0];
+    assert_eq!(started.parent.as_deref(), Some("asked"));
+    assert_eq!(started.body["arguments"].to_string(), r#"{"a":1,"b":2}"#);
+    let (finished, result) = (&stage.kept.of(RecordKind::ToolFinished)[0], &stage.kept.of(RecordKind::ToolResult)[0]);
+    assert_eq!(finished.parent.as_ref(), Some(&started.id));
+    assert_eq!(result.parent.as_ref(), Some(&finished.id));
+    assert_eq!(result.body["result"]["status"], "ok");
+    assert_eq!((&result.body["execution"], &result.body["step"]), (&json!("e"), &json!(1)));
+}
+
+#[tokio::test]
+async fn l17_every_refusal_is_recorded_with_its_status() {
+    let stage = stage(|builder| builder);
+    stage.call("nope", "{}").await;
+    stage.call("add", "{}").await;
+    let rejected = stage.kept.of(RecordKind::ToolRejected);
+    let statuses: Vec<_> = rejected.iter().map(|record| record.body["status"].as_str().unwrap()).collect();
+    assert_eq!(statuses, ["rejected_not_found", "rejected_schema"]);
+}
+
+struct Full;
+
+impl Recorder for Full {
+    fn record(&self, _: Record, _: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
+        Box::pin(std::future::ready(Err(RecordError("the disk is full".to_owned()))))
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_cannot_be_recorded_does_not_run() {
+    let ran = Arc::new(Mutex::new(false));
+    let runs = Arc::clone(&ran);
+    let tools = BuiltIns::default();
+    let run = move |_: Nothing, _: Arc<Invocation>| {
+        *runs.lock().unwrap() = true;
+        async { Ok::<_, Failure>(1) }
+    };
+    tools.register(BuiltIn::new("act", "Acts.", run).unwrap()).unwrap();
+    let stage = stage_of(Arc::new(tools), |builder| builder.recorder(Arc::new(Full)));
+    let execution = stage.call("act", "{}").await;
+    assert!(execution.error_message().contains("the disk is full"));
+    assert!(!*ran.lock().unwrap());
+}
+
+#[test]
+fn l4_nothing_is_reachable_unless_somebody_says_so() {
+    let pipeline = PipelineBuilder::default().family(tools()).build().unwrap();
+    assert!(pipeline.specs(&Default::default()).is_empty());
+    let pipeline = PipelineBuilder::default().family(tools()).allowlists(everything()).build().unwrap();
+    assert_eq!(pipeline.specs(&Default::default()).len(), 6);
+}
