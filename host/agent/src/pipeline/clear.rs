@@ -45,13 +45,14 @@ impl Course<'_> {
     pub(super) async fn clear(&mut self, name: &str, given: Given) -> Result<Cleared, Halt> {
         let legible = legible(name);
         let (family, tool) = self.parts.registries.find(name).ok_or_else(|| unknown(&legible))?;
+        // Known before the first refusal: that is recorded too.
+        let policy = self.parts.policy(tool.as_ref());
+        self.persist = policy.persist.clone().unwrap_or_default();
         if !self.batch.allowed.allows(name) {
             let error = CallError::new(ErrorKind::NotAllowed, self.batch.allowed.refusal(&legible));
             return Err(Halt::refused(Status::RejectedAllowlist, error));
         }
         self.journal.about(name, tool.contract().spec().digest.map(|digest| digest.to_string()));
-        let policy = self.parts.policy(tool.as_ref());
-        self.persist = policy.persist.clone().unwrap_or_default();
         let arguments = gated(tool.as_ref(), &policy, given)?;
         let mut invocation = self.invocation(tool.as_ref(), arguments);
         authorized(tool.as_ref(), &invocation)?;
@@ -90,7 +91,9 @@ impl Course<'_> {
         };
         let passage = self.parts.rules.evaluate(&mut proposed);
         let mut changed = !passage.notes.is_empty();
-        self.notes.extend(passage.notes);
+        for note in passage.notes {
+            self.noted(note);
+        }
         let mut questions = Vec::new();
         for ruling in passage.rulings {
             questions.extend(self.ruled(ruling, &proposed).await?);
@@ -102,7 +105,7 @@ impl Course<'_> {
             let verdict = verdict.unwrap_or_else(|said| Verdict::Deny { reason: format!("the judge failed: {said}") });
             if let Verdict::Modify { arguments, note } = &verdict {
                 proposed.arguments = arguments.clone();
-                self.notes.push(note.clone());
+                self.noted(note.clone());
                 changed = true;
             }
             questions.extend(self.ruled(Ruling { voice: Voice::Judge, verdict }, &proposed).await?);
@@ -112,6 +115,13 @@ impl Course<'_> {
         }
         invocation.arguments = proposed.arguments;
         Ok(changed)
+    }
+
+    /// A call that goes through the rules a second time is told once what they change.
+    fn noted(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
     }
 
     /// Records a verdict. A denial ends the call; a question is handed on, to be put once everybody else has agreed.

@@ -13,6 +13,7 @@ mod ids;
 mod journal;
 mod parts;
 mod stream;
+mod walk;
 
 pub use builder::{PipelineBuilder, PipelineError};
 pub use clock::{Clock, WallClock};

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::{BatchEnd, ToolExecutor as _};
 use fumehood_agent::hook::{Before, BeforeFn, Field, ToolUse};
-use fumehood_agent::pipeline::Modes;
+use fumehood_agent::pipeline::{Modes, Observers};
 use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation};
 use fumehood_core::record::RecordKind;
 
-use crate::stage::{Nothing, intent, stage, stage_of};
+use crate::stage::{intent, stage, stage_of};
 
 const ADD: (&str, &str) = ("add", r#"{"a": 1, "b": 2}"#);
 
@@ -146,11 +146,12 @@ async fn a_call_that_nobody_waits_for_leaves_its_end() {
 async fn k22_onlookers_see_successful_actions() {
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let sees = Arc::clone(&seen);
-    let mut observers = fumehood_agent::pipeline::Observers::default();
-    observers.on_tool_use = Some(Arc::new(move |name, args, result| {
-        sees.lock().unwrap().push(format!("{name}({args}) = {}", result.text().unwrap()));
-    }));
+    let observers = Observers {
+        on_tool_use: Some(Arc::new(move |name, args, result| {
+            sees.lock().unwrap().push(format!("{name}({args}) = {}", result.text().unwrap()));
+        })),
+        ..Observers::default()
+    };
     stage(|builder| builder.observers(observers)).batch(&[ADD, ("stop", "{}")]).await;
     assert_eq!(*seen.lock().unwrap(), [r#"add({"a":1,"b":2}) = 3"#]);
-    let _unused = Nothing {};
 }

@@ -4,23 +4,16 @@ use std::sync::Arc;
 
 use fumehood_agent::allowlist::{Allowlists, EnvelopeKey, Skill};
 use fumehood_agent::execution::Status;
-use fumehood_agent::executor::{Scope, ToolExecutor as _};
-use fumehood_agent::guardrail::{Answer, Human, Judge, JudgePolicy, Proposed, Question, RuleFn, Verdict};
-use fumehood_agent::hook::{Before, BeforeFn, Field, ToolUse};
-use fumehood_agent::pipeline::{Modes, PipelineBuilder, PipelineError, StreamEvent};
+use fumehood_agent::executor::ToolExecutor as _;
+use fumehood_agent::pipeline::{PipelineBuilder, PipelineError, StreamEvent};
 use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Family, Invocation, Tool, ToolFamily};
-use fumehood_core::boxed::BoxFuture;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
 use serde_json::json;
 
-use crate::stage::{Pair, Stage, Text, reads, stage, stage_of, tools};
+use crate::stage::{Stage, Text, stage, stage_of, tools};
 
 const ADD: &str = r#"{"a": 1, "b": 2}"#;
-
-fn statuses(stage: &Stage) -> Vec<String> {
-    stage.kept.of(RecordKind::Verdict).into_iter().filter_map(|record| record.status).collect()
-}
 
 struct Other(Family, Arc<BuiltIns>);
 
@@ -130,7 +123,19 @@ async fn l6_the_actor_is_asked_for_after_the_schema_and_before_the_tool() {
     stage.scope.actor = Some(Arc::from("ann"));
     let execution = stage.call("whoami", r#"{"text": ""}"#).await;
     assert_eq!(execution.result.text(), Some("ann"));
-    // l20: the actor is nowhere in what the model wrote or is shown of the tool.
+}
+
+#[tokio::test]
+async fn l20_the_actor_comes_from_the_host_and_is_not_shown_to_the_model() {
+    let tools = BuiltIns::default();
+    let run =
+        |_: Text, call: Arc<Invocation>| async move { Ok::<_, Failure>(call.actor.as_deref().map(str::to_owned)) };
+    tools.register(BuiltIn::new("whoami", "Says who.", run).unwrap()).unwrap();
+    let mut stage = stage_of(Arc::new(tools), |builder| builder);
+    assert_eq!(stage.call("whoami", r#"{"text": "ann"}"#).await.result.text(), Some("null"));
+    stage.scope.actor = Some(Arc::from("ann"));
+    assert_eq!(stage.call("whoami", r#"{"text": "bob"}"#).await.result.text(), Some("ann"));
+    assert_eq!(stage.call("whoami", r#"{"text": "", "actor": "bob"}"#).await.status, Status::RejectedSchema);
     assert!(!serde_json::to_string(&stage.pipeline.specs(&stage.scope)).unwrap().contains("actor"));
 }
 
@@ -213,161 +218,34 @@ fn k9_a_skill_that_names_what_is_not_there_is_refused() {
 }
 
 #[tokio::test]
-async fn c10_a_rule_changes_the_arguments_and_the_agent_is_told() {
-    let rule = RuleFn::new("cap", |_: &Proposed| Verdict::Modify {
-        arguments: json!({"a": 1, "b": 1}),
-        note: "b was capped at 1".to_owned(),
-    });
-    let stage = stage(|builder| builder.rule(Arc::new(rule)));
-    let execution = stage.call("add", ADD).await;
-    assert_eq!(execution.result.text(), Some("2"));
-    assert_eq!(execution.modified.as_deref(), Some("b was capped at 1"));
-    assert_eq!(stage.kept.of(RecordKind::Verdict)[0].status.as_deref(), Some("modify"));
-}
-
-#[tokio::test]
-async fn what_a_rule_makes_of_arguments_is_checked_again() {
-    let rule = RuleFn::new("bad", |_: &Proposed| Verdict::Modify { arguments: json!({"a": "x"}), note: String::new() });
-    let execution = stage(|builder| builder.rule(Arc::new(rule))).call("add", ADD).await;
-    assert_eq!(execution.status, Status::RejectedDenied);
-}
-
-#[tokio::test]
-async fn c11_a_denied_call_never_runs_and_says_why() {
-    let rule = RuleFn::new("no", |_: &Proposed| Verdict::Deny { reason: "not on Sundays".to_owned() });
-    let stage = stage(|builder| builder.rule(Arc::new(rule)));
-    let execution = stage.call("add", ADD).await;
-    assert_eq!((execution.status, execution.error().unwrap().kind), (Status::RejectedDenied, ErrorKind::Denied));
-    assert!(execution.error_message().contains("not on Sundays"));
-    assert!(stage.kept.of(RecordKind::ToolStarted).is_empty());
-}
-
-#[tokio::test]
-async fn c12_every_verdict_is_recorded_with_its_call() {
-    let allow = RuleFn::new("yes", |_: &Proposed| Verdict::Allow);
-    let stage = stage(|builder| builder.rule(Arc::new(allow)));
+async fn c13_records_say_where_a_call_ran() {
+    let add = |builder: PipelineBuilder| builder.family(Arc::new(Other(Family::Component, saying("where", "there"))));
+    let stage = stage(add);
     stage.call("add", ADD).await;
-    let verdict = &stage.kept.of(RecordKind::Verdict)[0];
-    assert_eq!((verdict.status.as_deref(), verdict.call.as_deref()), (Some("allow"), Some("c0")));
-    assert_eq!(verdict.body["by"], "yes");
-    assert_eq!(stage.kept.of(RecordKind::ToolStarted)[0].parent.as_ref(), Some(&verdict.id));
-}
-
-struct No;
-
-impl Judge for No {
-    fn judge<'a>(&'a self, _: &'a Proposed) -> BoxFuture<'a, Verdict> {
-        Box::pin(std::future::ready(Verdict::Deny { reason: "judged".to_owned() }))
-    }
+    stage.call("where", "{}").await;
+    let families: Vec<_> =
+        stage.kept.of(RecordKind::ToolStarted).iter().map(|record| record.body["family"].clone()).collect();
+    assert_eq!(families, ["built_in", "component"]);
 }
 
 #[tokio::test]
-async fn c8_reads_are_not_judged_unless_the_policy_asks_for_it() {
-    let judged = |policy: JudgePolicy| stage(move |builder| builder.judge(Arc::new(No), policy));
-    let default = judged(JudgePolicy::default());
-    assert_eq!(default.call("add", ADD).await.status, Status::Ok);
-    assert_eq!(default.call("echo", r#"{"text": ""}"#).await.status, Status::RejectedDenied);
-    let always = judged(JudgePolicy { always: ["add".to_owned()].into(), ..JudgePolicy::default() });
-    assert_eq!(always.call("add", ADD).await.status, Status::RejectedDenied);
-    let never = judged(JudgePolicy { never: ["echo".to_owned()].into(), ..JudgePolicy::default() });
-    assert_eq!(never.call("echo", r#"{"text": ""}"#).await.status, Status::Ok);
-}
-
-struct Says(Answer);
-
-impl Human for Says {
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
-        assert_eq!(question.question, "really?");
-        Box::pin(std::future::ready(self.0.clone()))
-    }
+async fn l19_a_channel_is_told_in_its_own_words() {
+    let lists = Allowlists { key: EnvelopeKey::new([3; 32]).ok(), ..Allowlists::default() };
+    let envelope = lists.seal("support", Some(["panic".to_owned()].into()), None, None).unwrap();
+    let mut stage = stage(|builder| builder.allowlists(lists));
+    stage.scope.envelope = Some(Arc::from(envelope.as_str()));
+    let message = stage.call("panic", "{}").await.error_message().to_owned();
+    assert!(message.starts_with("[error: tool 'panic' threw an exception: "), "{message}");
+    assert_eq!(stage.call("nope", "{}").await.error_message(), "[error: tool 'nope' not found in registry]");
 }
 
 #[tokio::test]
-async fn c11_a_person_is_asked_and_nobody_means_no() {
-    let ask = || Arc::new(RuleFn::new("ask", |_: &Proposed| Verdict::Ask { question: "really?".to_owned() }));
-    let nobody = stage(|builder| builder.rule(ask()));
-    assert_eq!(nobody.call("add", ADD).await.error().unwrap().kind, ErrorKind::NeedsApproval);
-    let yes = stage(|builder| builder.rule(ask()).human(Arc::new(Says(Answer::Allow))));
-    assert_eq!(yes.call("add", ADD).await.status, Status::Ok);
-    assert_eq!(statuses(&yes), ["ask", "allow"]);
-    let no = Answer::Deny { reason: "no!".to_owned() };
-    let no = stage(|builder| builder.rule(ask()).human(Arc::new(Says(no))));
-    assert!(no.call("add", ADD).await.error_message().contains("no!"));
-    assert_eq!(statuses(&no), ["ask", "deny"]);
-}
-
-#[tokio::test]
-async fn i27_a_hook_changes_or_blocks_a_call() {
-    let hook = |before: Before| {
-        BeforeFn::new("hook", 0, &[Field::Arguments], move |call: &mut ToolUse| {
-            call.arguments = json!({"a": 10, "b": 10});
-            before.clone()
-        })
-    };
-    let changed = stage(|builder| builder.before(Arc::new(hook(Before::Continue))));
-    assert_eq!(changed.call("add", ADD).await.result.text(), Some("20"));
-    let blocked = stage(|builder| builder.before(Arc::new(hook(Before::Block { message: None }))));
-    let execution = blocked.call("add", ADD).await;
-    assert!(execution.was_blocked());
-    assert_eq!(execution.error_message(), "Tool execution blocked by beforeToolUse hook.");
-    assert_eq!(blocked.kept.kinds(), [RecordKind::ToolRejected]);
-}
-
-#[tokio::test]
-async fn a_hook_cannot_change_a_call_into_one_that_would_be_refused() {
-    let hook = BeforeFn::new("hook", 0, &[Field::Arguments], |call: &mut ToolUse| {
-        call.arguments = json!({"a": "x"});
-        Before::Continue
-    });
-    let stage = stage(|builder| builder.before(Arc::new(hook)));
-    assert_eq!(stage.call("add", ADD).await.status, Status::RejectedSchema);
-}
-
-#[tokio::test]
-async fn i40_undeclared_changes_are_undone_and_fail_in_strict_mode() {
-    let hook = || {
-        Arc::new(BeforeFn::new("sly", 0, &[] as &[Field], |call: &mut ToolUse| {
-            call.arguments = json!({"a": 10, "b": 10});
-            Before::Continue
-        }))
-    };
-    let lenient = stage(|builder| builder.before(hook()));
-    assert_eq!(lenient.call("add", ADD).await.result.text(), Some("3"));
-    assert_eq!(statuses(&lenient), ["undeclared_change"]);
-    let strict = stage(|builder| builder.before(hook()).modes(Modes { strict_hooks: true, ..Modes::default() }));
-    let execution = strict.call("add", ADD).await;
-    assert!(execution.error_message().contains("'sly' changed `arguments`"), "{}", execution.error_message());
-}
-
-#[tokio::test]
-async fn i40_hooks_run_in_descending_priority() {
-    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let hook = |name: &'static str, priority| {
-        let order = Arc::clone(&order);
-        Arc::new(BeforeFn::new(name, priority, &[] as &[Field], move |_: &mut ToolUse| {
-            order.lock().unwrap().push(name);
-            Before::Continue
-        }))
-    };
-    let stage = stage(|builder| builder.before(hook("low", -1)).before(hook("mid", 0)).before(hook("high", 9)));
-    stage.call("add", ADD).await;
-    assert_eq!(*order.lock().unwrap(), ["high", "mid", "low"]);
-}
-
-#[tokio::test]
-async fn i29_a_tool_that_asks_for_it_sees_the_state_as_hooks_left_it() {
-    let tools = BuiltIns::default();
-    let run =
-        |_: Pair, call: Arc<Invocation>| async move { Ok::<_, Failure>(call.state.as_deref().map(str::to_owned)) };
-    tools.register(BuiltIn::new("with", "Sees.", run).unwrap().with_state().with_annotations(reads())).unwrap();
-    tools.register(BuiltIn::new("without", "Does not see.", run).unwrap()).unwrap();
-    let hook = BeforeFn::new("state", 0, &[Field::State], |call: &mut ToolUse| {
-        call.state = Some(Arc::from(r#"{"n":2}"#));
-        Before::Continue
-    });
-    let mut stage = stage_of(Arc::new(tools), |builder| builder.before(Arc::new(hook)));
-    stage.scope = Scope { state: Some(Arc::from(r#"{"n":1}"#)), ..stage.scope };
-    assert_eq!(stage.call("with", ADD).await.result.text(), Some(r#"{"n":2}"#));
-    assert_eq!(stage.call("without", ADD).await.result.text(), Some("null"));
-    assert_eq!(stage.scope.state.as_deref(), Some(r#"{"n":1}"#));
+async fn i37_an_execution_tells_what_was_asked_and_what_became_of_it() {
+    let stage = stage(|builder| builder);
+    let (good, bad) = (stage.call("add", ADD).await, stage.call("fail", "{}").await);
+    assert_ne!(good.id, bad.id);
+    assert_eq!((good.name(), good.args(), good.error_message()), ("add", ADD, ""));
+    assert!(good.value().is_some() && !good.has_error() && good.started_at <= good.completed_at);
+    assert!(bad.value().is_none() && bad.has_error() && !bad.was_blocked());
+    assert_eq!(bad.error_message(), "it failed");
 }

@@ -9,7 +9,9 @@ use fumehood_agent::knowledge::Knowledge;
 use fumehood_agent::memory::{self, Episodes, InMemory, Memory};
 use fumehood_agent::persist::Persist;
 use fumehood_agent::pipeline::{Observers, PipelineBuilder};
-use fumehood_agent::registry::{BuiltIn, BuiltIns, ContractError, Failure, Invocation, Policy, ToolFamily as _};
+use fumehood_agent::registry::{
+    BuiltIn, BuiltIns, ContractError, Failure, Invocation, Policy, Tool as _, ToolFamily as _,
+};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::event::Progress;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
@@ -17,7 +19,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::stage::{Nothing, Text, everything, stage, stage_of, tools};
+use crate::stage::{Nothing, Pair, Stage, Text, everything, stage, stage_of, tools};
 
 #[derive(Deserialize, JsonSchema)]
 struct Greeting {
@@ -39,12 +41,31 @@ async fn k14_a_field_with_a_default_need_not_be_given() {
     let stage = stage_of(Arc::new(tools), |builder| builder);
     let schema = &stage.pipeline.specs(&stage.scope)[0].parameters;
     assert_eq!(schema["required"], json!(["name"]));
-    // k11: the schema, with descriptions, comes from the type.
-    assert_eq!(schema["properties"]["name"]["description"], "Whom to greet.");
     assert_eq!(stage.call("greet", r#"{"name": "a"}"#).await.result.text(), Some("aa"));
 }
 
-/// Fits any schema for strings, and is taken only if it is even.
+#[test]
+fn k11_the_schema_comes_from_the_type() {
+    let run = |args: Greeting, _: Arc<Invocation>| async move { Ok::<_, Failure>(args.name) };
+    let tool = BuiltIn::new("greet", "Greets.", run).unwrap();
+    let name = json!({"type": "string", "description": "Whom to greet."});
+    assert_eq!(tool.contract().spec().parameters["properties"]["name"], name);
+}
+
+#[tokio::test]
+async fn k12_the_function_gets_and_gives_typed_values() {
+    #[derive(serde::Serialize)]
+    struct Sum {
+        sum: i64,
+    }
+    let tools = BuiltIns::default();
+    let run = |pair: Pair, _: Arc<Invocation>| async move { Ok::<_, Failure>(Sum { sum: pair.a + pair.b }) };
+    tools.register(BuiltIn::new("sum", "Adds.", run).unwrap()).unwrap();
+    let execution = stage_of(Arc::new(tools), |builder| builder).call("sum", r#"{"a": 1, "b": 2}"#).await;
+    assert_eq!(execution.result.text(), Some(r#"{"sum":3}"#));
+}
+
+/// Fits any schema for integers, and is taken only if it is even.
 #[derive(JsonSchema)]
 #[schemars(transparent)]
 struct Even(#[allow(dead_code, reason = "only its being there matters")] i64);
@@ -105,7 +126,13 @@ fn k8_skills_take_handles_and_names_still_work() {
     let handle =
         tools.register(BuiltIn::new("a", "A.", |_: Nothing, _| async { Ok::<_, Failure>(1) }).unwrap()).unwrap();
     assert_eq!(Skill::new().tool(&handle), Skill::new().tool_named("a"));
-    // k10: a skill with tools is for a model, one without is not.
+}
+
+#[test]
+fn k10_a_skill_with_tools_is_for_a_model_and_one_without_is_not() {
+    let handle =
+        BuiltIns::default().register(BuiltIn::new("a", "A.", |_: Nothing, _| async { Ok::<_, Failure>(1) }).unwrap());
+    let handle = handle.unwrap();
     assert!(Skill::new().tool(&handle).is_agentic());
     assert!(!Skill::new().is_agentic());
 }
@@ -119,7 +146,7 @@ async fn l15_what_a_tool_keeps_to_itself_is_in_no_record() {
         });
         let execution = stage.call("echo", r#"{"text": "hunter2"}"#).await;
         assert_eq!(execution.result.text(), Some("hunter2"));
-        stage.call("echo", r#"{"text": "hunter2", "x": 1}"#).await;
+        stage.call("echo", r#"{"text": "hunter2", "x": "hunter2"}"#).await;
         stage.kept
     };
     let redact = Persist::redact(|_| json!("kept"), |_, result| Some(json!(result.is_ok())));
@@ -135,6 +162,26 @@ async fn l15_what_a_tool_keeps_to_itself_is_in_no_record() {
 
 #[tokio::test]
 async fn k20_knowledge_is_loaded_when_it_is_called_for() {
+    let (stage, loads, _) = library();
+    let specs = serde_json::to_string(&stage.pipeline.specs(&stage.scope)).unwrap();
+    assert!(specs.contains("faq") && !specs.contains("the answer"));
+    assert_eq!(*loads.lock().unwrap(), 0);
+    assert_eq!(stage.call("faq", "{}").await.result.text(), Some("the answer"));
+    assert_eq!(*loads.lock().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn k21_the_hook_for_knowledge_fires_and_the_one_for_actions_does_not() {
+    let (stage, _, seen) = library();
+    stage.call("faq", "{}").await;
+    assert_eq!(*seen.lock().unwrap(), ["faq: the answer"]);
+    assert_eq!(stage.kept.of(RecordKind::KnowledgeUsed).len(), 1);
+}
+
+type Lines = Arc<Mutex<Vec<String>>>;
+
+/// A stage with an entry of knowledge, how often that was loaded, and what onlookers saw.
+fn library() -> (Stage, Arc<Mutex<u32>>, Lines) {
     let loads = Arc::new(Mutex::new(0));
     let counts = Arc::clone(&loads);
     let entry = Knowledge::new("faq", "Questions.", move || {
@@ -149,14 +196,7 @@ async fn k20_knowledge_is_loaded_when_it_is_called_for() {
         on_knowledge_used: Some(Arc::new(move |name, text| knows.lock().unwrap().push(format!("{name}: {text}")))),
         on_tool_use: Some(Arc::new(move |name, _, _| acts.lock().unwrap().push(format!("action {name}")))),
     };
-    let stage = stage_of(tools, |builder| builder.observers(observers));
-    let specs = serde_json::to_string(&stage.pipeline.specs(&stage.scope)).unwrap();
-    assert!(specs.contains("faq") && !specs.contains("the answer"));
-    assert_eq!(*loads.lock().unwrap(), 0);
-    assert_eq!(stage.call("faq", "{}").await.result.text(), Some("the answer"));
-    // k21: the knowledge hook fires, and the one for actions does not.
-    assert_eq!(*seen.lock().unwrap(), ["faq: the answer"]);
-    assert_eq!(stage.kept.of(RecordKind::KnowledgeUsed).len(), 1);
+    (stage_of(tools, |builder| builder.observers(observers)), loads, seen)
 }
 
 #[tokio::test]
@@ -225,6 +265,28 @@ async fn l17_every_refusal_is_recorded_with_its_status() {
     let rejected = stage.kept.of(RecordKind::ToolRejected);
     let statuses: Vec<_> = rejected.iter().map(|record| record.body["status"].as_str().unwrap()).collect();
     assert_eq!(statuses, ["rejected_not_found", "rejected_schema"]);
+}
+
+#[tokio::test]
+async fn c21_the_calls_of_a_step_are_found_in_order() {
+    let mut stage = stage(|builder| builder);
+    stage.call("add", r#"{"a": 1, "b": 2}"#).await;
+    stage.scope.step = 2;
+    stage.call("echo", r#"{"text": ""}"#).await;
+    stage.call("fail", "{}").await;
+    let of_step = |step: u32| {
+        let started = stage.kept.of(RecordKind::ToolStarted).into_iter().filter(move |at| at.body["step"] == step);
+        started.filter_map(|record| record.tool).collect::<Vec<_>>()
+    };
+    assert_eq!((of_step(1), of_step(2)), (vec!["add".to_owned()], vec!["echo".to_owned(), "fail".to_owned()]));
+}
+
+#[tokio::test]
+async fn c23_every_completion_is_told_to_whoever_listens() {
+    let stage = stage(|builder| builder);
+    stage.batch(&[("add", r#"{"a": 1, "b": 2}"#), ("panic", "{}")]).await;
+    let told: Vec<_> = stage.kept.of(RecordKind::ToolFinished).into_iter().filter_map(|record| record.status).collect();
+    assert_eq!(told, ["ok", "trap"]);
 }
 
 struct Full;

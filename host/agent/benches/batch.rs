@@ -1,0 +1,97 @@
+//! What a batch costs: against the same calls made directly, ten times as many, and three that wait.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fumehood_agent::allowlist::{Allowlists, Default as Unlisted};
+use fumehood_agent::executor::{Scope, ToolExecutor as _};
+use fumehood_agent::pipeline::{Pipeline, PipelineBuilder};
+use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation, ToolFamily as _};
+use fumehood_core::chat::ToolIntent;
+use futures_util::future::join_all;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+#[derive(Deserialize, JsonSchema)]
+struct Work {
+    rounds: u64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Wait {
+    millis: u64,
+}
+
+/// About as long as a small call into a sandbox takes.
+const ROUNDS: u64 = 60_000;
+
+fn tools() -> Arc<BuiltIns> {
+    let tools = BuiltIns::default();
+    let work = |args: Work, _: Arc<Invocation>| async move {
+        Ok::<_, Failure>((0..args.rounds).fold(1u64, |hash, round| std::hint::black_box(hash ^ round).wrapping_mul(31)))
+    };
+    let wait = |args: Wait, _: Arc<Invocation>| async move {
+        tokio::time::sleep(Duration::from_millis(args.millis)).await;
+        Ok::<_, Failure>(())
+    };
+    for registered in [
+        BuiltIn::new("work", "Works.", work).map(|tool| tools.register(tool).is_ok()),
+        BuiltIn::new("wait", "Waits.", wait).map(|tool| tools.register(tool).is_ok()),
+    ] {
+        assert!(registered.is_ok_and(|registered| registered));
+    }
+    Arc::new(tools)
+}
+
+fn calls(count: usize, name: &str, arguments: &str) -> Vec<ToolIntent> {
+    let call = |id| ToolIntent { id: format!("{id}"), name: name.to_owned(), arguments: arguments.to_owned() };
+    (0..count).map(call).collect()
+}
+
+async fn batch(pipeline: &Pipeline, calls: Vec<ToolIntent>) -> Duration {
+    let scope = Scope::default();
+    let (count, began) = (calls.len(), Instant::now());
+    let outcome = pipeline.execute(calls, &scope).await;
+    let elapsed = began.elapsed();
+    assert_eq!(outcome.executions.iter().filter(|execution| !execution.has_error()).count(), count);
+    elapsed
+}
+
+async fn direct(tools: &BuiltIns, count: usize) -> Duration {
+    let Some(tool) = tools.find("work") else { return Duration::ZERO };
+    let began = Instant::now();
+    let call = |_| {
+        let arguments = json!({"rounds": ROUNDS});
+        tool.call(Arc::new(Invocation { tool: "work".to_owned(), arguments, ..Invocation::default() }))
+    };
+    let done = join_all((0..count).map(call)).await;
+    assert_eq!(done.len(), count);
+    began.elapsed()
+}
+
+#[allow(clippy::print_stdout, reason = "a bench prints its figures")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
+    let tools = tools();
+    let lists = Allowlists { default: Unlisted::Everything, ..Allowlists::default() };
+    let pipeline = PipelineBuilder::default().family(tools.clone()).allowlists(lists).build()?;
+    let (work, tiny) = (format!(r#"{{"rounds": {ROUNDS}}}"#), r#"{"rounds": 1}"#);
+    runtime.block_on(async {
+        batch(&pipeline, calls(500, "work", &work)).await;
+        let mut ratios = Vec::new();
+        for _ in 0..7 {
+            let (through, plain) = (batch(&pipeline, calls(1_000, "work", &work)).await, direct(&tools, 1_000).await);
+            ratios.push(through.as_secs_f64() / plain.as_secs_f64());
+            println!("1,000 calls: {through:?} in a batch, {plain:?} directly");
+        }
+        ratios.sort_by(f64::total_cmp);
+        println!("ratio, median of 7: {:.2}", ratios.get(3).copied().unwrap_or_default());
+        for count in [1_000, 10_000] {
+            let elapsed = batch(&pipeline, calls(count, "work", tiny)).await;
+            println!("{count} empty calls: {elapsed:?}, {:?} each", elapsed / u32::try_from(count).unwrap_or(1));
+        }
+        println!("three calls of 100 ms: {:?}", batch(&pipeline, calls(3, "wait", r#"{"millis": 100}"#)).await);
+    });
+    Ok(())
+}

@@ -1,0 +1,266 @@
+//! The way of a call, from what a model wrote to what it is told.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fumehood_core::content::Content;
+use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::record::RecordKind;
+use fumehood_core::result::{CallError, CallResult, Metadata};
+use serde_json::{Value, json};
+
+use super::caught::{caught, caught_now};
+use super::clear::{Cleared, Given};
+use super::course::Course;
+use super::halt::{Halt, Refusal, legible};
+use crate::cap::{shown, within};
+use crate::execution::{Status, ToolExecution};
+use crate::memory::Episode;
+use crate::registry::{Purpose, Stop};
+use crate::retry::{Fault, Remedy, escalated};
+
+/// Bytes of arguments that no tool will see and that are recorded all the same.
+const RAW_BYTES: usize = 4096;
+
+/// A call that ran: with which arguments, and what it gave.
+struct Ran {
+    cleared: Cleared,
+    result: CallResult,
+}
+
+impl Course<'_> {
+    /// Goes all the way.
+    pub(super) async fn take(mut self) -> Result<ToolExecution, Stop> {
+        match self.walk().await {
+            Ok((status, result)) => Ok(self.execution(status, result)),
+            Err(Halt::Refused(refusal)) => Ok(self.refused(*refusal).await),
+            Err(Halt::Stop(stop)) => {
+                let body = json!({"status": "stopped", "reason": stop.reason});
+                // The run ends whether or not that can be recorded.
+                let _recorded = self.journal.put(RecordKind::Verdict, Some("stop"), body).await;
+                Err(stop)
+            }
+        }
+    }
+
+    async fn walk(&mut self) -> Result<(Status, CallResult), Halt> {
+        let given = Given::Text(self.call.arguments.clone());
+        let mut ran = self.run_once(given).await?;
+        if let (Err(error), Remedy::Fix(fix)) = (&ran.result.outcome, ran.cleared.policy.remedy(Fault::Execution))
+            && let Some(fixed) = caught_now(|| fix(&self.call.arguments, error)).ok().flatten()
+        {
+            ran = self.run_once(Given::Value(fixed)).await?;
+        }
+        let Ran { cleared, mut result } = ran;
+        if let Err(error) = &mut result.outcome {
+            match cleared.policy.remedy(Fault::Execution) {
+                Remedy::Escalate { severity, advice } => *error = escalated(error.clone(), *severity, advice),
+                Remedy::Stop => return Err(Halt::Stop(Stop::new(error.message.clone()))),
+                Remedy::Tell | Remedy::Retry(_) | Remedy::Fix(_) => {}
+            }
+        }
+        let result = self.after(&cleared, result).await?;
+        Ok(self.told(&cleared, result).await)
+    }
+
+    /// Checks, hooks, and the tool itself.
+    async fn run_once(&mut self, given: Given) -> Result<Ran, Halt> {
+        let name = self.call.name.clone();
+        let cleared = self.clear(&name, given).await?;
+        let mut cleared = self.before(cleared).await?;
+        let kept = caught_now(|| self.persist.arguments(&cleared.invocation.arguments)).unwrap_or_default();
+        let mut body = json!({"family": cleared.family.as_str()});
+        if let Some(body) = body.as_object_mut() {
+            body.extend(kept.map(|kept| ("arguments".to_owned(), kept)));
+            body.extend((!self.notes.is_empty()).then(|| ("modified".to_owned(), json!(self.notes))));
+        }
+        self.journal.started(body).await?;
+        cleared.invocation.partials = self.journal.partials(self.persist.is_full());
+        let began = Instant::now();
+        let (result, attempts) = self.attempts(&cleared).await;
+        let elapsed = began.elapsed();
+        let overran = cleared.policy.expected_duration.is_some_and(|expected| elapsed > expected);
+        match result {
+            Ok(mut result) => {
+                // Another id would answer another call.
+                result.id.clone_from(&self.call.id);
+                if result.metadata.duration == Duration::ZERO {
+                    result.metadata.duration = elapsed;
+                }
+                self.finished(&result, attempts, overran).await;
+                Ok(Ran { cleared, result })
+            }
+            Err(stop) => {
+                let _recorded = self.journal.put(RecordKind::ToolFinished, Some("stopped"), Value::Null).await;
+                Err(Halt::Stop(stop))
+            }
+        }
+    }
+
+    /// Runs the tool, again where its remedy says so.
+    async fn attempts(&self, cleared: &Cleared) -> (Result<CallResult, Stop>, u32) {
+        let annotations = cleared.tool.contract().spec().annotations;
+        let idempotent = annotations.idempotent == Some(true) || annotations.read_only == Some(true);
+        let invocation = Arc::new(cleared.invocation.clone());
+        let mut made = 0;
+        loop {
+            made += 1;
+            // The call itself may panic before there is a future.
+            let ended = caught(async { cleared.tool.call(Arc::clone(&invocation)).await }).await;
+            let result = match ended {
+                Ok(Ok(result)) => self.wrapped(result),
+                Ok(Err(stop)) => return (Err(stop), made),
+                Err(said) => {
+                    let error = CallError::new(ErrorKind::Trap, said);
+                    let (id, tool) = (self.call.id.clone(), invocation.tool.clone());
+                    self.wrapped(CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() })
+                }
+            };
+            let wait = match (&result.outcome, cleared.policy.remedy(Fault::Execution)) {
+                (Err(error), Remedy::Retry(attempts)) => attempts.next(made, idempotent, error),
+                _ => None,
+            };
+            match wait {
+                Some(Duration::ZERO) => {}
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => return (Ok(result), made),
+            }
+        }
+    }
+
+    /// A tool that crashed is said to have, in the words that the caller's side uses.
+    fn wrapped(&self, mut result: CallResult) -> CallResult {
+        if let Err(error) = &mut result.outcome
+            && error.kind == ErrorKind::Trap
+        {
+            let (name, said) = (&result.tool, &error.message);
+            error.message = if self.batch.is_channel() {
+                format!("[error: tool '{name}' threw an exception: {said}]")
+            } else {
+                format!("Exception during execution of tool '{name}': {said}")
+            };
+        }
+        result
+    }
+
+    /// That it ended and how, without anything of the result: no hook has seen that yet.
+    async fn finished(&mut self, result: &CallResult, attempts: u32, overran: bool) {
+        let Metadata { duration, fuel_used, peak_memory, .. } = &result.metadata;
+        let body = json!({
+            "duration_ms": u64::try_from(duration.as_micros()).unwrap_or(u64::MAX) as f64 / 1000.0,
+            "fuel_used": fuel_used,
+            "peak_memory": peak_memory,
+            "bytes": result.content().iter().map(Content::bytes).sum::<usize>(),
+            "attempts": attempts,
+            "overran": overran,
+        });
+        // The tool has run; its result is not lost because the log fails now.
+        let _recorded = self.journal.put(RecordKind::ToolFinished, Some(status_of(result)), body).await;
+    }
+
+    /// Makes of the result what the model sees, keeps what may be kept, and tells those who look on.
+    async fn told(&mut self, cleared: &Cleared, result: CallResult) -> (Status, CallResult) {
+        let arguments = &cleared.invocation.arguments;
+        let seen = shown(&result, cleared.policy.result_bytes.unwrap_or(usize::MAX));
+        let status = if result.is_ok() { Status::Ok } else { Status::HandlerError };
+        let word = status_of(&result);
+        // A function that cannot say what may be kept keeps nothing.
+        let kept = caught_now(|| self.persist.result(arguments, &result, &seen)).unwrap_or_default();
+        if let Some(kept) = kept {
+            let body = json!({"result": kept, "truncated": seen.metadata.truncated});
+            let _recorded = self.journal.put(RecordKind::ToolResult, Some(word), body).await;
+        }
+        if result.is_ok() && cleared.tool.purpose() == Purpose::Knowledge {
+            let _recorded = self.journal.put(RecordKind::KnowledgeUsed, None, Value::Null).await;
+        }
+        self.observed(cleared, &result);
+        self.remembered(&cleared.invocation.tool, arguments, word, &seen);
+        (status, seen)
+    }
+
+    fn observed(&self, cleared: &Cleared, result: &CallResult) {
+        if !result.is_ok() {
+            return;
+        }
+        let observers = &self.parts.observers;
+        let name = &cleared.invocation.tool;
+        // What an onlooker does is its own affair, panics included.
+        let _watched = caught_now(|| match cleared.tool.purpose() {
+            Purpose::Action => {
+                observers.on_tool_use.iter().for_each(|see| see(name, &cleared.invocation.arguments, result));
+            }
+            Purpose::Knowledge => {
+                observers.on_knowledge_used.iter().for_each(|see| see(name, result.text().unwrap_or_default()));
+            }
+        });
+    }
+
+    /// Nothing that may not be kept gets into the account.
+    fn remembered(&self, tool: &str, arguments: &Value, status: &str, seen: &CallResult) {
+        let Some(episodes) = &self.parts.episodes else { return };
+        let kept = self.persist.is_full();
+        let result = match &seen.outcome {
+            Ok(_) => seen.text().unwrap_or_default(),
+            Err(error) => &error.message,
+        };
+        let scope = self.batch.scope;
+        let episode = Episode {
+            execution: scope.execution.clone(),
+            step: scope.step,
+            tool: tool.to_owned(),
+            arguments: if kept { arguments.to_string() } else { String::new() },
+            status: status.to_owned(),
+            result: if kept { result.to_owned() } else { String::new() },
+        };
+        episodes.add(&scope.session, episode);
+    }
+
+    /// The result of a call that did not run.
+    async fn refused(mut self, refusal: Refusal) -> ToolExecution {
+        let Refusal { status, error } = refusal;
+        let result = CallResult {
+            id: self.call.id.clone(),
+            tool: legible(&self.call.name),
+            outcome: Err(error),
+            metadata: Metadata::default(),
+        };
+        let seen = shown(&result, RAW_BYTES);
+        let body = json!({
+            "status": status,
+            "arguments": self.raw_arguments(),
+            // The message repeats what was given, which may be what the tool keeps to itself.
+            "error": if self.persist.is_full() { json!(seen.error()) } else { json!({"kind": status_of(&seen)}) },
+        });
+        // The model is told whether or not that can be recorded.
+        let _recorded = self.journal.put(RecordKind::ToolRejected, Some(status_of(&seen)), body).await;
+        self.remembered(&result.tool, &Value::from(self.call.arguments.as_str()), status_of(&seen), &seen);
+        self.execution(status, seen)
+    }
+
+    /// As the model wrote them, unless the tool keeps less: then they are shown to what decides that, as a string if
+    /// they are not JSON.
+    fn raw_arguments(&self) -> Option<Value> {
+        let raw = &self.call.arguments;
+        let value = || match serde_json::from_str(raw) {
+            Ok(value) if raw.len() <= RAW_BYTES => value,
+            _ => Value::from(within(raw, RAW_BYTES)),
+        };
+        caught_now(|| self.persist.arguments(&value())).unwrap_or_default()
+    }
+
+    fn execution(self, status: Status, result: CallResult) -> ToolExecution {
+        ToolExecution {
+            id: self.execution.clone(),
+            call: self.call.clone(),
+            status,
+            result,
+            started_at: self.started_at,
+            completed_at: self.parts.clock.now(),
+            modified: (!self.notes.is_empty()).then(|| self.notes.join("; ")),
+        }
+    }
+}
+
+fn status_of(result: &CallResult) -> &'static str {
+    result.error().map_or("ok", |error| error.kind.as_str())
+}

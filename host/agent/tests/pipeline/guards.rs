@@ -1,0 +1,213 @@
+//! Rules, judges, people and hooks that stand before a call.
+
+use std::sync::Arc;
+
+use fumehood_agent::execution::Status;
+use fumehood_agent::executor::Scope;
+use fumehood_agent::guardrail::{Answer, Human, Judge, JudgePolicy, Proposed, Question, RuleFn, Verdict};
+use fumehood_agent::hook::{Before, BeforeFn, Field, ToolUse};
+use fumehood_agent::pipeline::Modes;
+use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation};
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::record::RecordKind;
+use serde_json::json;
+
+use crate::stage::{Pair, Stage, reads, stage, stage_of};
+
+const ADD: &str = r#"{"a": 1, "b": 2}"#;
+
+fn statuses(stage: &Stage) -> Vec<String> {
+    stage.kept.of(RecordKind::Verdict).into_iter().filter_map(|record| record.status).collect()
+}
+
+#[tokio::test]
+async fn c10_a_rule_changes_the_arguments_and_the_agent_is_told() {
+    let rule = RuleFn::new("cap", |_: &Proposed| Verdict::Modify {
+        arguments: json!({"a": 1, "b": 1}),
+        note: "b was capped at 1".to_owned(),
+    });
+    let stage = stage(|builder| builder.rule(Arc::new(rule)));
+    let execution = stage.call("add", ADD).await;
+    assert_eq!(execution.result.text(), Some("2"));
+    assert_eq!(execution.modified.as_deref(), Some("b was capped at 1"));
+    assert_eq!(stage.kept.of(RecordKind::Verdict)[0].status.as_deref(), Some("modify"));
+}
+
+#[tokio::test]
+async fn what_a_rule_makes_of_arguments_is_checked_again() {
+    let rule = RuleFn::new("bad", |_: &Proposed| Verdict::Modify { arguments: json!({"a": "x"}), note: String::new() });
+    let execution = stage(|builder| builder.rule(Arc::new(rule))).call("add", ADD).await;
+    assert_eq!(execution.status, Status::RejectedDenied);
+}
+
+#[tokio::test]
+async fn c11_a_denied_call_never_runs_and_says_why() {
+    let rule = RuleFn::new("no", |_: &Proposed| Verdict::Deny { reason: "not on Sundays".to_owned() });
+    let stage = stage(|builder| builder.rule(Arc::new(rule)));
+    let execution = stage.call("add", ADD).await;
+    assert_eq!((execution.status, execution.error().unwrap().kind), (Status::RejectedDenied, ErrorKind::Denied));
+    assert!(execution.error_message().contains("not on Sundays"));
+    assert!(stage.kept.of(RecordKind::ToolStarted).is_empty());
+}
+
+#[tokio::test]
+async fn c12_every_verdict_is_recorded_with_its_call() {
+    let allow = RuleFn::new("yes", |_: &Proposed| Verdict::Allow);
+    let stage = stage(|builder| builder.rule(Arc::new(allow)));
+    stage.call("add", ADD).await;
+    let verdict = &stage.kept.of(RecordKind::Verdict)[0];
+    assert_eq!((verdict.status.as_deref(), verdict.call.as_deref()), (Some("allow"), Some("c0")));
+    assert_eq!(verdict.body["by"], "yes");
+    assert_eq!(stage.kept.of(RecordKind::ToolStarted)[0].parent.as_ref(), Some(&verdict.id));
+}
+
+struct No;
+
+impl Judge for No {
+    fn judge<'a>(&'a self, _: &'a Proposed) -> BoxFuture<'a, Verdict> {
+        Box::pin(std::future::ready(Verdict::Deny { reason: "judged".to_owned() }))
+    }
+}
+
+#[tokio::test]
+async fn c8_reads_are_not_judged_unless_the_policy_asks_for_it() {
+    let judged = |policy: JudgePolicy| stage(move |builder| builder.judge(Arc::new(No), policy));
+    let default = judged(JudgePolicy::default());
+    assert_eq!(default.call("add", ADD).await.status, Status::Ok);
+    assert_eq!(default.call("echo", r#"{"text": ""}"#).await.status, Status::RejectedDenied);
+    let always = judged(JudgePolicy { always: ["add".to_owned()].into(), ..JudgePolicy::default() });
+    assert_eq!(always.call("add", ADD).await.status, Status::RejectedDenied);
+    let never = judged(JudgePolicy { never: ["echo".to_owned()].into(), ..JudgePolicy::default() });
+    assert_eq!(never.call("echo", r#"{"text": ""}"#).await.status, Status::Ok);
+}
+
+struct Says(Answer);
+
+impl Human for Says {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+        assert_eq!(question.question, "really?");
+        Box::pin(std::future::ready(self.0.clone()))
+    }
+}
+
+#[tokio::test]
+async fn c11_a_person_is_asked_and_nobody_means_no() {
+    let ask = || Arc::new(RuleFn::new("ask", |_: &Proposed| Verdict::Ask { question: "really?".to_owned() }));
+    let nobody = stage(|builder| builder.rule(ask()));
+    assert_eq!(nobody.call("add", ADD).await.error().unwrap().kind, ErrorKind::NeedsApproval);
+    let yes = stage(|builder| builder.rule(ask()).human(Arc::new(Says(Answer::Allow))));
+    assert_eq!(yes.call("add", ADD).await.status, Status::Ok);
+    assert_eq!(statuses(&yes), ["ask", "allow"]);
+    let no = Answer::Deny { reason: "no!".to_owned() };
+    let no = stage(|builder| builder.rule(ask()).human(Arc::new(Says(no))));
+    assert!(no.call("add", ADD).await.error_message().contains("no!"));
+    assert_eq!(statuses(&no), ["ask", "deny"]);
+}
+
+#[tokio::test]
+async fn i27_a_hook_changes_or_blocks_a_call() {
+    let hook = |before: Before| {
+        BeforeFn::new("hook", 0, &[Field::Arguments], move |call: &mut ToolUse| {
+            call.arguments = json!({"a": 10, "b": 10});
+            before.clone()
+        })
+    };
+    let changed = stage(|builder| builder.before(Arc::new(hook(Before::Continue))));
+    assert_eq!(changed.call("add", ADD).await.result.text(), Some("20"));
+    let blocked = stage(|builder| builder.before(Arc::new(hook(Before::Block { message: None }))));
+    let execution = blocked.call("add", ADD).await;
+    assert!(execution.was_blocked());
+    assert_eq!(execution.error_message(), "Tool execution blocked by beforeToolUse hook.");
+    assert_eq!(blocked.kept.kinds(), [RecordKind::ToolRejected]);
+}
+
+#[tokio::test]
+async fn a_hook_cannot_change_a_call_into_one_that_would_be_refused() {
+    let hook = BeforeFn::new("hook", 0, &[Field::Arguments], |call: &mut ToolUse| {
+        call.arguments = json!({"a": "x"});
+        Before::Continue
+    });
+    let stage = stage(|builder| builder.before(Arc::new(hook)));
+    assert_eq!(stage.call("add", ADD).await.status, Status::RejectedSchema);
+}
+
+#[tokio::test]
+async fn i40_undeclared_changes_are_undone_and_fail_in_strict_mode() {
+    let hook = || {
+        Arc::new(BeforeFn::new("sly", 0, &[] as &[Field], |call: &mut ToolUse| {
+            call.arguments = json!({"a": 10, "b": 10});
+            Before::Continue
+        }))
+    };
+    let lenient = stage(|builder| builder.before(hook()));
+    assert_eq!(lenient.call("add", ADD).await.result.text(), Some("3"));
+    assert_eq!(statuses(&lenient), ["undeclared_change"]);
+    let strict = stage(|builder| builder.before(hook()).modes(Modes { strict_hooks: true, ..Modes::default() }));
+    let execution = strict.call("add", ADD).await;
+    assert!(execution.error_message().contains("'sly' changed `arguments`"), "{}", execution.error_message());
+}
+
+#[tokio::test]
+async fn i40_hooks_run_in_descending_priority() {
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let hook = |name: &'static str, priority| {
+        let order = Arc::clone(&order);
+        Arc::new(BeforeFn::new(name, priority, &[] as &[Field], move |_: &mut ToolUse| {
+            order.lock().unwrap().push(name);
+            Before::Continue
+        }))
+    };
+    let stage = stage(|builder| builder.before(hook("low", -1)).before(hook("mid", 0)).before(hook("high", 9)));
+    stage.call("add", ADD).await;
+    assert_eq!(*order.lock().unwrap(), ["high", "mid", "low"]);
+}
+
+#[tokio::test]
+async fn i29_a_tool_that_asks_for_it_sees_the_state_as_hooks_left_it() {
+    let tools = BuiltIns::default();
+    let run =
+        |_: Pair, call: Arc<Invocation>| async move { Ok::<_, Failure>(call.state.as_deref().map(str::to_owned)) };
+    tools.register(BuiltIn::new("with", "Sees.", run).unwrap().with_state().with_annotations(reads())).unwrap();
+    tools.register(BuiltIn::new("without", "Does not see.", run).unwrap()).unwrap();
+    let hook = BeforeFn::new("state", 0, &[Field::State], |call: &mut ToolUse| {
+        call.state = Some(Arc::from(r#"{"n":2}"#));
+        Before::Continue
+    });
+    let mut stage = stage_of(Arc::new(tools), |builder| builder.before(Arc::new(hook)));
+    stage.scope = Scope { state: Some(Arc::from(r#"{"n":1}"#)), ..stage.scope };
+    assert_eq!(stage.call("with", ADD).await.result.text(), Some(r#"{"n":2}"#));
+    assert_eq!(stage.call("without", ADD).await.result.text(), Some("null"));
+    assert_eq!(stage.scope.state.as_deref(), Some(r#"{"n":1}"#));
+}
+
+#[tokio::test]
+async fn c6_rules_are_asked_after_the_schema_and_before_the_tool() {
+    let allow = RuleFn::new("yes", |_: &Proposed| Verdict::Allow);
+    let stage = stage(|builder| builder.rule(Arc::new(allow)));
+    stage.call("add", "{}").await;
+    assert_eq!(stage.kept.kinds(), [RecordKind::ToolRejected]);
+    stage.call("add", ADD).await;
+    assert_eq!(stage.kept.kinds()[1..3], [RecordKind::Verdict, RecordKind::ToolStarted]);
+}
+
+#[tokio::test]
+async fn c9_an_allowed_call_goes_on_unchanged() {
+    let allow = RuleFn::new("yes", |_: &Proposed| Verdict::Allow);
+    let execution = stage(|builder| builder.rule(Arc::new(allow))).call("add", ADD).await;
+    assert_eq!((execution.result.text(), execution.modified), (Some("3"), None));
+}
+
+#[tokio::test]
+async fn c27_a_rate_limit_needs_no_change_of_the_agent() {
+    let left = std::sync::atomic::AtomicU32::new(2);
+    let limit = RuleFn::new("rate", move |_: &Proposed| {
+        let free = left.fetch_update(std::sync::atomic::Ordering::Relaxed, std::sync::atomic::Ordering::Relaxed, |n| {
+            n.checked_sub(1)
+        });
+        free.map_or(Verdict::Deny { reason: "too many calls".to_owned() }, |_| Verdict::Allow)
+    });
+    let stage = stage(|builder| builder.rule(Arc::new(limit)));
+    let outcome = stage.batch(&[("add", ADD); 3]).await;
+    assert_eq!(outcome.executions.iter().filter(|execution| execution.has_error()).count(), 1);
+}
