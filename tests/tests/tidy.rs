@@ -21,7 +21,11 @@ const STAR: &[(&str, &str, &[&str])] = &[
     ("fumehood-agent", "host/agent", &["fumehood-core"]),
     ("fumehood-model", "host/model", &["fumehood-core"]),
     ("fumehood-event-log", "host/event-log", &["fumehood-core"]),
-    ("fumehood", "host/fumehood", &["fumehood-core", "fumehood-runtime"]),
+    (
+        "fumehood",
+        "host/fumehood",
+        &["fumehood-agent", "fumehood-core", "fumehood-event-log", "fumehood-model", "fumehood-runtime"],
+    ),
     ("fumehood-cli", "host/cli", &["fumehood"]),
     ("fumehood-guest", "guest-sdk", &["fumehood-guest-macros"]),
     ("fumehood-guest-macros", "guest-sdk/macros", &[]),

@@ -1,6 +1,6 @@
 //! The circuit breaker: a run that only fails is ended, however many turns it has left.
 
-use crate::execution::ToolExecution;
+use crate::execution::{Status, ToolExecution};
 
 /// What is said when the breaker ends a run.
 pub const BROKEN: &str = "Max failures. Terminating.";
@@ -27,10 +27,12 @@ impl Breaker {
     }
 
     /// Takes note of a batch, and says whether the run is to end. A batch has failed if it has calls and none of them
-    /// succeeded: one that got anything done is no failure, and neither is an empty one.
+    /// succeeded: one that got anything done is no failure, and neither is an empty one. Calls that were not tried, for
+    /// want of budget or because the batch had ended, say nothing about the tools.
     pub fn batch(&mut self, executions: &[ToolExecution]) -> bool {
-        let failed = executions.iter().all(ToolExecution::has_error);
-        if executions.is_empty() { self.is_open() } else { self.record(!failed) }
+        let untried = [Status::RejectedBudget, Status::Skipped];
+        let mut tried = executions.iter().filter(|execution| !untried.contains(&execution.status)).peekable();
+        if tried.peek().is_none() { self.is_open() } else { self.record(tried.any(|execution| !execution.has_error())) }
     }
 
     /// Takes note of a success or a failure, and says whether the run is to end.
@@ -62,8 +64,6 @@ mod tests {
     use fumehood_core::time::Timestamp;
 
     use super::*;
-    use crate::execution::Status;
-
     fn execution(succeeds: bool) -> ToolExecution {
         let call = ToolIntent { id: "c".to_owned(), name: "a".to_owned(), arguments: "{}".to_owned() };
         let outcome = if succeeds { Ok(Vec::new()) } else { Err(CallError::new(ErrorKind::ToolFailed, "no")) };

@@ -8,6 +8,7 @@ pub mod batch;
 pub mod breaker;
 pub mod budget;
 pub mod cap;
+pub mod clock;
 pub mod driver;
 pub mod execution;
 pub mod executor;

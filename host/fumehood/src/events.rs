@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use fumehood_agent::registry::Partials;
 use fumehood_core::event::{Event, Level, Progress};
 use fumehood_runtime::{Invocation, Observer};
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -48,6 +49,23 @@ impl Observer for Bus {
 
     fn progress(&self, call: &Invocation, progress: Progress) {
         self.send(|| Event::Progress { id: call.id.clone(), progress });
+    }
+}
+
+/// Tells the agent loop of a call's progress, besides everybody else.
+pub(crate) struct ForAgent {
+    pub(crate) bus: Arc<Bus>,
+    pub(crate) partials: Partials,
+}
+
+impl Observer for ForAgent {
+    fn log(&self, call: &Invocation, level: Level, message: &str) {
+        self.bus.log(call, level, message);
+    }
+
+    fn progress(&self, call: &Invocation, progress: Progress) {
+        self.partials.send(progress.clone());
+        self.bus.progress(call, progress);
     }
 }
 

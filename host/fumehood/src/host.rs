@@ -10,6 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use fumehood_agent::registry::Partials;
 use fumehood_core::call::Call;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::event::Event;
@@ -20,7 +21,7 @@ use fumehood_core::result::{CallError, CallResult, Metadata};
 use fumehood_runtime::{Component, Execution, Invocation, Observer, Sandbox, Terms};
 use tokio_util::sync::CancellationToken;
 
-use crate::events::{Bus, EventStream};
+use crate::events::{Bus, EventStream, ForAgent};
 use crate::load::{self, Load, LoadError};
 use crate::tool::Tool;
 
@@ -131,10 +132,20 @@ impl Host {
     /// own. Arguments and results are checked on the polling thread, outside the deadline; [`GateLimits::work`] bounds
     /// what that takes.
     pub async fn call(&self, call: Call) -> CallResult {
-        self.call_with(call, None).await
+        self.call_with(call, None, None).await
     }
 
-    async fn call_with(&self, call: Call, cancelled: Option<CancellationToken>) -> CallResult {
+    /// The same for a call of the agent loop, which hears of its progress.
+    pub(crate) async fn call_for_agent(&self, call: Call, partials: Partials) -> CallResult {
+        self.call_with(call, None, Some(partials)).await
+    }
+
+    async fn call_with(
+        &self,
+        call: Call,
+        cancelled: Option<CancellationToken>,
+        partials: Option<Partials>,
+    ) -> CallResult {
         let Call { id, tool, arguments, actor, state, limits } = call;
         let id = if id.is_empty() { self.next_id() } else { id };
         let pending = Pending { host: self, names: Some((id, tool)) };
@@ -149,7 +160,7 @@ impl Host {
         };
         self.inner.bus.send(|| Event::Started { id: id.to_owned(), tool: name.to_owned(), actor: actor.clone() });
         let invocation = Invocation { id: id.to_owned(), tool: found.definition().name.to_string(), actor, state };
-        let terms = Terms { limits, observer: self.observer(), cancelled };
+        let terms = Terms { limits, observer: self.observer(partials), cancelled };
         let execution = found.run(&self.inner.sandbox, &arguments, invocation, terms).await;
         pending.finished(execution)
     }
@@ -158,7 +169,7 @@ impl Host {
     /// kind `cancelled` and says what the call cost until then.
     pub async fn call_until(&self, call: Call, cancelled: impl Future) -> CallResult {
         let token = CancellationToken::new();
-        let mut call = pin!(self.call_with(call, Some(token.clone())));
+        let mut call = pin!(self.call_with(call, Some(token.clone()), None));
         let mut cancelled = pin!(cancelled);
         let ended = std::future::poll_fn(|cx| match call.as_mut().poll(cx) {
             Poll::Ready(result) => Poll::Ready(Some(result)),
@@ -197,8 +208,12 @@ impl Host {
         self.inner.sandbox.shut_down(grace).await;
     }
 
-    fn observer(&self) -> Option<Arc<dyn Observer>> {
-        self.inner.bus.is_watched().then(|| Arc::clone(&self.inner.bus) as Arc<dyn Observer>)
+    fn observer(&self, partials: Option<Partials>) -> Option<Arc<dyn Observer>> {
+        let bus = &self.inner.bus;
+        match partials {
+            Some(partials) => Some(Arc::new(ForAgent { bus: Arc::clone(bus), partials })),
+            None => bus.is_watched().then(|| Arc::clone(bus) as Arc<dyn Observer>),
+        }
     }
 
     fn next_id(&self) -> String {

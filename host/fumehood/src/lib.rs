@@ -33,13 +33,17 @@
 
 mod builder;
 mod events;
+mod family;
 mod host;
 mod load;
 mod tool;
 
 pub use builder::{BuildError, HostBuilder};
 pub use events::{EventStream, Observed};
+pub use family::Components;
+pub use fumehood_agent as agent;
 pub use fumehood_core::call::{Arguments, Call};
+pub use fumehood_core::chat;
 pub use fumehood_core::content::{Content, JsonText};
 pub use fumehood_core::definition::{Annotations, ToolDefinition};
 pub use fumehood_core::digest::Digest;
@@ -49,8 +53,11 @@ pub use fumehood_core::gate::{Gate, GateLimits, SchemaError, Violation, Violatio
 pub use fumehood_core::grant::Grant;
 pub use fumehood_core::limits::{self, LimitError, Limits};
 pub use fumehood_core::name::{Namespace, QualifiedName, ToolName};
+pub use fumehood_core::record;
 pub use fumehood_core::result::{CallError, CallResult, Captured, Metadata};
 pub use fumehood_core::sanitize;
+pub use fumehood_event_log as event_log;
+pub use fumehood_model as model;
 pub use fumehood_runtime::{
     ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, Component, Dialect, EngineProfile, Import,
     LoadError as ComponentError, LoadReport, SandboxError, Skipped,

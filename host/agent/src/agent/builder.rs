@@ -6,11 +6,11 @@ use fumehood_core::chat::Model;
 use fumehood_core::record::{Durability, Forget, Recorder};
 
 use super::cancel::CancelHandle;
-use super::clock::{Clock, SystemClock};
 use super::events::Tap;
 use super::ledger::Ledger;
 use super::run::{Agent, Human};
 use crate::budget::TenantFuel;
+use crate::clock::{Clock, SystemClock};
 use crate::driver::Driver;
 use crate::executor::{Scope, ToolExecutor};
 use crate::session::{Session, SessionConfig};

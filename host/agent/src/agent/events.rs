@@ -14,7 +14,7 @@ use crate::driver::DecisionFault;
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentEvent {
     /// Something that is also kept.
-    Record(Record),
+    Record(Box<Record>),
     /// A piece of an answer that is still being written.
     Delta {
         /// Which session.
@@ -56,6 +56,8 @@ pub enum EventName {
     ToolCallPartial,
     /// A call ran and ended, well or badly.
     ToolCallCompleted,
+    /// The result of a call is ready, as the model is told it.
+    ToolCallResult,
     /// A call was refused before it ran.
     ToolCallRejected,
     /// Knowledge was read.
@@ -97,6 +99,7 @@ fn name_of(record: &Record) -> EventName {
         RecordKind::ToolStarted => EventName::ToolCallStarted,
         RecordKind::ToolPartial => EventName::ToolCallPartial,
         RecordKind::ToolFinished => EventName::ToolCallCompleted,
+        RecordKind::ToolResult => EventName::ToolCallResult,
         RecordKind::ToolRejected => EventName::ToolCallRejected,
         RecordKind::KnowledgeUsed => EventName::KnowledgeUsed,
         RecordKind::StepFinished => EventName::StepFinished,
@@ -194,7 +197,7 @@ impl Recorder for Tap {
             return self.inner.record(record, durability);
         }
         let taken = self.inner.record(record.clone(), durability);
-        self.tell(AgentEvent::Record(record));
+        self.tell(AgentEvent::Record(Box::new(record)));
         taken
     }
 }

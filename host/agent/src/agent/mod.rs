@@ -2,15 +2,14 @@
 
 mod builder;
 mod cancel;
-mod clock;
 mod events;
 mod ledger;
 mod run;
 mod waiting;
 
+pub use crate::clock::{Clock, SystemClock};
 pub use builder::{AgentBuilder, BuildError};
 pub use cancel::CancelHandle;
-pub use clock::{Clock, SystemClock};
 pub use events::{AgentEvent, EventName, Subscription, Tap};
 pub use run::{Agent, Human, Iteration, Outcome, RunError};
 

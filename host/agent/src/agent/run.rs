@@ -15,11 +15,11 @@ use tokio::time::Instant;
 
 use super::builder::AgentBuilder;
 use super::cancel::CancelHandle;
-use super::clock::Clock;
 use super::events::{AgentEvent, Tap};
 use super::ledger::Ledger;
 use super::waiting::{Ended, Listener, sooner, until};
 use crate::budget::{BudgetKind, TenantFuel};
+use crate::clock::Clock;
 use crate::executor::{Scope, ToolExecutor};
 use crate::session::{Action, Input, Question, Recorded, Session, StepError};
 use crate::transcript::{Ending, Run, Step};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use fumehood_core::record::{Forget, Recorder};
 
-use super::clock::{Clock, WallClock};
 use super::executor::Pipeline;
 use super::ids::Ids;
 use super::parts::{Modes, Observers, Parts, StateSink, default_policy};
 use crate::allowlist::Allowlists;
+use crate::clock::{Clock, SystemClock};
 use crate::guardrail::{Human, Judge, JudgePolicy, Rule, Rules};
 use crate::hook::{AfterHook, AfterHooks, BeforeHook, BeforeHooks};
 use crate::memory::{self, Episodes};
@@ -67,7 +67,7 @@ impl Default for PipelineBuilder {
             policies: HashMap::new(),
             agent_policy: Policy::default(),
             recorder: Arc::new(Forget),
-            clock: Arc::new(WallClock),
+            clock: Arc::new(SystemClock),
             observers: Observers::default(),
             episodes: None,
             state_sink: None,

@@ -6,10 +6,10 @@ use fumehood_core::event::Progress;
 use fumehood_core::record::{Record, RecordError, RecordKind, Recorder};
 use serde_json::{Map, Value, json};
 
-use super::clock::Clock;
 use super::ids::Ids;
 use super::parts::Parts;
 use crate::cap::clean;
+use crate::clock::Clock;
 use crate::executor::Scope;
 use crate::registry::{PartialSink, Partials};
 

@@ -5,7 +5,6 @@ mod before;
 mod builder;
 mod caught;
 mod clear;
-mod clock;
 mod course;
 mod executor;
 mod halt;
@@ -16,7 +15,6 @@ mod stream;
 mod walk;
 
 pub use builder::{PipelineBuilder, PipelineError};
-pub use clock::{Clock, WallClock};
 pub use executor::Pipeline;
 pub use parts::{Modes, Observers, StateSink};
 pub use stream::StreamEvent;

@@ -9,10 +9,10 @@ use fumehood_core::record::{Durability, Recorder};
 use fumehood_core::result::CallResult;
 use serde_json::Value;
 
-use super::clock::Clock;
 use super::ids::Ids;
 use crate::allowlist::Allowlists;
 use crate::cap::RESULT_BYTES;
+use crate::clock::Clock;
 use crate::executor::Scope;
 use crate::guardrail::{Human, Judge, JudgePolicy, Rules};
 use crate::hook::{AfterHooks, BeforeHooks};

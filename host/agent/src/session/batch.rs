@@ -6,10 +6,10 @@ use fumehood_core::chat::{Response, ToolIntent};
 use fumehood_core::time::Timestamp;
 
 use super::config::OnRepetition;
-use super::failures::MAX_FAILURES;
 use super::input::Action;
 use super::machine::{Closing, Session, Waiting};
 use super::made_up::{self, Why};
+use crate::breaker::BROKEN;
 use crate::budget::BudgetKind;
 use crate::execution::ToolExecution;
 use crate::executor::{BatchEnd, BatchOutcome};
@@ -119,7 +119,7 @@ impl Session {
         let (executions, own) = self.merge(slots, outcome.executions, || Why::Skipped, now);
         let output = self.driver.trace(&response, &executions);
         self.trace.extend(output.iter().cloned());
-        let open = self.failures.note(&executions, self.config.failed_batches);
+        let open = self.breaker.batch(&executions);
         if let Some(run) = &mut self.run {
             run.append_calls(&executions);
         }
@@ -130,7 +130,7 @@ impl Session {
                 Some(Ending::ToolFailed { tool, message })
             }
             Some(BatchEnd::Blocked { .. }) | None => {
-                end.or_else(|| open.then(|| Ending::CircuitOpen { text: MAX_FAILURES.to_owned() }))
+                end.or_else(|| open.then(|| Ending::CircuitOpen { text: BROKEN.to_owned() }))
             }
         };
         let kind = match &ending {

@@ -1,5 +1,6 @@
 //! The session itself: what it holds, which input it waits for, and how it asks.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use fumehood_core::chat::{Message, Request, Response, ToolChoice, ToolSpec, Usage};
@@ -8,9 +9,9 @@ use fumehood_core::time::Timestamp;
 use super::batch::Pending;
 use super::compile;
 use super::config::SessionConfig;
-use super::failures::FailedBatches;
 use super::input::{Action, Input, Question, Recorded, StepError};
 use super::repetition::Streaks;
+use crate::breaker::Breaker;
 use crate::budget::{BudgetKind, Spent};
 use crate::driver::{Driver, ToolRuntime};
 use crate::execution::ToolExecution;
@@ -22,7 +23,7 @@ pub struct Session {
     pub(super) driver: Box<dyn Driver>,
     pub(super) spent: Spent,
     pub(super) streaks: Streaks,
-    pub(super) failures: FailedBatches,
+    pub(super) breaker: Breaker,
     /// What this run has said since its message.
     pub(super) trace: Vec<Message>,
     /// Whether the limit on calls was reached, so that only prose is left to the model.
@@ -91,16 +92,21 @@ impl Closing {
     }
 }
 
+/// How many failed batches in a row end a run; 0: however many.
+fn failed_batches(config: &SessionConfig) -> u32 {
+    config.failed_batches.map_or(0, NonZeroU32::get)
+}
+
 impl Session {
     /// A session that waits for its first user message.
     #[must_use]
     pub fn new(config: SessionConfig, driver: Box<dyn Driver>) -> Self {
         Self {
+            breaker: Breaker::new(failed_batches(&config)),
             config,
             driver,
             spent: Spent::default(),
             streaks: Streaks::default(),
-            failures: FailedBatches::default(),
             trace: Vec::new(),
             prose_only: false,
             toolless: false,
@@ -197,7 +203,8 @@ impl Session {
     fn begin(&mut self, text: String, tools: Vec<ToolSpec>, now: Timestamp) -> Action {
         let run = Run::new(self.next_run(), text, now);
         self.spent.begin(now);
-        (self.streaks, self.failures) = (Streaks::default(), FailedBatches::default());
+        self.streaks = Streaks::default();
+        self.breaker = Breaker::new(failed_batches(&self.config));
         self.trace.clear();
         self.prose_only = false;
         self.draft = Draft::default();

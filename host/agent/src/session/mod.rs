@@ -5,14 +5,12 @@ mod batch;
 mod compile;
 mod config;
 mod decide;
-mod failures;
 mod input;
 mod machine;
 mod made_up;
 mod repetition;
 
 pub use config::{OnRepetition, Prompt, Repetition, SessionConfig};
-pub use failures::MAX_FAILURES;
 pub use input::{Action, Input, Question, Recorded, StepError};
 pub use machine::{Session, replay};
 pub use made_up::BUDGET_EXHAUSTED;
