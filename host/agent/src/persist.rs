@@ -38,14 +38,17 @@ impl Persist {
         Self::Redact { arguments: Arc::new(arguments), result: Arc::new(result) }
     }
 
-    /// What to keep of arguments.
+    /// What to keep of arguments, with the names of every object in order: the same call is the same text in every
+    /// record, however a model wrote it.
     #[must_use]
     pub fn arguments(&self, arguments: &Value) -> Option<Value> {
-        match self {
-            Self::Full => Some(arguments.clone()),
-            Self::Redact { arguments: keep, .. } => Some(keep(arguments)),
-            Self::Nothing => None,
-        }
+        let mut kept = match self {
+            Self::Full => arguments.clone(),
+            Self::Redact { arguments: keep, .. } => keep(arguments),
+            Self::Nothing => return None,
+        };
+        kept.sort_all_objects();
+        Some(kept)
     }
 
     /// What to keep of a result: `given` is what the tool gave, `shown` what the model sees.

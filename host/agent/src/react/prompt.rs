@@ -55,7 +55,7 @@ mod tests {
             "\"answer\"",
             "call_tool",
             "final_answer",
-            "- calculator__add: Adds two numbers.\n  args schema: {\"required\":[\"a\",\"b\"],\"type\":\"object\"}",
+            "- calculator__add: Adds two numbers.\n  args schema: {\"type\":\"object\",\"required\":[\"a\",\"b\"]}",
         ] {
             assert!(prompt.contains(expected), "{expected}");
         }

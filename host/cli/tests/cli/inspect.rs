@@ -73,9 +73,9 @@ fn a_component_of_plain_functions() {
             arguments
               person: object — A person to greet.
                 given-name: string — The given name.
-                age: integer from 0 to 255 or null, optional — In years, if known. Nobody over 120 is believed.
                 family-name: string or null, optional — The family name, if it should be used.
                 title: string or null, optional — For example "Dr".
+                age: integer from 0 to 255 or null, optional — In years, if known. Nobody over 120 is believed.
               occasion: {tag: "everyday"} or {tag: "birthday"} or {tag: "anniversary", val: integer from 0 to 4294967295} or {tag: "other", val: string} — When a greeting is said.
               extras: list (at most 2) of "exclamation" or "question" — What to add to a greeting. `exclamation`: An exclamation mark instead of the full stop. `question`: A question after how the person is.
 
