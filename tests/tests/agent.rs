@@ -9,10 +9,10 @@
 )]
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fumehood::agent::agent::{Agent, Outcome, Tap};
+use fumehood::agent::agent::{Agent, AgentEvent, Outcome, Tap};
 use fumehood::agent::allowlist::{self, Allowlists};
 use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::driver::Driver;
@@ -21,6 +21,7 @@ use fumehood::agent::native::NativeDriver;
 use fumehood::agent::pipeline::PipelineBuilder;
 use fumehood::agent::react::ReactDriver;
 use fumehood::agent::scripted::ScriptedDriver;
+use fumehood::chat::Delta;
 use fumehood::event_log::{EventLog, Filter, Options};
 use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::record::{Forget, RecordKind, Recorder};
@@ -107,6 +108,36 @@ async fn k23_the_sandboxed_calculator_works_it_out_with_every_driver() {
         let expected = [("calculator__add".to_owned(), Status::Ok), ("calculator__multiply".to_owned(), Status::Ok)];
         assert_eq!(executions(&outcome), expected, "{name}");
     }
+}
+
+#[tokio::test]
+async fn g02_nobody_sees_thoughts_and_calls_of_a_batch_reply_while_it_streams() {
+    let host = host().await;
+    let pipeline = PipelineBuilder::default()
+        .family(Arc::new(Components::of(&host).unwrap()))
+        .allowlists(Allowlists { default: allowlist::Default::Everything, ..Allowlists::default() })
+        .build()
+        .unwrap();
+    let calls = json!([{"name": "calculator__add", "args": {"a": 3, "b": 5}}]);
+    let replies = vec![
+        ScriptedReply::text(format!("Let me see.<think>secret</think><execute>{calls}</execute>")),
+        ScriptedReply::text("It is 8."),
+    ];
+    let (tap, seen) = (Arc::new(Tap::new(Arc::new(Forget))), Arc::new(Mutex::new(String::new())));
+    let spoken = Arc::clone(&seen);
+    tap.wiretap(move |event| {
+        if let AgentEvent::Delta { delta: Delta::Text(text), .. } = event {
+            spoken.lock().unwrap().push_str(text);
+        }
+    });
+    let mut agent = Agent::builder(Arc::new(ScriptedModel::new(replies)))
+        .with_driver(BatchDriver::new())
+        .with_executor(Arc::new(pipeline))
+        .with_tap(tap)
+        .build()
+        .unwrap();
+    assert_eq!(agent.run("3 + 5?").await.unwrap().text(), "It is 8.");
+    assert_eq!(*seen.lock().unwrap(), "Let me see.It is 8.");
 }
 
 #[tokio::test]

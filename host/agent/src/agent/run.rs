@@ -224,7 +224,11 @@ impl Agent {
         let (limit, which) = sooner(budget.stream_left(spent), budget.wall_left(spent, now));
         let mut listener = Listener { tap: &self.tap, session: &self.name, text: String::new() };
         let started = Instant::now();
-        let ended = until(&self.cancel, limit, self.model.chat(request, &mut listener)).await;
+        let ended = {
+            // What is not for the user, thoughts and calls within the text, reaches neither watchers nor a cut answer.
+            let mut shown = self.session.shown(&mut listener);
+            until(&self.cancel, limit, self.model.chat(request, &mut *shown)).await
+        };
         let text = listener.text;
         let (streamed, now) = (started.elapsed(), self.clock.now());
         let (record, input) = match ended {

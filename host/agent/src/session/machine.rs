@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use fumehood_core::chat::{Message, Request, Response, ToolChoice, ToolSpec, Usage};
+use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolChoice, ToolSpec, Usage};
 use fumehood_core::time::Timestamp;
 
 use super::batch::Pending;
@@ -123,6 +123,11 @@ impl Session {
     #[must_use]
     pub fn config(&self) -> &SessionConfig {
         &self.config
+    }
+
+    /// See [`Driver::shown`].
+    pub(crate) fn shown<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
+        self.driver.shown(sink)
     }
 
     /// The runs that have ended.
