@@ -54,6 +54,12 @@ impl CallError {
         Self { kind, message: message.into(), hint: None, retry_after: None, backtrace: Vec::new() }
     }
 
+    /// The failure of a call whose caller gave up.
+    #[must_use]
+    pub fn cancelled() -> Self {
+        Self::new(ErrorKind::Cancelled, "the caller stopped waiting, so the tool was stopped")
+    }
+
     /// Adds what to do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {

@@ -289,15 +289,11 @@ impl Pending<'_> {
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
         if let Some((id, tool)) = self.names.take() {
-            let (outcome, metadata) = (Err(cancelled_error()), Metadata::default());
+            let (outcome, metadata) = (Err(CallError::cancelled()), Metadata::default());
             let send = || Event::Finished { result: Arc::new(CallResult { id, tool, outcome, metadata }) };
             self.host.inner.bus.send(send);
         }
     }
-}
-
-fn cancelled_error() -> CallError {
-    CallError::new(ErrorKind::Cancelled, "the caller stopped waiting, so the tool was stopped")
 }
 
 fn unknown(name: &str, tools: &Tools) -> CallError {

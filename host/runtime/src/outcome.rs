@@ -43,11 +43,6 @@ pub(crate) fn deadline(limits: &Limits) -> CallError {
         .with_hint("ask it for less work at once, or allow it a longer deadline")
 }
 
-/// The error for a call whose caller gave up.
-pub(crate) fn cancelled() -> CallError {
-    CallError::new(ErrorKind::Cancelled, "the caller stopped waiting, so the tool was stopped")
-}
-
 /// The error for whatever wasmtime says went wrong.
 pub(crate) fn from_wasmtime(
     error: &wasmtime::Error,

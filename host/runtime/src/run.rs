@@ -79,7 +79,7 @@ impl Runnable {
         let queued = match unless_cancelled(terms.cancelled.as_ref(), self.0.shared.admission.enter()).await {
             Some(Ok(queued)) => queued,
             Some(Err(turned)) => return (Err(turned_away(turned)), Metadata::default()),
-            None => return (Err(outcome::cancelled()), Metadata::default()),
+            None => return (Err(CallError::cancelled()), Metadata::default()),
         };
         let place = Place(self.clone());
         let memory = terms.limits.memory;
@@ -159,7 +159,7 @@ async fn until_deadline(
                 move_over().await;
                 match tokio::time::timeout_at(deadline.at().into(), unless_cancelled(cancelled, guest)).await {
                     Ok(Some(ended)) => Some(ended),
-                    Ok(None) => return Err(outcome::cancelled()),
+                    Ok(None) => return Err(CallError::cancelled()),
                     Err(_late) => None,
                 }
             }
