@@ -11,6 +11,7 @@
 use std::io::ErrorKind::WouldBlock;
 use std::net::{TcpListener, TcpStream};
 
+use fumehood::permission::Power;
 use fumehood::{Call, CallResult, ErrorKind, Grant, Host, Load};
 use fumehood_tests::component;
 use serde_json::{Value, json};
@@ -26,9 +27,9 @@ async fn run_with(program: &str, tool: &str, arguments: Value) -> CallResult {
 }
 
 /// The tool was told this, and handed it on as its own failure.
-fn was_told(result: &CallResult, says: &str) {
+fn was_told(result: &CallResult, kind: ErrorKind, says: &str) {
     let error = result.error().unwrap_or_else(|| panic!("it should be refused: {result:?}"));
-    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::ToolFailed, says), "{error:?}");
+    assert_eq!((error.kind, error.message.as_str()), (kind, says), "{error:?}");
 }
 
 /// Listens, and notices whoever connects.
@@ -72,7 +73,7 @@ async fn names_are_not_looked_up() {
     // The first two could be answered without any network, and the last is not even a name.
     for name in ["localhost", "127.0.0.1", "example.com", "not a name"] {
         let result = run_with("look-up", "resolve", json!({"name": name})).await;
-        was_told(&result, r#""permanent-resolver-failure""#);
+        was_told(&result, ErrorKind::ToolFailed, r#""permanent-resolver-failure""#);
     }
 }
 
@@ -83,7 +84,9 @@ async fn requests_are_denied_and_reach_nobody() {
     for scheme in ["http", "https"] {
         for authority in [canary.address(), by_name.clone(), "example.com".to_owned()] {
             let result = run_with("request", "get", json!({"scheme": scheme, "authority": authority})).await;
-            was_told(&result, r#"{"tag":"HTTP-request-denied"}"#);
+            was_told(&result, ErrorKind::Denied, r#"{"tag":"HTTP-request-denied"}"#);
+            let tried: Vec<_> = result.metadata.refused.iter().map(|it| (it.power, it.tried.clone())).collect();
+            assert_eq!(tried, [(Power::Http, format!("GET {scheme}://{authority}/"))]);
         }
     }
     canary.saw_nobody();

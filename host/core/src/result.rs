@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::content::Content;
 use crate::error_kind::ErrorKind;
+use crate::permission::Refusal;
 
 /// The outcome of one call.
 ///
@@ -104,6 +105,9 @@ pub struct Metadata {
     pub peak_memory: usize,
     /// Bytes of log lines and progress that were dropped.
     pub log_dropped: u64,
+    /// What the tool tried and was not granted, in the order of its trying. A few at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refusal>,
     /// What the guest wrote to stdout and stderr, capped. Never part of the result.
     #[serde(skip_serializing_if = "Captured::is_empty")]
     pub stdout: Captured,

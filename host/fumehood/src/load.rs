@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use fumehood_core::definition::{DefinitionLimits, ToolDefinition};
 use fumehood_core::gate::{Gate, GateLimits, SchemaError};
-use fumehood_core::grant::Grant;
 use fumehood_core::limits::{LimitError, Limits};
 use fumehood_core::name::{NameError, Namespace, ToolName};
+use fumehood_core::permission::Grant;
 use fumehood_runtime::{Component, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
 
 use crate::tool::Tool;
@@ -143,7 +143,7 @@ impl Load {
         LoadOptions {
             limits: describe,
             definitions: DefinitionLimits::default(),
-            grant: self.grant,
+            grant: self.grant.clone(),
             allow_slow_compile: self.allow_slow_compile,
         }
     }

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use fumehood_core::definition::{DefinitionError, DefinitionLimits, ToolDefinition, check_set};
 use fumehood_core::digest::Digest;
-use fumehood_core::grant::Grant;
 use fumehood_core::limits::Limits;
+use fumehood_core::permission::Grant;
 
 use crate::cache::CacheReport;
 use crate::component::{Component, ComponentParts, LoadReport};
@@ -54,7 +54,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
             compile(&on_thread.0, &digest, &bytes, &on_thread.1).map(|compiled| (digest, compiled))
         })
         .await??;
-    let runnable = Runnable::new(shared, compiled.callable, &compiled.imports, options.grant);
+    let runnable = Runnable::new(shared, compiled.callable, &compiled.imports, Arc::new(options.grant.clone()));
     let definitions = describe(&runnable, &options).await?;
     check_set(definitions.iter().map(|definition| &definition.name), &options.definitions)?;
     Ok(Component::new(ComponentParts {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::limits::{Limits, display_bytes};
+use fumehood_core::permission::Refusal;
 use fumehood_core::result::{CallError, Metadata};
 use fumehood_core::sanitize::printable;
 use wasmtime::component::ResourceTableError;
@@ -41,6 +42,17 @@ pub(crate) fn deadline(limits: &Limits) -> CallError {
     let budget = display_duration(limits.deadline);
     CallError::new(ErrorKind::Deadline, format!("the tool did not finish within {budget} and was stopped"))
         .with_hint("ask it for less work at once, or allow it a longer deadline")
+}
+
+/// A tool that failed after something was refused to it failed for lack of that power: its own words stay, and the hint
+/// says what would have to be granted.
+pub(crate) fn denied_if_refused(mut error: CallError, refused: &[Refusal]) -> CallError {
+    let of_the_tool = matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::Unavailable | ErrorKind::Trap);
+    if let Some(first) = refused.first().filter(|_| of_the_tool) {
+        error.kind = ErrorKind::Denied;
+        error.hint = Some(first.to_string());
+    }
+    error
 }
 
 /// The error for whatever wasmtime says went wrong.
@@ -198,11 +210,16 @@ pub(crate) fn json(text: String) -> Result<Content, CallError> {
 
 /// A guest's message: printable, and no longer than a message should be.
 pub(crate) fn cut(message: &str) -> String {
+    cut_to(message, MESSAGE_BYTES)
+}
+
+/// What a guest said, printable and cut to so many bytes.
+pub(crate) fn cut_to(message: &str, bytes: usize) -> String {
     let printable = printable(message);
-    if printable.len() <= MESSAGE_BYTES {
+    if printable.len() <= bytes {
         return printable.into_owned();
     }
-    let end = (0..=MESSAGE_BYTES).rev().find(|at| printable.is_char_boundary(*at)).unwrap_or(0);
+    let end = (0..=bytes).rev().find(|at| printable.is_char_boundary(*at)).unwrap_or(0);
     format!("{}…", printable.get(..end).unwrap_or_default())
 }
 

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use fumehood_core::definition::{Annotations, RawDefinition};
 use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::grant::Grant;
 use fumehood_core::limits::Limits;
+use fumehood_core::permission::Grant;
 use fumehood_core::result::{CallError, Metadata};
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Val;
@@ -52,11 +52,11 @@ struct RunnableParts {
     shared: Arc<Shared>,
     callable: Callable,
     uses_wasi: bool,
-    grant: Grant,
+    grant: Arc<Grant>,
 }
 
 impl Runnable {
-    pub(crate) fn new(shared: &Arc<Shared>, callable: Callable, imports: &[Import], grant: Grant) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>, callable: Callable, imports: &[Import], grant: Arc<Grant>) -> Self {
         let uses_wasi = imports.iter().any(|import| import.name.starts_with("wasi:"));
         Self(Arc::new(RunnableParts { shared: Arc::clone(shared), callable, uses_wasi, grant }))
     }
@@ -117,7 +117,7 @@ async fn execute(
     let parts = &*place.0.0;
     let _ticking = parts.shared.ticker.run();
     let deadline = Deadline::after(Instant::now(), limits.deadline);
-    let state = CallState::new(Arc::new(invocation), limits, parts.grant, deadline, observer);
+    let state = CallState::new(Arc::new(invocation), limits, Arc::clone(&parts.grant), deadline, observer);
     let mut store = Store::new(&parts.shared.engine, state);
     let output = match arm(&mut store, &limits) {
         Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits, cancelled.as_ref()).await,
@@ -227,6 +227,7 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
         fuel_used,
         peak_memory: state.memory.peak(),
         log_dropped: state.journal.dropped(),
+        refused: state.refusals.list(),
         stdout,
         stderr,
         ..Metadata::default()

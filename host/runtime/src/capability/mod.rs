@@ -10,6 +10,7 @@ pub(crate) mod filesystem;
 pub(crate) mod http;
 pub(crate) mod journal;
 pub(crate) mod random;
+mod refusals;
 pub(crate) mod sockets;
 mod state;
 pub(crate) mod stdio;
@@ -22,27 +23,28 @@ use wasmtime_wasi_http::WasiHttpCtx;
 
 use crate::bindings::Tool;
 
+use refusals::Refusals;
 pub(crate) use state::CallState;
 
 /// The WASI side of one call.
 pub(crate) struct Wasi {
     pub(crate) ctx: WasiCtx,
     pub(crate) http: WasiHttpCtx,
-    pub(crate) egress: http::NoEgress,
+    pub(crate) egress: http::Egress,
     stdio: stdio::Capture,
 }
 
 impl Wasi {
     /// WASI without any power: every use refuses.
-    pub(crate) fn powerless(limits: &Limits) -> Self {
+    pub(crate) fn powerless(limits: &Limits, refusals: &Refusals) -> Self {
         let stdio = stdio::Capture::new(limits.log);
         let mut builder = WasiCtxBuilder::new();
         stdio.attach(&mut builder);
         clocks::quantise(&mut builder);
         random::bound(&mut builder, limits.random_bytes);
         filesystem::refuse(&mut builder);
-        sockets::refuse(&mut builder);
-        Self { ctx: builder.build(), http: http::context(), egress: http::NoEgress, stdio }
+        sockets::refuse(&mut builder, refusals);
+        Self { ctx: builder.build(), http: http::context(), egress: http::Egress::new(refusals), stdio }
     }
 
     /// What was written to stdout and stderr.

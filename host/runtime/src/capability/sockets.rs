@@ -1,9 +1,21 @@
 //! Raw sockets and name lookup: refused, whatever else is granted.
 
+use fumehood_core::permission::{Power, Refusal};
 use wasmtime_wasi::WasiCtxBuilder;
 
+use super::refusals::Refusals;
+
 /// Refuses TCP, UDP and name lookup, and every address besides.
-pub(crate) fn refuse(builder: &mut WasiCtxBuilder) {
+pub(crate) fn refuse(builder: &mut WasiCtxBuilder, refusals: &Refusals) {
     builder.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
-    builder.socket_addr_check(|_, _| Box::pin(async { false }));
+    let refusals = refusals.clone();
+    builder.socket_addr_check(move |address, _use| {
+        refusals.add(Refusal {
+            power: Power::Sockets,
+            tried: format!("a raw socket to {address}"),
+            because: "raw sockets are never granted".to_owned(),
+            allow: None,
+        });
+        Box::pin(async { false })
+    });
 }

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use fumehood_core::grant::Grant;
 use fumehood_core::limits::Limits;
+use fumehood_core::permission::Grant;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use super::Wasi;
 use super::journal::Journal;
+use super::refusals::Refusals;
 use crate::clock::Deadline;
 use crate::invocation::{Invocation, Observer};
 use crate::memory::MemoryLimiter;
@@ -19,8 +20,9 @@ pub(crate) struct CallState {
     pub(crate) memory: MemoryLimiter,
     pub(crate) deadline: Deadline,
     pub(crate) call: Arc<Invocation>,
-    pub(crate) grant: Grant,
+    pub(crate) grant: Arc<Grant>,
     pub(crate) journal: Journal,
+    pub(crate) refusals: Refusals,
     /// Made when the guest first uses WASI: most calls of pure tools never do.
     wasi: Option<Box<Wasi>>,
     table: ResourceTable,
@@ -31,7 +33,7 @@ impl CallState {
     pub(crate) fn new(
         call: Arc<Invocation>,
         limits: Limits,
-        grant: Grant,
+        grant: Arc<Grant>,
         deadline: Deadline,
         observer: Option<Arc<dyn Observer>>,
     ) -> Self {
@@ -43,6 +45,7 @@ impl CallState {
             call,
             grant,
             journal: Journal::new(limits.log, observer),
+            refusals: Refusals::default(),
             wasi: None,
             table,
             limits,
@@ -55,8 +58,8 @@ impl CallState {
     }
 
     fn wasi_and_table(&mut self) -> (&mut Wasi, &mut ResourceTable) {
-        let limits = &self.limits;
-        (self.wasi.get_or_insert_with(|| Box::new(Wasi::powerless(limits))), &mut self.table)
+        let (limits, refusals) = (&self.limits, &self.refusals);
+        (self.wasi.get_or_insert_with(|| Box::new(Wasi::powerless(limits, refusals))), &mut self.table)
     }
 }
 

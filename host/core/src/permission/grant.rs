@@ -1,11 +1,11 @@
-//! What a tool may do beyond computing.
+//! The powers of one tool.
 
 /// The powers of one tool. It starts from nothing, and only the operator's own code adds to it.
 ///
 /// Whatever is not granted here is linked all the same, because language runtimes import all of WASI whether they use
 /// it or not, and refuses at use: no folders, no network, no environment, no arguments, an empty stdin, clocks that
 /// tick in whole milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     state: bool,
 }

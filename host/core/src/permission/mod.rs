@@ -1,0 +1,11 @@
+//! What a tool may do beyond computing, and why it may not: one file for each power.
+//!
+//! Everything here is a decision without I/O. Each power is a small type that the operator fills in; asked about one
+//! use, it answers with what is needed to go on, or with a [`Refusal`] that names what was tried and the line of a
+//! policy that would allow it. Enforcement is in the runtime, one file for each power there too.
+
+mod grant;
+mod refusal;
+
+pub use grant::Grant;
+pub use refusal::{Power, Refusal};
