@@ -1,5 +1,8 @@
 //! What can be typed.
 
+pub(crate) mod log;
+pub(crate) mod run;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +20,8 @@ Exit codes:
   5    the tool crashed
   6    the component could not be loaded
   7    the host itself failed
+  8    the model gave no answer, or none that could be used
+  9    the event log is not what was written
   130  interrupted";
 
 /// Runs WebAssembly tools behind glass: every call in a fresh instance, with fuel, a deadline that is kept, a memory
@@ -54,6 +59,8 @@ pub(crate) enum Command {
     /// Call one tool of a component
     #[command(after_help = EXIT_CODES, override_usage = "fumehood call [OPTIONS] COMPONENT TOOL [JSON]")]
     Call(Call),
+    /// Look into the event log: list, show, follow, export, verify
+    Log(log::Log),
     /// Print a completion script for a shell
     Completions {
         /// The shell

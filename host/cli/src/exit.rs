@@ -15,6 +15,8 @@ pub(crate) enum Exit {
     Crashed = 5,
     NotLoaded = 6,
     Host = 7,
+    NoAnswer = 8,
+    Tampered = 9,
     Interrupted = 130,
 }
 
@@ -44,6 +46,8 @@ impl Exit {
             Self::Crashed => "crashed",
             Self::NotLoaded => "not_loaded",
             Self::Host => "host",
+            Self::NoAnswer => "no_answer",
+            Self::Tampered => "tampered",
             Self::Interrupted => "cancelled",
         }
     }

@@ -4,6 +4,8 @@ mod args;
 mod commands;
 mod exit;
 mod host;
+mod log_file;
+mod moment;
 mod render;
 
 use std::process::ExitCode;
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
             Command::Demo => commands::demo::run(&arguments).await,
             Command::Inspect(inspect) => commands::inspect::run(&arguments, inspect).await,
             Command::Call(call) => commands::call::run(&arguments, call).await,
+            Command::Log(log) => commands::log::run(&arguments, log).await,
             Command::Completions { shell } => commands::completions::run(*shell),
         }
     });

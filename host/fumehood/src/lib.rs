@@ -56,6 +56,7 @@ pub use fumehood_core::permission::{self, Grant};
 pub use fumehood_core::record;
 pub use fumehood_core::result::{CallError, CallResult, Captured, Metadata};
 pub use fumehood_core::sanitize;
+pub use fumehood_core::time;
 pub use fumehood_event_log as event_log;
 pub use fumehood_model as model;
 pub use fumehood_runtime::{

@@ -2,6 +2,7 @@
 
 mod inspection;
 pub(crate) mod paragraph;
+pub(crate) mod record;
 mod result;
 mod schema;
 pub(crate) mod table;
@@ -49,6 +50,12 @@ pub(crate) fn json(value: &impl Serialize) -> Result<()> {
     } else {
         serde_json::to_string(value)?
     };
+    bytes(format!("{}\n", printable_json(&text)).as_bytes())
+}
+
+/// A value as one line of JSON on standard output, wherever that goes.
+pub(crate) fn json_line(value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string(value)?;
     bytes(format!("{}\n", printable_json(&text)).as_bytes())
 }
 
