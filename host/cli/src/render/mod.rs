@@ -37,6 +37,20 @@ pub(crate) fn line(text: &str) -> Result<()> {
     written(writeln!(anstream::stdout().lock(), "{text}"))
 }
 
+/// A piece of text on standard output, at once: more of its line may follow.
+pub(crate) fn text(text: &str) -> Result<()> {
+    let mut stdout = anstream::stdout().lock();
+    let text = fumehood::sanitize::printable(text);
+    written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+}
+
+/// The beginning of a line on standard error that a person ends by typing.
+pub(crate) fn prompt(text: &str) {
+    let mut stderr = anstream::stderr().lock();
+    // There is nobody to tell if that fails.
+    let _ = write!(stderr, "{text}").and_then(|()| stderr.flush());
+}
+
 /// Bytes on standard output, as they are.
 pub(crate) fn bytes(bytes: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
