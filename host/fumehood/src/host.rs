@@ -50,9 +50,18 @@ struct Inner {
 
 /// What is loaded at one moment.
 #[derive(Default, Clone)]
-struct Tools {
+pub(crate) struct Tools {
     by_name: HashMap<String, Arc<Tool>>,
     components: HashMap<Namespace, Component>,
+}
+
+impl Tools {
+    /// All of them, in the order of their full names.
+    pub(crate) fn in_order(&self) -> Vec<Arc<Tool>> {
+        let mut tools: Vec<_> = self.by_name.values().cloned().collect();
+        tools.sort_by(|a, b| a.full_name().cmp(b.full_name()));
+        tools
+    }
 }
 
 impl Host {
@@ -114,9 +123,18 @@ impl Host {
     /// All tools, in the order of their full names.
     #[must_use]
     pub fn tools(&self) -> Vec<Arc<Tool>> {
-        let mut tools: Vec<_> = self.inner.tools.load().by_name.values().cloned().collect();
-        tools.sort_by(|a, b| a.full_name().cmp(b.full_name()));
-        tools
+        self.inner.tools.load().in_order()
+    }
+
+    /// What is loaded now: another set once anything was loaded or unloaded.
+    pub(crate) fn set(&self) -> Arc<Tools> {
+        self.inner.tools.load_full()
+    }
+
+    /// The limits of schemas and of arguments.
+    #[must_use]
+    pub fn gate_limits(&self) -> &GateLimits {
+        &self.inner.gate
     }
 
     /// The tool of that full name.

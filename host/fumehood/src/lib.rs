@@ -29,8 +29,10 @@
 //! - Cancelling: drop the future of [`Host::call`], or use [`Host::call_until`]. The guest stops within a few
 //!   milliseconds.
 //! - Watching: [`Host::subscribe`].
+//! - An agent that calls the tools: [`Host::agent`].
 //! - Ending: [`Host::shut_down`] takes bounded time, whatever guests do.
 
+mod assistant;
 mod builder;
 mod events;
 mod family;
@@ -38,10 +40,12 @@ mod host;
 mod load;
 mod tool;
 
+pub use assistant::{AssistantBuilder, AssistantError};
 pub use builder::{BuildError, HostBuilder};
 pub use events::{EventStream, Observed};
 pub use family::Components;
 pub use fumehood_agent as agent;
+pub use fumehood_core::boxed;
 pub use fumehood_core::call::{Arguments, Call};
 pub use fumehood_core::chat;
 pub use fumehood_core::content::{Content, JsonText};

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::{Model, Request, ToolIntent};
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::time::Timestamp;
@@ -19,16 +18,12 @@ use super::events::{AgentEvent, Tap};
 use super::ledger::Ledger;
 use super::waiting::{Ended, Listener, sooner, until};
 use crate::budget::{BudgetKind, TenantFuel};
+use crate::caught::caught;
 use crate::clock::Clock;
 use crate::executor::{Scope, ToolExecutor};
-use crate::session::{Action, Input, Question, Recorded, Session, StepError};
+use crate::human::{Answer, Human, Question};
+use crate::session::{Action, BudgetQuestion, Input, Recorded, Session, StepError};
 use crate::transcript::{Ending, Run, Step};
-
-/// The port through which a person is asked.
-pub trait Human: Send + Sync {
-    /// Asks; `true` is yes. May take as long as it likes: the limit on wall time is looked at afterwards.
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, bool>;
-}
 
 /// How a run ended.
 #[derive(Debug, Clone)]
@@ -278,12 +273,14 @@ impl Agent {
         }
     }
 
-    async fn ask_human(&mut self, question: &Question) -> Input {
+    async fn ask_human(&mut self, question: &BudgetQuestion) -> Input {
         let Some(human) = &self.human else {
             return Input::HumanAnswered { yes: false };
         };
-        match until(&self.cancel, None, human.ask(question)).await {
-            Ended::Done(yes) => Input::HumanAnswered { yes },
+        let answer = caught(human.ask(Question::Budget(question)));
+        match until(&self.cancel, None, answer).await {
+            // Somebody who could not be asked has not said yes.
+            Ended::Done(answer) => Input::HumanAnswered { yes: answer == Ok(Answer::Allow) },
             Ended::TimeUp | Ended::Cancelled => Input::Cancelled,
         }
     }

@@ -7,6 +7,6 @@ mod paths;
 mod rule;
 
 pub use engine::{Passage, Rules, Ruling, Voice};
-pub use judge::{Answer, Human, Judge, JudgePolicy, Question};
+pub use judge::{CallQuestion, Judge, JudgePolicy};
 pub use path_rules::{IgnoreError, IgnoreList, Workspace};
 pub use rule::{ArgumentBytes, Proposed, Rule, RuleFn, Verdict};

@@ -10,10 +10,10 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
 use super::batch::Batch;
-use super::caught::caught;
 use super::course::Course;
 use super::halt::legible;
 use super::parts::Parts;
+use crate::caught::caught;
 use crate::execution::{Status, ToolExecution};
 use crate::executor::{BatchEnd, BatchOutcome, Scope, ToolExecutor};
 use crate::registry::Stop;

@@ -9,7 +9,7 @@ use fumehood_core::time::Timestamp;
 use super::batch::Pending;
 use super::compile;
 use super::config::SessionConfig;
-use super::input::{Action, Input, Question, Recorded, StepError};
+use super::input::{Action, BudgetQuestion, Input, Recorded, StepError};
 use super::repetition::Streaks;
 use crate::breaker::Breaker;
 use crate::budget::{BudgetKind, Spent};
@@ -266,7 +266,7 @@ impl Session {
             let turns = self.config.budget.turns.max(1);
             let used = self.spent.turns;
             let text = format!("The model was asked {used} times and has not finished. Allow {turns} more requests?");
-            return Action::AskHuman(Question { about: budget, text });
+            return Action::AskHuman(BudgetQuestion { about: budget, text });
         }
         self.close_unanswered(budget, now);
         self.exhausted(budget, now)

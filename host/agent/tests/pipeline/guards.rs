@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::Scope;
-use fumehood_agent::guardrail::{Answer, Human, Judge, JudgePolicy, Proposed, Question, RuleFn, Verdict};
+use fumehood_agent::guardrail::{Judge, JudgePolicy, Proposed, RuleFn, Verdict};
 use fumehood_agent::hook::{Before, BeforeFn, Field, ToolUse};
+use fumehood_agent::human::{Answer, Human, Question};
 use fumehood_agent::pipeline::Modes;
 use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation};
 use fumehood_core::boxed::BoxFuture;
@@ -85,8 +86,8 @@ async fn c8_reads_are_not_judged_unless_the_policy_asks_for_it() {
 struct Says(Answer);
 
 impl Human for Says {
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
-        assert_eq!(question.question, "really?");
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+        assert_eq!(question.text(), "really?");
         Box::pin(std::future::ready(self.0.clone()))
     }
 }
