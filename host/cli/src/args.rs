@@ -10,6 +10,8 @@ use clap::{Args, Parser, Subcommand};
 use fumehood::Limits;
 use fumehood::limits::{LimitError, parse_bytes, parse_count, parse_duration};
 
+use crate::exit::UsageError;
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0    it worked
@@ -59,6 +61,12 @@ pub(crate) enum Command {
     /// Call one tool of a component
     #[command(after_help = EXIT_CODES, override_usage = "fumehood call [OPTIONS] COMPONENT TOOL [JSON]")]
     Call(Call),
+    /// Have a model do a task with tools, and print its answer
+    #[command(after_help = run::EXIT_CODES)]
+    Run(run::Run),
+    /// Talk to a model that has tools, line by line
+    #[command(after_help = run::EXIT_CODES)]
+    Chat(run::Chat),
     /// Look into the event log: list, show, follow, export, verify
     Log(log::Log),
     /// Print a completion script for a shell
@@ -145,6 +153,21 @@ impl LimitArguments {
         };
         limits.check(ceiling).map(|()| limits)
     }
+}
+
+/// Begins with what to type, which is not always what the limit is called.
+pub(crate) fn bad_limit(error: &LimitError) -> UsageError {
+    let flag = match error {
+        LimitError::Zero(what) | LimitError::TooMuch { what, .. } => match *what {
+            "deadline" => "--timeout: ",
+            "fuel" => "--fuel: ",
+            "memory" => "--memory: ",
+            "output" => "--max-output: ",
+            _ => "",
+        },
+        LimitError::Duration(_) | LimitError::Bytes(_) | LimitError::Count(_) => "",
+    };
+    UsageError(format!("{flag}{error}"))
 }
 
 /// When output is coloured.

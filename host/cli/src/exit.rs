@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use fumehood::{CallResult, ComponentError, ErrorKind, LoadError, SchemaError, Stage, ToolName};
+use fumehood::model::{ScriptError, SetupError, SpecError};
+use fumehood::{AssistantError, CallResult, ComponentError, ErrorKind, LoadError, SchemaError, Stage, ToolName};
 
 /// The exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,17 @@ pub(crate) enum CannotLoad {
     Component { file: String, source: ComponentError },
     #[error("cannot load {file}: the {which} schema of its tool `{tool}` is refused")]
     Schema { file: String, tool: ToolName, which: &'static str, source: SchemaError },
+}
+
+/// Nobody can be asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CannotAsk {
+    #[error("the model `{model}` cannot be asked{hint}")]
+    Provider { model: String, hint: &'static str, source: SetupError },
+    #[error("no model is called that; `--model` takes PROVIDER:NAME")]
+    Name(#[from] SpecError),
+    #[error("the script `{file}` cannot be used")]
+    Script { file: String, source: ScriptError },
 }
 
 impl Exit {
@@ -80,7 +92,8 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
         Some(LoadError::Limits(_) | LoadError::Name { .. }) => Exit::Usage,
         Some(_) => Exit::NotLoaded,
         None if error.is::<CannotLoad>() => Exit::NotLoaded,
-        None if error.is::<UsageError>() => Exit::Usage,
+        None if error.is::<UsageError>() || error.is::<CannotAsk>() => Exit::Usage,
+        None if matches!(error.downcast_ref(), Some(AssistantError::Tool(_))) => Exit::NotLoaded,
         None => Exit::Host,
     }
 }

@@ -1,5 +1,6 @@
 //! The `fumehood` command line tool.
 
+mod agent;
 mod args;
 mod commands;
 mod exit;
@@ -27,6 +28,8 @@ fn main() -> ExitCode {
             Command::Demo => commands::demo::run(&arguments).await,
             Command::Inspect(inspect) => commands::inspect::run(&arguments, inspect).await,
             Command::Call(call) => commands::call::run(&arguments, call).await,
+            Command::Run(run) => commands::run::run(&arguments, run).await,
+            Command::Chat(chat) => commands::chat::run(&arguments, chat).await,
             Command::Log(log) => commands::log::run(&arguments, log).await,
             Command::Completions { shell } => commands::completions::run(*shell),
         }

@@ -109,8 +109,8 @@ impl Chips {
         self.bars.suspend(|| render::note(line));
     }
 
-    /// What runs now.
-    pub(crate) fn running(&self) -> Vec<String> {
+    #[cfg(test)]
+    fn running(&self) -> Vec<String> {
         self.lock().values().map(|chip| chip.label.clone()).collect()
     }
 

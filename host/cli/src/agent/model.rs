@@ -5,24 +5,13 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::chat::Model;
-use fumehood::model::{ModelSpec, Provider, ProviderConfig, ScriptError, ScriptedModel, SetupError, SpecError};
+use fumehood::model::{ModelSpec, Provider, ProviderConfig, ScriptedModel, SetupError};
 
 use crate::args::run::ModelArguments;
-use crate::exit::UsageError;
+use crate::exit::{CannotAsk, UsageError};
 
 /// Where a model may be named besides the command line.
 const VARIABLE: &str = "FUMEHOOD_MODEL";
-
-/// Nobody can be asked.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CannotAsk {
-    #[error("the model `{model}` cannot be asked{hint}")]
-    Provider { model: String, hint: &'static str, source: SetupError },
-    #[error("no model is called that; `--model` takes PROVIDER:NAME")]
-    Name(#[from] SpecError),
-    #[error("the script `{file}` cannot be used")]
-    Script { file: String, source: ScriptError },
-}
 
 /// The model that answers.
 pub(crate) fn of(typed: &ModelArguments, settings: ProviderConfig, configured: Option<&str>) -> Result<Arc<dyn Model>> {

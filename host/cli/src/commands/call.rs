@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use fumehood::limits::display_bytes;
-use fumehood::{Call, CallResult, Component, ErrorKind, EventStream, Host, LimitError, Limits, Observed};
+use fumehood::{Call, CallResult, Component, ErrorKind, EventStream, Host, Limits, Observed};
 
 use crate::args::{self, Arguments};
 use crate::exit::{self, Exit, UsageError};
@@ -19,7 +19,7 @@ const MEMORY_CEILING: usize = 4 << 30;
 const MOST_ARGUMENTS: u64 = 16 << 20;
 
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
-    let limits = call.limits.limits(MEMORY_CEILING).map_err(|error| bad_limit(&error))?;
+    let limits = call.limits.limits(MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
     let json = read_arguments(call)?;
     let roomy = at_least_usual(&limits);
     let host = host::builder(arguments).limits(roomy).memory_ceiling(roomy.memory).build()?;
@@ -46,21 +46,6 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
         render::result(&result)?;
     }
     Ok(exit::of_result(&result))
-}
-
-/// Begins with what to type, which is not always what the limit is called.
-fn bad_limit(error: &LimitError) -> UsageError {
-    let flag = match error {
-        LimitError::Zero(what) | LimitError::TooMuch { what, .. } => match *what {
-            "deadline" => "--timeout: ",
-            "fuel" => "--fuel: ",
-            "memory" => "--memory: ",
-            "output" => "--max-output: ",
-            _ => "",
-        },
-        LimitError::Duration(_) | LimitError::Bytes(_) | LimitError::Count(_) => "",
-    };
-    UsageError(format!("{flag}{error}"))
 }
 
 /// What was typed limits the call. A component that has to say first which tools it has gets the usual limits for that,

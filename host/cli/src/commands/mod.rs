@@ -1,7 +1,9 @@
 //! One file for each command.
 
 pub(crate) mod call;
+pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod inspect;
 pub(crate) mod log;
+pub(crate) mod run;
