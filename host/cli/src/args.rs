@@ -43,6 +43,10 @@ pub(crate) struct Arguments {
     // No conflict with `--cache-dir`: whoever has set the variable could never use this.
     #[arg(long, global = true)]
     pub(crate) no_cache: bool,
+
+    /// The configuration [default: ./fumehood.toml, if there is one]
+    #[arg(long, global = true, value_name = "FILE", env = "FUMEHOOD_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -54,12 +58,26 @@ pub(crate) enum Command {
     /// Call one tool of a component
     #[command(after_help = EXIT_CODES, override_usage = "fumehood call [OPTIONS] COMPONENT TOOL [JSON]")]
     Call(Call),
+    /// Check the configuration, or print what it may contain
+    #[command(subcommand)]
+    Config(Configuration),
     /// Print a completion script for a shell
     Completions {
         /// The shell
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Configuration {
+    /// Say what is wrong with the configuration, or that it is fine
+    Check {
+        /// The file [default: ./fumehood.toml]
+        file: Option<PathBuf>,
+    },
+    /// Print the JSON Schema of the configuration, for editors
+    Schema,
 }
 
 #[derive(Debug, Args)]

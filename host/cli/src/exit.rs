@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use crate::config::ConfigError;
 use fumehood::{CallResult, ComponentError, ErrorKind, LoadError, SchemaError, Stage, ToolName};
 
 /// The exit codes.
@@ -76,7 +77,7 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
         Some(LoadError::Limits(_) | LoadError::Name { .. }) => Exit::Usage,
         Some(_) => Exit::NotLoaded,
         None if error.is::<CannotLoad>() => Exit::NotLoaded,
-        None if error.is::<UsageError>() => Exit::Usage,
+        None if error.is::<UsageError>() || error.is::<ConfigError>() => Exit::Usage,
         None => Exit::Host,
     }
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod config;
 mod exit;
 mod host;
 mod render;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
             Command::Demo => commands::demo::run(&arguments).await,
             Command::Inspect(inspect) => commands::inspect::run(&arguments, inspect).await,
             Command::Call(call) => commands::call::run(&arguments, call).await,
+            Command::Config(configuration) => commands::config::run(&arguments, configuration),
             Command::Completions { shell } => commands::completions::run(*shell),
         }
     });

@@ -2,5 +2,6 @@
 
 pub(crate) mod call;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod inspect;
