@@ -50,6 +50,10 @@ pub(crate) struct Arguments {
     // No conflict with `--cache-dir`: whoever has set the variable could never use this.
     #[arg(long, global = true)]
     pub(crate) no_cache: bool,
+
+    /// The configuration [default: ./fumehood.toml, if there is one]
+    #[arg(long, global = true, value_name = "FILE", env = "FUMEHOOD_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -69,12 +73,26 @@ pub(crate) enum Command {
     Chat(run::Chat),
     /// Look into the event log: list, show, follow, export, verify
     Log(log::Log),
+    /// Check the configuration, or print what it may contain
+    #[command(subcommand)]
+    Config(Configuration),
     /// Print a completion script for a shell
     Completions {
         /// The shell
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Configuration {
+    /// Say what is wrong with the configuration, or that it is fine
+    Check {
+        /// The file [default: ./fumehood.toml]
+        file: Option<PathBuf>,
+    },
+    /// Print the JSON Schema of the configuration, for editors
+    Schema,
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use fumehood::model::{ScriptError, SetupError, SpecError};
 use fumehood::{AssistantError, CallResult, ComponentError, ErrorKind, LoadError, SchemaError, Stage, ToolName};
 
+use crate::config::ConfigError;
+
 /// The exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -92,7 +94,7 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
         Some(LoadError::Limits(_) | LoadError::Name { .. }) => Exit::Usage,
         Some(_) => Exit::NotLoaded,
         None if error.is::<CannotLoad>() => Exit::NotLoaded,
-        None if error.is::<UsageError>() || error.is::<CannotAsk>() => Exit::Usage,
+        None if error.is::<UsageError>() || error.is::<CannotAsk>() || error.is::<ConfigError>() => Exit::Usage,
         None if matches!(error.downcast_ref(), Some(AssistantError::Tool(_))) => Exit::NotLoaded,
         None => Exit::Host,
     }

@@ -3,6 +3,7 @@
 mod agent;
 mod args;
 mod commands;
+mod config;
 mod exit;
 mod host;
 mod log_file;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
             Command::Run(run) => commands::run::run(&arguments, run).await,
             Command::Chat(chat) => commands::chat::run(&arguments, chat).await,
             Command::Log(log) => commands::log::run(&arguments, log).await,
+            Command::Config(configuration) => commands::config::run(&arguments, configuration),
             Command::Completions { shell } => commands::completions::run(*shell),
         }
     });

@@ -3,6 +3,7 @@
 pub(crate) mod call;
 pub(crate) mod chat;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod inspect;
 pub(crate) mod log;
