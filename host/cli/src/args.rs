@@ -160,7 +160,11 @@ pub(crate) struct LimitArguments {
 impl LimitArguments {
     /// The usual limits, but for what was typed.
     pub(crate) fn limits(&self, ceiling: usize) -> Result<Limits, LimitError> {
-        let usual = Limits::default();
+        self.over(Limits::default(), ceiling)
+    }
+
+    /// `usual`, but for what was typed.
+    pub(crate) fn over(&self, usual: Limits, ceiling: usize) -> Result<Limits, LimitError> {
         let limits = Limits {
             deadline: self.timeout.unwrap_or(usual.deadline),
             fuel: self.fuel.unwrap_or(usual.fuel),

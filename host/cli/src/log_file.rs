@@ -6,6 +6,7 @@ use anyhow::Result;
 use etcetera::BaseStrategy as _;
 use fumehood::event_log::{EventLog, OpenError, Options, Reader};
 
+use crate::config::Config;
 use crate::exit::UsageError;
 
 /// The log cannot be opened, and what to type instead.
@@ -16,9 +17,10 @@ pub(crate) struct CannotOpen {
     source: OpenError,
 }
 
-/// The log that was typed, or else the one in the user's state folder.
-pub(crate) fn place(typed: Option<&Path>) -> Result<PathBuf> {
-    typed.map(Path::to_owned).or_else(usual).ok_or_else(|| {
+/// The log that was typed, or else the one of the configuration, or else the one in the user's state folder.
+pub(crate) fn place(typed: Option<&Path>, config: &Config) -> Result<PathBuf> {
+    let configured = || config.log.path.as_deref().map(|path| config.path(path));
+    typed.map(Path::to_owned).or_else(configured).or_else(usual).ok_or_else(|| {
         UsageError("there is no home folder to look for the event log in; name it with `--log FILE`".to_owned()).into()
     })
 }

@@ -27,21 +27,21 @@ pub(crate) struct Summary<'a> {
 }
 
 /// What a run came to.
-pub(crate) struct Came<'a> {
-    pub(crate) session: &'a str,
-    pub(crate) outcome: &'a Outcome,
+pub(crate) struct Came {
+    pub(crate) session: String,
+    pub(crate) outcome: Outcome,
     pub(crate) took: Duration,
 }
 
-impl Came<'_> {
+impl Came {
     /// For programs.
     pub(crate) fn summary(&self) -> Summary<'_> {
-        let exit = exit(&self.outcome.ending);
+        let exit = self.exit();
         Summary {
             event: "outcome",
             status: if exit == Exit::Ok { "ok" } else { "error" },
             exit: exit as u8,
-            session: self.session,
+            session: &self.session,
             ending: &self.outcome.ending,
             turns: self.turns(),
             calls: self.calls(),
@@ -63,6 +63,22 @@ impl Came<'_> {
         format!("{ending}: {}, session {}", parts.join(", "), self.session)
     }
 
+    /// The exit code.
+    pub(crate) fn exit(&self) -> Exit {
+        match self.outcome.ending {
+            Ending::Answered { .. } => Exit::Ok,
+            Ending::ToolFailed { .. } | Ending::Stopped { .. } | Ending::CircuitOpen { .. } => Exit::ToolFailed,
+            Ending::BudgetExhausted { .. } | Ending::LoopDetected { .. } => Exit::Stopped,
+            Ending::DecisionFailed { .. } | Ending::ModelFailed { .. } => Exit::NoAnswer,
+            Ending::Cancelled => Exit::Interrupted,
+        }
+    }
+
+    /// Why there is no answer, and what to do about it; nothing if there is one. `stopped` ran when it was cancelled.
+    pub(crate) fn trouble(&self, stopped: &[String]) -> Option<String> {
+        trouble(&self.outcome.ending, stopped)
+    }
+
     fn turns(&self) -> usize {
         self.outcome.run.steps.iter().map(|step| step.attempts.len().saturating_add(1)).sum()
     }
@@ -79,19 +95,7 @@ impl Came<'_> {
     }
 }
 
-/// The exit code of an ending.
-pub(crate) fn exit(ending: &Ending) -> Exit {
-    match ending {
-        Ending::Answered { .. } => Exit::Ok,
-        Ending::ToolFailed { .. } | Ending::Stopped { .. } | Ending::CircuitOpen { .. } => Exit::ToolFailed,
-        Ending::BudgetExhausted { .. } | Ending::LoopDetected { .. } => Exit::Stopped,
-        Ending::DecisionFailed { .. } | Ending::ModelFailed { .. } => Exit::NoAnswer,
-        Ending::Cancelled => Exit::Interrupted,
-    }
-}
-
-/// Why there is no answer, and what to do about it; nothing if there is one.
-pub(crate) fn trouble(ending: &Ending, stopped: &[String]) -> Option<String> {
+fn trouble(ending: &Ending, stopped: &[String]) -> Option<String> {
     Some(match ending {
         Ending::Answered { .. } => return None,
         Ending::BudgetExhausted { budget, .. } => {

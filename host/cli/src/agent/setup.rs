@@ -1,30 +1,29 @@
 //! An agent over the tools that were named, with its log, ready to be asked.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::agent::agent::{Agent, Tap};
+use fumehood::agent::allowlist::{self, Allowlists};
 use fumehood::agent::batch::BatchDriver;
-use fumehood::agent::budget::Budget;
-use fumehood::agent::guardrail::{Proposed, Rule, RuleFn, Verdict};
 use fumehood::agent::native::NativeDriver;
 use fumehood::agent::react::ReactDriver;
 use fumehood::event_log::EventLog;
-use fumehood::model::ProviderConfig;
-use fumehood::record::{Forget, Recorder};
+use fumehood::record::{Durability, Forget, Recorder};
 use fumehood::{AssistantBuilder, Host, Limits};
 
 use super::ask::AtTerminal;
 use super::chips::Chips;
+use super::ending::Came;
 use super::interrupt::Interrupts;
 use super::keyboard::Keyboard;
-use super::model;
 use super::screen::Screen;
 use super::view::{Events, View};
-use crate::args::run::{AgentArguments, BudgetArguments, DriverName};
+use super::{model, rules, settings};
+use crate::args::run::{AgentArguments, DriverName};
 use crate::args::{Arguments, bad_limit};
+use crate::config::Config;
 use crate::exit::{Exit, UsageError};
 use crate::{host, log_file};
 
@@ -47,30 +46,36 @@ impl Desk {
     /// # Errors
     /// If the model, a component, a name or the log is not to be had.
     pub(crate) async fn set_up(arguments: &Arguments, typed: &AgentArguments, keyboard: Arc<Keyboard>) -> Result<Self> {
-        let limits = typed.limits.limits(MEMORY_CEILING).map_err(|error| bad_limit(&error))?;
-        let model = model::of(&typed.model, ProviderConfig::default(), None)?;
-        let host = load(arguments, typed, limits).await?;
+        let config = Config::find(arguments.config.as_deref())?;
+        let usual = config.limits.over(Limits::default());
+        let limits = typed.limits.over(usual, MEMORY_CEILING).map_err(|error| bad_limit(&error))?;
+        let model = model::of(&typed.model, settings::provider(&config)?, config.model.name.as_deref())?;
+        let skill = settings::skill(&config, typed)?;
+        let session = settings::session(&config, typed, skill)?;
+        let rules = rules::of(&config, typed)?;
+        let knowledge = settings::knowledge(&config)?;
+        let host = load(arguments, typed, &config, limits).await?;
         known(&host, "--only", &typed.only)?;
         known(&host, "--ask", &typed.ask)?;
-        if let Some(skill) = &typed.skill {
-            let message = format!("there is no skill `{skill}`; skills are set up in fumehood.toml");
-            return Err(UsageError(message).into());
-        }
-        let log = open_log(typed)?;
+        let log = open_log(typed, &config)?;
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(Forget) as _, |log| log as _);
         let tap = Arc::new(Tap::new(recorder));
         let chips = Chips::new();
-        let driver = typed.driver.unwrap_or(DriverName::Native);
-        let mut builder = driven(host.agent(model), driver).with_recorder(Arc::clone(&tap) as _);
-        builder = if typed.only.is_empty() { builder.allow_everything() } else { builder.allow(typed.only.clone()) };
-        builder = builder.with_budget(budget(&typed.budget, Budget::default()));
-        builder = builder.with_prompt(typed.system.clone().unwrap_or_default());
+        let driver = settings::driver(&config, typed.driver);
+        let mut builder = driven(host.agent(model), driver)
+            .with_recorder(Arc::clone(&tap) as _)
+            .with_built_ins(Arc::new(knowledge))
+            .with_config(session)
+            .allowlists(allowlists(&config, typed))
+            .pipeline(move |pipeline| rules.into_iter().fold(pipeline, |pipeline, rule| pipeline.rule(rule)));
+        if config.agent.durable {
+            builder = builder.with_durability(Durability::Durable);
+        }
+        if let Some(skill) = skill {
+            builder = builder.use_skill(skill);
+        }
         if let Some(actor) = &typed.actor {
             builder = builder.with_actor(actor.as_str());
-        }
-        if !typed.ask.is_empty() {
-            let rule = asking(typed.ask.iter().cloned().collect());
-            builder = builder.pipeline(move |pipeline| pipeline.rule(rule));
         }
         if let Some(human) = AtTerminal::find(keyboard, chips.clone()).filter(|_| !arguments.json) {
             builder = builder.with_human(Arc::new(human));
@@ -83,12 +88,24 @@ impl Desk {
         Ok(Self { host, events: Events::of(&tap), agent, log, view, interrupts })
     }
 
-    /// Takes one message to its ending, watched.
+    /// Takes one message to its ending, watched; more may follow.
     ///
     /// # Errors
     /// If what happens cannot be recorded, or not be shown.
     pub(crate) async fn say(&mut self, message: String) -> Result<Exit> {
-        self.view.run(&mut self.agent, &mut self.events, &self.interrupts, message).await
+        let came = self.view.run(&mut self.agent, &mut self.events, &self.interrupts, message).await?;
+        self.view.told(&came)?;
+        Ok(came.exit())
+    }
+
+    /// Takes the only message to its ending, watched, and ends the session.
+    ///
+    /// # Errors
+    /// If what happens cannot be recorded, or not be shown.
+    pub(crate) async fn conclude(mut self, message: String) -> Result<Exit> {
+        let came = self.view.run(&mut self.agent, &mut self.events, &self.interrupts, message).await?;
+        self.end(Some(&came)).await?;
+        Ok(came.exit())
     }
 
     /// Waits until Ctrl-C is pressed while nothing is under way.
@@ -100,10 +117,18 @@ impl Desk {
     ///
     /// # Errors
     /// If that cannot be.
-    pub(crate) async fn close(mut self) -> Result<()> {
+    pub(crate) async fn close(self) -> Result<()> {
+        self.end(None).await
+    }
+
+    /// What the last run came to is said last.
+    async fn end(mut self, came: Option<&Came>) -> Result<()> {
         const UNSAVED: &str = "the answer is complete, but not all of what happened is in the event log";
         self.agent.close().await.context(UNSAVED)?;
         self.view.rest(&mut self.events)?;
+        if let Some(came) = came {
+            self.view.told(came)?;
+        }
         self.host.shut_down(Duration::ZERO).await;
         match self.log {
             Some(log) => log.flush().await.context(UNSAVED),
@@ -112,14 +137,33 @@ impl Desk {
     }
 }
 
-async fn load(arguments: &Arguments, typed: &AgentArguments, limits: Limits) -> Result<Host> {
-    let host = host::builder(arguments).limits(limits).memory_ceiling(limits.memory.max(Limits::default().memory));
-    let host = host.build()?;
+/// Loads what was named on the command line, and then what the configuration names.
+async fn load(arguments: &Arguments, typed: &AgentArguments, config: &Config, limits: Limits) -> Result<Host> {
+    let sections = || config.tools.values().map(|section| section.limits.over(limits).memory);
+    let most = sections().chain([limits.memory, Limits::default().memory]).max().unwrap_or(limits.memory);
+    let host = host::builder(arguments).limits(limits).memory_ceiling(most).build()?;
     for file in &typed.tool {
         let (load, _) = host::load_of(file, typed.allow_slow_compile);
         host::load(&host, &host::file_name(file), load).await?;
     }
+    for (name, section) in &config.tools {
+        let file = config.path(&section.component);
+        let (load, _) = host::load_of(&file, section.allow_slow_compile || typed.allow_slow_compile);
+        let load = load.named(name).with_limits(section.limits.over(limits));
+        host::load(&host, &host::file_name(&file), load).await?;
+    }
     Ok(host)
+}
+
+/// Whoever sits at the terminal named these tools, so that the model may call all of them, unless it is told which.
+fn allowlists(config: &Config, typed: &AgentArguments) -> Allowlists {
+    let default = if typed.only.is_empty() {
+        allowlist::Default::Everything
+    } else {
+        allowlist::Default::Only(typed.only.iter().chain(&config.agent.auto_tools).cloned().collect())
+    };
+    let auto_tools = config.agent.auto_tools.iter().cloned().collect();
+    Allowlists { default, skills: settings::skills(config), auto_tools, ..Allowlists::default() }
 }
 
 /// Whether there are tools of these names.
@@ -130,11 +174,11 @@ fn known(host: &Host, flag: &str, names: &[String]) -> Result<()> {
     Err(UsageError(format!("`{flag}`: there is no tool `{name}`; there are: {there}")).into())
 }
 
-fn open_log(typed: &AgentArguments) -> Result<Option<Arc<EventLog>>> {
-    if typed.no_log {
+fn open_log(typed: &AgentArguments, config: &Config) -> Result<Option<Arc<EventLog>>> {
+    if typed.no_log || (config.log.off && typed.log.is_none()) {
         return Ok(None);
     }
-    let path = log_file::place(typed.log.as_deref())?;
+    let path = log_file::place(typed.log.as_deref(), config)?;
     Ok(Some(Arc::new(log_file::write(&path)?)))
 }
 
@@ -144,27 +188,4 @@ fn driven(builder: AssistantBuilder, driver: DriverName) -> AssistantBuilder {
         DriverName::React => builder.with_driver(ReactDriver::default()),
         DriverName::Batch => builder.with_driver(BatchDriver::new()),
     }
-}
-
-/// What was typed goes before what is usual.
-fn budget(typed: &BudgetArguments, usual: Budget) -> Budget {
-    Budget {
-        turns: typed.max_turns.unwrap_or(usual.turns),
-        calls: typed.max_calls.unwrap_or(usual.calls),
-        // Whoever allows more calls for one message means those for the session as well.
-        calls_in_all: usual.calls_in_all.map(|most| most.max(typed.max_calls.unwrap_or(0).into())),
-        wall_time: typed.wall.or(usual.wall_time),
-        stream_time: typed.stream_time.or(usual.stream_time),
-        tokens_in: typed.tokens_in.or(usual.tokens_in),
-        tokens_out: typed.tokens_out.or(usual.tokens_out),
-        fuel: typed.fuel_in_all.or(usual.fuel),
-    }
-}
-
-/// A rule that wants a person asked about each call of these tools.
-fn asking(tools: BTreeSet<String>) -> Arc<dyn Rule> {
-    Arc::new(RuleFn::new("ask", move |proposed: &Proposed| match tools.contains(&proposed.tool) {
-        true => Verdict::Ask { question: format!("may {} run?", proposed.tool) },
-        false => Verdict::Allow,
-    }))
 }

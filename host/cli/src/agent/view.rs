@@ -10,10 +10,9 @@ use fumehood::record::Record;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::ending::{self, Came};
+use super::ending::Came;
 use super::interrupt::Interrupts;
 use super::screen::Screen;
-use crate::exit::Exit;
 use crate::render::{self, BAD, FAINT, styled};
 
 /// Who looks on.
@@ -62,15 +61,13 @@ impl View {
         events: &mut Events,
         interrupts: &Interrupts,
         message: String,
-    ) -> Result<Exit> {
+    ) -> Result<Came> {
         let started = Instant::now();
         let session = agent.session().config().id.clone();
         interrupts.begin();
         let ended = self.watch(agent, events, message).await;
         interrupts.end();
-        let came = Came { session: &session, outcome: &ended?, took: started.elapsed() };
-        self.told(&came)?;
-        Ok(ending::exit(&came.outcome.ending))
+        Ok(Came { session, outcome: ended?, took: started.elapsed() })
     }
 
     async fn watch(&mut self, agent: &mut Agent, events: &mut Events, message: String) -> Result<Outcome> {
@@ -113,13 +110,17 @@ impl View {
         })
     }
 
-    fn told(&mut self, came: &Came<'_>) -> Result<()> {
+    /// Says what a run came to.
+    ///
+    /// # Errors
+    /// If that cannot be shown.
+    pub(crate) fn told(&mut self, came: &Came) -> Result<()> {
         let screen = match self {
             Self::Screen(screen) => screen,
             Self::Lines => return render::json_line(&came.summary()),
         };
         screen.answer(came.outcome.text())?;
-        if let Some(trouble) = ending::trouble(&came.outcome.ending, screen.stopped()) {
+        if let Some(trouble) = came.trouble(screen.stopped()) {
             let trouble = render::paragraph::set_in(&trouble, "  ");
             render::note(&format!("{} {trouble}", styled(BAD, "error:")));
         }

@@ -22,10 +22,8 @@ pub(crate) async fn run(arguments: &Arguments, run: &Run) -> Result<Exit> {
     if task.trim().is_empty() {
         return Err(UsageError("the task is empty; say what to do".to_owned()).into());
     }
-    let mut desk = Desk::set_up(arguments, &run.agent, Arc::new(Keyboard::new())).await?;
-    let exit = desk.say(task).await?;
-    desk.close().await?;
-    Ok(exit)
+    let desk = Desk::set_up(arguments, &run.agent, Arc::new(Keyboard::new())).await?;
+    desk.conclude(task).await
 }
 
 fn read() -> Result<String> {

@@ -48,6 +48,16 @@ fn every_call_ends_as_it_should() {
         crash | trap: the tool crashed: it aborted (`unreachable`, which is how a panic …
         read out of bounds | trap: the tool crashed: it used memory out of bounds
         recurse for ever | trap: the tool crashed: its call stack overflowed (too deep a recursion)
+        A scripted model: (3 + 5) * 2
+        ask to add "3" and 5 | invalid_arguments: arguments did not match schema
+        read that, and add 3 and 5 | {"result":8}
+        multiply the 8 by 2 | {"result":16}
+        reach for a tool of another skill | not_allowed: Tool 'memory-bomb__run' is not allowed for skill …
+        call a tool that hangs | deadline: the tool did not finish within 250 ms and was stopped
+        answer | (3 + 5) * 2 is 16.
+        The event log
+        check the log of all that | [count] records in order
+        make the 16 a 17 in a copy | row [row] was edited: it does not fit its hash
     "#]]
     .assert_eq(&endings(&ran.stdout));
     for word in ["time", "deadline", "fuel", "peak memory", "calls of", "Next: `fumehood inspect"] {

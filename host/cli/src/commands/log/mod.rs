@@ -11,6 +11,7 @@ use anyhow::Result;
 
 use crate::args::Arguments;
 use crate::args::log::{Log, LogAction};
+use crate::config::Config;
 use crate::exit::{Exit, UsageError};
 use crate::log_file;
 
@@ -19,7 +20,8 @@ pub(crate) async fn run(arguments: &Arguments, log: &Log) -> Result<Exit> {
         let message = "filters are written after the action, as in `fumehood log export --tool NAME`";
         return Err(UsageError(message.to_owned()).into());
     }
-    let path = log_file::place(log.file.as_deref())?;
+    let config = Config::find(arguments.config.as_deref())?;
+    let path = log_file::place(log.file.as_deref(), &config)?;
     let reader = log_file::read(&path)?;
     match &log.action {
         None => list::run(&reader, &log.list, arguments.json),
