@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use fumehood::agent::agent::{Agent, Tap};
+use fumehood::agent::agent::Agent;
 use fumehood::agent::allowlist::{self, Allowlists};
 use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::native::NativeDriver;
@@ -59,11 +59,10 @@ impl Desk {
         known(&host, "--ask", &typed.ask)?;
         let log = open_log(typed, &config)?;
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(Forget) as _, |log| log as _);
-        let tap = Arc::new(Tap::new(recorder));
         let chips = Chips::new();
         let driver = settings::driver(&config, typed.driver);
         let mut builder = driven(host.agent(model), driver)
-            .with_recorder(Arc::clone(&tap) as _)
+            .with_recorder(recorder)
             .with_built_ins(Arc::new(knowledge))
             .with_config(session)
             .allowlists(allowlists(&config, typed))
@@ -85,7 +84,7 @@ impl Desk {
         let view =
             if arguments.json { View::Lines } else { View::Screen(Screen::new(chips, limits.deadline, streams)) };
         let interrupts = Interrupts::watch(agent.cancel_handle());
-        Ok(Self { host, events: Events::of(&tap), agent, log, view, interrupts })
+        Ok(Self { host, events: Events::of(agent.tap()), agent, log, view, interrupts })
     }
 
     /// Takes one message to its ending, watched; more may follow.

@@ -26,7 +26,7 @@ pub(crate) fn what(record: &Record) -> String {
     parts.extend(record.call.as_deref().map(|call| styled(FAINT, &one_line(call))));
     parts.extend(record.status.as_deref().map(status));
     parts.extend(said(record).map(|text| short(&text, MOST)).filter(|text| !text.is_empty()));
-    parts.join("  ")
+    parts.join("  ").trim_end().to_owned()
 }
 
 /// How something ended, in the colour of it.
@@ -76,8 +76,8 @@ fn said(record: &Record) -> Option<String> {
     }
 }
 
-/// The first text of a result, or why there is none.
-fn result(result: &Value) -> String {
+/// The first part of a result, or why there is none.
+pub(crate) fn result(result: &Value) -> String {
     let message = result.pointer("/error/message").and_then(Value::as_str);
     let text = || result.pointer("/content/0/text").and_then(Value::as_str);
     match message.or_else(text) {

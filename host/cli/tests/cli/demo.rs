@@ -49,7 +49,7 @@ fn every_call_ends_as_it_should() {
         read out of bounds | trap: the tool crashed: it used memory out of bounds
         recurse for ever | trap: the tool crashed: its call stack overflowed (too deep a recursion)
         A scripted model: (3 + 5) * 2
-        ask to add "3" and 5 | invalid_arguments: arguments did not match schema
+        ask to add "3" and 5 | invalid_arguments: /a: expected a number, given the string "3" (write 3 …
         read that, and add 3 and 5 | {"result":8}
         multiply the 8 by 2 | {"result":16}
         reach for a tool of another skill | not_allowed: Tool 'memory-bomb__run' is not allowed for skill …
@@ -75,6 +75,10 @@ fn in_json_every_row_has_the_whole_record() {
     assert!(rows.len() > 10);
     for row in rows {
         assert_eq!(row["as_expected"], true, "{row}");
+        if row.get("call").is_none() {
+            assert!(row["what"].is_string() && row["outcome"].is_string(), "{row}");
+            continue;
+        }
         assert!(row["what"].is_string() && row["call"] == row["result"]["tool"], "{row}");
         assert!(row["result"]["metadata"]["deadline_ms"].is_number(), "{row}");
         let over = row["result"]["metadata"]["duration_ms"].as_f64().unwrap()

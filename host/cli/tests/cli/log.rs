@@ -96,7 +96,7 @@ fn c20_a_call_is_shown_with_its_causal_chain() {
         "digest     sha256:",
         "outcome    ok",
         r#"arguments  {"a":3,"b":5}"#,
-        r#"{\"result\":8}"#,
+        r#"result     {"result":8}"#,
         "fuel",
         "What led to it",
         "session_started",

@@ -101,6 +101,7 @@ pub(super) async fn play(host: &Host, hanging: Vec<u8>, deadline: Duration) -> R
     let log = Arc::new(EventLog::open(&path, &Options::default())?);
     let outcome = converse(host, Arc::clone(&log) as _).await?;
     let log = Arc::into_inner(log).ok_or_else(|| anyhow!("the demo's event log is still in use"))?;
+    log.flush().await?;
     let report = log.reader().verify(None)?;
     log.close()?;
     let executions = outcome.run.steps.iter().flat_map(|step| &step.executions);

@@ -45,18 +45,20 @@ fn facts(history: &CallHistory) -> Result<()> {
     let from = |get: fn(&Record) -> Option<&str>| records().find_map(get).map(str::to_owned);
     let body = |kind: RecordKind, field: &str| {
         let record = records().rev().find(|record| record.kind == kind)?;
-        record.body.get(field).filter(|value| !value.is_null()).map(compact)
+        record.body.get(field).filter(|value| !value.is_null())
     };
     let ended = records().rev().find(|it| matches!(it.kind, RecordKind::ToolFinished | RecordKind::ToolRejected));
     let arguments = body(RecordKind::ToolStarted, "arguments").or_else(|| body(RecordKind::ToolRejected, "arguments"));
+    let result = body(RecordKind::ToolResult, "result").map(render::record::result);
+    let refusal = || body(RecordKind::ToolRejected, "error")?.get("message")?.as_str().map(str::to_owned);
     let facts = [
         ("session", Some(history.session.clone())),
         ("actor", from(|record| record.actor.as_deref())),
         ("digest", from(|record| record.digest.as_deref())),
         ("outcome", ended.map(|record| record.status.clone().unwrap_or_else(|| "?".to_owned()))),
-        ("arguments", arguments),
-        ("changed", body(RecordKind::ToolStarted, "modified")),
-        ("result", body(RecordKind::ToolResult, "result").or_else(|| body(RecordKind::ToolRejected, "error"))),
+        ("arguments", arguments.map(Value::to_string)),
+        ("changed", body(RecordKind::ToolStarted, "modified").map(Value::to_string)),
+        ("result", result.or_else(refusal)),
         ("usage", usage(ended)),
     ];
     let widest = facts.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
@@ -78,15 +80,6 @@ fn usage(ended: Option<&Record>) -> Option<String> {
     parts.extend(number("bytes").map(|bytes| format!("{} result", fumehood::limits::display_bytes(bytes))));
     parts.extend(number("attempts").filter(|tries| *tries > 1).map(|tries| format!("{tries} attempts")));
     (!parts.is_empty()).then(|| parts.join(", "))
-}
-
-/// A result is said to be what the model saw of it, without what is told elsewhere.
-fn compact(value: &Value) -> String {
-    let content = value.get("content").filter(|content| content.as_array().is_some_and(|parts| !parts.is_empty()));
-    match content.or_else(|| value.get("error")).unwrap_or(value) {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }
 
 fn section(title: &str, records: &[Stored]) -> Result<()> {
