@@ -8,6 +8,7 @@ use fumehood::event_log::{EventLog, OpenError, Options, Reader};
 
 use crate::config::Config;
 use crate::exit::UsageError;
+use crate::{digits, source};
 
 /// The log cannot be opened, and what to type instead.
 #[derive(Debug, thiserror::Error)]
@@ -31,8 +32,20 @@ fn usual() -> Option<PathBuf> {
     Some(folder.join("fumehood").join("events.db"))
 }
 
+/// How it is opened: with the key of the configuration, if that names one.
+///
+/// # Errors
+/// If the key is not where the configuration says, or is none.
+pub(crate) fn options(config: &Config) -> Result<Options> {
+    const WHAT: &str = "[log] key";
+    let Some(from) = &config.log.key else { return Ok(Options::default()) };
+    let digits = source::secret(config, from, WHAT)?;
+    let key = digits::parse(&digits).ok_or_else(|| UsageError(format!("{WHAT}: expected 64 hexadecimal digits")))?;
+    Ok(Options { key: Some(key), ..Options::default() })
+}
+
 /// Opens it for reading.
-pub(crate) fn read(path: &Path) -> Result<Reader> {
+pub(crate) fn read(path: &Path, options: &Options) -> Result<Reader> {
     if !path.exists() {
         let path = path.display();
         return Err(UsageError(format!(
@@ -41,16 +54,16 @@ pub(crate) fn read(path: &Path) -> Result<Reader> {
         .into());
     }
     let hint = || format!("the event log {} cannot be read; `--log FILE` names another", path.display());
-    EventLog::open_read_only(path, &Options::default()).map_err(|source| CannotOpen { hint: hint(), source }.into())
+    EventLog::open_read_only(path, options).map_err(|source| CannotOpen { hint: hint(), source }.into())
 }
 
 /// Opens it for writing. One that is not there is made, readable by its owner alone.
-pub(crate) fn write(path: &Path) -> Result<EventLog> {
+pub(crate) fn write(path: &Path, options: &Options) -> Result<EventLog> {
     let hint = || {
         let path = path.display();
         format!(
             "nothing was run, because it could not be recorded in {path}; `--log FILE` names another log, `--no-log` keeps none"
         )
     };
-    EventLog::open(path, &Options::default()).map_err(|source| CannotOpen { hint: hint(), source }.into())
+    EventLog::open(path, options).map_err(|source| CannotOpen { hint: hint(), source }.into())
 }

@@ -4,11 +4,13 @@ mod agent;
 mod args;
 mod commands;
 mod config;
+mod digits;
 mod exit;
 mod host;
 mod log_file;
 mod moment;
 mod render;
+mod source;
 
 use std::process::ExitCode;
 

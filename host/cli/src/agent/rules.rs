@@ -6,10 +6,10 @@ use std::sync::Arc;
 use anyhow::Result;
 use fumehood::agent::guardrail::{ArgumentBytes, IgnoreList, Proposed, Rule, RuleFn, Verdict, Workspace};
 
-use super::settings;
 use crate::args::run::AgentArguments;
 use crate::config::Config;
 use crate::exit::UsageError;
+use crate::source;
 
 /// All of them, in the order in which they are asked.
 ///
@@ -35,7 +35,7 @@ pub(crate) fn of(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<dyn 
     let mut ignored = section.ignore.join("\n");
     if let Some(file) = &section.ignore_file {
         ignored.push('\n');
-        ignored.push_str(&settings::read(&config.path(file), "[guardrails] ignore_file")?);
+        ignored.push_str(&source::read(&config.path(file), "[guardrails] ignore_file")?);
     }
     if !ignored.trim().is_empty() {
         let list = IgnoreList::new(workspace(), &ignored);

@@ -1,26 +1,24 @@
 //! What fumehood.toml says about the loop, in the loop's own types. What was typed goes before it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::num::NonZeroUsize;
 
 use anyhow::Result;
 use fumehood::agent::allowlist::Skill;
 use fumehood::agent::budget::Budget;
 use fumehood::agent::knowledge::Knowledge;
+use fumehood::agent::pipeline::Modes;
 use fumehood::agent::registry::BuiltIns;
 use fumehood::agent::session::{Prompt, Repetition, SessionConfig};
 use fumehood::model::{Key, ProviderConfig};
+use fumehood::record::Durability;
 
 use crate::args::run::{AgentArguments, BudgetArguments, DriverName};
 use crate::config::Config;
 use crate::config::agent::DriverName as ConfiguredDriver;
 use crate::config::model::{ModelSection, Temperature};
-use crate::config::secret::ValueSource;
-use crate::config::text::TextSource;
 use crate::exit::UsageError;
-
-/// More than this is no text for a model.
-const MOST: u64 = 1 << 20;
+use crate::source::{secret, text};
 
 /// How to reach the model.
 ///
@@ -98,6 +96,17 @@ pub(crate) fn knowledge(config: &Config) -> Result<BuiltIns> {
     Ok(entries)
 }
 
+/// How batches of calls are treated.
+pub(crate) fn modes(config: &Config) -> Modes {
+    let usual = Modes::default();
+    let concurrency = config.agent.concurrency.and_then(|most| NonZeroUsize::try_from(most).ok());
+    Modes {
+        concurrency: concurrency.unwrap_or(usual.concurrency),
+        durability: if config.agent.durable { Durability::Durable } else { usual.durability },
+        ..usual
+    }
+}
+
 /// How the session goes.
 ///
 /// # Errors
@@ -151,37 +160,4 @@ fn budget(typed: &BudgetArguments, usual: Budget) -> Budget {
         tokens_out: typed.tokens_out.or(usual.tokens_out),
         fuel: typed.fuel_in_all.or(usual.fuel),
     }
-}
-
-/// A value that is never written in the configuration itself.
-pub(crate) fn secret(config: &Config, source: &ValueSource, what: &str) -> Result<String> {
-    match source {
-        ValueSource::Env(name) => std::env::var(name)
-            .map_err(|_| UsageError(format!("{what}: the environment variable {name} is not set; set it")).into()),
-        ValueSource::File(file) => Ok(read(&config.path(file), what)?.trim_end().to_owned()),
-        ValueSource::Keyring(name) => Err(UsageError(format!(
-            "{what}: the keyring entry `{name}` cannot be read by this command yet; use `env` or `file`"
-        ))
-        .into()),
-    }
-}
-
-fn text(config: &Config, source: &TextSource) -> Result<String> {
-    match source {
-        TextSource::Here(text) => Ok(text.clone()),
-        TextSource::InFile(file) => read(&config.path(&file.file), "a text of fumehood.toml"),
-    }
-}
-
-/// A whole small file of text.
-pub(crate) fn read(path: &Path, what: &str) -> Result<String> {
-    use std::io::Read as _;
-    let wrong = |why: String| UsageError(format!("{what}: {} {why}", path.display()));
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    file.take(MOST + 1).read_to_end(&mut bytes).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    if bytes.len() as u64 > MOST {
-        return Err(wrong("is larger than 1 MiB".to_owned()).into());
-    }
-    Ok(String::from_utf8(bytes).map_err(|_| wrong("is not UTF-8 text".to_owned()))?)
 }

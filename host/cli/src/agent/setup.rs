@@ -10,7 +10,7 @@ use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::native::NativeDriver;
 use fumehood::agent::react::ReactDriver;
 use fumehood::event_log::EventLog;
-use fumehood::record::{Durability, Forget, Recorder};
+use fumehood::record::{Forget, Recorder};
 use fumehood::{AssistantBuilder, Host, Limits};
 
 use super::ask::AtTerminal;
@@ -54,6 +54,7 @@ impl Desk {
         let session = settings::session(&config, typed, skill)?;
         let rules = rules::of(&config, typed)?;
         let knowledge = settings::knowledge(&config)?;
+        let modes = settings::modes(&config);
         let host = load(arguments, typed, &config, limits).await?;
         known(&host, "--only", &typed.only)?;
         known(&host, "--ask", &typed.ask)?;
@@ -66,10 +67,10 @@ impl Desk {
             .with_built_ins(Arc::new(knowledge))
             .with_config(session)
             .allowlists(allowlists(&config, typed))
-            .pipeline(move |pipeline| rules.into_iter().fold(pipeline, |pipeline, rule| pipeline.rule(rule)));
-        if config.agent.durable {
-            builder = builder.with_durability(Durability::Durable);
-        }
+            .with_durability(modes.durability)
+            .pipeline(move |pipeline| {
+                rules.into_iter().fold(pipeline.modes(modes), |pipeline, rule| pipeline.rule(rule))
+            });
         if let Some(skill) = skill {
             builder = builder.use_skill(skill);
         }
@@ -178,7 +179,7 @@ fn open_log(typed: &AgentArguments, config: &Config) -> Result<Option<Arc<EventL
         return Ok(None);
     }
     let path = log_file::place(typed.log.as_deref(), config)?;
-    Ok(Some(Arc::new(log_file::write(&path)?)))
+    Ok(Some(Arc::new(log_file::write(&path, &log_file::options(config)?)?)))
 }
 
 fn driven(builder: AssistantBuilder, driver: DriverName) -> AssistantBuilder {

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use fumehood::limits::parse_duration;
 use fumehood::record::RecordKind;
 
+use crate::digits;
 use crate::moment::{Moment, parse_moment};
 
 #[derive(Debug, Args)]
@@ -167,14 +168,7 @@ fn parse_mark(text: &str) -> Result<fumehood::event_log::Mark, String> {
     let wrong = || "expected ROW:HASH, a number and 64 hexadecimal digits".to_owned();
     let (seq, digits) = text.trim().split_once(':').ok_or_else(wrong)?;
     let seq: u64 = seq.parse().map_err(|_| wrong())?;
-    let mut bytes = Vec::new();
-    let mut digits = digits.chars();
-    while let Some(high) = digits.next() {
-        let pair = high.to_digit(16).zip(digits.next().and_then(|low| low.to_digit(16)));
-        let (high, low) = pair.ok_or_else(wrong)?;
-        bytes.push(u8::try_from(high * 16 + low).map_err(|_| wrong())?);
-    }
-    let hash = fumehood::event_log::Hash::from_bytes(&bytes).ok_or_else(wrong)?;
+    let hash = digits::parse(digits).map(fumehood::event_log::Hash).ok_or_else(wrong)?;
     Ok(fumehood::event_log::Mark { seq, hash })
 }
 

@@ -114,7 +114,7 @@ fn c20_a_call_is_shown_with_its_causal_chain() {
         rows.iter().map(|row| row["kind"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(kinds("before")[..2], ["session_started", "user_message"]);
-    assert_eq!(kinds("call"), ["tool_started", "tool_finished", "tool_result"]);
+    assert_eq!(kinds("call"), ["verdict", "tool_started", "tool_finished", "tool_result"]);
     let ran = log(&bench, &["show", "first"]);
     assert!(ran.stdout.contains("outcome    invalid_arguments"), "{ran:?}");
 }

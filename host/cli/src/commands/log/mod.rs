@@ -22,7 +22,7 @@ pub(crate) async fn run(arguments: &Arguments, log: &Log) -> Result<Exit> {
     }
     let config = Config::find(arguments.config.as_deref())?;
     let path = log_file::place(log.file.as_deref(), &config)?;
-    let reader = log_file::read(&path)?;
+    let reader = log_file::read(&path, &log_file::options(&config)?)?;
     match &log.action {
         None => list::run(&reader, &log.list, arguments.json),
         Some(LogAction::List(list)) => list::run(&reader, list, arguments.json),
