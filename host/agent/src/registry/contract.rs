@@ -11,6 +11,12 @@ use crate::identity::{self, IdentityError};
 /// The longest full name, in bytes: a namespace, the separator and a name.
 const NAME_BYTES: usize = 130;
 
+/// Whether a tool can have this full name. Clients of providers see to it that a provider is told one that it takes.
+pub(crate) fn is_full_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    !name.is_empty() && name.len() <= NAME_BYTES && name.chars().all(allowed)
+}
+
 /// What a tool says about itself.
 #[derive(Debug, Clone)]
 pub struct Spec {
@@ -61,8 +67,7 @@ impl Contract {
     /// # Errors
     /// If any of this is not acceptable.
     pub fn new(spec: Spec, limits: GateLimits) -> Result<Self, ContractError> {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-        if spec.name.is_empty() || spec.name.len() > NAME_BYTES || !spec.name.chars().all(allowed) {
+        if !is_full_name(&spec.name) {
             return Err(ContractError::Name(spec.name.chars().take(80).collect()));
         }
         let gate = Gate::for_arguments(&spec.parameters, limits)

@@ -5,6 +5,7 @@ use genai::chat::{ChatStreamEvent, StreamEnd};
 
 use super::calls::Calls;
 use super::frames::Frames;
+use super::names::Names;
 use crate::spec::Service;
 
 /// What to do after a piece.
@@ -23,14 +24,15 @@ pub(crate) struct Pieces {
     bytes_left: usize,
     text: String,
     calls: Calls,
+    names: Names,
     handed_on: bool,
 }
 
 impl Pieces {
     /// Nothing yet.
-    pub(crate) fn new(service: Service, with_tools: bool, max_bytes: usize) -> Self {
+    pub(crate) fn new(service: Service, with_tools: bool, names: Names, max_bytes: usize) -> Self {
         let (text, calls) = (String::new(), Calls::default());
-        Self { service, with_tools, bytes_left: max_bytes, text, calls, handed_on: false }
+        Self { service, with_tools, bytes_left: max_bytes, text, calls, names, handed_on: false }
     }
 
     /// Whether anybody has seen a piece.
@@ -88,7 +90,10 @@ impl Pieces {
         if matches!(self.service, Service::Gemini | Service::Ollama) && !frames.ended() {
             return Err(cut(self.service));
         }
-        let calls = std::mem::take(&mut self.calls).finish(self.service);
+        let mut calls = std::mem::take(&mut self.calls).finish(self.service);
+        for call in &mut calls {
+            call.name = self.names.ours(&call.name).to_owned();
+        }
         let text = std::mem::take(&mut self.text);
         let usage = end.captured_usage.as_ref();
         let tokens = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
