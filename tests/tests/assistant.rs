@@ -18,7 +18,7 @@ use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::execution::Status;
 use fumehood::agent::executor::{BatchOutcome, Scope, ToolExecutor};
 use fumehood::agent::guardrail::{Proposed, RuleFn, Verdict};
-use fumehood::agent::hook::{After, AfterFn, Field, ToolUsed};
+use fumehood::agent::hook::{After, Field, HookFn, ToolUsed};
 use fumehood::agent::human::{Answer, Human, Question};
 use fumehood::agent::memory::InMemory;
 use fumehood::agent::react::ReactDriver;
@@ -277,7 +277,7 @@ async fn i28_what_a_hook_makes_of_the_state_is_there_in_the_next_step() {
         Ok::<_, Failure>(call.state.as_deref().unwrap_or("none").to_owned())
     };
     tools.register(BuiltIn::new("see", "Sees.", see).unwrap().with_state()).unwrap();
-    let hook = AfterFn::new("count", 0, &[Field::State], |used: &mut ToolUsed| {
+    let hook = HookFn::new("count", 0, &[Field::State], |used: &mut ToolUsed| {
         used.state = Some(Arc::from(r#"{"seen":1}"#));
         After::Continue
     });

@@ -4,6 +4,7 @@ use fumehood_core::chat::ToolSpec;
 use fumehood_core::definition::Annotations;
 use fumehood_core::digest::Digest;
 use fumehood_core::gate::{Gate, GateLimits, SchemaError};
+use fumehood_core::sanitize::beginning;
 use serde_json::Value;
 
 use crate::identity::{self, IdentityError};
@@ -68,7 +69,7 @@ impl Contract {
     /// If any of this is not acceptable.
     pub fn new(spec: Spec, limits: GateLimits) -> Result<Self, ContractError> {
         if !is_full_name(&spec.name) {
-            return Err(ContractError::Name(spec.name.chars().take(80).collect()));
+            return Err(ContractError::Name(beginning(&spec.name, 80).to_owned()));
         }
         let gate = Gate::for_arguments(&spec.parameters, limits)
             .map_err(|source| ContractError::Schema { tool: spec.name.clone(), source })?;

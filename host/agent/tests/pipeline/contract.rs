@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::{Scope, ToolExecutor as _};
-use fumehood_agent::hook::{After, AfterFn, Field, ToolUsed};
+use fumehood_agent::hook::{After, Field, HookFn, ToolUsed};
 use fumehood_agent::pipeline::{PipelineBuilder, StateSink};
 use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation, Tool as _, ToolFamily as _};
 use fumehood_core::boxed::BoxFuture;
@@ -73,7 +73,7 @@ async fn c24_a_hook_can_mark_what_writes_touched_and_leaves_reads_alone() {
     tools.register(BuiltIn::new("write", "Writes.", run).unwrap()).unwrap();
     let dirty = Arc::new(Mutex::new(Vec::new()));
     let marks = Arc::clone(&dirty);
-    let mark = AfterFn::new("dirty", 0, &[], move |used: &mut ToolUsed| {
+    let mark = HookFn::new("dirty", 0, &[], move |used: &mut ToolUsed| {
         if used.outcome.is_ok() && used.annotations.read_only != Some(true) {
             marks.lock().unwrap().push(used.arguments["text"].as_str().unwrap_or_default().to_owned());
         }
@@ -97,7 +97,7 @@ impl StateSink for States {
 #[tokio::test]
 async fn i28_a_hook_changes_the_result_and_the_state_after_the_call() {
     let states = Arc::new(States::default());
-    let hook = AfterFn::new("count", 0, &[Field::Result, Field::State], |used: &mut ToolUsed| {
+    let hook = HookFn::new("count", 0, &[Field::Result, Field::State], |used: &mut ToolUsed| {
         used.outcome = Ok(vec![Content::text("changed")]);
         used.state = Some(Arc::from(r#"{"calls":1}"#));
         After::Continue
@@ -109,7 +109,7 @@ async fn i28_a_hook_changes_the_result_and_the_state_after_the_call() {
     assert_eq!(*states.0.lock().unwrap(), [r#"{"calls":1}"#]);
 
     // Where it does not declare that, nothing of it comes about.
-    let hook = AfterFn::new("sly", 0, &[], |used: &mut ToolUsed| {
+    let hook = HookFn::new("sly", 0, &[], |used: &mut ToolUsed| {
         used.state = Some(Arc::from("{}"));
         After::Continue
     });

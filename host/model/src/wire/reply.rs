@@ -1,6 +1,7 @@
 //! An answer, put together while it is being written.
 
 use fumehood_core::chat::{Delta, DeltaSink, ModelError, ModelFailure, Reply, Response, StopReason, Usage};
+use fumehood_core::sanitize::{beginning, printable};
 use genai::chat::{ChatStreamEvent, StreamEnd};
 
 use super::calls::Calls;
@@ -82,8 +83,7 @@ impl Pieces {
 
     fn end(&mut self, end: &StreamEnd, frames: &Frames) -> Result<Response, ModelError> {
         if let Some(error) = frames.error() {
-            let shown: String = error.chars().take(300).collect();
-            let shown = fumehood_core::sanitize::printable(&shown);
+            let shown = printable(beginning(&error, 300));
             let message = format!("{} broke its answer off: {shown}", self.service);
             return Err(ModelError::new(ModelFailure::Unavailable, message));
         }
