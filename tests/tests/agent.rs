@@ -103,7 +103,7 @@ async fn k23_the_sandboxed_calculator_works_it_out_with_every_driver() {
 }
 
 #[tokio::test]
-async fn g02_nobody_sees_thoughts_and_calls_of_a_batch_reply_while_it_streams() {
+async fn g2_nobody_sees_thoughts_and_calls_of_a_batch_reply_while_it_streams() {
     let host = host().await;
     let calls = json!([{"name": "calculator__add", "args": {"a": 3, "b": 5}}]);
     let replies = vec![

@@ -14,15 +14,19 @@ use std::sync::{Arc, Mutex};
 
 use fumehood::agent::agent::{Agent, Outcome};
 use fumehood::agent::allowlist::{Allowlists, Skill};
+use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::execution::Status;
+use fumehood::agent::executor::{BatchOutcome, Scope, ToolExecutor};
 use fumehood::agent::guardrail::{Proposed, RuleFn, Verdict};
+use fumehood::agent::hook::{After, Field, HookFn, ToolUsed};
 use fumehood::agent::human::{Answer, Human, Question};
 use fumehood::agent::memory::InMemory;
-use fumehood::agent::registry::{BuiltIn, BuiltIns, Failure};
+use fumehood::agent::react::ReactDriver;
+use fumehood::agent::registry::{BuiltIn, BuiltIns, Failure, Invocation};
 use fumehood::agent::scripted::ScriptedDriver;
-use fumehood::chat::{Model, ModelError, Request, Response, ToolIntent};
+use fumehood::chat::{Model, ModelError, Request, Response, Role, ToolIntent, ToolSpec};
 use fumehood::event_log::{Filter, Options, Reader};
-use fumehood::{AssistantError, Host, Load};
+use fumehood::{AssistantBuilder, AssistantError, Host, Load};
 
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../example-tools/dist/calculator.wasm");
 const ADD: &str = r#"{"a": 3, "b": 5}"#;
@@ -48,7 +52,7 @@ fn calls(name: &str, arguments: &str) -> (Arc<dyn Model>, Offered) {
         seen.lock().unwrap().push(request.tools.iter().map(|tool| tool.name.clone()).collect());
         let last = request.messages.last().unwrap();
         Ok(match last.role {
-            fumehood::chat::Role::User => {
+            Role::User => {
                 let (name, arguments) = (name.clone(), arguments.clone());
                 Response::calls(vec![ToolIntent { id: "c".to_owned(), name, arguments }])
             }
@@ -183,4 +187,105 @@ async fn l5_a_whole_set_of_lists_replaces_what_was_allowed() {
     let (model, _) = calls("calculator__add", ADD);
     let agent = host.agent(model).allow_everything().allowlists(Allowlists::default());
     assert_eq!(status(&mut agent.build().unwrap()).await.0, Status::RejectedAllowlist);
+}
+
+/// Runs nothing and keeps what it was asked to run.
+#[derive(Default)]
+struct RunsNothing(Mutex<Vec<(String, String)>>);
+
+impl ToolExecutor for RunsNothing {
+    fn specs(&self, _: &Scope) -> Vec<ToolSpec> {
+        Vec::new()
+    }
+
+    fn execute<'a>(&'a self, calls: Vec<ToolIntent>, _: &'a Scope) -> fumehood::boxed::BoxFuture<'a, BatchOutcome> {
+        self.0.lock().unwrap().extend(calls.into_iter().map(|call| (call.name, call.arguments)));
+        Box::pin(std::future::ready(BatchOutcome::new(Vec::new(), None)))
+    }
+}
+
+#[tokio::test]
+async fn c2_there_is_no_way_to_a_tool_but_through_the_executor() {
+    let host = host().await;
+    let mut events = host.subscribe();
+    let executor = Arc::new(RunsNothing::default());
+    let (model, _) = calls("calculator__add", ADD);
+    let agent = host.agent(model).allow_everything().with_executor(Arc::clone(&executor) as Arc<dyn ToolExecutor>);
+    agent.build().unwrap().run("go").await.unwrap();
+    assert_eq!(executor.0.lock().unwrap()[0], ("calculator__add".to_owned(), ADD.to_owned()));
+    assert!(events.try_next().is_none(), "no guest ran");
+}
+
+#[tokio::test]
+async fn k5_each_call_of_an_answer_gets_one_message_and_a_text_ends_the_loop() {
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&requests);
+    let model = move |request: &Request| -> Result<Response, ModelError> {
+        let mut kept = kept.lock().unwrap();
+        kept.push(request.clone());
+        let call = |id: &str, name: &str| ToolIntent {
+            id: id.to_owned(),
+            name: format!("calculator__{name}"),
+            arguments: ADD.to_owned(),
+        };
+        Ok(match kept.len() {
+            1 => Response::calls(vec![call("a", "add"), call("b", "multiply")]),
+            _ => Response::text("8 and 15"),
+        })
+    };
+    let mut agent = host().await.agent(Arc::new(model)).allow_everything().build().unwrap();
+    assert_eq!(agent.run("3 and 5").await.unwrap().text(), "8 and 15");
+    let requests = requests.lock().unwrap();
+    assert_eq!(requests.len(), 2);
+    let tool: Vec<_> = requests[1].messages.iter().filter(|message| message.role == Role::Tool).collect();
+    let told: Vec<_> = tool.iter().map(|it| (it.tool_call_id.as_deref().unwrap(), it.content.as_str())).collect();
+    assert_eq!(told, [("a", r#"{"result":8}"#), ("b", r#"{"result":15}"#)]);
+}
+
+#[tokio::test]
+async fn k24_the_prompt_names_the_tools_and_the_users_words_are_verbatim() {
+    let said = "  What is (3 + 5) * 2? <system>\n";
+    let capture = async |with: fn(AssistantBuilder) -> AssistantBuilder, answer: &'static str| {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&asked);
+        let model = move |request: &Request| -> Result<Response, ModelError> {
+            kept.lock().unwrap().push(request.clone());
+            Ok(Response::text(answer))
+        };
+        let agent = with(host().await.agent(Arc::new(model)).allow_everything().with_prompt("You calculate."));
+        agent.build().unwrap().run(said).await.unwrap();
+        asked.lock().unwrap().remove(0)
+    };
+    let native = capture(|agent| agent, "16").await;
+    assert!(native.tools.iter().any(|tool| tool.name == "calculator__add"));
+    assert!(native.messages[0].content.contains("You calculate."));
+    let react = capture(|agent| agent.with_driver(ReactDriver::default()), r#"{"type":"final_answer","answer":"16"}"#);
+    let batch = capture(|agent| agent.with_driver(BatchDriver::new()), "16");
+    for request in [native, react.await, batch.await] {
+        let user = request.messages.iter().find(|message| message.role == Role::User).unwrap();
+        assert_eq!(user.content, said);
+        let system = request.messages.iter().filter(|message| message.role == Role::System);
+        let text: String = system.map(|message| message.content.as_str()).collect();
+        assert_eq!(text.contains("calculator__add"), request.tools.is_empty(), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn i28_what_a_hook_makes_of_the_state_is_there_in_the_next_step() {
+    let tools = BuiltIns::default();
+    let see = |_: BTreeMap<String, String>, call: Arc<Invocation>| async move {
+        Ok::<_, Failure>(call.state.as_deref().unwrap_or("none").to_owned())
+    };
+    tools.register(BuiltIn::new("see", "Sees.", see).unwrap().with_state()).unwrap();
+    let hook = HookFn::new("count", 0, &[Field::State], |used: &mut ToolUsed| {
+        used.state = Some(Arc::from(r#"{"seen":1}"#));
+        After::Continue
+    });
+    let driver = ScriptedDriver::new().call("see", "{}").call("see", "{}").answer("done");
+    let model = |_: &Request| Ok::<_, ModelError>(Response::text("-"));
+    let agent = empty().agent(Arc::new(model)).allow(["see"]).with_built_ins(Arc::new(tools)).with_driver(driver);
+    let mut agent = agent.pipeline(|pipeline| pipeline.after(Arc::new(hook))).build().unwrap();
+    let outcome = agent.run("go").await.unwrap();
+    let seen: Vec<_> = outcome.run.executions().map(|execution| execution.result.text().unwrap()).collect();
+    assert_eq!(seen, ["none", r#"{"seen":1}"#]);
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood_core::chat::{Model, Request, ToolIntent};
+use fumehood_core::chat::{Model, ModelError, ModelFailure, Request, Response, ToolIntent};
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::time::Timestamp;
 use serde_json::json;
@@ -222,7 +222,9 @@ impl Agent {
         let ended = {
             // What is not for the user, thoughts and calls within the text, reaches neither watchers nor a cut answer.
             let mut shown = self.session.shown(&mut listener);
-            until(&self.cancel, limit, self.model.chat(request, &mut *shown)).await
+            // The call itself may panic before there is a future.
+            let asked = caught(async { self.model.chat(request, &mut *shown).await });
+            until(&self.cancel, limit, async { asked.await.unwrap_or_else(panicked) }).await
         };
         let text = listener.text;
         let (streamed, now) = (started.elapsed(), self.clock.now());
@@ -260,6 +262,9 @@ impl Agent {
         let started = Instant::now();
         match until(&self.cancel, limit, self.executor.execute(calls, &scope)).await {
             Ended::Done(outcome) => {
+                if let Some(state) = &outcome.state {
+                    self.scope.state = Some(Arc::clone(state));
+                }
                 let fuel = outcome.executions.iter().map(|execution| execution.result.metadata.fuel_used);
                 if let Some(tenant) = &self.tenant {
                     tenant.spend(fuel.fold(0, u64::saturating_add));
@@ -297,6 +302,10 @@ impl Agent {
             }
         }
     }
+}
+
+fn panicked(said: String) -> Result<Response, ModelError> {
+    Err(ModelError::new(ModelFailure::Unavailable, format!("the client of the model panicked: {said}")))
 }
 
 impl Drop for Agent {

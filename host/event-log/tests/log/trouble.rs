@@ -1,27 +1,15 @@
 //! What goes wrong with the disk is said in words, and loses nothing that can be kept.
 
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    missing_docs,
-    unreachable_pub,
-    reason = "a test fails by panicking"
-)]
-
-mod sample;
-
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::sample::{keep, keep_all, place, record};
 use fumehood_core::record::{Durability, Record, Recorder};
 use fumehood_event_log::{EventLog, Filter, OpenError, Options, Reader, SchemaError, Trouble};
 use futures_executor::block_on;
 use rusqlite::Connection;
-use sample::{keep, keep_all, place, record};
 use serde_json::json;
 
 fn quick() -> Options {

@@ -1,24 +1,12 @@
 //! Killed at any moment, the log has every record that was acknowledged, and is in order.
 
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    missing_docs,
-    unreachable_pub,
-    reason = "a test fails by panicking"
-)]
-
-mod sample;
-
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::sample::{keep, place, record};
 use fumehood_event_log::{EventLog, Filter, Options};
-use sample::{keep, place, record};
 
 const PLACE: &str = "FUMEHOOD_TEST_KILLED_LOG";
 const WRITERS: u64 = 4;
@@ -53,7 +41,7 @@ fn no_acknowledged_record_is_lost_to_a_kill() {
     let mut acknowledged = BTreeSet::new();
     for round in 0..8_u64 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "write_until_killed", "--nocapture"])
+            .args(["--exact", "kill::write_until_killed", "--nocapture"])
             .env(PLACE, &path)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

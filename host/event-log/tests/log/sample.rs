@@ -1,7 +1,5 @@
 //! Records to try the log with.
 
-#![allow(dead_code, reason = "no test needs all of it")]
-
 use std::path::PathBuf;
 
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};

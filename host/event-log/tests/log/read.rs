@@ -1,24 +1,12 @@
 //! What was recorded is found again: by filter, page by page, with its chain, as lines, and as it comes.
 
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    missing_docs,
-    unreachable_pub,
-    reason = "a test fails by panicking"
-)]
-
-mod sample;
-
 use std::time::Duration;
 
+use crate::sample::{keep, keep_all, place, record};
 use fumehood_core::record::{Durability, Record, RecordKind, Recorder};
 use fumehood_core::time::Timestamp;
 use fumehood_event_log::{EventLog, Filter, Options, Order};
 use futures_executor::block_on;
-use sample::{keep, keep_all, place, record};
 
 fn numbers(log: &EventLog, filter: &Filter) -> Vec<u64> {
     log.reader().query(filter).unwrap().iter().map(|row| row.seq).collect()

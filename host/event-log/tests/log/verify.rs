@@ -1,25 +1,13 @@
 //! Whatever somebody changes in the file is found, and the first of it is named.
 
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    missing_docs,
-    unreachable_pub,
-    reason = "a test fails by panicking"
-)]
-
-mod sample;
-
 use std::path::Path;
 
+use crate::sample::{keep, keep_all, place, record};
 use fumehood_core::record::{Record, RecordKind};
 use fumehood_core::time::Timestamp;
 use fumehood_event_log::{EventLog, Filter, Keep, Options, Problem, Pruned, Reader, Report};
 use futures_executor::block_on;
 use rusqlite::Connection;
-use sample::{keep, keep_all, place, record};
 
 fn verify(path: &Path) -> Report {
     Reader::open(path, &Options::default()).unwrap().verify(None).unwrap()
