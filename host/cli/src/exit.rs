@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
+use fumehood::{CallResult, ComponentError, ErrorKind, LoadError, LockError, SchemaError, Stage, ToolName};
+
 use crate::config::ConfigError;
-use fumehood::{CallResult, ComponentError, ErrorKind, LoadError, SchemaError, Stage, ToolName};
 
 /// The exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +78,7 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
         Some(LoadError::Limits(_) | LoadError::Name { .. }) => Exit::Usage,
         Some(_) => Exit::NotLoaded,
         None if error.is::<CannotLoad>() => Exit::NotLoaded,
-        None if error.is::<UsageError>() || error.is::<ConfigError>() => Exit::Usage,
+        None if error.is::<UsageError>() || error.is::<ConfigError>() || error.is::<LockError>() => Exit::Usage,
         None => Exit::Host,
     }
 }

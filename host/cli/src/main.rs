@@ -3,9 +3,13 @@
 mod args;
 mod commands;
 mod config;
+mod configured;
 mod exit;
 mod host;
+mod power_arguments;
+mod powers;
 mod render;
+mod value;
 
 use std::process::ExitCode;
 
@@ -26,6 +30,7 @@ fn main() -> ExitCode {
             Command::Demo => commands::demo::run(&arguments).await,
             Command::Inspect(inspect) => commands::inspect::run(&arguments, inspect).await,
             Command::Call(call) => commands::call::run(&arguments, call).await,
+            Command::Approve(approve) => commands::approve::run(&arguments, approve).await,
             Command::Config(configuration) => commands::config::run(&arguments, configuration),
             Command::Completions { shell } => commands::completions::run(*shell),
         }

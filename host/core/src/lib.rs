@@ -4,8 +4,10 @@
 //! as arguments. What a tool is called, what it takes and gives, how far it may go and how a call ended are the
 //! vocabulary that every other crate shares.
 
+pub mod approval;
 pub mod boxed;
 pub mod call;
+pub mod canonical;
 pub mod chat;
 pub mod content;
 pub mod definition;

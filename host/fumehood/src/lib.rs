@@ -26,6 +26,7 @@
 //!
 //! - Limits: for the host ([`HostBuilder::limits`]), a component ([`Load::with_limits`]) or a call
 //!   ([`Call::with_limits`]).
+//! - Pinning: [`Load::with_approval`] and [`Lock`]. A component that is not what was approved is loaded and not called.
 //! - Cancelling: drop the future of [`Host::call`], or use [`Host::call_until`]. The guest stops within a few
 //!   milliseconds.
 //! - Watching: [`Host::subscribe`].
@@ -36,12 +37,15 @@ mod events;
 mod family;
 mod host;
 mod load;
+mod lock;
+mod pinned;
 mod tool;
 
 pub use builder::{BuildError, HostBuilder};
 pub use events::{EventStream, Observed};
 pub use family::Components;
 pub use fumehood_agent as agent;
+pub use fumehood_core::approval;
 pub use fumehood_core::call::{Arguments, Call};
 pub use fumehood_core::chat;
 pub use fumehood_core::content::{Content, JsonText};
@@ -60,8 +64,10 @@ pub use fumehood_event_log as event_log;
 pub use fumehood_model as model;
 pub use fumehood_runtime::{
     ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, Component, Dialect, EngineProfile, Import,
-    LoadError as ComponentError, LoadReport, SandboxError, Skipped,
+    LoadError as ComponentError, LoadReport, SandboxError, Skipped, Ungranted,
 };
 pub use host::Host;
 pub use load::{Load, LoadError};
+pub use lock::{Lock, LockError};
+pub use pinned::Pinned;
 pub use tool::Tool;

@@ -1,5 +1,8 @@
 //! What a component asks for, in words.
 
+use std::fmt;
+
+use fumehood_core::permission::{Grant, Power};
 use serde::Serialize;
 use wasmtime::Engine;
 use wasmtime::component::types;
@@ -15,6 +18,9 @@ pub struct Import {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<&'static str>,
 }
+
+/// The powers that an import can need.
+const POWERS: [Power; 5] = [Power::Files, Power::Http, Power::Env, Power::Sockets, Power::KeyValue];
 
 const UNKNOWN: &str = "unknown to this host";
 
@@ -49,6 +55,38 @@ const KNOWN: &[(&str, &str, Option<&str>)] = &[
     ("wasi:http/outgoing-handler", "make HTTP requests", Some("http")),
     ("wasi:http/", "build HTTP requests", Some("http")),
 ];
+
+/// An import of a power that is not granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ungranted {
+    /// As the component names it.
+    pub name: String,
+    /// The power that it needs.
+    pub power: Power,
+}
+
+impl fmt::Display for Ungranted {
+    /// Names the import, the power, and the line that would allow it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` needs {}; ", self.name, self.power)?;
+        match self.power.example() {
+            Some(line) => write!(f, "to allow it: {line}"),
+            None => f.write_str("nobody can be granted that"),
+        }
+    }
+}
+
+/// The imports whose power is not granted.
+pub(crate) fn ungranted(imports: &[Import], grant: &Grant) -> Vec<Ungranted> {
+    let needs = |import: &Import| POWERS.into_iter().find(|power| import.power == Some(power.as_str()));
+    // The environment and the arguments come in one interface.
+    let is_granted = |power| grant.has(power) || (power == Power::Env && grant.has(Power::Args));
+    let ungranted = imports.iter().filter_map(|import| Some((import, needs(import)?)));
+    ungranted
+        .filter(|(_, power)| !is_granted(*power))
+        .map(|(import, power)| Ungranted { name: import.name.clone(), power })
+        .collect()
+}
 
 /// Everything that a component imports, in its own order.
 pub(crate) fn list(component: &types::Component, engine: &Engine) -> Vec<Import> {

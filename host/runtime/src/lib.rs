@@ -32,7 +32,7 @@ pub use component::{Component, LoadReport};
 pub use dialect::{Dialect, Skipped};
 pub use engine::{EngineProfile, SandboxConfig, SandboxError};
 pub use guest_runtime::Late;
-pub use imports::Import;
+pub use imports::{Import, Ungranted};
 pub use invocation::{Invocation, Observer, Terms};
 pub use load::LoadOptions;
 pub use load_error::{ACCEPTED_CONTRACT, LoadError, MAX_COMPONENT_BYTES, SLOW_COMPILE_BYTES};

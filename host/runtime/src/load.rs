@@ -26,6 +26,8 @@ pub struct LoadOptions {
     pub definitions: DefinitionLimits,
     /// What it may do, when its tools are called.
     pub grant: Grant,
+    /// Whether a component that imports a power which is not granted is refused, whether it uses it or not.
+    pub strict_imports: bool,
     /// Whether a component that takes long to compile is compiled all the same.
     pub allow_slow_compile: bool,
 }
@@ -81,6 +83,12 @@ fn compile(shared: &Shared, digest: &Digest, bytes: &[u8], options: &LoadOptions
         imports.iter().filter(|import| import.is_unknown()).map(|import| import.name.clone()).collect();
     if !unknown.is_empty() {
         return Err(LoadError::UnknownImport(unknown));
+    }
+    if options.strict_imports {
+        let ungranted = crate::imports::ungranted(&imports, &options.grant);
+        if !ungranted.is_empty() {
+            return Err(LoadError::Ungranted(ungranted));
+        }
     }
     let link_error = |error: wasmtime::Error| LoadError::Link(crate::outcome::cut(&format!("{error:#}")));
     let pre = shared.linker.instantiate_pre(&component).map_err(link_error)?;

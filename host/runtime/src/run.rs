@@ -117,7 +117,9 @@ async fn execute(
     let parts = &*place.0.0;
     let _ticking = parts.shared.ticker.run();
     let deadline = Deadline::after(Instant::now(), limits.deadline);
-    let state = CallState::new(Arc::new(invocation), limits, Arc::clone(&parts.grant), deadline, observer);
+    // What a component says about itself comes before anybody has approved it, so it is said without any power.
+    let grant = if matches!(input, Input::Describe) { Arc::default() } else { Arc::clone(&parts.grant) };
+    let state = CallState::new(Arc::new(invocation), limits, grant, deadline, observer);
     let mut store = Store::new(&parts.shared.engine, state);
     let output = match arm(&mut store, &limits) {
         Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits, cancelled.as_ref()).await,

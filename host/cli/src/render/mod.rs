@@ -4,6 +4,7 @@ mod inspection;
 pub(crate) mod paragraph;
 mod result;
 mod schema;
+mod standing;
 pub(crate) mod table;
 
 use std::borrow::Cow;
@@ -17,6 +18,7 @@ use serde::Serialize;
 
 pub(crate) use inspection::{Report, inspection};
 pub(crate) use result::{count, duration, event, result};
+pub(crate) use standing::standing;
 
 use crate::exit::Exit;
 

@@ -5,6 +5,7 @@
 //! policy that would allow it. Enforcement is in the runtime, one file for each power there too.
 
 mod grant;
+mod lines;
 mod refusal;
 
 pub use grant::Grant;
