@@ -58,8 +58,8 @@ impl CallState {
     }
 
     fn wasi_and_table(&mut self) -> (&mut Wasi, &mut ResourceTable) {
-        let (limits, refusals) = (&self.limits, &self.refusals);
-        (self.wasi.get_or_insert_with(|| Box::new(Wasi::powerless(limits, refusals))), &mut self.table)
+        let (grant, limits, refusals) = (&self.grant, &self.limits, &self.refusals);
+        (self.wasi.get_or_insert_with(|| Box::new(Wasi::granted(grant, limits, refusals))), &mut self.table)
     }
 }
 
