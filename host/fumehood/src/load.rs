@@ -139,10 +139,11 @@ impl Load {
         self.limits
     }
 
-    pub(crate) fn options(&self, describe: Limits) -> LoadOptions {
+    pub(crate) fn options(&self, name: &Namespace, describe: Limits) -> LoadOptions {
         LoadOptions {
             limits: describe,
             definitions: DefinitionLimits::default(),
+            name: Some(name.clone()),
             grant: self.grant.clone(),
             allow_slow_compile: self.allow_slow_compile,
         }

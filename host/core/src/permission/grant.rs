@@ -1,6 +1,6 @@
 //! The powers of one tool.
 
-use super::{ClockStep, CommandLine, Environment, Seed};
+use super::{ClockStep, CommandLine, Environment, KeyValueQuota, Seed};
 
 /// The powers of one tool. It starts from nothing, and only the operator's own code adds to it.
 ///
@@ -14,6 +14,7 @@ pub struct Grant {
     command_line: CommandLine,
     clock: ClockStep,
     seed: Option<Seed>,
+    key_value: Option<KeyValueQuota>,
 }
 
 impl Grant {
@@ -26,6 +27,7 @@ impl Grant {
             command_line: CommandLine::none(),
             clock: ClockStep::USUAL,
             seed: None,
+            key_value: None,
         }
     }
 
@@ -43,7 +45,7 @@ impl Grant {
     }
 }
 
-/// Environment, command line, clocks and randomness.
+/// Environment, command line, clocks, randomness, and a private store.
 impl Grant {
     /// Gives it these environment variables, instead of any given before.
     #[must_use]
@@ -93,6 +95,19 @@ impl Grant {
     pub const fn seed(&self) -> Option<&Seed> {
         self.seed.as_ref()
     }
+
+    /// Adds: may keep so much in a store of keys and values of its own.
+    #[must_use]
+    pub const fn with_key_value(mut self, quota: KeyValueQuota) -> Self {
+        self.key_value = Some(quota);
+        self
+    }
+
+    /// How much it may keep in its store; `None` if it has none.
+    #[must_use]
+    pub const fn key_value(&self) -> Option<KeyValueQuota> {
+        self.key_value
+    }
 }
 
 impl Default for Grant {
@@ -117,11 +132,12 @@ mod tests {
             .with_environment(environment.clone())
             .with_command_line(CommandLine::new(["tool"]).unwrap())
             .with_clock(ClockStep::FINEST)
-            .with_seed(Seed::from(1));
+            .with_seed(Seed::from(1))
+            .with_key_value(KeyValueQuota::new(1024).unwrap());
         assert_eq!(
             (all.environment(), all.clock(), all.seed()),
             (&environment, ClockStep::FINEST, Some(&Seed::from(1)))
         );
-        assert!(all.state());
+        assert!(all.state() && all.key_value().is_some() && Grant::none().key_value().is_none());
     }
 }

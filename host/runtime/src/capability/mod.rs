@@ -10,6 +10,7 @@ pub(crate) mod environment;
 pub(crate) mod filesystem;
 pub(crate) mod http;
 pub(crate) mod journal;
+mod key_value;
 pub(crate) mod random;
 mod refusals;
 pub(crate) mod sockets;
@@ -25,6 +26,7 @@ use wasmtime_wasi_http::WasiHttpCtx;
 
 use crate::bindings::Tool;
 
+pub(crate) use key_value::{Keeper, OwnStore};
 use refusals::Refusals;
 pub(crate) use state::CallState;
 
