@@ -15,6 +15,7 @@ pub mod digest;
 pub mod error_kind;
 pub mod event;
 pub mod gate;
+pub mod key_value;
 pub mod limits;
 pub mod name;
 pub mod permission;

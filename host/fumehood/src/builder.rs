@@ -1,6 +1,9 @@
 //! Settings of a host.
 
+use std::sync::Arc;
+
 use fumehood_core::gate::GateLimits;
+use fumehood_core::key_value::KeyValueStore;
 use fumehood_core::limits::{LimitError, Limits};
 use fumehood_runtime::{CodeCache, EngineProfile, Sandbox, SandboxConfig, SandboxError};
 
@@ -72,6 +75,17 @@ impl HostBuilder {
     /// Keeps compiled code on disk. Without this it is kept in memory only.
     pub fn code_cache(mut self, cache: CodeCache) -> Self {
         self.sandbox.cache = Some(cache);
+        self
+    }
+
+    /// Keeps the keys and values of tools there, such as in a [`DiskStore`](crate::key_value::DiskStore). Without this they
+    /// are kept in memory, and gone with the host.
+    ///
+    /// What a component keeps belongs to the name that it is loaded under: a new version that is loaded under the same
+    /// name finds it again, and so does anything else that the operator loads under that name. Several hosts may share a
+    /// store.
+    pub fn key_value_store(mut self, store: Arc<dyn KeyValueStore>) -> Self {
+        self.sandbox.key_value = Some(store);
         self
     }
 

@@ -82,7 +82,7 @@ impl Host {
         self.check_free(&name)?;
         let limits = load.limits().unwrap_or(self.inner.limits);
         limits.check(self.inner.sandbox.memory_ceiling())?;
-        let options = load.options(limits);
+        let options = load.options(&name, limits);
         let (pinning, grant) = load.pinning();
         let bytes = load.read(&name)?;
         let component = self

@@ -32,6 +32,12 @@
 //! - Watching: [`Host::subscribe`].
 //! - Ending: [`Host::shut_down`] takes bounded time, whatever guests do.
 
+/// Private stores of tools: keys and values that outlive a call, in memory or on disk.
+pub mod key_value {
+    pub use fumehood_core::key_value::*;
+    pub use fumehood_key_value::{DiskStore, OpenError};
+}
+
 mod builder;
 mod events;
 mod family;

@@ -183,10 +183,11 @@ impl Load {
         (self.pinning.clone(), self.grant.clone())
     }
 
-    pub(crate) fn options(&self, describe: Limits) -> LoadOptions {
+    pub(crate) fn options(&self, name: &Namespace, describe: Limits) -> LoadOptions {
         LoadOptions {
             limits: describe,
             definitions: DefinitionLimits::default(),
+            name: Some(name.clone()),
             grant: self.grant.clone(),
             strict_imports: self.strict_imports,
             allow_slow_compile: self.allow_slow_compile,

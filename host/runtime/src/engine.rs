@@ -1,7 +1,9 @@
 //! How wasmtime is set up: what guests may use, and how their memory is allocated.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
+use fumehood_core::key_value::KeyValueStore;
 use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig, Strategy,
 };
@@ -63,6 +65,8 @@ pub struct SandboxConfig {
     pub guest_threads: usize,
     /// Where compiled code is kept between processes; nowhere if `None`.
     pub cache: Option<crate::CodeCache>,
+    /// Where tools keep what outlives their calls; in memory, until the sandbox is gone, if `None`.
+    pub key_value: Option<Arc<dyn KeyValueStore>>,
 }
 
 impl Default for SandboxConfig {
@@ -74,6 +78,7 @@ impl Default for SandboxConfig {
             memory_ceiling: 256 << 20,
             guest_threads: std::thread::available_parallelism().map_or(2, NonZeroUsize::get).max(2),
             cache: None,
+            key_value: None,
         }
     }
 }

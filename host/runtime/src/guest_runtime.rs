@@ -37,6 +37,17 @@ pub(crate) enum FirstSlice {
     Elsewhere,
 }
 
+/// Threads for work that blocks. They do not keep the runtime alive.
+#[derive(Clone)]
+pub(crate) struct Blocking(Handle);
+
+impl Blocking {
+    /// Runs `work` off every async thread. If the future is dropped, what has begun goes on to its end.
+    pub(crate) async fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R, Lost> {
+        EndOnDrop(self.0.spawn_blocking(work)).await
+    }
+}
+
 /// A future that will not come to its end.
 #[derive(Debug)]
 pub(crate) enum Lost {
@@ -89,7 +100,12 @@ impl GuestRuntime {
 
     /// Runs blocking work, such as compiling, off every async thread.
     pub(crate) async fn block<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R, Lost> {
-        EndOnDrop(self.handle.spawn_blocking(work)).await
+        self.blocking().run(work).await
+    }
+
+    /// The threads that such work runs on.
+    pub(crate) fn blocking(&self) -> Blocking {
+        Blocking(self.handle.clone())
     }
 
     /// The same, and waits for at most `time`. What has begun by then goes on to its end.

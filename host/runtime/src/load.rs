@@ -6,6 +6,7 @@ use std::time::Instant;
 use fumehood_core::definition::{DefinitionError, DefinitionLimits, ToolDefinition, check_set};
 use fumehood_core::digest::Digest;
 use fumehood_core::limits::Limits;
+use fumehood_core::name::Namespace;
 use fumehood_core::permission::Grant;
 
 use crate::cache::CacheReport;
@@ -24,6 +25,8 @@ pub struct LoadOptions {
     pub limits: Limits,
     /// Caps on what it may say about them.
     pub definitions: DefinitionLimits,
+    /// What it is called in its host: what it keeps belongs to that name. Without one it has no store.
+    pub name: Option<Namespace>,
     /// What it may do, when its tools are called.
     pub grant: Grant,
     /// Whether a component that imports a power which is not granted is refused, whether it uses it or not.
@@ -56,7 +59,13 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
             compile(&on_thread.0, &digest, &bytes, &on_thread.1).map(|compiled| (digest, compiled))
         })
         .await??;
-    let runnable = Runnable::new(shared, compiled.callable, &compiled.imports, Arc::new(options.grant.clone()));
+    let runnable = Runnable::new(
+        shared,
+        compiled.callable,
+        &compiled.imports,
+        Arc::new(options.grant.clone()),
+        options.name.clone(),
+    );
     let definitions = describe(&runnable, &options).await?;
     check_set(definitions.iter().map(|definition| &definition.name), &options.definitions)?;
     Ok(Component::new(ComponentParts {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use fumehood_core::definition::{Annotations, RawDefinition};
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::limits::Limits;
+use fumehood_core::name::Namespace;
 use fumehood_core::permission::Grant;
 use fumehood_core::result::{CallError, Metadata};
 use tokio_util::sync::CancellationToken;
@@ -15,7 +16,7 @@ use wasmtime::{Store, UpdateDeadline};
 use crate::admission::Turned;
 use crate::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
 use crate::bindings::fumehood::tool::types;
-use crate::capability::CallState;
+use crate::capability::{CallState, OwnStore};
 use crate::clock::{Deadline, DeadlinePassed, FIRST_SLICE};
 use crate::dialect::Callable;
 use crate::dialect::typed::TypedTool;
@@ -53,12 +54,21 @@ struct RunnableParts {
     callable: Callable,
     uses_wasi: bool,
     grant: Arc<Grant>,
+    store: Arc<OwnStore>,
 }
 
 impl Runnable {
-    pub(crate) fn new(shared: &Arc<Shared>, callable: Callable, imports: &[Import], grant: Arc<Grant>) -> Self {
+    /// `name` is the owner of what the component keeps.
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        callable: Callable,
+        imports: &[Import],
+        grant: Arc<Grant>,
+        name: Option<Namespace>,
+    ) -> Self {
         let uses_wasi = imports.iter().any(|import| import.name.starts_with("wasi:"));
-        Self(Arc::new(RunnableParts { shared: Arc::clone(shared), callable, uses_wasi, grant }))
+        let store = Arc::new(OwnStore::new(&shared.key_value, name));
+        Self(Arc::new(RunnableParts { shared: Arc::clone(shared), callable, uses_wasi, grant, store }))
     }
 
     /// The tools, if they are plain typed functions.
@@ -119,7 +129,14 @@ async fn execute(
     let deadline = Deadline::after(Instant::now(), limits.deadline);
     // What a component says about itself comes before anybody has approved it, so it is said without any power.
     let grant = if matches!(input, Input::Describe) { Arc::default() } else { Arc::clone(&parts.grant) };
-    let state = CallState::new(Arc::new(invocation), limits, grant, deadline, observer);
+    let state = CallState::new(
+        Arc::new(invocation),
+        limits,
+        grant,
+        Arc::clone(&parts.store),
+        deadline,
+        observer,
+    );
     let mut store = Store::new(&parts.shared.engine, state);
     let output = match arm(&mut store, &limits) {
         Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits, cancelled.as_ref()).await,

@@ -1,11 +1,13 @@
 //! What all components of a sandbox have in common.
 
+use std::sync::Arc;
+
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 
 use crate::admission::Admission;
 use crate::cache::CodeCache;
-use crate::capability::{self, CallState};
+use crate::capability::{self, CallState, Keeper};
 use crate::engine::{self, SandboxConfig, SandboxError};
 use crate::guest_runtime::GuestRuntime;
 use crate::ticker::Ticker;
@@ -17,6 +19,7 @@ pub(crate) struct Shared {
     pub(crate) linker: Linker<CallState>,
     pub(crate) engine: Engine,
     pub(crate) cache: Option<CodeCache>,
+    pub(crate) key_value: Arc<Keeper>,
     pub(crate) memory_ceiling: usize,
 }
 
@@ -31,8 +34,10 @@ impl Shared {
         let engine = engine::build(&config)?;
         let mut linker = Linker::new(&engine);
         capability::link(&mut linker).map_err(SandboxError::Engine)?;
+        let runtime = GuestRuntime::start(config.guest_threads).map_err(SandboxError::Threads)?;
         Ok(Self {
-            runtime: GuestRuntime::start(config.guest_threads).map_err(SandboxError::Threads)?,
+            key_value: Arc::new(Keeper::new(config.key_value, runtime.blocking())),
+            runtime,
             ticker: Ticker::start(&engine).map_err(SandboxError::Threads)?,
             admission: Admission::new(config.concurrency, config.queue),
             linker,

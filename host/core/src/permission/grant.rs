@@ -1,5 +1,7 @@
 //! The powers of one tool.
 
+use super::{ClockStep, CommandLine, Environment, KeyValueQuota, Seed};
+
 /// The powers of one tool. It starts from nothing, and only the operator's own code adds to it.
 ///
 /// Whatever is not granted here is linked all the same, because language runtimes import all of WASI whether they use
@@ -8,13 +10,25 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     state: bool,
+    environment: Environment,
+    command_line: CommandLine,
+    clock: ClockStep,
+    seed: Option<Seed>,
+    key_value: Option<KeyValueQuota>,
 }
 
 impl Grant {
     /// Nothing: no files, no network, no environment, no secrets, no agent state.
     #[must_use]
     pub const fn none() -> Self {
-        Self { state: false }
+        Self {
+            state: false,
+            environment: Environment::none(),
+            command_line: CommandLine::none(),
+            clock: ClockStep::USUAL,
+            seed: None,
+            key_value: None,
+        }
     }
 
     /// Adds: may read the snapshot of the agent's state that comes with a call.
@@ -31,8 +45,99 @@ impl Grant {
     }
 }
 
+/// Environment, command line, clocks, randomness, and a private store.
+impl Grant {
+    /// Gives it these environment variables, instead of any given before.
+    #[must_use]
+    pub fn with_environment(self, environment: Environment) -> Self {
+        Self { environment, ..self }
+    }
+
+    /// Its environment variables.
+    #[must_use]
+    pub const fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// Gives it this command line, instead of any given before.
+    #[must_use]
+    pub fn with_command_line(self, command_line: CommandLine) -> Self {
+        Self { command_line, ..self }
+    }
+
+    /// Its command line.
+    #[must_use]
+    pub const fn command_line(&self) -> &CommandLine {
+        &self.command_line
+    }
+
+    /// Gives it clocks of this step, finer or coarser than the usual millisecond.
+    #[must_use]
+    pub const fn with_clock(mut self, step: ClockStep) -> Self {
+        self.clock = step;
+        self
+    }
+
+    /// The smallest step of its clocks.
+    #[must_use]
+    pub const fn clock(&self) -> ClockStep {
+        self.clock
+    }
+
+    /// Draws its randomness from a seed: every call gets the same numbers.
+    #[must_use]
+    pub fn with_seed(self, seed: Seed) -> Self {
+        Self { seed: Some(seed), ..self }
+    }
+
+    /// What its randomness is drawn from; `None` if it is real.
+    #[must_use]
+    pub const fn seed(&self) -> Option<&Seed> {
+        self.seed.as_ref()
+    }
+
+    /// Adds: may keep so much in a store of keys and values of its own.
+    #[must_use]
+    pub const fn with_key_value(mut self, quota: KeyValueQuota) -> Self {
+        self.key_value = Some(quota);
+        self
+    }
+
+    /// How much it may keep in its store; `None` if it has none.
+    #[must_use]
+    pub const fn key_value(&self) -> Option<KeyValueQuota> {
+        self.key_value
+    }
+}
+
 impl Default for Grant {
     fn default() -> Self {
         Self::none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_nothing_and_each_builder_adds_one_power() {
+        let none = Grant::none();
+        assert_eq!(none, Grant::default());
+        assert!(none.environment().variables().is_empty() && none.command_line().arguments().is_empty());
+        assert_eq!((none.clock(), none.seed(), none.state()), (ClockStep::USUAL, None, false));
+        let environment = Environment::none().with("A", "1").unwrap();
+        let all = none
+            .with_state()
+            .with_environment(environment.clone())
+            .with_command_line(CommandLine::new(["tool"]).unwrap())
+            .with_clock(ClockStep::FINEST)
+            .with_seed(Seed::from(1))
+            .with_key_value(KeyValueQuota::new(1024).unwrap());
+        assert_eq!(
+            (all.environment(), all.clock(), all.seed()),
+            (&environment, ClockStep::FINEST, Some(&Seed::from(1)))
+        );
+        assert!(all.state() && all.key_value().is_some() && Grant::none().key_value().is_none());
     }
 }

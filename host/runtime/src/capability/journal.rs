@@ -8,7 +8,7 @@ use fumehood_core::sanitize::printable;
 use super::CallState;
 use crate::bindings::fumehood::tool::types::Content;
 use crate::bindings::fumehood::tool::{log, progress};
-use crate::invocation::Observer;
+use crate::invocation::{Invocation, Observer};
 use crate::outcome::to_content;
 
 /// Counts what a call says and passes it on as long as it stays within the cap.
@@ -26,6 +26,15 @@ impl Journal {
     /// Bytes that were not passed on.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    /// Tells the people who run the tool what the host has to say about it, within the same cap.
+    pub(crate) fn warn(&mut self, call: &Invocation, message: &str) {
+        if self.admit(message.len() + LINE_BYTES)
+            && let Some(observer) = &self.observer
+        {
+            observer.log(call, Level::Warn, &printable(message));
+        }
     }
 
     /// Whether so many more bytes fit. They count either way.

@@ -10,6 +10,7 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use super::Wasi;
 use super::journal::Journal;
+use super::key_value::OwnStore;
 use super::refusals::Refusals;
 use crate::clock::Deadline;
 use crate::invocation::{Invocation, Observer};
@@ -21,6 +22,7 @@ pub(crate) struct CallState {
     pub(crate) deadline: Deadline,
     pub(crate) call: Arc<Invocation>,
     pub(crate) grant: Arc<Grant>,
+    pub(crate) store: Arc<OwnStore>,
     pub(crate) journal: Journal,
     pub(crate) refusals: Refusals,
     /// Made when the guest first uses WASI: most calls of pure tools never do.
@@ -34,6 +36,7 @@ impl CallState {
         call: Arc<Invocation>,
         limits: Limits,
         grant: Arc<Grant>,
+        store: Arc<OwnStore>,
         deadline: Deadline,
         observer: Option<Arc<dyn Observer>>,
     ) -> Self {
@@ -44,6 +47,7 @@ impl CallState {
             deadline,
             call,
             grant,
+            store,
             journal: Journal::new(limits.log, observer),
             refusals: Refusals::default(),
             wasi: None,
@@ -58,8 +62,8 @@ impl CallState {
     }
 
     fn wasi_and_table(&mut self) -> (&mut Wasi, &mut ResourceTable) {
-        let (limits, refusals) = (&self.limits, &self.refusals);
-        (self.wasi.get_or_insert_with(|| Box::new(Wasi::powerless(limits, refusals))), &mut self.table)
+        let (grant, limits, refusals) = (&self.grant, &self.limits, &self.refusals);
+        (self.wasi.get_or_insert_with(|| Box::new(Wasi::granted(grant, limits, refusals))), &mut self.table)
     }
 }
 
