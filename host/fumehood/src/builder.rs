@@ -1,5 +1,6 @@
 //! Settings of a host.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use fumehood_core::gate::GateLimits;
@@ -86,6 +87,13 @@ impl HostBuilder {
     /// store.
     pub fn key_value_store(mut self, store: Arc<dyn KeyValueStore>) -> Self {
         self.sandbox.key_value = Some(store);
+        self
+    }
+
+    /// Names a folder where this service keeps its own files: settings, state, secrets. No tool is ever granted it, what
+    /// lies in it, or what holds it. That of the code cache is always kept.
+    pub fn own_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.sandbox.own_folders.push(folder.into());
         self
     }
 

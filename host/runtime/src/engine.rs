@@ -1,6 +1,7 @@
 //! How wasmtime is set up: what guests may use, and how their memory is allocated.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use fumehood_core::key_value::KeyValueStore;
@@ -67,6 +68,9 @@ pub struct SandboxConfig {
     pub cache: Option<crate::CodeCache>,
     /// Where tools keep what outlives their calls; in memory, until the sandbox is gone, if `None`.
     pub key_value: Option<Arc<dyn KeyValueStore>>,
+    /// Folders where the host keeps its own files: settings, state, secrets. No tool is ever granted one of them, what
+    /// lies in it, or what holds it. The folder of `cache` is always among them.
+    pub own_folders: Vec<PathBuf>,
 }
 
 impl Default for SandboxConfig {
@@ -79,6 +83,7 @@ impl Default for SandboxConfig {
             guest_threads: std::thread::available_parallelism().map_or(2, NonZeroUsize::get).max(2),
             cache: None,
             key_value: None,
+            own_folders: Vec::new(),
         }
     }
 }

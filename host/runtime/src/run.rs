@@ -16,7 +16,7 @@ use wasmtime::{Store, UpdateDeadline};
 use crate::admission::Turned;
 use crate::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
 use crate::bindings::fumehood::tool::types;
-use crate::capability::{CallState, OwnStore};
+use crate::capability::{CallState, OpenFolders, OwnStore};
 use crate::clock::{Deadline, DeadlinePassed, FIRST_SLICE};
 use crate::dialect::Callable;
 use crate::dialect::typed::TypedTool;
@@ -55,6 +55,7 @@ struct RunnableParts {
     uses_wasi: bool,
     grant: Arc<Grant>,
     store: Arc<OwnStore>,
+    folders: Option<Arc<OpenFolders>>,
 }
 
 impl Runnable {
@@ -65,10 +66,11 @@ impl Runnable {
         imports: &[Import],
         grant: Arc<Grant>,
         name: Option<Namespace>,
+        folders: Option<Arc<OpenFolders>>,
     ) -> Self {
         let uses_wasi = imports.iter().any(|import| import.name.starts_with("wasi:"));
         let store = Arc::new(OwnStore::new(&shared.key_value, name));
-        Self(Arc::new(RunnableParts { shared: Arc::clone(shared), callable, uses_wasi, grant, store }))
+        Self(Arc::new(RunnableParts { shared: Arc::clone(shared), callable, uses_wasi, grant, store, folders }))
     }
 
     /// The tools, if they are plain typed functions.
@@ -128,21 +130,22 @@ async fn execute(
     let _ticking = parts.shared.ticker.run();
     let deadline = Deadline::after(Instant::now(), limits.deadline);
     // What a component says about itself comes before anybody has approved it, so it is said without any power.
-    let grant = if matches!(input, Input::Describe) { Arc::default() } else { Arc::clone(&parts.grant) };
-    let state = CallState::new(
-        Arc::new(invocation),
-        limits,
-        grant,
-        Arc::clone(&parts.store),
-        deadline,
-        observer,
-    );
+    let (grant, folders) = match input {
+        Input::Describe => (Arc::default(), None),
+        _ => (Arc::clone(&parts.grant), parts.folders.clone()),
+    };
+    let store = Arc::clone(&parts.store);
+    let state = CallState::new(Arc::new(invocation), limits, grant, store, deadline, observer).with_folders(folders);
     let mut store = Store::new(&parts.shared.engine, state);
     let output = match arm(&mut store, &limits) {
         Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits, cancelled.as_ref()).await,
         Err(error) => Err(CallError::new(ErrorKind::Host, format!("the limits could not be set: {error}"))),
     };
+    let scratch = store.data_mut().take_scratch();
     let metadata = account(store, &limits, deadline, queued);
+    if let Some(scratch) = scratch {
+        scratch.remove().await;
+    }
     (output, metadata)
 }
 
@@ -247,6 +250,7 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
         peak_memory: state.memory.peak(),
         log_dropped: state.journal.dropped(),
         refused: state.refusals.list(),
+        exhausted: state.refusals.list_exhausted(),
         stdout,
         stderr,
         ..Metadata::default()

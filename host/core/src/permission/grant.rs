@@ -1,5 +1,6 @@
 //! The powers of one tool.
 
+use super::files::{Folder, FolderError, Quota, SCRATCH};
 use super::{ClockStep, CommandLine, Environment, KeyValueQuota, Seed};
 
 /// The powers of one tool. It starts from nothing, and only the operator's own code adds to it.
@@ -15,6 +16,8 @@ pub struct Grant {
     clock: ClockStep,
     seed: Option<Seed>,
     key_value: Option<KeyValueQuota>,
+    folders: Vec<Folder>,
+    scratch: Option<Quota>,
 }
 
 impl Grant {
@@ -28,6 +31,8 @@ impl Grant {
             clock: ClockStep::USUAL,
             seed: None,
             key_value: None,
+            folders: Vec::new(),
+            scratch: None,
         }
     }
 
@@ -36,6 +41,44 @@ impl Grant {
     pub const fn with_state(mut self) -> Self {
         self.state = true;
         self
+    }
+
+    /// Adds: sees a folder.
+    ///
+    /// # Errors
+    /// If it sees another one in that place already.
+    pub fn with_folder(mut self, folder: Folder) -> Result<Self, FolderError> {
+        let taken = self.folders.iter().any(|other| other.guest() == folder.guest())
+            || (self.scratch.is_some() && folder.guest() == SCRATCH);
+        if taken {
+            return Err(FolderError::Twice(folder.guest().to_owned()));
+        }
+        self.folders.push(folder);
+        Ok(self)
+    }
+
+    /// Adds: has an empty folder of its own at [`SCRATCH`] for the time of one call.
+    ///
+    /// # Errors
+    /// If it sees another folder in that place already.
+    pub fn with_scratch(mut self, quota: Quota) -> Result<Self, FolderError> {
+        if self.folders.iter().any(|folder| folder.guest() == SCRATCH) {
+            return Err(FolderError::Twice(SCRATCH.to_owned()));
+        }
+        self.scratch = Some(quota);
+        Ok(self)
+    }
+
+    /// The folders that it sees.
+    #[must_use]
+    pub fn folders(&self) -> &[Folder] {
+        &self.folders
+    }
+
+    /// How much it may put into its scratch space, if it has any.
+    #[must_use]
+    pub const fn scratch(&self) -> Option<Quota> {
+        self.scratch
     }
 
     /// May it read the snapshot of the agent's state?
@@ -139,5 +182,16 @@ mod tests {
             (&environment, ClockStep::FINEST, Some(&Seed::from(1)))
         );
         assert!(all.state() && all.key_value().is_some() && Grant::none().key_value().is_none());
+    }
+
+    #[test]
+    fn every_folder_has_a_place_of_its_own() {
+        let docs = || Folder::read("./docs:/docs").unwrap();
+        let grant = Grant::none().with_folder(docs()).unwrap();
+        assert_eq!(grant.clone().with_folder(docs()), Err(FolderError::Twice("/docs".to_owned())));
+        let scratch = || Folder::read("./x:/scratch").unwrap();
+        let twice = Err(FolderError::Twice(SCRATCH.to_owned()));
+        assert_eq!(Grant::none().with_scratch(Quota::default()).unwrap().with_folder(scratch()), twice);
+        assert_eq!(Grant::none().with_folder(scratch()).unwrap().with_scratch(Quota::default()), twice);
     }
 }

@@ -7,6 +7,7 @@
 mod arguments;
 mod clock;
 mod environment;
+pub mod files;
 mod grant;
 mod key_value;
 mod lines;
