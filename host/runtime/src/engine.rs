@@ -6,6 +6,8 @@ use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig, Strategy,
 };
 
+use crate::network::Network;
+
 /// Address space for one linear memory. With guard pages behind it, bounds need no checks.
 const MEMORY_RESERVATION: u64 = 4 << 30;
 /// Bytes of a memory that are zeroed by hand after a call instead of being given back to the kernel.
@@ -63,6 +65,8 @@ pub struct SandboxConfig {
     pub guest_threads: usize,
     /// Where compiled code is kept between processes; nowhere if `None`.
     pub cache: Option<crate::CodeCache>,
+    /// How requests of guests leave this machine.
+    pub network: Network,
 }
 
 impl Default for SandboxConfig {
@@ -74,6 +78,7 @@ impl Default for SandboxConfig {
             memory_ceiling: 256 << 20,
             guest_threads: std::thread::available_parallelism().map_or(2, NonZeroUsize::get).max(2),
             cache: None,
+            network: Network::default(),
         }
     }
 }

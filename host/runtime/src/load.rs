@@ -54,7 +54,9 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
             compile(&on_thread.0, &digest, &bytes, &on_thread.1).map(|compiled| (digest, compiled))
         })
         .await??;
-    let runnable = Runnable::new(shared, compiled.callable, &compiled.imports, Arc::new(options.grant.clone()));
+    let grant = Arc::new(options.grant.clone());
+    let runnable = Runnable::new(shared, compiled.callable, &compiled.imports, grant)
+        .map_err(|error| LoadError::Host(error.to_string()))?;
     let definitions = describe(&runnable, &options).await?;
     check_set(definitions.iter().map(|definition| &definition.name), &options.definitions)?;
     Ok(Component::new(ComponentParts {

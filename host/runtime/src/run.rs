@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fumehood_core::definition::{Annotations, RawDefinition};
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::limits::Limits;
-use fumehood_core::permission::Grant;
+use fumehood_core::permission::{Grant, RedactError, Redactor};
 use fumehood_core::result::{CallError, Metadata};
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Val;
@@ -16,6 +16,7 @@ use crate::admission::Turned;
 use crate::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
 use crate::bindings::fumehood::tool::types;
 use crate::capability::CallState;
+use crate::capability::http::Outward;
 use crate::clock::{Deadline, DeadlinePassed, FIRST_SLICE};
 use crate::dialect::Callable;
 use crate::dialect::typed::TypedTool;
@@ -53,12 +54,27 @@ struct RunnableParts {
     callable: Callable,
     uses_wasi: bool,
     grant: Arc<Grant>,
+    outward: Outward,
 }
 
 impl Runnable {
-    pub(crate) fn new(shared: &Arc<Shared>, callable: Callable, imports: &[Import], grant: Arc<Grant>) -> Self {
+    /// # Errors
+    /// If the secrets of the grant are too many to be looked for in what the tool says.
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        callable: Callable,
+        imports: &[Import],
+        grant: Arc<Grant>,
+    ) -> Result<Self, RedactError> {
         let uses_wasi = imports.iter().any(|import| import.name.starts_with("wasi:"));
-        Self(Arc::new(RunnableParts { shared: Arc::clone(shared), callable, uses_wasi, grant }))
+        let redactor = Redactor::new(grant.secrets())?.map(Arc::new);
+        let outward = Outward { network: shared.network.clone(), redactor };
+        Ok(Self(Arc::new(RunnableParts { shared: Arc::clone(shared), callable, uses_wasi, grant, outward })))
+    }
+
+    /// What finds the tool's secrets in what it says, if it has any.
+    pub(crate) fn redactor(&self) -> Option<&Redactor> {
+        self.0.outward.redactor.as_deref()
     }
 
     /// The tools, if they are plain typed functions.
@@ -117,7 +133,8 @@ async fn execute(
     let parts = &*place.0.0;
     let _ticking = parts.shared.ticker.run();
     let deadline = Deadline::after(Instant::now(), limits.deadline);
-    let state = CallState::new(Arc::new(invocation), limits, Arc::clone(&parts.grant), deadline, observer);
+    let (grant, outward) = (Arc::clone(&parts.grant), parts.outward.clone());
+    let state = CallState::new(Arc::new(invocation), limits, grant, deadline, observer, outward);
     let mut store = Store::new(&parts.shared.engine, state);
     let output = match arm(&mut store, &limits) {
         Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits, cancelled.as_ref()).await,
@@ -228,6 +245,7 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
         peak_memory: state.memory.peak(),
         log_dropped: state.journal.dropped(),
         refused: state.refusals.list(),
+        exhausted: state.refusals.exhausted(),
         stdout,
         stderr,
         ..Metadata::default()

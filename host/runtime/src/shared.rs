@@ -8,6 +8,7 @@ use crate::cache::CodeCache;
 use crate::capability::{self, CallState};
 use crate::engine::{self, SandboxConfig, SandboxError};
 use crate::guest_runtime::GuestRuntime;
+use crate::network::Network;
 use crate::ticker::Ticker;
 
 pub(crate) struct Shared {
@@ -18,6 +19,7 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) cache: Option<CodeCache>,
     pub(crate) memory_ceiling: usize,
+    pub(crate) network: Network,
 }
 
 impl Shared {
@@ -39,6 +41,7 @@ impl Shared {
             engine,
             cache: config.cache,
             memory_ceiling: config.memory_ceiling,
+            network: config.network,
         })
     }
 }

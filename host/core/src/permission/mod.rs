@@ -5,7 +5,12 @@
 //! policy that would allow it. Enforcement is in the runtime, one file for each power there too.
 
 mod grant;
+pub mod http;
+mod redact;
 mod refusal;
+mod secret;
 
 pub use grant::Grant;
+pub use redact::{RedactError, Redactor};
 pub use refusal::{Power, Refusal};
+pub use secret::{Injection, Secret, SecretError, SecretGrantError, SecretValue, Template, query_with};

@@ -16,6 +16,7 @@ mod state;
 pub(crate) mod stdio;
 
 use fumehood_core::limits::Limits;
+use fumehood_core::permission::Grant;
 use fumehood_core::result::Captured;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
@@ -35,8 +36,8 @@ pub(crate) struct Wasi {
 }
 
 impl Wasi {
-    /// WASI without any power: every use refuses.
-    pub(crate) fn powerless(limits: &Limits, refusals: &Refusals) -> Self {
+    /// WASI with the powers of `grant`: every other use refuses.
+    pub(crate) fn granted(grant: &Grant, limits: &Limits, refusals: &Refusals, egress: http::Egress) -> Self {
         let stdio = stdio::Capture::new(limits.log);
         let mut builder = WasiCtxBuilder::new();
         stdio.attach(&mut builder);
@@ -44,7 +45,7 @@ impl Wasi {
         random::bound(&mut builder, limits.random_bytes);
         filesystem::refuse(&mut builder);
         sockets::refuse(&mut builder, refusals);
-        Self { ctx: builder.build(), http: http::context(), egress: http::Egress::new(refusals), stdio }
+        Self { ctx: builder.build(), http: http::context(grant), egress, stdio }
     }
 
     /// What was written to stdout and stderr.

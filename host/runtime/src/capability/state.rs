@@ -9,6 +9,7 @@ use wasmtime_wasi::{WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use super::Wasi;
+use super::http::{Egress, Outward, Watcher};
 use super::journal::Journal;
 use super::refusals::Refusals;
 use crate::clock::Deadline;
@@ -23,6 +24,7 @@ pub(crate) struct CallState {
     pub(crate) grant: Arc<Grant>,
     pub(crate) journal: Journal,
     pub(crate) refusals: Refusals,
+    outward: Outward,
     /// Made when the guest first uses WASI: most calls of pure tools never do.
     wasi: Option<Box<Wasi>>,
     table: ResourceTable,
@@ -36,6 +38,7 @@ impl CallState {
         grant: Arc<Grant>,
         deadline: Deadline,
         observer: Option<Arc<dyn Observer>>,
+        outward: Outward,
     ) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
@@ -44,8 +47,9 @@ impl CallState {
             deadline,
             call,
             grant,
-            journal: Journal::new(limits.log, observer),
+            journal: Journal::new(limits.log, observer, outward.redactor.clone()),
             refusals: Refusals::default(),
+            outward,
             wasi: None,
             table,
             limits,
@@ -58,8 +62,14 @@ impl CallState {
     }
 
     fn wasi_and_table(&mut self) -> (&mut Wasi, &mut ResourceTable) {
-        let (limits, refusals) = (&self.limits, &self.refusals);
-        (self.wasi.get_or_insert_with(|| Box::new(Wasi::powerless(limits, refusals))), &mut self.table)
+        let (grant, limits, refusals) = (&self.grant, &self.limits, &self.refusals);
+        let make = || {
+            let (call, observer) = (Arc::clone(&self.call), self.journal.observer());
+            let watcher = Watcher { call, observer, redactor: self.outward.redactor.clone() };
+            let egress = Egress::new(grant, &self.outward.network, self.deadline, refusals, watcher);
+            Box::new(Wasi::granted(grant, limits, refusals, egress))
+        };
+        (self.wasi.get_or_insert_with(make), &mut self.table)
     }
 }
 
