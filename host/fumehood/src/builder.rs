@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fumehood_core::gate::GateLimits;
 use fumehood_core::key_value::KeyValueStore;
 use fumehood_core::limits::{LimitError, Limits};
-use fumehood_runtime::{CodeCache, EngineProfile, Sandbox, SandboxConfig, SandboxError};
+use fumehood_runtime::{CodeCache, EngineProfile, Resolver, Sandbox, SandboxConfig, SandboxError, TrustError};
 
 use crate::host::Host;
 
@@ -95,6 +95,22 @@ impl HostBuilder {
     pub fn own_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.sandbox.own_folders.push(folder.into());
         self
+    }
+
+    /// Looks up the names of hosts that tools send requests to. Without this, this machine does.
+    pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
+        self.sandbox.network = self.sandbox.network.with_resolver(resolver);
+        self
+    }
+
+    /// Trusts the servers that these root certificates (each in DER form) vouch for, and no others, when tools send
+    /// requests to `https` addresses. Without this, those that the system trusts.
+    ///
+    /// # Errors
+    /// If one is no certificate, or there is none.
+    pub fn trusted_roots(mut self, roots: &[Vec<u8>]) -> Result<Self, TrustError> {
+        self.sandbox.network = self.sandbox.network.with_roots(roots)?;
+        Ok(self)
     }
 
     /// Sets everything up.

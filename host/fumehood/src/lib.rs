@@ -58,7 +58,7 @@ pub use fumehood_core::content::{Content, JsonText};
 pub use fumehood_core::definition::{Annotations, ToolDefinition};
 pub use fumehood_core::digest::Digest;
 pub use fumehood_core::error_kind::{ErrorKind, Stage};
-pub use fumehood_core::event::{Event, Level, Progress};
+pub use fumehood_core::event::{Event, Level, Progress, RequestReport};
 pub use fumehood_core::gate::{Gate, GateLimits, SchemaError, Violation, Violations};
 pub use fumehood_core::limits::{self, LimitError, Limits};
 pub use fumehood_core::name::{Namespace, QualifiedName, ToolName};
@@ -70,7 +70,8 @@ pub use fumehood_event_log as event_log;
 pub use fumehood_model as model;
 pub use fumehood_runtime::{
     ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, Component, Dialect, EngineProfile, FolderError, Import,
-    LoadError as ComponentError, LoadReport, SandboxError, Skipped, Ungranted,
+    LoadError as ComponentError, LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, TrustError,
+    Ungranted,
 };
 pub use host::Host;
 pub use load::{Load, LoadError};

@@ -9,6 +9,8 @@ use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig, Strategy,
 };
 
+use crate::network::Network;
+
 /// Address space for one linear memory. With guard pages behind it, bounds need no checks.
 const MEMORY_RESERVATION: u64 = 4 << 30;
 /// Bytes of a memory that are zeroed by hand after a call instead of being given back to the kernel.
@@ -71,6 +73,8 @@ pub struct SandboxConfig {
     /// Folders where the host keeps its own files: settings, state, secrets. No tool is ever granted one of them, what
     /// lies in it, or what holds it. The folder of `cache` is always among them.
     pub own_folders: Vec<PathBuf>,
+    /// How requests of guests leave this machine.
+    pub network: Network,
 }
 
 impl Default for SandboxConfig {
@@ -84,6 +88,7 @@ impl Default for SandboxConfig {
             cache: None,
             key_value: None,
             own_folders: Vec::new(),
+            network: Network::default(),
         }
     }
 }

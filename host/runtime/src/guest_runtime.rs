@@ -74,6 +74,7 @@ impl GuestRuntime {
             .event_interval(1)
             .global_queue_interval(1)
             .enable_time()
+            .enable_io()
             .build()?;
         Ok(Self { handle: runtime.handle().clone(), runtime: Mutex::new(Some(runtime)) })
     }

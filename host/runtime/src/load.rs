@@ -70,7 +70,8 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
         Arc::new(options.grant.clone()),
         options.name.clone(),
         folders,
-    );
+    )
+    .map_err(|error| LoadError::Host(error.to_string()))?;
     let definitions = describe(&runnable, &options).await?;
     check_set(definitions.iter().map(|definition| &definition.name), &options.definitions)?;
     Ok(Component::new(ComponentParts {

@@ -7,7 +7,7 @@ use fumehood_core::definition::{Annotations, RawDefinition};
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::limits::Limits;
 use fumehood_core::name::Namespace;
-use fumehood_core::permission::Grant;
+use fumehood_core::permission::{Grant, RedactError, Redactor};
 use fumehood_core::result::{CallError, Metadata};
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Val;
@@ -16,6 +16,7 @@ use wasmtime::{Store, UpdateDeadline};
 use crate::admission::Turned;
 use crate::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
 use crate::bindings::fumehood::tool::types;
+use crate::capability::http::Outward;
 use crate::capability::{CallState, OpenFolders, OwnStore};
 use crate::clock::{Deadline, DeadlinePassed, FIRST_SLICE};
 use crate::dialect::Callable;
@@ -56,10 +57,14 @@ struct RunnableParts {
     grant: Arc<Grant>,
     store: Arc<OwnStore>,
     folders: Option<Arc<OpenFolders>>,
+    outward: Outward,
 }
 
 impl Runnable {
     /// `name` is the owner of what the component keeps.
+    ///
+    /// # Errors
+    /// If the secrets of the grant are too many to be looked for in what the tool says.
     pub(crate) fn new(
         shared: &Arc<Shared>,
         callable: Callable,
@@ -67,10 +72,18 @@ impl Runnable {
         grant: Arc<Grant>,
         name: Option<Namespace>,
         folders: Option<Arc<OpenFolders>>,
-    ) -> Self {
+    ) -> Result<Self, RedactError> {
         let uses_wasi = imports.iter().any(|import| import.name.starts_with("wasi:"));
         let store = Arc::new(OwnStore::new(&shared.key_value, name));
-        Self(Arc::new(RunnableParts { shared: Arc::clone(shared), callable, uses_wasi, grant, store, folders }))
+        let redactor = Redactor::new(grant.secrets())?.map(Arc::new);
+        let outward = Outward { network: shared.network.clone(), redactor };
+        let shared = Arc::clone(shared);
+        Ok(Self(Arc::new(RunnableParts { shared, callable, uses_wasi, grant, store, folders, outward })))
+    }
+
+    /// What finds the tool's secrets in what it says, if it has any.
+    pub(crate) fn redactor(&self) -> Option<&Redactor> {
+        self.0.outward.redactor.as_deref()
     }
 
     /// The tools, if they are plain typed functions.
@@ -134,8 +147,9 @@ async fn execute(
         Input::Describe => (Arc::default(), None),
         _ => (Arc::clone(&parts.grant), parts.folders.clone()),
     };
-    let store = Arc::clone(&parts.store);
-    let state = CallState::new(Arc::new(invocation), limits, grant, store, deadline, observer).with_folders(folders);
+    let (store, outward) = (Arc::clone(&parts.store), parts.outward.clone());
+    let state =
+        CallState::new(Arc::new(invocation), limits, grant, store, deadline, observer, outward).with_folders(folders);
     let mut store = Store::new(&parts.shared.engine, state);
     let output = match arm(&mut store, &limits) {
         Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits, cancelled.as_ref()).await,

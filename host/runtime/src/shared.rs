@@ -12,6 +12,7 @@ use crate::capability::{self, CallState, Keeper};
 use crate::engine::{self, SandboxConfig, SandboxError};
 use crate::file_pool::FilePool;
 use crate::guest_runtime::GuestRuntime;
+use crate::network::Network;
 use crate::ticker::Ticker;
 
 pub(crate) struct Shared {
@@ -26,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) cache: Option<CodeCache>,
     pub(crate) key_value: Arc<Keeper>,
     pub(crate) memory_ceiling: usize,
+    pub(crate) network: Network,
 }
 
 impl Shared {
@@ -53,6 +55,7 @@ impl Shared {
             engine,
             cache: config.cache,
             memory_ceiling: config.memory_ceiling,
+            network: config.network,
         })
     }
 }

@@ -1,6 +1,8 @@
 //! The powers of one tool.
 
 use super::files::{Folder, FolderError, Quota, SCRATCH};
+use super::http::{HttpGrant, Scheme};
+use super::secret::{Secret, SecretGrantError};
 use super::{ClockStep, CommandLine, Environment, KeyValueQuota, Seed};
 
 /// The powers of one tool. It starts from nothing, and only the operator's own code adds to it.
@@ -18,6 +20,8 @@ pub struct Grant {
     key_value: Option<KeyValueQuota>,
     folders: Vec<Folder>,
     scratch: Option<Quota>,
+    http: Option<HttpGrant>,
+    secrets: Vec<Secret>,
 }
 
 impl Grant {
@@ -33,6 +37,8 @@ impl Grant {
             key_value: None,
             folders: Vec::new(),
             scratch: None,
+            http: None,
+            secrets: Vec::new(),
         }
     }
 
@@ -150,6 +156,46 @@ impl Grant {
     #[must_use]
     pub const fn key_value(&self) -> Option<KeyValueQuota> {
         self.key_value
+    }
+}
+
+/// Requests, and the secrets that go into them.
+impl Grant {
+    /// Allows these requests, instead of any allowed before.
+    #[must_use]
+    pub fn with_http(self, http: HttpGrant) -> Self {
+        Self { http: Some(http), ..self }
+    }
+
+    /// The requests that it may make.
+    #[must_use]
+    pub const fn http(&self) -> Option<&HttpGrant> {
+        self.http.as_ref()
+    }
+
+    /// Adds: the host puts this secret into the requests that it is for. Requests are granted first.
+    ///
+    /// # Errors
+    /// If the secret could never be used, would travel where everybody can read it, or has another's name.
+    pub fn with_secret(mut self, secret: Secret) -> Result<Self, SecretGrantError> {
+        let name = secret.name().to_owned();
+        if self.secrets.iter().any(|other| other.name() == name) {
+            return Err(SecretGrantError::Taken(name));
+        }
+        let Some(http) = &self.http else {
+            return Err(SecretGrantError::NoRequests(name));
+        };
+        if secret.target().scheme() == Scheme::Http && http.private().is_empty() {
+            return Err(SecretGrantError::Readable(name));
+        }
+        self.secrets.push(secret);
+        Ok(self)
+    }
+
+    /// The secrets that the host puts into its requests.
+    #[must_use]
+    pub fn secrets(&self) -> &[Secret] {
+        &self.secrets
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Wasi {
 
 impl Wasi {
     /// WASI with the powers of `grant`: every other use refuses.
-    pub(crate) fn granted(grant: &Grant, limits: &Limits, refusals: &Refusals) -> Self {
+    pub(crate) fn granted(grant: &Grant, limits: &Limits, refusals: &Refusals, egress: http::Egress) -> Self {
         let stdio = stdio::Capture::new(limits.log);
         let mut builder = WasiCtxBuilder::new();
         stdio.attach(&mut builder);
@@ -51,7 +51,7 @@ impl Wasi {
         random::give(&mut builder, limits.random_bytes, grant.seed());
         filesystem::refuse(&mut builder);
         sockets::refuse(&mut builder, refusals);
-        Self { ctx: builder.build(), http: http::context(), egress: http::Egress::new(refusals), stdio }
+        Self { ctx: builder.build(), http: http::context(grant), egress, stdio }
     }
 
     /// What was written to stdout and stderr.

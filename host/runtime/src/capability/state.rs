@@ -10,6 +10,7 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use super::Wasi;
 use super::filesystem::{CallFiles, FilesView, OpenFolders, Scratch};
+use super::http::{Egress, Outward, Watcher};
 use super::journal::Journal;
 use super::key_value::OwnStore;
 use super::refusals::Refusals;
@@ -26,6 +27,7 @@ pub(crate) struct CallState {
     pub(crate) store: Arc<OwnStore>,
     pub(crate) journal: Journal,
     pub(crate) refusals: Refusals,
+    outward: Outward,
     /// Made when the guest first uses WASI: most calls of pure tools never do.
     wasi: Option<Box<Wasi>>,
     folders: Option<Arc<OpenFolders>>,
@@ -43,6 +45,7 @@ impl CallState {
         store: Arc<OwnStore>,
         deadline: Deadline,
         observer: Option<Arc<dyn Observer>>,
+        outward: Outward,
     ) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
@@ -52,8 +55,9 @@ impl CallState {
             call,
             grant,
             store,
-            journal: Journal::new(limits.log, observer),
+            journal: Journal::new(limits.log, observer, outward.redactor.clone()),
             refusals: Refusals::default(),
+            outward,
             wasi: None,
             folders: None,
             files: None,
@@ -90,7 +94,13 @@ impl CallState {
 
     fn wasi_and_table(&mut self) -> (&mut Wasi, &mut ResourceTable) {
         let (grant, limits, refusals) = (&self.grant, &self.limits, &self.refusals);
-        (self.wasi.get_or_insert_with(|| Box::new(Wasi::granted(grant, limits, refusals))), &mut self.table)
+        let make = || {
+            let (call, observer) = (Arc::clone(&self.call), self.journal.observer());
+            let watcher = Watcher { call, observer, redactor: self.outward.redactor.clone() };
+            let egress = Egress::new(grant, &self.outward.network, self.deadline, refusals, watcher);
+            Box::new(Wasi::granted(grant, limits, refusals, egress))
+        };
+        (self.wasi.get_or_insert_with(make), &mut self.table)
     }
 }
 

@@ -47,7 +47,7 @@ impl Attempt {
 
     /// Some allowance is used up.
     pub(super) fn exhausted(&self, because: impl Into<String>) -> FsError {
-        self.refusals.exhausted(self.refusal(because.into(), None));
+        self.refusals.exhausted(&self.refusal(because.into(), None));
         ErrorCode::Quota.into()
     }
 
