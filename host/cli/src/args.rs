@@ -11,13 +11,14 @@ use fumehood::Limits;
 use fumehood::limits::{LimitError, parse_bytes, parse_count, parse_duration};
 
 use crate::exit::UsageError;
+use crate::power_arguments::PowerArguments;
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0    it worked
   1    the tool ran and failed, or its result was bad
   2    the command line is wrong
-  3    refused before anything ran: unknown tool, invalid arguments, not allowed
+  3    refused before anything ran: unknown tool, invalid arguments, not allowed, not approved
   4    stopped by a limit: deadline, fuel, memory, output, quota
   5    the tool crashed
   6    the component could not be loaded
@@ -73,6 +74,8 @@ pub(crate) enum Command {
     Chat(run::Chat),
     /// Look into the event log: list, show, follow, export, verify
     Log(log::Log),
+    /// Look at what configured components are and may do, and let their tools be called
+    Approve(Approve),
     /// Check the configuration, or print what it may contain
     #[command(subcommand)]
     Config(Configuration),
@@ -82,6 +85,21 @@ pub(crate) enum Command {
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Approve {
+    /// Components of the configuration [default: all]
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+
+    /// Approve without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
+
+    /// Approve nothing; exit with 3 if something needs approval
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) check: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -107,7 +125,7 @@ pub(crate) struct Inspect {
 
 #[derive(Debug, Args)]
 pub(crate) struct Call {
-    /// The component, a `.wasm` file
+    /// The component: a `.wasm` file, or a name of the configuration
     pub(crate) component: PathBuf,
 
     /// The tool, as `inspect` shows it; without one, you are told which there are
@@ -131,6 +149,9 @@ pub(crate) struct Call {
 
     #[command(flatten)]
     pub(crate) limits: LimitArguments,
+
+    #[command(flatten)]
+    pub(crate) powers: PowerArguments,
 }
 
 #[derive(Debug, Args)]
@@ -158,12 +179,7 @@ pub(crate) struct LimitArguments {
 }
 
 impl LimitArguments {
-    /// The usual limits, but for what was typed.
-    pub(crate) fn limits(&self, ceiling: usize) -> Result<Limits, LimitError> {
-        self.over(Limits::default(), ceiling)
-    }
-
-    /// `usual`, but for what was typed.
+    /// These limits, but for what was typed.
     pub(crate) fn over(&self, usual: Limits, ceiling: usize) -> Result<Limits, LimitError> {
         let limits = Limits {
             deadline: self.timeout.unwrap_or(usual.deadline),

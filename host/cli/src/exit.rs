@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use fumehood::model::{ScriptError, SetupError, SpecError};
-use fumehood::{AssistantError, CallResult, ComponentError, ErrorKind, LoadError, SchemaError, Stage, ToolName};
+use fumehood::{
+    AssistantError, CallResult, ComponentError, ErrorKind, LoadError, LockError, SchemaError, Stage, ToolName,
+};
 
 use crate::config::ConfigError;
 
@@ -94,7 +96,8 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
         Some(LoadError::Limits(_) | LoadError::Name { .. }) => Exit::Usage,
         Some(_) => Exit::NotLoaded,
         None if error.is::<CannotLoad>() => Exit::NotLoaded,
-        None if error.is::<UsageError>() || error.is::<CannotAsk>() || error.is::<ConfigError>() => Exit::Usage,
+        None if error.is::<UsageError>() || error.is::<CannotAsk>() => Exit::Usage,
+        None if error.is::<ConfigError>() || error.is::<LockError>() => Exit::Usage,
         None if matches!(error.downcast_ref(), Some(AssistantError::Tool(_))) => Exit::NotLoaded,
         None => Exit::Host,
     }

@@ -4,13 +4,17 @@ mod agent;
 mod args;
 mod commands;
 mod config;
+mod configured;
 mod digits;
 mod exit;
 mod host;
 mod log_file;
 mod moment;
+mod power_arguments;
+mod powers;
 mod render;
 mod source;
+mod value;
 
 use std::process::ExitCode;
 
@@ -34,6 +38,7 @@ fn main() -> ExitCode {
             Command::Run(run) => commands::run::run(&arguments, run).await,
             Command::Chat(chat) => commands::chat::run(&arguments, chat).await,
             Command::Log(log) => commands::log::run(&arguments, log).await,
+            Command::Approve(approve) => commands::approve::run(&arguments, approve).await,
             Command::Config(configuration) => commands::config::run(&arguments, configuration),
             Command::Completions { shell } => commands::completions::run(*shell),
         }

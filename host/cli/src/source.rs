@@ -15,15 +15,7 @@ const MOST: u64 = 1 << 20;
 
 /// A value that is never written in the configuration itself.
 pub(crate) fn secret(config: &Config, source: &ValueSource, what: &str) -> Result<String> {
-    match source {
-        ValueSource::Env(name) => std::env::var(name)
-            .map_err(|_| UsageError(format!("{what}: the environment variable {name} is not set; set it")).into()),
-        ValueSource::File(file) => Ok(read(&config.path(file), what)?.trim_end().to_owned()),
-        ValueSource::Keyring(name) => Err(UsageError(format!(
-            "{what}: the keyring entry `{name}` cannot be read by this command yet; use `env` or `file`"
-        ))
-        .into()),
-    }
+    Ok(source.value(config.folder()).map_err(|error| UsageError(format!("{what}: {error}")))?)
 }
 
 /// A text, wherever it is.

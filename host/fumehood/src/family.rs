@@ -8,6 +8,7 @@ use fumehood_agent::registry::{
 };
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::{Arguments, Call};
+use fumehood_core::definition::Annotations;
 use fumehood_core::result::CallResult;
 
 use crate::host::{Host, Tools};
@@ -102,16 +103,31 @@ impl ToolFamily for Components {
 
 impl ComponentTool {
     fn new(host: &Host, tool: Arc<Tool>) -> Result<Self, ContractError> {
-        let definition = tool.definition();
-        let spec = Spec {
-            name: tool.full_name().to_owned(),
-            description: definition.description.clone(),
-            parameters: definition.input_schema.clone(),
-            annotations: definition.annotations,
-            digest: Some(tool.component().digest()),
-        };
+        let spec = if tool.is_approved() { as_described(&tool) } else { in_quarantine(&tool) };
         let contract = Contract::new(spec, host.gate_limits().clone())?;
         Ok(Self { host: host.clone(), tool, contract })
+    }
+}
+
+fn as_described(tool: &Tool) -> Spec {
+    let definition = tool.definition();
+    Spec {
+        name: tool.full_name().to_owned(),
+        description: definition.description.clone(),
+        parameters: definition.input_schema.clone(),
+        annotations: definition.annotations,
+        digest: Some(tool.component().digest()),
+    }
+}
+
+/// What a tool says about itself reaches no model before somebody has looked at it. Any arguments do, because the answer
+/// is the same: that it needs approval.
+fn in_quarantine(tool: &Tool) -> Spec {
+    Spec {
+        description: "Can not be called now: an operator has to approve it first.".to_owned(),
+        parameters: serde_json::json!({"type": "object", "additionalProperties": true}),
+        annotations: Annotations::default(),
+        ..as_described(tool)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::args::run::{AgentArguments, DriverName};
 use crate::args::{Arguments, bad_limit};
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
-use crate::{host, log_file};
+use crate::{configured, host, log_file};
 
 /// The largest memory that `--memory` may ask for.
 const MEMORY_CEILING: usize = 4 << 30;
@@ -137,20 +137,20 @@ impl Desk {
     }
 }
 
-/// Loads what was named on the command line, and then what the configuration names.
+/// Loads what was named on the command line, without any power, and what the configuration names, with the powers and
+/// limits that it has there, as far as that was approved.
 async fn load(arguments: &Arguments, typed: &AgentArguments, config: &Config, limits: Limits) -> Result<Host> {
-    let sections = || config.tools.values().map(|section| section.limits.over(limits).memory);
-    let most = sections().chain([limits.memory, Limits::default().memory]).max().unwrap_or(limits.memory);
+    let configured = configured::all(config, &configured::lock(config)?)?;
+    let memories = configured.iter().map(|component| component.limits.memory);
+    let most = memories.chain([limits.memory, Limits::default().memory]).max().unwrap_or(limits.memory);
     let host = host::builder(arguments).limits(limits).memory_ceiling(most).build()?;
     for file in &typed.tool {
         let (load, _) = host::load_of(file, typed.allow_slow_compile);
         host::load(&host, &host::file_name(file), load).await?;
     }
-    for (name, section) in &config.tools {
-        let file = config.path(&section.component);
-        let (load, _) = host::load_of(&file, section.allow_slow_compile || typed.allow_slow_compile);
-        let load = load.named(name).with_limits(section.limits.over(limits));
-        host::load(&host, &host::file_name(&file), load).await?;
+    for component in configured {
+        let load = if typed.allow_slow_compile { component.load.allow_slow_compile() } else { component.load };
+        host::load(&host, &host::file_name(&component.file), load).await?;
     }
     Ok(host)
 }

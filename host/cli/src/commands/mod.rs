@@ -1,5 +1,6 @@
 //! One file for each command.
 
+pub(crate) mod approve;
 pub(crate) mod call;
 pub(crate) mod chat;
 pub(crate) mod completions;

@@ -66,7 +66,6 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    #[allow(dead_code, reason = "for the commands that use components of the file")]
     /// The folder that paths in the file are relative to.
     pub(crate) fn folder(&self) -> &Path {
         match self.origin.parent() {
@@ -75,7 +74,6 @@ impl Config {
         }
     }
 
-    #[allow(dead_code, reason = "for the commands that use components of the file")]
     /// A path of the file, as it is seen from the working folder.
     pub(crate) fn path(&self, written: &Path) -> PathBuf {
         if written.is_absolute() { written.to_owned() } else { self.folder().join(written) }

@@ -13,7 +13,6 @@ pub(crate) const USUAL: &str = "fumehood.toml";
 const MOST_BYTES: u64 = 1 << 20;
 
 impl Config {
-    #[allow(dead_code, reason = "for the commands that use the file")]
     /// The configuration that was named, or else the one in the working folder; an empty one if there is none.
     ///
     /// # Errors

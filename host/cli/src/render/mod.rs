@@ -5,6 +5,7 @@ pub(crate) mod paragraph;
 pub(crate) mod record;
 mod result;
 mod schema;
+mod standing;
 pub(crate) mod table;
 
 use std::borrow::Cow;
@@ -18,6 +19,7 @@ use serde::Serialize;
 
 pub(crate) use inspection::{Report, inspection};
 pub(crate) use result::{count, duration, event, result};
+pub(crate) use standing::standing;
 
 use crate::exit::Exit;
 

@@ -218,6 +218,7 @@ fn the_configuration_sets_up_all_that_was_not_typed() {
 name = "scripted:script.jsonl"
 [tools.sums]
 component = "calculator.wasm"
+approval = "off"
 [agent]
 skill = "adding"
 budget = { turns = 3 }
