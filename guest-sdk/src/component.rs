@@ -3,10 +3,11 @@
 use std::panic;
 
 use crate::bindings::exports::fumehood::tool::tools;
-use crate::bindings::fumehood::tool::{context, log as host_log, progress as host_progress, types};
+use crate::bindings::fumehood::tool::{context, key_value, log as host_log, progress as host_progress, types};
 use crate::log::Level;
 use crate::progress::Update;
 use crate::registry::{self, Entry};
+use crate::store::{Page, StoreError};
 use crate::{Annotations, Content, Definition, FailureKind, ToolError, log};
 
 pub(crate) fn call_id() -> String {
@@ -46,6 +47,33 @@ pub(crate) fn report(update: Update) {
         message: update.message,
         partial: update.partial.into_iter().map(content).collect(),
     });
+}
+
+pub(crate) fn get(key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    key_value::get(key).map_err(store_error)
+}
+
+pub(crate) fn set(key: &str, value: &[u8]) -> Result<(), StoreError> {
+    key_value::set(key, value).map_err(store_error)
+}
+
+pub(crate) fn delete(key: &str) -> Result<bool, StoreError> {
+    key_value::delete(key).map_err(store_error)
+}
+
+pub(crate) fn list(prefix: &str, cursor: Option<&str>, limit: u32) -> Result<Page, StoreError> {
+    let page = key_value::list(prefix, cursor, limit).map_err(store_error)?;
+    Ok(Page { keys: page.keys, next: page.next })
+}
+
+fn store_error(error: key_value::Error) -> StoreError {
+    match error {
+        key_value::Error::Denied => StoreError::Denied,
+        key_value::Error::InvalidKey => StoreError::InvalidKey,
+        key_value::Error::TooLarge => StoreError::TooLarge,
+        key_value::Error::Full => StoreError::Full,
+        key_value::Error::Unavailable => StoreError::Unavailable,
+    }
 }
 
 /// The export `describe`.

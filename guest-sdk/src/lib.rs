@@ -51,7 +51,7 @@
 //!
 //! Everything a model reads comes from the code: the doc comment of a function is the tool's description, those of
 //! fields and parameters describe its properties, and the types are its JSON Schema. See [`tool`](macro@tool) for the
-//! rules, [`progress`], [`log`] and [`context`] for what a running tool can say and ask, and
+//! rules, [`progress`], [`log`] and [`context`] for what a running tool can say and ask, [`store`] for what it keeps, and
 //! `testing`, which exists outside of WebAssembly only, for tests of just that.
 //!
 //! # Building a component
@@ -117,6 +117,7 @@ pub mod progress;
 mod registry;
 mod returned;
 mod schema;
+pub mod store;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 

@@ -1,7 +1,7 @@
 //! What a tool's tests may see and set: natively, a call's surroundings are a thread-local of this module.
 //!
 //! A tool is an ordinary function and its tests may simply call it. Where a test cares about what the tool reads from
-//! [`context`](crate::context) or tells through [`log`](crate::log) and [`progress`](crate::progress), it runs the call
+//! [`context`](crate::context), keeps in its [`store`](crate::store) or tells through [`log`](crate::log) and [`progress`](crate::progress), it runs the call
 //! inside [`Call::run`]. Both see only their own thread.
 //!
 //! ```
@@ -19,7 +19,10 @@
 //! assert_eq!(run.updates, [progress::report(0.5)]);
 //! ```
 
+mod shelf;
+
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -27,6 +30,7 @@ use serde_json::Value;
 use crate::log::Level;
 use crate::progress::Update;
 use crate::{Content, Tool, ToolError};
+use shelf::Shelf;
 
 /// The surroundings of one call.
 #[derive(Clone, Debug)]
@@ -37,6 +41,7 @@ pub struct Call {
     remaining: Duration,
     actor: Option<String>,
     state: Option<Value>,
+    shelf: Shelf,
 }
 
 /// What happened during one call.
@@ -48,16 +53,25 @@ pub struct Run<R> {
     pub lines: Vec<(Level, String)>,
     /// What it reported, in order.
     pub updates: Vec<Update>,
+    /// What was in its store at the end.
+    pub stored: BTreeMap<String, Vec<u8>>,
 }
 
 impl Default for Call {
     fn default() -> Self {
-        Self { id: String::new(), tool: String::new(), remaining: Duration::from_secs(3600), actor: None, state: None }
+        Self {
+            id: String::new(),
+            tool: String::new(),
+            remaining: Duration::from_secs(3600),
+            actor: None,
+            state: None,
+            shelf: Shelf::default(),
+        }
     }
 }
 
 impl Call {
-    /// A call with an empty id and name, an hour left, no actor and no state.
+    /// A call with an empty id and name, an hour left, no actor, no state, and an empty store of 1 MiB.
     pub fn new() -> Self {
         Self::default()
     }
@@ -92,15 +106,33 @@ impl Call {
         self
     }
 
+    /// Puts this into the store before the call.
+    pub fn stored(mut self, key: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
+        self.shelf.entries.insert(key.into(), value.into());
+        self
+    }
+
+    /// Sets how many bytes the store may hold.
+    pub fn store_quota(mut self, bytes: usize) -> Self {
+        self.shelf.quota = Some(bytes);
+        self
+    }
+
+    /// Runs it without a store, as a host does that granted none.
+    pub fn without_store(mut self) -> Self {
+        self.shelf.quota = None;
+        self
+    }
+
     /// Runs `call` in these surroundings. One run inside another hides the outer one.
     pub fn run<R>(self, call: impl FnOnce() -> R) -> Run<R> {
         let outer = SURROUNDINGS.replace(Surroundings { call: self, lines: Vec::new(), updates: Vec::new() });
         // Puts the outer ones back even if `call` panics, as a test may expect it to.
         let restore = Restore(Some(outer));
         let returned = call();
-        let Surroundings { lines, updates, .. } = SURROUNDINGS.take();
+        let Surroundings { call, lines, updates } = SURROUNDINGS.take();
         drop(restore);
-        Run { returned, lines, updates }
+        Run { returned, lines, updates, stored: call.shelf.entries }
     }
 }
 
@@ -138,9 +170,14 @@ fn read<R>(part: impl FnOnce(&Call) -> R) -> R {
     SURROUNDINGS.with_borrow(|surroundings| part(&surroundings.call))
 }
 
+fn at_shelf<R>(step: impl FnOnce(&mut Shelf) -> R) -> R {
+    SURROUNDINGS.with_borrow_mut(|surroundings| step(&mut surroundings.call.shelf))
+}
+
 /// The same functions that the contract offers inside a component.
 pub(crate) mod host {
-    use super::{Level, SURROUNDINGS, Update, read};
+    use super::{Level, SURROUNDINGS, Update, at_shelf, read};
+    use crate::store::{Page, StoreError};
 
     pub(crate) fn call_id() -> String {
         read(|call| call.id.clone())
@@ -169,6 +206,22 @@ pub(crate) mod host {
     pub(crate) fn report(update: Update) {
         SURROUNDINGS.with_borrow_mut(|surroundings| surroundings.updates.push(update));
     }
+
+    pub(crate) fn get(key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        at_shelf(|shelf| shelf.get(key))
+    }
+
+    pub(crate) fn set(key: &str, value: &[u8]) -> Result<(), StoreError> {
+        at_shelf(|shelf| shelf.set(key, value))
+    }
+
+    pub(crate) fn delete(key: &str) -> Result<bool, StoreError> {
+        at_shelf(|shelf| shelf.delete(key))
+    }
+
+    pub(crate) fn list(prefix: &str, cursor: Option<&str>, limit: u32) -> Result<Page, StoreError> {
+        at_shelf(|shelf| shelf.list(prefix, cursor, limit))
+    }
 }
 
 #[cfg(test)]
@@ -176,7 +229,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{context, log, progress};
+    use crate::store::{Page, StoreError};
+    use crate::{context, log, progress, store};
 
     #[test]
     fn a_run_sees_what_was_set_and_tells_what_was_said() {
@@ -191,6 +245,39 @@ mod tests {
         assert_eq!((remaining, state), (Duration::from_millis(2), Some(json!({"n": 1}))));
         assert_eq!(run.lines, [(Level::Info, "hello".to_owned())]);
         assert_eq!(run.updates, [progress::report(1.0).message("done").partial("x")]);
+    }
+
+    #[test]
+    fn the_store_keeps_to_the_rules_of_the_real_one() {
+        let run = Call::new().stored("a", "1").store_quota(300).run(|| {
+            assert_eq!(store::get("a"), Ok(Some(b"1".to_vec())));
+            assert_eq!(store::get(""), Err(StoreError::InvalidKey));
+            assert_eq!(store::get("a\n"), Err(StoreError::InvalidKey));
+            assert_eq!(store::set(&"k".repeat(257), ""), Err(StoreError::InvalidKey));
+            assert_eq!(store::set("a", vec![0; (64 << 10) + 1]), Err(StoreError::TooLarge));
+            assert_eq!(store::set("b", vec![0; 300]), Err(StoreError::Full));
+            assert_eq!(store::set("b/1", "x"), Ok(()));
+            assert_eq!(store::set("b/2", "y"), Ok(()));
+            let first = store::page("b/", None, 1);
+            assert_eq!(first, Ok(Page { keys: vec!["b/1".to_owned()], next: Some("b/1".to_owned()) }));
+            let second = store::page("b/", Some("b/1"), 1);
+            assert_eq!(second, Ok(Page { keys: vec!["b/2".to_owned()], next: None }));
+            assert_eq!((store::delete("a"), store::delete("a")), (Ok(true), Ok(false)));
+        });
+        assert_eq!(run.stored.keys().collect::<Vec<_>>(), ["b/1", "b/2"]);
+        let denied = Call::new().stored("a", "1").without_store().run(|| store::keys("").next());
+        assert_eq!(denied.returned, Some(Err(StoreError::Denied)));
+        let kind = |error: StoreError| ToolError::from(error).kind();
+        assert_eq!(kind(StoreError::Denied), crate::FailureKind::Denied);
+        assert_eq!(kind(StoreError::Unavailable), crate::FailureKind::Unavailable);
+    }
+
+    #[test]
+    fn keys_come_a_page_at_a_time() {
+        let call = (0..2500).fold(Call::new(), |call, number| call.stored(format!("k{number:04}"), ""));
+        let run = call.run(|| store::keys("k").collect::<Result<Vec<_>, _>>());
+        let keys = run.returned.unwrap();
+        assert_eq!((keys.len(), keys.is_sorted()), (2500, true));
     }
 
     #[test]

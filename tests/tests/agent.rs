@@ -12,20 +12,18 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fumehood::agent::agent::{Agent, AgentEvent, Outcome, Tap};
-use fumehood::agent::allowlist::{self, Allowlists};
+use fumehood::agent::agent::{AgentEvent, Outcome};
 use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::driver::Driver;
 use fumehood::agent::execution::Status;
 use fumehood::agent::native::NativeDriver;
-use fumehood::agent::pipeline::PipelineBuilder;
 use fumehood::agent::react::ReactDriver;
 use fumehood::agent::scripted::ScriptedDriver;
 use fumehood::chat::Delta;
 use fumehood::event_log::{EventLog, Filter, Options};
 use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::record::{Forget, RecordKind, Recorder};
-use fumehood::{Components, ErrorKind, Host, Limits, Load};
+use fumehood::{ErrorKind, Host, Limits, Load};
 use fumehood_tests::component;
 use serde_json::json;
 
@@ -42,17 +40,11 @@ async fn host() -> Host {
 /// One run of an agent that may use every tool of the host.
 async fn run(driver: impl Driver + 'static, replies: Vec<ScriptedReply>, recorder: Arc<dyn Recorder>) -> Outcome {
     let host = host().await;
-    let tap = Arc::new(Tap::new(recorder));
-    let pipeline = PipelineBuilder::default()
-        .family(Arc::new(Components::of(&host).unwrap()))
-        .allowlists(Allowlists { default: allowlist::Default::Everything, ..Allowlists::default() })
-        .recorder(Arc::clone(&tap) as Arc<dyn Recorder>)
-        .build()
-        .unwrap();
-    let mut agent = Agent::builder(Arc::new(ScriptedModel::new(replies)))
+    let mut agent = host
+        .agent(Arc::new(ScriptedModel::new(replies)))
+        .allow_everything()
         .with_driver(driver)
-        .with_executor(Arc::new(pipeline))
-        .with_tap(tap)
+        .with_recorder(recorder)
         .build()
         .unwrap();
     let outcome = agent.run("What is (3 + 5) * 2?").await.unwrap();
@@ -111,31 +103,22 @@ async fn k23_the_sandboxed_calculator_works_it_out_with_every_driver() {
 }
 
 #[tokio::test]
-async fn g02_nobody_sees_thoughts_and_calls_of_a_batch_reply_while_it_streams() {
+async fn g2_nobody_sees_thoughts_and_calls_of_a_batch_reply_while_it_streams() {
     let host = host().await;
-    let pipeline = PipelineBuilder::default()
-        .family(Arc::new(Components::of(&host).unwrap()))
-        .allowlists(Allowlists { default: allowlist::Default::Everything, ..Allowlists::default() })
-        .build()
-        .unwrap();
     let calls = json!([{"name": "calculator__add", "args": {"a": 3, "b": 5}}]);
     let replies = vec![
         ScriptedReply::text(format!("Let me see.<think>secret</think><execute>{calls}</execute>")),
         ScriptedReply::text("It is 8."),
     ];
-    let (tap, seen) = (Arc::new(Tap::new(Arc::new(Forget))), Arc::new(Mutex::new(String::new())));
+    let seen = Arc::new(Mutex::new(String::new()));
     let spoken = Arc::clone(&seen);
-    tap.wiretap(move |event| {
+    let agent = host.agent(Arc::new(ScriptedModel::new(replies))).allow_everything();
+    let mut agent = agent.with_driver(BatchDriver::new()).build().unwrap();
+    agent.tap().wiretap(move |event| {
         if let AgentEvent::Delta { delta: Delta::Text(text), .. } = event {
             spoken.lock().unwrap().push_str(text);
         }
     });
-    let mut agent = Agent::builder(Arc::new(ScriptedModel::new(replies)))
-        .with_driver(BatchDriver::new())
-        .with_executor(Arc::new(pipeline))
-        .with_tap(tap)
-        .build()
-        .unwrap();
     assert_eq!(agent.run("3 + 5?").await.unwrap().text(), "It is 8.");
     assert_eq!(*seen.lock().unwrap(), "Let me see.It is 8.");
 }

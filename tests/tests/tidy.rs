@@ -21,22 +21,31 @@ const STAR: &[(&str, &str, &[&str])] = &[
     ("fumehood-agent", "host/agent", &["fumehood-core"]),
     ("fumehood-model", "host/model", &["fumehood-core"]),
     ("fumehood-event-log", "host/event-log", &["fumehood-core"]),
+    ("fumehood-key-value", "host/key-value", &["fumehood-core"]),
     (
         "fumehood",
         "host/fumehood",
-        &["fumehood-agent", "fumehood-core", "fumehood-event-log", "fumehood-model", "fumehood-runtime"],
+        &[
+            "fumehood-agent",
+            "fumehood-core",
+            "fumehood-event-log",
+            "fumehood-key-value",
+            "fumehood-model",
+            "fumehood-runtime",
+        ],
     ),
     ("fumehood-cli", "host/cli", &["fumehood"]),
     ("fumehood-guest", "guest-sdk", &["fumehood-guest-macros"]),
     ("fumehood-guest-macros", "guest-sdk/macros", &[]),
 ];
 
-/// A crate that only one of ours may name, and which.
+/// A crate that only one of ours may name, and which: a row for each, if there are two.
 const CONFINED: &[(&str, &str)] = &[
     ("wasmtime", "host/runtime"),
     ("wasmtime-wasi", "host/runtime"),
     ("wasmtime-wasi-http", "host/runtime"),
     ("rusqlite", "host/event-log"),
+    ("rusqlite", "host/key-value"),
     ("genai", "host/model"),
 ];
 
@@ -114,7 +123,8 @@ fn crates_depend_on_each_other_as_the_star_says() {
 fn engines_and_clients_are_named_in_one_crate_each() {
     let mut broken = Vec::new();
     for (confined, home) in CONFINED {
-        for (name, folder, _) in STAR.iter().filter(|(_, folder, _)| folder != home) {
+        let is_home = |folder: &str| CONFINED.contains(&(*confined, folder));
+        for (name, folder, _) in STAR.iter().filter(|(_, folder, _)| !is_home(folder)) {
             if dependencies(folder).contains(*confined) {
                 broken.push(format!("{name} names {confined}, which belongs to {home}"));
             }

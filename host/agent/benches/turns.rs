@@ -91,7 +91,7 @@ impl ToolExecutor for Instantly {
             modified: None,
         };
         let executions = calls.into_iter().map(executed).collect();
-        Box::pin(std::future::ready(BatchOutcome { executions, ended: None }))
+        Box::pin(std::future::ready(BatchOutcome::new(executions, None)))
     }
 }
 

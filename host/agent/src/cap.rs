@@ -2,7 +2,7 @@
 
 use fumehood_core::content::Content;
 use fumehood_core::result::CallResult;
-use fumehood_core::sanitize::{is_hidden, printable};
+use fumehood_core::sanitize::{beginning, is_hidden, printable};
 
 /// What ends a text that was cut. Counted inside the cap.
 pub const MARKER: &str = "[truncated]";
@@ -100,8 +100,7 @@ pub fn within(text: &str, cap: usize) -> String {
 /// The start of the text and the marker, together at most `cap` bytes, cut between characters.
 fn cut(text: &str, cap: usize) -> String {
     let marker = MARKER.get(..cap.min(MARKER.len())).unwrap_or(MARKER);
-    let end = text.floor_char_boundary(cap - marker.len());
-    let mut short = text.get(..end).unwrap_or_default().to_owned();
+    let mut short = beginning(text, cap - marker.len()).to_owned();
     short.push_str(marker);
     short
 }

@@ -60,6 +60,18 @@ pub struct BatchOutcome {
     pub executions: Vec<ToolExecution>,
     /// Why it ended early, if it did.
     pub ended: Option<BatchEnd>,
+    /// The agent's state as JSON text, if a hook changed it. Later batches of the session have it; it is not part of
+    /// what is replayed, since no decision of a session depends on it.
+    #[serde(skip)]
+    pub state: Option<Arc<str>>,
+}
+
+impl BatchOutcome {
+    /// A batch with these executions that changed no state.
+    #[must_use]
+    pub fn new(executions: Vec<ToolExecution>, ended: Option<BatchEnd>) -> Self {
+        Self { executions, ended, state: None }
+    }
 }
 
 /// Runs calls. One failure is never another's: each call has its own result.

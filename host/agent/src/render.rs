@@ -3,7 +3,7 @@
 use fumehood_core::chat::Message;
 use fumehood_core::content::{Content, JsonText};
 use fumehood_core::result::CallError;
-use fumehood_core::sanitize::printable;
+use fumehood_core::sanitize::{beginning, printable};
 
 use crate::execution::ToolExecution;
 
@@ -50,7 +50,7 @@ pub fn execution_text(execution: &ToolExecution, failure: &str) -> String {
 #[must_use]
 pub fn echo(text: &str) -> Option<Message> {
     let text = text.trim();
-    let kept = text.get(..text.floor_char_boundary(MOST_ECHOED)).unwrap_or_default();
+    let kept = beginning(text, MOST_ECHOED);
     let cut = if kept.len() < text.len() { " [cut]" } else { "" };
     (!kept.is_empty()).then(|| Message::assistant(format!("{kept}{cut}")))
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood_core::chat::{Message, ModelError, Request, Response, Usage};
+use fumehood_core::chat::{Message, ModelError, Request, Response, ToolChoice, Usage};
 use fumehood_core::time::Timestamp;
 use serde::Serialize;
 
@@ -109,6 +109,37 @@ pub enum StepKind {
     Error(String),
 }
 
+/// What the model was asked: a request without what the one before it had said already, so that a long session is kept
+/// in proportion to its length.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Asked {
+    /// How many messages at the beginning were those of the last request of the step before.
+    pub repeated: usize,
+    /// The messages after those.
+    pub messages: Vec<Message>,
+    /// How many tools it offered.
+    pub tools: usize,
+    /// Whether the model might, had to or must not call them.
+    pub tool_choice: ToolChoice,
+    /// Which model; `None`: the one that the client is set up for.
+    pub model: Option<String>,
+}
+
+impl Asked {
+    /// What `request` says that `before` did not.
+    pub(crate) fn new(request: &Request, before: Option<&Request>) -> Self {
+        let before = before.map(|request| request.messages.as_slice()).unwrap_or_default();
+        let repeated = request.messages.iter().zip(before).take_while(|(now, then)| now == then).count();
+        Self {
+            repeated,
+            messages: request.messages.get(repeated..).unwrap_or_default().to_vec(),
+            tools: request.tools.len(),
+            tool_choice: request.tool_choice.clone(),
+            model: request.model.clone(),
+        }
+    }
+}
+
 /// One decision of the model and what came of it. It took one request, or several where earlier replies were no
 /// decisions.
 #[derive(Debug, Clone, Serialize)]
@@ -116,7 +147,7 @@ pub struct Step {
     /// Which step of its run, from 1.
     pub number: u32,
     /// What the model was asked last.
-    pub input: Arc<Request>,
+    pub input: Asked,
     /// Replies that were no decisions and were asked again about, oldest first.
     pub attempts: Vec<Response>,
     /// The reply that was decided on; none if the model gave none.

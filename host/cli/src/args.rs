@@ -1,5 +1,8 @@
 //! What can be typed.
 
+pub(crate) mod log;
+pub(crate) mod run;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,16 +10,21 @@ use clap::{Args, Parser, Subcommand};
 use fumehood::Limits;
 use fumehood::limits::{LimitError, parse_bytes, parse_count, parse_duration};
 
+use crate::exit::UsageError;
+use crate::power_arguments::PowerArguments;
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0    it worked
   1    the tool ran and failed, or its result was bad
   2    the command line is wrong
-  3    refused before anything ran: unknown tool, invalid arguments, not allowed
+  3    refused before anything ran: unknown tool, invalid arguments, not allowed, not approved
   4    stopped by a limit: deadline, fuel, memory, output, quota
   5    the tool crashed
   6    the component could not be loaded
   7    the host itself failed
+  8    the model gave no answer, or none that could be used
+  9    the event log is not what was written
   130  interrupted";
 
 /// Runs WebAssembly tools behind glass: every call in a fresh instance, with fuel, a deadline that is kept, a memory
@@ -43,6 +51,10 @@ pub(crate) struct Arguments {
     // No conflict with `--cache-dir`: whoever has set the variable could never use this.
     #[arg(long, global = true)]
     pub(crate) no_cache: bool,
+
+    /// The configuration [default: ./fumehood.toml, if there is one]
+    #[arg(long, global = true, value_name = "FILE", env = "FUMEHOOD_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -54,12 +66,51 @@ pub(crate) enum Command {
     /// Call one tool of a component
     #[command(after_help = EXIT_CODES, override_usage = "fumehood call [OPTIONS] COMPONENT TOOL [JSON]")]
     Call(Call),
+    /// Have a model do a task with tools, and print its answer
+    #[command(after_help = run::EXIT_CODES)]
+    Run(run::Run),
+    /// Talk to a model that has tools, line by line
+    #[command(after_help = run::EXIT_CODES)]
+    Chat(run::Chat),
+    /// Look into the event log: list, show, follow, export, verify
+    Log(log::Log),
+    /// Look at what configured components are and may do, and let their tools be called
+    Approve(Approve),
+    /// Check the configuration, or print what it may contain
+    #[command(subcommand)]
+    Config(Configuration),
     /// Print a completion script for a shell
     Completions {
         /// The shell
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Approve {
+    /// Components of the configuration [default: all]
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+
+    /// Approve without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
+
+    /// Approve nothing; exit with 3 if something needs approval
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) check: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Configuration {
+    /// Say what is wrong with the configuration, or that it is fine
+    Check {
+        /// The file [default: ./fumehood.toml]
+        file: Option<PathBuf>,
+    },
+    /// Print the JSON Schema of the configuration, for editors
+    Schema,
 }
 
 #[derive(Debug, Args)]
@@ -74,7 +125,7 @@ pub(crate) struct Inspect {
 
 #[derive(Debug, Args)]
 pub(crate) struct Call {
-    /// The component, a `.wasm` file
+    /// The component: a `.wasm` file, or a name of the configuration
     pub(crate) component: PathBuf,
 
     /// The tool, as `inspect` shows it; without one, you are told which there are
@@ -98,6 +149,9 @@ pub(crate) struct Call {
 
     #[command(flatten)]
     pub(crate) limits: LimitArguments,
+
+    #[command(flatten)]
+    pub(crate) powers: PowerArguments,
 }
 
 #[derive(Debug, Args)]
@@ -125,9 +179,8 @@ pub(crate) struct LimitArguments {
 }
 
 impl LimitArguments {
-    /// The usual limits, but for what was typed.
-    pub(crate) fn limits(&self, ceiling: usize) -> Result<Limits, LimitError> {
-        let usual = Limits::default();
+    /// These limits, but for what was typed.
+    pub(crate) fn over(&self, usual: Limits, ceiling: usize) -> Result<Limits, LimitError> {
         let limits = Limits {
             deadline: self.timeout.unwrap_or(usual.deadline),
             fuel: self.fuel.unwrap_or(usual.fuel),
@@ -138,6 +191,21 @@ impl LimitArguments {
         };
         limits.check(ceiling).map(|()| limits)
     }
+}
+
+/// Begins with what to type, which is not always what the limit is called.
+pub(crate) fn bad_limit(error: &LimitError) -> UsageError {
+    let flag = match error {
+        LimitError::Zero(what) | LimitError::TooMuch { what, .. } => match *what {
+            "deadline" => "--timeout: ",
+            "fuel" => "--fuel: ",
+            "memory" => "--memory: ",
+            "output" => "--max-output: ",
+            _ => "",
+        },
+        LimitError::Duration(_) | LimitError::Bytes(_) | LimitError::Count(_) => "",
+    };
+    UsageError(format!("{flag}{error}"))
 }
 
 /// When output is coloured.

@@ -2,7 +2,12 @@
 
 use std::process::ExitCode;
 
-use fumehood::{CallResult, ComponentError, ErrorKind, LoadError, SchemaError, Stage, ToolName};
+use fumehood::model::{ScriptError, SetupError, SpecError};
+use fumehood::{
+    AssistantError, CallResult, ComponentError, ErrorKind, LoadError, LockError, SchemaError, Stage, ToolName,
+};
+
+use crate::config::ConfigError;
 
 /// The exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +20,8 @@ pub(crate) enum Exit {
     Crashed = 5,
     NotLoaded = 6,
     Host = 7,
+    NoAnswer = 8,
+    Tampered = 9,
     Interrupted = 130,
 }
 
@@ -32,6 +39,17 @@ pub(crate) enum CannotLoad {
     Schema { file: String, tool: ToolName, which: &'static str, source: SchemaError },
 }
 
+/// Nobody can be asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CannotAsk {
+    #[error("the model `{model}` cannot be asked{hint}")]
+    Provider { model: String, hint: &'static str, source: SetupError },
+    #[error("no model is called that; `--model` takes PROVIDER:NAME")]
+    Name(#[from] SpecError),
+    #[error("the script `{file}` cannot be used")]
+    Script { file: String, source: ScriptError },
+}
+
 impl Exit {
     /// The same in a word, for `--json`.
     pub(crate) const fn kind(self) -> &'static str {
@@ -44,6 +62,8 @@ impl Exit {
             Self::Crashed => "crashed",
             Self::NotLoaded => "not_loaded",
             Self::Host => "host",
+            Self::NoAnswer => "no_answer",
+            Self::Tampered => "tampered",
             Self::Interrupted => "cancelled",
         }
     }
@@ -76,7 +96,9 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
         Some(LoadError::Limits(_) | LoadError::Name { .. }) => Exit::Usage,
         Some(_) => Exit::NotLoaded,
         None if error.is::<CannotLoad>() => Exit::NotLoaded,
-        None if error.is::<UsageError>() => Exit::Usage,
+        None if error.is::<UsageError>() || error.is::<CannotAsk>() => Exit::Usage,
+        None if error.is::<ConfigError>() || error.is::<LockError>() => Exit::Usage,
+        None if matches!(error.downcast_ref(), Some(AssistantError::Tool(_))) => Exit::NotLoaded,
         None => Exit::Host,
     }
 }

@@ -1,10 +1,20 @@
 //! The `fumehood` command line tool.
 
+mod agent;
 mod args;
 mod commands;
+mod config;
+mod configured;
+mod digits;
 mod exit;
 mod host;
+mod log_file;
+mod moment;
+mod power_arguments;
+mod powers;
 mod render;
+mod source;
+mod value;
 
 use std::process::ExitCode;
 
@@ -25,6 +35,11 @@ fn main() -> ExitCode {
             Command::Demo => commands::demo::run(&arguments).await,
             Command::Inspect(inspect) => commands::inspect::run(&arguments, inspect).await,
             Command::Call(call) => commands::call::run(&arguments, call).await,
+            Command::Run(run) => commands::run::run(&arguments, run).await,
+            Command::Chat(chat) => commands::chat::run(&arguments, chat).await,
+            Command::Log(log) => commands::log::run(&arguments, log).await,
+            Command::Approve(approve) => commands::approve::run(&arguments, approve).await,
+            Command::Config(configuration) => commands::config::run(&arguments, configuration),
             Command::Completions { shell } => commands::completions::run(*shell),
         }
     });

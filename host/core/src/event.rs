@@ -52,6 +52,25 @@ pub struct Progress {
     pub partial: Vec<Content>,
 }
 
+/// How one HTTP request of a call went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RequestReport {
+    /// The method.
+    pub method: String,
+    /// The host, and the port if it is not the usual one. Neither path nor query: they may hold what is nobody's business.
+    pub host: String,
+    /// What the server answered, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Why it was refused, or what went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Bytes sent: address, headers and body.
+    pub bytes_out: u64,
+    /// Bytes received: headers and body.
+    pub bytes_in: u64,
+}
+
 /// One thing that happened.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -91,6 +110,14 @@ pub enum Event {
         /// The news.
         #[serde(flatten)]
         progress: Progress,
+    },
+    /// A running call made an HTTP request, and that is over; or it tried to and was refused.
+    Request {
+        /// The id of the call.
+        id: String,
+        /// How it went.
+        #[serde(flatten)]
+        request: RequestReport,
     },
     /// A call ended: it was refused, stopped, failed or succeeded.
     Finished {

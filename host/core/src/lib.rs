@@ -4,8 +4,10 @@
 //! as arguments. What a tool is called, what it takes and gives, how far it may go and how a call ended are the
 //! vocabulary that every other crate shares.
 
+pub mod approval;
 pub mod boxed;
 pub mod call;
+pub mod canonical;
 pub mod chat;
 pub mod content;
 pub mod definition;
@@ -13,6 +15,7 @@ pub mod digest;
 pub mod error_kind;
 pub mod event;
 pub mod gate;
+pub mod key_value;
 pub mod limits;
 pub mod name;
 pub mod permission;

@@ -1,5 +1,5 @@
 //! Text that a guest made, on its way to a person or a log: what could steer a terminal or hide from a reader is
-//! written out.
+//! written out, and what is too long is cut.
 
 use std::borrow::Cow;
 
@@ -20,6 +20,12 @@ pub fn printable(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+/// The beginning of the text in at most so many bytes, cut between characters.
+#[must_use]
+pub fn beginning(text: &str, bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
 }
 
 /// Whether a reader would not see the character, or a terminal would act on it.
@@ -65,6 +71,17 @@ mod tests {
         check("\u{9b}31m", "\\u{9b}31m");
         check("\u{fdd0}", "\u{fdd0}");
         check("\u{ffff}", "\\u{ffff}");
+    }
+
+    #[test]
+    fn a_beginning_ends_between_characters() {
+        let check = |text: &str, bytes, expected: &str| assert_eq!(beginning(text, bytes), expected);
+        check("abc", 0, "");
+        check("abc", 2, "ab");
+        check("abc", 3, "abc");
+        check("abc", usize::MAX, "abc");
+        check("aä", 2, "a");
+        check("aä", 3, "aä");
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! Settings of a host.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use fumehood_core::gate::GateLimits;
+use fumehood_core::key_value::KeyValueStore;
 use fumehood_core::limits::{LimitError, Limits};
-use fumehood_runtime::{CodeCache, EngineProfile, Sandbox, SandboxConfig, SandboxError};
+use fumehood_runtime::{CodeCache, EngineProfile, Resolver, Sandbox, SandboxConfig, SandboxError, TrustError};
 
 use crate::host::Host;
 
@@ -73,6 +77,40 @@ impl HostBuilder {
     pub fn code_cache(mut self, cache: CodeCache) -> Self {
         self.sandbox.cache = Some(cache);
         self
+    }
+
+    /// Keeps the keys and values of tools there, such as in a [`DiskStore`](crate::key_value::DiskStore). Without this they
+    /// are kept in memory, and gone with the host.
+    ///
+    /// What a component keeps belongs to the name that it is loaded under: a new version that is loaded under the same
+    /// name finds it again, and so does anything else that the operator loads under that name. Several hosts may share a
+    /// store.
+    pub fn key_value_store(mut self, store: Arc<dyn KeyValueStore>) -> Self {
+        self.sandbox.key_value = Some(store);
+        self
+    }
+
+    /// Names a folder where this service keeps its own files: settings, state, secrets. No tool is ever granted it, what
+    /// lies in it, or what holds it. That of the code cache is always kept.
+    pub fn own_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.sandbox.own_folders.push(folder.into());
+        self
+    }
+
+    /// Looks up the names of hosts that tools send requests to. Without this, this machine does.
+    pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
+        self.sandbox.network = self.sandbox.network.with_resolver(resolver);
+        self
+    }
+
+    /// Trusts the servers that these root certificates (each in DER form) vouch for, and no others, when tools send
+    /// requests to `https` addresses. Without this, those that the system trusts.
+    ///
+    /// # Errors
+    /// If one is no certificate, or there is none.
+    pub fn trusted_roots(mut self, roots: &[Vec<u8>]) -> Result<Self, TrustError> {
+        self.sandbox.network = self.sandbox.network.with_roots(roots)?;
+        Ok(self)
     }
 
     /// Sets everything up.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fumehood_agent::registry::Partials;
-use fumehood_core::event::{Event, Level, Progress};
+use fumehood_core::event::{Event, Level, Progress, RequestReport};
 use fumehood_runtime::{Invocation, Observer};
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -50,6 +50,10 @@ impl Observer for Bus {
     fn progress(&self, call: &Invocation, progress: Progress) {
         self.send(|| Event::Progress { id: call.id.clone(), progress });
     }
+
+    fn request(&self, call: &Invocation, request: RequestReport) {
+        self.send(|| Event::Request { id: call.id.clone(), request });
+    }
 }
 
 /// Tells the agent loop of a call's progress, besides everybody else.
@@ -66,6 +70,10 @@ impl Observer for ForAgent {
     fn progress(&self, call: &Invocation, progress: Progress) {
         self.partials.send(progress.clone());
         self.bus.progress(call, progress);
+    }
+
+    fn request(&self, call: &Invocation, request: RequestReport) {
+        self.bus.request(call, request);
     }
 }
 

@@ -2,38 +2,86 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use fumehood_agent::registry::{
     Contract, ContractError, Family, Invocation, Spec, Stop, Tool as AgentTool, ToolFamily,
 };
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::{Arguments, Call};
-use fumehood_core::gate::GateLimits;
+use fumehood_core::definition::Annotations;
 use fumehood_core::result::CallResult;
 
-use crate::host::Host;
+use crate::host::{Host, Tools};
 use crate::tool::Tool;
 
-/// The tools that were loaded when this was made, in the order of their names.
+/// The tools of a host, in the order of their names. What is loaded later shows up, what is unloaded is gone.
+///
+/// A tool that is loaded later and cannot be shown to a model is left out: see [`Components::left_out`].
 pub struct Components {
-    tools: Vec<Arc<dyn AgentTool>>,
+    host: Host,
+    view: ArcSwap<View>,
+}
+
+/// What the loop sees of one set of tools.
+struct View {
+    of: Arc<Tools>,
+    tools: Vec<Arc<ComponentTool>>,
+    left_out: Vec<ContractError>,
 }
 
 /// One tool of a component, as the loop sees it.
 struct ComponentTool {
     host: Host,
+    tool: Arc<Tool>,
     contract: Contract,
 }
 
 impl Components {
-    /// The tools that `host` holds now.
+    /// The tools that `host` holds, now and later.
     ///
     /// # Errors
-    /// If one of them cannot be shown to a model: its arguments want to say on whose behalf it runs, which only the host
-    /// may say.
+    /// If one that it holds now cannot be shown to a model: its arguments want to say on whose behalf it runs, which
+    /// only the host may say.
     pub fn of(host: &Host) -> Result<Self, ContractError> {
-        let tools = host.tools();
-        let tools = tools.iter().map(|tool| ComponentTool::new(host, tool).map(|tool| Arc::new(tool) as _));
-        Ok(Self { tools: tools.collect::<Result<_, _>>()? })
+        let mut view = View::new(host, host.set(), &[]);
+        match view.left_out.pop() {
+            Some(error) => Err(error),
+            None => Ok(Self { host: host.clone(), view: ArcSwap::from_pointee(view) }),
+        }
+    }
+
+    /// Why tools of the host are not shown to models, as far as any are not.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<String> {
+        self.view().left_out.iter().map(ToString::to_string).collect()
+    }
+
+    /// Made anew when the host's set of tools is another. Two callers may both do that; both come to the same.
+    fn view(&self) -> Arc<View> {
+        let (view, now) = (self.view.load_full(), self.host.set());
+        if Arc::ptr_eq(&view.of, &now) {
+            return view;
+        }
+        let view = Arc::new(View::new(&self.host, now, &view.tools));
+        self.view.store(Arc::clone(&view));
+        view
+    }
+}
+
+impl View {
+    /// Tools that were there before keep their contracts.
+    fn new(host: &Host, of: Arc<Tools>, before: &[Arc<ComponentTool>]) -> Self {
+        let (mut tools, mut left_out) = (Vec::new(), Vec::new());
+        for tool in of.in_order() {
+            match before.iter().find(|known| Arc::ptr_eq(&known.tool, &tool)) {
+                Some(known) => tools.push(Arc::clone(known)),
+                None => match ComponentTool::new(host, tool) {
+                    Ok(tool) => tools.push(Arc::new(tool)),
+                    Err(error) => left_out.push(error),
+                },
+            }
+        }
+        Self { of, tools, left_out }
     }
 }
 
@@ -43,27 +91,43 @@ impl ToolFamily for Components {
     }
 
     fn tools(&self) -> Vec<Arc<dyn AgentTool>> {
-        self.tools.clone()
+        self.view().tools.iter().map(|tool| Arc::clone(tool) as _).collect()
     }
 
     fn find(&self, name: &str) -> Option<Arc<dyn AgentTool>> {
-        let position = self.tools.binary_search_by(|tool| tool.contract().name().cmp(name)).ok()?;
-        self.tools.get(position).cloned()
+        let view = self.view();
+        let position = view.tools.binary_search_by(|tool| tool.contract().name().cmp(name)).ok()?;
+        view.tools.get(position).map(|tool| Arc::clone(tool) as _)
     }
 }
 
 impl ComponentTool {
-    fn new(host: &Host, tool: &Tool) -> Result<Self, ContractError> {
-        let definition = tool.definition();
-        let spec = Spec {
-            name: tool.full_name().to_owned(),
-            description: definition.description.clone(),
-            parameters: definition.input_schema.clone(),
-            annotations: definition.annotations,
-            digest: Some(tool.component().digest()),
-        };
-        let contract = Contract::new(spec, GateLimits::default())?;
-        Ok(Self { host: host.clone(), contract })
+    fn new(host: &Host, tool: Arc<Tool>) -> Result<Self, ContractError> {
+        let spec = if tool.is_approved() { as_described(&tool) } else { in_quarantine(&tool) };
+        let contract = Contract::new(spec, host.gate_limits().clone())?;
+        Ok(Self { host: host.clone(), tool, contract })
+    }
+}
+
+fn as_described(tool: &Tool) -> Spec {
+    let definition = tool.definition();
+    Spec {
+        name: tool.full_name().to_owned(),
+        description: definition.description.clone(),
+        parameters: definition.input_schema.clone(),
+        annotations: definition.annotations,
+        digest: Some(tool.component().digest()),
+    }
+}
+
+/// What a tool says about itself reaches no model before somebody has looked at it. Any arguments do, because the answer
+/// is the same: that it needs approval.
+fn in_quarantine(tool: &Tool) -> Spec {
+    Spec {
+        description: "Can not be called now: an operator has to approve it first.".to_owned(),
+        parameters: serde_json::json!({"type": "object", "additionalProperties": true}),
+        annotations: Annotations::default(),
+        ..as_described(tool)
     }
 }
 

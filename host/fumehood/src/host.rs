@@ -50,9 +50,18 @@ struct Inner {
 
 /// What is loaded at one moment.
 #[derive(Default, Clone)]
-struct Tools {
+pub(crate) struct Tools {
     by_name: HashMap<String, Arc<Tool>>,
     components: HashMap<Namespace, Component>,
+}
+
+impl Tools {
+    /// All of them, in the order of their full names.
+    pub(crate) fn in_order(&self) -> Vec<Arc<Tool>> {
+        let mut tools: Vec<_> = self.by_name.values().cloned().collect();
+        tools.sort_by(|a, b| a.full_name().cmp(b.full_name()));
+        tools
+    }
 }
 
 impl Host {
@@ -82,7 +91,8 @@ impl Host {
         self.check_free(&name)?;
         let limits = load.limits().unwrap_or(self.inner.limits);
         limits.check(self.inner.sandbox.memory_ceiling())?;
-        let options = load.options(limits);
+        let options = load.options(&name, limits);
+        let (pinning, grant) = load.pinning();
         let bytes = load.read(&name)?;
         let component = self
             .inner
@@ -91,7 +101,11 @@ impl Host {
             .await
             .map_err(|source| LoadError::Component { name: name.clone(), source: Box::new(source) })?;
         let gating = (name.clone(), component.clone(), self.inner.gate.clone());
-        let compile = move || load::tools(&gating.0, &gating.1, limits, &gating.2);
+        let compile = move || {
+            let (name, component, gate) = gating;
+            let pinned = pinning.compare(&component, &grant).map(Arc::new);
+            load::tools(&name, &component, limits, &gate, pinned.as_ref())
+        };
         let tools = self.inner.sandbox.off_thread(compile).await.ok_or(LoadError::Host)??;
         let names = tools.iter().map(|tool| tool.full_name().to_owned()).collect();
         self.add(&name, &component, tools)?;
@@ -114,9 +128,18 @@ impl Host {
     /// All tools, in the order of their full names.
     #[must_use]
     pub fn tools(&self) -> Vec<Arc<Tool>> {
-        let mut tools: Vec<_> = self.inner.tools.load().by_name.values().cloned().collect();
-        tools.sort_by(|a, b| a.full_name().cmp(b.full_name()));
-        tools
+        self.inner.tools.load().in_order()
+    }
+
+    /// What is loaded now: another set once anything was loaded or unloaded.
+    pub(crate) fn set(&self) -> Arc<Tools> {
+        self.inner.tools.load_full()
+    }
+
+    /// The limits of schemas and of arguments.
+    #[must_use]
+    pub fn gate_limits(&self) -> &GateLimits {
+        &self.inner.gate
     }
 
     /// The tool of that full name.
@@ -228,6 +251,9 @@ impl Host {
         let Some(tool) = tools.by_name.get(name) else {
             return Err(unknown(name, &tools));
         };
+        if let Some(refusal) = tool.quarantine() {
+            return Err(refusal);
+        }
         let limits = match limits {
             Some(limits) => {
                 let refused = |error: fumehood_core::limits::LimitError| {

@@ -26,29 +26,43 @@
 //!
 //! - Limits: for the host ([`HostBuilder::limits`]), a component ([`Load::with_limits`]) or a call
 //!   ([`Call::with_limits`]).
+//! - Pinning: [`Load::with_approval`] and [`Lock`]. A component that is not what was approved is loaded and not called.
 //! - Cancelling: drop the future of [`Host::call`], or use [`Host::call_until`]. The guest stops within a few
 //!   milliseconds.
 //! - Watching: [`Host::subscribe`].
+//! - An agent that calls the tools: [`Host::agent`].
 //! - Ending: [`Host::shut_down`] takes bounded time, whatever guests do.
 
+/// Private stores of tools: keys and values that outlive a call, in memory or on disk.
+pub mod key_value {
+    pub use fumehood_core::key_value::*;
+    pub use fumehood_key_value::{DiskStore, OpenError};
+}
+
+mod assistant;
 mod builder;
 mod events;
 mod family;
 mod host;
 mod load;
+mod lock;
+mod pinned;
 mod tool;
 
+pub use assistant::{AssistantBuilder, AssistantError};
 pub use builder::{BuildError, HostBuilder};
 pub use events::{EventStream, Observed};
 pub use family::Components;
 pub use fumehood_agent as agent;
+pub use fumehood_core::approval;
+pub use fumehood_core::boxed;
 pub use fumehood_core::call::{Arguments, Call};
 pub use fumehood_core::chat;
 pub use fumehood_core::content::{Content, JsonText};
 pub use fumehood_core::definition::{Annotations, ToolDefinition};
 pub use fumehood_core::digest::Digest;
 pub use fumehood_core::error_kind::{ErrorKind, Stage};
-pub use fumehood_core::event::{Event, Level, Progress};
+pub use fumehood_core::event::{Event, Level, Progress, RequestReport};
 pub use fumehood_core::gate::{Gate, GateLimits, SchemaError, Violation, Violations};
 pub use fumehood_core::limits::{self, LimitError, Limits};
 pub use fumehood_core::name::{Namespace, QualifiedName, ToolName};
@@ -56,12 +70,16 @@ pub use fumehood_core::permission::{self, Grant};
 pub use fumehood_core::record;
 pub use fumehood_core::result::{CallError, CallResult, Captured, Metadata};
 pub use fumehood_core::sanitize;
+pub use fumehood_core::time;
 pub use fumehood_event_log as event_log;
 pub use fumehood_model as model;
 pub use fumehood_runtime::{
-    ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, Component, Dialect, EngineProfile, Import,
-    LoadError as ComponentError, LoadReport, SandboxError, Skipped,
+    ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, Component, Dialect, EngineProfile, FolderError, Import,
+    LoadError as ComponentError, LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, TrustError,
+    Ungranted,
 };
 pub use host::Host;
 pub use load::{Load, LoadError};
+pub use lock::{Lock, LockError};
+pub use pinned::Pinned;
 pub use tool::Tool;

@@ -3,7 +3,9 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use fumehood_core::approval::Approval;
 use fumehood_core::definition::{DefinitionLimits, ToolDefinition};
 use fumehood_core::gate::{Gate, GateLimits, SchemaError};
 use fumehood_core::limits::{LimitError, Limits};
@@ -12,6 +14,7 @@ use fumehood_core::permission::Grant;
 use fumehood_runtime::{Component, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
 use rustix::fs::{Mode, OFlags};
 
+use crate::pinned::{Pinned, Pinning};
 use crate::tool::Tool;
 
 /// A component to load, and how.
@@ -21,6 +24,8 @@ pub struct Load {
     name: Option<String>,
     limits: Option<Limits>,
     grant: Grant,
+    strict_imports: bool,
+    pinning: Pinning,
     allow_slow_compile: bool,
 }
 
@@ -93,7 +98,15 @@ impl Load {
     }
 
     fn new(source: Source) -> Self {
-        Self { source, name: None, limits: None, grant: Grant::none(), allow_slow_compile: false }
+        Self {
+            source,
+            name: None,
+            limits: None,
+            grant: Grant::none(),
+            strict_imports: false,
+            pinning: Pinning::Off,
+            allow_slow_compile: false,
+        }
     }
 
     /// Calls it something else. The full name of its tools is `name__tool`.
@@ -114,6 +127,33 @@ impl Load {
     #[must_use]
     pub fn with_grant(mut self, grant: Grant) -> Self {
         self.grant = grant;
+        self
+    }
+
+    /// Refuses it if it imports a power that it is not granted, whether it would use it or not.
+    ///
+    /// Most language runtimes import all of WASI, so this is for components that were built without.
+    #[must_use]
+    pub fn strict_imports(mut self) -> Self {
+        self.strict_imports = true;
+        self
+    }
+
+    /// Its tools can be called only if it is what was approved; `None`: nothing was, so they cannot. A lock keeps
+    /// approvals: see [`crate::Lock::get`].
+    ///
+    /// A component that is not what was approved is loaded all the same, so that it can be looked at. Then it has been
+    /// asked, without any power and within the limits of a call, what its tools are; nothing else of it ever runs.
+    #[must_use]
+    pub fn with_approval(mut self, approved: Option<Approval>) -> Self {
+        self.pinning = Pinning::On { approved: approved.map(Box::new), base: None };
+        self
+    }
+
+    /// The same, and folders below `base` are told from there, so that an approval does not depend on where that is.
+    #[must_use]
+    pub fn with_approval_below(mut self, base: impl Into<PathBuf>, approved: Option<Approval>) -> Self {
+        self.pinning = Pinning::On { approved: approved.map(Box::new), base: Some(base.into()) };
         self
     }
 
@@ -141,11 +181,17 @@ impl Load {
         self.limits
     }
 
-    pub(crate) fn options(&self, describe: Limits) -> LoadOptions {
+    pub(crate) fn pinning(&self) -> (Pinning, Grant) {
+        (self.pinning.clone(), self.grant.clone())
+    }
+
+    pub(crate) fn options(&self, name: &Namespace, describe: Limits) -> LoadOptions {
         LoadOptions {
             limits: describe,
             definitions: DefinitionLimits::default(),
+            name: Some(name.clone()),
             grant: self.grant.clone(),
+            strict_imports: self.strict_imports,
             allow_slow_compile: self.allow_slow_compile,
         }
     }
@@ -208,6 +254,7 @@ pub(crate) fn tools(
     component: &Component,
     limits: Limits,
     gate_limits: &GateLimits,
+    pinned: Option<&Arc<Pinned>>,
 ) -> Result<Vec<Tool>, LoadError> {
     let gated = |(index, definition): (usize, &ToolDefinition)| {
         let refused = |which| {
@@ -220,7 +267,8 @@ pub(crate) fn tools(
             .as_ref()
             .map(|schema| Gate::for_results(schema, results_limits(gate_limits, &limits)).map_err(refused("output")))
             .transpose()?;
-        Ok(Tool::new(name, definition, component.clone(), index, arguments, results, limits))
+        let tool = Tool::new(name, definition, component.clone(), index, arguments, results, limits);
+        Ok(tool.pinned(pinned.cloned()))
     };
     component.definitions().iter().enumerate().map(gated).collect()
 }

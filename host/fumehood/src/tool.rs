@@ -14,6 +14,8 @@ use fumehood_core::result::CallError;
 use fumehood_runtime::{Component, Execution, Invocation, Late, Sandbox, Terms};
 use serde_json::Value;
 
+use crate::pinned::Pinned;
+
 /// A check of at most so many steps, which is some 5 ms, is made on the caller's thread: handing it over costs more.
 const QUICK: u64 = 100_000;
 
@@ -26,6 +28,7 @@ pub struct Tool {
     arguments: Gate,
     results: Option<Gate>,
     limits: Limits,
+    pinned: Option<Arc<Pinned>>,
 }
 
 impl Tool {
@@ -40,7 +43,29 @@ impl Tool {
     ) -> Self {
         let name = QualifiedName { namespace: namespace.clone(), tool: definition.name.clone() };
         let (full_name, definition) = (name.to_string(), definition.clone());
-        Self { full_name, definition, component, index, arguments, results, limits }
+        Self { full_name, definition, component, index, arguments, results, limits, pinned: None }
+    }
+
+    pub(crate) fn pinned(self, pinned: Option<Arc<Pinned>>) -> Self {
+        Self { pinned, ..self }
+    }
+
+    /// How its component stands to what was approved; `None` if it needs no approval.
+    #[must_use]
+    pub fn approval(&self) -> Option<&Pinned> {
+        self.pinned.as_deref()
+    }
+
+    /// Can it be called, as far as approvals go? If not, nothing that it says about itself should reach a model.
+    #[must_use]
+    pub fn is_approved(&self) -> bool {
+        self.approval().is_none_or(|pinned| pinned.standing().is_approved())
+    }
+
+    /// The answer to a call, if its component is not what was approved.
+    pub(crate) fn quarantine(&self) -> Option<CallError> {
+        let component = self.full_name.split("__").next().unwrap_or_default();
+        self.approval().and_then(|pinned| pinned.refusal(component))
     }
 
     /// `component__tool`.

@@ -71,8 +71,9 @@ impl Provider {
         let mut tries = 0;
         loop {
             tries += 1;
-            let prepared = prepare(self.service, &self.config, name, request)?;
-            let mut pieces = Pieces::new(self.service, prepared.with_tools, self.config.max_reply_bytes);
+            let mut prepared = prepare(self.service, &self.config, name, request)?;
+            let names = std::mem::take(&mut prepared.names);
+            let mut pieces = Pieces::new(self.service, prepared.with_tools, names, self.config.max_reply_bytes);
             let error = match self.try_once(name, prepared, &mut pieces, deltas).await {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
@@ -92,7 +93,7 @@ impl Provider {
         pieces: &mut Pieces,
         deltas: &mut dyn DeltaSink,
     ) -> Result<Response, ModelError> {
-        let Prepared { chat, options, with_tools } = prepared;
+        let Prepared { chat, options, with_tools, names: _ } = prepared;
         let explain = |error: &genai::Error| explain(self.service, self.endpoint.key.as_ref(), with_tools, error);
         let (frames, sink) = Frames::watch(self.service);
         let options = options.with_raw_frame_sink_arc(sink);

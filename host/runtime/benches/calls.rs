@@ -28,7 +28,7 @@ mod bindings {
 
 use bindings::ToolPre;
 use bindings::exports::fumehood::tool::tools::ToolCall;
-use bindings::fumehood::tool::{context, log, progress, types};
+use bindings::fumehood::tool::{context, key_value, log, progress, types};
 
 const ROUNDS: usize = 20_000;
 const WARM_UP: usize = 2_000;
@@ -68,6 +68,21 @@ impl context::Host for State {
     }
     fn state(&mut self) -> Option<String> {
         None
+    }
+}
+
+impl key_value::Host for State {
+    fn get(&mut self, _: String) -> Result<Option<Vec<u8>>, key_value::Error> {
+        Err(key_value::Error::Denied)
+    }
+    fn set(&mut self, _: String, _: Vec<u8>) -> Result<(), key_value::Error> {
+        Err(key_value::Error::Denied)
+    }
+    fn delete(&mut self, _: String) -> Result<bool, key_value::Error> {
+        Err(key_value::Error::Denied)
+    }
+    fn list(&mut self, _: String, _: Option<String>, _: u32) -> Result<key_value::Page, key_value::Error> {
+        Err(key_value::Error::Denied)
     }
 }
 

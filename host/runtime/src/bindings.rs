@@ -6,6 +6,8 @@
 wasmtime::component::bindgen!({
     path: "../../wit",
     world: "tool",
+    // The only one of our own imports that may have to wait.
+    imports: { "fumehood:tool/key-value": async },
     exports: { default: async },
     ownership: Borrowing { duplicate_if_necessary: false },
 });

@@ -111,7 +111,14 @@ impl Component {
         };
         let (output, mut metadata) = self.0.runnable.run(input, invocation, terms).await;
         let outcome = output.and_then(|output| self.content(output)).and_then(|parts| within_cap(parts, &limits));
-        let outcome = outcome.map_err(|error| outcome::denied_if_refused(error, &metadata.refused));
+        let mut outcome = outcome.map_err(|error| outcome::explained(error, &metadata));
+        if let Some(redactor) = self.0.runnable.redactor() {
+            match &mut outcome {
+                Ok(parts) => parts.iter_mut().for_each(|part| redactor.in_content(part)),
+                Err(error) => redactor.in_error(error),
+            }
+            redactor.in_metadata(&mut metadata);
+        }
         if let Ok(parts) = &outcome {
             metadata.bytes = parts.iter().map(Content::bytes).sum();
             metadata.mime = mime(parts);

@@ -1,10 +1,15 @@
 //! How wasmtime is set up: what guests may use, and how their memory is allocated.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
 
+use fumehood_core::key_value::KeyValueStore;
 use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig, Strategy,
 };
+
+use crate::network::Network;
 
 /// Address space for one linear memory. With guard pages behind it, bounds need no checks.
 const MEMORY_RESERVATION: u64 = 4 << 30;
@@ -63,6 +68,13 @@ pub struct SandboxConfig {
     pub guest_threads: usize,
     /// Where compiled code is kept between processes; nowhere if `None`.
     pub cache: Option<crate::CodeCache>,
+    /// Where tools keep what outlives their calls; in memory, until the sandbox is gone, if `None`.
+    pub key_value: Option<Arc<dyn KeyValueStore>>,
+    /// Folders where the host keeps its own files: settings, state, secrets. No tool is ever granted one of them, what
+    /// lies in it, or what holds it. The folder of `cache` is always among them.
+    pub own_folders: Vec<PathBuf>,
+    /// How requests of guests leave this machine.
+    pub network: Network,
 }
 
 impl Default for SandboxConfig {
@@ -74,6 +86,9 @@ impl Default for SandboxConfig {
             memory_ceiling: 256 << 20,
             guest_threads: std::thread::available_parallelism().map_or(2, NonZeroUsize::get).max(2),
             cache: None,
+            key_value: None,
+            own_folders: Vec::new(),
+            network: Network::default(),
         }
     }
 }

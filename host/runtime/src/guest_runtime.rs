@@ -37,6 +37,17 @@ pub(crate) enum FirstSlice {
     Elsewhere,
 }
 
+/// Threads for work that blocks. They do not keep the runtime alive.
+#[derive(Clone)]
+pub(crate) struct Blocking(Handle);
+
+impl Blocking {
+    /// Runs `work` off every async thread. If the future is dropped, what has begun goes on to its end.
+    pub(crate) async fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R, Lost> {
+        EndOnDrop(self.0.spawn_blocking(work)).await
+    }
+}
+
 /// A future that will not come to its end.
 #[derive(Debug)]
 pub(crate) enum Lost {
@@ -63,6 +74,7 @@ impl GuestRuntime {
             .event_interval(1)
             .global_queue_interval(1)
             .enable_time()
+            .enable_io()
             .build()?;
         Ok(Self { handle: runtime.handle().clone(), runtime: Mutex::new(Some(runtime)) })
     }
@@ -89,7 +101,12 @@ impl GuestRuntime {
 
     /// Runs blocking work, such as compiling, off every async thread.
     pub(crate) async fn block<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R, Lost> {
-        EndOnDrop(self.handle.spawn_blocking(work)).await
+        self.blocking().run(work).await
+    }
+
+    /// The threads that such work runs on.
+    pub(crate) fn blocking(&self) -> Blocking {
+        Blocking(self.handle.clone())
     }
 
     /// The same, and waits for at most `time`. What has begun by then goes on to its end.
@@ -98,7 +115,12 @@ impl GuestRuntime {
         time: Duration,
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Result<Result<R, Lost>, Late> {
-        let mut working = std::pin::pin!(self.block(work));
+        self.within(time, self.block(work)).await
+    }
+
+    /// What comes of `future`, if that is within `time`. It works on any executor.
+    pub(crate) async fn within<F: Future>(&self, time: Duration, future: F) -> Result<F::Output, Late> {
+        let mut working = std::pin::pin!(future);
         let mut waiting = std::pin::pin!(self.sleep(time));
         std::future::poll_fn(|cx| match working.as_mut().poll(cx) {
             Poll::Ready(ended) => Poll::Ready(Ok(ended)),

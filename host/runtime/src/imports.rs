@@ -1,5 +1,8 @@
 //! What a component asks for, in words.
 
+use std::fmt;
+
+use fumehood_core::permission::{Grant, Power};
 use serde::Serialize;
 use wasmtime::Engine;
 use wasmtime::component::types;
@@ -16,6 +19,9 @@ pub struct Import {
     pub power: Option<&'static str>,
 }
 
+/// The powers that an import can need.
+const POWERS: [Power; 5] = [Power::Files, Power::Http, Power::Env, Power::Sockets, Power::KeyValue];
+
 const UNKNOWN: &str = "unknown to this host";
 
 impl Import {
@@ -30,6 +36,7 @@ const KNOWN: &[(&str, &str, Option<&str>)] = &[
     ("fumehood:tool/log", "write log lines for the operator", None),
     ("fumehood:tool/progress", "report progress while it runs", None),
     ("fumehood:tool/context", "know its call's id, remaining time and actor; read agent state if granted", None),
+    ("fumehood:tool/key-value", "keep keys and values between its calls, in a store of its own", Some("key_value")),
     ("fumehood:tool/", "share types with the host", None),
     ("wasi:cli/environment", "read environment variables and arguments", Some("env")),
     ("wasi:cli/exit", "end itself early", None),
@@ -49,6 +56,38 @@ const KNOWN: &[(&str, &str, Option<&str>)] = &[
     ("wasi:http/outgoing-handler", "make HTTP requests", Some("http")),
     ("wasi:http/", "build HTTP requests", Some("http")),
 ];
+
+/// An import of a power that is not granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ungranted {
+    /// As the component names it.
+    pub name: String,
+    /// The power that it needs.
+    pub power: Power,
+}
+
+impl fmt::Display for Ungranted {
+    /// Names the import, the power, and the line that would allow it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` needs {}; ", self.name, self.power)?;
+        match self.power.example() {
+            Some(line) => write!(f, "to allow it: {line}"),
+            None => f.write_str("nobody can be granted that"),
+        }
+    }
+}
+
+/// The imports whose power is not granted.
+pub(crate) fn ungranted(imports: &[Import], grant: &Grant) -> Vec<Ungranted> {
+    let needs = |import: &Import| POWERS.into_iter().find(|power| import.power == Some(power.as_str()));
+    // The environment and the arguments come in one interface.
+    let is_granted = |power| grant.has(power) || (power == Power::Env && grant.has(Power::Args));
+    let ungranted = imports.iter().filter_map(|import| Some((import, needs(import)?)));
+    ungranted
+        .filter(|(_, power)| !is_granted(*power))
+        .map(|(import, power)| Ungranted { name: import.name.clone(), power })
+        .collect()
+}
 
 /// Everything that a component imports, in its own order.
 pub(crate) fn list(component: &types::Component, engine: &Engine) -> Vec<Import> {
@@ -82,6 +121,7 @@ mod tests {
         check("wasi:http/outgoing-handler@0.2.12", "HTTP requests", Some("http"));
         check("wasi:cli/stdout@0.2.0", "captured", None);
         check("fumehood:tool/log@0.1.0", "log lines", None);
+        check("fumehood:tool/key-value@0.1.0", "store of its own", Some("key_value"));
         check("acme:db/sql@1.0.0", "unknown", None);
     }
 

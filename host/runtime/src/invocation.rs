@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fumehood_core::event::{Level, Progress};
+use fumehood_core::event::{Level, Progress, RequestReport};
 use fumehood_core::limits::Limits;
 use tokio_util::sync::CancellationToken;
 
@@ -32,10 +32,13 @@ pub struct Terms {
 
 /// Hears what a running call says.
 ///
-/// Both methods run on the thread that runs the guest, while the guest waits: they must return at once and never block.
+/// All methods run on the threads that run guests, the first two while the guest waits: they must return at once and
+/// never block.
 pub trait Observer: Send + Sync {
     /// A log line, already within the call's cap and printable.
     fn log(&self, call: &Invocation, level: Level, message: &str);
     /// News of the call, already within its cap.
     fn progress(&self, call: &Invocation, progress: Progress);
+    /// A request that it made is over, or was refused. All of them are told of before the call ends.
+    fn request(&self, call: &Invocation, request: RequestReport);
 }

@@ -6,11 +6,15 @@ use std::time::Instant;
 use fumehood_core::definition::{DefinitionError, DefinitionLimits, ToolDefinition, check_set};
 use fumehood_core::digest::Digest;
 use fumehood_core::limits::Limits;
+use fumehood_core::name::Namespace;
 use fumehood_core::permission::Grant;
 
 use crate::cache::CacheReport;
+use crate::capability::{FolderError, OpenFolders, open_all};
 use crate::component::{Component, ComponentParts, LoadReport};
 use crate::dialect::{self, Callable, Dialect, Skipped, typed};
+use crate::file_pool::{Gone, PATIENCE};
+use crate::guest_runtime::Late;
 use crate::imports::Import;
 use crate::invocation::{Invocation, Terms};
 use crate::load_error::{LoadError, MAX_COMPONENT_BYTES};
@@ -24,8 +28,12 @@ pub struct LoadOptions {
     pub limits: Limits,
     /// Caps on what it may say about them.
     pub definitions: DefinitionLimits,
+    /// What it is called in its host: what it keeps belongs to that name. Without one it has no store.
+    pub name: Option<Namespace>,
     /// What it may do, when its tools are called.
     pub grant: Grant,
+    /// Whether a component that imports a power which is not granted is refused, whether it uses it or not.
+    pub strict_imports: bool,
     /// Whether a component that takes long to compile is compiled all the same.
     pub allow_slow_compile: bool,
 }
@@ -54,7 +62,16 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
             compile(&on_thread.0, &digest, &bytes, &on_thread.1).map(|compiled| (digest, compiled))
         })
         .await??;
-    let runnable = Runnable::new(shared, compiled.callable, &compiled.imports, Arc::new(options.grant.clone()));
+    let folders = open_folders(shared, &options.grant).await?;
+    let runnable = Runnable::new(
+        shared,
+        compiled.callable,
+        &compiled.imports,
+        Arc::new(options.grant.clone()),
+        options.name.clone(),
+        folders,
+    )
+    .map_err(|error| LoadError::Host(error.to_string()))?;
     let definitions = describe(&runnable, &options).await?;
     check_set(definitions.iter().map(|definition| &definition.name), &options.definitions)?;
     Ok(Component::new(ComponentParts {
@@ -70,6 +87,18 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
     }))
 }
 
+/// Opens what was granted, on the threads for that: the file system of a folder may not answer.
+async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<OpenFolders>>, FolderError> {
+    if grant.folders().is_empty() && grant.scratch().is_none() {
+        return Ok(None);
+    }
+    let (on_thread, grant) = (Arc::clone(shared), grant.clone());
+    let opening = shared.files.run(move || open_all(&grant, &on_thread.own_folders, &on_thread.files));
+    let opened =
+        shared.runtime.within(PATIENCE, opening).await.map_err(|Late| FolderError::Slow(PATIENCE.as_secs()))?;
+    opened.map_err(|Gone| FolderError::Gone)?
+}
+
 fn compile(shared: &Shared, digest: &Digest, bytes: &[u8], options: &LoadOptions) -> Result<Compiled, LoadError> {
     crate::compile::recognise(bytes)?;
     let (component, report) =
@@ -81,6 +110,12 @@ fn compile(shared: &Shared, digest: &Digest, bytes: &[u8], options: &LoadOptions
         imports.iter().filter(|import| import.is_unknown()).map(|import| import.name.clone()).collect();
     if !unknown.is_empty() {
         return Err(LoadError::UnknownImport(unknown));
+    }
+    if options.strict_imports {
+        let ungranted = crate::imports::ungranted(&imports, &options.grant);
+        if !ungranted.is_empty() {
+            return Err(LoadError::Ungranted(ungranted));
+        }
     }
     let link_error = |error: wasmtime::Error| LoadError::Link(crate::outcome::cut(&format!("{error:#}")));
     let pre = shared.linker.instantiate_pre(&component).map_err(link_error)?;

@@ -4,7 +4,9 @@ use fumehood_core::definition::DefinitionError;
 use fumehood_core::limits::display_bytes;
 use fumehood_core::result::CallError;
 
+use crate::capability::FolderError;
 use crate::guest_runtime::Lost;
+use crate::imports::Ungranted;
 
 /// The versions of the contract that this host accepts, as a person would write them.
 pub const ACCEPTED_CONTRACT: &str = "0.1.x";
@@ -64,6 +66,12 @@ pub enum LoadError {
     /// It asks for something that this host does not have.
     #[error("the component imports what this host does not provide: {}", .0.join(", "))]
     UnknownImport(Vec<String>),
+    /// It asks for a power that it was not granted, and that was to be refused.
+    #[error(
+        "the component imports powers that are not granted, which `strict_imports` refuses:{}",
+        .0.iter().map(|import| format!("\n{import}")).collect::<String>()
+    )]
+    Ungranted(Vec<Ungranted>),
     /// It does not fit what the host links.
     #[error("the component does not fit this host's interfaces: {0}")]
     Link(String),
@@ -76,6 +84,9 @@ pub enum LoadError {
     /// Its exports cannot be called as tools.
     #[error("{0}")]
     Typed(String),
+    /// A folder that was granted cannot be had.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// The host is shutting down, or broke.
     #[error("the host could not load the component: {0}")]
     Host(String),

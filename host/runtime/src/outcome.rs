@@ -5,7 +5,6 @@ use std::time::Duration;
 use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::limits::{Limits, display_bytes};
-use fumehood_core::permission::Refusal;
 use fumehood_core::result::{CallError, Metadata};
 use fumehood_core::sanitize::printable;
 use wasmtime::component::ResourceTableError;
@@ -14,6 +13,7 @@ use wasmtime_wasi::I32Exit;
 
 use crate::bindings::fumehood::tool::types;
 use crate::clock::DeadlinePassed;
+use crate::host_failure::HostFailure;
 use crate::memory::MemoryLimiter;
 
 /// The longest message of a tool that is passed on, in bytes.
@@ -44,11 +44,15 @@ pub(crate) fn deadline(limits: &Limits) -> CallError {
         .with_hint("ask it for less work at once, or allow it a longer deadline")
 }
 
-/// A tool that failed after something was refused to it failed for lack of that power: its own words stay, and the hint
-/// says what would have to be granted.
-pub(crate) fn denied_if_refused(mut error: CallError, refused: &[Refusal]) -> CallError {
-    let of_the_tool = matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::Unavailable | ErrorKind::Trap);
-    if let Some(first) = refused.first().filter(|_| of_the_tool) {
+/// A tool that failed after something was refused to it failed for lack of that power, and one that failed after it had
+/// used up an allowance failed for lack of more: its own words stay, and the hint says what would have to be granted.
+pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError {
+    let by_itself = matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::Unavailable | ErrorKind::Trap);
+    // It may itself say that it was denied, because to it both look alike.
+    if let Some(first) = metadata.exhausted.first().filter(|_| by_itself || error.kind == ErrorKind::Denied) {
+        error.kind = ErrorKind::Quota;
+        error.hint = Some(first.clone());
+    } else if let Some(first) = metadata.refused.first().filter(|_| by_itself) {
         error.kind = ErrorKind::Denied;
         error.hint = Some(first.to_string());
     }
@@ -72,6 +76,9 @@ pub(crate) fn from_wasmtime(
     if error.is::<ResourceTableError>() || root_cause(error).contains("store handle limit exceeded") {
         let most = limits.handles;
         return CallError::new(ErrorKind::Quota, format!("the tool held more than {most} handles at once"));
+    }
+    if let Some(error) = error.downcast_ref::<HostFailure>() {
+        return CallError::new(ErrorKind::Host, error.to_string());
     }
     let trap = error.downcast_ref::<Trap>().copied();
     match trap {

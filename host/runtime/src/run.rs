@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use fumehood_core::definition::{Annotations, RawDefinition};
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::limits::Limits;
-use fumehood_core::permission::Grant;
+use fumehood_core::name::Namespace;
+use fumehood_core::permission::{Grant, RedactError, Redactor};
 use fumehood_core::result::{CallError, Metadata};
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Val;
@@ -15,7 +16,8 @@ use wasmtime::{Store, UpdateDeadline};
 use crate::admission::Turned;
 use crate::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
 use crate::bindings::fumehood::tool::types;
-use crate::capability::CallState;
+use crate::capability::http::Outward;
+use crate::capability::{CallState, OpenFolders, OwnStore};
 use crate::clock::{Deadline, DeadlinePassed, FIRST_SLICE};
 use crate::dialect::Callable;
 use crate::dialect::typed::TypedTool;
@@ -53,12 +55,35 @@ struct RunnableParts {
     callable: Callable,
     uses_wasi: bool,
     grant: Arc<Grant>,
+    store: Arc<OwnStore>,
+    folders: Option<Arc<OpenFolders>>,
+    outward: Outward,
 }
 
 impl Runnable {
-    pub(crate) fn new(shared: &Arc<Shared>, callable: Callable, imports: &[Import], grant: Arc<Grant>) -> Self {
+    /// `name` is the owner of what the component keeps.
+    ///
+    /// # Errors
+    /// If the secrets of the grant are too many to be looked for in what the tool says.
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        callable: Callable,
+        imports: &[Import],
+        grant: Arc<Grant>,
+        name: Option<Namespace>,
+        folders: Option<Arc<OpenFolders>>,
+    ) -> Result<Self, RedactError> {
         let uses_wasi = imports.iter().any(|import| import.name.starts_with("wasi:"));
-        Self(Arc::new(RunnableParts { shared: Arc::clone(shared), callable, uses_wasi, grant }))
+        let store = Arc::new(OwnStore::new(&shared.key_value, name));
+        let redactor = Redactor::new(grant.secrets())?.map(Arc::new);
+        let outward = Outward { network: shared.network.clone(), redactor };
+        let shared = Arc::clone(shared);
+        Ok(Self(Arc::new(RunnableParts { shared, callable, uses_wasi, grant, store, folders, outward })))
+    }
+
+    /// What finds the tool's secrets in what it says, if it has any.
+    pub(crate) fn redactor(&self) -> Option<&Redactor> {
+        self.0.outward.redactor.as_deref()
     }
 
     /// The tools, if they are plain typed functions.
@@ -117,13 +142,24 @@ async fn execute(
     let parts = &*place.0.0;
     let _ticking = parts.shared.ticker.run();
     let deadline = Deadline::after(Instant::now(), limits.deadline);
-    let state = CallState::new(Arc::new(invocation), limits, Arc::clone(&parts.grant), deadline, observer);
+    // What a component says about itself comes before anybody has approved it, so it is said without any power.
+    let (grant, folders) = match input {
+        Input::Describe => (Arc::default(), None),
+        _ => (Arc::clone(&parts.grant), parts.folders.clone()),
+    };
+    let (store, outward) = (Arc::clone(&parts.store), parts.outward.clone());
+    let state =
+        CallState::new(Arc::new(invocation), limits, grant, store, deadline, observer, outward).with_folders(folders);
     let mut store = Store::new(&parts.shared.engine, state);
     let output = match arm(&mut store, &limits) {
         Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits, cancelled.as_ref()).await,
         Err(error) => Err(CallError::new(ErrorKind::Host, format!("the limits could not be set: {error}"))),
     };
+    let scratch = store.data_mut().take_scratch();
     let metadata = account(store, &limits, deadline, queued);
+    if let Some(scratch) = scratch {
+        scratch.remove().await;
+    }
     (output, metadata)
 }
 
@@ -228,6 +264,7 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
         peak_memory: state.memory.peak(),
         log_dropped: state.journal.dropped(),
         refused: state.refusals.list(),
+        exhausted: state.refusals.list_exhausted(),
         stdout,
         stderr,
         ..Metadata::default()

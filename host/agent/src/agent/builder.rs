@@ -8,11 +8,12 @@ use fumehood_core::record::{Durability, Forget, Recorder};
 use super::cancel::CancelHandle;
 use super::events::Tap;
 use super::ledger::Ledger;
-use super::run::{Agent, Human};
+use super::run::Agent;
 use crate::budget::TenantFuel;
 use crate::clock::{Clock, SystemClock};
 use crate::driver::Driver;
 use crate::executor::{Scope, ToolExecutor};
+use crate::human::Human;
 use crate::session::{Session, SessionConfig};
 
 /// An agent in the making. Nothing is kept and nobody is asked unless said so; the clock is the system's.

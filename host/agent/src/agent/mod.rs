@@ -11,7 +11,7 @@ pub use crate::clock::{Clock, SystemClock};
 pub use builder::{AgentBuilder, BuildError};
 pub use cancel::CancelHandle;
 pub use events::{AgentEvent, EventName, Subscription, Tap};
-pub use run::{Agent, Human, Iteration, Outcome, RunError};
+pub use run::{Agent, Iteration, Outcome, RunError};
 
 #[cfg(test)]
 mod tests;

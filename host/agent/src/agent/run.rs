@@ -6,8 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood_core::boxed::BoxFuture;
-use fumehood_core::chat::{Model, Request, ToolIntent};
+use fumehood_core::chat::{Model, ModelError, ModelFailure, Request, Response, ToolIntent};
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::time::Timestamp;
 use serde_json::json;
@@ -19,16 +18,12 @@ use super::events::{AgentEvent, Tap};
 use super::ledger::Ledger;
 use super::waiting::{Ended, Listener, sooner, until};
 use crate::budget::{BudgetKind, TenantFuel};
+use crate::caught::caught;
 use crate::clock::Clock;
 use crate::executor::{Scope, ToolExecutor};
-use crate::session::{Action, Input, Question, Recorded, Session, StepError};
+use crate::human::{Answer, Human, Question};
+use crate::session::{Action, BudgetQuestion, Input, Recorded, Session, StepError};
 use crate::transcript::{Ending, Run, Step};
-
-/// The port through which a person is asked.
-pub trait Human: Send + Sync {
-    /// Asks; `true` is yes. May take as long as it likes: the limit on wall time is looked at afterwards.
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, bool>;
-}
 
 /// How a run ended.
 #[derive(Debug, Clone)]
@@ -227,7 +222,9 @@ impl Agent {
         let ended = {
             // What is not for the user, thoughts and calls within the text, reaches neither watchers nor a cut answer.
             let mut shown = self.session.shown(&mut listener);
-            until(&self.cancel, limit, self.model.chat(request, &mut *shown)).await
+            // The call itself may panic before there is a future.
+            let asked = caught(async { self.model.chat(request, &mut *shown).await });
+            until(&self.cancel, limit, async { asked.await.unwrap_or_else(panicked) }).await
         };
         let text = listener.text;
         let (streamed, now) = (started.elapsed(), self.clock.now());
@@ -265,6 +262,9 @@ impl Agent {
         let started = Instant::now();
         match until(&self.cancel, limit, self.executor.execute(calls, &scope)).await {
             Ended::Done(outcome) => {
+                if let Some(state) = &outcome.state {
+                    self.scope.state = Some(Arc::clone(state));
+                }
                 let fuel = outcome.executions.iter().map(|execution| execution.result.metadata.fuel_used);
                 if let Some(tenant) = &self.tenant {
                     tenant.spend(fuel.fold(0, u64::saturating_add));
@@ -278,12 +278,14 @@ impl Agent {
         }
     }
 
-    async fn ask_human(&mut self, question: &Question) -> Input {
+    async fn ask_human(&mut self, question: &BudgetQuestion) -> Input {
         let Some(human) = &self.human else {
             return Input::HumanAnswered { yes: false };
         };
-        match until(&self.cancel, None, human.ask(question)).await {
-            Ended::Done(yes) => Input::HumanAnswered { yes },
+        let answer = caught(human.ask(Question::Budget(question)));
+        match until(&self.cancel, None, answer).await {
+            // Somebody who could not be asked has not said yes.
+            Ended::Done(answer) => Input::HumanAnswered { yes: answer == Ok(Answer::Allow) },
             Ended::TimeUp | Ended::Cancelled => Input::Cancelled,
         }
     }
@@ -300,6 +302,10 @@ impl Agent {
             }
         }
     }
+}
+
+fn panicked(said: String) -> Result<Response, ModelError> {
+    Err(ModelError::new(ModelFailure::Unavailable, format!("the client of the model panicked: {said}")))
 }
 
 impl Drop for Agent {

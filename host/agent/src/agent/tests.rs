@@ -59,7 +59,7 @@ impl ToolExecutor for Tools {
             self.scopes.lock().unwrap().push(scope.clone());
             tokio::time::sleep(self.takes).await;
             let executions = calls.iter().map(|call| execution(call, Status::Ok, Timestamp(0))).collect();
-            BatchOutcome { executions, ended: None }
+            BatchOutcome::new(executions, None)
         })
     }
 }
@@ -296,4 +296,29 @@ async fn a_run_can_be_taken_step_by_step_and_replayed_from_its_inputs() {
     replay(&mut again, agent.inputs().to_vec()).unwrap();
     let written = |session: &crate::session::Session| serde_json::to_string(session.transcript()).unwrap();
     assert_eq!(written(&again), written(agent.session()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn c2_every_call_reaches_the_executor_with_its_session_run_and_step() {
+    let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
+    let answers = vec![calls(1, 2), calls(3, 1), Response::text("done")];
+    let mut agent = agent(script(SOON, answers), &tools, &memory).build().unwrap();
+    let outcome = agent.run("one").await.unwrap();
+    let scopes = tools.scopes.lock().unwrap();
+    let seen: Vec<_> =
+        scopes.iter().map(|scope| (scope.session.as_str(), scope.execution.as_str(), scope.step)).collect();
+    assert_eq!(seen, [("s1", "s1/1", 1), ("s1", "s1/1", 2)]);
+    assert_eq!(outcome.run.executions().count(), 3, "what the executor gave is all there is");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_panics_is_one_that_gave_no_answer() {
+    let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
+    let model = |_: &Request| -> Result<Response, ModelError> { panic!("broken on purpose") };
+    let mut agent = agent(Arc::new(model), &tools, &memory).build().unwrap();
+    let outcome = agent.run("one").await.unwrap();
+    let Ending::ModelFailed { error } = outcome.ending else { panic!("{:?}", outcome.ending) };
+    assert_eq!(error.failure, ModelFailure::Unavailable);
+    assert!(error.message.contains("broken on purpose"), "{error}");
+    assert!(memory.kinds().contains(&"model_failed"));
 }

@@ -1,4 +1,4 @@
-//! Judges and people: those whose word has to be waited for.
+//! Judges, whose word has to be waited for, and what a person is asked about a call.
 
 use std::collections::BTreeSet;
 
@@ -30,31 +30,13 @@ impl JudgePolicy {
     }
 }
 
-/// What a person is asked.
+/// What a person is asked about a call that waits.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct CallQuestion {
     /// Who wants to know: the name of a rule, or `judge`.
     pub from: String,
     /// What.
     pub question: String,
     /// The call that waits.
     pub proposed: Proposed,
-}
-
-/// What a person says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// It may run.
-    Allow,
-    /// It must not run.
-    Deny {
-        /// Why, for the model. May be empty.
-        reason: String,
-    },
-}
-
-/// Asks a person: by a prompt, a callback, an API.
-pub trait Human: Send + Sync {
-    /// Waits for the answer. Dropping the future takes the question back.
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer>;
 }

@@ -2,11 +2,13 @@
 
 mod engine;
 mod judge;
+mod model_judge;
 mod path_rules;
 mod paths;
 mod rule;
 
 pub use engine::{Passage, Rules, Ruling, Voice};
-pub use judge::{Answer, Human, Judge, JudgePolicy, Question};
+pub use judge::{CallQuestion, Judge, JudgePolicy};
+pub use model_judge::ModelJudge;
 pub use path_rules::{IgnoreError, IgnoreList, Workspace};
 pub use rule::{ArgumentBytes, Proposed, Rule, RuleFn, Verdict};

@@ -1,5 +1,6 @@
 //! Rules about paths in arguments: inside the workspace, and not on the ignore list.
 
+use fumehood_core::sanitize::beginning;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::paths;
@@ -72,7 +73,7 @@ impl IgnoreList {
         for line in lines.lines() {
             builder.add_line(None, line).map_err(|source| IgnoreError { line: line.to_owned(), source })?;
         }
-        let list = builder.build().map_err(|source| IgnoreError { line: lines.chars().take(80).collect(), source })?;
+        let list = builder.build().map_err(|source| IgnoreError { line: beginning(lines, 80).to_owned(), source })?;
         Ok(Self { workspace, list })
     }
 

@@ -9,6 +9,7 @@ use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::result::{CallError, CallResult};
 use serde_json::Value;
 
+use super::declared::{Hook, HookFn, Hooks};
 use super::fields::{Diagnosis, Field, hold};
 
 /// A call that has run.
@@ -48,54 +49,14 @@ pub enum After {
 }
 
 /// A hook after calls.
-pub trait AfterHook: Send + Sync {
-    /// What it is called in messages.
-    fn name(&self) -> &str;
-
-    /// Hooks of higher priority run first; those of the same in the order in which they were added.
-    fn priority(&self) -> i32 {
-        0
-    }
-
-    /// What it may change. Changes of anything else are undone.
-    fn changes(&self) -> &[Field] {
-        &[]
-    }
-
+pub trait AfterHook: Hook {
     /// Looks at the call and its result.
     fn after<'a>(&'a self, call: &'a mut ToolUsed) -> BoxFuture<'a, After>;
 }
 
-/// A hook made of a function that does not wait.
-pub struct AfterFn<F> {
-    name: String,
-    priority: i32,
-    changes: Vec<Field>,
-    after: F,
-}
-
-impl<F: Fn(&mut ToolUsed) -> After + Send + Sync> AfterFn<F> {
-    /// A hook of this name that may change these fields.
-    pub fn new(name: impl Into<String>, priority: i32, changes: &[Field], after: F) -> Self {
-        Self { name: name.into(), priority, changes: changes.to_vec(), after }
-    }
-}
-
-impl<F: Fn(&mut ToolUsed) -> After + Send + Sync> AfterHook for AfterFn<F> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn priority(&self) -> i32 {
-        self.priority
-    }
-
-    fn changes(&self) -> &[Field] {
-        &self.changes
-    }
-
+impl<F: Fn(&mut ToolUsed) -> After + Send + Sync> AfterHook for HookFn<F> {
     fn after<'a>(&'a self, call: &'a mut ToolUsed) -> BoxFuture<'a, After> {
-        Box::pin(std::future::ready((self.after)(call)))
+        Box::pin(std::future::ready((self.run)(call)))
     }
 }
 
@@ -111,22 +72,9 @@ pub struct AfterOutcome {
 }
 
 /// The hooks after calls, in order of priority.
-#[derive(Clone, Default)]
-pub struct AfterHooks(Vec<Arc<dyn AfterHook>>);
+pub type AfterHooks = Hooks<dyn AfterHook>;
 
-impl AfterHooks {
-    /// Adds a hook.
-    pub fn add(&mut self, hook: Arc<dyn AfterHook>) {
-        self.0.push(hook);
-        self.0.sort_by_key(|hook| std::cmp::Reverse(hook.priority()));
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
+impl Hooks<dyn AfterHook> {
     /// Runs the hooks until one does not want the result to go on.
     pub async fn run(&self, call: &mut ToolUsed) -> AfterOutcome {
         let (mut state_changed, mut diagnoses) = (false, Vec::new());

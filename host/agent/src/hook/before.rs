@@ -6,6 +6,7 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::definition::Annotations;
 use serde_json::Value;
 
+use super::declared::{Hook, HookFn, Hooks};
 use super::fields::{Diagnosis, Field, hold};
 
 /// A call that is about to run.
@@ -46,54 +47,14 @@ pub enum Before {
 pub const BLOCKED: &str = "Tool execution blocked by beforeToolUse hook.";
 
 /// A hook before calls.
-pub trait BeforeHook: Send + Sync {
-    /// What it is called in messages.
-    fn name(&self) -> &str;
-
-    /// Hooks of higher priority run first; those of the same in the order in which they were added.
-    fn priority(&self) -> i32 {
-        0
-    }
-
-    /// What it may change. Changes of anything else are undone.
-    fn changes(&self) -> &[Field] {
-        &[]
-    }
-
+pub trait BeforeHook: Hook {
     /// Looks at the call.
     fn before<'a>(&'a self, call: &'a mut ToolUse) -> BoxFuture<'a, Before>;
 }
 
-/// A hook made of a function that does not wait.
-pub struct BeforeFn<F> {
-    name: String,
-    priority: i32,
-    changes: Vec<Field>,
-    before: F,
-}
-
-impl<F: Fn(&mut ToolUse) -> Before + Send + Sync> BeforeFn<F> {
-    /// A hook of this name that may change these fields.
-    pub fn new(name: impl Into<String>, priority: i32, changes: &[Field], before: F) -> Self {
-        Self { name: name.into(), priority, changes: changes.to_vec(), before }
-    }
-}
-
-impl<F: Fn(&mut ToolUse) -> Before + Send + Sync> BeforeHook for BeforeFn<F> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn priority(&self) -> i32 {
-        self.priority
-    }
-
-    fn changes(&self) -> &[Field] {
-        &self.changes
-    }
-
+impl<F: Fn(&mut ToolUse) -> Before + Send + Sync> BeforeHook for HookFn<F> {
     fn before<'a>(&'a self, call: &'a mut ToolUse) -> BoxFuture<'a, Before> {
-        Box::pin(std::future::ready((self.before)(call)))
+        Box::pin(std::future::ready((self.run)(call)))
     }
 }
 
@@ -111,22 +72,9 @@ pub struct BeforeOutcome {
 }
 
 /// The hooks before calls, in order of priority.
-#[derive(Clone, Default)]
-pub struct BeforeHooks(Vec<Arc<dyn BeforeHook>>);
+pub type BeforeHooks = Hooks<dyn BeforeHook>;
 
-impl BeforeHooks {
-    /// Adds a hook.
-    pub fn add(&mut self, hook: Arc<dyn BeforeHook>) {
-        self.0.push(hook);
-        self.0.sort_by_key(|hook| std::cmp::Reverse(hook.priority()));
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
+impl Hooks<dyn BeforeHook> {
     /// Runs the hooks until one does not want the call to go on.
     pub async fn run(&self, call: &mut ToolUse) -> BeforeOutcome {
         let (mut changed, mut state_changed, mut diagnoses) = (false, false, Vec::new());

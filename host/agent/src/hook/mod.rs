@@ -2,8 +2,10 @@
 
 mod after;
 mod before;
+mod declared;
 mod fields;
 
-pub use after::{After, AfterFn, AfterHook, AfterHooks, AfterOutcome, ToolUsed, rejected};
-pub use before::{BLOCKED, Before, BeforeFn, BeforeHook, BeforeHooks, BeforeOutcome, ToolUse};
+pub use after::{After, AfterHook, AfterHooks, AfterOutcome, ToolUsed, rejected};
+pub use before::{BLOCKED, Before, BeforeHook, BeforeHooks, BeforeOutcome, ToolUse};
+pub use declared::{Hook, HookFn, Hooks};
 pub use fields::{Diagnosis, Field};

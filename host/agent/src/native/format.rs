@@ -4,6 +4,7 @@ use fumehood_core::chat::{Message, ToolIntent};
 use serde_json::{Value, json};
 
 use crate::execution::ToolExecution;
+use crate::registry::is_full_name;
 use crate::render::execution_text;
 
 /// Longest name of a tool that all providers take.
@@ -46,8 +47,12 @@ pub fn prose(execution: &ToolExecution) -> [Message; 2] {
 }
 
 /// Providers refuse a whole conversation for one name in it that is not of their alphabet, and a model may have written
-/// anything. The result of such a call names what was wrong with it.
+/// anything. The result of such a call names what was wrong with it. A name that a tool can have stays: the provider's
+/// client finds it again.
 fn accepted_name(name: &str) -> String {
+    if is_full_name(name) {
+        return name.to_owned();
+    }
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let name: String = name.chars().take(MOST_NAME).map(|c| if fits(c) { c } else { '_' }).collect();
     if name.is_empty() { "_".to_owned() } else { name }

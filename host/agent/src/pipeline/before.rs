@@ -5,10 +5,10 @@ use fumehood_core::record::RecordKind;
 use fumehood_core::result::{CallError, CallResult};
 use serde_json::json;
 
-use super::caught::caught;
 use super::clear::{Cleared, Given};
 use super::course::Course;
 use super::halt::Halt;
+use crate::caught::caught;
 use crate::execution::Status;
 use crate::hook::{After, BLOCKED, Before, Diagnosis, ToolUse, ToolUsed, rejected};
 use crate::registry::Stop;

@@ -8,10 +8,11 @@ use fumehood_core::record::{Forget, Recorder};
 use super::executor::Pipeline;
 use super::ids::Ids;
 use super::parts::{Modes, Observers, Parts, StateSink, default_policy};
-use crate::allowlist::Allowlists;
+use crate::allowlist::{self, Allowlists};
 use crate::clock::{Clock, SystemClock};
-use crate::guardrail::{Human, Judge, JudgePolicy, Rule, Rules};
+use crate::guardrail::{Judge, JudgePolicy, Rule, Rules};
 use crate::hook::{AfterHook, AfterHooks, BeforeHook, BeforeHooks};
+use crate::human::Human;
 use crate::memory::{self, Episodes};
 use crate::registry::{Policy, Registries, ToolFamily};
 
@@ -29,6 +30,9 @@ pub enum PipelineError {
     /// The list of the agent's own tools has one that is not there.
     #[error("the agent's own tools name '{0}', which is not registered; register it or correct the name")]
     UnknownAutoTool(String),
+    /// What may be called without a skill or a channel has a tool that is not there.
+    #[error("the tool '{0}' is to be allowed, and is not registered; register it or correct the name")]
+    UnknownAllowed(String),
     /// The system gives no random numbers.
     #[error("the system gives no random numbers to name records with")]
     Random(#[from] getrandom::Error),
@@ -193,20 +197,13 @@ impl PipelineBuilder {
     /// The pipeline.
     ///
     /// # Errors
-    /// If a skill, or the list of the agent's own tools, names a tool that is not registered now.
+    /// If a list of tools (a skill's, the agent's own, that for scopes without either) names one that is not
+    /// registered now.
     pub fn build(mut self) -> Result<Pipeline, PipelineError> {
         if self.memory {
             self.allowlists.auto_tools.extend(memory::NAMES.map(str::to_owned));
         }
-        for (skill, tool) in self.allowlists.named() {
-            if self.registries.find(tool).is_none() {
-                let tool = tool.to_owned();
-                return Err(match skill {
-                    Some(skill) => PipelineError::UnknownTool { skill: skill.to_owned(), tool },
-                    None => PipelineError::UnknownAutoTool(tool),
-                });
-            }
-        }
+        self.check_names()?;
         Ok(Pipeline::new(Parts {
             registries: self.registries,
             allowlists: self.allowlists,
@@ -225,5 +222,24 @@ impl PipelineBuilder {
             state_sink: self.state_sink,
             modes: self.modes,
         }))
+    }
+
+    /// A name that is misspelt would silently allow nothing.
+    fn check_names(&self) -> Result<(), PipelineError> {
+        let missing = |name: &str| self.registries.find(name).is_none();
+        for (skill, tool) in self.allowlists.named().filter(|(_, tool)| missing(tool)) {
+            let tool = tool.to_owned();
+            return Err(match skill {
+                Some(skill) => PipelineError::UnknownTool { skill: skill.to_owned(), tool },
+                None => PipelineError::UnknownAutoTool(tool),
+            });
+        }
+        match &self.allowlists.default {
+            allowlist::Default::Only(names) => match names.iter().find(|name| missing(name)) {
+                Some(name) => Err(PipelineError::UnknownAllowed(name.clone())),
+                None => Ok(()),
+            },
+            allowlist::Default::Nothing | allowlist::Default::Everything => Ok(()),
+        }
     }
 }

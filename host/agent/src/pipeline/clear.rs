@@ -7,11 +7,12 @@ use fumehood_core::record::RecordKind;
 use fumehood_core::result::CallError;
 use serde_json::{Value, json};
 
-use super::caught::{caught, caught_now};
 use super::course::Course;
 use super::halt::{Halt, legible, mismatch, unauthorized, unknown};
+use crate::caught::{caught, caught_now};
 use crate::execution::Status;
-use crate::guardrail::{Answer, Proposed, Question, Ruling, Verdict, Voice};
+use crate::guardrail::{CallQuestion, Proposed, Ruling, Verdict, Voice};
+use crate::human::{Answer, Question};
 use crate::registry::{Family, Invocation, Policy, Stop, Tool};
 use crate::retry::{Fault, Remedy, escalated};
 
@@ -111,7 +112,7 @@ impl Course<'_> {
             questions.extend(self.ruled(Ruling { voice: Voice::Judge, verdict }, &proposed).await?);
         }
         for question in questions {
-            self.asked(Question { proposed: proposed.clone(), ..question }).await?;
+            self.asked(CallQuestion { proposed: proposed.clone(), ..question }).await?;
         }
         invocation.arguments = proposed.arguments;
         Ok(changed)
@@ -125,7 +126,7 @@ impl Course<'_> {
     }
 
     /// Records a verdict. A denial ends the call; a question is handed on, to be put once everybody else has agreed.
-    async fn ruled(&mut self, ruling: Ruling, proposed: &Proposed) -> Result<Option<Question>, Halt> {
+    async fn ruled(&mut self, ruling: Ruling, proposed: &Proposed) -> Result<Option<CallQuestion>, Halt> {
         let Ruling { voice, verdict } = ruling;
         let mut body = json!({"by": voice.as_str()});
         let said = match &verdict {
@@ -144,19 +145,19 @@ impl Course<'_> {
             Verdict::Allow | Verdict::Modify { .. } => Ok(None),
             Verdict::Deny { reason } => Err(Halt::denied(format!("denied by {}: {reason}", voice.as_str()))),
             Verdict::Ask { question } => {
-                Ok(Some(Question { from: voice.as_str().to_owned(), question, proposed: proposed.clone() }))
+                Ok(Some(CallQuestion { from: voice.as_str().to_owned(), question, proposed: proposed.clone() }))
             }
         }
     }
 
-    async fn asked(&mut self, question: Question) -> Result<(), Halt> {
+    async fn asked(&mut self, question: CallQuestion) -> Result<(), Halt> {
         let Some(human) = &self.parts.human else {
             let message = format!("somebody has to approve this call: {}", question.question);
             let error = CallError::new(ErrorKind::NeedsApproval, message)
                 .with_hint("nobody can be asked here; go on without this call");
             return Err(Halt::refused(Status::RejectedDenied, error));
         };
-        let answer = caught(human.ask(&question)).await;
+        let answer = caught(human.ask(Question::Call(&question))).await;
         let verdict = match answer {
             Ok(Answer::Allow) => Verdict::Allow,
             Ok(Answer::Deny { reason }) if reason.is_empty() => Verdict::Deny { reason: "no".to_owned() },

@@ -1,6 +1,7 @@
 //! The pipeline as the loop sees it: batches in, results in the order of the calls out.
 
 use std::fmt;
+use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::{ToolIntent, ToolSpec};
@@ -10,10 +11,10 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
 use super::batch::Batch;
-use super::caught::caught;
 use super::course::Course;
 use super::halt::legible;
 use super::parts::Parts;
+use crate::caught::caught;
 use crate::execution::{Status, ToolExecution};
 use crate::executor::{BatchEnd, BatchOutcome, Scope, ToolExecutor};
 use crate::registry::Stop;
@@ -39,13 +40,14 @@ impl ToolExecutor for Pipeline {
         Box::pin(async move {
             let batch = Batch::new(&self.0, scope);
             let modes = &self.0.modes;
-            let outcome = if modes.throw_on_tool_failure || modes.stop_on_tool_block {
+            let mut outcome = if modes.throw_on_tool_failure || modes.stop_on_tool_block {
                 self.one_by_one(calls, &batch).await
             } else {
                 self.together(calls, &batch).await
             };
-            if let (Some(sink), Some(state)) = (&self.0.state_sink, batch.changed_state()) {
-                sink.state(scope, state);
+            outcome.state = batch.changed_state();
+            if let (Some(sink), Some(state)) = (&self.0.state_sink, &outcome.state) {
+                sink.state(scope, Arc::clone(state));
             }
             outcome
         })
@@ -109,7 +111,7 @@ impl Pipeline {
                 running.extend(waiting.next().map(start));
             }
         }
-        BatchOutcome { executions: slots.into_iter().flatten().collect(), ended }
+        BatchOutcome::new(slots.into_iter().flatten().collect(), ended)
     }
 
     /// One after the other, until one ends the batch.
@@ -119,7 +121,7 @@ impl Pipeline {
         for (index, call) in calls.into_iter().enumerate() {
             let execution = match self.one(call, batch).await {
                 Ok(execution) => execution,
-                Err(Stop { reason }) => return BatchOutcome { executions, ended: Some(BatchEnd::Stop { reason }) },
+                Err(Stop { reason }) => return BatchOutcome::new(executions, Some(BatchEnd::Stop { reason })),
             };
             let (blocked, failed) = (execution.was_blocked(), execution.has_error());
             executions.push(execution);
@@ -128,8 +130,8 @@ impl Pipeline {
                 (false, true) if modes.throw_on_tool_failure => BatchEnd::Failed { index },
                 _ => continue,
             };
-            return BatchOutcome { executions, ended: Some(ended) };
+            return BatchOutcome::new(executions, Some(ended));
         }
-        BatchOutcome { executions, ended: None }
+        BatchOutcome::new(executions, None)
     }
 }

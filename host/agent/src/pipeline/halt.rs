@@ -3,7 +3,7 @@
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordError;
 use fumehood_core::result::CallError;
-use fumehood_core::sanitize::printable;
+use fumehood_core::sanitize::{beginning, printable};
 use serde_json::Value;
 
 use crate::execution::Status;
@@ -50,7 +50,7 @@ impl From<RecordError> for Halt {
 /// A name as the model wrote it, fit for messages and records.
 pub(super) fn legible(name: &str) -> String {
     let name = printable(name);
-    name.get(..name.floor_char_boundary(NAME_BYTES)).unwrap_or_default().to_owned()
+    beginning(&name, NAME_BYTES).to_owned()
 }
 
 pub(super) fn unknown(name: &str) -> Halt {

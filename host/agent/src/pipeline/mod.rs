@@ -3,7 +3,6 @@
 mod batch;
 mod before;
 mod builder;
-mod caught;
 mod clear;
 mod course;
 mod executor;

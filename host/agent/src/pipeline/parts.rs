@@ -14,8 +14,9 @@ use crate::allowlist::Allowlists;
 use crate::cap::RESULT_BYTES;
 use crate::clock::Clock;
 use crate::executor::Scope;
-use crate::guardrail::{Human, Judge, JudgePolicy, Rules};
+use crate::guardrail::{Judge, JudgePolicy, Rules};
 use crate::hook::{AfterHooks, BeforeHooks};
+use crate::human::Human;
 use crate::memory::Episodes;
 use crate::registry::{Policy, Registries, Tool};
 

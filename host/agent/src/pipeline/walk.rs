@@ -9,11 +9,11 @@ use fumehood_core::record::RecordKind;
 use fumehood_core::result::{CallError, CallResult, Metadata};
 use serde_json::{Value, json};
 
-use super::caught::{caught, caught_now};
 use super::clear::{Cleared, Given};
 use super::course::Course;
 use super::halt::{Halt, Refusal, legible};
 use crate::cap::{shown, within};
+use crate::caught::{caught, caught_now};
 use crate::execution::{Status, ToolExecution};
 use crate::memory::Episode;
 use crate::registry::{Purpose, Stop};

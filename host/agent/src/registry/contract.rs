@@ -4,12 +4,19 @@ use fumehood_core::chat::ToolSpec;
 use fumehood_core::definition::Annotations;
 use fumehood_core::digest::Digest;
 use fumehood_core::gate::{Gate, GateLimits, SchemaError};
+use fumehood_core::sanitize::beginning;
 use serde_json::Value;
 
 use crate::identity::{self, IdentityError};
 
 /// The longest full name, in bytes: a namespace, the separator and a name.
 const NAME_BYTES: usize = 130;
+
+/// Whether a tool can have this full name. Clients of providers see to it that a provider is told one that it takes.
+pub(crate) fn is_full_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    !name.is_empty() && name.len() <= NAME_BYTES && name.chars().all(allowed)
+}
 
 /// What a tool says about itself.
 #[derive(Debug, Clone)]
@@ -61,9 +68,8 @@ impl Contract {
     /// # Errors
     /// If any of this is not acceptable.
     pub fn new(spec: Spec, limits: GateLimits) -> Result<Self, ContractError> {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-        if spec.name.is_empty() || spec.name.len() > NAME_BYTES || !spec.name.chars().all(allowed) {
-            return Err(ContractError::Name(spec.name.chars().take(80).collect()));
+        if !is_full_name(&spec.name) {
+            return Err(ContractError::Name(beginning(&spec.name, 80).to_owned()));
         }
         let gate = Gate::for_arguments(&spec.parameters, limits)
             .map_err(|source| ContractError::Schema { tool: spec.name.clone(), source })?;

@@ -7,6 +7,7 @@ mod policy;
 mod tool;
 
 pub use built_in::{BuiltIn, Failure};
+pub(crate) use contract::is_full_name;
 pub use contract::{Contract, ContractError, Spec};
 pub use families::{BuiltIns, Family, RegisterError, Registries, ToolFamily, ToolHandle};
 pub use policy::Policy;

@@ -101,7 +101,7 @@ impl Session {
         };
         let calls: Vec<ToolIntent> = pending.slots.iter().filter_map(run_now).collect();
         if calls.is_empty() {
-            return self.executed(pending, BatchOutcome { executions: Vec::new(), ended: None }, now);
+            return self.executed(pending, BatchOutcome::new(Vec::new(), None), now);
         }
         self.waiting = Waiting::Tools(Box::new(pending));
         Action::RunTools(calls)

@@ -77,9 +77,9 @@ impl Input {
     }
 }
 
-/// What a person is asked.
+/// What a person is asked about a limit that was reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Question {
+pub struct BudgetQuestion {
     /// What it is about.
     pub about: BudgetKind,
     /// In words. Yes or no is the answer.
@@ -95,7 +95,7 @@ pub enum Action {
     /// Run these calls; there is at least one, each with an id that no other of them has.
     RunTools(Vec<ToolIntent>),
     /// Ask a person.
-    AskHuman(Question),
+    AskHuman(BudgetQuestion),
     /// The run has ended; the next input is a user message.
     Finish(Ending),
 }

@@ -9,13 +9,13 @@ use fumehood_core::time::Timestamp;
 use super::batch::Pending;
 use super::compile;
 use super::config::SessionConfig;
-use super::input::{Action, Input, Question, Recorded, StepError};
+use super::input::{Action, BudgetQuestion, Input, Recorded, StepError};
 use super::repetition::Streaks;
 use crate::breaker::Breaker;
 use crate::budget::{BudgetKind, Spent};
 use crate::driver::{Driver, ToolRuntime};
 use crate::execution::ToolExecution;
-use crate::transcript::{Ending, Run, Step, StepKind, Transcript};
+use crate::transcript::{Asked, Ending, Run, Step, StepKind, Transcript};
 
 /// A pure session. One driver, one transcript, one thing that it waits for.
 pub struct Session {
@@ -33,6 +33,8 @@ pub struct Session {
     pub(super) draft: Draft,
     pub(super) run: Option<Run>,
     pub(super) waiting: Waiting,
+    /// The last request of the step before this one.
+    asked: Option<Arc<Request>>,
     transcript: Transcript,
     conversation: Vec<Message>,
     made_up: u64,
@@ -113,6 +115,7 @@ impl Session {
             draft: Draft::default(),
             run: None,
             waiting: Waiting::User,
+            asked: None,
             transcript: Transcript::default(),
             conversation: Vec::new(),
             made_up: 0,
@@ -266,7 +269,7 @@ impl Session {
             let turns = self.config.budget.turns.max(1);
             let used = self.spent.turns;
             let text = format!("The model was asked {used} times and has not finished. Allow {turns} more requests?");
-            return Action::AskHuman(Question { about: budget, text });
+            return Action::AskHuman(BudgetQuestion { about: budget, text });
         }
         self.close_unanswered(budget, now);
         self.exhausted(budget, now)
@@ -284,9 +287,11 @@ impl Session {
     /// Ends the step that has begun, if one has.
     pub(super) fn close(&mut self, closing: Closing, now: Timestamp) {
         let draft = std::mem::take(&mut self.draft);
-        let (Some(run), Some(input)) = (&mut self.run, draft.input) else {
+        let (Some(run), Some(request)) = (&mut self.run, draft.input) else {
             return;
         };
+        let input = Asked::new(&request, self.asked.as_deref());
+        self.asked = Some(request);
         let Closing { response, text, executions, own, output, kind } = closing;
         let number = u32::try_from(run.steps.len().saturating_add(1)).unwrap_or(u32::MAX);
         let Draft { attempts, usage, started_at, .. } = draft;

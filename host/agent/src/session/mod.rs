@@ -11,7 +11,7 @@ mod made_up;
 mod repetition;
 
 pub use config::{OnRepetition, Prompt, Repetition, SessionConfig};
-pub use input::{Action, Input, Question, Recorded, StepError};
+pub use input::{Action, BudgetQuestion, Input, Recorded, StepError};
 pub use machine::{Session, replay};
 pub use made_up::BUDGET_EXHAUSTED;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::{BatchEnd, ToolExecutor as _};
-use fumehood_agent::hook::{Before, BeforeFn, Field, ToolUse};
+use fumehood_agent::hook::{Before, Field, HookFn, ToolUse};
 use fumehood_agent::pipeline::{Modes, Observers};
 use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation};
 use fumehood_core::record::RecordKind;
@@ -94,8 +94,8 @@ async fn i34_the_first_failure_ends_the_batch_if_asked_to() {
     assert_eq!((lenient.ended, lenient.executions.len()), (None, 3));
 }
 
-fn block_echo() -> Arc<BeforeFn<impl Fn(&mut ToolUse) -> Before + Send + Sync>> {
-    Arc::new(BeforeFn::new("no_echo", 0, &[] as &[Field], |call: &mut ToolUse| {
+fn block_echo() -> Arc<HookFn<impl Fn(&mut ToolUse) -> Before + Send + Sync>> {
+    Arc::new(HookFn::new("no_echo", 0, &[] as &[Field], |call: &mut ToolUse| {
         if call.tool == "echo" { Before::Block { message: None } } else { Before::Continue }
     }))
 }

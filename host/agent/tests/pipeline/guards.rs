@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::Scope;
-use fumehood_agent::guardrail::{Answer, Human, Judge, JudgePolicy, Proposed, Question, RuleFn, Verdict};
-use fumehood_agent::hook::{Before, BeforeFn, Field, ToolUse};
+use fumehood_agent::guardrail::{Judge, JudgePolicy, Proposed, RuleFn, Verdict};
+use fumehood_agent::hook::{Before, Field, HookFn, ToolUse};
+use fumehood_agent::human::{Answer, Human, Question};
 use fumehood_agent::pipeline::Modes;
 use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation};
 use fumehood_core::boxed::BoxFuture;
@@ -85,8 +86,8 @@ async fn c8_reads_are_not_judged_unless_the_policy_asks_for_it() {
 struct Says(Answer);
 
 impl Human for Says {
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
-        assert_eq!(question.question, "really?");
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+        assert_eq!(question.text(), "really?");
         Box::pin(std::future::ready(self.0.clone()))
     }
 }
@@ -108,7 +109,7 @@ async fn c11_a_person_is_asked_and_nobody_means_no() {
 #[tokio::test]
 async fn i27_a_hook_changes_or_blocks_a_call() {
     let hook = |before: Before| {
-        BeforeFn::new("hook", 0, &[Field::Arguments], move |call: &mut ToolUse| {
+        HookFn::new("hook", 0, &[Field::Arguments], move |call: &mut ToolUse| {
             call.arguments = json!({"a": 10, "b": 10});
             before.clone()
         })
@@ -124,7 +125,7 @@ async fn i27_a_hook_changes_or_blocks_a_call() {
 
 #[tokio::test]
 async fn a_hook_cannot_change_a_call_into_one_that_would_be_refused() {
-    let hook = BeforeFn::new("hook", 0, &[Field::Arguments], |call: &mut ToolUse| {
+    let hook = HookFn::new("hook", 0, &[Field::Arguments], |call: &mut ToolUse| {
         call.arguments = json!({"a": "x"});
         Before::Continue
     });
@@ -135,7 +136,7 @@ async fn a_hook_cannot_change_a_call_into_one_that_would_be_refused() {
 #[tokio::test]
 async fn i40_undeclared_changes_are_undone_and_fail_in_strict_mode() {
     let hook = || {
-        Arc::new(BeforeFn::new("sly", 0, &[] as &[Field], |call: &mut ToolUse| {
+        Arc::new(HookFn::new("sly", 0, &[] as &[Field], |call: &mut ToolUse| {
             call.arguments = json!({"a": 10, "b": 10});
             Before::Continue
         }))
@@ -153,7 +154,7 @@ async fn i40_hooks_run_in_descending_priority() {
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
     let hook = |name: &'static str, priority| {
         let order = Arc::clone(&order);
-        Arc::new(BeforeFn::new(name, priority, &[] as &[Field], move |_: &mut ToolUse| {
+        Arc::new(HookFn::new(name, priority, &[] as &[Field], move |_: &mut ToolUse| {
             order.lock().unwrap().push(name);
             Before::Continue
         }))
@@ -170,7 +171,7 @@ async fn i29_a_tool_that_asks_for_it_sees_the_state_as_hooks_left_it() {
         |_: Pair, call: Arc<Invocation>| async move { Ok::<_, Failure>(call.state.as_deref().map(str::to_owned)) };
     tools.register(BuiltIn::new("with", "Sees.", run).unwrap().with_state().with_annotations(reads())).unwrap();
     tools.register(BuiltIn::new("without", "Does not see.", run).unwrap()).unwrap();
-    let hook = BeforeFn::new("state", 0, &[Field::State], |call: &mut ToolUse| {
+    let hook = HookFn::new("state", 0, &[Field::State], |call: &mut ToolUse| {
         call.state = Some(Arc::from(r#"{"n":2}"#));
         Before::Continue
     });

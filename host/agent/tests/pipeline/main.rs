@@ -4,6 +4,7 @@
 
 mod batches;
 mod checks;
+mod contract;
 mod guards;
 mod outcomes;
 mod stage;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::BatchEnd;
-use fumehood_agent::hook::{After, AfterFn, Field, ToolUsed};
+use fumehood_agent::hook::{After, Field, HookFn, ToolUsed};
 use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation, Policy};
 use fumehood_agent::retry::{Attempts, Recovery, Remedy, Severity};
 use fumehood_core::content::Content;
@@ -49,7 +49,7 @@ async fn i32_a_panic_is_a_failure_with_the_name_of_the_tool() {
 
 #[tokio::test]
 async fn i26_the_order_of_a_call() {
-    let after = AfterFn::new("after", 0, &[], |_: &mut ToolUsed| After::Continue);
+    let after = HookFn::new("after", 0, &[], |_: &mut ToolUsed| After::Continue);
     let stage = stage(|builder| builder.after(Arc::new(after)));
     stage.call("add", ADD).await;
     let kinds = [RecordKind::ToolStarted, RecordKind::ToolFinished, RecordKind::ToolResult];
@@ -58,7 +58,7 @@ async fn i26_the_order_of_a_call() {
 
 #[tokio::test]
 async fn c16_a_hook_transforms_a_result_before_anybody_sees_it() {
-    let redact = AfterFn::new("redact", 0, &[Field::Result], |used: &mut ToolUsed| {
+    let redact = HookFn::new("redact", 0, &[Field::Result], |used: &mut ToolUsed| {
         used.outcome = Ok(vec![Content::text("[redacted]")]);
         After::Continue
     });
@@ -70,7 +70,7 @@ async fn c16_a_hook_transforms_a_result_before_anybody_sees_it() {
 
 #[tokio::test]
 async fn c17_a_hook_rejects_a_result_and_the_model_never_sees_it() {
-    let reject = AfterFn::new("secrets", 0, &[], |used: &mut ToolUsed| {
+    let reject = HookFn::new("secrets", 0, &[], |used: &mut ToolUsed| {
         assert!(used.outcome.is_ok());
         After::Reject { reason: "contains secrets".to_owned() }
     });
@@ -82,7 +82,7 @@ async fn c17_a_hook_rejects_a_result_and_the_model_never_sees_it() {
 
 #[tokio::test]
 async fn c15_a_hook_that_panics_lets_nothing_through() {
-    let broken = AfterFn::new("broken", 0, &[], |used: &mut ToolUsed| {
+    let broken = HookFn::new("broken", 0, &[], |used: &mut ToolUsed| {
         assert!(used.outcome.is_err(), "broken on purpose");
         After::Continue
     });

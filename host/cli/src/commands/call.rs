@@ -6,11 +6,17 @@ use std::time::Duration;
 
 use anyhow::Result;
 use fumehood::limits::display_bytes;
-use fumehood::{Call, CallResult, Component, ErrorKind, EventStream, Host, LimitError, Limits, Observed};
+use fumehood::{Call, CallResult, Component, ErrorKind, EventStream, Host, Limits, Load, Observed};
 
+use super::approve;
 use crate::args::{self, Arguments};
+use crate::config::Config;
+use crate::config::secret::ValueSource;
+use crate::configured::{self, Configured};
 use crate::exit::{self, Exit, UsageError};
 use crate::host;
+use crate::power_arguments;
+use crate::powers::PowerFault;
 use crate::render;
 
 /// The largest memory that `--memory` may ask for.
@@ -19,13 +25,12 @@ const MEMORY_CEILING: usize = 4 << 30;
 const MOST_ARGUMENTS: u64 = 16 << 20;
 
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
-    let limits = call.limits.limits(MEMORY_CEILING).map_err(|error| bad_limit(&error))?;
     let json = read_arguments(call)?;
+    let Chosen { load, name, file, usual } = chosen(arguments, call)?;
+    let limits = call.limits.over(usual, MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
     let roomy = at_least_usual(&limits);
     let host = host::builder(arguments).limits(roomy).memory_ceiling(roomy.memory).build()?;
-    let (load, name) = host::load_of(&call.component, call.allow_slow_compile);
-    let file = host::file_name(&call.component);
-    let component = host::load(&host, &file, load).await?;
+    let component = host::load(&host, &file, load.with_limits(roomy)).await?;
     let Some(tool) = &call.tool else { return Err(no_tool(call, &component).into()) };
     let prefix = format!("{name}__");
     let mut request =
@@ -48,19 +53,51 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     Ok(exit::of_result(&result))
 }
 
-/// Begins with what to type, which is not always what the limit is called.
-fn bad_limit(error: &LimitError) -> UsageError {
-    let flag = match error {
-        LimitError::Zero(what) | LimitError::TooMuch { what, .. } => match *what {
-            "deadline" => "--timeout: ",
-            "fuel" => "--fuel: ",
-            "memory" => "--memory: ",
-            "output" => "--max-output: ",
-            _ => "",
-        },
-        LimitError::Duration(_) | LimitError::Bytes(_) | LimitError::Count(_) => "",
+/// The component whose tool is called.
+struct Chosen {
+    load: Load,
+    name: String,
+    /// For people.
+    file: String,
+    /// The limits where none were typed.
+    usual: Limits,
+}
+
+/// A file, with the powers that were typed; or else a component of the configuration, with those that it has there.
+fn chosen(arguments: &Arguments, call: &args::Call) -> Result<Chosen> {
+    let is_name = call.component.extension().is_none() && !call.component.exists();
+    if let Some(name) = call.component.to_str().filter(|_| is_name) {
+        return from_configuration(arguments, call, name);
+    }
+    let typed = |fault: &PowerFault| power_arguments::fault(fault);
+    let here = Path::new(".");
+    let values = |source: &ValueSource| source.value(here).map_err(|error| error.to_string());
+    let grant = call
+        .powers
+        .powers()
+        .grant(here, &values)
+        .map_err(|faults| UsageError(faults.iter().map(typed).collect::<Vec<_>>().join("\n")))?;
+    let (load, name) = host::load_of(&call.component, call.allow_slow_compile);
+    let load = load.with_grant(grant);
+    let load = if call.powers.strict_imports { load.strict_imports() } else { load };
+    Ok(Chosen { load, name, file: host::file_name(&call.component), usual: Limits::default() })
+}
+
+fn from_configuration(arguments: &Arguments, call: &args::Call, name: &str) -> Result<Chosen> {
+    let config = Config::find(arguments.config.as_deref())?;
+    let lock = configured::lock(&config)?;
+    let Some(Configured { name, file, load, limits, .. }) = configured::named(&config, &lock, name)? else {
+        let message = format!("there is no file {name}, and {}", approve::unknown(&config, name));
+        return Err(UsageError(message).into());
     };
-    UsageError(format!("{flag}{error}"))
+    if call.powers.are_given() {
+        let place = config.origin.display();
+        let message =
+            format!("`{name}` has its powers from {place}; change them there, or name the `.wasm` file itself");
+        return Err(UsageError(message).into());
+    }
+    let load = if call.allow_slow_compile { load.allow_slow_compile() } else { load };
+    Ok(Chosen { load, name: name.to_string(), file: host::file_name(&file), usual: limits })
 }
 
 /// What was typed limits the call. A component that has to say first which tools it has gets the usual limits for that,

@@ -1,6 +1,11 @@
 //! One file for each command.
 
+pub(crate) mod approve;
 pub(crate) mod call;
+pub(crate) mod chat;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod inspect;
+pub(crate) mod log;
+pub(crate) mod run;

@@ -2,8 +2,10 @@
 
 mod inspection;
 pub(crate) mod paragraph;
+pub(crate) mod record;
 mod result;
 mod schema;
+mod standing;
 pub(crate) mod table;
 
 use std::borrow::Cow;
@@ -17,6 +19,7 @@ use serde::Serialize;
 
 pub(crate) use inspection::{Report, inspection};
 pub(crate) use result::{count, duration, event, result};
+pub(crate) use standing::standing;
 
 use crate::exit::Exit;
 
@@ -36,6 +39,20 @@ pub(crate) fn line(text: &str) -> Result<()> {
     written(writeln!(anstream::stdout().lock(), "{text}"))
 }
 
+/// A piece of text on standard output, at once: more of its line may follow.
+pub(crate) fn text(text: &str) -> Result<()> {
+    let mut stdout = anstream::stdout().lock();
+    let text = fumehood::sanitize::printable(text);
+    written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+}
+
+/// The beginning of a line on standard error that a person ends by typing.
+pub(crate) fn prompt(text: &str) {
+    let mut stderr = anstream::stderr().lock();
+    // There is nobody to tell if that fails.
+    let _ = write!(stderr, "{text}").and_then(|()| stderr.flush());
+}
+
 /// Bytes on standard output, as they are.
 pub(crate) fn bytes(bytes: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
@@ -49,6 +66,12 @@ pub(crate) fn json(value: &impl Serialize) -> Result<()> {
     } else {
         serde_json::to_string(value)?
     };
+    bytes(format!("{}\n", printable_json(&text)).as_bytes())
+}
+
+/// A value as one line of JSON on standard output, wherever that goes.
+pub(crate) fn json_line(value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string(value)?;
     bytes(format!("{}\n", printable_json(&text)).as_bytes())
 }
 

@@ -16,7 +16,9 @@ fn endings(table: &str) -> String {
         endings.push_str(&cells.iter().take(2).copied().collect::<Vec<_>>().join(" | "));
         endings.push('\n');
     }
-    endings
+    // How many records there are is the loop's affair.
+    let count = Regex::new(r"\b(row )?\d+( records| was edited)").unwrap();
+    count.replace_all(&endings, "${1}[count]$2").into_owned()
 }
 
 #[test]
@@ -48,6 +50,16 @@ fn every_call_ends_as_it_should() {
         crash | trap: the tool crashed: it aborted (`unreachable`, which is how a panic …
         read out of bounds | trap: the tool crashed: it used memory out of bounds
         recurse for ever | trap: the tool crashed: its call stack overflowed (too deep a recursion)
+        A scripted model: (3 + 5) * 2
+        ask to add "3" and 5 | invalid_arguments: /a: expected a number, given the string "3" (write 3 …
+        read that, and add 3 and 5 | {"result":8}
+        multiply the 8 by 2 | {"result":16}
+        reach for a tool of another skill | not_allowed: Tool 'memory-bomb__run' is not allowed for skill …
+        call a tool that hangs | deadline: the tool did not finish within 250 ms and was stopped
+        answer | (3 + 5) * 2 is 16.
+        The event log
+        check the log of all that | [count] records in order
+        make the 16 a 17 in a copy | row [count] was edited: it does not fit its hash
     "#]]
     .assert_eq(&endings(&ran.stdout));
     for word in ["time", "deadline", "fuel", "peak memory", "calls of", "Next: `fumehood inspect"] {
@@ -65,6 +77,10 @@ fn in_json_every_row_has_the_whole_record() {
     assert!(rows.len() > 10);
     for row in rows {
         assert_eq!(row["as_expected"], true, "{row}");
+        if row.get("call").is_none() {
+            assert!(row["what"].is_string() && row["outcome"].is_string(), "{row}");
+            continue;
+        }
         assert!(row["what"].is_string() && row["call"] == row["result"]["tool"], "{row}");
         assert!(row["result"]["metadata"]["deadline_ms"].is_number(), "{row}");
         let over = row["result"]["metadata"]["duration_ms"].as_f64().unwrap()

@@ -77,3 +77,47 @@ fn a_tool_that_reports_progress_is_stopped_in_the_middle() {
     assert_eq!((code, stdout.as_str()), (Some(130), ""));
     draining.join().unwrap();
 }
+
+#[test]
+fn a_run_is_cancelled_and_that_is_recorded() {
+    let bench = Workbench::new();
+    bench.program("sleep").put("script.jsonl", r#"{"calls": [{"name": "sleep__run", "id": "nap"}]}"#);
+    let run = ["run", "Sleep", "--tool", "sleep.wasm", "--script", "script.jsonl", "--timeout", "60s", "--log", "e.db"];
+    let mut child = start(&bench, &run);
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.contains("→ sleep__run"), "{line}");
+    let rest = std::thread::spawn(move || stderr.lines().map_while(Result::ok).collect::<Vec<_>>().join("\n"));
+    let (code, stdout, _) = interrupt(child);
+    let rest = rest.join().unwrap();
+    assert_eq!((code, stdout.as_str()), (Some(130), ""), "{rest}");
+    assert!(
+        rest.contains("✗ sleep__run {} → cancelled") && rest.contains("interrupted, and stopped sleep__run"),
+        "{rest}"
+    );
+    let calls = bench.run(&["log", "--log", "e.db", "--json"]).json();
+    assert_eq!((calls.as_array().unwrap().len(), &calls[0]["status"]), (1, &"cancelled".into()), "{calls}");
+    let sessions = bench.run(&["log", "--log", "e.db", "--of", "sessions", "--json"]).json();
+    assert_eq!(sessions[0]["status"], "cancelled");
+    assert_eq!(bench.run(&["log", "verify", "--log", "e.db"]).code, 0);
+}
+
+#[test]
+fn a_model_that_does_not_answer_is_given_up() {
+    let bench = Workbench::new();
+    bench.put("script.jsonl", r#"{"text": "late", "delay_ms": 3000000}"#);
+    let run = ["run", "Hello", "--script", "script.jsonl", "--json", "--wall", "1h", "--stream-time", "1h"];
+    let mut child = start(&bench, &run);
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("model_asked") {
+        line.clear();
+        assert_ne!(stdout.read_line(&mut line).unwrap(), 0);
+    }
+    let last = std::thread::spawn(move || stdout.lines().map_while(Result::ok).last().unwrap());
+    let (code, _, stderr) = interrupt(child);
+    assert_eq!((code, stderr.as_str()), (Some(130), ""));
+    let outcome: serde_json::Value = serde_json::from_str(&last.join().unwrap()).unwrap();
+    assert_eq!((&outcome["event"], &outcome["ending"]), (&"outcome".into(), &"cancelled".into()));
+}

@@ -10,6 +10,8 @@ mod cache;
 #[cfg(test)]
 mod call;
 #[cfg(test)]
+mod chat;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod hostile_text;
@@ -17,6 +19,12 @@ mod hostile_text;
 mod inspect;
 #[cfg(test)]
 mod interrupt;
+#[cfg(test)]
+mod log;
+#[cfg(test)]
+mod run;
+#[cfg(test)]
+mod server;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]

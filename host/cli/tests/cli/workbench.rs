@@ -10,6 +10,18 @@ use regex::Regex;
 /// Far above what anything here takes, so that a hang is a failure and not a hang.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Variables that would bring in what is not in the folder.
+const ELSEWHERE: [&str; 8] = [
+    "FUMEHOOD_CONFIG",
+    "FUMEHOOD_LOG",
+    "FUMEHOOD_MODEL",
+    "ANTHROPIC_API_KEY",
+    "OLLAMA_HOST",
+    "OPENAI_API_KEY",
+    "OPENAI_COMPATIBLE_KEY",
+    "OPENAI_COMPATIBLE_URL",
+];
+
 /// The folder.
 pub(crate) struct Workbench {
     folder: tempfile::TempDir,
@@ -72,9 +84,13 @@ impl Workbench {
             .args(arguments)
             .current_dir(self.folder.path())
             .env("FUMEHOOD_CACHE_DIR", self.cache())
+            .env("XDG_STATE_HOME", self.path("state"))
             .env("NO_COLOR", "1")
             .env("LC_ALL", "C")
             .stdin(Stdio::null());
+        for variable in ELSEWHERE {
+            command.env_remove(variable);
+        }
         command
     }
 
@@ -123,6 +139,8 @@ impl Ran {
 pub(crate) fn steady(text: &str) -> String {
     let replacements = [
         (r"[\d.]+ (µs|ms|s) of ", "[time] of "),
+        (r"(B  |out, )[\d.]+ (µs|ms|s)", "$1[time]"),
+        (r"session s[0-9a-f]{16}", "session [session]"),
         (r"[\d.]+( [kMG])? fuel, [\d.]+ ([KMG]i)?B peak memory", "[fuel] fuel, [memory] peak memory"),
         (r"sha256:[0-9a-f]{64}", "[digest]"),
         (r"(size +)[\d.]+ ([KMG]i)?B", "$1[size]"),

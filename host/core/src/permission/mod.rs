@@ -4,8 +4,26 @@
 //! use, it answers with what is needed to go on, or with a [`Refusal`] that names what was tried and the line of a
 //! policy that would allow it. Enforcement is in the runtime, one file for each power there too.
 
+mod arguments;
+mod clock;
+mod environment;
+pub mod files;
 mod grant;
+pub mod http;
+mod key_value;
+mod lines;
+mod quote;
+mod random;
+mod redact;
 mod refusal;
+mod secret;
 
+pub use arguments::{CommandLine, CommandLineError};
+pub use clock::{ClockStep, ClockStepError};
+pub use environment::{Environment, EnvironmentError};
 pub use grant::Grant;
+pub use key_value::{KeyValueQuota, KeyValueQuotaError, KeyValueUse};
+pub use random::{Seed, SeedError};
+pub use redact::{RedactError, Redactor};
 pub use refusal::{Power, Refusal};
+pub use secret::{Injection, Secret, SecretError, SecretGrantError, SecretValue, Template, query_with};

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use fumehood_core::chat::{ModelError, ModelFailure};
-use fumehood_core::sanitize::printable;
+use fumehood_core::sanitize::{beginning, printable};
 use genai::webc::StreamTimeout;
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
@@ -12,7 +12,7 @@ use crate::config::Key;
 use crate::retry::asked_for;
 use crate::spec::Service;
 
-/// Most characters of a provider's own words.
+/// Most bytes of a provider's own words.
 const MOST_WORDS: usize = 500;
 
 /// How a refusal says that it is about tools at all.
@@ -144,9 +144,10 @@ impl Told<'_> {
         let json = serde_json::from_str::<serde_json::Value>(body).ok();
         let places = ["/error/message", "/message", "/error", "/0/error/message", "/detail"];
         let found = json.as_ref().and_then(|json| places.iter().find_map(|place| json.pointer(place)?.as_str()));
-        let words: String = found.unwrap_or(body).trim().chars().take(MOST_WORDS).collect();
-        let words = self.without_key(&words);
-        if words.is_empty() { "no reason given".to_owned() } else { printable(&words).into_owned() }
+        // Before it is cut: half a key would not be found.
+        let words = self.without_key(found.unwrap_or(body).trim());
+        let words = beginning(&words, MOST_WORDS);
+        if words.is_empty() { "no reason given".to_owned() } else { printable(words).into_owned() }
     }
 
     /// Some providers repeat the key that they refuse.
@@ -169,6 +170,14 @@ fn says_no_tools(body: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_that_would_be_cut_in_half_is_taken_out_whole() {
+        let key = Key::new("k".repeat(40));
+        let told = Told { service: Service::OpenAi, key: Some(&key), with_tools: true };
+        let words = told.words(&format!("{}{}", "x".repeat(MOST_WORDS - 20), "k".repeat(40)));
+        assert!(words.ends_with("x(key)") && words.len() <= MOST_WORDS, "{words}");
+    }
 
     #[test]
     fn l14_a_refusal_of_tools_is_told_from_a_refusal_of_one_tool() {

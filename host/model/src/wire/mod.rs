@@ -3,6 +3,7 @@
 mod calls;
 mod failure;
 mod frames;
+mod names;
 mod reply;
 mod request;
 

@@ -1,10 +1,12 @@
 //! An answer, put together while it is being written.
 
 use fumehood_core::chat::{Delta, DeltaSink, ModelError, ModelFailure, Reply, Response, StopReason, Usage};
+use fumehood_core::sanitize::{beginning, printable};
 use genai::chat::{ChatStreamEvent, StreamEnd};
 
 use super::calls::Calls;
 use super::frames::Frames;
+use super::names::Names;
 use crate::spec::Service;
 
 /// What to do after a piece.
@@ -23,14 +25,15 @@ pub(crate) struct Pieces {
     bytes_left: usize,
     text: String,
     calls: Calls,
+    names: Names,
     handed_on: bool,
 }
 
 impl Pieces {
     /// Nothing yet.
-    pub(crate) fn new(service: Service, with_tools: bool, max_bytes: usize) -> Self {
+    pub(crate) fn new(service: Service, with_tools: bool, names: Names, max_bytes: usize) -> Self {
         let (text, calls) = (String::new(), Calls::default());
-        Self { service, with_tools, bytes_left: max_bytes, text, calls, handed_on: false }
+        Self { service, with_tools, bytes_left: max_bytes, text, calls, names, handed_on: false }
     }
 
     /// Whether anybody has seen a piece.
@@ -80,15 +83,17 @@ impl Pieces {
 
     fn end(&mut self, end: &StreamEnd, frames: &Frames) -> Result<Response, ModelError> {
         if let Some(error) = frames.error() {
-            let shown: String = error.chars().take(300).collect();
-            let shown = fumehood_core::sanitize::printable(&shown);
+            let shown = printable(beginning(&error, 300));
             let message = format!("{} broke its answer off: {shown}", self.service);
             return Err(ModelError::new(ModelFailure::Unavailable, message));
         }
         if matches!(self.service, Service::Gemini | Service::Ollama) && !frames.ended() {
             return Err(cut(self.service));
         }
-        let calls = std::mem::take(&mut self.calls).finish(self.service);
+        let mut calls = std::mem::take(&mut self.calls).finish(self.service);
+        for call in &mut calls {
+            call.name = self.names.ours(&call.name).to_owned();
+        }
         let text = std::mem::take(&mut self.text);
         let usage = end.captured_usage.as_ref();
         let tokens = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);

@@ -7,6 +7,7 @@ use genai::chat::{
 };
 use serde_json::{Map, Value, json};
 
+use super::names::Names;
 use crate::config::ProviderConfig;
 use crate::spec::Service;
 
@@ -39,6 +40,8 @@ pub(crate) struct Prepared {
     pub(crate) options: ChatOptions,
     /// Whether tools are mentioned. If not, calls are not looked for in the answer.
     pub(crate) with_tools: bool,
+    /// What its tools are called there.
+    pub(crate) names: Names,
 }
 
 /// Translates a request to the model of that name.
@@ -51,28 +54,29 @@ pub(crate) fn prepare(
     name: &str,
     request: &Request,
 ) -> Result<Prepared, ModelError> {
-    let tools = if config.supports_tools { offered(service, request)? } else { Vec::new() };
+    let names = Names::of(request);
+    let tools = if config.supports_tools { offered(service, request, &names)? } else { Vec::new() };
     let with_tools = !tools.is_empty();
     let cached = if service == Service::Anthropic { request.cached_messages } else { 0 };
     let messages = request.messages.iter().enumerate().filter_map(|(index, said)| {
         let cache = index + 1 == cached;
-        let message = message(said)?;
+        let message = message(said, &names)?;
         Some(if cache { message.with_options(CacheControl::Ephemeral) } else { message })
     });
     let mut chat = ChatRequest::from_messages(messages.collect());
     if with_tools {
         chat = chat.with_tools(tools);
     }
-    let mut options = options(service, config, request, with_tools)?;
+    let mut options = options(service, config, request, with_tools.then_some(&names))?;
     if matches!(service, Service::OpenAi | Service::Compatible) {
         keep_name(&mut options, name);
     }
-    Ok(Prepared { chat, options, with_tools })
+    Ok(Prepared { chat, options, with_tools, names })
 }
 
 /// The tools to mention. Ollama's protocol has no tool choice, so none means no tools there, and a specific one means
 /// no others.
-fn offered(service: Service, request: &Request) -> Result<Vec<Tool>, ModelError> {
+fn offered(service: Service, request: &Request, names: &Names) -> Result<Vec<Tool>, ModelError> {
     let chosen = |tool: &&ToolSpec| match (service, &request.tool_choice) {
         (Service::Ollama, ToolChoice::None) => false,
         (Service::Ollama, ToolChoice::Specific(name)) => tool.name == *name,
@@ -84,21 +88,21 @@ fn offered(service: Service, request: &Request) -> Result<Vec<Tool>, ModelError>
             let message = format!("the tool `{}` is named like one of Gemini's own; give it another name", spec.name);
             return Err(ModelError::new(ModelFailure::Setup, message));
         }
-        let tool = Tool::new(ToolName::Custom(spec.name.clone()));
+        let tool = Tool::new(ToolName::Custom(names.theirs(&spec.name).to_owned()));
         tools.push(tool.with_description(spec.description.as_str()).with_schema(spec.parameters.clone()));
     }
     Ok(tools)
 }
 
-/// One message; `None` if it says nothing, which some providers refuse.
-fn message(said: &Message) -> Option<ChatMessage> {
+/// One message, with the names of tools that the provider knows; `None` if it says nothing, which some providers refuse.
+fn message(said: &Message, names: &Names) -> Option<ChatMessage> {
     let text = || MessageContent::from_text(said.content.as_str());
     match said.role {
         Role::System => (!said.content.is_empty()).then(|| ChatMessage::system(text())),
         Role::User => Some(ChatMessage::user(text())),
         Role::Assistant => {
             let text = (!said.content.is_empty()).then(|| ContentPart::from_text(said.content.as_str()));
-            let calls = said.tool_calls.iter().map(|intent| ContentPart::ToolCall(call(intent)));
+            let calls = said.tool_calls.iter().map(|intent| ContentPart::ToolCall(call(intent, names)));
             let parts: Vec<ContentPart> = text.into_iter().chain(calls).collect();
             (!parts.is_empty()).then(|| ChatMessage::assistant(MessageContent::from_parts(parts)))
         }
@@ -111,14 +115,14 @@ fn message(said: &Message) -> Option<ChatMessage> {
 
 /// A call of an earlier answer. Providers refuse arguments that are no object, so those are shown to the model inside
 /// one.
-fn call(intent: &ToolIntent) -> ToolCall {
+fn call(intent: &ToolIntent, names: &Names) -> ToolCall {
     let arguments = match serde_json::from_str::<Value>(&intent.arguments) {
         Ok(arguments @ Value::Object(_)) => arguments,
         _ => json!({ "malformed_arguments": intent.arguments }),
     };
     ToolCall {
         call_id: intent.id.clone(),
-        fn_name: intent.name.clone(),
+        fn_name: names.theirs(&intent.name).to_owned(),
         fn_arguments: arguments,
         thought_signatures: None,
     }
@@ -128,7 +132,7 @@ fn options(
     service: Service,
     config: &ProviderConfig,
     request: &Request,
-    with_tools: bool,
+    names: Option<&Names>,
 ) -> Result<ChatOptions, ModelError> {
     let mut options = ChatOptions::default()
         .with_capture_usage(true)
@@ -136,13 +140,13 @@ fn options(
         .with_stream_read_timeout(config.timeouts.between_chunks);
     options.temperature = request.temperature.or(config.temperature);
     options.max_tokens = request.max_tokens;
-    if with_tools && service != Service::Ollama {
+    if let Some(names) = names.filter(|_| service != Service::Ollama) {
         options.tool_choice = match &request.tool_choice {
             // What a provider does when nothing is said.
             ToolChoice::Auto => None,
             ToolChoice::Required => Some(genai::chat::ToolChoice::Required),
             ToolChoice::None => Some(genai::chat::ToolChoice::None),
-            ToolChoice::Specific(name) => Some(genai::chat::ToolChoice::tool(name)),
+            ToolChoice::Specific(name) => Some(genai::chat::ToolChoice::tool(names.theirs(name))),
         };
     }
     if request.json {
@@ -156,7 +160,7 @@ fn options(
         Service::Ollama => ollama_options(&mut options, &extra)?,
         _ => {
             // The library knows JSON for Gemini only with a schema, and Gemini allows it only without tools.
-            if service == Service::Gemini && request.json && !with_tools {
+            if service == Service::Gemini && request.json && names.is_none() {
                 gemini_json(&options, &mut extra);
             }
             options.extra_body = (!extra.is_empty()).then_some(Value::Object(extra));

@@ -11,6 +11,7 @@
 
 mod answers;
 mod failures;
+mod names;
 mod requests;
 mod server;
 

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use fumehood_core::event::{Level, Progress};
+use fumehood_core::permission::Redactor;
 use fumehood_core::sanitize::printable;
 
 use super::CallState;
 use crate::bindings::fumehood::tool::types::Content;
 use crate::bindings::fumehood::tool::{log, progress};
-use crate::invocation::Observer;
+use crate::invocation::{Invocation, Observer};
 use crate::outcome::to_content;
 
 /// Counts what a call says and passes it on as long as it stays within the cap.
@@ -16,16 +17,49 @@ pub(crate) struct Journal {
     left: usize,
     dropped: u64,
     observer: Option<Arc<dyn Observer>>,
+    redactor: Option<Arc<Redactor>>,
 }
 
 impl Journal {
-    pub(crate) fn new(cap: usize, observer: Option<Arc<dyn Observer>>) -> Self {
-        Self { left: cap, dropped: 0, observer }
+    pub(crate) fn new(cap: usize, observer: Option<Arc<dyn Observer>>, redactor: Option<Arc<Redactor>>) -> Self {
+        Self { left: cap, dropped: 0, observer, redactor }
+    }
+
+    /// Who hears what the call says.
+    pub(crate) fn observer(&self) -> Option<Arc<dyn Observer>> {
+        self.observer.clone()
+    }
+
+    /// What a guest said, without the secrets in it, and printable.
+    fn shown(&self, message: &str) -> String {
+        match &self.redactor {
+            Some(redactor) => printable(&redactor.text(message)).into_owned(),
+            None => printable(message).into_owned(),
+        }
+    }
+
+    /// A part of a result, without the secrets in it.
+    fn part(&self, part: Content) -> Option<fumehood_core::content::Content> {
+        // A part that is not well-formed is left out; the result, where it counts, is checked by itself.
+        let mut part = to_content(part).ok()?;
+        if let Some(redactor) = &self.redactor {
+            redactor.in_content(&mut part);
+        }
+        Some(part)
     }
 
     /// Bytes that were not passed on.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    /// Tells the people who run the tool what the host has to say about it, within the same cap.
+    pub(crate) fn warn(&mut self, call: &Invocation, message: &str) {
+        if self.admit(message.len() + LINE_BYTES)
+            && let Some(observer) = &self.observer
+        {
+            observer.log(call, Level::Warn, &printable(message));
+        }
     }
 
     /// Whether so many more bytes fit. They count either way.
@@ -47,7 +81,7 @@ impl log::Host for CallState {
         if self.journal.admit(message.len() + LINE_BYTES)
             && let Some(observer) = &self.journal.observer
         {
-            observer.log(&self.call, to_level(level), &printable(&message));
+            observer.log(&self.call, to_level(level), &self.journal.shown(&message));
         }
     }
 }
@@ -60,11 +94,10 @@ impl progress::Host for CallState {
         if self.journal.admit(bytes)
             && let Some(observer) = &self.journal.observer
         {
-            // A part that is not well-formed is left out; the result, where it counts, is checked by itself.
-            let partial = update.partial.into_iter().filter_map(|part| to_content(part).ok()).collect();
+            let partial = update.partial.into_iter().filter_map(|part| self.journal.part(part)).collect();
             let fraction =
                 update.fraction.filter(|fraction| !fraction.is_nan()).map(|fraction| fraction.clamp(0.0, 1.0));
-            let message = update.message.map(|message| printable(&message).into_owned());
+            let message = update.message.map(|message| self.journal.shown(&message));
             observer.progress(&self.call, Progress { fraction, message, partial });
         }
     }

@@ -6,9 +6,11 @@
 
 pub(crate) mod clocks;
 pub(crate) mod context;
+pub(crate) mod environment;
 pub(crate) mod filesystem;
 pub(crate) mod http;
 pub(crate) mod journal;
+mod key_value;
 pub(crate) mod random;
 mod refusals;
 pub(crate) mod sockets;
@@ -16,6 +18,7 @@ mod state;
 pub(crate) mod stdio;
 
 use fumehood_core::limits::Limits;
+use fumehood_core::permission::Grant;
 use fumehood_core::result::Captured;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
@@ -23,6 +26,9 @@ use wasmtime_wasi_http::WasiHttpCtx;
 
 use crate::bindings::Tool;
 
+pub use filesystem::FolderError;
+pub(crate) use filesystem::{OpenFolders, open_all};
+pub(crate) use key_value::{Keeper, OwnStore};
 use refusals::Refusals;
 pub(crate) use state::CallState;
 
@@ -35,16 +41,17 @@ pub(crate) struct Wasi {
 }
 
 impl Wasi {
-    /// WASI without any power: every use refuses.
-    pub(crate) fn powerless(limits: &Limits, refusals: &Refusals) -> Self {
+    /// WASI with the powers of `grant`: every other use refuses.
+    pub(crate) fn granted(grant: &Grant, limits: &Limits, refusals: &Refusals, egress: http::Egress) -> Self {
         let stdio = stdio::Capture::new(limits.log);
         let mut builder = WasiCtxBuilder::new();
         stdio.attach(&mut builder);
-        clocks::quantise(&mut builder);
-        random::bound(&mut builder, limits.random_bytes);
+        environment::give(&mut builder, grant.environment(), grant.command_line());
+        clocks::give(&mut builder, grant.clock());
+        random::give(&mut builder, limits.random_bytes, grant.seed());
         filesystem::refuse(&mut builder);
         sockets::refuse(&mut builder, refusals);
-        Self { ctx: builder.build(), http: http::context(), egress: http::Egress::new(refusals), stdio }
+        Self { ctx: builder.build(), http: http::context(grant), egress, stdio }
     }
 
     /// What was written to stdout and stderr.
@@ -57,5 +64,6 @@ impl Wasi {
 pub(crate) fn link(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
     Tool::add_to_linker::<_, HasSelf<_>>(linker, |state| state)?;
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
+    filesystem::link(linker, CallState::files)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
 }

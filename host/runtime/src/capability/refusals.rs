@@ -7,21 +7,43 @@ use fumehood_core::permission::Refusal;
 /// Refusals of one call that are kept; a tool that goes on trying only adds to the same story.
 const KEPT: usize = 16;
 
-/// The refusals of one call. Clones are the same list.
+/// The refusals of one call, and the allowances that it used up. Clones are the same lists.
 #[derive(Clone, Default)]
-pub(crate) struct Refusals(Arc<Mutex<Vec<Refusal>>>);
+pub(crate) struct Refusals {
+    refused: Arc<Mutex<Vec<Refusal>>>,
+    used_up: Arc<Mutex<Vec<String>>>,
+}
 
 impl Refusals {
     /// Keeps a refusal, unless the same one, or enough others, are kept already.
     pub(crate) fn add(&self, refusal: Refusal) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < KEPT && !kept.contains(&refusal) {
-            kept.push(refusal);
-        }
+        keep(&self.refused, refusal);
+    }
+
+    /// Keeps, in the same way, what went beyond an allowance.
+    pub(crate) fn exhausted(&self, refusal: &Refusal) {
+        self.used_up(refusal.to_string());
+    }
+
+    /// Keeps the sentence about an allowance of a granted power that was used up.
+    pub(crate) fn used_up(&self, allowance: String) {
+        keep(&self.used_up, allowance);
+    }
+
+    /// The allowances that were used up.
+    pub(crate) fn list_exhausted(&self) -> Vec<String> {
+        self.used_up.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What was kept, in the order in which it was tried.
     pub(crate) fn list(&self) -> Vec<Refusal> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn keep<T: PartialEq>(kept: &Mutex<Vec<T>>, one: T) {
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    if kept.len() < KEPT && !kept.contains(&one) {
+        kept.push(one);
     }
 }

@@ -9,7 +9,10 @@ use wasmtime_wasi::{WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use super::Wasi;
+use super::filesystem::{CallFiles, FilesView, OpenFolders, Scratch};
+use super::http::{Egress, Outward, Watcher};
 use super::journal::Journal;
+use super::key_value::OwnStore;
 use super::refusals::Refusals;
 use crate::clock::Deadline;
 use crate::invocation::{Invocation, Observer};
@@ -21,10 +24,15 @@ pub(crate) struct CallState {
     pub(crate) deadline: Deadline,
     pub(crate) call: Arc<Invocation>,
     pub(crate) grant: Arc<Grant>,
+    pub(crate) store: Arc<OwnStore>,
     pub(crate) journal: Journal,
     pub(crate) refusals: Refusals,
+    outward: Outward,
     /// Made when the guest first uses WASI: most calls of pure tools never do.
     wasi: Option<Box<Wasi>>,
+    folders: Option<Arc<OpenFolders>>,
+    /// Made when the guest first uses the folders that it was granted.
+    files: Option<Box<CallFiles>>,
     table: ResourceTable,
     limits: Limits,
 }
@@ -34,8 +42,10 @@ impl CallState {
         call: Arc<Invocation>,
         limits: Limits,
         grant: Arc<Grant>,
+        store: Arc<OwnStore>,
         deadline: Deadline,
         observer: Option<Arc<dyn Observer>>,
+        outward: Outward,
     ) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
@@ -44,12 +54,37 @@ impl CallState {
             deadline,
             call,
             grant,
-            journal: Journal::new(limits.log, observer),
+            store,
+            journal: Journal::new(limits.log, observer, outward.redactor.clone()),
             refusals: Refusals::default(),
+            outward,
             wasi: None,
+            folders: None,
+            files: None,
             table,
             limits,
         }
+    }
+
+    /// Gives the call the folders that were opened when its tool was loaded.
+    pub(crate) fn with_folders(mut self, folders: Option<Arc<OpenFolders>>) -> Self {
+        self.folders = folders;
+        self
+    }
+
+    /// The files of the call, and the handles to them.
+    pub(crate) fn files(&mut self) -> FilesView<'_> {
+        let refusals = &self.refusals;
+        let files = self
+            .folders
+            .as_ref()
+            .map(|folders| &mut **self.files.get_or_insert_with(|| Box::new(CallFiles::new(folders, refusals))));
+        FilesView { files, table: &mut self.table }
+    }
+
+    /// Takes away the call's scratch space, if it used any, to be removed.
+    pub(crate) fn take_scratch(&mut self) -> Option<Scratch> {
+        self.files.as_mut()?.take_scratch()
     }
 
     /// What the guest wrote to its standard streams, if it used WASI at all.
@@ -58,8 +93,14 @@ impl CallState {
     }
 
     fn wasi_and_table(&mut self) -> (&mut Wasi, &mut ResourceTable) {
-        let (limits, refusals) = (&self.limits, &self.refusals);
-        (self.wasi.get_or_insert_with(|| Box::new(Wasi::powerless(limits, refusals))), &mut self.table)
+        let (grant, limits, refusals) = (&self.grant, &self.limits, &self.refusals);
+        let make = || {
+            let (call, observer) = (Arc::clone(&self.call), self.journal.observer());
+            let watcher = Watcher { call, observer, redactor: self.outward.redactor.clone() };
+            let egress = Egress::new(grant, &self.outward.network, self.deadline, refusals, watcher);
+            Box::new(Wasi::granted(grant, limits, refusals, egress))
+        };
+        (self.wasi.get_or_insert_with(make), &mut self.table)
     }
 }
 

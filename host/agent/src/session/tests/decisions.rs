@@ -138,7 +138,7 @@ fn ends_early(ended: BatchEnd, expected: Option<Ending>) {
     session.step(says("one"), NOW).unwrap();
     let Action::RunTools(calls) = session.step(answers(calls(1, 3)), NOW).unwrap() else { panic!() };
     let executions = vec![execution(&calls[1], Status::HandlerError, NOW)];
-    let outcome = BatchOutcome { executions, ended: Some(ended) };
+    let outcome = BatchOutcome::new(executions, Some(ended));
     let action = session.step(Input::ToolsFinished { outcome, blocked: Duration::ZERO }, NOW).unwrap();
     let last = session.transcript().runs.last().map(AsRef::as_ref);
     let steps = last.or(session.current()).unwrap().steps.clone();

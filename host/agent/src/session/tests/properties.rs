@@ -94,7 +94,7 @@ proptest! {
                         let (back, ok, ended) = batches[asked as usize % batches.len()].clone();
                         let status = if ok { Status::Ok } else { Status::HandlerError };
                         let executions = wanted.iter().take(back).map(|call| execution(call, status, NOW)).collect();
-                        Input::ToolsFinished { outcome: BatchOutcome { executions, ended }, blocked: Duration::MAX }
+                        Input::ToolsFinished { outcome: BatchOutcome::new(executions, ended), blocked: Duration::MAX }
                     }
                     Action::AskHuman(_) => panic!("nobody is to be asked"),
                     Action::Finish(_) => break,

@@ -98,7 +98,7 @@ pub(crate) fn execution(call: &ToolIntent, status: Status, at: Timestamp) -> Too
 }
 
 pub(crate) fn outcome(calls: &[ToolIntent], status: Status, at: Timestamp) -> BatchOutcome {
-    BatchOutcome { executions: calls.iter().map(|call| execution(call, status, at)).collect(), ended: None }
+    BatchOutcome::new(calls.iter().map(|call| execution(call, status, at)).collect(), None)
 }
 
 pub(crate) fn session(config: SessionConfig) -> Session {

@@ -1,6 +1,7 @@
-//! `fumehood demo`: useful tools at work, hostile tools contained, one table.
+//! `fumehood demo`: useful tools at work, hostile tools contained, a model that uses both, one table.
 
 mod script;
+mod session;
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use crate::exit::Exit;
 use crate::host;
 use crate::render::{self, paragraph, table};
 use script::{Act, Expected, Step};
+use session::Session;
 
 /// For tools that would never end: little enough that nobody waits long for them.
 const SHORT: Duration = Duration::from_millis(250);
@@ -29,11 +31,21 @@ const NARROW_ANSWER: usize = 20;
 
 /// One line of the demo, for programs.
 #[derive(Serialize)]
-struct Row {
-    what: &'static str,
-    call: &'static str,
+struct Row<'a> {
+    what: &'a str,
     as_expected: bool,
-    result: CallResult,
+    #[serde(flatten)]
+    came: Came<'a>,
+}
+
+/// What came of it.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Came<'a> {
+    /// A call.
+    Call { call: &'a str, result: &'a CallResult },
+    /// Something else, in words.
+    Words { outcome: String },
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
@@ -45,21 +57,20 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
         let result = host.call(Call::new(step.tool, step.arguments).with_limits(limits)).await;
         results.push((step, result));
     }
+    let session = session::play(&host, hanging()?, SHORT).await?;
     host.shut_down(Duration::ZERO).await;
-    let failed = results.iter().filter(|(step, result)| !step.is_as_expected(result)).count();
+    let rows = rows(&results, &session);
     if arguments.json {
-        let row = |(step, result): &(&'static Step, CallResult)| Row {
-            what: step.what,
-            call: step.tool,
-            as_expected: step.is_as_expected(result),
-            result: result.clone(),
-        };
-        render::json(&results.iter().map(row).collect::<Vec<_>>())?;
+        render::json(&rows.iter().flat_map(|(_, rows)| rows).collect::<Vec<_>>())?;
     } else {
-        show(&results, components)?;
+        let calls = results.len() + session.calls.len();
+        // One component is loaded once more, with a shorter deadline.
+        show(&rows, calls, components + 1)?;
     }
-    if failed > 0 {
-        render::note(&format!("{failed} of the calls did not end as they should have"));
+    let failed = rows.iter().flat_map(|(_, rows)| rows).filter(|row| !row.as_expected).count();
+    let missing = session::calls().saturating_sub(session.calls.len());
+    if failed + missing > 0 {
+        render::note(&format!("{} of these did not end as they should have", failed + missing));
         return Ok(Exit::ToolFailed);
     }
     Ok(Exit::Ok)
@@ -71,42 +82,88 @@ async fn load(host: &Host) -> Result<usize> {
         host::load(host, name, Load::bytes(*name, *bytes)).await?;
     }
     for (name, text) in script::HOSTILE {
-        let bytes = wat::parse_str(text).with_context(|| format!("the hostile tool `{name}` is not well-formed"))?;
-        host::load(host, name, Load::bytes(*name, bytes)).await?;
+        host::load(host, name, Load::bytes(*name, assembled(name, text)?)).await?;
     }
     Ok(script::TOOLS.len() + script::HOSTILE.len())
 }
 
-fn show(results: &[(&Step, CallResult)], components: usize) -> Result<()> {
+fn assembled(name: &str, text: &str) -> Result<Vec<u8>> {
+    wat::parse_str(text).with_context(|| format!("the hostile tool `{name}` is not well-formed"))
+}
+
+/// The first hostile tool loops for ever.
+fn hanging() -> Result<Vec<u8>> {
+    let (name, text) = script::HOSTILE.first().context("the demo has no hostile tools")?;
+    assembled(name, text)
+}
+
+/// Everything, under its headings.
+fn rows<'a>(results: &'a [(&Step, CallResult)], session: &'a Session) -> Vec<(String, Vec<Row<'a>>)> {
+    let of = |act: Act| {
+        let rows = results.iter().filter(|(step, _)| step.act == act);
+        rows.map(|(step, result)| Row::of(step.what, result, step.expected.is_met_by(result))).collect()
+    };
+    let mut turns: Vec<Row<'_>> =
+        session.calls.iter().map(|(what, result, as_expected)| Row::of(what, result, *as_expected)).collect();
+    turns.push(Row::told("answer", session.is_right, session.answer.clone()));
+    let whole = session.whole.map_or_else(|| "not in order".to_owned(), |rows| format!("{rows} records in order"));
+    let found = session.tampered.clone().unwrap_or_else(|| "nothing found".to_owned());
+    let log = vec![
+        Row::told("check the log of all that", session.whole.is_some(), whole),
+        Row::told("make the 16 a 17 in a copy", session.tampered.is_some(), found),
+    ];
+    vec![
+        ("Useful tools".to_owned(), of(Act::Useful)),
+        ("Hostile tools".to_owned(), of(Act::Hostile)),
+        ("A scripted model: (3 + 5) * 2".to_owned(), turns),
+        ("The event log".to_owned(), log),
+    ]
+}
+
+impl<'a> Row<'a> {
+    fn of(what: &'a str, result: &'a CallResult, as_expected: bool) -> Self {
+        Self { what, as_expected, came: Came::Call { call: &result.tool, result } }
+    }
+
+    fn told(what: &'a str, as_expected: bool, outcome: String) -> Self {
+        Self { what, as_expected, came: Came::Words { outcome } }
+    }
+}
+
+fn show(rows: &[(String, Vec<Row<'_>>)], calls: usize, components: usize) -> Result<()> {
     let headings = ["what it tried", "how it ended", "time", "deadline", "fuel", "peak memory"];
     let mut table = table::new(&headings, &[2, 3, 4, 5]);
     if let Some(endings) = table.column_mut(1) {
         // Room for the longest kind of error: descriptions of what was tried wrap better.
         endings.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(19)));
     }
-    let acts = [(Act::Useful, "Useful tools"), (Act::Hostile, "Hostile tools")];
-    for (act, title) in acts {
+    for (title, rows) in rows {
         table.add_row(vec![table::heading(title)]);
-        for (step, result) in results.iter().filter(|(step, _)| step.act == act) {
-            table.add_row(row(step, result));
+        for row in rows {
+            table.add_row(cells(row));
         }
     }
     render::line(&table.to_string())?;
     let memory = resident().map_or_else(String::new, |bytes| format!(", which holds {}", display_bytes(bytes)));
     render::line(&format!(
-        "{} calls of {components} components, each call in a fresh instance, all in this one process{memory}.",
-        results.len()
+        "{calls} calls of {components} components, each call in a fresh instance, all in this one process{memory}."
     ))?;
-    render::line("Next: `fumehood inspect FILE.wasm`, `fumehood call FILE.wasm TOOL '{…}'`.")
+    render::line("Next: `fumehood inspect FILE.wasm`, `fumehood call FILE.wasm TOOL '{…}'`, `fumehood run \"TASK\"`.")
 }
 
-fn row(step: &Step, result: &CallResult) -> Vec<Cell> {
+fn cells(row: &Row<'_>) -> Vec<Cell> {
+    let result = match &row.came {
+        Came::Call { result, .. } => result,
+        Came::Words { outcome } => {
+            return vec![Cell::new(row.what), table::verdict(&within(outcome), row.as_expected)];
+        }
+    };
     let metadata = &result.metadata;
     let ran = !metadata.deadline.is_zero();
     let figure = |known: bool, text: String| Cell::new(if known { text } else { "–".to_owned() });
     vec![
-        Cell::new(step.what),
-        table::verdict(&ending(result), step.is_as_expected(result)),
+        Cell::new(row.what),
+        table::verdict(&ending(result), row.as_expected),
         figure(ran, render::duration(metadata.duration)),
         figure(ran, render::duration(metadata.deadline)),
         figure(metadata.fuel_used > 0, render::count(metadata.fuel_used)),
@@ -116,14 +173,25 @@ fn row(step: &Step, result: &CallResult) -> Vec<Cell> {
 
 /// The answer, or the kind of error and, where there is room, its first line.
 fn ending(result: &CallResult) -> String {
-    let is_narrow = paragraph::width().is_some_and(|width| width < ROOMY);
-    let text = match result.error() {
-        Some(error) if is_narrow => return error.kind.to_string(),
-        Some(error) => format!("{}: {}", error.kind, error.message),
-        None => result.text().unwrap_or("done").to_owned(),
-    };
+    match result.error() {
+        Some(error) if is_narrow() => error.kind.to_string(),
+        Some(error) => {
+            // What the loop says before the schema gate's own words is the same each time.
+            let message = error.message.strip_prefix("arguments did not match schema\n").unwrap_or(&error.message);
+            within(&format!("{}: {message}", error.kind))
+        }
+        None => within(result.text().unwrap_or("done")),
+    }
+}
+
+fn is_narrow() -> bool {
+    paragraph::width().is_some_and(|width| width < ROOMY)
+}
+
+/// As much of the first line as there is room for.
+fn within(text: &str) -> String {
     let text = paragraph::one_line(text.lines().next().unwrap_or_default());
-    let most = if is_narrow { NARROW_ANSWER } else { ANSWER };
+    let most = if is_narrow() { NARROW_ANSWER } else { ANSWER };
     match text.char_indices().nth(most).and_then(|(end, _)| text.get(..end)) {
         // Between words, if there are any.
         Some(start) => format!("{} …", start.rsplit_once(' ').map_or(start, |(words, _)| words)),
@@ -136,13 +204,6 @@ impl Step {
         match self.expected {
             Expected::Error(ErrorKind::Deadline) => SHORT,
             Expected::Answer(_) | Expected::Error(_) => LONG,
-        }
-    }
-
-    fn is_as_expected(&self, result: &CallResult) -> bool {
-        match self.expected {
-            Expected::Answer(text) => result.text().is_some_and(|answer| answer.contains(text)),
-            Expected::Error(kind) => result.error().is_some_and(|error| error.kind == kind),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the demo calls, and how each call has to end.
 
-use fumehood::ErrorKind;
+use fumehood::{CallResult, ErrorKind};
 
 /// Which half of the demo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +16,16 @@ pub(crate) enum Expected {
     Answer(&'static str),
     /// With an error of this kind.
     Error(ErrorKind),
+}
+
+impl Expected {
+    /// Whether it ended like that.
+    pub(crate) fn is_met_by(self, result: &CallResult) -> bool {
+        match self {
+            Self::Answer(text) => result.text().is_some_and(|answer| answer.contains(text)),
+            Self::Error(kind) => result.error().is_some_and(|error| error.kind == kind),
+        }
+    }
 }
 
 /// One call.

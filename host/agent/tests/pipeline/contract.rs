@@ -1,0 +1,179 @@
+//! What a call is before it runs, what a tool is, and what events and hooks say of it afterwards.
+
+use std::sync::{Arc, Mutex};
+
+use fumehood_agent::execution::Status;
+use fumehood_agent::executor::{Scope, ToolExecutor as _};
+use fumehood_agent::hook::{After, Field, HookFn, ToolUsed};
+use fumehood_agent::pipeline::{PipelineBuilder, StateSink};
+use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation, Tool as _, ToolFamily as _};
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::content::Content;
+use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
+use serde_json::json;
+
+use crate::stage::{Nothing, Pair, Text, everything, intent, reads, stage, stage_of, tools};
+
+const ADD: &str = r#"{"a": 1, "b": 2}"#;
+
+/// A tool that counts how often it ran.
+fn counted() -> (Arc<BuiltIns>, Arc<Mutex<u32>>) {
+    let runs = Arc::new(Mutex::new(0));
+    let counts = Arc::clone(&runs);
+    let run = move |_: Nothing, _: Arc<Invocation>| {
+        *counts.lock().unwrap() += 1;
+        async { Ok::<_, Failure>(1) }
+    };
+    let tools = BuiltIns::default();
+    tools.register(BuiltIn::new("act", "Acts.", run).unwrap()).unwrap();
+    (Arc::new(tools), runs)
+}
+
+#[tokio::test]
+async fn c1_a_call_is_intent_only_until_the_pipeline_runs_it() {
+    let (tools, runs) = counted();
+    let stage = stage_of(tools, |builder| builder);
+    let call = intent("c", "act", "{}");
+    let written = serde_json::to_value(&call).unwrap();
+    assert_eq!(written, json!({"id": "c", "name": "act", "arguments": "{}"}));
+    drop(stage.pipeline.execute(vec![call.clone()], &stage.scope));
+    assert_eq!((*runs.lock().unwrap(), stage.kept.kinds().len()), (0, 0));
+    stage.pipeline.execute(vec![call], &stage.scope).await;
+    assert_eq!((*runs.lock().unwrap(), stage.kept.kinds().len()), (1, 3));
+}
+
+#[tokio::test]
+async fn l1_a_tool_is_a_name_a_description_a_schema_a_check_of_the_actor_and_a_function() {
+    let tools = BuiltIns::default();
+    assert!(tools.tools().is_empty(), "the host brings all tools");
+    let run = |pair: Pair, call: Arc<Invocation>| async move {
+        Ok::<_, Failure>(format!("{} for {}", pair.a + pair.b, call.actor.as_deref().unwrap_or("nobody")))
+    };
+    let tool = BuiltIn::new("add", "Adds two numbers.", run).unwrap().with_authorize(|actor, call| {
+        assert_eq!(call.tool, "add");
+        actor == Some("ann")
+    });
+    let spec = tool.contract().spec().clone();
+    assert_eq!((spec.name.as_str(), spec.description.as_str()), ("add", "Adds two numbers."));
+    assert_eq!(spec.parameters["required"], json!(["a", "b"]));
+    tools.register(tool).unwrap();
+    let mut stage = stage_of(Arc::new(tools), |builder| builder);
+    assert_eq!(stage.call("add", ADD).await.status, Status::RejectedUnauthorized);
+    stage.scope.actor = Some(Arc::from("ann"));
+    assert_eq!(stage.call("add", ADD).await.result.text(), Some("3 for ann"));
+    let bare = PipelineBuilder::default().allowlists(everything()).build().unwrap();
+    assert!(bare.specs(&stage.scope).is_empty());
+}
+
+#[tokio::test]
+async fn c24_a_hook_can_mark_what_writes_touched_and_leaves_reads_alone() {
+    let tools = BuiltIns::default();
+    let run = |text: Text, _: Arc<Invocation>| async move { Ok::<_, Failure>(text.text) };
+    tools.register(BuiltIn::new("read", "Reads.", run).unwrap().with_annotations(reads())).unwrap();
+    tools.register(BuiltIn::new("write", "Writes.", run).unwrap()).unwrap();
+    let dirty = Arc::new(Mutex::new(Vec::new()));
+    let marks = Arc::clone(&dirty);
+    let mark = HookFn::new("dirty", 0, &[], move |used: &mut ToolUsed| {
+        if used.outcome.is_ok() && used.annotations.read_only != Some(true) {
+            marks.lock().unwrap().push(used.arguments["text"].as_str().unwrap_or_default().to_owned());
+        }
+        After::Continue
+    });
+    let stage = stage_of(Arc::new(tools), |builder| builder.after(Arc::new(mark)));
+    stage.batch(&[("read", r#"{"text": "a.txt"}"#), ("write", r#"{"text": "b.txt"}"#), ("write", "{}")]).await;
+    assert_eq!(*dirty.lock().unwrap(), ["b.txt"]);
+}
+
+/// Keeps the states that it is told of.
+#[derive(Default)]
+struct States(Mutex<Vec<String>>);
+
+impl StateSink for States {
+    fn state(&self, _: &Scope, state: Arc<str>) {
+        self.0.lock().unwrap().push(state.to_string());
+    }
+}
+
+#[tokio::test]
+async fn i28_a_hook_changes_the_result_and_the_state_after_the_call() {
+    let states = Arc::new(States::default());
+    let hook = HookFn::new("count", 0, &[Field::Result, Field::State], |used: &mut ToolUsed| {
+        used.outcome = Ok(vec![Content::text("changed")]);
+        used.state = Some(Arc::from(r#"{"calls":1}"#));
+        After::Continue
+    });
+    let stage = stage(|builder| builder.after(Arc::new(hook)).state_sink(Arc::clone(&states) as Arc<dyn StateSink>));
+    let outcome = stage.batch(&[("add", ADD)]).await;
+    assert_eq!(outcome.executions[0].result.text(), Some("changed"));
+    assert_eq!(outcome.state.as_deref(), Some(r#"{"calls":1}"#));
+    assert_eq!(*states.0.lock().unwrap(), [r#"{"calls":1}"#]);
+
+    // Where it does not declare that, nothing of it comes about.
+    let hook = HookFn::new("sly", 0, &[], |used: &mut ToolUsed| {
+        used.state = Some(Arc::from("{}"));
+        After::Continue
+    });
+    let outcome = crate::stage::stage(|builder| builder.after(Arc::new(hook))).batch(&[("add", ADD)]).await;
+    assert_eq!((outcome.executions[0].result.text(), outcome.state), (Some("3"), None));
+}
+
+#[tokio::test]
+async fn i38_events_of_a_call_say_who_where_what_and_when() {
+    let mut stage = stage_of(tools(), |builder| builder);
+    stage.scope = Scope {
+        actor: Some(Arc::from("ann")),
+        parent_session: Some("parent".to_owned()),
+        skill: None,
+        cause: Some("rec-9".to_owned()),
+        step: 4,
+        ..stage.scope
+    };
+    stage.batch(&[("add", ADD), ("fail", "{}")]).await;
+    let of = |kind, call: &str| -> Record {
+        stage.kept.of(kind).into_iter().find(|record| record.call.as_deref() == Some(call)).unwrap()
+    };
+    for call in ["c0", "c1"] {
+        let (started, finished) = (of(RecordKind::ToolStarted, call), of(RecordKind::ToolFinished, call));
+        for record in [&started, &finished] {
+            assert_eq!((record.session.as_str(), record.actor.as_deref()), ("s", Some("ann")));
+            assert_eq!((&record.body["execution"], &record.body["step"]), (&json!("e"), &json!(4)));
+            assert_eq!(record.body["parent_session"], "parent");
+            assert_eq!(record.tool.as_deref(), Some(if call == "c0" { "add" } else { "fail" }));
+        }
+        assert_eq!(started.parent.as_deref(), Some("rec-9"));
+        assert_eq!(finished.parent.as_deref(), Some(started.id.as_str()));
+        assert_eq!(started.body["tool_execution"], finished.body["tool_execution"]);
+        assert!(started.at <= finished.at && finished.body["duration_ms"].is_number());
+    }
+    assert_eq!(of(RecordKind::ToolStarted, "c0").body["arguments"], json!({"a": 1, "b": 2}));
+    let (good, bad) = (of(RecordKind::ToolResult, "c0"), of(RecordKind::ToolResult, "c1"));
+    assert_eq!((good.status.as_deref(), bad.status.as_deref()), (Some("ok"), Some("tool_failed")));
+    assert!(good.body["result"].to_string().contains('3'), "{}", good.body);
+    assert!(bad.body["result"].to_string().contains("it failed"), "{}", bad.body);
+}
+
+/// Takes so many records and no more.
+struct Fills(Mutex<u32>);
+
+impl Recorder for Fills {
+    fn record(&self, _: Record, _: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
+        let mut left = self.0.lock().unwrap();
+        let taken = left.checked_sub(1).map(|fewer| *left = fewer);
+        Box::pin(std::future::ready(taken.ok_or_else(|| RecordError("the disk is full".to_owned()))))
+    }
+}
+
+#[tokio::test]
+async fn g24_a_call_whose_start_is_not_kept_does_not_run_and_one_that_ran_keeps_its_result() {
+    for (room, ran) in [(0, 0), (1, 1), (2, 1)] {
+        let (tools, runs) = counted();
+        let stage = stage_of(tools, |builder| builder.recorder(Arc::new(Fills(Mutex::new(room)))));
+        let execution = stage.call("act", "{}").await;
+        assert_eq!(*runs.lock().unwrap(), ran, "{room}");
+        if ran == 1 {
+            assert_eq!(execution.result.text(), Some("1"), "{room}");
+        } else {
+            assert!(execution.error_message().contains("the disk is full"), "{room}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! One line for each call that runs: with a clock that counts until the call has ended, where there is a terminal to
+//! draw on; a line at its start and one at its end elsewhere.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fumehood::limits::display_bytes;
+use fumehood::record::Record;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use serde_json::Value;
+
+use crate::render::paragraph::one_line;
+use crate::render::{self, BAD, FAINT, GOOD, record, styled};
+
+/// How often a clock is drawn.
+const TICK: Duration = Duration::from_millis(100);
+/// Characters of arguments, and of what a running call says.
+const MOST: usize = 60;
+
+/// The calls that run. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Chips {
+    bars: MultiProgress,
+    live: bool,
+    running: Arc<Mutex<BTreeMap<String, Chip>>>,
+}
+
+struct Chip {
+    label: String,
+    since: Instant,
+    bar: Option<ProgressBar>,
+}
+
+/// While this is there, nothing is drawn: somebody types.
+pub(crate) struct Quiet<'a>(&'a Chips);
+
+impl Drop for Quiet<'_> {
+    fn drop(&mut self) {
+        if self.0.live {
+            self.0.bars.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+}
+
+impl Chips {
+    /// On standard error.
+    pub(crate) fn new() -> Self {
+        let live = std::io::stderr().is_terminal();
+        Self::drawn_on(ProgressDrawTarget::stderr(), live)
+    }
+
+    fn drawn_on(target: ProgressDrawTarget, live: bool) -> Self {
+        Self { bars: MultiProgress::with_draw_target(target), live, running: Arc::default() }
+    }
+
+    /// A call runs from now on.
+    pub(crate) fn started(&self, record: &Record, deadline: Duration) {
+        let arguments = record.body.get("arguments").map(|given| record::short(&given.to_string(), MOST));
+        let tool = one_line(record.tool.as_deref().unwrap_or("?"));
+        let label = arguments.map_or_else(|| tool.clone(), |arguments| format!("{tool} {arguments}"));
+        let bar = self.live.then(|| {
+            let bar = self.bars.add(ProgressBar::new_spinner());
+            bar.set_style(style(deadline));
+            bar.set_prefix(label.clone());
+            bar.enable_steady_tick(TICK);
+            bar
+        });
+        if !self.live {
+            render::note(&format!("{} {label}", styled(FAINT, "→")));
+        }
+        self.lock().insert(key(record), Chip { label, since: Instant::now(), bar });
+    }
+
+    /// A running call says something.
+    pub(crate) fn news(&self, record: &Record) {
+        let said = record.body.get("message").and_then(Value::as_str).map(|text| record::short(text, MOST));
+        let fraction = record.body.get("fraction").and_then(Value::as_f64);
+        let percent = fraction.map(|fraction| format!("{:.0} %", fraction * 100.0));
+        let news = [percent, said].into_iter().flatten().collect::<Vec<_>>().join(" ");
+        match self.lock().get(&key(record)) {
+            Some(Chip { bar: Some(bar), .. }) => bar.set_message(format!("  {news}")),
+            Some(Chip { bar: None, label, .. }) if !news.is_empty() => {
+                render::note(&styled(FAINT, &format!("  {label}: {news}")));
+            }
+            _ => {}
+        }
+    }
+
+    /// A call has ended, well or badly. Its line stays, with what it took.
+    pub(crate) fn finished(&self, record: &Record) {
+        let chip = self.lock().remove(&key(record));
+        let Some(Chip { label, since, bar }) = chip else { return };
+        if let Some(bar) = bar {
+            bar.finish_and_clear();
+            self.bars.remove(&bar);
+        }
+        let took = record::duration_of(&record.body).unwrap_or_else(|| since.elapsed());
+        let status = record.status.as_deref().unwrap_or("?");
+        let (sign, style) = if status == "ok" { ("✓", GOOD) } else { ("✗", BAD) };
+        let outcome = if status == "ok" { size(&record.body) } else { one_line(status) };
+        let figures = styled(FAINT, &format!("  {}", render::duration(took)));
+        self.say(&format!("{} {label} → {outcome}{figures}", styled(style, sign)));
+    }
+
+    /// A line above those that are still being drawn.
+    pub(crate) fn say(&self, line: &str) {
+        self.bars.suspend(|| render::note(line));
+    }
+
+    #[cfg(test)]
+    fn running(&self) -> Vec<String> {
+        self.lock().values().map(|chip| chip.label.clone()).collect()
+    }
+
+    /// Stops drawing until the guard is gone.
+    pub(crate) fn quiet(&self) -> Quiet<'_> {
+        if self.live {
+            self.bars.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        Quiet(self)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Chip>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Which execution of which call: a model may use an id twice.
+fn key(record: &Record) -> String {
+    let execution = record.body.get("tool_execution").and_then(Value::as_str);
+    execution.or(record.call.as_deref()).unwrap_or_default().to_owned()
+}
+
+fn size(body: &Value) -> String {
+    let bytes = body.get("bytes").and_then(Value::as_u64).unwrap_or_default();
+    format!("ok, {}", display_bytes(bytes))
+}
+
+fn style(deadline: Duration) -> ProgressStyle {
+    let of = render::duration(deadline);
+    let clock = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+        let _nobody_to_tell = write!(out, "{:.1} s of {of}", state.elapsed().as_secs_f64());
+    };
+    ProgressStyle::with_template("{spinner} {prefix}  {clock}{msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_spinner())
+        .with_key("clock", clock)
+}
+
+#[cfg(test)]
+mod tests {
+    use fumehood::record::RecordKind;
+    use fumehood::time::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A screen that remembers all that was ever drawn.
+    #[derive(Debug, Clone, Default)]
+    struct Paper(Arc<Mutex<String>>);
+
+    impl indicatif::TermLike for Paper {
+        fn width(&self) -> u16 {
+            120
+        }
+
+        fn move_cursor_up(&self, _: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_down(&self, _: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_right(&self, _: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_left(&self, _: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn write_line(&self, text: &str) -> std::io::Result<()> {
+            self.write_str(text)
+        }
+
+        fn write_str(&self, text: &str) -> std::io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            self.0.lock().unwrap().push('\n');
+            Ok(())
+        }
+
+        fn clear_line(&self) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn flush(&self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn record(kind: RecordKind, body: Value) -> Record {
+        Record {
+            id: "r".to_owned(),
+            parent: None,
+            session: "s".to_owned(),
+            at: Timestamp(0),
+            kind,
+            actor: None,
+            tool: Some("slow__run".to_owned()),
+            digest: None,
+            call: Some("c".to_owned()),
+            status: Some("ok".to_owned()),
+            body,
+        }
+    }
+
+    #[test]
+    fn l21_a_clock_counts_while_a_call_runs_and_is_gone_when_it_has_ended() {
+        let paper = Paper::default();
+        let drawn = || paper.0.lock().unwrap().clone();
+        let chips = Chips::drawn_on(ProgressDrawTarget::term_like(Box::new(paper.clone())), true);
+        let started = record(RecordKind::ToolStarted, json!({"arguments": {"a": 1}}));
+        chips.started(&started, Duration::from_secs(10));
+        let begun = Instant::now();
+        while !drawn().contains("0.3 s of 10.00 s") {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{}", drawn());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(drawn().contains("slow__run {\"a\":1}"), "{}", drawn());
+        assert!(drawn().contains("0.1 s of 10.00 s"), "it counts: {}", drawn());
+        chips.news(&record(RecordKind::ToolPartial, json!({"fraction": 0.5, "message": "half\u{1b}"})));
+        while !drawn().contains("50 % half\\u{1b}") {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{}", drawn());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(chips.running(), ["slow__run {\"a\":1}"]);
+        chips.finished(&record(RecordKind::ToolFinished, json!({"duration_ms": 300.0, "bytes": 3})));
+        assert_eq!(chips.running(), [] as [String; 0]);
+        let before = drawn().len();
+        std::thread::sleep(TICK * 4);
+        assert_eq!(drawn().len(), before, "nothing counts any more: {}", drawn());
+    }
+}

@@ -1,0 +1,141 @@
+//! How a run ended: the exit code, what a person is told, what a program is told.
+
+use std::time::Duration;
+
+use fumehood::agent::agent::Outcome;
+use fumehood::agent::budget::BudgetKind;
+use fumehood::agent::transcript::Ending;
+use fumehood::chat::{ModelFailure, Usage};
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::render;
+
+/// What a run came to, for programs: the last line of `--json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Summary<'a> {
+    event: &'static str,
+    status: &'static str,
+    exit: u8,
+    session: &'a str,
+    #[serde(flatten)]
+    ending: &'a Ending,
+    turns: usize,
+    calls: usize,
+    usage: Usage,
+    duration_ms: u64,
+}
+
+/// What a run came to.
+pub(crate) struct Came {
+    pub(crate) session: String,
+    pub(crate) outcome: Outcome,
+    pub(crate) took: Duration,
+}
+
+impl Came {
+    /// For programs.
+    pub(crate) fn summary(&self) -> Summary<'_> {
+        let exit = self.exit();
+        Summary {
+            event: "outcome",
+            status: if exit == Exit::Ok { "ok" } else { "error" },
+            exit: exit as u8,
+            session: &self.session,
+            ending: &self.outcome.ending,
+            turns: self.turns(),
+            calls: self.calls(),
+            usage: self.usage(),
+            duration_ms: u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// For people, in a line.
+    pub(crate) fn line(&self) -> String {
+        let count = |number: usize, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
+        let mut parts = vec![count(self.turns(), "request"), count(self.calls(), "call")];
+        let usage = self.usage();
+        if usage.input > 0 || usage.output > 0 {
+            parts.push(format!("{} tokens in, {} out", usage.input, usage.output));
+        }
+        parts.push(render::duration(self.took));
+        let ending = self.outcome.ending.as_str().replace('_', " ");
+        format!("{ending}: {}, session {}", parts.join(", "), self.session)
+    }
+
+    /// The exit code.
+    pub(crate) fn exit(&self) -> Exit {
+        match self.outcome.ending {
+            Ending::Answered { .. } => Exit::Ok,
+            Ending::ToolFailed { .. } | Ending::Stopped { .. } | Ending::CircuitOpen { .. } => Exit::ToolFailed,
+            Ending::BudgetExhausted { .. } | Ending::LoopDetected { .. } => Exit::Stopped,
+            Ending::DecisionFailed { .. } | Ending::ModelFailed { .. } => Exit::NoAnswer,
+            Ending::Cancelled => Exit::Interrupted,
+        }
+    }
+
+    /// Why there is no answer, and what to do about it; nothing if there is one. `stopped` ran when it was cancelled.
+    pub(crate) fn trouble(&self, stopped: &[String]) -> Option<String> {
+        trouble(&self.outcome.ending, stopped)
+    }
+
+    fn turns(&self) -> usize {
+        self.outcome.run.steps.iter().map(|step| step.attempts.len().saturating_add(1)).sum()
+    }
+
+    fn calls(&self) -> usize {
+        self.outcome.run.steps.iter().map(|step| step.executions.len()).sum()
+    }
+
+    fn usage(&self) -> Usage {
+        self.outcome.run.steps.iter().fold(Usage::default(), |mut usage, step| {
+            usage += step.usage;
+            usage
+        })
+    }
+}
+
+fn trouble(ending: &Ending, stopped: &[String]) -> Option<String> {
+    Some(match ending {
+        Ending::Answered { .. } => return None,
+        Ending::BudgetExhausted { budget, .. } => {
+            let more = flag(*budget).map_or_else(String::new, |flag| format!("; `{flag}` allows more"));
+            format!("the limit on {budget} was reached{more}")
+        }
+        Ending::DecisionFailed { message, .. } => {
+            format!("the model's reply could not be used: {message}; try another `--driver`, or another model")
+        }
+        Ending::ModelFailed { error } => format!("the model gave no answer: {}{}", error.message, hint(error.failure)),
+        Ending::ToolFailed { tool, message } => format!("the call of {tool} failed: {message}"),
+        Ending::Stopped { reason } => format!("the run was ended: {reason}"),
+        Ending::CircuitOpen { .. } => "too many calls failed in a row".to_owned(),
+        Ending::LoopDetected { tool, times } => {
+            format!("the model asked for the same call of {tool} {times} times in a row")
+        }
+        Ending::Cancelled if stopped.is_empty() => "interrupted".to_owned(),
+        Ending::Cancelled => format!("interrupted, and stopped {}", stopped.join(", ")),
+    })
+}
+
+fn hint(failure: ModelFailure) -> &'static str {
+    match failure {
+        ModelFailure::Unavailable => "; `--base-url` says where the provider is",
+        ModelFailure::ToolsUnsupported => "; `--driver react` needs no tool calls of the provider's own",
+        ModelFailure::Refused => "; `--model` names another model",
+        ModelFailure::RateLimited => "; try again later",
+        ModelFailure::Timeout | ModelFailure::Malformed | ModelFailure::Setup => "",
+    }
+}
+
+fn flag(budget: BudgetKind) -> Option<&'static str> {
+    match budget {
+        BudgetKind::Turns => Some("--max-turns"),
+        BudgetKind::Calls => Some("--max-calls"),
+        BudgetKind::WallTime => Some("--wall"),
+        BudgetKind::StreamTime => Some("--stream-time"),
+        BudgetKind::TokensIn => Some("--tokens-in"),
+        BudgetKind::TokensOut => Some("--tokens-out"),
+        BudgetKind::Fuel => Some("--fuel-in-all"),
+        BudgetKind::CallsInAll | BudgetKind::TenantFuel => None,
+    }
+}

@@ -1,0 +1,89 @@
+//! Ctrl-C: once to stop what is under way, twice to end at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fumehood::agent::agent::CancelHandle;
+use tokio::sync::Notify;
+
+use crate::exit::Exit;
+use crate::render;
+
+/// Listens for Ctrl-C on a thread of its own, so that it is heard whatever the loop is doing.
+#[derive(Clone)]
+pub(crate) struct Interrupts(Arc<Inner>);
+
+struct Inner {
+    cancel: CancelHandle,
+    /// Whether a run is under way.
+    running: AtomicBool,
+    /// Whether the run that is under way has been cancelled already.
+    pressed: AtomicBool,
+    idle: Notify,
+}
+
+impl Interrupts {
+    /// From now on Ctrl-C cancels this agent's run.
+    pub(crate) fn watch(cancel: CancelHandle) -> Self {
+        let (running, pressed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let interrupts = Self(Arc::new(Inner { cancel, running, pressed, idle: Notify::new() }));
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let heard = interrupts.clone();
+        let thread = std::thread::Builder::new().name("interrupts".to_owned());
+        let started = thread.spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            if let Ok(runtime) = runtime {
+                runtime.block_on(heard.listen(&ready));
+            }
+        });
+        // Waits until the signal is caught. Without a thread Ctrl-C ends the process, as it does everywhere.
+        if started.is_ok() {
+            let _caught_or_not = is_ready.recv();
+        }
+        interrupts
+    }
+
+    async fn listen(&self, ready: &std::sync::mpsc::Sender<()>) {
+        loop {
+            let mut pressed = std::pin::pin!(tokio::signal::ctrl_c());
+            // Polled once, which is when the signal begins to be caught.
+            let first = std::future::poll_fn(|cx| std::task::Poll::Ready(pressed.as_mut().poll(cx))).await;
+            let _nobody_waits_any_more = ready.send(());
+            let caught = match first {
+                std::task::Poll::Ready(caught) => caught,
+                std::task::Poll::Pending => pressed.await,
+            };
+            if caught.is_err() {
+                return;
+            }
+            self.press();
+        }
+    }
+
+    fn press(&self) {
+        if !self.0.running.load(Ordering::Acquire) {
+            self.0.idle.notify_one();
+        } else if self.0.pressed.swap(true, Ordering::AcqRel) {
+            render::note("");
+            std::process::exit(Exit::Interrupted as i32);
+        } else {
+            self.0.cancel.cancel();
+        }
+    }
+
+    /// A run begins.
+    pub(crate) fn begin(&self) {
+        self.0.pressed.store(false, Ordering::Release);
+        self.0.running.store(true, Ordering::Release);
+    }
+
+    /// The run has ended.
+    pub(crate) fn end(&self) {
+        self.0.running.store(false, Ordering::Release);
+    }
+
+    /// Waits until Ctrl-C is pressed while nothing is under way.
+    pub(crate) async fn idle(&self) {
+        self.0.idle.notified().await;
+    }
+}

@@ -1,0 +1,13 @@
+//! The agent loop at a terminal: put together, watched, asked, interrupted.
+
+pub(crate) mod ask;
+pub(crate) mod chips;
+pub(crate) mod ending;
+pub(crate) mod interrupt;
+pub(crate) mod keyboard;
+pub(crate) mod model;
+pub(crate) mod rules;
+pub(crate) mod screen;
+pub(crate) mod settings;
+pub(crate) mod setup;
+pub(crate) mod view;

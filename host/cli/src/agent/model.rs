@@ -1,0 +1,53 @@
+//! Which model answers, out of what was typed and what the environment says.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use fumehood::chat::Model;
+use fumehood::model::{ModelSpec, Provider, ProviderConfig, ScriptedModel, SetupError};
+
+use crate::args::run::ModelArguments;
+use crate::exit::{CannotAsk, UsageError};
+
+/// Where a model may be named besides the command line.
+const VARIABLE: &str = "FUMEHOOD_MODEL";
+
+/// The model that answers.
+pub(crate) fn of(typed: &ModelArguments, settings: ProviderConfig, configured: Option<&str>) -> Result<Arc<dyn Model>> {
+    if let Some(file) = &typed.script {
+        return scripted(file);
+    }
+    let from_environment = std::env::var(VARIABLE).ok().filter(|name| !name.trim().is_empty());
+    let name = typed.model.clone().or(from_environment).or_else(|| configured.map(str::to_owned));
+    let Some(name) = name else {
+        let message = format!(
+            "which model? Give `--model PROVIDER:NAME`, such as `--model ollama:llama3.2`, or `--script FILE`; or set \
+             {VARIABLE}, or `name` in the section [model] of fumehood.toml"
+        );
+        return Err(UsageError(message).into());
+    };
+    match ModelSpec::parse(name.trim()).map_err(CannotAsk::Name)? {
+        ModelSpec::Scripted(file) => scripted(&file),
+        spec @ ModelSpec::Provider { .. } => {
+            let settings = match &typed.base_url {
+                Some(url) => settings.with_base_url(url),
+                None => settings,
+            };
+            let provider = Provider::new(&spec, settings).map_err(|source| {
+                let hint = match source {
+                    SetupError::NoUrl { .. } | SetupError::BadUrl { .. } => "; `--base-url URL` says where it is",
+                    SetupError::NoKey { .. } => ": it needs a key",
+                    _ => "",
+                };
+                CannotAsk::Provider { model: spec.to_string(), hint, source }
+            })?;
+            Ok(Arc::new(provider))
+        }
+    }
+}
+
+fn scripted(file: &Path) -> Result<Arc<dyn Model>> {
+    let failed = |source| CannotAsk::Script { file: file.display().to_string(), source };
+    Ok(Arc::new(ScriptedModel::open(file).map_err(failed)?))
+}

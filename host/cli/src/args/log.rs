@@ -1,0 +1,188 @@
+//! What can be typed after `fumehood log`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use fumehood::limits::parse_duration;
+use fumehood::record::RecordKind;
+
+use crate::digits;
+use crate::moment::{Moment, parse_moment};
+
+#[derive(Debug, Args)]
+pub(crate) struct Log {
+    #[command(subcommand)]
+    pub(crate) action: Option<LogAction>,
+
+    /// The event log [default: `fumehood/events.db` in the user's state folder]
+    #[arg(long = "log", global = true, value_name = "FILE", env = "FUMEHOOD_LOG")]
+    pub(crate) file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) list: List,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogAction {
+    /// Show the newest calls (this is what `fumehood log` alone does)
+    List(List),
+    /// Show one call: what led to it, what happened to it, what came of it
+    Show(Show),
+    /// Print records as they come, until Ctrl-C
+    Follow(Follow),
+    /// Print records as JSON Lines, oldest first
+    Export(Export),
+    /// Check that nothing was edited, removed or reordered
+    Verify(Verify),
+}
+
+/// What is shown in a list.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Of {
+    /// Tool calls, and how each ended
+    #[default]
+    Calls,
+    /// Sessions
+    Sessions,
+    /// Single records
+    Records,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct List {
+    /// What to list [default: calls; records if `--kind` is given]
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub(crate) of: Option<Of>,
+
+    /// The most lines
+    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = List::LIMIT)]
+    pub(crate) limit: u32,
+
+    #[command(flatten)]
+    pub(crate) filters: Filters,
+}
+
+impl List {
+    /// Fits on a screen.
+    pub(crate) const LIMIT: u32 = 20;
+
+    /// Whether anything was typed that a list would heed.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.of.is_none() && self.limit == Self::LIMIT && self.filters.is_empty()
+    }
+}
+
+/// Which records are meant.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct Filters {
+    /// Of this session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+
+    /// About this tool, by its full name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+
+    /// Of this kind, such as `tool_rejected`
+    #[arg(long, value_name = "KIND", value_parser = parse_kind)]
+    pub(crate) kind: Option<RecordKind>,
+
+    /// With this outcome: `ok`, or the kind of an error, such as `deadline`
+    #[arg(long, value_name = "WORD")]
+    pub(crate) status: Option<String>,
+
+    /// On behalf of this actor
+    #[arg(long, value_name = "NAME")]
+    pub(crate) actor: Option<String>,
+
+    /// Not before this moment: `2026-11-21`, `2026-11-21T16:30:00Z`, or as long ago as `2h`
+    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
+    pub(crate) since: Option<Moment>,
+
+    /// Before this moment
+    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
+    pub(crate) until: Option<Moment>,
+}
+
+impl Filters {
+    /// Whether nothing was typed.
+    fn is_empty(&self) -> bool {
+        let Self { session, tool, kind, status, actor, since, until } = self;
+        let words = [session, tool, status, actor];
+        kind.is_none() && since.is_none() && until.is_none() && words.iter().all(|word| word.is_none())
+    }
+}
+
+fn parse_kind(text: &str) -> Result<RecordKind, String> {
+    RecordKind::parse(text).ok_or_else(|| {
+        let kinds = RecordKind::ALL.map(RecordKind::as_str).join(", ");
+        format!("there is no such kind of record; expected one of {kinds}")
+    })
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The id of the call, as `fumehood log` lists it
+    pub(crate) call: String,
+
+    /// Only in this session: several may have used the same id
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Follow {
+    /// How many of the records that are there already to print first
+    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 10)]
+    pub(crate) last: u32,
+
+    /// End once nothing new has come for so long, such as `5s` [default: never]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) idle: Option<Duration>,
+
+    #[command(flatten)]
+    pub(crate) filters: Filters,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// The most records [default: all]
+    #[arg(long, short = 'n', value_name = "COUNT")]
+    pub(crate) limit: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) filters: Filters,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// A row and its hash that were kept elsewhere, `ROW:HASH` as an earlier `verify` printed it: the log must still go
+    /// through it
+    #[arg(long, value_name = "MARK", value_parser = parse_mark)]
+    pub(crate) mark: Option<fumehood::event_log::Mark>,
+}
+
+fn parse_mark(text: &str) -> Result<fumehood::event_log::Mark, String> {
+    let wrong = || "expected ROW:HASH, a number and 64 hexadecimal digits".to_owned();
+    let (seq, digits) = text.trim().split_once(':').ok_or_else(wrong)?;
+    let seq: u64 = seq.parse().map_err(|_| wrong())?;
+    let hash = digits::parse(digits).map(fumehood::event_log::Hash).ok_or_else(wrong)?;
+    Ok(fumehood::event_log::Mark { seq, hash })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_a_row_and_its_hash() {
+        let digits = "0f".repeat(32);
+        let mark = parse_mark(&format!("7:{digits}")).unwrap();
+        assert_eq!((mark.seq, mark.hash.to_string()), (7, digits.clone()));
+        for wrong in ["", "7", "7:", "x:00", "7:0g", &format!("7:{digits}0"), &format!("7:{digits}00")] {
+            assert!(parse_mark(wrong).unwrap_err().contains("ROW:HASH"), "{wrong}");
+        }
+    }
+}

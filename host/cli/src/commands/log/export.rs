@@ -1,0 +1,63 @@
+//! `fumehood log export`: records as JSON Lines.
+
+use std::io::{BufWriter, Write};
+
+use anyhow::{Context as _, Result};
+use fumehood::event_log::{ExportError, Reader};
+
+use super::filter;
+use crate::args::log::Export;
+use crate::exit::Exit;
+use crate::render;
+
+pub(super) fn run(reader: &Reader, export: &Export) -> Result<Exit> {
+    let mut filter = filter::of(&export.filters);
+    filter.limit = export.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let mut out = Printable { line: Vec::new(), out: BufWriter::new(std::io::stdout().lock()) };
+    match reader.export(&filter, &mut out) {
+        // Whoever reads may have seen enough.
+        Err(ExportError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Exit::Ok),
+        Err(ExportError::Write(error)) => Err(error).context("cannot write to standard output"),
+        Err(ExportError::Read(error)) => Err(error.into()),
+        Ok(_) => Ok(Exit::Ok),
+    }
+}
+
+/// Lines of JSON on their way out, with what steers a terminal escaped.
+struct Printable<W: Write> {
+    line: Vec<u8>,
+    out: W,
+}
+
+impl<W: Write> Write for Printable<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                let line = String::from_utf8_lossy(&self.line);
+                self.out.write_all(render::printable_json(&line).as_bytes())?;
+                self.line.clear();
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_in_pieces_is_escaped_as_one() {
+        let mut out = Printable { line: Vec::new(), out: Vec::new() };
+        let line = "{\"a\":\"\u{9b}31m\"}\n{\"b\":1}\n".as_bytes();
+        for piece in line.chunks(1) {
+            out.write_all(piece).unwrap();
+        }
+        assert_eq!(String::from_utf8(out.out).unwrap(), "{\"a\":\"\\u009b31m\"}\n{\"b\":1}\n");
+    }
+}

@@ -1,0 +1,21 @@
+//! Filters as they were typed, as the log takes them.
+
+use fumehood::event_log::Filter;
+
+use crate::args::log::Filters;
+use crate::moment;
+
+/// The records that were asked for, as of now.
+pub(super) fn of(filters: &Filters) -> Filter {
+    let now = moment::now();
+    Filter {
+        session: filters.session.clone(),
+        actor: filters.actor.clone(),
+        tool: filters.tool.clone(),
+        kind: filters.kind,
+        status: filters.status.clone(),
+        since: filters.since.map(|moment| moment.on(now)),
+        until: filters.until.map(|moment| moment.on(now)),
+        ..Filter::default()
+    }
+}

@@ -1,0 +1,239 @@
+//! `fumehood log`: the newest calls, sessions or records.
+
+use std::collections::HashSet;
+
+use anyhow::Result;
+use comfy_table::Cell;
+use fumehood::event_log::{Filter, Order, ReadError, Reader, Stored};
+use fumehood::record::RecordKind;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::filter;
+use crate::args::log::{List, Of};
+use crate::exit::{Exit, UsageError};
+use crate::moment;
+use crate::render::paragraph::one_line;
+use crate::render::{self, table};
+
+/// Characters of a message in a table.
+const WORDS: usize = 48;
+
+/// One call, and how it ended.
+#[derive(Debug, Serialize)]
+struct CallRow {
+    at: u64,
+    session: String,
+    call: String,
+    tool: String,
+    /// `running` if its end is not recorded: it runs, or its host was killed.
+    status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actor: Option<String>,
+    #[serde(skip)]
+    seq: u64,
+}
+
+/// One session, and how it ended.
+#[derive(Debug, Serialize)]
+struct SessionRow {
+    at: u64,
+    session: String,
+    /// How its last run ended; `open` if its end is not recorded.
+    status: String,
+    calls: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actor: Option<String>,
+    message: String,
+}
+
+pub(super) fn run(reader: &Reader, list: &List, json: bool) -> Result<Exit> {
+    let filter = filter::of(&list.filters);
+    let limit = usize::try_from(list.limit).unwrap_or(usize::MAX);
+    let of = list.of.unwrap_or(if filter.kind.is_some() { Of::Records } else { Of::Calls });
+    if of != Of::Records && filter.kind.is_some() {
+        return Err(UsageError("`--kind` is about single records; list them with `--of records`".to_owned()).into());
+    }
+    match of {
+        Of::Records => records(reader, filter, limit, json)?,
+        Of::Calls => {
+            let rows = calls(reader, &filter, limit)?;
+            if json { render::json(&rows)? } else { show_calls(&rows)? }
+        }
+        Of::Sessions if filter.tool.is_some() => {
+            return Err(UsageError("a session has no tool; leave out `--tool`, or list calls".to_owned()).into());
+        }
+        Of::Sessions => {
+            let rows = sessions(reader, &filter, limit)?;
+            if json { render::json(&rows)? } else { show_sessions(&rows)? }
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn newest(reader: &Reader, filter: &Filter, kind: RecordKind, limit: usize) -> Result<Vec<Stored>, ReadError> {
+    let filter = Filter { kind: Some(kind), limit: Some(limit), order: Order::Descending, ..filter.clone() };
+    reader.query(&filter)
+}
+
+fn records(reader: &Reader, filter: Filter, limit: usize, json: bool) -> Result<()> {
+    let newest = Filter { order: Order::Descending, limit: Some(limit), ..filter };
+    let mut rows = reader.query(&newest)?;
+    rows.reverse();
+    if json {
+        return render::json(&rows);
+    }
+    if rows.is_empty() {
+        return nothing();
+    }
+    rows.iter().try_for_each(|row| render::line(&render::record::in_a_line(row)))
+}
+
+fn nothing() -> Result<()> {
+    render::note("nothing was recorded that fits");
+    Ok(())
+}
+
+/// The newest calls that fit, the newest first.
+fn calls(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<CallRow>> {
+    let mut ended = newest(reader, filter, RecordKind::ToolFinished, limit)?;
+    ended.extend(newest(reader, filter, RecordKind::ToolRejected, limit)?);
+    ended.sort_by_key(|row| std::cmp::Reverse(row.seq));
+    let mut seen = HashSet::new();
+    let mut rows = Vec::new();
+    for row in &ended {
+        // A call that was stopped in the middle has two ends: its own, and that which the session made up for it.
+        if seen.insert((row.record.session.clone(), row.record.call.clone(), run_of(row))) {
+            rows.push(call_row(row, None));
+        }
+    }
+    rows.dedup_by(|next, row| (&next.session, &next.call, &next.status) == (&row.session, &row.call, &row.status));
+    for row in newest(reader, filter, RecordKind::ToolStarted, limit)? {
+        if !has_end(reader, &row)? {
+            rows.push(call_row(&row, Some("running")));
+        }
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.seq));
+    rows.truncate(limit);
+    Ok(rows)
+}
+
+/// Which of the calls of this id: models may use one twice.
+fn run_of(row: &Stored) -> Option<String> {
+    row.record.body.get("tool_execution").and_then(Value::as_str).map(str::to_owned)
+}
+
+fn has_end(reader: &Reader, started: &Stored) -> Result<bool, ReadError> {
+    let end = Filter {
+        session: Some(started.record.session.clone()),
+        call: started.record.call.clone(),
+        kind: Some(RecordKind::ToolFinished),
+        after_seq: Some(started.seq),
+        limit: Some(1),
+        ..Filter::default()
+    };
+    Ok(!reader.query(&end)?.is_empty())
+}
+
+fn call_row(row: &Stored, status: Option<&str>) -> CallRow {
+    let record = &row.record;
+    CallRow {
+        at: record.at.0,
+        session: record.session.clone(),
+        call: record.call.clone().unwrap_or_default(),
+        tool: record.tool.clone().unwrap_or_default(),
+        status: status.map(str::to_owned).or_else(|| record.status.clone()).unwrap_or_else(|| "?".to_owned()),
+        duration_ms: record.body.get("duration_ms").and_then(Value::as_f64),
+        actor: record.actor.clone(),
+        seq: row.seq,
+    }
+}
+
+/// The newest sessions that fit, the newest first.
+fn sessions(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<SessionRow>> {
+    // The status of a session is in its last record, which need not fit the other filters.
+    let wanted = filter.status.as_deref();
+    let begun = Filter { status: None, ..filter.clone() };
+    let most = if wanted.is_some() { Filter::LIMIT } else { limit };
+    let mut rows = Vec::new();
+    for begun in newest(reader, &begun, RecordKind::SessionStarted, most)? {
+        let row = session_row(reader, &begun)?;
+        if wanted.is_none_or(|wanted| wanted == row.status) {
+            rows.push(row);
+        }
+        if rows.len() == limit {
+            break;
+        }
+    }
+    Ok(rows)
+}
+
+fn session_row(reader: &Reader, begun: &Stored) -> Result<SessionRow, ReadError> {
+    let session = &begun.record.session;
+    let of = Filter { session: Some(session.clone()), ..Filter::default() };
+    let last = newest(reader, &of, RecordKind::SessionFinished, 1)?;
+    let first = Filter { kind: Some(RecordKind::UserMessage), limit: Some(1), ..of.clone() };
+    let first = reader.query(&first)?;
+    let message = first.first().and_then(|row| row.record.body.get("text")).and_then(Value::as_str);
+    let finished = newest(reader, &of, RecordKind::ToolFinished, Filter::LIMIT)?.len();
+    let rejected = newest(reader, &of, RecordKind::ToolRejected, Filter::LIMIT)?.len();
+    let status = last.first().map_or("open", |row| row.record.status.as_deref().unwrap_or("?"));
+    Ok(SessionRow {
+        at: begun.record.at.0,
+        session: session.clone(),
+        status: status.to_owned(),
+        calls: finished.saturating_add(rejected),
+        actor: begun.record.actor.clone(),
+        message: message.unwrap_or_default().to_owned(),
+    })
+}
+
+fn show_calls(rows: &[CallRow]) -> Result<()> {
+    if rows.is_empty() {
+        return nothing();
+    }
+    let mut table = table::new(&["when (UTC)", "session", "call", "tool", "outcome", "time", "actor"], &[5]);
+    for row in rows {
+        let time = render::record::duration_of(&serde_json::json!({ "duration_ms": row.duration_ms }));
+        table.add_row(vec![
+            when(row.at),
+            Cell::new(one_line(&row.session)),
+            Cell::new(one_line(&row.call)),
+            Cell::new(one_line(&row.tool)),
+            table::verdict(&one_line(&row.status), row.status == "ok"),
+            Cell::new(time.map_or_else(|| "–".to_owned(), render::duration)),
+            actor(row.actor.as_deref()),
+        ]);
+    }
+    render::line(&table.to_string())?;
+    render::note("`fumehood log show CALL` tells the whole story of one call");
+    Ok(())
+}
+
+fn show_sessions(rows: &[SessionRow]) -> Result<()> {
+    if rows.is_empty() {
+        return nothing();
+    }
+    let mut table = table::new(&["when (UTC)", "session", "outcome", "calls", "actor", "message"], &[3]);
+    for row in rows {
+        table.add_row(vec![
+            when(row.at),
+            Cell::new(one_line(&row.session)),
+            table::verdict(&one_line(&row.status), row.status == "answered"),
+            Cell::new(row.calls),
+            actor(row.actor.as_deref()),
+            Cell::new(render::record::short(&row.message, WORDS)),
+        ]);
+    }
+    render::line(&table.to_string())
+}
+
+fn when(at: u64) -> Cell {
+    Cell::new(moment::second(fumehood::time::Timestamp(at)))
+}
+
+fn actor(actor: Option<&str>) -> Cell {
+    Cell::new(actor.map_or_else(|| "–".to_owned(), one_line))
+}

@@ -1,0 +1,95 @@
+//! `fumehood log show`: one call with its causal chain.
+
+use anyhow::Result;
+use fumehood::event_log::{CallHistory, Reader, Stored};
+use fumehood::record::{Record, RecordKind};
+use serde_json::Value;
+
+use crate::args::log::Show;
+use crate::exit::{Exit, UsageError};
+use crate::moment;
+use crate::render::paragraph::one_line;
+use crate::render::{self, FAINT, STRONG, line, styled};
+
+pub(super) fn run(reader: &Reader, show: &Show, json: bool) -> Result<Exit> {
+    let calls = reader.show(&show.call, show.session.as_deref())?;
+    if calls.is_empty() {
+        let place = show.session.as_ref().map_or(String::new(), |session| format!(" in the session `{session}`"));
+        let message = format!("the log has no call `{}`{place}; `fumehood log` lists calls with their ids", show.call);
+        return Err(UsageError(message).into());
+    }
+    if json {
+        render::json(&calls)?;
+        return Ok(Exit::Ok);
+    }
+    for (index, call) in calls.iter().enumerate() {
+        if index > 0 {
+            line("")?;
+        }
+        history(&show.call, call)?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn history(id: &str, history: &CallHistory) -> Result<()> {
+    let tool = history.call.iter().find_map(|row| row.record.tool.as_deref()).unwrap_or("?");
+    line(&styled(STRONG, &format!("{}  {}", one_line(id), one_line(tool))))?;
+    facts(history)?;
+    section("What led to it", &history.before)?;
+    section("What happened to it", &history.call)?;
+    section("What came of it", &history.after)
+}
+
+fn facts(history: &CallHistory) -> Result<()> {
+    let records = || history.call.iter().map(|row| &row.record);
+    let from = |get: fn(&Record) -> Option<&str>| records().find_map(get).map(str::to_owned);
+    let body = |kind: RecordKind, field: &str| {
+        let record = records().rev().find(|record| record.kind == kind)?;
+        record.body.get(field).filter(|value| !value.is_null())
+    };
+    let ended = records().rev().find(|it| matches!(it.kind, RecordKind::ToolFinished | RecordKind::ToolRejected));
+    let arguments = body(RecordKind::ToolStarted, "arguments").or_else(|| body(RecordKind::ToolRejected, "arguments"));
+    let result = body(RecordKind::ToolResult, "result").map(render::record::result);
+    let refusal = || body(RecordKind::ToolRejected, "error")?.get("message")?.as_str().map(str::to_owned);
+    let facts = [
+        ("session", Some(history.session.clone())),
+        ("actor", from(|record| record.actor.as_deref())),
+        ("digest", from(|record| record.digest.as_deref())),
+        ("outcome", ended.map(|record| record.status.clone().unwrap_or_else(|| "?".to_owned()))),
+        ("arguments", arguments.map(Value::to_string)),
+        ("changed", body(RecordKind::ToolStarted, "modified").map(Value::to_string)),
+        ("result", result.or_else(refusal)),
+        ("usage", usage(ended)),
+    ];
+    let widest = facts.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    for (name, value) in facts.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
+        line(&format!("  {name:<widest$}  {}", one_line(value)))?;
+    }
+    Ok(())
+}
+
+fn usage(ended: Option<&Record>) -> Option<String> {
+    let body = &ended.filter(|record| record.kind == RecordKind::ToolFinished)?.body;
+    let number = |field: &str| body.get(field).and_then(Value::as_u64);
+    let mut parts = Vec::new();
+    if let Some(took) = render::record::duration_of(body) {
+        parts.push(render::duration(took));
+    }
+    parts.extend(number("fuel_used").map(|fuel| format!("{} fuel", render::count(fuel))));
+    parts.extend(number("peak_memory").map(|bytes| format!("{} peak memory", fumehood::limits::display_bytes(bytes))));
+    parts.extend(number("bytes").map(|bytes| format!("{} result", fumehood::limits::display_bytes(bytes))));
+    parts.extend(number("attempts").filter(|tries| *tries > 1).map(|tries| format!("{tries} attempts")));
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn section(title: &str, records: &[Stored]) -> Result<()> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    line(&styled(STRONG, title))?;
+    for row in records {
+        let row_of = styled(FAINT, &format!("{:>6}  {}", row.seq, moment::time_of_day(row.record.at)));
+        line(&format!("{row_of}  {}", render::record::what(&row.record)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! `[agent]`: how the loop between model and tools goes.
+
+use std::num::NonZeroU32;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::amount::{Count, Time};
+use super::text::TextSource;
+
+/// How the model says what it wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum DriverName {
+    /// By the provider's own tool calls.
+    Native,
+    /// By a JSON decision in each answer.
+    React,
+    /// By blocks of several calls in its text.
+    Batch,
+}
+
+/// How the loop between model and tools goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AgentSection {
+    /// How the model says what it wants: "native" (usual), "react" or "batch".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) driver: Option<DriverName>,
+    /// Who the model is and how it should behave: a text, or { file = "…" }.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) system: Option<TextSource>,
+    /// The skill in use when none is named: one of [skills].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) skill: Option<String>,
+    /// The channel in use when none is named: one of [channels].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) channel: Option<String>,
+    /// Tools that are always at hand, whatever the skill.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) auto_tools: Vec<String>,
+    /// How much one session may use.
+    #[serde(default)]
+    pub(crate) budget: BudgetSection,
+    /// How many tool calls of one answer run at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) concurrency: Option<NonZeroU32>,
+    /// Wait until each record is on disk before going on.
+    #[serde(default)]
+    pub(crate) durable: bool,
+    /// Ask a person for more turns before ending for want of them.
+    #[serde(default)]
+    pub(crate) ask_for_turns: bool,
+    /// After how many equal calls in a row the run ends. Usually never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) repetitions: Option<NonZeroU32>,
+    /// After how many failed batches in a row the run ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) failed_batches: Option<NonZeroU32>,
+}
+
+/// How much one session may use. What is left out is the usual.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BudgetSection {
+    /// Requests to the model for one message of the user. Usually 8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) turns: Option<u32>,
+    /// Tool calls for one message of the user, rejected ones included. Usually 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) calls: Option<u32>,
+    /// Tool calls of the whole session. Usually 40.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) calls_in_all: Option<Count>,
+    /// Time for one message of the user, everything included. Usually 10m.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) wall_time: Option<Time>,
+    /// Time that the model may spend writing for one message of the user. Usually 60s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stream_time: Option<Time>,
+    /// Tokens of all requests. Usually 150k.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tokens_in: Option<Count>,
+    /// Tokens of all answers. Usually 20k.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tokens_out: Option<Count>,
+    /// Fuel of all tools. Usually not limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fuel: Option<Count>,
+}

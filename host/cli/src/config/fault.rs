@@ -1,0 +1,47 @@
+//! What is wrong with a configuration, and where.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::position::Position;
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) at: Position,
+    pub(crate) message: String,
+}
+
+/// Everything that is wrong with one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Faults {
+    pub(crate) file: PathBuf,
+    /// Never empty; in the order of the file.
+    pub(crate) faults: Vec<Fault>,
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.faults.iter().enumerate() {
+            let newline = if index == 0 { "" } else { "\n" };
+            let Position { line, column } = fault.at;
+            write!(f, "{newline}{}:{line}:{column}: {}", self.file.display(), fault.message)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why there is no configuration. Nothing of it was applied.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("cannot read {path}; name the configuration with `--config FILE`")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{0} is not a regular file; give the path of a `fumehood.toml`")]
+    NotAFile(PathBuf),
+    #[error("{0} is larger than 1 MiB; a configuration is smaller than that")]
+    TooLarge(PathBuf),
+    #[error("{0} is not UTF-8 text; a configuration is TOML")]
+    NotText(PathBuf),
+    #[error("{0}")]
+    Wrong(Faults),
+}

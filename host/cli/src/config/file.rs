@@ -1,0 +1,81 @@
+//! The whole of `fumehood.toml`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::agent::AgentSection;
+use super::guardrail::GuardrailsSection;
+use super::limits::LimitsSection;
+use super::log::LogSection;
+use super::mcp::McpSection;
+use super::model::ModelSection;
+use super::serve::ServeSection;
+use super::skill::{KnowledgeSection, PromptSection, SkillSection};
+use super::tool::ToolSection;
+
+/// The configuration of the fumehood command. Every section and key may be left out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "fumehood.toml")]
+pub(crate) struct Config {
+    /// The file that this was read from.
+    #[serde(skip)]
+    pub(crate) origin: PathBuf,
+    /// Folders of components: each `.wasm` file in them is a set of tools without any power.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tools_in: Vec<PathBuf>,
+    /// How far one call may go, unless a tool has limits of its own.
+    #[serde(default)]
+    pub(crate) limits: LimitsSection,
+    /// Components, and what their tools may do. The full name of a tool is NAME__TOOL.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) tools: BTreeMap<String, ToolSection>,
+    /// The model, and how to reach it.
+    #[serde(default)]
+    pub(crate) model: ModelSection,
+    /// How the loop between model and tools goes.
+    #[serde(default)]
+    pub(crate) agent: AgentSection,
+    /// Tasks with the tools that they take.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) skills: BTreeMap<String, SkillSection>,
+    /// Ways in which people reach the agent, each with the full names of the tools that can be used there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) channels: BTreeMap<String, Vec<String>>,
+    /// Rules about a model's calls before they are made.
+    #[serde(default)]
+    pub(crate) guardrails: GuardrailsSection,
+    /// Texts that a model can open when it needs them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) knowledge: BTreeMap<String, KnowledgeSection>,
+    /// Texts for the user's side of a conversation, which MCP clients offer to people.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) prompts: BTreeMap<String, PromptSection>,
+    /// The record of what happened.
+    #[serde(default)]
+    pub(crate) log: LogSection,
+    /// Tools for other programs.
+    #[serde(default)]
+    pub(crate) serve: ServeSection,
+    /// Tools of other programs.
+    #[serde(default)]
+    pub(crate) mcp: McpSection,
+}
+
+impl Config {
+    /// The folder that paths in the file are relative to.
+    pub(crate) fn folder(&self) -> &Path {
+        match self.origin.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        }
+    }
+
+    /// A path of the file, as it is seen from the working folder.
+    pub(crate) fn path(&self, written: &Path) -> PathBuf {
+        if written.is_absolute() { written.to_owned() } else { self.folder().join(written) }
+    }
+}

@@ -1,0 +1,35 @@
+//! `[guardrails]`: rules about calls before they are made.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::amount::Bytes;
+
+/// Rules about a model's calls before they are made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GuardrailsSection {
+    /// Paths in arguments have to be below one of these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) workspace: Vec<String>,
+    /// Arguments that hold paths, at any depth. Usually path, paths, file, directory, source and destination.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) path_arguments: Option<Vec<String>>,
+    /// Lines as in a `.gitignore`: paths that no call may name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ignore: Vec<String>,
+    /// A file with such lines. The path is relative to this configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ignore_file: Option<PathBuf>,
+    /// Size of the arguments of one call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) argument_bytes: Option<Bytes>,
+    /// Tools that a person has to agree to, each time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ask: Vec<String>,
+    /// Tools that are never called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) deny: Vec<String>,
+}

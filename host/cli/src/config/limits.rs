@@ -1,0 +1,42 @@
+//! `[limits]`: how far one call may go.
+
+use fumehood::Limits;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::amount::{Bytes, Count, Time};
+
+/// How far one call may go. What is left out is the usual.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LimitsSection {
+    /// Wall time for a call, such as "2s". Usually 10s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) deadline: Option<Time>,
+    /// Instructions for a call, such as "500M". Usually 10G.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fuel: Option<Count>,
+    /// Memory for a call, such as "64MiB". Usually 64MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) memory: Option<Bytes>,
+    /// Size of a result, such as "1MiB". Usually 1MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) output: Option<Bytes>,
+    /// Size of log lines and progress, and of stdout and stderr. Usually 256KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) log: Option<Bytes>,
+}
+
+impl LimitsSection {
+    /// `usual`, but for what is written here.
+    pub(crate) fn over(&self, usual: Limits) -> Limits {
+        Limits {
+            deadline: self.deadline.map_or(usual.deadline, |time| time.0),
+            fuel: self.fuel.map_or(usual.fuel, |count| count.0),
+            memory: self.memory.map_or(usual.memory, |bytes| bytes.0),
+            output: self.output.map_or(usual.output, |bytes| bytes.0),
+            log: self.log.map_or(usual.log, |bytes| bytes.0),
+            ..usual
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! `[log]`: the record of what happened.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::amount::{Count, Time};
+use super::secret::ValueSource;
+
+/// The record of what happened.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LogSection {
+    /// The database. The path is relative to this configuration. Usually in the user's state folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) path: Option<PathBuf>,
+    /// Keep no record at all.
+    #[serde(default)]
+    pub(crate) off: bool,
+    /// Where the key that seals the record comes from: 64 hexadecimal digits. Usually a file beside the database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<ValueSource>,
+    /// What is older is removed, such as "90days". Usually nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) keep: Option<Time>,
+    /// So many of the newest rows are kept. Usually all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) keep_rows: Option<Count>,
+}

@@ -1,0 +1,31 @@
+//! `fumehood.toml`: what an operator sets up once instead of typing it every time.
+//!
+//! One file for each section, as plain structs. Their documentation is also what the JSON Schema says, so it is written for
+//! those who edit the file. Nothing here decides whether a power makes sense; the types of the sandbox do.
+
+pub(crate) mod agent;
+pub(crate) mod amount;
+mod check;
+mod fault;
+pub(crate) mod file;
+pub(crate) mod guardrail;
+mod keys;
+pub(crate) mod limits;
+pub(crate) mod log;
+pub(crate) mod mcp;
+pub(crate) mod model;
+mod open;
+mod position;
+mod read;
+mod schema;
+pub(crate) mod secret;
+pub(crate) mod serve;
+pub(crate) mod skill;
+pub(crate) mod text;
+pub(crate) mod tool;
+mod tree;
+
+pub(crate) use fault::ConfigError;
+pub(crate) use file::Config;
+pub(crate) use open::USUAL;
+pub(crate) use schema::schema;

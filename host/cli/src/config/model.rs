@@ -1,0 +1,106 @@
+//! `[model]`: who answers.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::amount::{Bytes, Time};
+use super::secret::ValueSource;
+
+/// The model, and how to reach it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ModelSection {
+    /// PROVIDER:NAME, such as "ollama:llama3.2" or "openai:gpt-4o-mini"; or "scripted:FILE".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+    /// Where the provider is. Usually the provider's own address, or what its environment variable says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) base_url: Option<String>,
+    /// Where the key comes from. Usually the provider's environment variable, such as OPENAI_API_KEY.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<ValueSource>,
+    /// Let the key travel over plain http to another machine.
+    #[serde(default)]
+    pub(crate) key_over_plain_http: bool,
+    /// An http proxy to go through. Usually none, whatever the environment says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) proxy: Option<String>,
+    /// Sampling temperature: a number from 0 to 2, or "provider" for the provider's own. Usually 0.7.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) temperature: Option<Temperature>,
+    /// Whether the model knows tools. Usually true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) supports_tools: Option<bool>,
+    /// Size of one answer. Usually 8MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_reply: Option<Bytes>,
+    /// How long to wait for a connection. Usually 10s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) connect_timeout: Option<Time>,
+    /// How long to wait until an answer begins. Usually 60s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) first_byte_timeout: Option<Time>,
+    /// How long to wait between two pieces of an answer. Usually 60s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) between_chunks_timeout: Option<Time>,
+    /// How long everything may take, with all tries. Usually 10m.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) timeout: Option<Time>,
+    /// How often to try again when the provider is busy or failing. Usually 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) retries: Option<u32>,
+}
+
+/// How freely the model writes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Temperature {
+    /// From 0 to 2.
+    Number(f64),
+    /// What the provider does when it is not told.
+    Provider(ProvidersOwn),
+}
+
+/// The word for what the provider does when it is not told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ProvidersOwn {
+    /// The only word.
+    Provider,
+}
+
+struct NumberOrWord;
+
+impl serde::de::Visitor<'_> for NumberOrWord {
+    type Value = Temperature;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a number from 0 to 2, or \"provider\"")
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Temperature, E> {
+        if (0.0..=2.0).contains(&number) {
+            Ok(Temperature::Number(number))
+        } else {
+            Err(E::invalid_value(serde::de::Unexpected::Float(number), &self))
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "what is not small is refused")]
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Temperature, E> {
+        self.visit_f64(number as f64)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Temperature, E> {
+        match text {
+            "provider" => Ok(Temperature::Provider(ProvidersOwn::Provider)),
+            _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Temperature {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NumberOrWord)
+    }
+}

@@ -1,0 +1,50 @@
+//! Finding the file and reading it.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use super::fault::ConfigError;
+use super::file::Config;
+use super::read;
+
+/// What it is called where nothing else was named.
+pub(crate) const USUAL: &str = "fumehood.toml";
+/// More than this is no configuration.
+const MOST_BYTES: u64 = 1 << 20;
+
+impl Config {
+    /// The configuration that was named, or else the one in the working folder; an empty one if there is none.
+    ///
+    /// # Errors
+    /// If the named file is missing, or anything is wrong with the file that there is.
+    pub(crate) fn find(named: Option<&Path>) -> Result<Self, ConfigError> {
+        match named {
+            Some(file) => Self::load(file),
+            None if Path::new(USUAL).exists() => Self::load(Path::new(USUAL)),
+            None => Ok(Self { origin: PathBuf::from(USUAL), ..Self::default() }),
+        }
+    }
+
+    /// The configuration in `file`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or anything is wrong with it: then it says everything that is.
+    pub(crate) fn load(file: &Path) -> Result<Self, ConfigError> {
+        let text = text_of(file)?;
+        read::read(file, &text).map_err(ConfigError::Wrong)
+    }
+}
+
+fn text_of(path: &Path) -> Result<String, ConfigError> {
+    let io = |source| ConfigError::Read { path: path.to_owned(), source };
+    // Looked at before it is opened: opening a pipe would wait for somebody to write.
+    if !std::fs::metadata(path).map_err(io)?.is_file() {
+        return Err(ConfigError::NotAFile(path.to_owned()));
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).map_err(io)?.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(ConfigError::TooLarge(path.to_owned()));
+    }
+    String::from_utf8(bytes).map_err(|_| ConfigError::NotText(path.to_owned()))
+}

@@ -1,0 +1,227 @@
+//! From text to a configuration, or to everything that is wrong with the text.
+
+use std::path::Path;
+
+use serde::Deserialize as _;
+use toml::Spanned;
+use toml::de::{DeTable, Deserializer};
+
+use super::check;
+use super::fault::{Fault, Faults};
+use super::file::Config;
+use super::keys;
+use super::position::Position;
+use super::schema::schema;
+use super::tree;
+
+/// So many are told; whoever has more begins with these.
+const MOST_FAULTS: usize = 50;
+
+/// What `text` says.
+///
+/// # Errors
+/// All that is wrong with it, in the order of the text.
+pub(crate) fn read(file: &Path, text: &str) -> Result<Config, Faults> {
+    let mut faults: Vec<(usize, String)> = Vec::new();
+    let config = parse(text, &mut faults).map(|config| Config { origin: file.to_owned(), ..config });
+    faults.sort();
+    faults.dedup();
+    faults.truncate(MOST_FAULTS);
+    match config {
+        Some(config) if faults.is_empty() => Ok(config),
+        _ => {
+            let placed = |(offset, message)| Fault { at: Position::of(text, offset), message };
+            Err(Faults { file: file.to_owned(), faults: faults.into_iter().map(placed).collect() })
+        }
+    }
+}
+
+fn parse(text: &str, faults: &mut Vec<(usize, String)>) -> Option<Config> {
+    let whole = match DeTable::parse(text) {
+        Ok(whole) => whole,
+        Err(error) => {
+            let offset = error.span().map_or(0, |span| span.start);
+            faults.push((offset, format!("this is not TOML: {}", one_line(error.message()))));
+            return None;
+        }
+    };
+    let mut pruned = whole.clone();
+    faults.extend(keys::check(&schema(), &mut pruned));
+    let config = values(pruned, faults)?;
+    let broken = check::check(&config);
+    faults.extend(broken.into_iter().map(|(path, message)| (tree::offset_of(whole.get_ref(), &path), message)));
+    Some(config)
+}
+
+/// Reads the values. One that is wrong is noted and left out, so that the next one is found too.
+fn values(mut table: Spanned<DeTable<'_>>, faults: &mut Vec<(usize, String)>) -> Option<Config> {
+    loop {
+        let error = match Config::deserialize(Deserializer::from(table.clone())) {
+            Ok(config) => return Some(config),
+            Err(error) => error,
+        };
+        let span = error.span().unwrap_or_default();
+        let removed = tree::remove(table.get_mut(), &span);
+        // What is missing only because it was left out is not worth a word.
+        if faults.is_empty() || !error.message().starts_with("missing field") {
+            let path = removed.as_ref().map(|path| format!("`{path}`: ")).unwrap_or_default();
+            faults.push((span.start, format!("{path}{}", one_line(error.message()))));
+        }
+        if removed.is_none() || faults.len() > MOST_FAULTS {
+            return None;
+        }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    fn check(text: &str, expected: Expect) {
+        let said = match read(Path::new("fumehood.toml"), text) {
+            Ok(_) => "fine".to_owned(),
+            Err(faults) => faults.to_string(),
+        };
+        expected.assert_eq(&said);
+    }
+
+    #[test]
+    fn an_empty_file_is_fine() {
+        check("", expect!["fine"]);
+    }
+
+    #[test]
+    fn unknown_keys_are_told_with_their_place_and_what_was_meant() {
+        check(
+            "[limit]\ndeadline = \"2s\"\n",
+            expect![
+                "fumehood.toml:1:2: the file has the unknown key `limit`; did you mean `limits`?; known there: agent, channels, guardrails, knowledge, limits, log, mcp, model, prompts, serve, skills, tools, tools_in"
+            ],
+        );
+        check(
+            "[limits]\ndedline = \"2s\"\nfule = 1\n",
+            expect![[r#"
+            fumehood.toml:2:1: [limits] has the unknown key `dedline`; did you mean `deadline`?; known there: deadline, fuel, log, memory, output
+            fumehood.toml:3:1: [limits] has the unknown key `fule`; did you mean `fuel`?; known there: deadline, fuel, log, memory, output"#]],
+        );
+        check(
+            "[tools.notes]\ncomponent = \"n.wasm\"\nlimits = { mem = \"1MiB\" }\nallow-write = []\n",
+            expect![[r#"
+            fumehood.toml:3:12: [tools.notes.limits] has the unknown key `mem`; known there: deadline, fuel, log, memory, output
+            fumehood.toml:4:1: [tools.notes] has the unknown key `allow-write`; known there: allow_slow_compile, approval, args, clock, component, env, http, http_limits, key_value, limits, private_addresses, random_seed, read, scratch, secrets, state, strict_imports, write"#]],
+        );
+        check(
+            "[model]\nkey = { envv = \"KEY\" }\n",
+            expect![[r#"
+            fumehood.toml:2:7: `model.key` needs one of: env, file, keyring
+            fumehood.toml:2:7: `model.key`: wanted exactly 1 element, found 0 elements
+            fumehood.toml:2:9: [model.key] has the unknown key `envv`; did you mean `env`?; known there: env, file, keyring"#]],
+        );
+        check(
+            "[[tools.a.secrets]]\nname = \"k\"\nform = 1\n",
+            expect![[r#"
+            fumehood.toml:1:1: [tools.a.secrets[0]] has no `for`; add it. The requests that get it, such as "https://api.example.com/**". They have to be allowed by `http` too.
+            fumehood.toml:1:1: [tools.a.secrets[0]] has no `from`; add it. Where the value comes from.
+            fumehood.toml:1:9: [tools.a] has no `component`; add it. The `.wasm` file. The path is relative to this configuration.
+            fumehood.toml:3:1: [tools.a.secrets[0]] has the unknown key `form`; did you mean `for`?; known there: for, from, header, name, query, value"#]],
+        );
+    }
+
+    #[test]
+    fn wrong_types_are_told_with_what_was_expected() {
+        check(
+            "[limits]\ndeadline = 2\nfuel = 1.5\nmemory = true\n",
+            expect![[r#"
+            fumehood.toml:2:12: `limits.deadline` is a whole number; expected a text; write it in quotes: "2". Wall time for a call, such as "2s". Usually 10s.
+            fumehood.toml:3:8: `limits.fuel` is a number; expected a text or a whole number. Instructions for a call, such as "500M". Usually 10G.
+            fumehood.toml:4:10: `limits.memory` is true or false; expected a text or a whole number. Memory for a call, such as "64MiB". Usually 64MiB."#]],
+        );
+        check(
+            "[tools.a]\ncomponent = 5\nread = \"./docs:/docs\"\nwrite = [1, {}]\n",
+            expect![[r#"
+            fumehood.toml:1:1: [tools.a] has no `component`; add it. The `.wasm` file. The path is relative to this configuration.
+            fumehood.toml:2:13: `tools.a.component` is a whole number; expected a text; write it in quotes: "5". The `.wasm` file. The path is relative to this configuration.
+            fumehood.toml:3:8: `tools.a.read` is a text; expected a list; write ["./docs:/docs"]. Folders that it may read, as "HOST:GUEST", such as "./docs:/docs".
+            fumehood.toml:4:10: `tools.a.write[0]` is a whole number; expected a text or a table.
+            fumehood.toml:4:13: [tools.a.write[1]] has no `folder`; add it. The folder on this machine. The path is relative to this configuration.
+            fumehood.toml:4:13: [tools.a.write[1]] has no `guest`; add it. Where the tool finds it, such as "/out"."#]],
+        );
+        check(
+            "tools = []\n[agent]\ndriver = \"reakt\"\nsystem = 1\n",
+            expect![[r#"
+            fumehood.toml:1:9: `tools` is a list; expected a table. Components, and what their tools may do. The full name of a tool is NAME__TOOL.
+            fumehood.toml:3:10: `agent.driver` is "reakt"; expected "native", "react", "batch"; did you mean `react`?
+            fumehood.toml:4:10: `agent.system` is a whole number; expected a text or a table. Who the model is and how it should behave: a text, or { file = "…" }."#]],
+        );
+        check(
+            "[tools]\na = 1\n[model]\nsupports_tools = 1979-05-27\nkey = {}\n",
+            expect![[r#"
+            fumehood.toml:2:5: `tools.a` is a whole number; expected a table.
+            fumehood.toml:4:18: `model.supports_tools` is a date; expected true or false. Whether the model knows tools. Usually true.
+            fumehood.toml:5:7: `model.key` needs one of: env, file, keyring
+            fumehood.toml:5:7: `model.key`: wanted exactly 1 element, found 0 elements"#]],
+        );
+    }
+
+    #[test]
+    fn bad_values_are_all_told() {
+        check(
+            "[limits]\ndeadline = \"fast\"\nfuel = \"-1\"\n[tools.a]\ncomponent = \"a.wasm\"\nlimits = { memory = \"big\" }\n",
+            expect![[r#"
+                fumehood.toml:2:12: `limits.deadline`: `fast` is not an amount of time; write a number and a unit, such as `250ms`, `2s` or `1m 30s`
+                fumehood.toml:3:8: `limits.fuel`: `-1` is not a count; write a whole number, with `k`, `M` or `G` for thousands, millions or billions
+                fumehood.toml:6:21: `tools.a.limits.memory`: `big` is not an amount of bytes; write a number and a unit, such as `512KiB` or `64MiB`"#]],
+        );
+        check(
+            "[limits]\ndeadline = \"0s\"\n[tools.\"A B\"]\ncomponent = \"a.wasm\"\n",
+            expect![[r#"
+            fumehood.toml:1:1: the deadline limit is zero, so that no call could succeed; leave it out for the default
+            fumehood.toml:3:1: [tools.A B]: the name `A B` has the character 'A'; allowed are `a-z`, `0-9`, `_` and `-`"#]],
+        );
+        check(
+            "[model]\nname = \"llama\"\ntemperature = 3\n",
+            expect![[r#"
+            fumehood.toml:2:8: `llama` names no model; write PROVIDER:NAME, for example `ollama:llama3.2`, or scripted:FILE
+            fumehood.toml:3:15: `model.temperature`: invalid value: floating point `3.0`, expected a number from 0 to 2, or "provider""#]],
+        );
+        check(
+            "[serve]\nhttp = \"localhost:80\"\n",
+            expect![[
+                r#"fumehood.toml:2:8: `localhost:80` is not an address; write an IP address and a port, such as "127.0.0.1:8080""#
+            ]],
+        );
+        check(
+            "[serve]\nhttp = \"0.0.0.0:80\"\nno_token = true\n",
+            expect![
+                "fumehood.toml:3:12: 0.0.0.0:80 can be reached from other machines, so that a token is needed; set `token`"
+            ],
+        );
+        check(
+            "[mcp.servers.a]\n[mcp.servers.b]\nurl = \"http://x\"\ncommand = [\"x\"]\n",
+            expect![[r#"
+            fumehood.toml:1:1: the MCP server `a` has neither `command` nor `url`; add command = ["PROGRAM", …] or url = "https://…"
+            fumehood.toml:2:1: the MCP server `b` has both `command` and `url`; leave one of them out"#]],
+        );
+        check(
+            "[agent]\nskill = \"x\"\n[skills.y]\ndescription = \"\"\nknowledge = [\"z\"]\n",
+            expect![[r#"
+            fumehood.toml:2:9: the skill `x` is not in [skills]; it has: y
+            fumehood.toml:5:13: the skill `y` names the knowledge `z`, which is not in [knowledge]; it has none"#]],
+        );
+    }
+
+    #[test]
+    fn what_is_not_toml_is_told_with_its_place() {
+        check("[limits\n", expect!["fumehood.toml:1:8: this is not TOML: unclosed table, expected `]`"]);
+        check("a = 1\na = 2\n", expect!["fumehood.toml:2:1: this is not TOML: duplicate key"]);
+        check(
+            "[tools.a]\ncomponent = \"a\"\n[tools.a]\ncomponent = \"b\"\n",
+            expect!["fumehood.toml:3:8: this is not TOML: duplicate key"],
+        );
+    }
+}

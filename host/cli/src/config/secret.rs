@@ -1,0 +1,40 @@
+//! Secrets: where their values come from, and which requests get them.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Where a secret value comes from. It is never written in this file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum ValueSource {
+    /// The environment variable of this name.
+    Env(String),
+    /// This file, without the line break at its end. The path is relative to this configuration.
+    File(PathBuf),
+    /// The entry of this name in the operating system's keyring, under the service `fumehood`.
+    Keyring(String),
+}
+
+/// A secret that the host puts into requests. The tool itself never sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SecretSection {
+    /// What the tool knows it by.
+    pub(crate) name: String,
+    /// Where the value comes from.
+    pub(crate) from: ValueSource,
+    /// The requests that get it, such as "https://api.example.com/**". They have to be allowed by `http` too.
+    #[serde(rename = "for")]
+    pub(crate) requests: String,
+    /// The header that carries it, such as "Authorization". Either this or `query`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) header: Option<String>,
+    /// The query parameter that carries it. Either this or `header`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) query: Option<String>,
+    /// What is sent, with {secret} in place of the value, such as "Bearer {secret}". Usually "{secret}".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) value: Option<String>,
+}

@@ -1,0 +1,66 @@
+//! `[skills.NAME]`, `[channels]`, `[knowledge.NAME]` and `[prompts.NAME]`: what a model gets to see, and when.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::text::TextSource;
+
+/// A task with the tools that it takes. While it is in use, other tools can neither be seen nor called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SkillSection {
+    /// What the skill is for. The model reads it.
+    pub(crate) description: String,
+    /// What the model is told besides: a text, or { file = "…" }.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) instructions: Option<TextSource>,
+    /// Full names of tools, such as "calculator__add".
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tools: Vec<String>,
+    /// Entries of [knowledge] that the model may open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) knowledge: Vec<String>,
+}
+
+/// A text that a model can open when it needs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KnowledgeSection {
+    /// When it is worth opening.
+    pub(crate) description: String,
+    /// The text itself, or { file = "…" }.
+    pub(crate) text: TextSource,
+    /// Its media type, for MCP clients. Usually "text/plain".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) mime: Option<String>,
+}
+
+/// A text for the user's side of a conversation, which MCP clients offer to people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PromptSection {
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<String>,
+    /// What it is good for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<String>,
+    /// The text itself, or { file = "…" }; {NAME} stands for the argument of that name.
+    pub(crate) text: TextSource,
+    /// Its arguments: what each is.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) arguments: BTreeMap<String, PromptArgument>,
+}
+
+/// An argument of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PromptArgument {
+    /// What it is.
+    pub(crate) description: String,
+    /// Whether it has to be given.
+    #[serde(default)]
+    pub(crate) required: bool,
+}

@@ -1,0 +1,172 @@
+//! `[tools.NAME]`: one component, and what it may do.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::amount::{Bytes, Count, Time};
+use super::limits::LimitsSection;
+use super::secret::SecretSection;
+use crate::powers::Powers;
+
+/// Whether a component has to be approved before its tools can be called.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ApprovalRule {
+    /// It has to be approved with `fumehood approve`, and again after every change.
+    #[default]
+    Required,
+    /// It can be called as it is, whatever becomes of the file.
+    Off,
+}
+
+/// A component, and what its tools may do. Without further lines they can compute, and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToolSection {
+    /// The `.wasm` file. The path is relative to this configuration.
+    pub(crate) component: PathBuf,
+    /// How far one call may go. What is left out is as in [limits].
+    #[serde(default)]
+    pub(crate) limits: LimitsSection,
+    /// Refuse to load it if it even imports a power that is not granted here.
+    #[serde(default)]
+    pub(crate) strict_imports: bool,
+    /// Whether it has to be approved: "required" (usual) or "off".
+    #[serde(default)]
+    pub(crate) approval: ApprovalRule,
+    /// Compile it even if it is so large that this takes many seconds.
+    #[serde(default)]
+    pub(crate) allow_slow_compile: bool,
+    /// May it read the snapshot of the agent's state that comes with a call?
+    #[serde(default)]
+    pub(crate) state: bool,
+    /// Folders that it may read, as "HOST:GUEST", such as "./docs:/docs".
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) read: Vec<String>,
+    /// Folders that it may read and change, as "HOST:GUEST" or as a table with quotas.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) write: Vec<WriteFolder>,
+    /// An empty folder of its own for each call, /scratch, that may grow to this size and is removed afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) scratch: Option<Bytes>,
+    /// Requests that it may make, as "METHOD URL", such as "GET https://api.example.com/v1/**".
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) http: Vec<String>,
+    /// How many requests, and how much they may carry, in one call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) http_limits: Option<HttpLimitsSection>,
+    /// Private addresses that its requests may reach all the same, such as "127.0.0.1/32".
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) private_addresses: Vec<String>,
+    /// Environment variables that it sees, with their values.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) env: BTreeMap<String, String>,
+    /// Command line arguments that it sees.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) args: Vec<String>,
+    /// Secrets that the host puts into its requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) secrets: Vec<SecretSection>,
+    /// How fine its clocks tick, such as "1us". Usually 1ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) clock: Option<Time>,
+    /// Makes its randomness the same in every call: for replay and tests only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) random_seed: Option<u64>,
+    /// A private store of keys and values that may grow to this size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key_value: Option<Bytes>,
+}
+
+impl ToolSection {
+    /// What it may do, as the command line would have it too.
+    pub(crate) fn powers(&self) -> Powers {
+        Powers {
+            state: self.state,
+            read: self.read.clone(),
+            write: self.write.clone(),
+            scratch: self.scratch,
+            http: self.http.clone(),
+            http_limits: self.http_limits.clone(),
+            private_addresses: self.private_addresses.clone(),
+            env: self.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            args: self.args.clone(),
+            secrets: self.secrets.clone(),
+            clock: self.clock,
+            random_seed: self.random_seed,
+            key_value: self.key_value,
+        }
+    }
+}
+
+/// How many requests a call may make, and how much they may carry. What is left out is the usual.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HttpLimitsSection {
+    /// Requests in one call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) requests: Option<Count>,
+    /// Bytes that all requests of a call may send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bytes_out: Option<Bytes>,
+    /// Bytes that all requests of a call may receive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bytes_in: Option<Bytes>,
+    /// Requests at one time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) in_flight: Option<Count>,
+}
+
+/// A folder that may be changed, with its quotas.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WriteFolderTable {
+    /// The folder on this machine. The path is relative to this configuration.
+    pub(crate) folder: String,
+    /// Where the tool finds it, such as "/out".
+    pub(crate) guest: String,
+    /// Bytes that a call may write there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bytes: Option<Bytes>,
+    /// Files and folders that a call may make there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) entries: Option<Count>,
+}
+
+/// A folder that may be changed: "HOST:GUEST", or a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum WriteFolder {
+    /// "HOST:GUEST", with the usual quotas.
+    Text(String),
+    /// With quotas of its own.
+    Table(WriteFolderTable),
+}
+
+/// Reads either form, and says of a table what is wrong with it: what serde derives for this would not.
+struct EitherForm;
+
+impl<'de> serde::de::Visitor<'de> for EitherForm {
+    type Value = WriteFolder;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a text \"HOST:GUEST\" or a table with `folder` and `guest`")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<WriteFolder, E> {
+        Ok(WriteFolder::Text(text.to_owned()))
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<WriteFolder, A::Error> {
+        WriteFolderTable::deserialize(serde::de::value::MapAccessDeserializer::new(map)).map(WriteFolder::Table)
+    }
+}
+
+impl<'de> Deserialize<'de> for WriteFolder {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(EitherForm)
+    }
+}

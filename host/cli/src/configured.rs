@@ -1,0 +1,134 @@
+//! The components of a configuration, ready to be loaded.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use fumehood::{Limits, Load, Lock, Namespace};
+
+use crate::config::Config;
+use crate::config::tool::{ApprovalRule, ToolSection};
+use crate::exit::UsageError;
+
+/// Most components that are taken from one folder.
+const MOST_IN_FOLDER: usize = 1_000;
+
+/// A component of a configuration.
+pub(crate) struct Configured {
+    /// What it is called.
+    pub(crate) name: Namespace,
+    /// The file that it is in, for people.
+    pub(crate) file: PathBuf,
+    /// How to load it, with its powers, limits and approval.
+    pub(crate) load: Load,
+    /// The limits of its calls.
+    pub(crate) limits: Limits,
+    /// Whether it has to be approved.
+    pub(crate) is_pinned: bool,
+}
+
+/// The approvals of a configuration.
+///
+/// # Errors
+/// If the lock cannot be used.
+pub(crate) fn lock(config: &Config) -> Result<Lock> {
+    Ok(Lock::open(config.origin.with_extension("lock"))?)
+}
+
+/// One component by its name; `None` if the configuration has none of that name.
+///
+/// # Errors
+/// If something that it needs, such as the value of a secret, cannot be had.
+pub(crate) fn named(config: &Config, lock: &Lock, name: &str) -> Result<Option<Configured>> {
+    match config.tools.get(name) {
+        Some(section) => configured(config, lock, name, section).map(Some),
+        None => {
+            let found = in_folders(config)?.into_iter().find(|(found, _)| found.as_str() == name);
+            Ok(found.map(|(name, file)| powerless(config, lock, name, file)))
+        }
+    }
+}
+
+/// All components, in the order of their names.
+///
+/// # Errors
+/// As [`named`], or if a folder cannot be read.
+pub(crate) fn all(config: &Config, lock: &Lock) -> Result<Vec<Configured>> {
+    let mut all = Vec::new();
+    for (name, section) in &config.tools {
+        all.push(configured(config, lock, name, section)?);
+    }
+    for (name, file) in in_folders(config)? {
+        if !config.tools.contains_key(name.as_str()) {
+            all.push(powerless(config, lock, name, file));
+        }
+    }
+    all.sort_by(|a, b| a.name.as_str().cmp(b.name.as_str()));
+    Ok(all)
+}
+
+fn configured(config: &Config, lock: &Lock, name: &str, section: &ToolSection) -> Result<Configured> {
+    let name = Namespace::parse(name).map_err(|error| UsageError(error.to_string()))?;
+    let file = config.path(&section.component);
+    let values =
+        |source: &crate::config::secret::ValueSource| source.value(config.folder()).map_err(|error| error.to_string());
+    let grant = section.powers().grant(config.folder(), &values).map_err(|faults| {
+        let lines = faults.iter().map(|fault| format!("{}: [tools.{name}] {}", config.origin.display(), fault.message));
+        UsageError(lines.collect::<Vec<_>>().join("\n"))
+    })?;
+    let limits = section.limits.over(config.limits.over(Limits::default()));
+    let is_pinned = section.approval == ApprovalRule::Required;
+    let mut load = Load::path(&file).named(name.as_str()).with_limits(limits).with_grant(grant);
+    if is_pinned {
+        load = load.with_approval_below(config.folder(), lock.get(&name).cloned());
+    }
+    if section.strict_imports {
+        load = load.strict_imports();
+    }
+    if section.allow_slow_compile {
+        load = load.allow_slow_compile();
+    }
+    Ok(Configured { name, file, load, limits, is_pinned })
+}
+
+fn powerless(config: &Config, lock: &Lock, name: Namespace, file: PathBuf) -> Configured {
+    let limits = config.limits.over(Limits::default());
+    let load = Load::path(&file)
+        .named(name.as_str())
+        .with_limits(limits)
+        .with_approval_below(config.folder(), lock.get(&name).cloned());
+    Configured { name, file, load, limits, is_pinned: true }
+}
+
+/// The `.wasm` files of the folders in `tools_in`, each with its name.
+fn in_folders(config: &Config) -> Result<Vec<(Namespace, PathBuf)>> {
+    let mut found: Vec<(Namespace, PathBuf)> = Vec::new();
+    for folder in &config.tools_in {
+        for file in components_in(&config.path(folder))? {
+            let name = Load::path(&file).name()?;
+            if let Some((_, other)) = found.iter().find(|(taken, _)| *taken == name) {
+                let (other, file) = (other.display(), file.display());
+                let message = format!("{other} and {file} would both be called `{name}`; rename one of them");
+                return Err(UsageError(message).into());
+            }
+            found.push((name, file));
+        }
+    }
+    Ok(found)
+}
+
+fn components_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let unreadable = || UsageError(format!("cannot read the folder {} of `tools_in`", folder.display()));
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(unreadable)? {
+        let path = entry.with_context(unreadable)?.path();
+        if path.extension().is_some_and(|extension| extension == "wasm") && path.is_file() {
+            files.push(path);
+        }
+        if files.len() > MOST_IN_FOLDER {
+            let message = format!("the folder {} has more than {MOST_IN_FOLDER} components", folder.display());
+            return Err(UsageError(message).into());
+        }
+    }
+    files.sort();
+    Ok(files)
+}

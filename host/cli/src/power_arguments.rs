@@ -1,0 +1,226 @@
+//! The flags that grant powers.
+
+use clap::Args;
+
+use crate::config::amount::{Bytes, Time};
+use crate::config::secret::SecretSection;
+use crate::config::tool::{WriteFolder, WriteFolderTable};
+use crate::powers::{PowerFault, Powers};
+
+/// What a tool may do. Without these it can compute, and nothing else.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Powers")]
+pub(crate) struct PowerArguments {
+    /// A folder that it may read, such as `./docs:/docs`
+    #[arg(long, value_name = "HOST:GUEST")]
+    allow_read: Vec<String>,
+
+    /// A folder that it may read and change, such as `./out:/out`
+    #[arg(long, value_name = "HOST:GUEST", value_parser = write_folder)]
+    allow_write: Vec<WriteFolder>,
+
+    /// An empty folder of its own, /scratch, that may grow to this size
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    scratch: Option<Bytes>,
+
+    /// Requests that it may make, such as `GET https://api.example.com/v1/**`
+    #[arg(long, value_name = "RULE")]
+    allow_http: Vec<String>,
+
+    /// Private addresses that its requests may reach, such as `127.0.0.1/32`
+    #[arg(long, value_name = "ADDRESSES")]
+    allow_private: Vec<String>,
+
+    /// A secret that the host puts into its requests, such as
+    /// `name="token", from={env="TOKEN"}, for="https://api.example.com/**", header="Authorization"`
+    #[arg(long, value_name = "TOML", value_parser = secret)]
+    secret: Vec<SecretSection>,
+
+    /// An environment variable that it sees
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
+
+    /// A command line argument that it sees
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    arg: Vec<String>,
+
+    /// A private store of keys and values that may grow to this size
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    key_value: Option<Bytes>,
+
+    /// How fine its clocks tick, such as `1us` [default: 1ms]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    clock: Option<Time>,
+
+    /// Make its randomness the same in every call, for replay and tests
+    #[arg(long, value_name = "NUMBER")]
+    random_seed: Option<u64>,
+
+    /// Refuse the component if it imports a power that is not granted
+    #[arg(long)]
+    pub(crate) strict_imports: bool,
+}
+
+impl PowerArguments {
+    /// What was typed, as a configuration would have it too.
+    pub(crate) fn powers(&self) -> Powers {
+        Powers {
+            state: false,
+            read: self.allow_read.clone(),
+            write: self.allow_write.clone(),
+            scratch: self.scratch,
+            http: self.allow_http.clone(),
+            http_limits: None,
+            private_addresses: self.allow_private.clone(),
+            env: self.env.clone(),
+            args: self.arg.clone(),
+            secrets: self.secret.clone(),
+            clock: self.clock,
+            random_seed: self.random_seed,
+            key_value: self.key_value,
+        }
+    }
+
+    /// Was anything typed?
+    pub(crate) fn are_given(&self) -> bool {
+        self.strict_imports || self.powers() != Powers::default()
+    }
+}
+
+/// What was typed that cannot be granted.
+pub(crate) fn fault(fault: &PowerFault) -> String {
+    let flag = match fault.key {
+        "read" => "--allow-read",
+        "write" => "--allow-write",
+        "scratch" => "--scratch",
+        "http" | "http_limits" => "--allow-http",
+        "private_addresses" => "--allow-private",
+        "env" => "--env",
+        "args" => "--arg",
+        "secrets" => "--secret",
+        "clock" => "--clock",
+        "random_seed" => "--random-seed",
+        "key_value" => "--key-value",
+        other => other,
+    };
+    format!("{flag}: {}", fault.message)
+}
+
+fn bytes(text: &str) -> Result<Bytes, fumehood::LimitError> {
+    fumehood::limits::parse_bytes(text).map(Bytes)
+}
+
+fn time(text: &str) -> Result<Time, fumehood::LimitError> {
+    fumehood::limits::parse_duration(text).map(Time)
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}` has no value; write NAME=VALUE"))?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// `HOST:GUEST`, or the table of the configuration, for quotas.
+fn write_folder(text: &str) -> Result<WriteFolder, String> {
+    match table(text) {
+        Some(table) => one::<WriteFolderTable>(&table).map(WriteFolder::Table),
+        None => Ok(WriteFolder::Text(text.to_owned())),
+    }
+}
+
+/// The table of the configuration, with or without its braces.
+fn secret(text: &str) -> Result<SecretSection, String> {
+    one(&table(text).unwrap_or_else(|| format!("{{{text}}}")))
+}
+
+fn table(text: &str) -> Option<String> {
+    let text = text.trim();
+    text.starts_with('{').then(|| text.to_owned())
+}
+
+fn one<T: serde::de::DeserializeOwned>(table: &str) -> Result<T, String> {
+    #[derive(serde::Deserialize)]
+    struct One<T> {
+        it: T,
+    }
+    let read: Result<One<T>, _> = toml::from_str(&format!("it = {table}"));
+    read.map(|one| one.it).map_err(|error| error.message().split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        powers: PowerArguments,
+    }
+
+    fn typed(words: &[&str]) -> Result<Powers, String> {
+        let words = std::iter::once("x").chain(words.iter().copied());
+        Line::try_parse_from(words).map(|line| line.powers.powers()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn flags_and_the_file_come_to_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("fumehood.toml");
+        let text = r#"
+            [tools.a]
+            component = "a.wasm"
+            read = ["./docs:/docs"]
+            write = ["./out:/out", { folder = "./b", guest = "/b", bytes = "1MiB" }]
+            scratch = "10MiB"
+            http = ["GET https://api.example.com/v1/**"]
+            private_addresses = ["127.0.0.1/32"]
+            env = { A = "1=2" }
+            args = ["--verbose"]
+            clock = "2ms"
+            random_seed = 7
+            key_value = "1MiB"
+            [[tools.a.secrets]]
+            name = "token"
+            from = { env = "TOKEN" }
+            for = "https://api.example.com/**"
+            header = "Authorization"
+        "#;
+        std::fs::write(&file, text).unwrap();
+        let config = crate::config::Config::load(&file).unwrap();
+        let words = [
+            "--allow-read",
+            "./docs:/docs",
+            "--allow-write",
+            "./out:/out",
+            "--allow-write",
+            "{ folder = './b', guest = '/b', bytes = '1MiB' }",
+            "--scratch=10MiB",
+            "--allow-http",
+            "GET https://api.example.com/v1/**",
+            "--allow-private=127.0.0.1/32",
+            "--env=A=1=2",
+            "--arg",
+            "--verbose",
+            "--clock=2ms",
+            "--random-seed=7",
+            "--key-value=1MiB",
+            "--secret",
+            "name='token', from={env='TOKEN'}, for='https://api.example.com/**', header='Authorization'",
+        ];
+        assert_eq!(typed(&words).unwrap(), config.tools["a"].powers());
+        assert_eq!(typed(&[]).unwrap(), Powers::default());
+    }
+
+    #[test]
+    fn what_is_no_power_is_refused_at_once() {
+        let check = |words: &[&str], expected: &str| {
+            let said = typed(words).unwrap_err();
+            assert!(said.contains(expected), "{said}");
+        };
+        check(&["--env", "A"], "`A` has no value; write NAME=VALUE");
+        check(&["--scratch", "much"], "`much` is not an amount of bytes");
+        check(&["--secret", "name='a'"], "missing field `from`");
+        check(&["--secret", "nme='a'"], "unknown field `nme`");
+        check(&["--allow-write", "{ folder = 1 }"], "invalid type: integer `1`, expected a string");
+    }
+}

@@ -1,0 +1,95 @@
+//! One record of the log, in a line.
+
+use std::time::Duration;
+
+use fumehood::event_log::Stored;
+use fumehood::record::{Record, RecordKind};
+use serde_json::Value;
+
+use super::paragraph::one_line;
+use super::{BAD, FAINT, GOOD, styled};
+use crate::moment;
+
+/// Characters of a text that a line has room for.
+const MOST: usize = 100;
+
+/// When, in which session, and what.
+pub(crate) fn in_a_line(row: &Stored) -> String {
+    let when = format!("{:>6}  {}  {}", row.seq, moment::second(row.record.at), one_line(&row.record.session));
+    format!("{}  {}", styled(FAINT, &when), what(&row.record))
+}
+
+/// The kind, what it is about, how it ended, and what it says.
+pub(crate) fn what(record: &Record) -> String {
+    let mut parts = vec![format!("{:<16}", record.kind.as_str())];
+    parts.extend(record.tool.as_deref().map(one_line));
+    parts.extend(record.call.as_deref().map(|call| styled(FAINT, &one_line(call))));
+    parts.extend(record.status.as_deref().map(status));
+    parts.extend(said(record).map(|text| short(&text, MOST)).filter(|text| !text.is_empty()));
+    parts.join("  ").trim_end().to_owned()
+}
+
+/// How something ended, in the colour of it.
+pub(crate) fn status(status: &str) -> String {
+    let good = matches!(status, "ok" | "allow" | "answered" | "tool_calls" | "final_response");
+    styled(if good { GOOD } else { BAD }, &one_line(status))
+}
+
+/// The text on one line, cut between characters.
+pub(crate) fn short(text: &str, most: usize) -> String {
+    let text = one_line(text);
+    match text.char_indices().nth(most).and_then(|(end, _)| text.get(..end)) {
+        Some(start) => format!("{start} …"),
+        None => text,
+    }
+}
+
+/// How long a call took, if its record says so.
+pub(crate) fn duration_of(body: &Value) -> Option<Duration> {
+    let millis = body.get("duration_ms")?.as_f64().filter(|millis| millis.is_finite() && *millis >= 0.0)?;
+    Duration::try_from_secs_f64(millis / 1e3).ok()
+}
+
+fn said(record: &Record) -> Option<String> {
+    let body = &record.body;
+    let text = |field: &str| body.get(field).and_then(Value::as_str).map(str::to_owned);
+    let json = |field: &str| body.get(field).filter(|value| !value.is_null()).map(Value::to_string);
+    match record.kind {
+        RecordKind::UserMessage => text("text"),
+        RecordKind::ToolStarted => json("arguments"),
+        RecordKind::ToolFinished => duration_of(body).map(super::duration).or_else(|| text("message")),
+        RecordKind::ToolResult => body.get("result").map(result),
+        RecordKind::ToolRejected => {
+            body.pointer("/error/message").and_then(Value::as_str).map(str::to_owned).or_else(|| text("message"))
+        }
+        RecordKind::Verdict => match (text("by"), text("reason").or_else(|| text("note"))) {
+            (Some(by), Some(reason)) => Some(format!("{by}: {reason}")),
+            (by, reason) => by.or(reason),
+        },
+        RecordKind::ToolPartial | RecordKind::ModelFailed | RecordKind::DecisionFailed => text("message"),
+        RecordKind::ModelAnswered => body.get("usage").map(tokens),
+        RecordKind::StepFinished => body.pointer("/ending/text").and_then(Value::as_str).map(str::to_owned),
+        RecordKind::SessionStarted
+        | RecordKind::SessionFinished
+        | RecordKind::ModelAsked
+        | RecordKind::KnowledgeUsed => None,
+    }
+}
+
+/// The first part of a result, or why there is none.
+pub(crate) fn result(result: &Value) -> String {
+    let message = result.pointer("/error/message").and_then(Value::as_str);
+    let text = || result.pointer("/content/0/text").and_then(Value::as_str);
+    match message.or_else(text) {
+        Some(text) => text.to_owned(),
+        None => result.pointer("/content/0/value").unwrap_or(result).to_string(),
+    }
+}
+
+fn tokens(usage: &Value) -> String {
+    let number = |field: &str| usage.get(field).and_then(Value::as_u64).unwrap_or_default();
+    match (number("input"), number("output")) {
+        (0, 0) => String::new(),
+        (input, output) => format!("{input} tokens in, {output} out"),
+    }
+}

@@ -1,0 +1,97 @@
+//! A server on this machine that plays replies as an OpenAI-compatible provider would, one for each connection.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+
+use serde_json::{Value, json};
+
+/// The server. It ends once it has played everything.
+pub(crate) struct Server {
+    pub(crate) url: String,
+    asked: Receiver<Value>,
+    _playing: JoinHandle<()>,
+}
+
+/// One response.
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) body: String,
+}
+
+impl Server {
+    pub(crate) fn playing(responses: Vec<Response>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/v1/", listener.local_addr().unwrap());
+        let (sender, asked) = channel();
+        let playing = std::thread::spawn(move || {
+            for response in responses {
+                let (mut stream, _) = listener.accept().unwrap();
+                let _nobody_looks = sender.send(request(&mut stream));
+                let Response { status, body } = response;
+                let kind = if status == 200 { "text/event-stream" } else { "application/json" };
+                let head = format!(
+                    "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                    body.len()
+                );
+                stream.write_all(head.as_bytes()).unwrap();
+                stream.write_all(body.as_bytes()).unwrap();
+            }
+        });
+        Self { url, asked, _playing: playing }
+    }
+
+    /// The bodies of the requests that came so far.
+    pub(crate) fn asked(&self) -> Vec<Value> {
+        self.asked.try_iter().collect()
+    }
+}
+
+/// A stream with these changes to the answer, and what it cost.
+pub(crate) fn stream(deltas: &[Value], finish: &str) -> Response {
+    let chunk = |choices: Value, usage: Value| {
+        format!(
+            "data: {}\n\n",
+            json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices, "usage": usage})
+        )
+    };
+    let mut body = String::new();
+    for delta in deltas {
+        body.push_str(&chunk(json!([{"index": 0, "delta": delta, "finish_reason": null}]), Value::Null));
+    }
+    body.push_str(&chunk(json!([{"index": 0, "delta": {}, "finish_reason": finish}]), Value::Null));
+    body.push_str(&chunk(json!([]), json!({"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18})));
+    body.push_str("data: [DONE]\n\n");
+    Response { status: 200, body }
+}
+
+/// An answer that asks for one call.
+pub(crate) fn call(name: &str, arguments: &str) -> Response {
+    let call =
+        json!([{"index": 0, "id": "call_a", "type": "function", "function": {"name": name, "arguments": arguments}}]);
+    stream(&[json!({"role": "assistant", "content": null, "tool_calls": call})], "tool_calls")
+}
+
+/// An answer in words.
+pub(crate) fn words(words: &[&str]) -> Response {
+    let deltas: Vec<Value> = words.iter().map(|word| json!({"content": word})).collect();
+    stream(&deltas, "stop")
+}
+
+fn request(stream: &mut TcpStream) -> Value {
+    let mut bytes = Vec::new();
+    loop {
+        let mut buffer = [0; 4096];
+        let read = stream.read(&mut buffer).unwrap();
+        assert_ne!(read, 0, "the client left before it had asked");
+        bytes.extend_from_slice(&buffer[..read]);
+        let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
+        let head = String::from_utf8(bytes[..end].to_vec()).unwrap().to_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
+        let body = &bytes[end + 4..];
+        if body.len() >= length.trim().parse().unwrap() {
+            return serde_json::from_slice(body).unwrap_or_default();
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A request as a tool asks for it, read the way that browsers read addresses.
+
+use url::{Host, Url};
+
+use super::path::is_ambiguous;
+use super::rule::is_method;
+use super::target::Scheme;
+use crate::sanitize::printable;
+
+/// The longest address, in bytes.
+const ADDRESS_BYTES: usize = 8 << 10;
+/// As much of what a tool asked for is repeated, in characters.
+const TRIED_CHARS: usize = 256;
+
+/// A request whose method and address mean one thing only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) method: String,
+    pub(super) url: Url,
+    pub(super) scheme: Scheme,
+    /// A name has no dot at its end.
+    pub(super) host: Host<String>,
+    pub(super) port: u16,
+}
+
+/// Why a request is not even compared with any rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum AskedError {
+    #[error("the address has more than {ADDRESS_BYTES} bytes")]
+    TooLong,
+    #[error("the address is none: {0}")]
+    NoUrl(url::ParseError),
+    #[error("requests go to `http` and `https` addresses only")]
+    Scheme,
+    #[error("there is no host in the address")]
+    NoHost,
+    #[error("port 0 is no port")]
+    Port,
+    #[error("there is a user or a password in the address")]
+    UserInfo,
+    #[error("the path has hidden `.` or `..` steps, which servers read differently")]
+    Path,
+    #[error("this method is never granted")]
+    Method,
+}
+
+impl Asked {
+    pub(super) fn parse(method: &str, address: &str) -> Result<Self, AskedError> {
+        if address.len() > ADDRESS_BYTES {
+            return Err(AskedError::TooLong);
+        }
+        let mut url = Url::parse(address).map_err(AskedError::NoUrl)?;
+        let scheme = Scheme::parse(url.scheme()).ok_or(AskedError::Scheme)?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(AskedError::UserInfo);
+        }
+        if !is_method(method) {
+            return Err(AskedError::Method);
+        }
+        let mut host = url.host().ok_or(AskedError::NoHost)?.to_owned();
+        if let Host::Domain(name) = &mut host
+            && let Some(bare) = name.strip_suffix('.')
+        {
+            *name = bare.to_owned();
+            url.set_host(Some(name)).map_err(AskedError::NoUrl)?;
+        }
+        let port = url.port().unwrap_or(scheme.default_port());
+        if port == 0 {
+            return Err(AskedError::Port);
+        }
+        if is_ambiguous(url.path()) {
+            return Err(AskedError::Path);
+        }
+        url.set_fragment(None);
+        Ok(Self { method: method.to_owned(), url, scheme, host, port })
+    }
+
+    /// The method and the address without its query, which may hold what is nobody's business.
+    pub(super) fn tried(&self) -> String {
+        let mut url = self.url.clone();
+        url.set_query(None);
+        shortened(&format!("{} {url}", self.method))
+    }
+
+    /// `scheme://host[:port]`.
+    pub(super) fn origin(&self) -> String {
+        let (scheme, host) = (self.scheme.as_str(), &self.host);
+        match self.port == self.scheme.default_port() {
+            true => format!("{scheme}://{host}"),
+            false => format!("{scheme}://{host}:{}", self.port),
+        }
+    }
+}
+
+/// The same for what could not be read.
+pub(super) fn tried_unread(method: &str, address: &str) -> String {
+    let address = address.split(['?', '#']).next().unwrap_or_default();
+    let start: String = format!("{method} {address}").chars().take(TRIED_CHARS + 1).collect();
+    shortened(&printable(&start))
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(TRIED_CHARS) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_browsers_read_them() {
+        let check = |address: &str, expected: &str| {
+            assert_eq!(Asked::parse("GET", address).unwrap().url.as_str(), expected);
+        };
+        check("http://example.com", "http://example.com/");
+        check("HTTP://EXAMPLE.com.:80/a/../b/./c?q=1#f", "http://example.com/b/c?q=1");
+        check("https://example.com/a/%2e%2e/b", "https://example.com/b");
+        check("https://example.com\\a", "https://example.com/a");
+        check("https://ｅｘａｍｐｌｅ.com/", "https://example.com/");
+        check("http://0x7f.1/", "http://127.0.0.1/");
+    }
+
+    #[test]
+    fn what_could_mean_two_things_is_refused() {
+        let check = |method: &str, address: &str, expected: &str| {
+            let error = Asked::parse(method, address).expect_err(address).to_string();
+            assert!(error.contains(expected), "{address}: {error}");
+        };
+        check("GET", "example.com/", "none");
+        check("GET", "ftp://example.com/", "http");
+        check("GET", "file:///etc/passwd", "http");
+        check("GET", "https://ok.example@evil.example/", "user");
+        check("GET", "https://u:p@evil.example/", "user");
+        check("GET", "https://example.com:0/", "port 0");
+        check("GET", "https://example.com:65536/", "port");
+        check("GET", "https://example.com/a/..%2fb", "steps");
+        check("GET", "https://example.com/%252e%252e/b", "steps");
+        check("CONNECT", "https://example.com/", "never");
+        check("TRACE", "https://example.com/", "never");
+        check("get", "https://example.com/", "never");
+        check("GET / HTTP/1.1", "https://example.com/", "never");
+        check("GET", &format!("https://example.com/{}", "a".repeat(ADDRESS_BYTES)), "bytes");
+    }
+
+    #[test]
+    fn what_was_tried_is_told_without_its_query_and_not_at_length() {
+        let asked = Asked::parse("GET", "https://example.com/a?token=t").unwrap();
+        assert_eq!(asked.tried(), "GET https://example.com/a");
+        assert_eq!(tried_unread("GET", "https://u@example.com/a?token=t"), "GET https://u@example.com/a");
+        let long = tried_unread("GET", &"ä\u{202e}".repeat(4000));
+        assert!(long.chars().count() == TRIED_CHARS + 1 && !long.contains('\u{202e}'), "{long}");
+    }
+}

@@ -1,0 +1,17 @@
+//! The log as whoever records, reads and verifies sees it.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    missing_docs,
+    unreachable_pub,
+    reason = "a test fails by panicking"
+)]
+
+mod kill;
+mod read;
+mod sample;
+mod trouble;
+mod verify;

@@ -1,0 +1,70 @@
+//! What a batch of sandboxed calls costs: against the same calls made directly at the same time, and ten times as many.
+//!
+//! `cargo bench -p fumehood --bench agent_batch`
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fumehood::agent::allowlist::{Allowlists, Default as Unlisted};
+use fumehood::agent::executor::{Scope, ToolExecutor as _};
+use fumehood::agent::pipeline::{Pipeline, PipelineBuilder};
+use fumehood::chat::ToolIntent;
+use fumehood::{Call, Components, Host, Load};
+use futures_util::future::join_all;
+
+const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+const ADD: &str = r#"{"a": 3, "b": 5}"#;
+const TOOL: &str = "calculator__add";
+/// How often each is measured; the median counts.
+const ROUNDS: usize = 9;
+
+async fn batch(pipeline: &Pipeline, count: usize) -> Duration {
+    let call = |id| ToolIntent { id: format!("{id}"), name: TOOL.to_owned(), arguments: ADD.to_owned() };
+    let (calls, scope) = ((0..count).map(call).collect(), Scope::default());
+    let began = Instant::now();
+    let outcome = pipeline.execute(calls, &scope).await;
+    let elapsed = began.elapsed();
+    assert_eq!(outcome.executions.iter().filter(|execution| !execution.has_error()).count(), count);
+    elapsed
+}
+
+async fn direct(host: &Host, count: usize) -> Duration {
+    let began = Instant::now();
+    let results = join_all((0..count).map(|_| host.call(Call::new(TOOL, ADD)))).await;
+    let elapsed = began.elapsed();
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), count);
+    elapsed
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+#[allow(clippy::print_stdout, reason = "a bench prints its figures")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
+    runtime.block_on(async {
+        let host = Host::builder().build()?;
+        host.load(Load::path(CALCULATOR)).await?;
+        let lists = Allowlists { default: Unlisted::Everything, ..Allowlists::default() };
+        let components = Arc::new(Components::of(&host)?);
+        let pipeline = PipelineBuilder::default().family(components).allowlists(lists).build()?;
+        batch(&pipeline, 500).await;
+        direct(&host, 500).await;
+        let (mut through, mut plain) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            through.push(batch(&pipeline, 1_000).await);
+            plain.push(direct(&host, 1_000).await);
+        }
+        let (through, plain) = (median(through), median(plain));
+        let ratio = through.as_secs_f64() / plain.as_secs_f64();
+        println!("1,000 calls, median of {ROUNDS}: {through:?} in a batch, {plain:?} directly, ratio {ratio:.2}");
+        for count in [1_000, 2_000, 5_000, 10_000] {
+            let elapsed = batch(&pipeline, count).await;
+            println!("{count} calls: {elapsed:?}, {:?} each", elapsed / u32::try_from(count).unwrap_or(1));
+        }
+        host.shut_down(Duration::from_secs(1)).await;
+        Ok(())
+    })
+}

@@ -1,0 +1,83 @@
+//! A whole agent: a host, a sandboxed tool, a budget, a person to ask, and a log that can be verified afterwards.
+//!
+//! `cargo run -p fumehood --example agent`
+//!
+//! The model is a script, so that it runs without a key. With a provider instead:
+//! `Provider::new(&ModelSpec::parse("openai:gpt-5-mini")?, ProviderConfig::default())?`.
+
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fumehood::agent::agent::AgentEvent;
+use fumehood::agent::budget::Budget;
+use fumehood::agent::guardrail::{Proposed, RuleFn, Verdict};
+use fumehood::agent::human::{Answer, Human, Question};
+use fumehood::boxed::BoxFuture;
+use fumehood::event_log::{Options, Reader};
+use fumehood::model::{ScriptedModel, ScriptedReply};
+use fumehood::{Host, Load};
+
+const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+
+/// Says yes to everything. A real one asks.
+struct Obliging;
+
+impl Human for Obliging {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+        println!("somebody is asked: {}", question.text());
+        Box::pin(std::future::ready(Answer::Allow))
+    }
+}
+
+pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    let host = Host::builder().build()?;
+    host.load(Load::path(CALCULATOR)).await?;
+
+    let model = ScriptedModel::new(vec![
+        ScriptedReply::call("calculator__add", r#"{"a": 3, "b": "five"}"#),
+        ScriptedReply::call("calculator__add", r#"{"a": 3, "b": 5}"#).expecting("expected a number"),
+        ScriptedReply::call("calculator__multiply", r#"{"a": 8, "b": 2}"#).expecting("8"),
+        ScriptedReply::text("(3 + 5) * 2 is 16.").expecting("16"),
+    ]);
+    let ask = RuleFn::new("large_numbers", |proposed: &Proposed| match proposed.arguments["a"].as_i64() {
+        Some(a) if a > 5 => Verdict::Ask { question: format!("may it calculate with {a}?") },
+        _ => Verdict::Allow,
+    });
+
+    let folder = std::env::temp_dir().join(format!("fumehood-example-{}", std::process::id()));
+    let log = folder.join("events.db");
+    let mut agent = host
+        .agent(Arc::new(model))
+        .allow(["calculator__add", "calculator__multiply"])
+        .with_prompt("You calculate with tools, never in your head.")
+        .with_actor("ann")
+        .with_budget(Budget { turns: 6, wall_time: Some(Duration::from_secs(30)), ..Budget::default() })
+        .pipeline(|pipeline| pipeline.rule(Arc::new(ask)))
+        .with_human(Arc::new(Obliging))
+        .with_event_log(&log)
+        .build()?;
+    agent.tap().wiretap(|event| {
+        if let AgentEvent::Record(record) = event {
+            println!("{:<16} {}", record.kind, record.tool.as_deref().unwrap_or_default());
+        }
+    });
+
+    let outcome = agent.run("What is (3 + 5) * 2?").await?;
+    println!("\n{} ({})", outcome.text(), outcome.ending.as_str());
+    assert_eq!(outcome.text(), "(3 + 5) * 2 is 16.");
+    agent.close().await?;
+
+    let report = Reader::open(&log, &Options::default())?.verify(None)?;
+    println!("the log is {}", if report.finding.is_none() { "as it was written" } else { "not what was written" });
+    assert!(report.finding.is_none());
+    std::fs::remove_dir_all(&folder)?;
+    host.shut_down(Duration::from_secs(1)).await;
+    Ok(())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    example().await
+}

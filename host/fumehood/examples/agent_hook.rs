@@ -1,0 +1,58 @@
+//! Hooks around each call: one before, that blocks; one after, that takes a secret out of a result before the model,
+//! the log or anybody else sees it.
+//!
+//! `cargo run -p fumehood --example agent_hook`
+
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fumehood::agent::hook::{After, Before, Field, HookFn, ToolUse, ToolUsed};
+use fumehood::agent::registry::{BuiltIn, BuiltIns, Failure};
+use fumehood::model::{ScriptedModel, ScriptedReply};
+use fumehood::{Content, Host};
+
+pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    // Functions of your own are tools as well. They run in your process: only those of components are contained.
+    let account = |_: BTreeMap<String, String>, _| async { Ok::<_, Failure>("token=hunter2, balance=12".to_owned()) };
+    let tools = BuiltIns::default();
+    tools.register(BuiltIn::new("account", "Shows the account.", account)?)?;
+    tools.register(BuiltIn::new("close_account", "Closes the account.", account)?)?;
+
+    let block = HookFn::new("no_closing", 10, &[], |call: &mut ToolUse| match call.tool.as_str() {
+        "close_account" => Before::Block { message: Some("accounts are not closed here".to_owned()) },
+        _ => Before::Continue,
+    });
+    // What a hook may change it has to declare; whatever else it changes is undone.
+    let redact = HookFn::new("redact", 0, &[Field::Result], |used: &mut ToolUsed| {
+        if let Ok(parts) = &mut used.outcome {
+            for part in parts {
+                if let Content::Text { text } = part {
+                    *text = text.replace("hunter2", "[redacted]");
+                }
+            }
+        }
+        After::Continue
+    });
+
+    let model = ScriptedModel::new(vec![
+        ScriptedReply::call("account", "{}"),
+        ScriptedReply::call("close_account", "{}").expecting("token=[redacted], balance=12"),
+        ScriptedReply::text("12, and it stays open.").expecting("not closed here"),
+    ]);
+    let host = Host::builder().build()?;
+    let agent = host.agent(Arc::new(model)).allow_everything().with_built_ins(Arc::new(tools));
+    let agent = agent.pipeline(|pipeline| pipeline.before(Arc::new(block)).after(Arc::new(redact)));
+    let outcome = agent.build()?.run("What is left? Then close it.").await?;
+    for execution in outcome.run.executions() {
+        println!("{}: {}", execution.name(), execution.result.text().unwrap_or(execution.error_message()));
+    }
+    assert_eq!(outcome.text(), "12, and it stays open.");
+    Ok(())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    example().await
+}

@@ -1,0 +1,338 @@
+//! An agent over the tools of a host, with everything that was not chosen at its usual setting.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fumehood_agent::agent::{Agent, AgentBuilder, BuildError, Clock, SystemClock, Tap};
+use fumehood_agent::allowlist::{self, Allowlists, Skill};
+use fumehood_agent::budget::{Budget, TenantFuel};
+use fumehood_agent::driver::Driver;
+use fumehood_agent::executor::{Scope, ToolExecutor};
+use fumehood_agent::guardrail::ArgumentBytes;
+use fumehood_agent::human::Human;
+use fumehood_agent::memory::{self, Memory, MemoryToolsError};
+use fumehood_agent::native::NativeDriver;
+use fumehood_agent::pipeline::{Modes, PipelineBuilder, PipelineError};
+use fumehood_agent::registry::{BuiltIns, ContractError};
+use fumehood_agent::session::SessionConfig;
+use fumehood_core::chat::Model;
+use fumehood_core::record::{Durability, Forget, Recorder};
+use fumehood_event_log::{EventLog, OpenError, Options};
+
+use crate::family::Components;
+use crate::host::Host;
+
+/// The most bytes of arguments that a call may have, unless a host sets its own rules: 64 KiB.
+const ARGUMENT_BYTES: usize = 64 << 10;
+
+type Change = Box<dyn FnOnce(PipelineBuilder) -> PipelineBuilder + Send>;
+
+/// An agent in the making: [`Host::agent`].
+///
+/// Unless said otherwise: the native driver; the pipeline over the host's tools, of which **none may be called** until
+/// they are allowed; one rule, that arguments have at most 64 KiB; the budget of [`Budget::default`]; nothing is kept;
+/// nobody is asked.
+#[must_use = "nothing happens before `build`"]
+pub struct AssistantBuilder {
+    host: Host,
+    agent: AgentBuilder,
+    driven: bool,
+    executor: Option<Arc<dyn ToolExecutor>>,
+    built_ins: Arc<BuiltIns>,
+    allowlists: Allowlists,
+    memory: Option<Arc<dyn Memory>>,
+    changes: Vec<Change>,
+    config: SessionConfig,
+    scope: Scope,
+    log: Option<PathBuf>,
+    recorder: Option<Arc<dyn Recorder>>,
+    durability: Durability,
+    clock: Arc<dyn Clock>,
+    human: Option<Arc<dyn Human>>,
+}
+
+/// Why there is no agent.
+#[derive(Debug, thiserror::Error)]
+pub enum AssistantError {
+    /// A tool of the host is none for models.
+    #[error("a tool of the host cannot be shown to a model")]
+    Tool(#[from] ContractError),
+    /// The tools of the memory cannot be registered.
+    #[error("the tools of the memory cannot be registered")]
+    Memory(#[from] MemoryToolsError),
+    /// The skill in use is none of the host's.
+    #[error("the skill '{0}' is to be used, and there is none of that name; add it with `skill` or correct the name")]
+    UnknownSkill(String),
+    /// The path of a call cannot be set up.
+    #[error("the path of a call cannot be set up")]
+    Pipeline(#[from] PipelineError),
+    /// The event log does not open.
+    #[error("the event log cannot be opened")]
+    Log(#[from] OpenError),
+    /// The agent's own parts do not fit.
+    #[error("the agent cannot be put together")]
+    Agent(#[from] BuildError),
+}
+
+impl Host {
+    /// An agent that asks this model and calls tools of this host, once they are allowed. Tools that are loaded later
+    /// are the agent's as well.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use fumehood::model::{ScriptedModel, ScriptedReply};
+    /// use fumehood::{Host, Load};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+    /// let host = Host::builder().build()?;
+    /// host.load(Load::path(path)).await?;
+    ///
+    /// // A model of any provider stands here; this one says what it was told to say.
+    /// let model = ScriptedModel::new(vec![
+    ///     ScriptedReply::call("calculator__add", r#"{"a": 3, "b": 5}"#),
+    ///     ScriptedReply::text("It is 8.").expecting("8"),
+    /// ]);
+    /// let mut agent = host.agent(Arc::new(model)).allow_everything().build()?;
+    /// assert_eq!(agent.run("What is 3 + 5?").await?.text(), "It is 8.");
+    /// # host.shut_down(std::time::Duration::from_secs(1)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn agent(&self, model: Arc<dyn Model>) -> AssistantBuilder {
+        AssistantBuilder {
+            host: self.clone(),
+            agent: Agent::builder(model),
+            driven: false,
+            executor: None,
+            built_ins: Arc::default(),
+            allowlists: Allowlists::default(),
+            memory: None,
+            changes: Vec::new(),
+            config: SessionConfig::default(),
+            scope: Scope::default(),
+            log: None,
+            recorder: None,
+            durability: Durability::default(),
+            clock: Arc::new(SystemClock),
+            human: None,
+        }
+    }
+}
+
+/// What may be called.
+impl AssistantBuilder {
+    /// Allows every tool there is, now and later, where neither a skill nor a channel says less: for programs that
+    /// load only what they want to be called.
+    pub fn allow_everything(mut self) -> Self {
+        self.allowlists.default = allowlist::Default::Everything;
+        self
+    }
+
+    /// Allows these tools, by their full names, besides those that were allowed before.
+    pub fn allow<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
+        let tools = tools.into_iter().map(Into::into);
+        match &mut self.allowlists.default {
+            allowlist::Default::Everything => {}
+            allowlist::Default::Only(names) => names.extend(tools),
+            allowlist::Default::Nothing => self.allowlists.default = allowlist::Default::Only(tools.collect()),
+        }
+        self
+    }
+
+    /// Adds a skill, or replaces the one of that name.
+    pub fn skill(mut self, name: impl Into<String>, skill: Skill) -> Self {
+        self.allowlists.skills.insert(name.into(), skill);
+        self
+    }
+
+    /// Uses this skill: only its tools may be called.
+    pub fn use_skill(mut self, name: impl Into<String>) -> Self {
+        self.scope.skill = Some(Arc::from(name.into()));
+        self
+    }
+
+    /// Says in one go what may be called: skills, channels, their key. Replaces all that was said before.
+    pub fn allowlists(mut self, allowlists: Allowlists) -> Self {
+        self.allowlists = allowlists;
+        self
+    }
+}
+
+/// Parts that take the place of the usual ones.
+impl AssistantBuilder {
+    /// Who takes replies for decisions, instead of the native driver.
+    pub fn with_driver(mut self, driver: impl Driver + 'static) -> Self {
+        self.agent = self.agent.with_driver(driver);
+        self.driven = true;
+        self
+    }
+
+    /// Who runs calls, instead of the pipeline. What is said here about tools, allowlists, memory and the pipeline has
+    /// no effect then.
+    pub fn with_executor(mut self, executor: Arc<dyn ToolExecutor>) -> Self {
+        self.executor = Some(executor);
+        self
+    }
+
+    /// Functions of the host's own that are tools besides those of components.
+    pub fn with_built_ins(mut self, tools: Arc<BuiltIns>) -> Self {
+        self.built_ins = tools;
+        self
+    }
+
+    /// Gives the model notes of its own, and three tools to use them, which may always be called.
+    pub fn with_memory(mut self, memory: Arc<dyn Memory>) -> Self {
+        self.memory = Some(memory);
+        self
+    }
+
+    /// Changes the pipeline before it is made: rules, judges, hooks, policies, further registries.
+    pub fn pipeline(mut self, change: impl FnOnce(PipelineBuilder) -> PipelineBuilder + Send + 'static) -> Self {
+        self.changes.push(Box::new(change));
+        self
+    }
+
+    /// Keeps what happens in this file: [`EventLog::open`] with its usual options. The log is closed with the agent.
+    pub fn with_event_log(mut self, path: impl Into<PathBuf>) -> Self {
+        self.log = Some(path.into());
+        self
+    }
+
+    /// Where records are kept, instead of a file.
+    pub fn with_recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
+        self.recorder = Some(recorder);
+        self
+    }
+
+    /// How long the loop and each call wait for their records.
+    pub fn with_durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// What tells the time.
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Who is asked about calls that a guardrail does not decide, and about more turns when those have run out.
+    pub fn with_human(mut self, human: Arc<dyn Human>) -> Self {
+        self.human = Some(human);
+        self
+    }
+}
+
+/// The session.
+impl AssistantBuilder {
+    /// What the session is set up with. Replaces what was said about it before.
+    pub fn with_config(mut self, config: SessionConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// How much the session may use.
+    pub fn with_budget(mut self, budget: Budget) -> Self {
+        self.config.budget = budget;
+        self
+    }
+
+    /// Who the model is and how it should behave.
+    pub fn with_prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.config.prompt.agent = prompt.into();
+        self
+    }
+
+    /// On whose behalf everything runs; without this on a guest's.
+    pub fn with_actor(mut self, actor: impl Into<Arc<str>>) -> Self {
+        self.scope.actor = Some(actor.into());
+        self
+    }
+
+    /// Actor, skill, envelope and state of every batch. Replaces what was said about them before.
+    pub fn with_scope(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// Fuel that the session shares with others.
+    pub fn with_tenant_fuel(mut self, fuel: Arc<TenantFuel>) -> Self {
+        self.agent = self.agent.with_tenant_fuel(fuel);
+        self
+    }
+
+    /// Keeps every input of the session in memory, so that it can be replayed.
+    pub fn keep_inputs(mut self) -> Self {
+        self.agent = self.agent.keep_inputs();
+        self
+    }
+
+    /// The agent.
+    ///
+    /// # Errors
+    /// If a name is one of nothing, a tool is none for models, or the event log does not open.
+    pub fn build(mut self) -> Result<Agent, AssistantError> {
+        let recorder: Arc<dyn Recorder> = match (self.recorder.take(), self.log.take()) {
+            (Some(recorder), _) => recorder,
+            (None, Some(path)) => Arc::new(EventLog::open(path, &Options::default())?),
+            (None, None) => Arc::new(Forget),
+        };
+        let tap = Arc::new(Tap::new(recorder));
+        let executor = match self.executor.take() {
+            Some(executor) => executor,
+            None => self.executor(&tap)?,
+        };
+        let agent = if self.driven { self.agent } else { self.agent.with_driver(NativeDriver::default()) };
+        let mut agent = agent
+            .with_executor(executor)
+            .with_config(self.config)
+            .with_scope(self.scope)
+            .with_tap(tap)
+            .with_durability(self.durability)
+            .with_clock(self.clock);
+        if let Some(human) = self.human {
+            agent = agent.with_human(human);
+        }
+        Ok(agent.build()?)
+    }
+
+    fn executor(&mut self, tap: &Arc<Tap>) -> Result<Arc<dyn ToolExecutor>, AssistantError> {
+        let mut allowlists = std::mem::take(&mut self.allowlists);
+        if let Some(skill) = self.scope.skill.as_deref().filter(|name| !allowlists.skills.contains_key(*name)) {
+            return Err(AssistantError::UnknownSkill(skill.to_owned()));
+        }
+        let mut pipeline = PipelineBuilder::default();
+        if let Some(memory) = &self.memory {
+            memory::register(&self.built_ins, memory)?;
+            pipeline = pipeline.with_memory();
+            always(&mut allowlists.default, memory::NAMES);
+        }
+        pipeline = pipeline
+            .family(Arc::clone(&self.built_ins) as _)
+            .family(Arc::new(Components::of(&self.host)?))
+            .allowlists(allowlists)
+            .rule(Arc::new(ArgumentBytes(ARGUMENT_BYTES)))
+            .recorder(Arc::clone(tap) as _)
+            .modes(Modes { durability: self.durability, ..Modes::default() })
+            .clock(Arc::clone(&self.clock));
+        if let Some(human) = &self.human {
+            pipeline = pipeline.human(Arc::clone(human));
+        }
+        let pipeline = self.changes.drain(..).fold(pipeline, |pipeline, change| change(pipeline));
+        Ok(Arc::new(pipeline.build()?))
+    }
+}
+
+/// Allows these tools besides the others.
+fn always<const N: usize>(default: &mut allowlist::Default, names: [&str; N]) {
+    let names = names.map(str::to_owned);
+    match default {
+        allowlist::Default::Everything => {}
+        allowlist::Default::Only(only) => only.extend(names),
+        allowlist::Default::Nothing => *default = allowlist::Default::Only(BTreeSet::from(names)),
+    }
+}

@@ -1,0 +1,69 @@
+//! A component that has to be what somebody approved before its tools can be called.
+
+use std::path::PathBuf;
+
+use fumehood_core::approval::{Approval, Parts, Standing};
+use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::permission::Grant;
+use fumehood_core::result::CallError;
+use fumehood_runtime::{Component, Dialect};
+
+/// Whether a component has to be approved.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Pinning {
+    /// It can be called as it is.
+    #[default]
+    Off,
+    /// It has to be what was approved.
+    On {
+        approved: Option<Box<Approval>>,
+        /// The folder that folders of its grant are told from.
+        base: Option<PathBuf>,
+    },
+}
+
+/// What a loaded component is, and how that stands to what was approved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pinned {
+    parts: Parts,
+    standing: Standing,
+}
+
+impl Pinning {
+    /// Compares a component that was loaded with what was approved.
+    pub(crate) fn compare(&self, component: &Component, grant: &Grant) -> Option<Pinned> {
+        let Self::On { approved, base } = self else { return None };
+        let contract = match component.dialect() {
+            Dialect::Contract(version) => version.clone(),
+            Dialect::Typed => "typed".to_owned(),
+        };
+        let grants = grant.lines(base.as_deref());
+        let parts = Parts::new(Some(component.digest()), contract, grants, component.definitions());
+        let standing = Standing::of(&parts, approved.as_deref());
+        Some(Pinned { parts, standing })
+    }
+}
+
+impl Pinned {
+    /// All that an approval of it would be about.
+    #[must_use]
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// How it stands to what was approved.
+    #[must_use]
+    pub fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// The answer to every call, unless it is approved.
+    pub(crate) fn refusal(&self, component: &str) -> Option<CallError> {
+        if self.standing.is_approved() {
+            return None;
+        }
+        let message = format!("`{component}` {}", self.standing);
+        let hint = format!("an operator has to look at it and approve it: `fumehood approve {component}`");
+        Some(CallError::new(ErrorKind::NeedsApproval, message).with_hint(hint))
+    }
+}

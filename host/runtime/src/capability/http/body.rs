@@ -1,0 +1,132 @@
+//! Bodies on their way out and in: counted, and given up when nothing comes any more.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, Sleep, sleep_until};
+use wasmtime_wasi_http::{Error, WasiBody};
+
+use super::account::{Account, Direction, Open};
+use super::reason::Reason;
+
+/// What a frame takes of an allowance.
+fn size(frame: &Frame<Bytes>) -> usize {
+    let of_data = frame.data_ref().map(Bytes::len);
+    of_data.or_else(|| frame.trailers_ref().map(super::head::headers_size)).unwrap_or_default()
+}
+
+/// The body of a request.
+pub(super) struct Outbound {
+    body: WasiBody,
+    account: Account,
+}
+
+impl Outbound {
+    pub(super) fn new(body: WasiBody, account: Account) -> Self {
+        Self { body, account }
+    }
+}
+
+impl Body for Outbound {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+            Some(Ok(frame)) => frame,
+            ended => return Poll::Ready(ended),
+        };
+        if self.account.count(Direction::Out, size(&frame)).is_err() {
+            self.account.failed(&Reason::TooMuchOut.to_string());
+            return Poll::Ready(Some(Err(Reason::TooMuchOut.into_error())));
+        }
+        Poll::Ready(Some(Ok(frame)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of a response. As long as it is there, the request counts as running.
+pub(super) struct Inbound {
+    /// Nothing once it has ended, however it did.
+    running: Option<Running>,
+    between_bytes: Duration,
+}
+
+struct Running {
+    body: Incoming,
+    open: Open,
+    /// Made when the body first keeps us waiting.
+    patience: Option<Pin<Box<Sleep>>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Inbound {
+    pub(super) fn new(body: Incoming, between_bytes: Duration, open: Open, place: OwnedSemaphorePermit) -> Self {
+        Self { running: Some(Running { body, open, patience: None, _place: place }), between_bytes }
+    }
+
+    /// Ends it, for a reason if there is one.
+    fn end(&mut self, reason: Option<Reason>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let running = self.running.take();
+        if let (Some(running), Some(reason)) = (&running, &reason) {
+            running.open.0.failed(&reason.to_string());
+        }
+        Poll::Ready(reason.map(|reason| Err(reason.into_error())))
+    }
+}
+
+impl Running {
+    /// The next frame, or how the body ended.
+    fn poll(&mut self, between_bytes: Duration, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Reason>>> {
+        match Pin::new(&mut self.body).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.patience = None;
+                let counted = self.open.0.count(Direction::In, size(&frame));
+                Poll::Ready(Some(counted.map(|()| frame).map_err(|_| Reason::TooMuchIn)))
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(Reason::of_hyper(&error)))),
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => {
+                let patience =
+                    self.patience.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + between_bytes)));
+                ready!(patience.as_mut().poll(cx));
+                Poll::Ready(Some(Err(Reason::SlowBody)))
+            }
+        }
+    }
+}
+
+impl Body for Inbound {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let between_bytes = self.between_bytes;
+        let Some(running) = &mut self.running else { return Poll::Ready(None) };
+        match ready!(running.poll(between_bytes, cx)) {
+            Some(Ok(frame)) => Poll::Ready(Some(Ok(frame))),
+            Some(Err(reason)) => self.end(Some(reason)),
+            None => self.end(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.running.as_ref().is_none_or(|running| running.body.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.running.as_ref().map_or_else(|| SizeHint::with_exact(0), |running| running.body.size_hint())
+    }
+}

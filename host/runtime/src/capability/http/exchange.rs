@@ -1,0 +1,175 @@
+//! One request and its response: the name is looked up once, every address is checked, and the connection goes to one
+//! of those.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fumehood_core::permission::Grant;
+use fumehood_core::permission::http::{HttpGrant, HttpLimits, Permit, Reach, Scheme};
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use url::Host;
+use wasmtime_wasi::runtime::AbortOnDropJoinHandle;
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
+
+use super::account::{Direction, Open};
+use super::body::{Inbound, Outbound};
+use super::head;
+use super::reason::Reason;
+use crate::capability::refusals::Refusals;
+use crate::clock::Deadline;
+use crate::network::Network;
+
+/// Bytes of a response that are read ahead, and the most that its headers may take.
+const BUFFER_BYTES: usize = 64 << 10;
+/// The most headers of a response.
+const HEADERS: usize = 100;
+/// Addresses of one host that are tried.
+const ADDRESSES: usize = 8;
+
+/// The rest of an exchange, which has to be driven for its bodies to move.
+pub(super) type Transmitted = Box<dyn Future<Output = Result<(), Error>> + Send>;
+
+/// Everything that one exchange needs.
+pub(super) struct Exchange {
+    pub(super) grant: Arc<Grant>,
+    pub(super) permit: Permit,
+    pub(super) network: Network,
+    pub(super) deadline: Deadline,
+    pub(super) options: RequestOptions,
+    pub(super) places: Arc<Semaphore>,
+    pub(super) refusals: Refusals,
+    pub(super) open: Open,
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+impl Exchange {
+    /// The response, as soon as its head is there. Dropping the future, or what it returns, ends the connection.
+    pub(super) async fn run(self, request: Request<WasiBody>) -> Result<(Response<WasiBody>, Transmitted), Error> {
+        let account = self.open.0.clone();
+        self.attempt(request).await.map_err(|reason| {
+            // What is counted too high breaks the connection; that it was counted is the better reason.
+            account.failed(&reason.to_string());
+            reason.into_error()
+        })
+    }
+
+    async fn attempt(self, request: Request<WasiBody>) -> Result<(Response<WasiBody>, Transmitted), Reason> {
+        // It closes only together with the call.
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| Reason::Broken)?;
+        let http = self.grant.http().ok_or(Reason::Prohibited)?;
+        let limits = *http.limits();
+        let (stream, reach) = self.connect(http, &limits).await?;
+        let request = self.prepared(request, reach)?;
+        let (mut sender, connection) = http1::Builder::new()
+            .max_buf_size(BUFFER_BYTES)
+            .max_headers(HEADERS)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| Reason::of_hyper(&error))?;
+        let driver = wasmtime_wasi::runtime::spawn(connection);
+        let patience = self.within(limits.first_byte, self.options.first_byte_timeout);
+        let response = match timeout(patience, sender.send_request(request)).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(_)) if self.open.0.has_failed() => return Err(Reason::TooMuchOut),
+            Ok(Err(error)) => return Err(Reason::of_hyper(&error)),
+            Err(_late) => return Err(Reason::SlowResponse),
+        };
+        self.open.0.answered(response.status().as_u16());
+        let received = head::headers_size(response.headers());
+        self.open.0.count(Direction::In, received).map_err(|_| Reason::TooMuchIn)?;
+        let between_bytes = self.within(limits.between_bytes, self.options.between_bytes_timeout);
+        let inbound = |body| Inbound::new(body, between_bytes, self.open, place).boxed_unsync();
+        Ok((response.map(inbound), Box::new(drive(driver))))
+    }
+
+    /// The least of what the policy allows, what the guest asked for, and what is left of the call.
+    fn within(&self, policy: Duration, asked: Option<Duration>) -> Duration {
+        policy.min(asked.unwrap_or(policy)).min(self.deadline.remaining())
+    }
+
+    fn prepared(&self, mut request: Request<WasiBody>, reach: Reach) -> Result<Request<Outbound>, Reason> {
+        head::prepare(&mut request, &self.permit, reach, self.grant.secrets())?;
+        self.open.0.count(Direction::Out, head::size(&request)).map_err(|_| Reason::TooMuchOut)?;
+        Ok(request.map(|body| Outbound::new(body, self.open.0.clone())))
+    }
+
+    /// A connection to the host, encrypted if it should be.
+    async fn connect(&self, http: &HttpGrant, limits: &HttpLimits) -> Result<(Box<dyn Stream>, Reach), Reason> {
+        let patience = self.within(limits.connect, self.options.connect_timeout);
+        let started = tokio::time::Instant::now();
+        let addresses = timeout(patience, self.addresses()).await.map_err(|_| Reason::SlowName)??;
+        let reach = http.admit(&self.permit, &addresses).map_err(|refusal| {
+            self.refusals.add(refusal);
+            Reason::Prohibited
+        })?;
+        let left = patience.saturating_sub(started.elapsed());
+        let stream = self.first_of(&addresses, left).await?;
+        // A request is one write, and what is left of it should not wait for an answer to the first part.
+        let _ = stream.set_nodelay(true);
+        match self.permit.scheme() {
+            Scheme::Http => Ok((Box::new(stream), reach)),
+            Scheme::Https => {
+                let patience = self.within(limits.tls, self.options.connect_timeout);
+                let encrypted = timeout(patience, self.encrypt(stream)).await.map_err(|_| Reason::SlowTls)??;
+                Ok((Box::new(encrypted), reach))
+            }
+        }
+    }
+
+    /// All addresses of the host. The name is looked up here and nowhere else.
+    async fn addresses(&self) -> Result<Vec<IpAddr>, Reason> {
+        let found = match self.permit.host() {
+            Host::Ipv4(address) => vec![IpAddr::V4(*address)],
+            Host::Ipv6(address) => vec![IpAddr::V6(*address)],
+            Host::Domain(name) => self.network.resolver.resolve(name).await.map_err(Reason::NoSuchName)?,
+        };
+        if found.is_empty() { Err(Reason::NoAddress) } else { Ok(found) }
+    }
+
+    /// A connection to the first address that takes one, each with its share of the time.
+    async fn first_of(&self, addresses: &[IpAddr], patience: Duration) -> Result<TcpStream, Reason> {
+        let until = tokio::time::Instant::now() + patience;
+        let mut failed = Reason::NoAddress;
+        let tried = addresses.len().min(ADDRESSES);
+        for (tried_before, address) in addresses.iter().take(tried).enumerate() {
+            let left = until.saturating_duration_since(tokio::time::Instant::now());
+            let share = left / u32::try_from(tried - tried_before).unwrap_or(1);
+            let address = SocketAddr::new(address.to_canonical(), self.permit.port());
+            match timeout(share, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => failed = Reason::Connect(error),
+                Err(_late) => failed = Reason::SlowConnect,
+            }
+        }
+        Err(failed)
+    }
+
+    async fn encrypt(&self, stream: TcpStream) -> Result<impl Stream + use<>, Reason> {
+        let config = self.network.tls.config().await.map_err(Reason::NoTrust)?;
+        let name = match self.permit.host() {
+            Host::Domain(name) => ServerName::try_from(name.clone()).map_err(|_| Reason::Certificate)?,
+            Host::Ipv4(address) => ServerName::from(IpAddr::V4(*address)),
+            Host::Ipv6(address) => ServerName::from(IpAddr::V6(*address)),
+        };
+        let connected = TlsConnector::from(config).connect(name, stream).await;
+        connected.map_err(|error: io::Error| Reason::of_tls(&error))
+    }
+}
+
+/// The connection, for as long as somebody keeps this.
+async fn drive(connection: AbortOnDropJoinHandle<Result<(), hyper::Error>>) -> Result<(), Error> {
+    connection.await.map_err(|error| Reason::of_hyper(&error).into_error())
+}

@@ -1,0 +1,93 @@
+//! Why an exchange failed, in words for the operator and as an error for the guest.
+
+use std::io;
+
+use wasmtime_wasi_http::Error;
+
+/// Why an exchange failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Reason {
+    #[error("the name was not found")]
+    NoSuchName(#[source] io::Error),
+    #[error("looking up the name took too long")]
+    SlowName,
+    #[error("the name has no addresses")]
+    NoAddress,
+    #[error("its address is not on the public internet")]
+    Prohibited,
+    #[error("no connection could be made")]
+    Connect(#[source] io::Error),
+    #[error("connecting took too long")]
+    SlowConnect,
+    #[error("the host trusts no certificates: {0}")]
+    NoTrust(String),
+    #[error("the certificate is not trusted, or not for this host")]
+    Certificate,
+    #[error("the connection could not be encrypted")]
+    Tls,
+    #[error("encrypting the connection took too long")]
+    SlowTls,
+    #[error("the response did not begin in time")]
+    SlowResponse,
+    #[error("the response stopped in the middle")]
+    SlowBody,
+    #[error("the request does not make sense as HTTP")]
+    Request,
+    #[error("more was sent than the call may send")]
+    TooMuchOut,
+    #[error("more was received than the call may receive")]
+    TooMuchIn,
+    #[error("the response's headers are too large")]
+    TooMuchHead,
+    #[error("the connection ended in the middle of the response")]
+    Incomplete,
+    #[error("the response is not HTTP")]
+    NotHttp,
+    #[error("the connection broke")]
+    Broken,
+}
+
+impl Reason {
+    /// For what the HTTP library reports.
+    pub(super) fn of_hyper(error: &hyper::Error) -> Self {
+        match error {
+            error if error.is_parse_too_large() => Self::TooMuchHead,
+            error if error.is_incomplete_message() => Self::Incomplete,
+            error if error.is_parse() => Self::NotHttp,
+            _ => Self::Broken,
+        }
+    }
+
+    /// For what the TLS library reports.
+    pub(super) fn of_tls(error: &io::Error) -> Self {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match inner {
+            Some(rustls::Error::InvalidCertificate(_)) => Self::Certificate,
+            _ => Self::Tls,
+        }
+    }
+
+    /// What the guest is told: the kind of failure, and nothing of what the host knows besides.
+    pub(super) fn into_error(self) -> Error {
+        match self {
+            Self::NoSuchName(_) | Self::NoAddress => Error::DnsError { rcode: None, info_code: None },
+            Self::SlowName => Error::DnsTimeout,
+            Self::Prohibited => Error::DestinationIpProhibited,
+            Self::Connect(_) => Error::ConnectionRefused,
+            Self::SlowConnect => Error::ConnectionTimeout,
+            Self::NoTrust(_) => Error::ConfigurationError,
+            Self::Certificate => Error::TlsCertificateError,
+            Self::Tls => Error::TlsProtocolError,
+            Self::SlowTls => Error::ConnectionTimeout,
+            Self::SlowResponse => Error::HttpResponseTimeout,
+            Self::SlowBody => Error::ConnectionReadTimeout,
+            Self::Request => Error::HttpRequestUriInvalid,
+            Self::TooMuchOut => Error::HttpRequestBodySize(None),
+            Self::TooMuchIn => Error::HttpResponseBodySize(None),
+            Self::TooMuchHead => Error::HttpResponseHeaderSectionSize(None),
+            Self::Incomplete => Error::HttpResponseIncomplete,
+            Self::NotHttp => Error::HttpProtocolError,
+            Self::Broken => Error::ConnectionTerminated,
+        }
+    }
+}

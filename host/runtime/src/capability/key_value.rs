@@ -1,0 +1,163 @@
+//! The store of keys and values of a component: its own part of it, up to its quota, and nothing without a grant.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fumehood_core::key_value::{
+    Key, KeyValueStore, MOST_KEYS, MOST_VALUE_BYTES, MemoryStore, Prefix, Query, StoreError,
+};
+use fumehood_core::name::Namespace;
+use fumehood_core::permission::{KeyValueQuota, KeyValueUse};
+use tokio::sync::Semaphore;
+
+use super::CallState;
+use crate::bindings::fumehood::tool::key_value::{Error, Host, Page};
+use crate::clock::Deadline;
+use crate::guest_runtime::{Blocking, Lost};
+
+/// Steps that are under way at once, over all calls: a store that hangs holds up no more threads than these.
+const TURNS: usize = 8;
+/// The longest that one step waits for others who hold the store.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The store of a sandbox, and the threads that wait for it.
+pub(crate) struct Keeper {
+    store: Arc<dyn KeyValueStore>,
+    turns: Arc<Semaphore>,
+    threads: Blocking,
+}
+
+/// One component's part of the store.
+pub(crate) struct OwnStore {
+    keeper: Arc<Keeper>,
+    owner: Option<Namespace>,
+}
+
+impl Keeper {
+    /// Without a store there is one in memory.
+    pub(crate) fn new(store: Option<Arc<dyn KeyValueStore>>, threads: Blocking) -> Self {
+        let store = store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
+        Self { store, turns: Arc::new(Semaphore::new(TURNS)), threads }
+    }
+
+    /// Does one step where it holds up nobody. Whoever drops the future leaves it; it keeps its turn until it is done.
+    async fn step<R: Send + 'static>(
+        &self,
+        deadline: Deadline,
+        step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let gone = || StoreError::Unavailable("the host is shutting down".to_owned());
+        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_closed| gone())?;
+        let store = Arc::clone(&self.store);
+        let work = move || {
+            let _turn = turn;
+            step(&*store, patience(deadline))
+        };
+        match self.threads.run(work).await {
+            Ok(done) => done,
+            Err(Lost::ShutDown) => Err(gone()),
+            Err(Lost::Panicked(text)) => Err(StoreError::Unavailable(format!("the store panicked with `{text}`"))),
+        }
+    }
+}
+
+impl OwnStore {
+    pub(crate) fn new(keeper: &Arc<Keeper>, owner: Option<Namespace>) -> Self {
+        Self { keeper: Arc::clone(keeper), owner }
+    }
+}
+
+/// Never more than half of what is left, so that a tool which is told that it cannot be served has time to say so.
+fn patience(deadline: Deadline) -> Duration {
+    PATIENCE.min(deadline.remaining() / 2)
+}
+
+impl CallState {
+    /// Whose part of the store this call may use, and how much of it. Comes before everything else about the step, so
+    /// that a tool without a store learns nothing but that.
+    fn admitted(&self, wants: KeyValueUse<'_>) -> Result<(Namespace, KeyValueQuota), Error> {
+        match (&self.store.owner, self.grant.key_value()) {
+            (Some(owner), Some(quota)) => Ok((owner.clone(), quota)),
+            _ => {
+                self.refusals.add(KeyValueQuota::refusal(&wants));
+                Err(Error::Denied)
+            }
+        }
+    }
+
+    async fn at_store<R: Send + 'static>(
+        &mut self,
+        step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
+    ) -> Result<R, Error> {
+        self.store.keeper.step(self.deadline, step).await.map_err(|error| match error {
+            StoreError::Full { .. } => Error::Full,
+            StoreError::Unavailable(why) => {
+                self.journal.warn(&self.call, &format!("the store of keys and values is unavailable: {why}"));
+                Error::Unavailable
+            }
+        })
+    }
+}
+
+impl Host for CallState {
+    async fn get(&mut self, key: String) -> Result<Option<Vec<u8>>, Error> {
+        let (owner, _) = self.admitted(KeyValueUse::Get(&key))?;
+        let key = Key::parse(key).map_err(|_| Error::InvalidKey)?;
+        self.at_store(move |store, patience| store.get(&owner, &key, patience)).await
+    }
+
+    async fn set(&mut self, key: String, value: Vec<u8>) -> Result<(), Error> {
+        let (owner, quota) = self.admitted(KeyValueUse::Set(&key))?;
+        let key = Key::parse(key).map_err(|_| Error::InvalidKey)?;
+        if value.len() > MOST_VALUE_BYTES {
+            return Err(Error::TooLarge);
+        }
+        self.at_store(move |store, patience| store.set(&owner, &key, &value, quota.bytes(), patience)).await
+    }
+
+    async fn delete(&mut self, key: String) -> Result<bool, Error> {
+        let (owner, _) = self.admitted(KeyValueUse::Delete(&key))?;
+        let key = Key::parse(key).map_err(|_| Error::InvalidKey)?;
+        self.at_store(move |store, patience| store.delete(&owner, &key, patience)).await
+    }
+
+    async fn list(&mut self, prefix: String, cursor: Option<String>, limit: u32) -> Result<Page, Error> {
+        let (owner, _) = self.admitted(KeyValueUse::List(&prefix))?;
+        let prefix = Prefix::parse(prefix).map_err(|_| Error::InvalidKey)?;
+        let after = cursor.map(Key::parse).transpose().map_err(|_| Error::InvalidKey)?;
+        let query = Query { prefix, after, limit: page_size(limit) };
+        let found = self.at_store(move |store, patience| store.list(&owner, &query, patience)).await?;
+        let keys: Vec<String> = found.keys.into_iter().map(String::from).collect();
+        let next = keys.last().filter(|_| found.more).cloned();
+        Ok(Page { keys, next })
+    }
+}
+
+fn page_size(limit: u32) -> usize {
+    match usize::try_from(limit) {
+        Ok(limit @ 1..MOST_KEYS) => limit,
+        _ => MOST_KEYS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_page_has_at_least_one_key_and_at_most_a_thousand() {
+        for (limit, expected) in [(0, 1000), (1, 1), (999, 999), (1000, 1000), (u32::MAX, 1000)] {
+            assert_eq!(page_size(limit), expected);
+        }
+    }
+
+    #[test]
+    fn a_step_leaves_half_of_the_time_to_the_tool() {
+        let of = |budget: u64| patience(Deadline::after(Instant::now(), Duration::from_millis(budget)));
+        assert_eq!(of(10_000), PATIENCE);
+        assert!(of(100) <= Duration::from_millis(50));
+        assert_eq!(of(0), Duration::ZERO);
+    }
+}

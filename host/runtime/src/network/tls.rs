@@ -1,0 +1,78 @@
+//! Which certificates are trusted.
+
+use std::sync::{Arc, OnceLock};
+
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt as _;
+
+/// Root certificates that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// There is none.
+    #[error("there is no root certificate to trust; give at least one, or none at all for those of the system")]
+    None,
+    /// One is no certificate.
+    #[error("root certificate {index} is none; give it in DER form")]
+    NoCertificate {
+        /// Which one, from 0.
+        index: usize,
+        /// What is wrong with it.
+        source: rustls::Error,
+    },
+    /// The library refuses its own settings.
+    #[error("encryption cannot be set up")]
+    Settings(#[source] rustls::Error),
+}
+
+/// The settings of encrypted connections. Reading the system's certificates takes a while, and a machine may have none:
+/// that is found out when the first request needs them.
+pub(crate) struct Tls {
+    config: OnceLock<Result<Arc<ClientConfig>, String>>,
+}
+
+impl Tls {
+    pub(crate) fn of_the_system() -> Self {
+        Self { config: OnceLock::new() }
+    }
+
+    pub(crate) fn of_roots(roots: &[Vec<u8>]) -> Result<Self, TrustError> {
+        let mut store = RootCertStore::empty();
+        for (index, root) in roots.iter().enumerate() {
+            let root = CertificateDer::from(root.clone());
+            store.add(root).map_err(|source| TrustError::NoCertificate { index, source })?;
+        }
+        if store.is_empty() {
+            return Err(TrustError::None);
+        }
+        let config = builder().map_err(TrustError::Settings)?.with_root_certificates(store).with_no_client_auth();
+        Ok(Self { config: OnceLock::from(Ok(Arc::new(for_http(config)))) })
+    }
+
+    /// The settings, or why there are none. The first time takes as long as reading all certificates of the system.
+    pub(crate) async fn config(self: &Arc<Self>) -> Result<Arc<ClientConfig>, String> {
+        if let Some(config) = self.config.get() {
+            return config.clone();
+        }
+        let tls = Arc::clone(self);
+        let reading = tokio::task::spawn_blocking(move || tls.config.get_or_init(|| read_system()).clone());
+        reading.await.unwrap_or_else(|_| Err("the host is shutting down".to_owned()))
+    }
+}
+
+fn read_system() -> Result<Arc<ClientConfig>, String> {
+    let config = builder().and_then(|builder| builder.with_platform_verifier()).map_err(|error| error.to_string())?;
+    Ok(Arc::new(for_http(config.with_no_client_auth())))
+}
+
+fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()
+}
+
+/// Only HTTP/1.1 is spoken, and what was learned in one session is not used in another: calls share nothing.
+fn for_http(mut config: ClientConfig) -> ClientConfig {
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.resumption = rustls::client::Resumption::disabled();
+    config
+}

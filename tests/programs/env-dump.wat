@@ -1,0 +1,38 @@
+;; Hands out all that it can read of the environment that it was started in.
+(component
+  (import "wasi:cli/environment@0.2.0" (instance $environment
+    (export "get-environment" (func (result (list (tuple string string)))))
+    (export "get-arguments" (func (result (list string))))
+    (export "initial-cwd" (func (result (option string))))))
+  (core module $memory
+    (memory (export "memory") 4)
+    (global $next (mut i32) (i32.const 1024))
+    (func (export "realloc") (param i32 i32 i32 i32) (result i32)
+      (local $at i32)
+      (local.set $at (i32.and (i32.add (global.get $next) (i32.const 7)) (i32.const -8)))
+      (global.set $next (i32.add (local.get $at) (local.get 3)))
+      (local.get $at)))
+  (core instance $mem (instantiate $memory))
+  (core func $variables (canon lower (func $environment "get-environment")
+    (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
+  (core func $arguments (canon lower (func $environment "get-arguments")
+    (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
+  (core func $folder (canon lower (func $environment "initial-cwd")
+    (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
+  (core module $m
+    (import "host" "variables" (func $variables (param i32)))
+    (import "host" "arguments" (func $arguments (param i32)))
+    (import "host" "folder" (func $folder (param i32)))
+    (func (export "variables") (result i32) (call $variables (i32.const 8)) (i32.const 8))
+    (func (export "arguments") (result i32) (call $arguments (i32.const 8)) (i32.const 8))
+    (func (export "folder") (result i32) (call $folder (i32.const 8)) (i32.const 8)))
+  (core instance $i (instantiate $m (with "host" (instance
+    (export "variables" (func $variables))
+    (export "arguments" (func $arguments))
+    (export "folder" (func $folder))))))
+  (func (export "variables") (result (list (tuple string string)))
+    (canon lift (core func $i "variables") (memory (core memory $mem "memory"))))
+  (func (export "arguments") (result (list string))
+    (canon lift (core func $i "arguments") (memory (core memory $mem "memory"))))
+  (func (export "folder") (result (option string))
+    (canon lift (core func $i "folder") (memory (core memory $mem "memory")))))

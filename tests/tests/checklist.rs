@@ -1,0 +1,145 @@
+//! The table of the checklist is whole, and every test that it names is one.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// How many items each of the systems gave.
+const ITEMS: [(char, u32); 5] = [('I', 42), ('C', 28), ('G', 26), ('K', 25), ('L', 23)];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// A row of the table.
+struct Row {
+    text: String,
+    tests: Vec<String>,
+}
+
+fn rows(text: &str) -> BTreeMap<String, Row> {
+    let mut rows = BTreeMap::new();
+    for line in text.lines() {
+        let cells: Vec<&str> = line.trim().trim_matches('|').split('|').map(str::trim).collect();
+        let [item, text, tests] = cells[..] else { continue };
+        let (letter, number) = item.split_at(item.chars().next().map_or(0, char::len_utf8));
+        if letter.is_empty() || number.parse::<u32>().is_err() {
+            continue;
+        }
+        let tests = tests.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        let row = Row { text: text.to_owned(), tests };
+        assert!(rows.insert(item.to_owned(), row).is_none(), "{item} stands twice in the table");
+    }
+    rows
+}
+
+/// The names of all functions that are tests, in the crates of the host and the integration tests.
+fn tests() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut folders = vec![root().join("host"), root().join("tests")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.extend(tests_of(&std::fs::read_to_string(path).unwrap()));
+            }
+        }
+    }
+    found
+}
+
+/// Functions under `#[test]` or `#[tokio::test]`, with other attributes in between, and those of `proptest!`, which have
+/// `#[test]` as well.
+fn tests_of(source: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut is_test = false;
+    for line in source.lines().map(str::trim) {
+        if line == "#[test]" || line.starts_with("#[tokio::test") {
+            is_test = true;
+        } else if let Some(name) = function(line) {
+            if is_test {
+                found.push(name.to_owned());
+            }
+            is_test = false;
+        } else if !line.starts_with("#[") && !line.starts_with("//") && !line.is_empty() {
+            is_test = false;
+        }
+    }
+    found
+}
+
+/// `async fn name() {` → `name`
+fn function(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ")?;
+    rest.split_once('(').map(|(name, _)| name)
+}
+
+/// What is wrong with the table.
+fn faults(rows: &BTreeMap<String, Row>, tests: &BTreeSet<String>) -> Vec<String> {
+    let mut faults = Vec::new();
+    let all = ITEMS.iter().flat_map(|(letter, last)| (1..=*last).map(move |number| format!("{letter}{number}")));
+    let all: BTreeSet<String> = all.collect();
+    faults.extend(all.iter().filter(|item| !rows.contains_key(*item)).map(|item| format!("{item} is missing")));
+    for (item, row) in rows {
+        if !all.contains(item) {
+            faults.push(format!("{item} is no item"));
+        }
+        if row.tests.is_empty() && !row.text.starts_with("reason: ") {
+            faults.push(format!("{item} has neither a test nor a reason"));
+        }
+        let gone = row.tests.iter().filter(|name| !tests.contains(*name));
+        faults.extend(gone.map(|name| format!("{item}: there is no test `{name}`")));
+    }
+    faults
+}
+
+#[test]
+fn every_item_has_its_row_and_every_test_in_it_exists() {
+    let table = std::fs::read_to_string(root().join("docs/checklist.md")).unwrap();
+    let faults = faults(&rows(&table), &tests());
+    assert!(faults.is_empty(), "docs/checklist.md and the tests disagree:\n  {}", faults.join("\n  "));
+    assert_eq!(rows(&table).len(), 144);
+}
+
+#[test]
+fn no_test_is_named_after_an_item_that_there_is_not() {
+    let table = std::fs::read_to_string(root().join("docs/checklist.md")).unwrap();
+    let rows = rows(&table);
+    for name in tests() {
+        let Some((item, _)) = name.split_once('_') else { continue };
+        let number = item.get(1..).and_then(|number| number.parse::<u32>().ok());
+        let letter = item.chars().next().filter(|letter| "icgkl".contains(*letter));
+        if let (Some(letter), Some(number)) = (letter, number) {
+            let row = rows.get(&format!("{}{number}", letter.to_ascii_uppercase()));
+            assert!(row.is_some(), "`{name}` is named after an item that there is not");
+        }
+    }
+}
+
+#[test]
+fn a_gap_a_repetition_and_a_test_that_was_renamed_are_found() {
+    let source =
+        "#[test]\nfn one() {\n}\n#[tokio::test(start_paused = true)]\n#[ignore]\nasync fn two() {}\nfn three() {}";
+    assert_eq!(tests_of(source), ["one", "two"]);
+    let tests: BTreeSet<String> = tests_of(source).into_iter().collect();
+    let check = |table: &str, expected: &[&str]| {
+        let faults = faults(&rows(table), &tests);
+        let missing = |fault: &&String| fault.ends_with("is missing");
+        assert_eq!(faults.iter().filter(|fault| !missing(fault)).collect::<Vec<_>>(), expected);
+        faults.iter().filter(missing).count()
+    };
+    assert_eq!(check("| I1 | does | `one` `two` |", &[]), 143);
+    check("| I1 | does | `one` `three` |", &["I1: there is no test `three`"]);
+    check("| I1 | does | |", &["I1 has neither a test nor a reason"]);
+    assert_eq!(check("| I1 | reason: it is elsewhere | |\n| item | what | tests |\n|---|---|---|", &[]), 143);
+    check("| I43 | does | `one` |", &["I43 is no item"]);
+}

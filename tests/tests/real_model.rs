@@ -1,0 +1,210 @@
+//! A real model behind an OpenAI-compatible server, if there is one: native, ReAct and batch, and what has to hold
+//! whatever a model says.
+//!
+//! `FUMEHOOD_TEST_MODEL_URL=http://127.0.0.1:8080/v1/ FUMEHOOD_TEST_MODEL=NAME cargo test --test real_model -- --nocapture`
+//!
+//! The same is asserted of a stand-in on loopback, so that the test itself is known to work.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and says why it was left out"
+)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fumehood::agent::agent::Outcome;
+use fumehood::agent::batch::BatchDriver;
+use fumehood::agent::budget::Budget;
+use fumehood::agent::execution::Status;
+use fumehood::agent::native::NativeDriver;
+use fumehood::agent::react::ReactDriver;
+use fumehood::agent::transcript::Ending;
+use fumehood::chat::Model;
+use fumehood::event_log::{EventLog, Filter, Options, Stored};
+use fumehood::model::{ModelSpec, Provider, ProviderConfig};
+use fumehood::record::{RecordKind, Recorder};
+use fumehood::{AssistantBuilder, Host, Load};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../example-tools/dist/calculator.wasm");
+const ALLOWED: [&str; 2] = ["calculator__add", "calculator__multiply"];
+const QUESTION: &str = "What is (3 + 5) * 2? Use calculator__add and calculator__multiply. Then divide that by 4 with \
+                        calculator__divide, if you can.";
+
+type With = fn(AssistantBuilder) -> AssistantBuilder;
+
+/// Each driver, and a name for messages.
+const DRIVERS: [(&str, With); 3] = [
+    ("native", |agent| agent.with_driver(NativeDriver::default())),
+    ("react", |agent| agent.with_driver(ReactDriver::default())),
+    ("batch", |agent| agent.with_driver(BatchDriver::new())),
+];
+
+/// One question to the model with one driver, and the records of it.
+async fn ask(model: Arc<dyn Model>, with: With) -> (Outcome, Vec<Stored>) {
+    let host = Host::builder().concurrency(4).memory_ceiling(64 << 20).build().unwrap();
+    host.load(Load::path(Path::new(CALCULATOR))).await.unwrap();
+    let log = Arc::new(EventLog::in_memory(&Options::default()).unwrap());
+    let budget = Budget {
+        turns: 6,
+        wall_time: Some(Duration::from_secs(300)),
+        stream_time: Some(Duration::from_secs(240)),
+        ..Budget::default()
+    };
+    let agent = host.agent(model).allow(ALLOWED).with_budget(budget);
+    let agent = agent.with_recorder(Arc::clone(&log) as Arc<dyn Recorder>);
+    let mut agent = with(agent).build().unwrap();
+    let within = Duration::from_secs(400);
+    let outcome = tokio::time::timeout(within, agent.run(QUESTION)).await.expect("a run ends").unwrap();
+    agent.close().await.unwrap();
+    log.flush().await.unwrap();
+    let stored = log.reader().query(&Filter::default()).unwrap();
+    assert!(log.reader().verify(None).unwrap().finding.is_none());
+    (outcome, stored)
+}
+
+/// What holds whatever the model said.
+fn hold(driver: &str, outcome: &Outcome, stored: &[Stored]) {
+    if let Ending::Answered { text } = &outcome.ending {
+        assert!(!text.trim().is_empty(), "{driver}");
+    }
+    for execution in outcome.run.executions() {
+        let ran = matches!(execution.status, Status::Ok | Status::HandlerError);
+        assert!(!ran || ALLOWED.contains(&execution.name()), "{driver}: {}", execution.name());
+        assert_eq!(execution.result.id, execution.call.id, "{driver}");
+    }
+    assert!(outcome.run.steps.len() <= 6, "{driver}");
+    let kinds: Vec<RecordKind> = stored.iter().map(|stored| stored.record.kind).collect();
+    assert_eq!(kinds[..3], [RecordKind::SessionStarted, RecordKind::UserMessage, RecordKind::ModelAsked], "{driver}");
+    assert_eq!(kinds.last(), Some(&RecordKind::SessionFinished), "{driver}");
+    let mut running: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut asked = 0;
+    for stored in stored {
+        let call = stored.record.call.as_deref().unwrap_or_default();
+        match stored.record.kind {
+            RecordKind::ModelAsked => asked += 1,
+            RecordKind::ModelAnswered | RecordKind::ModelFailed => asked -= 1,
+            RecordKind::ToolStarted => *running.entry(call).or_default() += 1,
+            RecordKind::ToolFinished => *running.get_mut(call).expect("it has started") -= 1,
+            _ => {}
+        }
+        assert!((0..=1).contains(&asked), "{driver}: one request at a time, each with its end");
+    }
+    assert!(running.values().all(|running| *running == 0), "{driver}: every call that started has ended");
+}
+
+async fn exercise(url: &str, name: &str) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    for (driver, with) in DRIVERS {
+        let spec = ModelSpec::parse(&format!("compatible:{name}")).unwrap();
+        let provider = Provider::new(&spec, ProviderConfig::default().with_base_url(url)).unwrap();
+        let (outcome, stored) = ask(Arc::new(provider), with).await;
+        let calls = outcome.run.executions().count();
+        println!("{driver}: {} after {calls} calls: {}", outcome.ending.as_str(), outcome.text());
+        hold(driver, &outcome, &stored);
+        outcomes.push(outcome);
+    }
+    outcomes
+}
+
+#[tokio::test]
+async fn a_real_model_keeps_to_the_allowlist_the_order_of_events_and_an_end() {
+    let of = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    match (of("FUMEHOOD_TEST_MODEL_URL"), of("FUMEHOOD_TEST_MODEL")) {
+        (Some(url), Some(name)) => drop(exercise(&url, &name).await),
+        _ => println!("SKIPPED: set FUMEHOOD_TEST_MODEL_URL and FUMEHOOD_TEST_MODEL to a server and a model of it"),
+    }
+}
+
+#[tokio::test]
+async fn a_stand_in_on_loopback_does_so_with_every_driver() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1/", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream));
+        }
+    });
+    for outcome in exercise(&url, "stand-in").await {
+        assert_eq!(outcome.text(), "16, and I may not divide.", "{:?}", outcome.ending);
+        let statuses: Vec<_> = outcome.run.executions().map(|execution| execution.status).collect();
+        assert_eq!(statuses[..2], [Status::Ok, Status::Ok]);
+        assert_ne!(statuses[2], Status::Ok);
+    }
+}
+
+/// Answers one request after the other as a model would that does what it is told.
+async fn serve(mut stream: TcpStream) {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 8192];
+    while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+        bytes.extend_from_slice(&buffer[..read]);
+        while let Some((request, rest)) = whole(&bytes) {
+            let (body, left) = (events(&request), bytes[rest..].to_vec());
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: ";
+            stream.write_all(format!("{head}{}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
+            bytes = left;
+        }
+    }
+}
+
+/// The body of the first request, once all of it is there, and where the next one begins.
+fn whole(bytes: &[u8]) -> Option<(Value, usize)> {
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+    let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok())?;
+    let body = bytes.get(end..end + length)?;
+    Some((serde_json::from_slice(body).unwrap(), end + length))
+}
+
+/// The steps of the answer; the last one once everything was tried.
+const STEPS: [(&str, &str); 3] = [
+    ("calculator__add", r#"{"a":3,"b":5}"#),
+    ("calculator__multiply", r#"{"a":8,"b":2}"#),
+    ("calculator__divide", r#"{"a":16,"b":4}"#),
+];
+
+fn events(request: &Value) -> String {
+    let messages = request["messages"].as_array().unwrap();
+    let step = messages.iter().filter(|message| message["role"] == "assistant").count();
+    let system = messages.iter().find(|message| message["role"] == "system");
+    let system = system.map(|message| message["content"].to_string()).unwrap_or_default();
+    let answer = "16, and I may not divide.";
+    let call = STEPS.get(step);
+    let delta = if request["tools"].is_array() {
+        match call {
+            Some((name, arguments)) => json!({"role": "assistant", "content": null, "tool_calls": [
+                {"index": 0, "id": format!("call_{step}x"), "type": "function",
+                 "function": {"name": name, "arguments": arguments}}
+            ]}),
+            None => json!({"role": "assistant", "content": answer}),
+        }
+    } else if system.contains("<execute>") {
+        let block = |(name, arguments): &(&str, &str)| {
+            format!("<think>Next.</think><execute>[{{\"name\":\"{name}\",\"args\":{arguments}}}]</execute>")
+        };
+        json!({"role": "assistant", "content": call.map_or(answer.to_owned(), block)})
+    } else {
+        let decision = |(name, arguments): &(&str, &str)| {
+            format!("{{\"thought\":\"Next.\",\"type\":\"call_tool\",\"tool\":\"{name}\",\"args\":{arguments}}}")
+        };
+        let last = json!({"type": "final_answer", "answer": answer}).to_string();
+        json!({"role": "assistant", "content": call.map_or(last, decision)})
+    };
+    let chunk = |delta: Value, finish: Value| {
+        let choice = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
+        format!("data: {}\n\n", json!({"id": "1", "object": "chat.completion.chunk", "created": 1, "choices": choice}))
+    };
+    let calls = delta["tool_calls"].is_array();
+    let finish = if calls { "tool_calls" } else { "stop" };
+    format!("{}{}data: [DONE]\n\n", chunk(delta, Value::Null), chunk(json!({}), json!(finish)))
+}
