@@ -138,7 +138,8 @@ async fn a_stand_in_on_loopback_does_so_with_every_driver() {
         assert_eq!(outcome.text(), "16, and I may not divide.", "{:?}", outcome.ending);
         let statuses: Vec<_> = outcome.run.executions().map(|execution| execution.status).collect();
         assert_eq!(statuses[..2], [Status::Ok, Status::Ok]);
-        assert_ne!(statuses[2], Status::Ok);
+        // ReAct finds out that there is no such tool before it becomes a call.
+        assert!(statuses[2..].iter().all(|status| *status != Status::Ok), "{statuses:?}");
     }
 }
 

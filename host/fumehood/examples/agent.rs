@@ -41,9 +41,11 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
         ScriptedReply::call("calculator__multiply", r#"{"a": 8, "b": 2}"#).expecting("8"),
         ScriptedReply::text("(3 + 5) * 2 is 16.").expecting("16"),
     ]);
-    let ask = RuleFn::new("large_numbers", |proposed: &Proposed| match proposed.arguments["a"].as_i64() {
-        Some(a) if a > 5 => Verdict::Ask { question: format!("may it calculate with {a}?") },
-        _ => Verdict::Allow,
+    let ask = RuleFn::new("large_numbers", |proposed: &Proposed| {
+        match proposed.arguments.get("a").and_then(serde_json::Value::as_i64) {
+            Some(a) if a > 5 => Verdict::Ask { question: format!("may it calculate with {a}?") },
+            _ => Verdict::Allow,
+        }
     });
 
     let folder = std::env::temp_dir().join(format!("fumehood-example-{}", std::process::id()));

@@ -13,6 +13,8 @@ pub trait Judge: Send + Sync {
 }
 
 /// Which calls are judged. Unless said otherwise: those of tools that do not promise to be read-only.
+///
+/// What a tool promises is its own word. Name the tools of strangers in `always`.
 #[derive(Debug, Clone, Default)]
 pub struct JudgePolicy {
     /// The full names of tools whose calls are judged whatever they promise.

@@ -227,7 +227,7 @@ impl PipelineBuilder {
     /// A name that is misspelt would silently allow nothing.
     fn check_names(&self) -> Result<(), PipelineError> {
         let missing = |name: &str| self.registries.find(name).is_none();
-        for (skill, tool) in self.allowlists.named().filter(|(_, tool)| missing(tool)) {
+        if let Some((skill, tool)) = self.allowlists.named().find(|(_, tool)| missing(tool)) {
             let tool = tool.to_owned();
             return Err(match skill {
                 Some(skill) => PipelineError::UnknownTool { skill: skill.to_owned(), tool },
