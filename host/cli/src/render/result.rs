@@ -97,7 +97,7 @@ pub(crate) fn event(event: &Event) {
                 }
             }
         }
-        Event::Loaded { .. } | Event::Started { .. } | Event::Finished { .. } => {}
+        Event::Loaded { .. } | Event::Started { .. } | Event::Request { .. } | Event::Finished { .. } => {}
     }
 }
 

@@ -2,6 +2,8 @@
 
 // Lints know by `cfg(test)` that helper functions, too, may panic here.
 #[cfg(test)]
+mod approve;
+#[cfg(test)]
 mod arguments;
 #[cfg(test)]
 mod bad_files;
@@ -10,6 +12,8 @@ mod cache;
 #[cfg(test)]
 mod call;
 #[cfg(test)]
+mod config;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod hostile_text;
@@ -17,6 +21,8 @@ mod hostile_text;
 mod inspect;
 #[cfg(test)]
 mod interrupt;
+#[cfg(test)]
+mod powers;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]
