@@ -13,7 +13,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fumehood::{Call, CallResult, ErrorKind, Event, Host, Limits, Load, Observed};
+use fumehood::permission::KeyValueQuota;
+use fumehood::{Call, CallResult, ErrorKind, Event, Grant, Host, Limits, Load, Observed};
 use serde_json::{Value, json};
 
 fn built(tool: &str) -> PathBuf {
@@ -102,6 +103,40 @@ async fn the_countdown_reports_progress_and_gives_up_in_time() {
     let long = json!({"from": 100, "step_ms": 1000});
     let hopeless = host.call(Call::new("countdown__countdown", long).with_limits(limits)).await;
     assert_ne!(error_of(&hopeless).0, ErrorKind::Deadline, "it sees that the time will not do");
+}
+
+#[tokio::test]
+async fn notes_outlive_a_call_where_a_store_was_granted() {
+    let host = Host::builder().concurrency(4).build().unwrap();
+    let grant = Grant::none().with_key_value(KeyValueQuota::parse("64KiB").unwrap());
+    host.load(Load::path(built("notes")).with_grant(grant)).await.unwrap();
+    let call = async |tool: &str, arguments: Value| host.call(Call::new(format!("notes__{tool}"), arguments)).await;
+    let written = call("write", json!({"title": "shopping", "text": "milk"})).await;
+    assert_eq!(json_of(&written), json!({"title": "shopping", "bytes": 4, "replaced": false}));
+    let more = json!({"title": "shopping", "text": "bread", "append": true});
+    assert_eq!(json_of(&call("write", more).await)["bytes"], json!(10));
+    assert_eq!(call("read", json!({"title": "shopping"})).await.text(), Some("milk\nbread"));
+    let found = json_of(&call("search", json!({"text": "BREAD"})).await);
+    let expected = json!({"matches": [{"title": "shopping", "line": 2, "text": "bread"}], "complete": true});
+    assert_eq!(found, expected);
+    assert_eq!(json_of(&call("list", json!({})).await), json!({"titles": ["shopping"], "next": null}));
+    let text = "x".repeat(9000);
+    let mut outcomes = Vec::new();
+    for number in 0..8 {
+        outcomes.push(call("write", json!({"title": format!("n{number}"), "text": text})).await);
+    }
+    let (kind, message) = error_of(&outcomes[7]);
+    assert_eq!((kind, message.contains("is full; delete something first")), (ErrorKind::ToolFailed, true), "{message}");
+    assert_eq!(json_of(&call("delete", json!({"title": "shopping"})).await)["existed"], json!(true));
+    let gone = call("read", json!({"title": "shopping"})).await;
+    assert_eq!(error_of(&gone).0, ErrorKind::InvalidArguments, "{gone:?}");
+
+    let bare = host_with("notes").await;
+    let refused = bare.call(Call::new("notes__read", json!({"title": "shopping"}))).await;
+    let error = refused.error().unwrap();
+    assert_eq!(error.kind, ErrorKind::Denied);
+    assert!(error.message.contains("grant it one"), "{error:?}");
+    assert_eq!(refused.metadata.refused.len(), 1);
 }
 
 #[tokio::test]

@@ -9,6 +9,8 @@ use crate::config::Config;
 use crate::config::tool::{ApprovalRule, ToolSection};
 use crate::exit::UsageError;
 
+/// The largest memory that a configuration may give a call: what a 32-bit memory can hold.
+pub(crate) const MEMORY_CEILING: usize = 4 << 30;
 /// Most components that are taken from one folder.
 const MOST_IN_FOLDER: usize = 1_000;
 

@@ -1,15 +1,18 @@
 //! A host for one command: with the code cache, and a sign of life while something is compiled.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use etcetera::BaseStrategy as _;
-use fumehood::{CacheReport, CodeCache, Component, Host, HostBuilder, Load, LoadError};
+use fumehood::key_value::DiskStore;
+use fumehood::{CacheReport, CodeCache, Component, Digest, Host, HostBuilder, Load, LoadError};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::Arguments;
-use crate::exit::CannotLoad;
+use crate::config::Config;
+use crate::exit::{CannotLoad, UsageError};
 use crate::render;
 
 /// Longer than this and a person wonders.
@@ -30,6 +33,39 @@ pub(crate) fn builder(arguments: &Arguments) -> HostBuilder {
         }
         None => builder,
     }
+}
+
+/// The same for the components of a configuration: no tool is granted a folder with the configuration or the state in it,
+/// and what tools keep is kept where the configuration says.
+pub(crate) fn builder_for(arguments: &Arguments, config: &Config) -> Result<HostBuilder> {
+    let mut builder = builder(arguments);
+    // The lock lies beside it, so that whoever holds one of them holds both.
+    builder = builder.own_folder(&config.origin);
+    builder = state_folder().into_iter().fold(builder, HostBuilder::own_folder);
+    if config.tools.values().all(|tool| tool.key_value.is_none()) {
+        return Ok(builder);
+    }
+    let file = match &config.key_value_store {
+        Some(file) => config.path(file),
+        None => usual_store(config)?,
+    };
+    Ok(builder.own_folder(&file).key_value_store(Arc::new(DiskStore::open(file)?)))
+}
+
+/// Each configuration has its own, so that a tool of one never finds what a tool of the same name in another kept.
+fn usual_store(config: &Config) -> Result<PathBuf> {
+    let folder = state_folder().ok_or_else(|| {
+        UsageError("there is no home folder to keep the stores of tools in; set `key_value_store`".to_owned())
+    })?;
+    let origin = config.origin.canonicalize().unwrap_or_else(|_| config.origin.clone());
+    let digest = Digest::of(origin.as_os_str().as_encoded_bytes()).hex();
+    Ok(folder.join("key-value").join(format!("{}.db", digest.get(..16).unwrap_or(&digest))))
+}
+
+/// Where the command keeps what is not to be lost, and not to be edited either.
+fn state_folder() -> Option<PathBuf> {
+    let strategy = etcetera::choose_base_strategy().ok()?;
+    Some(strategy.state_dir().unwrap_or_else(|| strategy.data_dir()).join("fumehood"))
 }
 
 fn cache_folder(arguments: &Arguments) -> Option<PathBuf> {

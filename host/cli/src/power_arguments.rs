@@ -1,5 +1,7 @@
 //! The flags that grant powers.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use crate::config::amount::{Bytes, Time};
@@ -40,13 +42,17 @@ pub(crate) struct PowerArguments {
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
 
-    /// A command line argument that it sees
+    /// A command line argument that it sees; most languages take the first one for the name of the program
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     arg: Vec<String>,
 
     /// A private store of keys and values that may grow to this size
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     key_value: Option<Bytes>,
+
+    /// Where that is kept [default: in memory, and gone after the call]
+    #[arg(long, value_name = "FILE", requires = "key_value")]
+    pub(crate) key_value_store: Option<PathBuf>,
 
     /// How fine its clocks tick, such as `1us` [default: 1ms]
     #[arg(long, value_name = "TIME", value_parser = time)]

@@ -2,13 +2,19 @@
 //!
 //! Both ways come here, so that both mean the same.
 
-use std::path::Path;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 
 use fumehood::Grant;
+use fumehood::permission::files::{Access, Folder, FolderError, Quota};
+use fumehood::permission::http::{HttpGrant, HttpLimits, HttpRule};
+use fumehood::permission::{ClockStep, CommandLine, Environment, Injection, KeyValueQuota, Secret, SecretValue, Seed};
 
-use crate::config::amount::{Bytes, Time};
+use ipnet::IpNet;
+
+use crate::config::amount::{Bytes, Count, Time};
 use crate::config::secret::{SecretSection, ValueSource};
-use crate::config::tool::{HttpLimitsSection, WriteFolder};
+use crate::config::tool::{HttpLimitsSection, WriteFolder, WriteFolderTable};
 
 /// What a tool may do, as it was written. The default is nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,18 +48,180 @@ pub(crate) struct PowerFault {
 /// Where the values of secrets come from when a grant is made.
 pub(crate) type Values<'a> = &'a dyn Fn(&ValueSource) -> Result<String, String>;
 
+/// Keeps what is wrong, so that everything is told at once.
+struct Faults(Vec<PowerFault>);
+
+impl Faults {
+    fn keep<T, E: std::fmt::Display>(
+        &mut self,
+        key: &'static str,
+        entry: Option<String>,
+        result: Result<T, E>,
+    ) -> Option<T> {
+        result.map_err(|error| self.0.push(PowerFault { key, entry, message: error.to_string() })).ok()
+    }
+}
+
 impl Powers {
     /// The grant. Folders are relative to `base`.
     ///
     /// # Errors
     /// Everything that cannot be granted.
     pub(crate) fn grant(&self, base: &Path, values: Values<'_>) -> Result<Grant, Vec<PowerFault>> {
-        let _ = (base, values);
-        let mut grant = Grant::none();
-        let faults = Vec::new();
-        if self.state {
-            grant = grant.with_state();
-        }
-        if faults.is_empty() { Ok(grant) } else { Err(faults) }
+        let mut faults = Faults(Vec::new());
+        let grant = if self.state { Grant::none().with_state() } else { Grant::none() };
+        let grant = self.with_files(grant, base, &mut faults);
+        let grant = self.with_http(grant, &mut faults);
+        let grant = self.with_secrets(grant, values, &mut faults);
+        let grant = self.with_environment(grant, &mut faults);
+        let grant = self.with_little_ones(grant, &mut faults);
+        if faults.0.is_empty() { Ok(grant) } else { Err(faults.0) }
     }
+
+    fn with_files(&self, mut grant: Grant, base: &Path, faults: &mut Faults) -> Grant {
+        let read = self.read.iter().enumerate().map(|(index, text)| ("read", index, Folder::read(text)));
+        let write = self.write.iter().enumerate().map(|(index, folder)| ("write", index, write_folder(folder)));
+        for (key, index, folder) in read.chain(write) {
+            let rebased = folder.and_then(|folder| rebased(&folder, base));
+            let added = rebased.and_then(|folder| grant.clone().with_folder(folder));
+            grant = faults.keep(key, Some(index.to_string()), added).unwrap_or(grant);
+        }
+        let quota = self.scratch.map(|Bytes(bytes)| Quota::new(bytes as u64, Quota::DEFAULT_ENTRIES));
+        if let Some(quota) = quota {
+            let added = quota.map_err(FolderError::from).and_then(|quota| grant.clone().with_scratch(quota));
+            grant = faults.keep("scratch", None, added).unwrap_or(grant);
+        }
+        grant
+    }
+
+    fn with_http(&self, grant: Grant, faults: &mut Faults) -> Grant {
+        let before = faults.0.len();
+        let entries = |index: usize| Some(index.to_string());
+        let mut rules: Vec<HttpRule> = Vec::new();
+        for (index, text) in self.http.iter().enumerate() {
+            rules.extend(faults.keep("http", entries(index), text.parse::<HttpRule>()));
+        }
+        let mut private = Vec::new();
+        for (index, text) in self.private_addresses.iter().enumerate() {
+            private.extend(faults.keep("private_addresses", entries(index), parse_addresses(text)));
+        }
+        let limits = faults.keep("http_limits", None, self.http_limits());
+        let lonely = match () {
+            () if !self.http.is_empty() => None,
+            () if !self.private_addresses.is_empty() => Some("private_addresses"),
+            () if self.http_limits.is_some() => Some("http_limits"),
+            () => return grant,
+        };
+        if let Some(key) = lonely {
+            let message = format!("`{key}` is of no use without `http`; add http = [\"GET https://HOST/**\"]");
+            faults.0.push(PowerFault { key, entry: None, message });
+        }
+        match limits {
+            Some(limits) if faults.0.len() == before => faults
+                .keep("http", None, HttpGrant::new(rules, private, limits))
+                .map(|http| grant.clone().with_http(http)),
+            _ => None,
+        }
+        .unwrap_or(grant)
+    }
+
+    fn http_limits(&self) -> Result<HttpLimits, String> {
+        let usual = HttpLimits::default();
+        let Some(written) = &self.http_limits else { return Ok(usual) };
+        let small = |count: Option<Count>, usual: u32| match count {
+            None => Ok(usual),
+            Some(Count(count)) => u32::try_from(count).map_err(|_| format!("{count} is more than {}", u32::MAX)),
+        };
+        let bytes = |bytes: Option<Bytes>, usual: u64| bytes.map_or(usual, |bytes| bytes.0 as u64);
+        Ok(HttpLimits {
+            requests: small(written.requests, usual.requests)?,
+            bytes_out: bytes(written.bytes_out, usual.bytes_out),
+            bytes_in: bytes(written.bytes_in, usual.bytes_in),
+            in_flight: small(written.in_flight, usual.in_flight)?,
+            ..usual
+        })
+    }
+
+    fn with_secrets(&self, mut grant: Grant, values: Values<'_>, faults: &mut Faults) -> Grant {
+        for (index, section) in self.secrets.iter().enumerate() {
+            let entry = Some(index.to_string());
+            let Some(secret) = faults.keep("secrets", entry.clone(), secret(section, values)) else { continue };
+            // Without its rules for requests, because those are wrong, nothing can be said of a secret.
+            if self.http.is_empty() || grant.http().is_some() {
+                let added = grant.clone().with_secret(secret);
+                grant = faults.keep("secrets", entry, added).unwrap_or(grant);
+            }
+        }
+        grant
+    }
+
+    fn with_environment(&self, grant: Grant, faults: &mut Faults) -> Grant {
+        let mut environment = Environment::none();
+        for (name, value) in &self.env {
+            let added = environment.clone().with(name, value);
+            environment = faults.keep("env", Some(name.clone()), added).unwrap_or(environment);
+        }
+        let line = faults.keep("args", None, CommandLine::new(self.args.iter().cloned()));
+        let grant = grant.with_environment(environment);
+        line.map_or(grant.clone(), |line| grant.with_command_line(line))
+    }
+
+    fn with_little_ones(&self, mut grant: Grant, faults: &mut Faults) -> Grant {
+        if let Some(Time(step)) = self.clock {
+            let step = faults.keep("clock", None, ClockStep::new(step));
+            grant = step.map_or(grant.clone(), |step| grant.with_clock(step));
+        }
+        if let Some(Bytes(bytes)) = self.key_value {
+            let quota = faults.keep("key_value", None, KeyValueQuota::new(bytes as u64));
+            grant = quota.map_or(grant.clone(), |quota| grant.with_key_value(quota));
+        }
+        match self.random_seed {
+            Some(seed) => grant.with_seed(Seed::from(seed)),
+            None => grant,
+        }
+    }
+}
+
+fn write_folder(written: &WriteFolder) -> Result<Folder, FolderError> {
+    match written {
+        WriteFolder::Text(text) => Folder::write(text),
+        WriteFolder::Table(WriteFolderTable { folder, guest, bytes, entries }) => {
+            let bytes = bytes.map_or(Quota::DEFAULT_BYTES, |bytes| bytes.0 as u64);
+            let quota = Quota::new(bytes, entries.map_or(Quota::DEFAULT_ENTRIES, |entries| entries.0))?;
+            Folder::new(folder, guest, Access::Write(quota))
+        }
+    }
+}
+
+fn rebased(folder: &Folder, base: &Path) -> Result<Folder, FolderError> {
+    Folder::new(from(base, folder.host()), folder.guest(), folder.access())
+}
+
+/// A path as it is seen from the working folder, if it is written from `base`.
+pub(crate) fn from(base: &Path, path: &Path) -> PathBuf {
+    if base == Path::new(".") { path.to_owned() } else { base.join(path) }
+}
+
+/// One address, or a network of them.
+fn parse_addresses(text: &str) -> Result<IpNet, String> {
+    let one = |_| text.parse::<IpAddr>().map(IpNet::from);
+    let wrong = |_| format!("`{text}` is no address; write one such as 127.0.0.1, or a network such as 10.1.0.0/16");
+    text.parse().or_else(one).map_err(wrong)
+}
+
+fn secret(section: &SecretSection, values: Values<'_>) -> Result<Secret, String> {
+    let template = section.value.as_deref().unwrap_or("{secret}");
+    let into = match (&section.header, &section.query) {
+        (Some(header), None) => Injection::header(header, template),
+        (None, Some(_)) if section.value.is_some() => return Err("a `value` is only for a `header`".to_owned()),
+        (None, Some(query)) => Injection::query(query),
+        (None, None) | (Some(_), Some(_)) => {
+            let name = &section.name;
+            return Err(format!("the secret `{name}` needs one of: header = \"Authorization\", query = \"NAME\""));
+        }
+    };
+    let into = into.map_err(|error| error.to_string())?;
+    let value = values(&section.from).map_err(|error| format!("the secret `{}`: {error}", section.name))?;
+    let value = SecretValue::new(value).map_err(|error| format!("the secret `{}`: {error}", section.name))?;
+    Secret::new(&section.name, value, &section.requests, into).map_err(|error| error.to_string())
 }

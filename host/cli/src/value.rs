@@ -3,6 +3,8 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use linux_keyutils::{KeyRing, KeyRingIdentifier};
+
 use crate::config::secret::ValueSource;
 
 /// More than this is not one value.
@@ -21,8 +23,10 @@ pub(crate) enum ValueError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("{0} is not a regular file of at most 64 KiB; give one that holds the value and nothing else")]
     NotAFile(PathBuf),
-    #[error("this build has no keyring; put the value of `{0}` into a file or an environment variable")]
-    NoKeyring(String),
+    #[error(
+        "the keyring of this user has no key `fumehood:{0}` that can be read; add it with `keyctl padd user fumehood:{0} @u`"
+    )]
+    NotInKeyring(String),
 }
 
 impl ValueSource {
@@ -37,7 +41,7 @@ impl ValueSource {
                 let path = base.join(path);
                 (from_file(&path)?, path.display().to_string())
             }
-            Self::Keyring(name) => return Err(ValueError::NoKeyring(name.clone())),
+            Self::Keyring(name) => (from_keyring(name)?, format!("the keyring, `fumehood:{name}`")),
         };
         if value.is_empty() { Err(ValueError::Empty(place)) } else { Ok(value) }
     }
@@ -53,6 +57,20 @@ fn from_environment(name: &str) -> Result<String, ValueError> {
         Err(std::env::VarError::NotPresent) => Err(ValueError::Unset(name.to_owned())),
         Err(std::env::VarError::NotUnicode(_)) => Err(ValueError::NotText(format!("the environment variable {name}"))),
     }
+}
+
+/// The keyring of the user, or else that of the session, in the kernel: there no other user and no disk sees it.
+fn from_keyring(name: &str) -> Result<String, ValueError> {
+    let absent = || ValueError::NotInKeyring(name.to_owned());
+    // It is handed to the kernel as a C string.
+    if name.is_empty() || name.contains('\0') {
+        return Err(absent());
+    }
+    let key = [KeyRingIdentifier::User, KeyRingIdentifier::Session].into_iter().find_map(|ring| {
+        KeyRing::from_special_id(ring, false).and_then(|ring| ring.search(&format!("fumehood:{name}"))).ok()
+    });
+    let bytes = key.ok_or_else(absent)?.read_to_vec().map_err(|_| absent())?;
+    String::from_utf8(bytes).map_err(|_| ValueError::NotText(format!("the keyring, `fumehood:{name}`")))
 }
 
 fn from_file(path: &Path) -> Result<String, ValueError> {
@@ -100,7 +118,20 @@ mod tests {
         check(file("."), "is not a regular file");
         check(ValueSource::Env("FUMEHOOD_TEST_ABSENT".to_owned()), "is not set; set it");
         check(ValueSource::Env("A=B".to_owned()), "is not set");
-        check(ValueSource::Keyring("k".to_owned()), "has no keyring");
+        check(ValueSource::Keyring("absent-from-tests".to_owned()), "add it with `keyctl padd user fumehood:absent-from");
+        check(ValueSource::Keyring(String::new()), "has no key");
+        check(ValueSource::Keyring("a\0b".to_owned()), "has no key");
         assert!(ValueSource::Env("PATH".to_owned()).value(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn a_key_of_the_keyring_is_read() {
+        let name = format!("test-{}", std::process::id());
+        let ring = KeyRing::from_special_id(KeyRingIdentifier::User, true);
+        // Containers often keep the keyring from those inside; then there is nothing to be read.
+        let Ok(key) = ring.and_then(|ring| ring.add_key(&format!("fumehood:{name}"), "s3cret")) else { return };
+        let value = ValueSource::Keyring(name).value(Path::new(".")).unwrap();
+        key.invalidate().unwrap();
+        assert_eq!(value, "s3cret");
     }
 }

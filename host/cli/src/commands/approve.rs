@@ -29,7 +29,7 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
     let config = Config::find(arguments.config.as_deref())?;
     let mut lock = configured::lock(&config)?;
     let chosen = chosen(&config, &lock, approve)?;
-    let host = host::builder(arguments).build()?;
+    let host = host::builder_for(arguments, &config)?.memory_ceiling(configured::MEMORY_CEILING).build()?;
     let mut open = Vec::new();
     for component in chosen {
         if !decide(arguments, approve, &host, &mut lock, &component).await? {

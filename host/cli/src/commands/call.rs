@@ -2,34 +2,36 @@
 
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use fumehood::key_value::DiskStore;
 use fumehood::limits::display_bytes;
-use fumehood::{Call, CallResult, Component, ErrorKind, EventStream, Host, Limits, Load, Observed};
+use fumehood::{
+    Call, CallResult, Component, ErrorKind, EventStream, Host, HostBuilder, Limits, Load, Observed,
+};
 
 use super::approve;
 use crate::args::{self, Arguments};
 use crate::config::Config;
 use crate::config::secret::ValueSource;
-use crate::configured::{self, Configured};
+use crate::configured::{self, Configured, MEMORY_CEILING};
 use crate::exit::{self, Exit, UsageError};
 use crate::host;
 use crate::power_arguments;
 use crate::powers::PowerFault;
 use crate::render;
 
-/// The largest memory that `--memory` may ask for.
-const MEMORY_CEILING: usize = 4 << 30;
 /// More than this is no arguments, whatever the gate says.
 const MOST_ARGUMENTS: u64 = 16 << 20;
 
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
     let json = read_arguments(call)?;
-    let Chosen { load, name, file, usual } = chosen(arguments, call)?;
+    let Chosen { builder, load, name, file, usual } = chosen(arguments, call)?;
     let limits = call.limits.over(usual, MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
     let roomy = at_least_usual(&limits);
-    let host = host::builder(arguments).limits(roomy).memory_ceiling(roomy.memory).build()?;
+    let host = builder.limits(roomy).memory_ceiling(roomy.memory).build()?;
     let component = host::load(&host, &file, load.with_limits(roomy)).await?;
     let Some(tool) = &call.tool else { return Err(no_tool(call, &component).into()) };
     let prefix = format!("{name}__");
@@ -55,6 +57,7 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
 
 /// The component whose tool is called.
 struct Chosen {
+    builder: HostBuilder,
     load: Load,
     name: String,
     /// For people.
@@ -80,7 +83,12 @@ fn chosen(arguments: &Arguments, call: &args::Call) -> Result<Chosen> {
     let (load, name) = host::load_of(&call.component, call.allow_slow_compile);
     let load = load.with_grant(grant);
     let load = if call.powers.strict_imports { load.strict_imports() } else { load };
-    Ok(Chosen { load, name, file: host::file_name(&call.component), usual: Limits::default() })
+    let builder = host::builder(arguments);
+    let builder = match &call.powers.key_value_store {
+        Some(file) => builder.own_folder(file).key_value_store(Arc::new(DiskStore::open(file)?)),
+        None => builder,
+    };
+    Ok(Chosen { builder, load, name, file: host::file_name(&call.component), usual: Limits::default() })
 }
 
 fn from_configuration(arguments: &Arguments, call: &args::Call, name: &str) -> Result<Chosen> {
@@ -97,7 +105,8 @@ fn from_configuration(arguments: &Arguments, call: &args::Call, name: &str) -> R
         return Err(UsageError(message).into());
     }
     let load = if call.allow_slow_compile { load.allow_slow_compile() } else { load };
-    Ok(Chosen { load, name: name.to_string(), file: host::file_name(&file), usual: limits })
+    let builder = host::builder_for(arguments, &config)?;
+    Ok(Chosen { builder, load, name: name.to_string(), file: host::file_name(&file), usual: limits })
 }
 
 /// What was typed limits the call. A component that has to say first which tools it has gets the usual limits for that,

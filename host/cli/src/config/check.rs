@@ -8,10 +8,10 @@ use fumehood::{Limits, Namespace};
 use super::file::Config;
 use super::limits::LimitsSection;
 use super::mcp::McpServerSection;
-use super::secret::SecretSection;
-
-/// The largest memory that a call may have: what a 32-bit memory can hold.
-const MEMORY_CEILING: usize = 4 << 30;
+use super::secret::ValueSource;
+use super::tool::ToolSection;
+use crate::configured::MEMORY_CEILING;
+use crate::powers::PowerFault;
 
 /// A path of keys, and what is wrong there.
 pub(crate) type Broken = (Vec<String>, String);
@@ -50,28 +50,18 @@ fn tools(broken: &mut Vec<Broken>, config: &Config) {
             add(broken, &["tools", name], format!("[tools.{name}]: {error}"));
         }
         limits(broken, &["tools", name, "limits"], &tool.limits, tool.limits.over(usual));
-        for (index, secret) in tool.secrets.iter().enumerate() {
-            if let Some(wrong) = wrong_secret(secret) {
-                add(broken, &["tools", name, "secrets", &index.to_string()], wrong);
-            }
+        for PowerFault { key, entry, message } in faults_of(config, tool) {
+            let mut path = vec!["tools", name.as_str(), key];
+            path.extend(entry.as_deref());
+            add(broken, &path, message);
         }
     }
 }
 
-fn wrong_secret(secret: &SecretSection) -> Option<String> {
-    let name = &secret.name;
-    match (&secret.header, &secret.query, &secret.value) {
-        (None, None, _) => Some(format!(
-            "the secret `{name}` says nothing of how it is sent; add header = \"Authorization\" or query = \"NAME\""
-        )),
-        (Some(_), Some(_), _) => {
-            Some(format!("the secret `{name}` has both `header` and `query`; leave one of them out"))
-        }
-        (.., Some(value)) if !value.contains("{secret}") => {
-            Some(format!("the `value` of the secret `{name}` has no {{secret}} in it; write \"Bearer {{secret}}\""))
-        }
-        _ => None,
-    }
+/// What cannot be granted. Where secrets come from is not looked at: that may be another machine's.
+fn faults_of(config: &Config, tool: &ToolSection) -> Vec<PowerFault> {
+    let any = |_: &ValueSource| Ok("any value".to_owned());
+    tool.powers().grant(config.folder(), &any).err().unwrap_or_default()
 }
 
 fn servers(broken: &mut Vec<Broken>, config: &Config) {

@@ -27,6 +27,9 @@ pub(crate) struct Config {
     /// Folders of components: each `.wasm` file in them is a set of tools without any power.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tools_in: Vec<PathBuf>,
+    /// The file in which tools with `key_value` keep what they keep. Usually one in the user's state folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key_value_store: Option<PathBuf>,
     /// How far one call may go, unless a tool has limits of its own.
     #[serde(default)]
     pub(crate) limits: LimitsSection,
@@ -76,6 +79,6 @@ impl Config {
 
     /// A path of the file, as it is seen from the working folder.
     pub(crate) fn path(&self, written: &Path) -> PathBuf {
-        if written.is_absolute() { written.to_owned() } else { self.folder().join(written) }
+        crate::powers::from(self.folder(), written)
     }
 }

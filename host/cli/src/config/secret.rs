@@ -13,7 +13,7 @@ pub(crate) enum ValueSource {
     Env(String),
     /// This file, without the line break at its end. The path is relative to this configuration.
     File(PathBuf),
-    /// The entry of this name in the operating system's keyring, under the service `fumehood`.
+    /// The key fumehood:NAME of this user's keyring in the kernel, as `keyctl padd user fumehood:NAME @u` puts it there.
     Keyring(String),
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct ToolSection {
     /// Environment variables that it sees, with their values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) env: BTreeMap<String, String>,
-    /// Command line arguments that it sees.
+    /// Command line arguments that it sees. Most languages take the first one for the name of the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) args: Vec<String>,
     /// Secrets that the host puts into its requests.

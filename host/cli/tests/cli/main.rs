@@ -2,6 +2,8 @@
 
 // Lints know by `cfg(test)` that helper functions, too, may panic here.
 #[cfg(test)]
+mod approve;
+#[cfg(test)]
 mod arguments;
 #[cfg(test)]
 mod bad_files;
@@ -11,6 +13,8 @@ mod cache;
 mod call;
 #[cfg(test)]
 mod chat;
+#[cfg(test)]
+mod config;
 #[cfg(test)]
 mod demo;
 #[cfg(test)]
@@ -25,6 +29,8 @@ mod log;
 mod run;
 #[cfg(test)]
 mod server;
+#[cfg(test)]
+mod powers;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::{Grant, Power};
+use super::files::{Access, Folder, Quota};
+use super::http::HttpLimits;
+use super::{ClockStep, Grant, Injection, Power, Secret};
 
 impl Grant {
     /// One line for each thing that is granted, as a policy would have it, sorted. Values of secrets are not in them.
@@ -10,24 +12,101 @@ impl Grant {
     /// Folders below `base` are written relative to it, so that a policy means the same wherever it is checked out.
     #[must_use]
     pub fn lines(&self, base: Option<&Path>) -> Vec<String> {
-        let _ = base;
-        let mut lines = Vec::new();
+        let mut lines: Vec<String> = self.folders().iter().map(|folder| folder_line(folder, base)).collect();
         if self.state() {
             lines.push("state = true".to_owned());
         }
+        lines.extend(self.scratch().map(|quota| format!("scratch = {}", of_quota(quota))));
+        self.add_http(&mut lines);
+        lines.extend(self.secrets().iter().map(secret_line));
+        let variable = |(name, value): &(String, String)| format!("env: {name} = {}", quoted(value));
+        lines.extend(self.environment().variables().iter().map(variable));
+        if self.has(Power::Args) {
+            let arguments: Vec<String> = self.command_line().arguments().iter().map(|text| quoted(text)).collect();
+            lines.push(format!("args = [{}]", arguments.join(", ")));
+        }
+        if self.clock() != ClockStep::USUAL {
+            lines.push(format!("clock = \"{}ns\"", self.clock().duration().as_nanos()));
+        }
+        if let Some(seed) = self.seed() {
+            let digits: String = seed.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+            lines.push(format!("random_seed = \"{digits}\""));
+        }
+        lines.extend(self.key_value().map(|quota| format!("key_value = {}", quota.bytes())));
         lines.sort();
         lines
     }
 
-    /// Whether anything of that sort is granted.
+    fn add_http(&self, lines: &mut Vec<String>) {
+        let Some(http) = self.http() else { return };
+        lines.extend(http.rules().iter().map(|rule| format!("http: {rule}")));
+        lines.extend(http.private().iter().map(|net| format!("private_addresses: {net}")));
+        if *http.limits() != HttpLimits::default() {
+            let HttpLimits { requests, bytes_out, bytes_in, in_flight, connect, tls, first_byte, between_bytes } =
+                *http.limits();
+            let [connect, tls, first, between] = [connect, tls, first_byte, between_bytes].map(|time| time.as_millis());
+            lines.push(format!(
+                "http_limits: requests = {requests}, bytes_out = {bytes_out}, bytes_in = {bytes_in}, in_flight = \
+                 {in_flight}, connect = {connect}ms, tls = {tls}ms, first_byte = {first}ms, between_bytes = {between}ms"
+            ));
+        }
+    }
+
+    /// Whether anything of that sort is granted, beyond what every tool has.
     #[must_use]
     pub fn has(&self, power: Power) -> bool {
         match power {
+            Power::Files => !self.folders().is_empty() || self.scratch().is_some(),
+            Power::Http => self.http().is_some(),
+            Power::Env => !self.environment().variables().is_empty(),
+            Power::Args => !self.command_line().arguments().is_empty(),
+            Power::Secrets => !self.secrets().is_empty(),
+            Power::Clock => self.clock() != ClockStep::USUAL,
+            Power::Random => self.seed().is_some(),
+            Power::KeyValue => self.key_value().is_some(),
             Power::State => self.state(),
-            Power::Clock | Power::Random | Power::Sockets => false,
-            Power::Files | Power::Http | Power::Env | Power::Args | Power::Secrets | Power::KeyValue => false,
+            Power::Sockets => false,
         }
     }
+}
+
+fn folder_line(folder: &Folder, base: Option<&Path>) -> String {
+    let below = base.and_then(|base| folder.host().strip_prefix(base).ok());
+    let host = match below.map(|below| below.as_os_str().is_empty()) {
+        Some(true) => ".".to_owned(),
+        Some(false) => format!("./{}", path_text(below.unwrap_or(folder.host()))),
+        None => path_text(folder.host()),
+    };
+    let place = quoted(&format!("{host}:{}", folder.guest()));
+    match folder.access() {
+        Access::Read => format!("read: {place}"),
+        Access::Write(quota) => format!("write: {place}, {}", of_quota(quota)),
+    }
+}
+
+/// Two paths never have one text, even if they are not text.
+fn path_text(path: &Path) -> String {
+    match path.to_str() {
+        Some(text) => text.to_owned(),
+        None => path.as_os_str().as_encoded_bytes().iter().map(|byte| format!("\\x{byte:02x}")).collect(),
+    }
+}
+
+fn of_quota(quota: Quota) -> String {
+    format!("bytes = {}, entries = {}", quota.bytes(), quota.entries())
+}
+
+fn secret_line(secret: &Secret) -> String {
+    let sent = match secret.into() {
+        Injection::Header { name, template } => format!("header {} = {}", quoted(name), quoted(&template.to_string())),
+        Injection::Query { name } => format!("query {}", quoted(name)),
+    };
+    format!("secret {}: for {}, {sent}", quoted(secret.name()), secret.target())
+}
+
+/// In quotes, so that no text can look like the end of its line and the beginning of another.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 impl Power {
@@ -54,11 +133,61 @@ impl Power {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::permission::http::HttpGrant;
+    use crate::permission::{CommandLine, Environment, KeyValueQuota, SecretValue, Seed};
+    use expect_test::expect;
+
+    fn everything(secret: &str) -> Grant {
+        let http = HttpGrant::new(
+            vec!["GET https://api.example.com/v1/**".parse().unwrap(), "http://127.0.0.1/**".parse().unwrap()],
+            vec!["127.0.0.1/32".parse().unwrap()],
+            HttpLimits { requests: 3, ..HttpLimits::default() },
+        );
+        let value = SecretValue::new(secret).unwrap();
+        let header = Injection::header("Authorization", "Bearer {secret}").unwrap();
+        Grant::none()
+            .with_state()
+            .with_folder(Folder::write("/cfg/./out:/out").unwrap())
+            .unwrap()
+            .with_folder(Folder::read("/etc/x\ny:/docs").unwrap())
+            .unwrap()
+            .with_scratch(Quota::default())
+            .unwrap()
+            .with_http(http.unwrap())
+            .with_secret(Secret::new("token", value, "https://api.example.com/**", header).unwrap())
+            .unwrap()
+            .with_environment(Environment::none().with("A", "1\nhttp: *").unwrap())
+            .with_command_line(CommandLine::new(["x", "--y"]).unwrap())
+            .with_clock(ClockStep::FINEST)
+            .with_seed(Seed::from(1))
+            .with_key_value(KeyValueQuota::new(1024).unwrap())
+    }
+
+    #[test]
+    fn every_power_has_its_line_and_no_secret_is_in_one() {
+        let lines = everything("s3cret-value").lines(Some(Path::new("/cfg")));
+        expect![].assert_eq(&lines.join("\n"));
+        assert_eq!(lines, everything("another-value").lines(Some(Path::new("/cfg"))));
+        assert!(lines.iter().all(|line| !line.contains('\n')));
+    }
 
     #[test]
     fn nothing_has_no_lines() {
         assert!(Grant::none().lines(None).is_empty());
         assert_eq!(Grant::none().with_state().lines(None), ["state = true"]);
-        assert!(Grant::none().with_state().has(Power::State) && !Grant::none().has(Power::State));
+        let every = [
+            Power::Files,
+            Power::Http,
+            Power::Env,
+            Power::Args,
+            Power::Secrets,
+            Power::Clock,
+            Power::Random,
+            Power::KeyValue,
+            Power::State,
+        ];
+        let all = everything("s3cret-value");
+        assert!(every.iter().all(|power| all.has(*power) && !Grant::none().has(*power)));
+        assert!(!all.has(Power::Sockets));
     }
 }
