@@ -36,6 +36,7 @@ mod events;
 mod family;
 mod host;
 mod load;
+mod secret_source;
 mod tool;
 
 pub use builder::{BuildError, HostBuilder};
@@ -64,4 +65,5 @@ pub use fumehood_runtime::{
 };
 pub use host::Host;
 pub use load::{Load, LoadError};
+pub use secret_source::{SecretSource, SecretSourceError};
 pub use tool::Tool;
