@@ -47,6 +47,7 @@ mod host;
 mod load;
 mod lock;
 mod pinned;
+mod secret_source;
 mod tool;
 
 pub use assistant::{AssistantBuilder, AssistantError};
@@ -82,4 +83,5 @@ pub use host::Host;
 pub use load::{Load, LoadError};
 pub use lock::{Lock, LockError};
 pub use pinned::Pinned;
+pub use secret_source::{SecretSource, SecretSourceError};
 pub use tool::Tool;
