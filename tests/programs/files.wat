@@ -428,7 +428,7 @@
     (export "code-of" (func $code-of))
     (export "folders" (func $folders))
     (export "write-out" (func $write-out))
-    (export "close" (func $close)))))
+    (export "close" (func $close))))))
   (func (export "open") (param "folder" u32) (param "path" string) (param "follow" u32) (param "how" u32) (param "for" u32)
     (result (result u64 (error $error-code))) (canon lift (core func $i "open")
     (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))

@@ -569,7 +569,7 @@ async fn no_call_holds_more_than_64_open() {
         assert_eq!(result.error().unwrap().kind, ErrorKind::Quota);
         assert!(result.metadata.exhausted[0].because.contains("64 files and folders open"), "{result:?}");
     }
-    let streams = json!({"folder": 0, "path": "sub", "streams": 64, "names": 1});
+    let streams = json!({"folder": 0, "path": "sub", "streams": 64, "names": 0});
     assert_eq!(place.code("list", streams).await, "quota");
 }
 
@@ -637,6 +637,35 @@ async fn scratch_space_is_new_for_every_call() {
         let full = json!({"folder": 0, "path": "x", "how": CREATE, "offset": 0, "size": 10_000, "times": 2});
         assert_eq!(call(&host, "write", full).await.error().unwrap().kind, ErrorKind::Quota);
     }
+}
+
+/// How many files this process has open below a folder.
+fn held(root: &Path) -> usize {
+    let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    links.filter_map(|link| std::fs::read_link(link.path()).ok()).filter(|to| to.starts_with(root)).count()
+}
+
+#[tokio::test]
+async fn nothing_stays_open_after_a_call() {
+    let place = Place::new().await;
+    let root = place.root.path().canonicalize().unwrap();
+    assert_eq!(held(&root), 2, "the granted folders");
+    for _ in 0..20 {
+        place.call("open-many", json!({"folder": 1, "path": "file.txt", "times": 100})).await;
+        place.call("list", json!({"folder": 1, "path": "sub", "streams": 100, "names": 0})).await;
+        place
+            .call("stream", json!({"folder": 1, "path": "file.txt", "how": 0, "append": 1, "size": 1, "times": 3}))
+            .await;
+    }
+    assert_eq!(held(&root), 2);
+    drop(place);
+    for _ in 0..100 {
+        if held(&root) == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{} are still open", held(&root));
 }
 
 async fn refused(grant: Result<Grant, impl std::fmt::Debug>) -> String {
