@@ -7,6 +7,9 @@ use clap::{Args, Parser, Subcommand};
 use fumehood::Limits;
 use fumehood::limits::{LimitError, parse_bytes, parse_count, parse_duration};
 
+/// The command by which this program is its own compiler.
+pub(crate) const COMPILE_COMPONENT: &str = "compile-component";
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0    it worked
@@ -54,6 +57,10 @@ pub(crate) enum Command {
     /// Call one tool of a component
     #[command(after_help = EXIT_CODES, override_usage = "fumehood call [OPTIONS] COMPONENT TOOL [JSON]")]
     Call(Call),
+    /// Compile one component for a host that is running
+    // Never parsed: see `main`. It is here so that `help` knows it.
+    #[command(hide = true)]
+    CompileComponent,
     /// Print a completion script for a shell
     Completions {
         /// The shell

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use etcetera::BaseStrategy as _;
-use fumehood::{CacheReport, CodeCache, Component, Host, HostBuilder, Load, LoadError};
+use fumehood::{CacheReport, CodeCache, Compiler, Component, Host, HostBuilder, Load, LoadError};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::args::Arguments;
+use crate::args::{Arguments, COMPILE_COMPONENT};
 use crate::exit::CannotLoad;
 use crate::render;
 
@@ -21,7 +21,8 @@ const NAMELESS: &str = "component";
 
 /// Settings for a host of one command.
 pub(crate) fn builder(arguments: &Arguments) -> HostBuilder {
-    let builder = Host::builder().concurrency(CONCURRENCY);
+    let compiler = Compiler::this_program([COMPILE_COMPONENT]);
+    let builder = Host::builder().concurrency(CONCURRENCY).compiler(compiler);
     match cache_folder(arguments).map(CodeCache::open) {
         Some(Ok(cache)) => builder.code_cache(cache),
         Some(Err(error)) => {

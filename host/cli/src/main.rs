@@ -14,6 +14,10 @@ use args::{Arguments, Command};
 use exit::Exit;
 
 fn main() -> ExitCode {
+    // Before anything else is set up: every component that is loaded waits for this.
+    if std::env::args_os().nth(1).is_some_and(|first| first == args::COMPILE_COMPONENT) {
+        return fumehood::serve_compiler();
+    }
     let arguments = Arguments::parse();
     arguments.color.write_global();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -25,6 +29,7 @@ fn main() -> ExitCode {
             Command::Demo => commands::demo::run(&arguments).await,
             Command::Inspect(inspect) => commands::inspect::run(&arguments, inspect).await,
             Command::Call(call) => commands::call::run(&arguments, call).await,
+            Command::CompileComponent => Err(exit::UsageError("give no options with this command".to_owned()).into()),
             Command::Completions { shell } => commands::completions::run(*shell),
         }
     });

@@ -2,7 +2,7 @@
 
 use fumehood_core::gate::GateLimits;
 use fumehood_core::limits::{LimitError, Limits};
-use fumehood_runtime::{CodeCache, EngineProfile, Sandbox, SandboxConfig, SandboxError};
+use fumehood_runtime::{CodeCache, CompileLimits, Compiler, EngineProfile, Sandbox, SandboxConfig, SandboxError};
 
 use crate::host::Host;
 
@@ -72,6 +72,19 @@ impl HostBuilder {
     /// Keeps compiled code on disk. Without this it is kept in memory only.
     pub fn code_cache(mut self, cache: CodeCache) -> Self {
         self.sandbox.cache = Some(cache);
+        self
+    }
+
+    /// Who compiles components. Without this it is this process, which cannot stop what it compiles: name a program, or
+    /// [`Compiler::this_program`], before you load components that you do not trust.
+    pub fn compiler(mut self, compiler: Compiler) -> Self {
+        self.sandbox.compiler = compiler;
+        self
+    }
+
+    /// What a component may hold to be compiled at all. See [`CompileLimits::default`].
+    pub fn compile_limits(mut self, limits: CompileLimits) -> Self {
+        self.sandbox.compile_limits = limits;
         self
     }
 

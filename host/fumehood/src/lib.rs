@@ -59,8 +59,9 @@ pub use fumehood_core::sanitize;
 pub use fumehood_event_log as event_log;
 pub use fumehood_model as model;
 pub use fumehood_runtime::{
-    ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, Component, Dialect, EngineProfile, Import,
-    LoadError as ComponentError, LoadReport, SandboxError, Skipped,
+    ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, CompileBudget, CompileLimit, CompileLimits, Compiler,
+    Component, Dialect, EngineProfile, Import, LoadError as ComponentError, LoadReport, SandboxError, Skipped,
+    serve_compiler,
 };
 pub use host::Host;
 pub use load::{Load, LoadError};

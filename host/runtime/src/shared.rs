@@ -6,7 +6,9 @@ use wasmtime::component::Linker;
 use crate::admission::Admission;
 use crate::cache::CodeCache;
 use crate::capability::{self, CallState};
-use crate::engine::{self, SandboxConfig, SandboxError};
+use crate::compile::{CompileLimits, Workshop};
+use crate::config::SandboxConfig;
+use crate::engine::{self, SandboxError};
 use crate::guest_runtime::GuestRuntime;
 use crate::ticker::Ticker;
 
@@ -18,6 +20,8 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) cache: Option<CodeCache>,
     pub(crate) memory_ceiling: usize,
+    pub(crate) workshop: Workshop,
+    pub(crate) compile_limits: CompileLimits,
 }
 
 impl Shared {
@@ -28,7 +32,7 @@ impl Shared {
         if config.guest_threads == 0 {
             return Err(SandboxError::Zero("thread for guests"));
         }
-        let engine = engine::build(&config)?;
+        let engine = engine::build(&config.engine())?;
         let mut linker = Linker::new(&engine);
         capability::link(&mut linker).map_err(SandboxError::Engine)?;
         Ok(Self {
@@ -39,6 +43,8 @@ impl Shared {
             engine,
             cache: config.cache,
             memory_ceiling: config.memory_ceiling,
+            workshop: Workshop::new(config.compiler),
+            compile_limits: config.compile_limits,
         })
     }
 }

@@ -10,6 +10,8 @@ mod cache;
 #[cfg(test)]
 mod call;
 #[cfg(test)]
+mod compile;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod hostile_text;
