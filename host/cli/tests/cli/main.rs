@@ -12,6 +12,8 @@ mod call;
 #[cfg(test)]
 mod compile;
 #[cfg(test)]
+mod compiler;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod hostile_text;

@@ -1,7 +1,7 @@
 //! One cheap pass over a component before anything is compiled: how much of everything it holds.
 //!
 //! Nothing is kept but counts, and nothing here recurses or trusts a length that the component claims; the time grows with
-//! the bytes and with nothing else. What is malformed is refused here in the same words as by the engine.
+//! the bytes and with nothing else. What is malformed is refused here already; what is invalid is left to the engine.
 
 use wasmparser::{
     BinaryReaderError, ComponentTypeSectionReader, FunctionBody, Operator, OperatorsReader, OperatorsReaderAllocations,
