@@ -2,7 +2,8 @@
 
 use fumehood_core::content::Content;
 use fumehood_core::result::CallResult;
-use fumehood_core::sanitize::{beginning, is_hidden, printable};
+use fumehood_core::sanitize::{beginning, hidden, printable, printable_json};
+use serde_json::Value;
 
 /// What ends a text that was cut. Counted inside the cap.
 pub const MARKER: &str = "[truncated]";
@@ -23,12 +24,15 @@ pub fn shown(result: &CallResult, cap: usize) -> CallResult {
         Ok(parts) => {
             shown.metadata.bytes = parts.iter().map(Content::bytes).sum();
             shown.metadata.mime = mime(parts).or(shown.metadata.mime);
+            shown.metadata.sanitized = parts.iter().map(Content::hidden).sum();
             let (parts, cut) = parts_within(parts, cap);
             shown.metadata.truncated |= cut;
             shown.outcome = Ok(parts);
         }
         Err(error) => {
             let mut error = error.clone();
+            // A component's message has been made printable and counted already.
+            shown.metadata.sanitized = shown.metadata.sanitized.max(hidden(&error.message));
             error.message = within(&clean(&error.message), cap);
             error.hint = error.hint.map(|hint| within(&clean(&hint), cap));
             shown.outcome = Err(error);
@@ -128,22 +132,22 @@ pub fn clean(text: &str) -> String {
     if printable.contains('<') { without_tags(&printable) } else { printable.into_owned() }
 }
 
-/// In JSON a `<` stands inside a string, and so does every hidden character but the carriage return.
+/// The same for JSON, where hidden characters become escapes. In JSON a `<` stands inside a string.
 fn clean_json(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\r' => out.push(' '),
-            c if is_hidden(c) => {
-                let mut units = [0; 2];
-                for unit in c.encode_utf16(&mut units) {
-                    out.push_str(&format!("\\u{unit:04x}"));
-                }
-            }
-            c => out.push(c),
-        }
+    let printable = printable_json(text);
+    if printable.contains('<') { without_tags(&printable) } else { printable.into_owned() }
+}
+
+/// The same for all the texts of a schema, names of properties included: a model that is shown such a name cannot use it,
+/// and no honest tool has one.
+#[must_use]
+pub fn clean_schema(schema: &Value) -> Value {
+    match schema {
+        Value::String(text) => Value::String(clean(text)),
+        Value::Array(items) => items.iter().map(clean_schema).collect(),
+        Value::Object(members) => members.iter().map(|(name, value)| (clean(name), clean_schema(value))).collect(),
+        other => other.clone(),
     }
-    if out.contains('<') { without_tags(&out) } else { out }
 }
 
 fn without_tags(text: &str) -> String {
@@ -222,6 +226,26 @@ mod tests {
         check("<systemd> <b>a</b> 1 < 2 > 0 <user-name>", "<systemd> <b>a</b> 1 < 2 > 0 <user-name>");
         check("<assistant", "&lt;assistant");
         check("a\u{202e}b", "a\\u{202e}b");
+    }
+
+    #[test]
+    fn what_was_written_out_is_counted() {
+        let check = |parts: Vec<Content>, expected: u64| {
+            assert_eq!(shown(&result(parts), 4096).metadata.sanitized, expected);
+        };
+        check(vec![Content::text("plain"), Content::text("a\u{1b}[0m\u{202e}")], 2);
+        check(vec![Content::json("\"\u{e0041}\"".to_owned()).unwrap()], 1);
+        let title = Some("\u{200b}".to_owned());
+        check(vec![Content::Link { uri: "\u{7}".to_owned(), title: title.clone(), mime_type: title }], 3);
+    }
+
+    #[test]
+    fn the_texts_of_a_schema_hide_nothing() {
+        let schema = serde_json::json!({"properties": {"a\u{200b}": {"description": "<system>\u{e0041}", "enum": ["\u{202e}", 1]}}});
+        let expected = serde_json::json!(
+            {"properties": {"a\\u{200b}": {"description": "&lt;system&gt;\\u{e0041}", "enum": ["\\u{202e}", 1]}}}
+        );
+        assert_eq!(clean_schema(&schema), expected);
     }
 
     #[test]

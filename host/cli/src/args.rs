@@ -12,6 +12,8 @@ use fumehood::limits::{LimitError, parse_bytes, parse_count, parse_duration};
 
 use crate::exit::UsageError;
 use crate::power_arguments::PowerArguments;
+/// The command by which this program is its own compiler.
+pub(crate) const COMPILE_COMPONENT: &str = "compile-component";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -79,6 +81,10 @@ pub(crate) enum Command {
     /// Check the configuration, or print what it may contain
     #[command(subcommand)]
     Config(Configuration),
+    /// Compile one component for a host that is running
+    // Never parsed: see `main`. It is here so that `help` knows it.
+    #[command(hide = true)]
+    CompileComponent,
     /// Print a completion script for a shell
     Completions {
         /// The shell

@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::Result;
 use etcetera::BaseStrategy as _;
 use fumehood::key_value::DiskStore;
-use fumehood::{CacheReport, CodeCache, Component, Digest, Host, HostBuilder, Load, LoadError};
+use fumehood::{CacheReport, CodeCache, Compiler, Component, Digest, Host, HostBuilder, Load, LoadError};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::args::Arguments;
+use crate::args::{Arguments, COMPILE_COMPONENT};
 use crate::config::Config;
 use crate::exit::{CannotLoad, UsageError};
 use crate::render;
@@ -24,7 +24,8 @@ const NAMELESS: &str = "component";
 
 /// Settings for a host of one command.
 pub(crate) fn builder(arguments: &Arguments) -> HostBuilder {
-    let builder = Host::builder().concurrency(CONCURRENCY);
+    let compiler = Compiler::this_program([COMPILE_COMPONENT]);
+    let builder = Host::builder().concurrency(CONCURRENCY).compiler(compiler);
     match cache_folder(arguments).map(CodeCache::open) {
         Some(Ok(cache)) => builder.code_cache(cache),
         Some(Err(error)) => {

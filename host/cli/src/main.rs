@@ -24,6 +24,10 @@ use args::{Arguments, Command};
 use exit::Exit;
 
 fn main() -> ExitCode {
+    // Before anything else is set up: every component that is loaded waits for this.
+    if std::env::args_os().nth(1).is_some_and(|first| first == args::COMPILE_COMPONENT) {
+        return fumehood::serve_compiler();
+    }
     let arguments = Arguments::parse();
     arguments.color.write_global();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -40,6 +44,7 @@ fn main() -> ExitCode {
             Command::Log(log) => commands::log::run(&arguments, log).await,
             Command::Approve(approve) => commands::approve::run(&arguments, approve).await,
             Command::Config(configuration) => commands::config::run(&arguments, configuration),
+            Command::CompileComponent => Err(exit::UsageError("give no options with this command".to_owned()).into()),
             Command::Completions { shell } => commands::completions::run(*shell),
         }
     });

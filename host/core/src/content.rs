@@ -8,6 +8,8 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::sanitize::hidden;
+
 /// One part of a result.
 ///
 /// In JSON: `{"type": "text", "text": …}`, `{"type": "json", "value": …}`, `{"type": "blob", "mime_type": …, "data":
@@ -69,6 +71,20 @@ impl Content {
             Self::Blob { mime_type, data } => mime_type.len() + data.len(),
             Self::Link { uri, title, mime_type } => {
                 uri.len() + title.as_ref().map_or(0, String::len) + mime_type.as_ref().map_or(0, String::len)
+            }
+        }
+    }
+
+    /// How many characters of it a reader would not see or would a terminal act on. See [`crate::sanitize`].
+    #[must_use]
+    pub fn hidden(&self) -> u64 {
+        let optional = |text: &Option<String>| text.as_deref().map_or(0, hidden);
+        match self {
+            Self::Text { text } => hidden(text),
+            Self::Json { value } => hidden(value.as_str()),
+            Self::Blob { mime_type, .. } => hidden(mime_type),
+            Self::Link { uri, title, mime_type } => {
+                hidden(uri).saturating_add(optional(title)).saturating_add(optional(mime_type))
             }
         }
     }

@@ -103,6 +103,10 @@ pub struct Metadata {
     pub fuel_used: u64,
     /// The most bytes that its memories and tables held.
     pub peak_memory: usize,
+    /// Characters of the result or of the failure that a reader would not see or that a terminal would act on. Wherever
+    /// it is shown to a person or a model, they are written out; [`CallResult::content`] has them as the tool made them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sanitized: u64,
     /// Bytes of log lines and progress that were dropped.
     pub log_dropped: u64,
     /// What the tool tried and was not granted, in the order of its trying. A few at most.
@@ -195,6 +199,11 @@ impl Serialize for CallResult {
 fn millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
     serializer.serialize_f64(micros as f64 / 1000.0)
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 fn optional_millis<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {

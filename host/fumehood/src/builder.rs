@@ -6,7 +6,9 @@ use std::sync::Arc;
 use fumehood_core::gate::GateLimits;
 use fumehood_core::key_value::KeyValueStore;
 use fumehood_core::limits::{LimitError, Limits};
-use fumehood_runtime::{CodeCache, EngineProfile, Resolver, Sandbox, SandboxConfig, SandboxError, TrustError};
+use fumehood_runtime::{
+    CodeCache, CompileLimits, Compiler, EngineProfile, Resolver, Sandbox, SandboxConfig, SandboxError, TrustError,
+};
 
 use crate::host::Host;
 
@@ -111,6 +113,19 @@ impl HostBuilder {
     pub fn trusted_roots(mut self, roots: &[Vec<u8>]) -> Result<Self, TrustError> {
         self.sandbox.network = self.sandbox.network.with_roots(roots)?;
         Ok(self)
+    }
+
+    /// Who compiles components. Without this it is this process, which cannot stop what it compiles: name a program, or
+    /// [`Compiler::this_program`], before you load components that you do not trust.
+    pub fn compiler(mut self, compiler: Compiler) -> Self {
+        self.sandbox.compiler = compiler;
+        self
+    }
+
+    /// What a component may hold to be compiled at all. See [`CompileLimits::default`].
+    pub fn compile_limits(mut self, limits: CompileLimits) -> Self {
+        self.sandbox.compile_limits = limits;
+        self
     }
 
     /// Sets everything up.

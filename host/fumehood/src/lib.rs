@@ -75,9 +75,9 @@ pub use fumehood_core::time;
 pub use fumehood_event_log as event_log;
 pub use fumehood_model as model;
 pub use fumehood_runtime::{
-    ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, Component, Dialect, EngineProfile, FolderError, Import,
-    LoadError as ComponentError, LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, TrustError,
-    Ungranted,
+    ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, CompileBudget, CompileLimit, CompileLimits, Compiler,
+    Component, Dialect, EngineProfile, FolderError, Import, LoadError as ComponentError, LoadReport, Network, Resolver,
+    SandboxError, Skipped, SystemResolver, TrustError, Ungranted, serve_compiler,
 };
 pub use host::Host;
 pub use load::{Load, LoadError};

@@ -10,6 +10,7 @@ use fumehood_core::digest::Digest;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::limits::Limits;
 use fumehood_core::result::{CallError, Metadata};
+use fumehood_core::sanitize::hidden;
 use serde_json::Value;
 
 use crate::cache::CacheReport;
@@ -110,6 +111,9 @@ impl Component {
             }
         };
         let (output, mut metadata) = self.0.runnable.run(input, invocation, terms).await;
+        if let Ok(Output::Contract(Err(failure))) = &output {
+            metadata.sanitized = hidden(&failure.message);
+        }
         let outcome = output.and_then(|output| self.content(output)).and_then(|parts| within_cap(parts, &limits));
         let mut outcome = outcome.map_err(|error| outcome::explained(error, &metadata));
         if let Some(redactor) = self.0.runnable.redactor() {
@@ -122,6 +126,7 @@ impl Component {
         if let Ok(parts) = &outcome {
             metadata.bytes = parts.iter().map(Content::bytes).sum();
             metadata.mime = mime(parts);
+            metadata.sanitized = parts.iter().map(Content::hidden).sum();
         }
         Execution { outcome, metadata }
     }

@@ -1,15 +1,10 @@
 //! How wasmtime is set up: what guests may use, and how their memory is allocated.
 
-use std::num::NonZeroUsize;
-use std::path::PathBuf;
-use std::sync::Arc;
 
-use fumehood_core::key_value::KeyValueStore;
 use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig, Strategy,
 };
 
-use crate::network::Network;
 
 /// Address space for one linear memory. With guard pages behind it, bounds need no checks.
 const MEMORY_RESERVATION: u64 = 4 << 30;
@@ -53,43 +48,20 @@ impl EngineProfile {
     }
 }
 
-/// How a sandbox is set up.
-#[derive(Debug, Clone)]
-pub struct SandboxConfig {
-    /// How instances are allocated.
-    pub profile: EngineProfile,
-    /// Calls that run at once; more wait in line. At least 1.
-    pub concurrency: u32,
-    /// Calls that wait in line; more are refused at once.
-    pub queue: u32,
-    /// The largest memory limit that a call may ask for, in bytes.
-    pub memory_ceiling: usize,
-    /// Threads for guests that run longer than a slice. They are never used for anything else.
-    pub guest_threads: usize,
-    /// Where compiled code is kept between processes; nowhere if `None`.
-    pub cache: Option<crate::CodeCache>,
-    /// Where tools keep what outlives their calls; in memory, until the sandbox is gone, if `None`.
-    pub key_value: Option<Arc<dyn KeyValueStore>>,
-    /// Folders where the host keeps its own files: settings, state, secrets. No tool is ever granted one of them, what
-    /// lies in it, or what holds it. The folder of `cache` is always among them.
-    pub own_folders: Vec<PathBuf>,
-    /// How requests of guests leave this machine.
-    pub network: Network,
+/// What an engine is set up by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EngineSettings {
+    pub(crate) profile: EngineProfile,
+    /// Calls that run at once.
+    pub(crate) concurrency: u32,
+    /// The largest memory of a call, in bytes.
+    pub(crate) memory_ceiling: usize,
 }
 
-impl Default for SandboxConfig {
-    fn default() -> Self {
-        Self {
-            profile: EngineProfile::Automatic,
-            concurrency: 128,
-            queue: 16_384,
-            memory_ceiling: 256 << 20,
-            guest_threads: std::thread::available_parallelism().map_or(2, NonZeroUsize::get).max(2),
-            cache: None,
-            key_value: None,
-            own_folders: Vec::new(),
-            network: Network::default(),
-        }
+impl EngineSettings {
+    /// For an engine that compiles and never runs anything. Its code runs in engines of every profile.
+    pub(crate) const fn only_compiling() -> Self {
+        Self { profile: EngineProfile::Plain, concurrency: 1, memory_ceiling: 0 }
     }
 }
 
@@ -109,7 +81,7 @@ pub enum SandboxError {
 
 /// The engine for these settings. `Automatic` falls back to `Plain` if the pool cannot be had, for instance under a
 /// limit on address space.
-pub(crate) fn build(config: &SandboxConfig) -> Result<Engine, SandboxError> {
+pub(crate) fn build(config: &EngineSettings) -> Result<Engine, SandboxError> {
     let profile = config.profile.resolve();
     match Engine::new(&settings(config, profile)) {
         Err(_) if config.profile == EngineProfile::Automatic && profile == EngineProfile::Pooling => {
@@ -120,7 +92,7 @@ pub(crate) fn build(config: &SandboxConfig) -> Result<Engine, SandboxError> {
     .map_err(SandboxError::Engine)
 }
 
-fn settings(config: &SandboxConfig, profile: EngineProfile) -> Config {
+fn settings(config: &EngineSettings, profile: EngineProfile) -> Config {
     let mut settings = Config::new();
     settings
         .strategy(Strategy::Cranelift)
@@ -165,7 +137,7 @@ fn operator_cost() -> OperatorCost {
     cost
 }
 
-fn pool(config: &SandboxConfig) -> PoolingAllocationConfig {
+fn pool(config: &EngineSettings) -> PoolingAllocationConfig {
     let calls = config.concurrency;
     let mut pool = PoolingAllocationConfig::new();
     // Every call may use all that a component may use, so that one component can never take another's slots. What is

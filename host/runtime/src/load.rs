@@ -11,6 +11,7 @@ use fumehood_core::permission::Grant;
 
 use crate::cache::CacheReport;
 use crate::capability::{FolderError, OpenFolders, open_all};
+use crate::compile::{self, Order, Start};
 use crate::component::{Component, ComponentParts, LoadReport};
 use crate::dialect::{self, Callable, Dialect, Skipped, typed};
 use crate::file_pool::{Gone, PATIENCE};
@@ -40,6 +41,7 @@ pub struct LoadOptions {
 
 /// What compiling found out, on the thread that compiled.
 struct Compiled {
+    digest: Digest,
     callable: Callable,
     imports: Vec<Import>,
     skipped: Vec<Skipped>,
@@ -54,14 +56,8 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
     if size > MAX_COMPONENT_BYTES {
         return Err(LoadError::TooLarge(size as u64));
     }
-    let on_thread = (Arc::clone(shared), options.clone());
-    let (digest, compiled) = shared
-        .runtime
-        .block(move || {
-            let digest = Digest::of(&bytes);
-            compile(&on_thread.0, &digest, &bytes, &on_thread.1).map(|compiled| (digest, compiled))
-        })
-        .await??;
+    let bytes = Arc::new(bytes);
+    let compiled = compile(shared, &bytes, &options).await?;
     let folders = open_folders(shared, &options.grant).await?;
     let runnable = Runnable::new(
         shared,
@@ -76,7 +72,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
     check_set(definitions.iter().map(|definition| &definition.name), &options.definitions)?;
     Ok(Component::new(ComponentParts {
         runnable,
-        digest,
+        digest: compiled.digest,
         size,
         dialect: compiled.dialect,
         definitions,
@@ -99,10 +95,56 @@ async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<
     opened.map_err(|Gone| FolderError::Gone)?
 }
 
-fn compile(shared: &Shared, digest: &Digest, bytes: &[u8], options: &LoadOptions) -> Result<Compiled, LoadError> {
-    crate::compile::recognise(bytes)?;
-    let (component, report) =
-        crate::compile::compile(&shared.engine, shared.cache.as_ref(), digest, bytes, options.allow_slow_compile)?;
+/// Whatever takes long happens on other threads, and compiling may happen in another process.
+async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptions) -> Result<Compiled, LoadError> {
+    let allow_slow = options.allow_slow_compile;
+    let (digest, start) = on_thread(shared, bytes, move |shared, bytes| {
+        compile::recognise(bytes)?;
+        let digest = Digest::of(bytes);
+        let (cache, limits) = (shared.cache.as_ref(), &shared.compile_limits);
+        let start = compile::start(&shared.engine, cache, &digest, bytes, limits, allow_slow)?;
+        Ok((digest, start))
+    })
+    .await?;
+    let code = match &start {
+        Start::Cached(_) => None,
+        Start::Compile { .. } => {
+            let factor = if allow_slow { compile::SLOW_FACTOR } else { 1 };
+            let order = Order { engine: &shared.engine, bytes: Arc::clone(bytes), factor };
+            shared.workshop.compile(&shared.runtime, order).await?
+        }
+    };
+    let options = options.clone();
+    on_thread(shared, bytes, move |shared, bytes| {
+        let (engine, cache) = (&shared.engine, shared.cache.as_ref());
+        let (component, report) = match (start, code) {
+            (Start::Cached(component), _) => (component, CacheReport::Hit),
+            (Start::Compile { damage }, Some(code)) => compile::from_child(engine, cache, &digest, &code, damage)?,
+            (Start::Compile { damage }, None) => compile::here(engine, cache, &digest, bytes, damage)?,
+        };
+        examine(shared, digest, bytes, component, report, &options)
+    })
+    .await
+}
+
+async fn on_thread<R: Send + 'static>(
+    shared: &Arc<Shared>,
+    bytes: &Arc<Vec<u8>>,
+    work: impl FnOnce(&Shared, &[u8]) -> Result<R, LoadError> + Send + 'static,
+) -> Result<R, LoadError> {
+    let (shared_there, bytes) = (Arc::clone(shared), Arc::clone(bytes));
+    shared.runtime.block(move || work(&shared_there, &bytes)).await?
+}
+
+/// What the component imports and exports, and whether this host can serve it.
+fn examine(
+    shared: &Shared,
+    digest: Digest,
+    bytes: &[u8],
+    component: wasmtime::component::Component,
+    report: CacheReport,
+    options: &LoadOptions,
+) -> Result<Compiled, LoadError> {
     let ty = component.component_type();
     let imports = crate::imports::list(&ty, &shared.engine);
     dialect::check_contract(&imports)?;
@@ -131,7 +173,7 @@ fn compile(shared: &Shared, digest: &Digest, bytes: &[u8], options: &LoadOptions
         }
     };
     let producers = dialect::producers(bytes);
-    Ok(Compiled { callable, imports, skipped, dialect, producers, report })
+    Ok(Compiled { digest, callable, imports, skipped, dialect, producers, report })
 }
 
 /// Asks a component of the contract for its tools, within the limits of a call; reads the others' off their types.

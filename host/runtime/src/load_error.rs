@@ -1,5 +1,8 @@
 //! Why a component is not loaded.
 
+use std::fmt;
+use std::path::PathBuf;
+
 use fumehood_core::definition::DefinitionError;
 use fumehood_core::limits::display_bytes;
 use fumehood_core::result::CallError;
@@ -30,6 +33,41 @@ pub enum LoadError {
          (`allow_slow_compile`; on the command line, `--allow-slow-compile`)", display_bytes(*.0 as u64), display_bytes(SLOW_COMPILE_BYTES as u64)
     )]
     SlowCompile(usize),
+    /// It holds too much of something that is expensive to compile.
+    #[error(
+        "the component would cost too much to compile: {found} {what}, where at most {limit} are accepted. If it is to be \
+         trusted, allow it more (`allow_slow_compile`; on the command line, `--allow-slow-compile`)"
+    )]
+    TooComplex {
+        /// Of what.
+        what: &'static str,
+        /// How many were found before the rest was left unread.
+        found: u64,
+        /// How many are accepted.
+        limit: u64,
+    },
+    /// Compiling it was stopped.
+    #[error(
+        "compiling the component was stopped: {limit} is limited to {allowed} for one of its size. If it is to be trusted, \
+         allow it more (`allow_slow_compile`; on the command line, `--allow-slow-compile`)"
+    )]
+    CompileStopped {
+        /// What it used up.
+        limit: CompileLimit,
+        /// How much of it there was, in words.
+        allowed: String,
+    },
+    /// The program that compiles cannot be started.
+    #[error("the compiler {} cannot be started; name the program that compiles, or compile in this process", .program.display())]
+    NoCompiler {
+        /// Which program.
+        program: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The process that compiles failed, and not by a limit.
+    #[error("the compiler process failed: {0}")]
+    Compiler(String),
     /// The text format.
     #[error("this is WebAssembly text, not a component; build a binary first, for example with `wasm-tools parse`")]
     Text,
@@ -90,6 +128,30 @@ pub enum LoadError {
     /// The host is shutting down, or broke.
     #[error("the host could not load the component: {0}")]
     Host(String),
+}
+
+/// What compiling a component can use up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompileLimit {
+    /// Wall time.
+    Time,
+    /// CPU time over all threads.
+    Cpu,
+    /// Memory of the compiler.
+    Memory,
+    /// The size of the compiled code.
+    Output,
+}
+
+impl fmt::Display for CompileLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Time => "the time",
+            Self::Cpu => "the CPU time",
+            Self::Memory => "the memory of the compiler",
+            Self::Output => "the compiled code",
+        })
+    }
 }
 
 impl From<Lost> for LoadError {

@@ -7,7 +7,8 @@ use serde_json::Value;
 use wasmtime::Engine;
 
 use crate::component::Component;
-use crate::engine::{SandboxConfig, SandboxError};
+use crate::config::SandboxConfig;
+use crate::engine::SandboxError;
 use crate::guest_runtime::Late;
 use crate::invocation::{Invocation, Terms};
 use crate::load::{self, LoadOptions};

@@ -9,7 +9,9 @@ use wasmtime::component::Linker;
 use crate::admission::Admission;
 use crate::cache::CodeCache;
 use crate::capability::{self, CallState, Keeper};
-use crate::engine::{self, SandboxConfig, SandboxError};
+use crate::compile::{CompileLimits, Workshop};
+use crate::config::SandboxConfig;
+use crate::engine::{self, SandboxError};
 use crate::file_pool::FilePool;
 use crate::guest_runtime::GuestRuntime;
 use crate::network::Network;
@@ -28,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) key_value: Arc<Keeper>,
     pub(crate) memory_ceiling: usize,
     pub(crate) network: Network,
+    pub(crate) workshop: Workshop,
+    pub(crate) compile_limits: CompileLimits,
 }
 
 impl Shared {
@@ -40,7 +44,7 @@ impl Shared {
         }
         let mut own_folders = config.own_folders.clone();
         own_folders.extend(config.cache.as_ref().map(|cache| cache.folder().to_owned()));
-        let engine = engine::build(&config)?;
+        let engine = engine::build(&config.engine())?;
         let mut linker = Linker::new(&engine);
         capability::link(&mut linker).map_err(SandboxError::Engine)?;
         let runtime = GuestRuntime::start(config.guest_threads).map_err(SandboxError::Threads)?;
@@ -56,6 +60,8 @@ impl Shared {
             cache: config.cache,
             memory_ceiling: config.memory_ceiling,
             network: config.network,
+            workshop: Workshop::new(config.compiler),
+            compile_limits: config.compile_limits,
         })
     }
 }

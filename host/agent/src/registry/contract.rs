@@ -7,6 +7,7 @@ use fumehood_core::gate::{Gate, GateLimits, SchemaError};
 use fumehood_core::sanitize::beginning;
 use serde_json::Value;
 
+use crate::cap::{clean, clean_schema};
 use crate::identity::{self, IdentityError};
 
 /// The longest full name, in bytes: a namespace, the separator and a name.
@@ -95,11 +96,11 @@ impl Contract {
         &self.spec.name
     }
 
-    /// The tool as a model sees it.
+    /// The tool as a model sees it: nothing in its texts is invisible or poses as a part of the prompt.
     #[must_use]
     pub fn shown(&self) -> ToolSpec {
-        let Spec { name, description, parameters, .. } = self.spec.clone();
-        ToolSpec { name, description, parameters }
+        let Spec { name, description, parameters, .. } = &self.spec;
+        ToolSpec { name: name.clone(), description: clean(description), parameters: clean_schema(parameters) }
     }
 
     /// What it promises, changed before the tool is shared.

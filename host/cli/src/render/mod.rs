@@ -8,13 +8,12 @@ mod schema;
 mod standing;
 pub(crate) mod table;
 
-use std::borrow::Cow;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context as _, Result};
-use fumehood::sanitize::is_hidden;
+use fumehood::sanitize::printable_json;
 use serde::Serialize;
 
 pub(crate) use inspection::{Report, inspection};
@@ -73,27 +72,6 @@ pub(crate) fn json(value: &impl Serialize) -> Result<()> {
 pub(crate) fn json_line(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string(value)?;
     bytes(format!("{}\n", printable_json(&text)).as_bytes())
-}
-
-/// The same JSON, with what steers a terminal or hides from a reader escaped. Such characters can only be in strings,
-/// but for line ends of a kind that JSON knows as white space.
-pub(crate) fn printable_json(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_hidden) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        match c {
-            '\r' => out.push(' '),
-            c if is_hidden(c) => {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    out.push_str(&format!("\\u{unit:04x}"));
-                }
-            }
-            c => out.push(c),
-        }
-    }
-    Cow::Owned(out)
 }
 
 /// A line on standard error. There is nobody to tell if that fails.
@@ -156,23 +134,5 @@ fn written(written: std::io::Result<()>) -> Result<()> {
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write to standard output"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hidden_characters_in_json_are_escaped_and_it_stays_the_same_value() {
-        let check = |text: &str, expected: &str| {
-            assert_eq!(printable_json(text), expected);
-            let value = |text| serde_json::from_str::<serde_json::Value>(text).unwrap();
-            assert_eq!(value(text), value(expected));
-        };
-        check("{\r\n\"a\": 1}", "{ \n\"a\": 1}");
-        check("\"\u{9b}31m\"", r#""\u009b31m""#);
-        check("\"\u{e0041}\"", r#""\udb40\udc41""#);
-        check("\"plain ä\"", "\"plain ä\"");
     }
 }

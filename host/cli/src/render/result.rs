@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use fumehood::limits::display_bytes;
-use fumehood::sanitize::printable;
+use fumehood::sanitize::{printable, printable_json};
 use fumehood::{CallError, CallResult, Captured, Content, Event, Level, Metadata};
 
 use super::paragraph::{one_line, set_in};
-use super::{BAD, FAINT, STRONG, bytes, line, note, printable_json, styled};
+use super::{BAD, FAINT, STRONG, bytes, line, note, styled};
 
 /// Prints the result of a call.
 pub(crate) fn result(result: &CallResult) -> Result<()> {
@@ -21,6 +21,10 @@ pub(crate) fn result(result: &CallResult) -> Result<()> {
     match &result.outcome {
         Ok(parts) => parts.iter().try_for_each(part)?,
         Err(failed) => error(failed),
+    }
+    if result.metadata.sanitized > 0 {
+        let count = result.metadata.sanitized;
+        note(&styled(FAINT, &format!("{count} invisible or controlling characters of the tool were written out")));
     }
     // A call that was refused has cost nothing.
     if !result.metadata.deadline.is_zero() {

@@ -121,7 +121,7 @@ fn damaged_components() {
         expect![[r#"
             ── stderr
             error: cannot load half.wasm
-              because: the component is malformed or uses what this host does not support: section range [range] is out of bounds (bound = [bound]) (is the file complete, and nothing appended to it?)
+              because: the component is malformed or uses what this host does not support: unexpected end-of-file (at offset [offset]) (is the file complete, and nothing appended to it?)
             ── exit 6
         "#]],
     );

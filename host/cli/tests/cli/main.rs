@@ -14,6 +14,10 @@ mod call;
 #[cfg(test)]
 mod chat;
 #[cfg(test)]
+mod compile;
+#[cfg(test)]
+mod compiler;
+#[cfg(test)]
 mod config;
 #[cfg(test)]
 mod demo;
@@ -26,11 +30,11 @@ mod interrupt;
 #[cfg(test)]
 mod log;
 #[cfg(test)]
+mod powers;
+#[cfg(test)]
 mod run;
 #[cfg(test)]
 mod server;
-#[cfg(test)]
-mod powers;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]

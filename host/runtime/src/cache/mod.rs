@@ -4,11 +4,12 @@
 //! opened and never leaves its folder. An entry that does not check out is compiled again and reported; it is never
 //! mapped.
 
+mod fresh;
 mod map;
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -17,10 +18,14 @@ use rustix::fs::OFlags;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+pub(crate) use fresh::FreshCode;
+
 const KEY_FILE: &str = "key";
 const KEY_BYTES: usize = 32;
 /// Group and others have no business here.
 const FOREIGN_ACCESS: u32 = 0o077;
+/// Bytes that are hashed and written at a time.
+const CHUNK: usize = 64 << 10;
 
 /// A folder with compiled code that only this user can read and write.
 #[derive(Clone)]
@@ -75,7 +80,7 @@ pub enum CacheReport {
     Damaged(String),
 }
 
-/// An open file whose keyed hash, owner and mode were found right.
+/// An open file that may be mapped: its keyed hash, owner and mode were found right, or it is [`FreshCode`].
 pub(crate) struct Authentic(File);
 
 pub(crate) enum Lookup {
@@ -130,14 +135,31 @@ impl CodeCache {
         }
     }
 
-    /// Keeps the compiled code. Each of the two files is replaced as a whole; whoever reads between the two finds that they
+    /// Keeps the compiled code, and holds little of it at a time. Each of the two files is replaced as a whole; whoever reads between the two finds that they
     /// do not match, and compiles.
-    pub(crate) fn store(&self, engine: &Engine, digest: &Digest, code: &[u8]) -> std::io::Result<()> {
+    pub(crate) fn store(&self, engine: &Engine, digest: &Digest, mut code: impl Read) -> std::io::Result<()> {
         let name = entry_name(engine, digest);
         let mut hasher = self.hasher(&name);
-        hasher.update(code);
-        self.replace(&format!("{name}.mac"), hasher.finalize().as_bytes())?;
-        self.replace(&format!("{name}.cwasm"), code)
+        let mut file = self.new_file()?;
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            let read = code.read(&mut chunk)?;
+            let Some(piece) = chunk.get(..read).filter(|piece| !piece.is_empty()) else { break };
+            hasher.update(piece);
+            file.write_all(piece)?;
+        }
+        let mut mac = self.new_file()?;
+        mac.write_all(hasher.finalize().as_bytes())?;
+        mac.persist(self.folder.join(format!("{name}.mac"))).map_err(|error| error.error)?;
+        file.persist(self.folder.join(format!("{name}.cwasm"))).map_err(|error| error.error)?;
+        Ok(())
+    }
+
+    /// The same for code that was just made.
+    pub(crate) fn store_fresh(&self, engine: &Engine, digest: &Digest, code: &FreshCode) -> std::io::Result<()> {
+        let mut file = code.file();
+        file.rewind()?;
+        self.store(engine, digest, file)
     }
 
     fn authenticate(&self, mut file: File, name: &str) -> Result<Authentic, String> {
@@ -160,12 +182,14 @@ impl CodeCache {
         hasher
     }
 
-    fn replace(&self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(&self.folder)?;
-        file.write_all(bytes)?;
-        file.persist(self.folder.join(name)).map_err(|error| error.error)?;
-        Ok(())
+    fn new_file(&self) -> std::io::Result<tempfile::NamedTempFile> {
+        tempfile::Builder::new().prefix(".new-").tempfile_in(&self.folder)
     }
+}
+
+/// Maps code that was just made, without a cache.
+pub(crate) fn map_fresh(engine: &Engine, code: &FreshCode) -> wasmtime::Result<Component> {
+    map::map(engine, &Authentic(code.file().try_clone()?))
 }
 
 /// The digest of the bytes, and of everything about the engine that compiled code depends on.

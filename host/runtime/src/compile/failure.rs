@@ -1,0 +1,24 @@
+//! What the engine's errors mean: the component is at fault, or there was not enough memory.
+
+use std::io;
+
+/// Why the engine refuses a component, in one line, with a guess at what became of the file.
+pub(super) fn malformed(error: &wasmtime::Error) -> String {
+    in_words(&error.chain().last().map_or_else(String::new, ToString::to_string))
+}
+
+/// The same for what the parser says.
+pub(super) fn in_words(cause: &str) -> String {
+    let cut_or_appended = ["unexpected end", "unexpected-end", "out of bounds"].iter().any(|sign| cause.contains(sign));
+    let hint = if cut_or_appended { " (is the file complete, and nothing appended to it?)" } else { "" };
+    format!("{}{hint}", crate::outcome::cut(cause))
+}
+
+/// Whether the system or an allocator refused memory.
+pub(super) fn is_out_of_memory(error: &wasmtime::Error) -> bool {
+    error.is::<wasmtime::error::OutOfMemory>()
+        || error.chain().any(|cause| {
+            cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::OutOfMemory)
+                || cause.downcast_ref::<rustix::io::Errno>() == Some(&rustix::io::Errno::NOMEM)
+        })
+}

@@ -1,0 +1,183 @@
+//! What compiling one component may cost: what it may hold, and how long and how much memory the compiler may use.
+
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+/// What a component may hold to be compiled at all. It is counted in one pass before anything is compiled, because what
+/// compiling costs does not follow from the size: 600 KB of one function can take seconds and a gigabyte.
+///
+/// The defaults fit whole language runtimes up to the size that is compiled without being allowed to be slow. A JavaScript
+/// engine of 12 MB has 12,782 functions, the largest of 172 KB, 456 nested blocks, 118 local variables and a flow of
+/// 435,184; CPython has one function of 427 KB and 15,805 jump targets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompileLimits {
+    /// Bytes of the body of one function.
+    pub function_bytes: u64,
+    /// Local variables of one function.
+    pub locals: u64,
+    /// Blocks inside of each other in one function.
+    pub block_depth: u64,
+    /// Branches of one function, times its local variables: what the compiler follows through it.
+    pub flow: u64,
+    /// Targets of all the jump tables of one function.
+    pub jump_targets: u64,
+    /// Functions in all the modules together.
+    pub functions: u64,
+    /// Types, of modules and of components together.
+    pub types: u64,
+    /// Bytes of the types of components: written short, they can mean much.
+    pub type_bytes: u64,
+    /// Imports, exports and aliases, of modules and of components together.
+    pub names: u64,
+    /// Bytes of those.
+    pub name_bytes: u64,
+    /// Bytes of data segments.
+    pub data_bytes: u64,
+    /// Segments of data and of tables.
+    pub segments: u64,
+    /// Modules, components and instances together.
+    pub parts: u64,
+    /// Components inside of each other.
+    pub component_depth: u64,
+}
+
+impl Default for CompileLimits {
+    fn default() -> Self {
+        Self {
+            function_bytes: MIB / 4,
+            locals: 2_000,
+            block_depth: 1_000,
+            flow: 1_500_000,
+            jump_targets: 20_000,
+            functions: 60_000,
+            types: 20_000,
+            type_bytes: MIB,
+            names: 60_000,
+            name_bytes: 4 * MIB,
+            data_bytes: 32 * MIB,
+            segments: 60_000,
+            parts: 1_000,
+            component_depth: 16,
+        }
+    }
+}
+
+impl CompileLimits {
+    /// The same, this many times as large.
+    #[must_use]
+    pub fn times(self, factor: u64) -> Self {
+        let by = |limit: u64| limit.saturating_mul(factor);
+        Self {
+            function_bytes: by(self.function_bytes),
+            locals: by(self.locals),
+            block_depth: by(self.block_depth),
+            flow: by(self.flow),
+            jump_targets: by(self.jump_targets),
+            functions: by(self.functions),
+            types: by(self.types),
+            type_bytes: by(self.type_bytes),
+            names: by(self.names),
+            name_bytes: by(self.name_bytes),
+            data_bytes: by(self.data_bytes),
+            segments: by(self.segments),
+            parts: by(self.parts),
+            component_depth: by(self.component_depth),
+        }
+    }
+}
+
+/// What the compiler may use for one component. Time and memory grow with the size of the component, so that a small one
+/// cannot take what only a large one needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompileBudget {
+    /// Wall time, however small the component is.
+    pub time: Duration,
+    /// Wall time for each MiB of the component besides.
+    pub time_per_mib: Duration,
+    /// CPU time, over all threads, however small the component is. Whole seconds count.
+    pub cpu: Duration,
+    /// CPU time for each MiB besides.
+    pub cpu_per_mib: Duration,
+    /// Bytes of memory that the compiler may write to, whatever the size.
+    pub memory: u64,
+    /// The longest that the compiled code may be, in bytes.
+    pub output: u64,
+}
+
+impl Default for CompileBudget {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(8),
+            time_per_mib: Duration::from_secs(4),
+            cpu: Duration::from_secs(5),
+            cpu_per_mib: Duration::from_secs(2),
+            memory: 1 << 30,
+            output: 256 * MIB,
+        }
+    }
+}
+
+/// A budget for a component of one size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Allowance {
+    pub(crate) time: Duration,
+    pub(crate) cpu: Duration,
+    pub(crate) memory: u64,
+    pub(crate) output: u64,
+}
+
+impl CompileBudget {
+    /// The same, this many times as large.
+    #[must_use]
+    pub fn times(self, factor: u32) -> Self {
+        Self {
+            time: self.time.saturating_mul(factor),
+            time_per_mib: self.time_per_mib.saturating_mul(factor),
+            cpu: self.cpu.saturating_mul(factor),
+            cpu_per_mib: self.cpu_per_mib.saturating_mul(factor),
+            memory: self.memory.saturating_mul(factor.into()),
+            output: self.output.saturating_mul(factor.into()),
+        }
+    }
+
+    /// What a component of this many bytes may cost. A part of a MiB counts as a part of one.
+    pub(crate) fn for_size(self, bytes: usize) -> Allowance {
+        let grown = |base: Duration, per_mib: Duration| {
+            let share = per_mib.as_secs_f64() * (bytes as f64 / MIB as f64);
+            base.saturating_add(Duration::try_from_secs_f64(share).unwrap_or(Duration::MAX))
+        };
+        Allowance {
+            time: grown(self.time, self.time_per_mib),
+            cpu: grown(self.cpu, self.cpu_per_mib),
+            memory: self.memory,
+            output: self.output,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_compiling_may_cost_grows_with_the_size() {
+        let budget = CompileBudget {
+            time: Duration::from_secs(2),
+            time_per_mib: Duration::from_secs(4),
+            cpu: Duration::from_secs(1),
+            cpu_per_mib: Duration::from_secs(2),
+            memory: 7,
+            output: 8,
+        };
+        let check = |bytes: usize, time: u64, cpu: u64| {
+            let (time, cpu) = (Duration::from_secs(time), Duration::from_secs(cpu));
+            assert_eq!(budget.for_size(bytes), Allowance { time, cpu, memory: 7, output: 8 });
+        };
+        check(0, 2, 1);
+        check(1 << 19, 4, 2);
+        check(3 << 20, 14, 7);
+        assert_eq!(budget.times(3).for_size(0).cpu, Duration::from_secs(3));
+        assert_eq!(budget.times(u32::MAX).times(u32::MAX).for_size(usize::MAX).memory, u64::MAX);
+    }
+}

@@ -1,0 +1,135 @@
+//! From bytes to compiled code, with whatever may be wrong with the bytes told apart.
+
+mod compiler;
+mod failure;
+mod limits;
+mod prescan;
+mod process;
+mod serve;
+mod wire;
+
+use fumehood_core::digest::Digest;
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use prescan::{Refused, TooMuch};
+
+use crate::cache::{CacheReport, CodeCache, FreshCode, Lookup, map_fresh};
+use crate::load_error::{LoadError, SLOW_COMPILE_BYTES};
+
+pub use compiler::Compiler;
+pub(crate) use compiler::{Order, Workshop};
+pub use limits::{CompileBudget, CompileLimits};
+pub use serve::serve_compiler;
+
+/// How many times the usual limits hold for a component that may take long.
+pub(crate) const SLOW_FACTOR: u32 = 8;
+
+/// `\0asm`, and what tells a component from a core module.
+const MAGIC: &[u8] = b"\0asm";
+const COMPONENT_LAYER: [u8; 4] = [0x0d, 0x00, 0x01, 0x00];
+const MODULE_VERSION: [u8; 4] = [0x01, 0x00, 0x00, 0x00];
+
+/// Looks at the first bytes, so that the common mistakes get an answer of their own.
+pub(crate) fn recognise(bytes: &[u8]) -> Result<(), LoadError> {
+    if bytes.is_empty() {
+        return Err(LoadError::Empty);
+    }
+    if Engine::detect_precompiled(bytes).is_some() {
+        return Err(LoadError::Precompiled);
+    }
+    let Some(rest) = bytes.strip_prefix(MAGIC) else {
+        let start = String::from_utf8_lossy(bytes.get(..64).unwrap_or(bytes)).into_owned();
+        return Err(if start.trim_start().starts_with('(') { LoadError::Text } else { LoadError::NotWasm });
+    };
+    match rest.first_chunk::<4>() {
+        Some(&COMPONENT_LAYER) => Ok(()),
+        Some(&MODULE_VERSION) => Err(LoadError::CoreModule),
+        Some(other) => Err(LoadError::Version(*other)),
+        None => Err(LoadError::Malformed("it ends in the middle of its header".to_owned())),
+    }
+}
+
+/// The compiled component, and what became of its code.
+pub(crate) type Compiled = (Component, CacheReport);
+
+/// Where compiling begins: with the code that is there already, or with what is wrong with the cached one.
+pub(crate) enum Start {
+    Cached(Component),
+    Compile {
+        /// Why the cached code was not used, if there was any.
+        damage: Option<String>,
+    },
+}
+
+/// Looks for the code in the cache. If it has to be compiled, looks first at what that would cost.
+pub(crate) fn start(
+    engine: &Engine,
+    cache: Option<&CodeCache>,
+    digest: &Digest,
+    bytes: &[u8],
+    limits: &CompileLimits,
+    allow_slow: bool,
+) -> Result<Start, LoadError> {
+    let damage = match cache.map(|cache| cache.load(engine, digest)) {
+        Some(Lookup::Hit(component)) => return Ok(Start::Cached(component)),
+        Some(Lookup::Damaged(reason)) => Some(reason),
+        Some(Lookup::Missing) | None => None,
+    };
+    if bytes.len() > SLOW_COMPILE_BYTES && !allow_slow {
+        return Err(LoadError::SlowCompile(bytes.len()));
+    }
+    let limits = if allow_slow { limits.times(SLOW_FACTOR.into()) } else { *limits };
+    match prescan::scan(bytes, &limits) {
+        Ok(_counts) => Ok(Start::Compile { damage }),
+        Err(Refused::Malformed(error)) => Err(LoadError::Malformed(failure::in_words(&error.to_string()))),
+        Err(Refused::TooMuch(TooMuch { what, found, limit })) => Err(LoadError::TooComplex { what, found, limit }),
+    }
+}
+
+/// Compiles in this process.
+pub(crate) fn here(
+    engine: &Engine,
+    cache: Option<&CodeCache>,
+    digest: &Digest,
+    bytes: &[u8],
+    damage: Option<String>,
+) -> Result<Compiled, LoadError> {
+    let component =
+        Component::from_binary(engine, bytes).map_err(|error| LoadError::Malformed(failure::malformed(&error)))?;
+    let Some(cache) = cache else { return Ok((component, CacheReport::Off)) };
+    let stored = component
+        .serialize()
+        .map_err(|error| error.to_string())
+        .and_then(|code| cache.store(engine, digest, code.as_slice()).map_err(|error| error.to_string()));
+    Ok((component, report(damage, stored)))
+}
+
+/// Maps what a process of its own has compiled: from the cache if there is one, so that it takes no memory of its own.
+pub(crate) fn from_child(
+    engine: &Engine,
+    cache: Option<&CodeCache>,
+    digest: &Digest,
+    code: &FreshCode,
+    damage: Option<String>,
+) -> Result<Compiled, LoadError> {
+    let stored = match cache {
+        None => CacheReport::Off,
+        Some(cache) => report(damage, cache.store_fresh(engine, digest, code).map_err(|error| error.to_string())),
+    };
+    if let Some(Lookup::Hit(component)) = cache.map(|cache| cache.load(engine, digest)) {
+        return Ok((component, stored));
+    }
+    let component = map_fresh(engine, code);
+    let component =
+        component.map_err(|error| LoadError::Compiler(format!("its code is not for this host: {error:#}")))?;
+    Ok((component, stored))
+}
+
+fn report(damage: Option<String>, stored: Result<(), String>) -> CacheReport {
+    match (damage, stored) {
+        (Some(reason), _) => CacheReport::Damaged(reason),
+        (None, Ok(())) => CacheReport::Stored,
+        (None, Err(reason)) => CacheReport::NotStored(reason),
+    }
+}

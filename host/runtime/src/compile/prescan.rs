@@ -1,0 +1,315 @@
+//! One cheap pass over a component before anything is compiled: how much of everything it holds.
+//!
+//! Nothing is kept but counts, and nothing here recurses or trusts a length that the component claims; the time grows with
+//! the bytes and with nothing else. What is malformed is refused here already; what is invalid is left to the engine.
+
+use wasmparser::{
+    BinaryReaderError, ComponentTypeSectionReader, FunctionBody, Operator, OperatorsReader, OperatorsReaderAllocations,
+    Parser, Payload, SectionLimited,
+};
+
+use super::limits::CompileLimits;
+
+/// Why a component is not handed to the compiler.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    Malformed(BinaryReaderError),
+    TooMuch(TooMuch),
+}
+
+/// One thing of which a component holds too much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooMuch {
+    pub(crate) what: &'static str,
+    pub(crate) found: u64,
+    pub(crate) limit: u64,
+}
+
+impl From<BinaryReaderError> for Refused {
+    fn from(error: BinaryReaderError) -> Self {
+        Self::Malformed(error)
+    }
+}
+
+/// Counts, and stops at the first limit that is passed.
+pub(crate) fn scan(bytes: &[u8], limits: &CompileLimits) -> Result<Counts, Refused> {
+    let mut scan = Scan { limits, counts: Counts::default(), depth: 0, frames: OperatorsReaderAllocations::default() };
+    for payload in Parser::new(0).parse_all(bytes) {
+        scan.payload(&payload?)?;
+    }
+    Ok(scan.counts)
+}
+
+/// What was found: for what is limited for each function the most of one function, otherwise the sum.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) function_bytes: u64,
+    pub(crate) locals: u64,
+    pub(crate) block_depth: u64,
+    pub(crate) flow: u64,
+    pub(crate) jump_targets: u64,
+    pub(crate) functions: u64,
+    pub(crate) types: u64,
+    pub(crate) type_bytes: u64,
+    pub(crate) names: u64,
+    pub(crate) name_bytes: u64,
+    pub(crate) data_bytes: u64,
+    pub(crate) segments: u64,
+    pub(crate) parts: u64,
+    pub(crate) component_depth: u64,
+}
+
+struct Scan<'l> {
+    limits: &'l CompileLimits,
+    counts: Counts,
+    /// How many components and modules are open.
+    depth: u64,
+    /// Used again for every function.
+    frames: OperatorsReaderAllocations,
+}
+
+/// Adds to a sum and compares it.
+fn add(sum: &mut u64, more: u64, limit: u64, what: &'static str) -> Result<(), TooMuch> {
+    *sum = sum.saturating_add(more);
+    if *sum > limit { Err(TooMuch { what, found: *sum, limit }) } else { Ok(()) }
+}
+
+/// Keeps the most and compares it.
+fn most(most: &mut u64, found: u64, limit: u64, what: &'static str) -> Result<(), TooMuch> {
+    *most = (*most).max(found);
+    if found > limit { Err(TooMuch { what, found, limit }) } else { Ok(()) }
+}
+
+fn length<T>(section: &SectionLimited<'_, T>) -> u64 {
+    let range = section.range();
+    range.end.saturating_sub(range.start) as u64
+}
+
+impl From<TooMuch> for Refused {
+    fn from(too_much: TooMuch) -> Self {
+        Self::TooMuch(too_much)
+    }
+}
+
+impl Scan<'_> {
+    fn payload(&mut self, payload: &Payload<'_>) -> Result<(), Refused> {
+        match payload {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => self.open()?,
+            Payload::End(_) => self.depth = self.depth.saturating_sub(1),
+            Payload::InstanceSection(section) => self.parts(section.count())?,
+            Payload::ComponentInstanceSection(section) => self.parts(section.count())?,
+            Payload::TypeSection(section) => self.types(section.count(), 0)?,
+            Payload::CoreTypeSection(section) => self.types(section.count(), length(section))?,
+            Payload::ComponentTypeSection(section) => self.component_types(section)?,
+            Payload::ImportSection(section) => self.names(section.count(), length(section))?,
+            Payload::ExportSection(section) => self.names(section.count(), length(section))?,
+            Payload::ComponentAliasSection(section) => self.names(section.count(), length(section))?,
+            Payload::ComponentImportSection(section) => self.names(section.count(), length(section))?,
+            Payload::ComponentExportSection(section) => self.names(section.count(), length(section))?,
+            Payload::FunctionSection(section) => self.functions(section.count())?,
+            Payload::ComponentCanonicalSection(section) => self.functions(section.count())?,
+            Payload::ElementSection(section) => self.segments(section.count())?,
+            Payload::DataSection(section) => {
+                self.segments(section.count())?;
+                let (sum, limit) = (&mut self.counts.data_bytes, self.limits.data_bytes);
+                add(sum, length(section), limit, "bytes of data")?;
+            }
+            Payload::CodeSectionEntry(body) => self.function(body)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn open(&mut self) -> Result<(), TooMuch> {
+        self.depth = self.depth.saturating_add(1);
+        most(
+            &mut self.counts.component_depth,
+            self.depth,
+            self.limits.component_depth,
+            "components inside of each other",
+        )?;
+        self.parts(1)
+    }
+
+    fn parts(&mut self, count: u32) -> Result<(), TooMuch> {
+        add(&mut self.counts.parts, count.into(), self.limits.parts, "modules, components and instances")
+    }
+
+    fn types(&mut self, count: u32, bytes: u64) -> Result<(), TooMuch> {
+        add(&mut self.counts.types, count.into(), self.limits.types, "types")?;
+        add(&mut self.counts.type_bytes, bytes, self.limits.type_bytes, "bytes of types of components")
+    }
+
+    /// Not read, only measured: types of components nest.
+    fn component_types(&mut self, section: &ComponentTypeSectionReader<'_>) -> Result<(), TooMuch> {
+        self.types(section.count(), length(section))
+    }
+
+    fn names(&mut self, count: u32, bytes: u64) -> Result<(), TooMuch> {
+        add(&mut self.counts.names, count.into(), self.limits.names, "imports, exports and aliases")?;
+        add(&mut self.counts.name_bytes, bytes, self.limits.name_bytes, "bytes of imports, exports and aliases")
+    }
+
+    fn functions(&mut self, count: u32) -> Result<(), TooMuch> {
+        add(&mut self.counts.functions, count.into(), self.limits.functions, "functions")
+    }
+
+    fn segments(&mut self, count: u32) -> Result<(), TooMuch> {
+        add(&mut self.counts.segments, count.into(), self.limits.segments, "segments of data and tables")
+    }
+
+    fn function(&mut self, body: &FunctionBody<'_>) -> Result<(), Refused> {
+        let size = body.as_bytes().len() as u64;
+        most(&mut self.counts.function_bytes, size, self.limits.function_bytes, "bytes in one function")?;
+        let locals = self.locals(body)?;
+        let reader = body.get_binary_reader_for_operators()?;
+        let mut operators = OperatorsReader::new_with_allocs(reader, std::mem::take(&mut self.frames));
+        let mut flow = Flow { locals, ..Flow::default() };
+        while !operators.eof() {
+            flow.step(&operators.read()?, &mut self.counts, self.limits)?;
+        }
+        self.frames = operators.into_allocations();
+        Ok(())
+    }
+
+    fn locals(&mut self, body: &FunctionBody<'_>) -> Result<u64, Refused> {
+        let mut locals = 0;
+        for declared in body.get_locals_reader()? {
+            let (count, _) = declared?;
+            add(&mut locals, count.into(), self.limits.locals, "local variables in one function")?;
+        }
+        self.counts.locals = self.counts.locals.max(locals);
+        Ok(locals)
+    }
+}
+
+/// What control flow does within one function.
+#[derive(Default)]
+struct Flow {
+    locals: u64,
+    depth: u64,
+    branches: u64,
+    targets: u64,
+}
+
+impl Flow {
+    fn step(&mut self, operator: &Operator<'_>, counts: &mut Counts, limits: &CompileLimits) -> Result<(), TooMuch> {
+        match operator {
+            Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } | Operator::TryTable { .. } => {
+                self.depth = self.depth.saturating_add(1);
+                most(&mut counts.block_depth, self.depth, limits.block_depth, "blocks inside of each other")?;
+            }
+            Operator::End => {
+                self.depth = self.depth.saturating_sub(1);
+                return Ok(());
+            }
+            Operator::BrTable { targets } => {
+                let found = u64::from(targets.len());
+                self.branches = self.branches.saturating_add(found);
+                add(&mut self.targets, found, limits.jump_targets, "targets of jump tables in one function")?;
+                counts.jump_targets = counts.jump_targets.max(self.targets);
+            }
+            Operator::Else | Operator::Br { .. } | Operator::BrIf { .. } => {}
+            _ => return Ok(()),
+        }
+        self.branches = self.branches.saturating_add(1);
+        let flow = self.branches.saturating_mul(self.locals);
+        most(&mut counts.flow, flow, limits.flow, "branches times local variables in one function")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(text: &str) -> Counts {
+        scan(&wat::parse_str(text).unwrap(), &CompileLimits::default()).unwrap()
+    }
+
+    #[test]
+    fn everything_is_counted() {
+        let found = counts(
+            r#"(component
+                (core module $m
+                    (type (func)) (import "a" "b" (func)) (export "f" (func 1))
+                    (memory 1) (data "1234") (data "56")
+                    (func (param i32) (local i64 i64 i32) local.get 0 (if (then (loop (br_if 0 (local.get 0)))))
+                        (block (block (br_table 0 1 0 1 (i32.const 1)))))
+                    (func))
+                (core module)
+                (core type (func))
+                (type (list string))
+                (component (component))
+                (import "n" (func))
+                (core instance (instantiate $m (with "a" (instance (export "b" (func $g))))))
+                (core func $g (canon lower (func 0)))
+            )"#,
+        );
+        let expected = Counts {
+            function_bytes: 33,
+            locals: 3,
+            block_depth: 2,
+            // Each jump table counts as often as it has targets besides the default, and once more.
+            flow: 3 * (2 + 1 + 2 + 4),
+            jump_targets: 3,
+            functions: 3,
+            types: 5,
+            type_bytes: found.type_bytes,
+            names: 4,
+            name_bytes: found.name_bytes,
+            data_bytes: 11,
+            segments: 2,
+            parts: 6,
+            component_depth: 2,
+        };
+        assert_eq!(found, expected);
+        assert_eq!(counts("(component)"), Counts::default());
+    }
+
+    #[test]
+    fn every_limit_is_kept_and_named() {
+        let check = |text: &str, what: &str, lower: fn(&mut CompileLimits), found: u64| {
+            let bytes = wat::parse_str(format!("(component {text})")).unwrap();
+            assert!(scan(&bytes, &CompileLimits::default()).is_ok(), "{text}");
+            let mut limits = CompileLimits::default();
+            lower(&mut limits);
+            match scan(&bytes, &limits) {
+                Err(Refused::TooMuch(refused)) => {
+                    assert_eq!((refused.what, refused.found, refused.limit), (what, found, found - 1), "{text}");
+                }
+                other => panic!("{text}: {other:?}"),
+            }
+        };
+        let module = |text: &str| format!("(core module {text})");
+        check(&module("(func nop nop)"), "bytes in one function", |limits| limits.function_bytes = 3, 4);
+        check(&module("(func (local i32 i32))"), "local variables in one function", |limits| limits.locals = 1, 2);
+        check(&module("(func (block (block)))"), "blocks inside of each other", |limits| limits.block_depth = 1, 2);
+        let text = module("(func (local i32) (block) (block))");
+        check(&text, "branches times local variables in one function", |limits| limits.flow = 1, 2);
+        let text = module("(func (block (br_table 0 0 (i32.const 0))) (block (br_table 0 0 (i32.const 0))))");
+        check(&text, "targets of jump tables in one function", |limits| limits.jump_targets = 1, 2);
+        check(&format!("{0} {0}", module("(func)")), "functions", |limits| limits.functions = 1, 2);
+        check("(type string) (type string)", "types", |limits| limits.types = 1, 2);
+        check("(type (list string))", "bytes of types of components", |limits| limits.type_bytes = 2, 3);
+        let text = module(r#"(func) (export "a" (func 0)) (export "b" (func 0))"#);
+        check(&text, "imports, exports and aliases", |limits| limits.names = 1, 2);
+        check(&text, "bytes of imports, exports and aliases", |limits| limits.name_bytes = 8, 9);
+        check(
+            &module(r#"(memory 1) (data "12") (data "3")"#),
+            "segments of data and tables",
+            |limits| limits.segments = 1,
+            2,
+        );
+        check(&module(r#"(memory 1) (data "12")"#), "bytes of data", |limits| limits.data_bytes = 4, 5);
+        check("(component) (component)", "modules, components and instances", |limits| limits.parts = 1, 2);
+        check("(component (component))", "components inside of each other", |limits| limits.component_depth = 1, 2);
+    }
+
+    #[test]
+    fn what_is_cut_is_malformed() {
+        let bytes = wat::parse_str("(component (core module (func nop nop nop)))").unwrap();
+        for end in 9..bytes.len() {
+            assert!(matches!(scan(&bytes[..end], &CompileLimits::default()), Err(Refused::Malformed(_))), "{end}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The compiler process: one component from standard input, its compiled code to standard output.
+//!
+//! It limits itself before it reads the first byte of the component, and holds no power that it could lose to one: no
+//! files to open, no children, nothing of the host but three pipes.
+
+use std::io::{self, BufRead as _, Read, Write};
+use std::process::ExitCode;
+
+use rustix::process::{Resource, Rlimit, Signal};
+use wasmtime::Engine;
+
+use super::failure::{is_out_of_memory, malformed};
+use super::wire::{self, Request, Said};
+use crate::engine::{self, EngineSettings};
+
+/// Address space beyond the memory that may be written to: the program itself, and what allocators set aside.
+const ADDRESS_SPACE: u64 = 1 << 30;
+/// The three pipes, and a few for the system libraries.
+const DESCRIPTORS: u64 = 16;
+
+/// Serves one request and ends: the whole `main` of a compiler process.
+///
+/// See [`crate::Compiler::Child`] for who starts it. It needs nothing set up before, and costs least if it is the first
+/// thing that a program does.
+#[must_use]
+pub fn serve_compiler() -> ExitCode {
+    match serve(io::stdin().lock(), io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(said) => {
+            let line = serde_json::to_string(&said).unwrap_or_default();
+            // If nobody hears it, the exit code says it.
+            let _ = writeln!(io::stderr().lock(), "{line}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(mut input: impl io::BufRead, mut output: impl Write) -> Result<(), Said> {
+    let request = read_request(&mut input)?;
+    limit_self(&request).map_err(|error| Said::Unfit(format!("the compiler cannot limit itself: {error}")))?;
+    let engine = engine(&request.engine)?;
+    let mut component = Vec::new();
+    let length = usize::try_from(request.bytes).unwrap_or(usize::MAX);
+    component.try_reserve_exact(length).map_err(|_| Said::Memory)?;
+    let read = input.take(request.bytes).read_to_end(&mut component);
+    if read.is_err() || component.len() != length {
+        return Err(Said::Unfit("the component was cut off on its way to the compiler".to_owned()));
+    }
+    let code = engine
+        .precompile_component(&component)
+        .map_err(|error| if is_out_of_memory(&error) { Said::Memory } else { Said::Malformed(malformed(&error)) })?;
+    let head = wire::head(code.len() as u64);
+    // The host that does not listen any more needs no reason.
+    output
+        .write_all(&head)
+        .and_then(|()| output.write_all(&code))
+        .and_then(|()| output.flush())
+        .map_err(|error| Said::Unfit(format!("the compiled code cannot be handed over: {error}")))
+}
+
+fn read_request(input: &mut impl io::BufRead) -> Result<Request, Said> {
+    let mut line = String::new();
+    let read = input.take(wire::MAX_LINE).read_line(&mut line);
+    let unfit =
+        || Said::Unfit("this command is for a fumehood host, which says on standard input what to compile".to_owned());
+    read.map_err(|_| unfit())?;
+    serde_json::from_str(&line).map_err(|_| unfit())
+}
+
+/// The same settings as the host's, but for how instances are allocated: there will be none.
+fn engine(expected: &str) -> Result<Engine, Said> {
+    let engine = engine::build(&EngineSettings::only_compiling()).map_err(|error| Said::Unfit(error.to_string()))?;
+    if wire::engine_id(&engine) == expected {
+        Ok(engine)
+    } else {
+        Err(Said::Unfit("the compiler is another build than the host; name the program of the same build".to_owned()))
+    }
+}
+
+/// Whatever happens from here on ends with this process.
+fn limit_self(request: &Request) -> io::Result<()> {
+    // A compiler whose host is gone compiles for nobody.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let limit = |resource, soft: u64, hard: u64| {
+        let now = rustix::process::getrlimit(resource);
+        let at_most = |wanted: u64| Some(now.maximum.map_or(wanted, |most| most.min(wanted)));
+        rustix::process::setrlimit(resource, Rlimit { current: at_most(soft), maximum: at_most(hard) })
+    };
+    let same = |resource, most: u64| limit(resource, most, most);
+    // The soft limit says by its signal that it was the time; the hard one kills.
+    limit(Resource::Cpu, request.cpu_seconds, request.cpu_seconds.saturating_add(1))?;
+    same(Resource::Data, request.memory)?;
+    same(Resource::As, request.memory.saturating_add(ADDRESS_SPACE))?;
+    same(Resource::Fsize, 0)?;
+    same(Resource::Core, 0)?;
+    same(Resource::Nofile, DESCRIPTORS)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_request_is_answered() {
+        for input in ["", "hello\n", "{}\n"] {
+            assert!(
+                matches!(serve(input.as_bytes(), io::sink()), Err(Said::Unfit(text)) if text.contains("for a fumehood host"))
+            );
+        }
+    }
+}

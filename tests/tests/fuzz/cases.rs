@@ -1,0 +1,75 @@
+//! The cases of a run: numbered, each with a randomness of its own, until the time is over.
+
+use std::time::{Duration, Instant};
+
+const SEED: u64 = 0x5eed_f00d_cafe_0001;
+/// For all the groups of cases together.
+const SECONDS: f64 = 20.0;
+const GROUPS: f64 = 4.0;
+/// On a machine with no time at all, as many cases are tried all the same.
+const FEWEST: u64 = 8;
+
+fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}; expected a number")))
+}
+
+/// Randomness that follows from a seed: a counter, mixed (splitmix64).
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Less than `end`, which is not zero.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.number() % end as u64).unwrap()
+    }
+
+    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
+        (0..length).map(|_| self.number().to_le_bytes()[0]).collect()
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len())]
+    }
+}
+
+/// Says which case it was if it panics.
+struct Running {
+    seed: u64,
+    case: u64,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("run it again: FUMEHOOD_FUZZ_SEED={} FUMEHOOD_FUZZ_CASE={}", self.seed, self.case);
+        }
+    }
+}
+
+/// Tries cases of one group until its share of the time is over, and says how many there were.
+pub(crate) fn run(group: &str, mut case: impl FnMut(&mut Random)) {
+    let seed = setting("FUMEHOOD_FUZZ_SEED").unwrap_or(SEED);
+    let mut try_one = |number: u64| {
+        let _running = Running { seed, case: number };
+        let mut random = Random(seed ^ number.wrapping_mul(0xa076_1d64_78bd_642f));
+        case(&mut random);
+    };
+    if let Some(only) = setting("FUMEHOOD_FUZZ_CASE") {
+        return try_one(only);
+    }
+    let time = Duration::from_secs_f64(setting("FUMEHOOD_FUZZ_SECONDS").unwrap_or(SECONDS) / GROUPS);
+    let started = Instant::now();
+    let mut number = 0;
+    while number < FEWEST || started.elapsed() < time {
+        try_one(number);
+        number += 1;
+    }
+    println!("{group}: {number} cases, seed {seed}");
+}
