@@ -1,11 +1,15 @@
 //! What can be typed.
 
+mod serve;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use fumehood::Limits;
 use fumehood::limits::{LimitError, parse_bytes, parse_count, parse_duration};
+
+pub(crate) use serve::{Serve, ServeMcp};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -54,12 +58,22 @@ pub(crate) enum Command {
     /// Call one tool of a component
     #[command(after_help = EXIT_CODES, override_usage = "fumehood call [OPTIONS] COMPONENT TOOL [JSON]")]
     Call(Call),
+    /// Serve tools to other programs
+    #[command(subcommand)]
+    Serve(Serve),
     /// Print a completion script for a shell
     Completions {
         /// The shell
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
+}
+
+impl Arguments {
+    /// Whether failures are told as JSON on standard output. Not where that belongs to a protocol.
+    pub(crate) fn json_failures(&self) -> bool {
+        self.json && !matches!(self.command, Command::Serve(_))
+    }
 }
 
 #[derive(Debug, Args)]

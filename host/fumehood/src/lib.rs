@@ -37,11 +37,13 @@ mod family;
 mod host;
 mod load;
 mod tool;
+mod toolbox;
 
 pub use builder::{BuildError, HostBuilder};
 pub use events::{EventStream, Observed};
 pub use family::Components;
 pub use fumehood_agent as agent;
+pub use fumehood_mcp as mcp;
 pub use fumehood_core::call::{Arguments, Call};
 pub use fumehood_core::chat;
 pub use fumehood_core::content::{Content, JsonText};

@@ -1,1 +1,11 @@
-//! MCP both ways: sandboxed tools for any client, and any server's tools behind the same gate.
+//! MCP both ways: tools of this host for MCP clients, and tools of MCP servers for this host.
+//!
+//! The only crate that names rmcp. It knows no sandbox and no agent loop: a [`Toolbox`] is what it serves.
+
+mod lines;
+mod server;
+mod splitter;
+mod toolbox;
+
+pub use server::{Server, ServerOptions, StdioError};
+pub use toolbox::{Listing, Request, Toolbox, Watcher};

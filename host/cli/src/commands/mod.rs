@@ -4,3 +4,4 @@ pub(crate) mod call;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod inspect;
+pub(crate) mod serve;
