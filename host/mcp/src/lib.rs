@@ -2,10 +2,12 @@
 //!
 //! The only crate that names rmcp. It knows no sandbox and no agent loop: a [`Toolbox`] is what it serves.
 
+mod http;
 mod lines;
 mod server;
 mod splitter;
 mod toolbox;
 
+pub use http::{Access, HttpError, HttpListener, HttpOptions, Principal, Token, TokenError};
 pub use server::{Server, ServerOptions, StdioError};
 pub use toolbox::{Listing, Request, Toolbox, Watcher};

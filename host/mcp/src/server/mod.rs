@@ -12,4 +12,5 @@ mod streams;
 mod told;
 
 pub use offer::{Server, ServerOptions};
+pub(crate) use session::Session;
 pub use stdio::StdioError;
