@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod mcp;
 mod serve;
 
 use std::path::PathBuf;
@@ -9,7 +10,8 @@ use clap::{Args, Parser, Subcommand};
 use fumehood::Limits;
 use fumehood::limits::{LimitError, parse_bytes, parse_count, parse_duration};
 
-pub(crate) use serve::{Serve, ServeMcp};
+pub(crate) use mcp::{CallRemote, Client, Config, List, Mcp, ServerOptions};
+pub(crate) use serve::{Http, Serve, ServeMcp};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -61,6 +63,9 @@ pub(crate) enum Command {
     /// Serve tools to other programs
     #[command(subcommand)]
     Serve(Serve),
+    /// Use the tools of MCP servers, or set clients up to use yours
+    #[command(subcommand)]
+    Mcp(Mcp),
     /// Print a completion script for a shell
     Completions {
         /// The shell

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
             Command::Inspect(inspect) => commands::inspect::run(&arguments, inspect).await,
             Command::Call(call) => commands::call::run(&arguments, call).await,
             Command::Serve(serve) => commands::serve::run(&arguments, serve).await,
+            Command::Mcp(mcp) => commands::mcp::run(&arguments, mcp).await,
             Command::Completions { shell } => commands::completions::run(*shell),
         }
     });

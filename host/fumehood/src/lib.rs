@@ -36,6 +36,7 @@ mod events;
 mod family;
 mod host;
 mod load;
+mod remotes;
 mod tool;
 mod toolbox;
 
@@ -66,4 +67,5 @@ pub use fumehood_runtime::{
 };
 pub use host::Host;
 pub use load::{Load, LoadError};
+pub use remotes::Remotes;
 pub use tool::Tool;

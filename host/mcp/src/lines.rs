@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fumehood_core::boxed::BoxFuture;
 use rmcp::model::{ErrorData, JsonRpcMessage, RequestId};
@@ -29,6 +30,8 @@ pub(crate) struct Lines<R, W> {
     opened: bool,
     /// Cancelled as soon as either stream has ended, long before rmcp is done with what is left to do.
     closed: CancellationToken,
+    /// Whether a line was too long.
+    flooded: Arc<AtomicBool>,
 }
 
 impl<R, W> Lines<R, W>
@@ -39,7 +42,12 @@ where
     /// Lines of at most `longest` bytes. `closed` is cancelled when a stream ends; cancelling it ends them.
     pub(crate) fn new(reader: R, writer: W, longest: usize, closed: CancellationToken) -> Self {
         let writer = Arc::new(Mutex::new(Some(writer)));
-        Self { reader, lines: Splitter::new(longest), writer, answering: None, opened: false, closed }
+        Self { reader, lines: Splitter::new(longest), writer, answering: None, opened: false, closed, flooded: Arc::default() }
+    }
+
+    /// Becomes true once a line was too long.
+    pub(crate) fn flooded(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.flooded)
     }
 
     /// Writes one message. It is turned into text at once and sent when it is its turn.
@@ -97,6 +105,7 @@ where
     }
 
     fn too_long<Role: ServiceRole>(&mut self) {
+        self.flooded.store(true, Ordering::Relaxed);
         if Role::IS_CLIENT {
             // Whatever call it answers, its result is lost; nothing that comes after can be trusted to be in order.
             self.closed.cancel();

@@ -1,5 +1,6 @@
 //! What can be typed after `fumehood serve`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -10,7 +11,7 @@ use super::LimitArguments;
 pub(crate) enum Serve {
     /// Serve the tools of components to an MCP client, such as Claude Desktop or VS Code
     ///
-    /// Over standard input and output, which is how clients start it.
+    /// Over standard input and output, which is how clients start it; with `--http`, over streamable HTTP at /mcp.
     Mcp(ServeMcp),
 }
 
@@ -37,5 +38,32 @@ pub(crate) struct ServeMcp {
     pub(crate) allow_slow_compile: bool,
 
     #[command(flatten)]
+    pub(crate) http: Http,
+
+    #[command(flatten)]
     pub(crate) limits: LimitArguments,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "HTTP")]
+pub(crate) struct Http {
+    /// Serve over HTTP at this address, such as `127.0.0.1:8080`
+    #[arg(long = "http", value_name = "ADDRESS")]
+    pub(crate) address: Option<SocketAddr>,
+
+    /// The token that clients must show, in a file that only you can read [default: $FUMEHOOD_MCP_TOKEN, or a new one]
+    #[arg(long, value_name = "FILE", requires = "address", conflicts_with = "no_auth")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Let every program on this machine call; only at an address that others cannot reach
+    #[arg(long, requires = "address")]
+    pub(crate) no_auth: bool,
+
+    /// Another name that clients may call this server by, such as `tools.example:8080`
+    #[arg(long, value_name = "HOST", requires = "address")]
+    pub(crate) allow_host: Vec<String>,
+
+    /// Pages that may call, such as `https://app.example`
+    #[arg(long, value_name = "ORIGIN", requires = "address")]
+    pub(crate) allow_origin: Vec<String>,
 }

@@ -62,6 +62,12 @@ impl Server {
         Self { inner: Arc::new(Inner { toolbox, options, catalogue: Mutex::default(), changes }) }
     }
 
+    /// On whose behalf calls are made that come over stdio.
+    #[must_use]
+    pub fn actor(&self) -> Option<Arc<str>> {
+        self.inner.options.actor.clone()
+    }
+
     pub(crate) fn toolbox(&self) -> &dyn Toolbox {
         self.inner.toolbox.as_ref()
     }
