@@ -1,7 +1,9 @@
 //! What can be typed.
 
 pub(crate) mod log;
+mod mcp;
 pub(crate) mod run;
+mod serve;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,6 +14,10 @@ use fumehood::limits::{LimitError, parse_bytes, parse_count, parse_duration};
 
 use crate::exit::UsageError;
 use crate::power_arguments::PowerArguments;
+
+pub(crate) use mcp::{CallRemote, Client, Config, List, Mcp, ServerOptions};
+pub(crate) use serve::{Http, Serve, ServeMcp};
+
 /// The command by which this program is its own compiler.
 pub(crate) const COMPILE_COMPONENT: &str = "compile-component";
 
@@ -85,12 +91,25 @@ pub(crate) enum Command {
     // Never parsed: see `main`. It is here so that `help` knows it.
     #[command(hide = true)]
     CompileComponent,
+    /// Serve tools to other programs
+    #[command(subcommand)]
+    Serve(Serve),
+    /// Use the tools of MCP servers, or set clients up to use yours
+    #[command(subcommand)]
+    Mcp(Mcp),
     /// Print a completion script for a shell
     Completions {
         /// The shell
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
+}
+
+impl Arguments {
+    /// Whether failures are told as JSON on standard output. Not where that belongs to a protocol.
+    pub(crate) fn json_failures(&self) -> bool {
+        self.json && !matches!(self.command, Command::Serve(_))
+    }
 }
 
 #[derive(Debug, Args)]

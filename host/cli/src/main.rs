@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     arguments.color.write_global();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return render::failure(&anyhow::Error::new(error), arguments.json, Exit::Host),
+        Err(error) => return render::failure(&anyhow::Error::new(error), arguments.json_failures(), Exit::Host),
     };
     let ended = runtime.block_on(async {
         match &arguments.command {
@@ -45,14 +45,18 @@ fn main() -> ExitCode {
             Command::Approve(approve) => commands::approve::run(&arguments, approve).await,
             Command::Config(configuration) => commands::config::run(&arguments, configuration),
             Command::CompileComponent => Err(exit::UsageError("give no options with this command".to_owned()).into()),
+            Command::Serve(serve) => commands::serve::run(&arguments, serve).await,
+            Command::Mcp(mcp) => commands::mcp::run(&arguments, mcp).await,
             Command::Completions { shell } => commands::completions::run(*shell),
         }
     });
+    // Someone may still be reading from a terminal; the end does not wait for that.
+    runtime.shutdown_background();
     match ended {
         Ok(exit) => exit.into(),
         Err(error) => {
             let exit = exit::of_error(&error);
-            render::failure(&error, arguments.json, exit)
+            render::failure(&error, arguments.json_failures(), exit)
         }
     }
 }

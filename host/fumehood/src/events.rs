@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fumehood_agent::registry::Partials;
 use fumehood_core::event::{Event, Level, Progress, RequestReport};
 use fumehood_runtime::{Invocation, Observer};
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -56,23 +55,25 @@ impl Observer for Bus {
     }
 }
 
-/// Tells the agent loop of a call's progress, besides everybody else.
-pub(crate) struct ForAgent {
+/// Tells one more of a call, besides everybody else.
+pub(crate) struct Also {
     pub(crate) bus: Arc<Bus>,
-    pub(crate) partials: Partials,
+    pub(crate) also: Arc<dyn Observer>,
 }
 
-impl Observer for ForAgent {
+impl Observer for Also {
     fn log(&self, call: &Invocation, level: Level, message: &str) {
+        self.also.log(call, level, message);
         self.bus.log(call, level, message);
     }
 
     fn progress(&self, call: &Invocation, progress: Progress) {
-        self.partials.send(progress.clone());
+        self.also.progress(call, progress.clone());
         self.bus.progress(call, progress);
     }
 
     fn request(&self, call: &Invocation, request: RequestReport) {
+        self.also.request(call, request.clone());
         self.bus.request(call, request);
     }
 }

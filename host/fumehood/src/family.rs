@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use fumehood_agent::registry::{
-    Contract, ContractError, Family, Invocation, Spec, Stop, Tool as AgentTool, ToolFamily,
+    Contract, ContractError, Family, Invocation, Partials, Spec, Stop, Tool as AgentTool, ToolFamily,
 };
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::{Arguments, Call};
 use fumehood_core::definition::Annotations;
+use fumehood_core::event::{Level, Progress};
 use fumehood_core::result::CallResult;
+use fumehood_runtime::{Invocation as Running, Observer};
 
 use crate::host::{Host, Tools};
 use crate::tool::Tool;
@@ -150,6 +152,18 @@ impl AgentTool for ComponentTool {
             state: invocation.state.clone(),
             limits: None,
         };
-        Box::pin(async move { Ok(self.host.call_for_agent(call, invocation.partials.clone()).await) })
+        let watcher = Arc::new(ForAgent(invocation.partials.clone()));
+        Box::pin(async move { Ok(self.host.call_observed(call, Some(watcher), None).await) })
+    }
+}
+
+/// Tells the agent loop of a call's progress.
+struct ForAgent(Partials);
+
+impl Observer for ForAgent {
+    fn log(&self, _call: &Running, _level: Level, _message: &str) {}
+
+    fn progress(&self, _call: &Running, progress: Progress) {
+        self.0.send(progress);
     }
 }

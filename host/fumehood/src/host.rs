@@ -10,7 +10,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use fumehood_agent::registry::Partials;
 use fumehood_core::call::Call;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::event::Event;
@@ -19,9 +18,10 @@ use fumehood_core::limits::Limits;
 use fumehood_core::name::Namespace;
 use fumehood_core::result::{CallError, CallResult, Metadata};
 use fumehood_runtime::{Component, Execution, Invocation, Observer, Sandbox, Terms};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::events::{Bus, EventStream, ForAgent};
+use crate::events::{Also, Bus, EventStream};
 use crate::load::{self, Load, LoadError};
 use crate::tool::Tool;
 
@@ -46,6 +46,8 @@ struct Inner {
     limits: Limits,
     gate: GateLimits,
     calls: AtomicU64,
+    /// Counts the changes of the set of tools.
+    changes: watch::Sender<u64>,
 }
 
 /// What is loaded at one moment.
@@ -74,6 +76,7 @@ impl Host {
             limits,
             gate,
             calls: AtomicU64::new(0),
+            changes: watch::Sender::new(0),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -122,6 +125,7 @@ impl Host {
         let prefix = format!("{name}__");
         tools.by_name.retain(|full_name, _| !full_name.starts_with(&prefix));
         self.inner.tools.store(Arc::new(tools));
+        self.changed();
         removed
     }
 
@@ -155,19 +159,15 @@ impl Host {
     /// own. Arguments and results are checked on the polling thread, outside the deadline; [`GateLimits::work`] bounds
     /// what that takes.
     pub async fn call(&self, call: Call) -> CallResult {
-        self.call_with(call, None, None).await
+        self.call_observed(call, None, None).await
     }
 
-    /// The same for a call of the agent loop, which hears of its progress.
-    pub(crate) async fn call_for_agent(&self, call: Call, partials: Partials) -> CallResult {
-        self.call_with(call, None, Some(partials)).await
-    }
-
-    async fn call_with(
+    /// The same for a caller that hears what the tool says, and may cancel.
+    pub(crate) async fn call_observed(
         &self,
         call: Call,
+        observer: Option<Arc<dyn Observer>>,
         cancelled: Option<CancellationToken>,
-        partials: Option<Partials>,
     ) -> CallResult {
         let Call { id, tool, arguments, actor, state, limits } = call;
         let id = if id.is_empty() { self.next_id() } else { id };
@@ -183,7 +183,7 @@ impl Host {
         };
         self.inner.bus.send(|| Event::Started { id: id.to_owned(), tool: name.to_owned(), actor: actor.clone() });
         let invocation = Invocation { id: id.to_owned(), tool: found.definition().name.to_string(), actor, state };
-        let terms = Terms { limits, observer: self.observer(partials), cancelled };
+        let terms = Terms { limits, observer: self.observer(observer), cancelled };
         let execution = found.run(&self.inner.sandbox, &arguments, invocation, terms).await;
         pending.finished(execution)
     }
@@ -192,7 +192,7 @@ impl Host {
     /// kind `cancelled` and says what the call cost until then.
     pub async fn call_until(&self, call: Call, cancelled: impl Future) -> CallResult {
         let token = CancellationToken::new();
-        let mut call = pin!(self.call_with(call, Some(token.clone()), None));
+        let mut call = pin!(self.call_observed(call, None, Some(token.clone())));
         let mut cancelled = pin!(cancelled);
         let ended = std::future::poll_fn(|cx| match call.as_mut().poll(cx) {
             Poll::Ready(result) => Poll::Ready(Some(result)),
@@ -214,6 +214,16 @@ impl Host {
         self.inner.bus.subscribe()
     }
 
+    /// A number that grows whenever a component is loaded or unloaded, after its tools can or cannot be called.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.changes.subscribe()
+    }
+
+    fn changed(&self) {
+        self.inner.changes.send_modify(|changes| *changes += 1);
+    }
+
     /// How many calls are running guest code right now.
     #[must_use]
     pub fn running(&self) -> usize {
@@ -231,10 +241,11 @@ impl Host {
         self.inner.sandbox.shut_down(grace).await;
     }
 
-    fn observer(&self, partials: Option<Partials>) -> Option<Arc<dyn Observer>> {
+    fn observer(&self, also: Option<Arc<dyn Observer>>) -> Option<Arc<dyn Observer>> {
         let bus = &self.inner.bus;
-        match partials {
-            Some(partials) => Some(Arc::new(ForAgent { bus: Arc::clone(bus), partials })),
+        match also {
+            Some(also) if bus.is_watched() => Some(Arc::new(Also { bus: Arc::clone(bus), also })),
+            Some(also) => Some(also),
             None => bus.is_watched().then(|| Arc::clone(bus) as Arc<dyn Observer>),
         }
     }
@@ -284,6 +295,7 @@ impl Host {
         tools.components.insert(name.clone(), component.clone());
         tools.by_name.extend(added.into_iter().map(|tool| (tool.full_name().to_owned(), Arc::new(tool))));
         self.inner.tools.store(Arc::new(tools));
+        self.changed();
         Ok(())
     }
 }

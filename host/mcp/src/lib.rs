@@ -1,1 +1,15 @@
-//! MCP both ways: sandboxed tools for any client, and any server's tools behind the same gate.
+//! MCP both ways: tools of this host for MCP clients, and tools of MCP servers for this host.
+//!
+//! The only crate that names rmcp. It knows no sandbox and no agent loop: a [`Toolbox`] is what it serves.
+
+mod client;
+mod http;
+mod lines;
+mod server;
+mod splitter;
+mod toolbox;
+
+pub use client::{ConnectError, Endpoint, Launch, Remote, RemoteOptions, RemoteTool};
+pub use http::{Access, HttpError, HttpListener, HttpOptions, Principal, Token, TokenError};
+pub use server::{Server, ServerOptions, StdioError};
+pub use toolbox::{Listing, Request, Toolbox, Watcher};

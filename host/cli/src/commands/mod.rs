@@ -8,4 +8,6 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod inspect;
 pub(crate) mod log;
+pub(crate) mod mcp;
 pub(crate) mod run;
+pub(crate) mod serve;

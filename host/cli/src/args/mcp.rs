@@ -1,0 +1,88 @@
+//! What can be typed after `fumehood mcp`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use fumehood::limits::parse_duration;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Mcp {
+    /// List the tools of an MCP server
+    List(List),
+    /// Call a tool of an MCP server; its arguments are checked against its schema first
+    Call(CallRemote),
+    /// Print what to paste into a client's configuration, so that it has the tools of components
+    Config(Config),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) options: ServerOptions,
+
+    /// The server: a URL, or a command that starts it
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "URL|COMMAND")]
+    pub(crate) server: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CallRemote {
+    /// The tool, as `fumehood mcp list` shows it
+    pub(crate) tool: String,
+
+    /// The arguments, a JSON object
+    #[arg(value_name = "JSON", default_value = "{}")]
+    pub(crate) arguments: String,
+
+    #[command(flatten)]
+    pub(crate) options: ServerOptions,
+
+    /// How long the call may take
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    pub(crate) timeout: Duration,
+
+    /// The server: a URL, or a command that starts it
+    #[arg(last = true, required = true, value_name = "URL|COMMAND")]
+    pub(crate) server: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServerOptions {
+    /// A variable for the program that is started; it has no others but PATH, HOME, LANG and TZ
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub(crate) env: Vec<(String, String)>,
+
+    /// The token to show a server at a URL, in a file that only you can read
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Config {
+    /// The client
+    #[arg(value_enum)]
+    pub(crate) client: Client,
+
+    /// The components, `.wasm` files
+    #[arg(required = true, value_name = "COMPONENT")]
+    pub(crate) components: Vec<PathBuf>,
+}
+
+/// A client whose configuration is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Client {
+    /// `claude_desktop_config.json`
+    ClaudeDesktop,
+    /// `.vscode/mcp.json`
+    Vscode,
+    /// `.cursor/mcp.json`
+    Cursor,
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it as NAME=VALUE".to_owned()),
+    }
+}

@@ -1,0 +1,69 @@
+//! What can be typed after `fumehood serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::LimitArguments;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Serve {
+    /// Serve the tools of components to an MCP client, such as Claude Desktop or VS Code
+    ///
+    /// Over standard input and output, which is how clients start it; with `--http`, over streamable HTTP at /mcp.
+    Mcp(ServeMcp),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeMcp {
+    /// The components, `.wasm` files
+    #[arg(required = true, value_name = "COMPONENT")]
+    pub(crate) components: Vec<PathBuf>,
+
+    /// On whose behalf calls are made; tools can read it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) actor: Option<String>,
+
+    /// How many calls run at once
+    #[arg(long, value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) calls: u32,
+
+    /// How many calls wait for a place; more are refused at once
+    #[arg(long, value_name = "COUNT", default_value_t = 128)]
+    pub(crate) waiting: u32,
+
+    /// Compile the components even if that takes many seconds
+    #[arg(long)]
+    pub(crate) allow_slow_compile: bool,
+
+    #[command(flatten)]
+    pub(crate) http: Http,
+
+    #[command(flatten)]
+    pub(crate) limits: LimitArguments,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "HTTP")]
+pub(crate) struct Http {
+    /// Serve over HTTP at this address, such as `127.0.0.1:8080`
+    #[arg(long = "http", value_name = "ADDRESS")]
+    pub(crate) address: Option<SocketAddr>,
+
+    /// The token that clients must show, in a file that only you can read [default: $FUMEHOOD_MCP_TOKEN, or a new one]
+    #[arg(long, value_name = "FILE", requires = "address", conflicts_with = "no_auth")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Let every program on this machine call; only at an address that others cannot reach
+    #[arg(long, requires = "address")]
+    pub(crate) no_auth: bool,
+
+    /// Another name that clients may call this server by, such as `tools.example:8080`
+    #[arg(long, value_name = "HOST", requires = "address")]
+    pub(crate) allow_host: Vec<String>,
+
+    /// Pages that may call, such as `https://app.example`
+    #[arg(long, value_name = "ORIGIN", requires = "address")]
+    pub(crate) allow_origin: Vec<String>,
+}

@@ -1,0 +1,105 @@
+//! `fumehood mcp list` and `call`: a client for people.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use fumehood::mcp::{Endpoint, Launch, Remote, RemoteOptions, RemoteTool, Token};
+use fumehood::sanitize::printable;
+use fumehood::{CallError, CallResult, Content, ErrorKind, Gate, GateLimits, Metadata, Namespace};
+use serde_json::{Value, json};
+
+use crate::args::{Arguments, CallRemote, List, ServerOptions};
+use crate::exit::{self, Exit, UsageError};
+use crate::render;
+
+/// What a server is called here. People name no servers.
+const SERVER: &str = "server";
+
+pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
+    let remote = remote(&list.server, &list.options, RemoteOptions::default())?;
+    let listed = remote.tools().await;
+    remote.close().await;
+    let tools = listed.context("cannot list the tools")?;
+    for why in remote.refused() {
+        render::warning(&format!("left out {why}"));
+    }
+    if arguments.json {
+        let tools: Vec<Value> = tools.iter().map(in_json).collect();
+        render::json(&json!({"tools": tools}))?;
+    } else {
+        for tool in &tools {
+            let name = printable(&tool.foreign);
+            let about = tool.description.lines().next().unwrap_or_default();
+            render::line(&format!("{}  {about}", render::styled(render::STRONG, &name)))?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn in_json(tool: &RemoteTool) -> Value {
+    json!({
+        "name": tool.foreign.as_ref(),
+        "title": tool.title,
+        "description": tool.description,
+        "input_schema": tool.input_schema,
+        "output_schema": tool.output_schema,
+        "annotations": tool.annotations,
+        "digest": tool.digest,
+    })
+}
+
+pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exit> {
+    let limits = RemoteOptions { deadline: call.timeout, ..RemoteOptions::default() };
+    let remote = remote(&call.server, &call.options, limits)?;
+    let started = Instant::now();
+    let outcome = tokio::select! {
+        outcome = checked(&remote, call) => outcome,
+        _ = tokio::signal::ctrl_c() => Ok(Err(CallError::cancelled())),
+    };
+    let duration = started.elapsed();
+    remote.close().await;
+    let result = result(call, outcome?, duration);
+    if arguments.json { render::json(&result)? } else { render::result(&result)? }
+    Ok(exit::of_result(&result))
+}
+
+/// Calls if the arguments fit the tool's schema, as for any other tool.
+async fn checked(remote: &Remote, call: &CallRemote) -> Result<Result<Vec<Content>, CallError>> {
+    let tools = remote.tools().await.context("cannot list the tools")?;
+    let Some(tool) = tools.iter().find(|tool| *tool.foreign == *call.tool) else {
+        let known: Vec<_> = tools.iter().map(|tool| printable(&tool.foreign).into_owned()).collect();
+        let why = format!("there is no tool `{}`", printable(&call.tool));
+        let error = CallError::new(ErrorKind::UnknownTool, why);
+        return Ok(Err(error.with_hint(format!("the tools are: {}", known.join(", ")))));
+    };
+    let gate = Gate::for_arguments(&tool.input_schema, GateLimits::default()).context("the tool's schema is refused")?;
+    Ok(match gate.parse(&call.arguments) {
+        Ok(arguments) => remote.call(&tool.foreign, arguments).await,
+        Err(violations) => Err(CallError::new(ErrorKind::InvalidArguments, violations.to_string())
+            .with_hint("correct the arguments and call again; the server was not asked")),
+    })
+}
+
+fn result(call: &CallRemote, outcome: Result<Vec<Content>, CallError>, duration: Duration) -> CallResult {
+    let bytes = outcome.as_ref().map_or(0, |parts| parts.iter().map(Content::bytes).sum());
+    let metadata = Metadata { bytes, duration, deadline: call.timeout, ..Metadata::default() };
+    CallResult { id: "call-1".to_owned(), tool: call.tool.clone(), outcome, metadata }
+}
+
+fn remote(server: &[String], options: &ServerOptions, limits: RemoteOptions) -> Result<Remote> {
+    let (first, rest) = server.split_first().ok_or_else(|| UsageError("which server?".to_owned()))?;
+    let endpoint = match first.starts_with("http://") || first.starts_with("https://") {
+        true => {
+            let token = options.token_file.as_deref().map(Token::read).transpose()?;
+            Endpoint::Http { url: first.clone(), token }
+        }
+        false => Endpoint::Process(Launch {
+            program: PathBuf::from(first),
+            arguments: rest.to_vec(),
+            environment: options.env.clone(),
+            folder: None,
+        }),
+    };
+    Ok(Remote::new(Namespace::parse(SERVER)?, endpoint, limits))
+}

@@ -1,0 +1,43 @@
+//! The tools of a host as what an MCP server offers: what a client calls runs in the sandbox.
+
+use std::sync::Arc;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::event::{Level, Progress};
+use fumehood_core::result::CallResult;
+use fumehood_mcp::{Listing, Request, Toolbox, Watcher};
+use fumehood_runtime::{Invocation, Observer};
+use tokio::sync::watch;
+
+use crate::host::Host;
+
+impl Toolbox for Host {
+    fn list(&self) -> Vec<Listing> {
+        let listing =
+            |tool: &Arc<crate::Tool>| Listing { name: tool.full_name().to_owned(), definition: tool.definition().clone() };
+        self.tools().iter().map(listing).collect()
+    }
+
+    fn call(&self, request: Request) -> BoxFuture<'_, CallResult> {
+        let Request { call, watcher, cancelled } = request;
+        let observer = watcher.map(|watcher| Arc::new(Watched(watcher)) as Arc<dyn Observer>);
+        Box::pin(self.call_observed(call, observer, Some(cancelled)))
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        Host::changes(self)
+    }
+}
+
+/// Tells a client what its call says.
+struct Watched(Arc<dyn Watcher>);
+
+impl Observer for Watched {
+    fn log(&self, _call: &Invocation, level: Level, message: &str) {
+        self.0.log(level, message);
+    }
+
+    fn progress(&self, _call: &Invocation, progress: Progress) {
+        self.0.progress(progress);
+    }
+}

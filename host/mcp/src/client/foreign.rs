@@ -1,0 +1,118 @@
+//! Tools of servers: their names as ours, and what they are known by.
+
+use std::sync::Arc;
+
+use fumehood_core::definition::{Annotations, DefinitionLimits};
+use fumehood_core::digest::Digest;
+use fumehood_core::name::{Namespace, QualifiedName, ToolName};
+use fumehood_core::sanitize::printable;
+use rmcp::model::Tool;
+use serde_json::{Value, json};
+
+/// A tool of a server, as it was when its description was first seen.
+#[derive(Debug, Clone)]
+pub struct RemoteTool {
+    /// Its name among ours: `server__tool`.
+    pub name: String,
+    /// What its server calls it.
+    pub foreign: Arc<str>,
+    /// A short name for people.
+    pub title: Option<String>,
+    /// What it does, printable and at most 4 KiB.
+    pub description: String,
+    /// JSON Schema of its arguments, as the server wrote it. The gate has not seen it yet.
+    pub input_schema: Value,
+    /// JSON Schema of its structured results, if it has one.
+    pub output_schema: Option<Value>,
+    /// What the server promises about its effects.
+    pub annotations: Annotations,
+    /// What it is pinned by: the digest of all of the above as the server wrote it.
+    pub digest: Digest,
+}
+
+impl RemoteTool {
+    /// A tool of the server of this name; an error in words, if it cannot be one of ours.
+    pub(crate) fn of(server: &Namespace, tool: &Tool) -> Result<Self, String> {
+        let shown: String = printable(&tool.name).chars().take(80).collect();
+        let name = ToolName::from_foreign(&tool.name).map_err(|error| format!("{shown}: {error}"))?;
+        let caps = DefinitionLimits::default();
+        let description = printable(tool.description.as_deref().unwrap_or_default()).into_owned();
+        let input_schema = Value::Object(tool.input_schema.as_ref().clone());
+        let output_schema = tool.output_schema.as_ref().map(|schema| Value::Object(schema.as_ref().clone()));
+        let size = |schema: &Value| schema.to_string().len();
+        for (what, found, most) in [
+            ("title", tool.title.as_ref().map_or(0, String::len), caps.title_bytes),
+            ("description", description.len(), caps.description_bytes),
+            ("input schema", size(&input_schema), caps.schema_bytes),
+            ("output schema", output_schema.as_ref().map_or(0, size), caps.schema_bytes),
+        ] {
+            if found > most {
+                return Err(format!("{shown}: its {what} has {found} bytes; at most {most} are accepted"));
+            }
+        }
+        Ok(Self {
+            name: QualifiedName { namespace: server.clone(), tool: name }.to_string(),
+            foreign: tool.name.as_ref().into(),
+            title: tool.title.as_deref().map(|title| printable(title).into_owned()),
+            description,
+            input_schema,
+            output_schema,
+            annotations: annotations(tool),
+            digest: digest(tool),
+        })
+    }
+}
+
+fn annotations(tool: &Tool) -> Annotations {
+    let Some(hints) = &tool.annotations else { return Annotations::default() };
+    Annotations {
+        read_only: hints.read_only_hint,
+        destructive: hints.destructive_hint,
+        idempotent: hints.idempotent_hint,
+        open_world: hints.open_world_hint,
+    }
+}
+
+/// Over everything that a model or a person sees, names sorted.
+fn digest(tool: &Tool) -> Digest {
+    let mut whole = json!({
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "input_schema": tool.input_schema,
+        "output_schema": tool.output_schema,
+        "annotations": tool.annotations,
+    });
+    whole.sort_all_objects();
+    Digest::of(whole.to_string().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(value: Value) -> Result<RemoteTool, String> {
+        RemoteTool::of(&Namespace::parse("server").unwrap(), &serde_json::from_value(value).unwrap())
+    }
+
+    #[test]
+    fn names_become_ours_and_oversized_ones_are_refused() {
+        let of = |name: &str| tool(json!({"name": name, "inputSchema": {}})).map(|tool| tool.name);
+        assert_eq!(of("repo.search").unwrap(), "server__repo_x2e_search");
+        assert!(of("").unwrap_err().contains("empty"));
+        assert!(of(&"x".repeat(65)).unwrap_err().contains("too long"));
+        let long = json!({"name": "a", "description": "d".repeat(4097), "inputSchema": {}});
+        assert_eq!(tool(long).unwrap_err(), "a: its description has 4097 bytes; at most 4096 are accepted");
+        let hidden = json!({"name": "a", "description": "a\u{200b}b", "inputSchema": {}});
+        assert_eq!(tool(hidden).unwrap().description, "a\\u{200b}b");
+    }
+
+    #[test]
+    fn every_word_counts_for_the_digest_and_their_order_does_not() {
+        let of = |value| tool(value).unwrap().digest;
+        let one = of(json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "x"}}));
+        assert_eq!(one, of(json!({"inputSchema": {"title": "x", "type": "object"}, "description": "b", "name": "a"})));
+        assert_ne!(one, of(json!({"name": "a", "description": "B", "inputSchema": {"type": "object", "title": "x"}})));
+        assert_ne!(one, of(json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "y"}})));
+    }
+}

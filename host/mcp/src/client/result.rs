@@ -1,0 +1,104 @@
+//! What a server answered, as content of ours.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use fumehood_core::content::Content;
+use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::result::CallError;
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+
+/// The parts of an answer; what a server calls an error is the tool's failure.
+///
+/// # Errors
+/// If the tool failed, answered with something that is no content, or with more than `most` bytes.
+pub(crate) fn parts(answer: CallToolResult, most: usize) -> Result<Vec<Content>, CallError> {
+    let failed = answer.is_error == Some(true);
+    let mut parts = Vec::new();
+    // The structure is the result, and text beside it repeats it for clients that know no structure.
+    match answer.structured_content.filter(|_| !failed) {
+        Some(value) => {
+            parts.push(Content::json(value.to_string()).map_err(|error| bad(&error.to_string()))?);
+            let others = answer.content.into_iter().filter(|block| !matches!(block, ContentBlock::Text(_)));
+            parts.extend(others.map(part).collect::<Result<Vec<_>, _>>()?);
+        }
+        None => parts.extend(answer.content.into_iter().map(part).collect::<Result<Vec<_>, _>>()?),
+    }
+    let bytes: usize = parts.iter().map(Content::bytes).sum();
+    if bytes > most {
+        return Err(CallError::new(ErrorKind::OutputTooLarge, format!("the result has {bytes} bytes; at most {most} are taken"))
+            .with_hint("ask for less at once"));
+    }
+    if failed { Err(failure(&parts)) } else { Ok(parts) }
+}
+
+fn failure(parts: &[Content]) -> CallError {
+    let texts: Vec<&str> = parts
+        .iter()
+        .filter_map(|part| match part {
+            Content::Text { text } => Some(text.as_str()),
+            Content::Json { .. } | Content::Blob { .. } | Content::Link { .. } => None,
+        })
+        .collect();
+    let said = if texts.is_empty() { "the tool failed and did not say why".to_owned() } else { texts.join("\n") };
+    CallError::new(ErrorKind::ToolFailed, said)
+}
+
+fn bad(why: &str) -> CallError {
+    CallError::new(ErrorKind::BadResult, format!("the server's answer is no result: {why}"))
+}
+
+fn part(block: ContentBlock) -> Result<Content, CallError> {
+    Ok(match block {
+        ContentBlock::Text(text) => Content::text(text.text),
+        ContentBlock::Image(image) => blob(image.mime_type, &image.data)?,
+        ContentBlock::Audio(audio) => blob(audio.mime_type, &audio.data)?,
+        ContentBlock::ResourceLink(link) => {
+            Content::Link { uri: link.uri, title: link.title.or(Some(link.name)), mime_type: link.mime_type }
+        }
+        ContentBlock::Resource(embedded) => match embedded.resource {
+            ResourceContents::TextResourceContents { text, .. } => Content::text(text),
+            ResourceContents::BlobResourceContents { mime_type, blob: data, .. } => {
+                blob(mime_type.unwrap_or_else(|| "application/octet-stream".to_owned()), &data)?
+            }
+            _ => return Err(bad("a resource of a kind that is not known here")),
+        },
+        _ => return Err(bad("content of a kind that is not known here")),
+    })
+}
+
+fn blob(mime_type: String, data: &str) -> Result<Content, CallError> {
+    let data = BASE64_STANDARD.decode(data).map_err(|error| bad(&format!("its data is not base64: {error}")))?;
+    Ok(Content::Blob { mime_type, data })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(answer: Value, expected: Value) {
+        let found = match parts(serde_json::from_value(answer).unwrap(), 100) {
+            Ok(parts) => serde_json::to_value(parts).unwrap(),
+            Err(error) => json!(error.to_string()),
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn answers_become_content() {
+        let text = json!({"type": "text", "text": "hi"});
+        check(json!({"content": [text]}), json!([{"type": "text", "text": "hi"}]));
+        check(json!({"content": [text], "structuredContent": {"a": 1}}), json!([{"type": "json", "value": {"a": 1}}]));
+        check(json!({"content": [text], "isError": true}), json!("tool_failed: hi"));
+        check(json!({"content": [], "isError": true}), json!("tool_failed: the tool failed and did not say why"));
+        let image = json!({"type": "image", "data": "AA==", "mimeType": "image/png"});
+        check(json!({"content": [image]}), json!([{"type": "blob", "mime_type": "image/png", "data": "AA=="}]));
+        let broken = json!({"type": "image", "data": "!", "mimeType": "image/png"});
+        let why = "bad_result: the server's answer is no result: its data is not base64: Invalid symbol 33, offset 0.";
+        check(json!({"content": [broken]}), json!(why));
+        let long = json!({"type": "text", "text": "x".repeat(101)});
+        let why = "output_too_large: the result has 101 bytes; at most 100 are taken (ask for less at once)";
+        check(json!({"content": [long]}), json!(why));
+    }
+}

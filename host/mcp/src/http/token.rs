@@ -1,0 +1,145 @@
+//! Bearer tokens: where they come from, and how they are compared.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use fumehood_core::digest::Digest;
+use subtle::ConstantTimeEq as _;
+
+/// The shortest token that is taken, in bytes.
+const SHORTEST: usize = 16;
+/// The longest, in bytes.
+const LONGEST: usize = 1024;
+/// Random bytes of a token that is made here.
+const RANDOM: usize = 32;
+
+/// A secret that a client shows. It is never printed by `Debug`.
+#[derive(Clone)]
+pub struct Token(String);
+
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// The file cannot be read.
+    #[error("cannot read the token from {path}")]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Others could read it.
+    #[error("{0} can be read by others than its owner; run `chmod 600` on it and take a new token")]
+    Open(PathBuf),
+    /// It is no token.
+    #[error("a token has {SHORTEST} to {LONGEST} visible ASCII characters without spaces; this one does not")]
+    Form,
+    /// The system gave no randomness.
+    #[error("the system gave no random bytes for a token")]
+    Random,
+}
+
+impl Token {
+    /// Takes a text for a token; line ends around it do not count.
+    ///
+    /// # Errors
+    /// If it is too short to be a secret, too long, or has other characters than visible ASCII.
+    pub fn parse(text: &str) -> Result<Self, TokenError> {
+        let text = text.trim_matches(['\r', '\n']);
+        let fits = (SHORTEST..=LONGEST).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_graphic());
+        if fits { Ok(Self(text.to_owned())) } else { Err(TokenError::Form) }
+    }
+
+    /// The token in a file that only its owner can read.
+    ///
+    /// # Errors
+    /// If it cannot be read, others could read it, or it holds no token.
+    pub fn read(path: &Path) -> Result<Self, TokenError> {
+        let failed = |source| TokenError::Read { path: path.to_owned(), source };
+        let file = File::open(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        if !metadata.is_file() {
+            return Err(failed(std::io::Error::other("it is not a regular file")));
+        }
+        if metadata.permissions().mode() & 0o077 != 0 {
+            return Err(TokenError::Open(path.to_owned()));
+        }
+        let mut text = String::new();
+        file.take(LONGEST as u64 + 3).read_to_string(&mut text).map_err(failed)?;
+        Self::parse(&text)
+    }
+
+    /// A new one: 256 random bits.
+    ///
+    /// # Errors
+    /// If the system gives no random bytes.
+    pub fn generate() -> Result<Self, TokenError> {
+        let mut bytes = [0; RANDOM];
+        getrandom::fill(&mut bytes).map_err(|_| TokenError::Random)?;
+        Ok(Self(BASE64_URL_SAFE_NO_PAD.encode(bytes)))
+    }
+
+    /// The secret itself, to be shown once to whoever starts the server, or sent to another server.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is it. How long that takes says nothing about the token, not even its length.
+    pub(crate) fn is(&self, shown: &str) -> bool {
+        let digest = |text: &str| Digest::of(text.as_bytes()).hex();
+        digest(&self.0).as_bytes().ct_eq(digest(shown).as_bytes()).into()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_has_a_form() {
+        let check = |text: &str, fits: bool| assert_eq!(Token::parse(text).is_ok(), fits, "{text:?}");
+        check("0123456789abcdef", true);
+        check("0123456789abcdef\n", true);
+        check("0123456789abcde", false);
+        check("0123456789 abcdef", false);
+        check("0123456789abcdef\u{e4}", false);
+        check(&"x".repeat(1025), false);
+        assert_ne!(Token::generate().unwrap().reveal(), Token::generate().unwrap().reveal());
+        assert_eq!(Token::generate().unwrap().reveal().len(), 43);
+        assert_eq!(format!("{:?}", Token::parse("0123456789abcdef").unwrap()), "Token(…)");
+    }
+
+    #[test]
+    fn only_the_whole_token_is_it() {
+        let token = Token::parse("0123456789abcdef").unwrap();
+        assert!(token.is("0123456789abcdef"));
+        for other in ["", "0123456789abcde", "0123456789abcdeF", "0123456789abcdef0"] {
+            assert!(!token.is(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        std::fs::write(&path, "0123456789abcdef\n").unwrap();
+        let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o640);
+        assert!(matches!(Token::read(&path), Err(TokenError::Open(_))));
+        mode(0o600);
+        assert!(Token::read(&path).unwrap().is("0123456789abcdef"));
+        assert!(matches!(Token::read(folder.path()), Err(TokenError::Read { .. })));
+    }
+}

@@ -1,0 +1,150 @@
+//! The tools as clients see them, made once for each change of the set.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use fumehood_core::definition::Annotations;
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+use super::client_name::for_clients;
+use crate::toolbox::Listing;
+
+/// How many known names the answer to an unknown one has.
+const SUGGESTIONS: usize = 10;
+/// In front of a name in a cursor, so that other texts are refused.
+const CURSOR: &str = "after:";
+
+/// The tools at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Catalogue {
+    /// In the order of their names, as clients see these.
+    tools: Vec<Tool>,
+    entries: HashMap<String, Entry>,
+}
+
+/// What a call of a tool needs to know.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// Its name in this host.
+    pub(crate) full_name: Arc<str>,
+    /// Whether clients were told an output schema, so that they expect structured content.
+    pub(crate) structured: bool,
+}
+
+/// A cursor that this server never gave out.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BadCursor;
+
+impl Catalogue {
+    pub(crate) fn new(listings: Vec<Listing>) -> Self {
+        let mut catalogue = Self::default();
+        for listing in listings {
+            let name = for_clients(&listing.name);
+            let tool = describe(name.clone(), &listing);
+            let entry = Entry { full_name: listing.name.into(), structured: tool.output_schema.is_some() };
+            // Two names of one digest: the second cannot be called, so it is not shown either.
+            if let std::collections::hash_map::Entry::Vacant(free) = catalogue.entries.entry(name) {
+                free.insert(entry);
+                catalogue.tools.push(tool);
+            }
+        }
+        catalogue.tools.sort_by(|a, b| a.name.cmp(&b.name));
+        catalogue
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
+        self.entries.get(name)
+    }
+
+    pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
+        let at = self.tools.binary_search_by(|tool| tool.name.as_ref().cmp(name)).ok()?;
+        self.tools.get(at)
+    }
+
+    /// At most `size` tools from the cursor on, and the cursor of the next page. A cursor names the last tool before
+    /// it, so that pages stay right while tools come and go.
+    pub(crate) fn page(&self, cursor: Option<&str>, size: usize) -> Result<(Vec<Tool>, Option<String>), BadCursor> {
+        let start = match cursor {
+            None => 0,
+            Some(cursor) => {
+                let last = cursor.strip_prefix(CURSOR).ok_or(BadCursor)?;
+                self.tools.partition_point(|tool| tool.name.as_ref() <= last)
+            }
+        };
+        let rest = self.tools.get(start..).unwrap_or_default();
+        let page = rest.get(..size).unwrap_or(rest);
+        let next = page.last().filter(|_| page.len() < rest.len()).map(|last| format!("{CURSOR}{}", last.name));
+        Ok((page.to_vec(), next))
+    }
+
+    /// Some of the names, for whoever asked for one that is not there.
+    pub(crate) fn suggestions(&self) -> String {
+        let names: Vec<&str> = self.tools.iter().take(SUGGESTIONS).map(|tool| tool.name.as_ref()).collect();
+        match self.tools.len() {
+            0 => "no tools are loaded".to_owned(),
+            all if all > names.len() => format!("some of the {all} tools are: {}", names.join(", ")),
+            _ => format!("the tools are: {}", names.join(", ")),
+        }
+    }
+}
+
+fn describe(name: String, listing: &Listing) -> Tool {
+    let definition = &listing.definition;
+    let mut tool = Tool::new(name, definition.description.clone(), object_schema(&definition.input_schema));
+    tool.title = definition.title.clone();
+    // Before 2026-07-28, structured content is an object. A tool whose result is something else answers with text.
+    let output = definition.output_schema.as_ref().and_then(Value::as_object);
+    tool.output_schema = output.filter(|schema| schema.get("type") == Some(&json!("object"))).cloned().map(Arc::new);
+    tool.annotations = annotations(definition.annotations);
+    tool
+}
+
+/// The schema as the protocol wants it: an object that says that arguments are an object.
+fn object_schema(schema: &Value) -> Arc<JsonObject> {
+    let mut schema = schema.as_object().cloned().unwrap_or_default();
+    if schema.get("type") != Some(&json!("object")) {
+        schema.insert("type".to_owned(), json!("object"));
+    }
+    Arc::new(schema)
+}
+
+fn annotations(of: Annotations) -> Option<ToolAnnotations> {
+    let Annotations { read_only, destructive, idempotent, open_world } = of;
+    (of != Annotations::default())
+        .then(|| ToolAnnotations::from_raw(None, read_only, destructive, idempotent, open_world))
+}
+
+#[cfg(test)]
+mod tests {
+    use fumehood_core::definition::RawDefinition;
+
+    use super::*;
+
+    fn listing(name: &str) -> Listing {
+        let raw = RawDefinition { name: "t".to_owned(), input_schema: "{}".to_owned(), ..RawDefinition::default() };
+        Listing { name: name.to_owned(), definition: raw.parse(&Default::default()).unwrap() }
+    }
+
+    #[test]
+    fn pages_follow_names_and_survive_changes() {
+        let of = |names: &[&str]| Catalogue::new(names.iter().map(|name| listing(name)).collect());
+        let names = |page: &[Tool]| page.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>().join(" ");
+        let all = of(&["c__1", "a__1", "b__1", "d__1", "e__1"]);
+        let (first, next) = all.page(None, 2).unwrap();
+        assert_eq!((names(&first).as_str(), next.as_deref()), ("a__1 b__1", Some("after:b__1")));
+        let fewer = of(&["a__1", "d__1", "e__1"]);
+        let (second, end) = fewer.page(next.as_deref(), 2).unwrap();
+        assert_eq!((names(&second).as_str(), end), ("d__1 e__1", None));
+        assert_eq!(all.page(Some("2"), 2).unwrap_err(), BadCursor);
+        assert_eq!(Catalogue::default().page(None, 2).unwrap(), (Vec::new(), None));
+    }
+
+    #[test]
+    fn schemas_say_that_arguments_are_an_object() {
+        let catalogue = Catalogue::new(vec![listing("a__t")]);
+        let tool = catalogue.tool("a__t").unwrap();
+        assert_eq!(Value::Object(tool.input_schema.as_ref().clone()), json!({"type": "object"}));
+        assert_eq!((&tool.output_schema, &tool.annotations), (&None, &None));
+    }
+}

@@ -1,0 +1,47 @@
+//! Our levels of log lines and those of the protocol.
+#![allow(deprecated, reason = "logging is on its way out of the protocol, and clients of older revisions have it")]
+
+use fumehood_core::event::Level;
+use rmcp::model::LoggingLevel;
+
+/// The levels in their order.
+const LEVELS: [Level; 5] = [Level::Trace, Level::Debug, Level::Info, Level::Warn, Level::Error];
+
+/// The level of this rank, which is `level as u8`.
+pub(crate) fn at(rank: u8) -> Option<Level> {
+    LEVELS.get(usize::from(rank)).copied()
+}
+
+/// The least of our levels that a client wants who asked for this.
+pub(crate) fn wanted(name: LoggingLevel) -> Level {
+    match name {
+        LoggingLevel::Debug => Level::Trace,
+        LoggingLevel::Info | LoggingLevel::Notice => Level::Info,
+        LoggingLevel::Warning => Level::Warn,
+        LoggingLevel::Error | LoggingLevel::Critical | LoggingLevel::Alert | LoggingLevel::Emergency => Level::Error,
+    }
+}
+
+/// What the protocol calls a level of ours.
+pub(crate) fn name(level: Level) -> LoggingLevel {
+    match level {
+        Level::Trace | Level::Debug => LoggingLevel::Debug,
+        Level::Info => LoggingLevel::Info,
+        Level::Warn => LoggingLevel::Warning,
+        Level::Error => LoggingLevel::Error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_the_order_of_the_levels() {
+        for (rank, level) in LEVELS.into_iter().enumerate() {
+            assert_eq!((level as usize, at(level as u8)), (rank, Some(level)));
+        }
+        assert_eq!(at(5), None);
+        assert!(LEVELS.is_sorted());
+    }
+}

@@ -1,0 +1,16 @@
+//! The server: one set of tools for any number of clients.
+
+mod answer;
+mod catalogue;
+mod client_name;
+mod log_level;
+mod news;
+mod offer;
+mod session;
+mod stdio;
+mod streams;
+mod told;
+
+pub use offer::{Server, ServerOptions};
+pub(crate) use session::Session;
+pub use stdio::StdioError;

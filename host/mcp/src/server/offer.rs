@@ -1,0 +1,108 @@
+//! What is served: one set of tools and how it presents itself, shared by all sessions.
+#![allow(deprecated, reason = "logging is on its way out of the protocol, and clients of older revisions have it")]
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
+use tokio::sync::watch;
+
+use super::catalogue::Catalogue;
+use crate::toolbox::Toolbox;
+
+/// How a server presents itself, and what it takes.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Its name, for programs.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// What a model should know about its tools as a whole.
+    pub instructions: Option<String>,
+    /// On whose behalf calls are made that come over stdio. Tools may be told.
+    pub actor: Option<Arc<str>>,
+    /// The longest message that is read, in bytes.
+    pub message_bytes: usize,
+    /// Tools in one page of `tools/list`.
+    pub page: usize,
+}
+
+impl Default for ServerOptions {
+    /// Named `fumehood`; messages of 4 MiB, pages of 100.
+    fn default() -> Self {
+        Self {
+            name: "fumehood".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            instructions: None,
+            actor: None,
+            message_bytes: 4 << 20,
+            page: 100,
+        }
+    }
+}
+
+/// A set of tools, to be served to any number of clients. Cheap to clone; all clones are the same.
+#[derive(Clone)]
+pub struct Server {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    toolbox: Arc<dyn Toolbox>,
+    options: ServerOptions,
+    /// Of which change the catalogue is, and the catalogue.
+    catalogue: Mutex<Option<(u64, Arc<Catalogue>)>>,
+    changes: watch::Receiver<u64>,
+}
+
+impl Server {
+    /// Serves these tools.
+    #[must_use]
+    pub fn new(toolbox: Arc<dyn Toolbox>, options: ServerOptions) -> Self {
+        let changes = toolbox.changes();
+        Self { inner: Arc::new(Inner { toolbox, options, catalogue: Mutex::default(), changes }) }
+    }
+
+    /// On whose behalf calls are made that come over stdio.
+    #[must_use]
+    pub fn actor(&self) -> Option<Arc<str>> {
+        self.inner.options.actor.clone()
+    }
+
+    pub(crate) fn toolbox(&self) -> &dyn Toolbox {
+        self.inner.toolbox.as_ref()
+    }
+
+    pub(crate) fn options(&self) -> &ServerOptions {
+        &self.inner.options
+    }
+
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.changes.clone()
+    }
+
+    /// The tools as they are now.
+    pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
+        // The number first: a change in between means one list too many, never an old one kept.
+        let change = *self.inner.changes.borrow();
+        let mut kept = self.inner.catalogue.lock().unwrap_or_else(PoisonError::into_inner);
+        match kept.as_ref() {
+            Some((of, catalogue)) if *of == change => Arc::clone(catalogue),
+            _ => {
+                let catalogue = Arc::new(Catalogue::new(self.inner.toolbox.list()));
+                *kept = Some((change, Arc::clone(&catalogue)));
+                catalogue
+            }
+        }
+    }
+
+    /// What clients are told when they connect.
+    pub(crate) fn config(&self) -> ServerConfig {
+        let options = self.options();
+        let capabilities =
+            ServerCapabilities::builder().enable_logging().enable_tools().enable_tool_list_changed().build();
+        let mut config = ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new(options.name.clone(), options.version.clone()));
+        config.instructions.clone_from(&options.instructions);
+        config
+    }
+}

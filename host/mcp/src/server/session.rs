@@ -1,0 +1,189 @@
+//! One client's session: its requests to calls, and what comes back to messages.
+#![allow(deprecated, reason = "logging is on its way out of the protocol, and clients of older revisions have it")]
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use fumehood_core::call::{Arguments, Call};
+use fumehood_core::event::Level;
+use fumehood_core::sanitize::printable;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData,
+    ListToolsResult, PaginatedRequestParams, ServerConfig, SetLevelRequestParams, SubscriptionFilter, Tool,
+};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::{RoleServer, ServerHandler};
+use serde_json::Value;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::answer;
+use super::log_level;
+use super::news::Outbox;
+use super::offer::Server;
+use super::told::Told;
+use crate::toolbox::{Request, Watcher};
+
+/// Characters of an unknown name that are repeated.
+const LONGEST_NAME: usize = 130;
+
+/// One client's session.
+pub(crate) struct Session {
+    server: Server,
+    /// The least level of log lines that this client wants, as an index into [`LEVELS`].
+    level: AtomicU8,
+    /// On whose behalf it calls.
+    actor: Option<Arc<str>>,
+    /// Cancelled once the client is gone, before rmcp has cleaned up after it.
+    closed: CancellationToken,
+    /// Ends what the session started when rmcp lets go of it.
+    _ended: DropGuard,
+}
+
+impl Session {
+    pub(crate) fn new(server: Server, actor: Option<Arc<str>>, closed: CancellationToken) -> Self {
+        let level = AtomicU8::new(Level::Info as u8);
+        Self { server, level, actor, _ended: closed.clone().drop_guard(), closed }
+    }
+
+    /// Revisions without a handshake say with each request which log lines they want.
+    fn wanted_level(&self, context: &RequestContext<RoleServer>) -> Option<Level> {
+        let stateless = context.protocol_version().is_some_and(|version| !version.has_initialize());
+        if stateless { context.meta.log_level().map(log_level::wanted) } else { log_level::at(self.level.load(Ordering::Relaxed)) }
+    }
+
+    async fn call(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Answered {
+        let catalogue = self.server.catalogue();
+        let Some(entry) = catalogue.find(&request.name) else {
+            let name: String = printable(&request.name).chars().take(LONGEST_NAME).collect();
+            let known = catalogue.suggestions();
+            return Err(ErrorData::invalid_params(format!("Unknown tool: {name} ({known})"), None));
+        };
+        let token = context.meta.get_progress_token();
+        let outbox = Outbox::wanted(token.is_some(), self.wanted_level(&context));
+        let call = Call {
+            tool: entry.full_name.to_string(),
+            arguments: Arguments::Value(Value::Object(request.arguments.unwrap_or_default())),
+            actor: self.actor.clone(),
+            ..Call::default()
+        };
+        let watcher = outbox.clone().map(|outbox| outbox as Arc<dyn Watcher>);
+        let running = self.run(Request { call, watcher, cancelled: context.ct.clone() });
+        let result = match &outbox {
+            None => running.await,
+            Some(outbox) => {
+                let told = Told { peer: &context.peer, token, tool: &request.name };
+                let running = async {
+                    let result = running.await;
+                    outbox.close();
+                    result
+                };
+                tokio::join!(running, told.all(outbox)).0
+            }
+        };
+        Ok(answer::of(result, entry.structured).into())
+    }
+
+    /// Runs a call until its client cancels it or is gone.
+    async fn run(&self, request: Request) -> fumehood_core::result::CallResult {
+        let cancelled = request.cancelled.clone();
+        let mut call = pin!(self.server.toolbox().call(request));
+        tokio::select! {
+            biased;
+            result = &mut call => return result,
+            () = self.closed.cancelled() => cancelled.cancel(),
+        }
+        call.await
+    }
+}
+
+type Answered = Result<CallToolResponse, ErrorData>;
+
+impl ServerHandler for Session {
+    fn get_info(&self) -> ServerConfig {
+        self.server.config()
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let cursor = request.and_then(|request| request.cursor);
+        let page = self.server.catalogue().page(cursor.as_deref(), self.server.options().page);
+        let unknown = |_| {
+            ErrorData::invalid_params("this cursor is not one of this server; list again from the start", None)
+        };
+        let (tools, next_cursor) = page.map_err(unknown)?;
+        Ok(ListToolsResult { next_cursor, ..ListToolsResult::with_all_items(tools) })
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.server.catalogue().tool(name).cloned()
+    }
+
+    async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Answered {
+        self.call(request, context).await
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.level.store(log_level::wanted(request.level) as u8, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Tells a client of revisions with a handshake whenever the tools change.
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let (mut changes, closed) = (self.server.changes(), self.closed.clone());
+        changes.mark_unchanged();
+        while let Some(Ok(())) = closed.run_until_cancelled(changes.changed()).await {
+            if context.peer.notify_tool_list_changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn accepted_subscription_filter(&self, _requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(SubscriptionFilter::builder().tools_list_changed().build())
+    }
+
+    /// The same for a client of the stateless revision, which asks for it.
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut changes = self.server.changes();
+        changes.mark_unchanged();
+        loop {
+            tokio::select! {
+                () = context.cancelled() => return Ok(()),
+                () = self.closed.cancelled() => return Ok(()),
+                changed = changes.changed() => {
+                    if changed.is_err() || context.sink().notify_tool_list_changed().await.is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// rmcp takes a request for one of its own methods that does not fit for a custom one.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = printable(&request.method).chars().take(LONGEST_NAME).collect::<String>();
+        if KNOWN.contains(&request.method.as_str()) {
+            let why = match request.params_as::<CallToolRequestParams>() {
+                Err(error) if request.method == "tools/call" => format!(": {error}"),
+                _ => String::new(),
+            };
+            return Err(ErrorData::invalid_params(format!("the parameters of {method} do not fit{why}"), None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None))
+    }
+}
+
+/// Methods with parameters that this server has.
+const KNOWN: [&str; 4] = ["tools/call", "tools/list", "logging/setLevel", "initialize"];

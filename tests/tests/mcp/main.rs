@@ -1,0 +1,11 @@
+//! Tools of a host for MCP clients: the protocol by hand where it matters, and rmcp's own client.
+
+// Lints know by `cfg(test)` that helper functions, too, may panic here.
+#[cfg(test)]
+mod clients;
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
+mod raw;
+#[cfg(test)]
+mod stdio;
