@@ -59,7 +59,6 @@ pub use family::Components;
 pub use fumehood_agent as agent;
 pub use fumehood_core::approval;
 pub use fumehood_core::boxed;
-pub use fumehood_mcp as mcp;
 pub use fumehood_core::call::{Arguments, Call};
 pub use fumehood_core::chat;
 pub use fumehood_core::content::{Content, JsonText};
@@ -76,6 +75,7 @@ pub use fumehood_core::result::{CallError, CallResult, Captured, Metadata};
 pub use fumehood_core::sanitize;
 pub use fumehood_core::time;
 pub use fumehood_event_log as event_log;
+pub use fumehood_mcp as mcp;
 pub use fumehood_model as model;
 pub use fumehood_runtime::{
     ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, CompileBudget, CompileLimit, CompileLimits, Compiler,
@@ -86,6 +86,6 @@ pub use host::Host;
 pub use load::{Load, LoadError};
 pub use lock::{Lock, LockError};
 pub use pinned::Pinned;
-pub use secret_source::{SecretSource, SecretSourceError};
 pub use remotes::Remotes;
+pub use secret_source::{SecretSource, SecretSourceError};
 pub use tool::Tool;

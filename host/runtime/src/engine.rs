@@ -1,10 +1,8 @@
 //! How wasmtime is set up: what guests may use, and how their memory is allocated.
 
-
 use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig, Strategy,
 };
-
 
 /// Address space for one linear memory. With guard pages behind it, bounds need no checks.
 const MEMORY_RESERVATION: u64 = 4 << 30;

@@ -42,7 +42,7 @@ pub use guest_runtime::Late;
 pub use imports::{Import, Ungranted};
 pub use invocation::{Invocation, Observer, Terms};
 pub use load::LoadOptions;
-pub use network::{Network, Resolver, SystemResolver, TrustError};
 pub use load_error::{ACCEPTED_CONTRACT, CompileLimit, LoadError, MAX_COMPONENT_BYTES, SLOW_COMPILE_BYTES};
+pub use network::{Network, Resolver, SystemResolver, TrustError};
 pub use outcome::Execution;
 pub use sandbox::Sandbox;

@@ -8,9 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use fumehood::key_value::DiskStore;
 use fumehood::limits::display_bytes;
-use fumehood::{
-    Call, CallResult, Component, ErrorKind, EventStream, Host, HostBuilder, Limits, Load, Observed,
-};
+use fumehood::{Call, CallResult, Component, ErrorKind, EventStream, Host, HostBuilder, Limits, Load, Observed};
 
 use super::approve;
 use crate::args::{self, Arguments};
