@@ -1,5 +1,7 @@
 //! How wasmtime is set up: what guests may use, and how their memory is allocated.
 
+use std::num::NonZeroUsize;
+
 use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig, Strategy,
 };

@@ -40,5 +40,7 @@ pub trait Observer: Send + Sync {
     /// News of the call, already within its cap.
     fn progress(&self, call: &Invocation, progress: Progress);
     /// A request that it made is over, or was refused. All of them are told of before the call ends.
-    fn request(&self, call: &Invocation, request: RequestReport);
+    fn request(&self, call: &Invocation, request: RequestReport) {
+        let _ = (call, request);
+    }
 }

@@ -8,7 +8,6 @@ use fumehood::event_log::{ExportError, Reader};
 use super::filter;
 use crate::args::log::Export;
 use crate::exit::Exit;
-use crate::render;
 
 pub(super) fn run(reader: &Reader, export: &Export) -> Result<Exit> {
     let mut filter = filter::of(&export.filters);
@@ -35,7 +34,7 @@ impl<W: Write> Write for Printable<W> {
             self.line.extend_from_slice(part);
             if part.ends_with(b"\n") {
                 let line = String::from_utf8_lossy(&self.line);
-                self.out.write_all(render::printable_json(&line).as_bytes())?;
+                self.out.write_all(fumehood::sanitize::printable_json(&line).as_bytes())?;
                 self.line.clear();
             }
         }
