@@ -1,5 +1,7 @@
 //! Settings of a host.
 
+use std::path::PathBuf;
+
 use fumehood_core::gate::GateLimits;
 use fumehood_core::limits::{LimitError, Limits};
 use fumehood_runtime::{CodeCache, EngineProfile, Sandbox, SandboxConfig, SandboxError};
@@ -72,6 +74,13 @@ impl HostBuilder {
     /// Keeps compiled code on disk. Without this it is kept in memory only.
     pub fn code_cache(mut self, cache: CodeCache) -> Self {
         self.sandbox.cache = Some(cache);
+        self
+    }
+
+    /// Names a folder where this service keeps its own files: settings, state, secrets. No tool is ever granted it, what
+    /// lies in it, or what holds it. That of the code cache is always kept.
+    pub fn own_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.sandbox.own_folders.push(folder.into());
         self
     }
 

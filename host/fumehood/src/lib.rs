@@ -59,7 +59,7 @@ pub use fumehood_core::sanitize;
 pub use fumehood_event_log as event_log;
 pub use fumehood_model as model;
 pub use fumehood_runtime::{
-    ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, Component, Dialect, EngineProfile, Import,
+    ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, Component, Dialect, EngineProfile, FolderError, Import,
     LoadError as ComponentError, LoadReport, SandboxError, Skipped,
 };
 pub use host::Host;

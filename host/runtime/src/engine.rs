@@ -1,6 +1,7 @@
 //! How wasmtime is set up: what guests may use, and how their memory is allocated.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig, Strategy,
@@ -63,6 +64,9 @@ pub struct SandboxConfig {
     pub guest_threads: usize,
     /// Where compiled code is kept between processes; nowhere if `None`.
     pub cache: Option<crate::CodeCache>,
+    /// Folders where the host keeps its own files: settings, state, secrets. No tool is ever granted one of them, what
+    /// lies in it, or what holds it. The folder of `cache` is always among them.
+    pub own_folders: Vec<PathBuf>,
 }
 
 impl Default for SandboxConfig {
@@ -74,6 +78,7 @@ impl Default for SandboxConfig {
             memory_ceiling: 256 << 20,
             guest_threads: std::thread::available_parallelism().map_or(2, NonZeroUsize::get).max(2),
             cache: None,
+            own_folders: Vec::new(),
         }
     }
 }

@@ -98,7 +98,12 @@ impl GuestRuntime {
         time: Duration,
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Result<Result<R, Lost>, Late> {
-        let mut working = std::pin::pin!(self.block(work));
+        self.within(time, self.block(work)).await
+    }
+
+    /// What comes of `future`, if that is within `time`. It works on any executor.
+    pub(crate) async fn within<F: Future>(&self, time: Duration, future: F) -> Result<F::Output, Late> {
+        let mut working = std::pin::pin!(future);
         let mut waiting = std::pin::pin!(self.sleep(time));
         std::future::poll_fn(|cx| match working.as_mut().poll(cx) {
             Poll::Ready(ended) => Poll::Ready(Ok(ended)),

@@ -15,7 +15,9 @@ mod compile;
 mod component;
 mod dialect;
 mod engine;
+mod file_pool;
 mod guest_runtime;
+mod host_failure;
 mod imports;
 mod invocation;
 mod load;
@@ -28,6 +30,7 @@ mod shared;
 mod ticker;
 
 pub use cache::{CacheError, CacheReport, CodeCache};
+pub use capability::FolderError;
 pub use component::{Component, LoadReport};
 pub use dialect::{Dialect, Skipped};
 pub use engine::{EngineProfile, SandboxConfig, SandboxError};

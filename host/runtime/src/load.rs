@@ -9,8 +9,11 @@ use fumehood_core::limits::Limits;
 use fumehood_core::permission::Grant;
 
 use crate::cache::CacheReport;
+use crate::capability::{FolderError, OpenFolders, open_all};
 use crate::component::{Component, ComponentParts, LoadReport};
 use crate::dialect::{self, Callable, Dialect, Skipped, typed};
+use crate::file_pool::{Gone, PATIENCE};
+use crate::guest_runtime::Late;
 use crate::imports::Import;
 use crate::invocation::{Invocation, Terms};
 use crate::load_error::{LoadError, MAX_COMPONENT_BYTES};
@@ -54,7 +57,9 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
             compile(&on_thread.0, &digest, &bytes, &on_thread.1).map(|compiled| (digest, compiled))
         })
         .await??;
-    let runnable = Runnable::new(shared, compiled.callable, &compiled.imports, Arc::new(options.grant.clone()));
+    let folders = open_folders(shared, &options.grant).await?;
+    let runnable =
+        Runnable::new(shared, compiled.callable, &compiled.imports, Arc::new(options.grant.clone()), folders);
     let definitions = describe(&runnable, &options).await?;
     check_set(definitions.iter().map(|definition| &definition.name), &options.definitions)?;
     Ok(Component::new(ComponentParts {
@@ -68,6 +73,18 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
         producers: compiled.producers,
         report: LoadReport { cache: compiled.report, time: started.elapsed() },
     }))
+}
+
+/// Opens what was granted, on the threads for that: the file system of a folder may not answer.
+async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<OpenFolders>>, FolderError> {
+    if grant.folders().is_empty() && grant.scratch().is_none() {
+        return Ok(None);
+    }
+    let (on_thread, grant) = (Arc::clone(shared), grant.clone());
+    let opening = shared.files.run(move || open_all(&grant, &on_thread.own_folders, &on_thread.files));
+    let opened =
+        shared.runtime.within(PATIENCE, opening).await.map_err(|Late| FolderError::Slow(PATIENCE.as_secs()))?;
+    opened.map_err(|Gone| FolderError::Gone)?
 }
 
 fn compile(shared: &Shared, digest: &Digest, bytes: &[u8], options: &LoadOptions) -> Result<Compiled, LoadError> {

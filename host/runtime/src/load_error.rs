@@ -4,6 +4,7 @@ use fumehood_core::definition::DefinitionError;
 use fumehood_core::limits::display_bytes;
 use fumehood_core::result::CallError;
 
+use crate::capability::FolderError;
 use crate::guest_runtime::Lost;
 
 /// The versions of the contract that this host accepts, as a person would write them.
@@ -76,6 +77,9 @@ pub enum LoadError {
     /// Its exports cannot be called as tools.
     #[error("{0}")]
     Typed(String),
+    /// A folder that was granted cannot be had.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// The host is shutting down, or broke.
     #[error("the host could not load the component: {0}")]
     Host(String),

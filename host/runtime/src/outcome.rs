@@ -14,6 +14,7 @@ use wasmtime_wasi::I32Exit;
 
 use crate::bindings::fumehood::tool::types;
 use crate::clock::DeadlinePassed;
+use crate::host_failure::HostFailure;
 use crate::memory::MemoryLimiter;
 
 /// The longest message of a tool that is passed on, in bytes.
@@ -55,6 +56,17 @@ pub(crate) fn denied_if_refused(mut error: CallError, refused: &[Refusal]) -> Ca
     error
 }
 
+/// A tool that failed after some allowance of its ran out failed for lack of that.
+pub(crate) fn quota_if_exhausted(mut error: CallError, exhausted: &[Refusal]) -> CallError {
+    let of_the_tool =
+        matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::Unavailable | ErrorKind::Trap | ErrorKind::Denied);
+    if let Some(first) = exhausted.first().filter(|_| of_the_tool) {
+        error.kind = ErrorKind::Quota;
+        error.hint = Some(first.to_string());
+    }
+    error
+}
+
 /// The error for whatever wasmtime says went wrong.
 pub(crate) fn from_wasmtime(
     error: &wasmtime::Error,
@@ -72,6 +84,9 @@ pub(crate) fn from_wasmtime(
     if error.is::<ResourceTableError>() || root_cause(error).contains("store handle limit exceeded") {
         let most = limits.handles;
         return CallError::new(ErrorKind::Quota, format!("the tool held more than {most} handles at once"));
+    }
+    if let Some(error) = error.downcast_ref::<HostFailure>() {
+        return CallError::new(ErrorKind::Host, error.to_string());
     }
     let trap = error.downcast_ref::<Trap>().copied();
     match trap {

@@ -15,7 +15,7 @@ use wasmtime::{Store, UpdateDeadline};
 use crate::admission::Turned;
 use crate::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
 use crate::bindings::fumehood::tool::types;
-use crate::capability::CallState;
+use crate::capability::{CallState, OpenFolders};
 use crate::clock::{Deadline, DeadlinePassed, FIRST_SLICE};
 use crate::dialect::Callable;
 use crate::dialect::typed::TypedTool;
@@ -53,12 +53,19 @@ struct RunnableParts {
     callable: Callable,
     uses_wasi: bool,
     grant: Arc<Grant>,
+    folders: Option<Arc<OpenFolders>>,
 }
 
 impl Runnable {
-    pub(crate) fn new(shared: &Arc<Shared>, callable: Callable, imports: &[Import], grant: Arc<Grant>) -> Self {
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        callable: Callable,
+        imports: &[Import],
+        grant: Arc<Grant>,
+        folders: Option<Arc<OpenFolders>>,
+    ) -> Self {
         let uses_wasi = imports.iter().any(|import| import.name.starts_with("wasi:"));
-        Self(Arc::new(RunnableParts { shared: Arc::clone(shared), callable, uses_wasi, grant }))
+        Self(Arc::new(RunnableParts { shared: Arc::clone(shared), callable, uses_wasi, grant, folders }))
     }
 
     /// The tools, if they are plain typed functions.
@@ -117,13 +124,18 @@ async fn execute(
     let parts = &*place.0.0;
     let _ticking = parts.shared.ticker.run();
     let deadline = Deadline::after(Instant::now(), limits.deadline);
-    let state = CallState::new(Arc::new(invocation), limits, Arc::clone(&parts.grant), deadline, observer);
+    let state = CallState::new(Arc::new(invocation), limits, Arc::clone(&parts.grant), deadline, observer)
+        .with_folders(parts.folders.clone());
     let mut store = Store::new(&parts.shared.engine, state);
     let output = match arm(&mut store, &limits) {
         Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits, cancelled.as_ref()).await,
         Err(error) => Err(CallError::new(ErrorKind::Host, format!("the limits could not be set: {error}"))),
     };
+    let scratch = store.data_mut().take_scratch();
     let metadata = account(store, &limits, deadline, queued);
+    if let Some(scratch) = scratch {
+        scratch.remove().await;
+    }
     (output, metadata)
 }
 
@@ -228,6 +240,7 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
         peak_memory: state.memory.peak(),
         log_dropped: state.journal.dropped(),
         refused: state.refusals.list(),
+        exhausted: state.refusals.list_exhausted(),
         stdout,
         stderr,
         ..Metadata::default()

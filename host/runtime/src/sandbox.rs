@@ -106,5 +106,6 @@ impl Sandbox {
             }
         }
         self.shared.runtime.shut_down();
+        self.shared.files.shut_down();
     }
 }

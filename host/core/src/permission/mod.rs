@@ -4,6 +4,7 @@
 //! use, it answers with what is needed to go on, or with a [`Refusal`] that names what was tried and the line of a
 //! policy that would allow it. Enforcement is in the runtime, one file for each power there too.
 
+pub mod files;
 mod grant;
 mod refusal;
 

@@ -107,6 +107,11 @@ impl CodeCache {
         Ok(Self { folder, key })
     }
 
+    /// Where it is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The compiled code for these bytes and this engine, if it is there and checks out.
     pub(crate) fn load(&self, engine: &Engine, digest: &Digest) -> Lookup {
         let name = entry_name(engine, digest);

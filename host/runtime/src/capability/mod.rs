@@ -23,6 +23,8 @@ use wasmtime_wasi_http::WasiHttpCtx;
 
 use crate::bindings::Tool;
 
+pub use filesystem::FolderError;
+pub(crate) use filesystem::{OpenFolders, open_all};
 use refusals::Refusals;
 pub(crate) use state::CallState;
 
@@ -57,5 +59,6 @@ impl Wasi {
 pub(crate) fn link(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
     Tool::add_to_linker::<_, HasSelf<_>>(linker, |state| state)?;
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
+    filesystem::link(linker, CallState::files)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
 }

@@ -9,6 +9,7 @@ use wasmtime_wasi::{WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use super::Wasi;
+use super::filesystem::{CallFiles, FilesView, OpenFolders, Scratch};
 use super::journal::Journal;
 use super::refusals::Refusals;
 use crate::clock::Deadline;
@@ -25,6 +26,9 @@ pub(crate) struct CallState {
     pub(crate) refusals: Refusals,
     /// Made when the guest first uses WASI: most calls of pure tools never do.
     wasi: Option<Box<Wasi>>,
+    folders: Option<Arc<OpenFolders>>,
+    /// Made when the guest first uses the folders that it was granted.
+    files: Option<Box<CallFiles>>,
     table: ResourceTable,
     limits: Limits,
 }
@@ -47,9 +51,32 @@ impl CallState {
             journal: Journal::new(limits.log, observer),
             refusals: Refusals::default(),
             wasi: None,
+            folders: None,
+            files: None,
             table,
             limits,
         }
+    }
+
+    /// Gives the call the folders that were opened when its tool was loaded.
+    pub(crate) fn with_folders(mut self, folders: Option<Arc<OpenFolders>>) -> Self {
+        self.folders = folders;
+        self
+    }
+
+    /// The files of the call, and the handles to them.
+    pub(crate) fn files(&mut self) -> FilesView<'_> {
+        let refusals = &self.refusals;
+        let files = self
+            .folders
+            .as_ref()
+            .map(|folders| &mut **self.files.get_or_insert_with(|| Box::new(CallFiles::new(folders, refusals))));
+        FilesView { files, table: &mut self.table }
+    }
+
+    /// Takes away the call's scratch space, if it used any, to be removed.
+    pub(crate) fn take_scratch(&mut self) -> Option<Scratch> {
+        self.files.as_mut()?.take_scratch()
     }
 
     /// What the guest wrote to its standard streams, if it used WASI at all.

@@ -1,0 +1,146 @@
+//! Which folders of the host may be granted at all, decided over canonical paths.
+
+use std::path::{Path, PathBuf};
+
+use super::folder::{Access, Folder};
+
+/// Where the kernel shows itself. What lies there is no ordinary file, and some of it is this process.
+const OF_THE_SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// A folder and where it really is.
+#[derive(Debug, Clone)]
+pub struct Place<'a> {
+    /// What was granted.
+    pub folder: &'a Folder,
+    /// Its absolute path, with every link followed.
+    pub canonical: PathBuf,
+}
+
+/// Why a folder is never granted. Paths are named as the operator gave them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    /// The root of everything.
+    #[error("`{0}` is the root of the whole machine; grant the one folder that the tool needs")]
+    Root(PathBuf),
+    /// A folder of the kernel.
+    #[error("`{folder}` lies in {system}, which shows this process and the machine; grant an ordinary folder")]
+    System {
+        /// What was granted.
+        folder: PathBuf,
+        /// Where that is.
+        system: &'static str,
+    },
+    /// A folder of the host itself.
+    #[error("`{folder}` is, holds or lies in {own}, where the host keeps its own files; grant a folder apart from it")]
+    Own {
+        /// What was granted.
+        folder: PathBuf,
+        /// The host's own folder.
+        own: PathBuf,
+    },
+    /// Two folders, one inside the other, and one of them for writing.
+    #[error(
+        "`{inner}` is the same folder as `{outer}` or lies in it, and one of them is granted for writing; grant only the \
+         outer one, or two folders apart"
+    )]
+    Overlap {
+        /// The one further in.
+        inner: PathBuf,
+        /// The one further out.
+        outer: PathBuf,
+    },
+}
+
+/// Decides whether these folders may be granted to one tool, given the host's own folders. All paths are canonical.
+///
+/// # Errors
+/// If one of them is never granted, or two of them overlap and one is for writing.
+pub fn check_places(places: &[Place<'_>], own: &[PathBuf]) -> Result<(), PlaceError> {
+    for (index, place) in places.iter().enumerate() {
+        check_alone(place, own)?;
+        for other in places.iter().take(index) {
+            check_pair(place, other)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_alone(place: &Place<'_>, own: &[PathBuf]) -> Result<(), PlaceError> {
+    let folder = || place.folder.host().to_owned();
+    if place.canonical == Path::new("/") {
+        return Err(PlaceError::Root(folder()));
+    }
+    if let Some(system) = OF_THE_SYSTEM.into_iter().find(|system| overlap(&place.canonical, Path::new(system))) {
+        return Err(PlaceError::System { folder: folder(), system });
+    }
+    match own.iter().find(|own| overlap(&place.canonical, own)) {
+        Some(own) => Err(PlaceError::Own { folder: folder(), own: own.clone() }),
+        None => Ok(()),
+    }
+}
+
+fn check_pair(one: &Place<'_>, other: &Place<'_>) -> Result<(), PlaceError> {
+    let both_read = one.folder.access() == Access::Read && other.folder.access() == Access::Read;
+    if both_read || !overlap(&one.canonical, &other.canonical) {
+        return Ok(());
+    }
+    let (inner, outer) = if one.canonical.starts_with(&other.canonical) { (one, other) } else { (other, one) };
+    Err(PlaceError::Overlap { inner: inner.folder.host().to_owned(), outer: outer.folder.host().to_owned() })
+}
+
+fn overlap(one: &Path, other: &Path) -> bool {
+    one.starts_with(other) || other.starts_with(one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(grants: &[(&str, bool)], own: &[&str]) -> Result<(), PlaceError> {
+        let folder = |(index, (path, write)): (usize, &(&str, bool))| {
+            let text = format!("{path}:/{index}");
+            if *write { Folder::write(&text) } else { Folder::read(&text) }.unwrap()
+        };
+        let folders: Vec<_> = grants.iter().enumerate().map(folder).collect();
+        let place = |folder| Place { folder, canonical: Folder::host(folder).to_owned() };
+        let places: Vec<_> = folders.iter().map(place).collect();
+        check_places(&places, &own.iter().map(PathBuf::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn folders_of_the_system_are_never_granted() {
+        assert!(matches!(check(&[("/", false)], &[]), Err(PlaceError::Root(_))));
+        for path in ["/proc", "/proc/self", "/sys/kernel", "/dev", "/dev/shm"] {
+            assert!(matches!(check(&[(path, false)], &[]), Err(PlaceError::System { .. })), "{path}");
+        }
+        assert_eq!(check(&[("/process", false), ("/srv/dev", true)], &[]), Ok(()));
+    }
+
+    #[test]
+    fn the_hosts_own_folders_are_never_granted() {
+        let own = ["/home/a/.config/it"];
+        for path in ["/home/a/.config/it", "/home/a/.config/it/deeper", "/home/a", "/home"] {
+            assert!(matches!(check(&[(path, false)], &own), Err(PlaceError::Own { .. })), "{path}");
+        }
+        assert_eq!(check(&[("/home/a/.config/item", true), ("/home/a/docs", true)], &own), Ok(()));
+    }
+
+    #[test]
+    fn what_is_written_overlaps_with_nothing() {
+        let overlaps = |grants: &[(&str, bool)]| matches!(check(grants, &[]), Err(PlaceError::Overlap { .. }));
+        assert!(overlaps(&[("/a", false), ("/a", true)]));
+        assert!(overlaps(&[("/a", true), ("/a/b", false)]));
+        assert!(overlaps(&[("/a/b", true), ("/c", false), ("/a", false)]));
+        assert!(overlaps(&[("/a/b", true), ("/a", true)]));
+        assert!(!overlaps(&[("/a", false), ("/a/b", false)]));
+        assert!(!overlaps(&[("/a/b", true), ("/a/bc", false)]));
+    }
+
+    #[test]
+    fn refusals_name_the_folder_and_the_fix() {
+        let said = check(&[("/a", false), ("/a/b", true)], &[]).unwrap_err().to_string();
+        for part in ["`/a/b`", "`/a`", "grant only the outer one"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}

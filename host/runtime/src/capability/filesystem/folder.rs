@@ -1,0 +1,146 @@
+//! Granted folders, opened once when the tool is loaded.
+//!
+//! What is granted is the folder that was opened: if its path leads elsewhere later, the grant does not.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fumehood_core::permission::Grant;
+use fumehood_core::permission::files::{Access, Folder, Place, PlaceError, Quota, check_places};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use wasmtime_wasi::filesystem::Dir;
+use wasmtime_wasi::{FsPerms, OpenMode};
+
+use super::beneath;
+use super::ledger::Ledger;
+use crate::file_pool::FilePool;
+
+/// The folders of one loaded tool.
+pub(crate) struct OpenFolders {
+    pub(crate) folders: Vec<Arc<OpenFolder>>,
+    /// How much each call may put into a folder of its own.
+    pub(crate) scratch: Option<Quota>,
+    pub(crate) pool: FilePool,
+}
+
+/// One folder.
+pub(crate) struct OpenFolder {
+    /// The open folder, as wasmtime's own functions take it.
+    pub(crate) dir: Dir,
+    pub(crate) guest: String,
+    /// The account of what is written; `None` if nothing may be.
+    pub(crate) ledger: Option<Ledger>,
+    /// The line of a policy that would allow writing.
+    pub(crate) write_line: Option<String>,
+}
+
+/// Why a folder that was granted cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// There is nothing.
+    #[error("the granted folder `{folder}` does not exist (looked for at {place}); create it, or correct the path", folder = .folder.display(), place = .place.display())]
+    Missing {
+        /// As it was granted.
+        folder: PathBuf,
+        /// The same as an absolute path.
+        place: PathBuf,
+    },
+    /// It is a file.
+    #[error("`{0}` is granted as a folder and is none; grant the folder that it is in")]
+    NotAFolder(PathBuf),
+    /// It cannot be opened.
+    #[error("the granted folder `{folder}` cannot be opened")]
+    Open {
+        /// As it was granted.
+        folder: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// It is one of those that are never granted.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// The kernel is too old, or something keeps its `openat2` from this process.
+    #[error("folders cannot be granted here: the system refuses `openat2` (Linux 5.6 and later have it)")]
+    Kernel(#[source] std::io::Error),
+    /// A file system hangs.
+    #[error(
+        "the granted folders could not be opened within {0} seconds; the file system of one of them does not answer"
+    )]
+    Slow(u64),
+    /// The host is shutting down.
+    #[error("the granted folders could not be opened: the host is shutting down")]
+    Gone,
+}
+
+/// Opens every folder of a grant, or none. Nothing is opened if the grant has none.
+///
+/// `own` are folders of the host itself, which are never granted.
+pub(crate) fn open_all(
+    grant: &Grant,
+    own: &[PathBuf],
+    pool: &FilePool,
+) -> Result<Option<Arc<OpenFolders>>, FolderError> {
+    if grant.folders().is_empty() && grant.scratch().is_none() {
+        return Ok(None);
+    }
+    let place = |folder| canonical(folder).map(|canonical| Place { folder, canonical });
+    let places = grant.folders().iter().map(place).collect::<Result<Vec<_>, _>>()?;
+    let own: Vec<_> = own.iter().map(|own| own.canonicalize().unwrap_or_else(|_| own.clone())).collect();
+    check_places(&places, &own)?;
+    let folders = places.iter().map(|place| open(place).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Some(Arc::new(OpenFolders { folders, scratch: grant.scratch(), pool: pool.clone() })))
+}
+
+fn canonical(folder: &Folder) -> Result<PathBuf, FolderError> {
+    let host = folder.host();
+    host.canonicalize().map_err(|source| match source.kind() {
+        ErrorKind::NotFound => FolderError::Missing {
+            folder: host.to_owned(),
+            place: std::path::absolute(host).unwrap_or_else(|_| host.to_owned()),
+        },
+        ErrorKind::NotADirectory => FolderError::NotAFolder(host.to_owned()),
+        _ => FolderError::Open { folder: host.to_owned(), source },
+    })
+}
+
+/// The path that was judged is the one that is opened: it held no links, and must not hold any now.
+fn open(place: &Place<'_>) -> Result<OpenFolder, FolderError> {
+    let folder = place.folder;
+    let failed = |errno: Errno| match errno {
+        Errno::NOTDIR => FolderError::NotAFolder(folder.host().to_owned()),
+        Errno::NOSYS => FolderError::Kernel(errno.into()),
+        errno => FolderError::Open { folder: folder.host().to_owned(), source: errno.into() },
+    };
+    let file = open_plainly(&place.canonical).map_err(failed)?;
+    beneath::is_supported(&file).map_err(|errno| FolderError::Kernel(errno.into()))?;
+    let quota = match folder.access() {
+        Access::Read => None,
+        Access::Write(quota) => Some(quota),
+    };
+    Ok(OpenFolder::new(file, folder.guest(), quota, Some(folder.write_line())))
+}
+
+/// Opens a folder whose path holds no link.
+pub(super) fn open_plainly(path: &Path) -> Result<File, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let rules = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    Ok(rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), rules)?.into())
+}
+
+impl OpenFolder {
+    pub(super) fn new(file: File, guest: &str, quota: Option<Quota>, write_line: Option<String>) -> Self {
+        let (perms, mode) = match quota {
+            None => (FsPerms::ReadOnly, OpenMode::READ),
+            Some(_) => (FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE),
+        };
+        Self {
+            dir: Dir::new(file, perms, mode, false),
+            guest: guest.to_owned(),
+            ledger: quota.map(Ledger::new),
+            write_line,
+        }
+    }
+}

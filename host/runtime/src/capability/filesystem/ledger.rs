@@ -1,0 +1,291 @@
+//! The account of what a tool adds to a folder, kept around every change that it makes.
+//!
+//! One lock holds from looking at a file's size to having changed it, so that two writers never reckon with the same old
+//! size. It is held during one system call, on a thread for file work.
+
+use std::fs::File;
+use std::io::IoSlice;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fumehood_core::permission::files::{Account, Quota, Spent};
+use rustix::fs::FileType;
+use rustix::io::{Errno, ReadWriteFlags};
+
+/// Removed files that are waited for until nobody has them open. What is removed beyond that is not given back.
+const MOST_OWED: usize = 64;
+
+/// The account of one folder, and how many of its files are open.
+pub(crate) struct Ledger {
+    books: Mutex<Books>,
+    open: AtomicUsize,
+}
+
+struct Books {
+    account: Account,
+    /// Files that were removed while some call had a file open, and may still take up their room.
+    owed: Vec<OwnedFd>,
+}
+
+/// Why a change was not made.
+#[derive(Debug)]
+pub(crate) enum Unwritten {
+    /// The quota is used up.
+    Spent(Spent),
+    /// As the system says.
+    System(std::io::Error),
+}
+
+impl From<std::io::Error> for Unwritten {
+    fn from(error: std::io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl From<Errno> for Unwritten {
+    fn from(errno: Errno) -> Self {
+        Self::System(errno.into())
+    }
+}
+
+impl From<Spent> for Unwritten {
+    fn from(spent: Spent) -> Self {
+        Self::Spent(spent)
+    }
+}
+
+/// Where in a file something is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Position {
+    At(u64),
+    End,
+}
+
+impl Ledger {
+    pub(crate) fn new(quota: Quota) -> Self {
+        Self { books: Mutex::new(Books { account: Account::new(quota), owed: Vec::new() }), open: AtomicUsize::new(0) }
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes all of `bytes`, or nothing if the quota does not suffice. Returns how many were written.
+    pub(crate) fn write(&self, file: &File, bytes: &[u8], position: Position) -> Result<usize, Unwritten> {
+        let mut books = self.books();
+        let account = &mut books.account;
+        let before = file.metadata()?.len();
+        let start = match position {
+            Position::At(offset) => offset,
+            Position::End => before,
+        };
+        let end = start.checked_add(bytes.len() as u64).ok_or(Errno::FBIG)?;
+        let growth = end.saturating_sub(before);
+        account.grow(growth)?;
+        let written = write_fully(file, bytes, position);
+        if written != Ok(bytes.len()) {
+            // Less was written: what the file did not grow by is given back.
+            let grown = file.metadata().map_or(growth, |now| now.len().saturating_sub(before));
+            account.shrink(growth.saturating_sub(grown));
+        }
+        match written {
+            Ok(0) if !bytes.is_empty() => Err(Errno::IO.into()),
+            written => Ok(written?),
+        }
+    }
+
+    /// Makes a file longer or shorter.
+    pub(crate) fn set_size(&self, file: &File, size: u64) -> Result<(), Unwritten> {
+        let mut books = self.books();
+        let account = &mut books.account;
+        let before = file.metadata()?.len();
+        let growth = size.saturating_sub(before);
+        account.grow(growth)?;
+        match file.set_len(size) {
+            Ok(()) => account.shrink(before.saturating_sub(size)),
+            Err(error) => {
+                account.shrink(growth);
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets `work` change names. No other change is made to the folder by this tool meanwhile.
+    pub(crate) fn names<R>(&self, work: impl FnOnce(&mut Names<'_>) -> R) -> R {
+        work(&mut Names { books: self.books(), open: &self.open })
+    }
+
+    /// One more file of the folder is open. Told before it is opened.
+    pub(crate) fn opened(&self) {
+        self.open.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// One less. Told after it is closed.
+    pub(crate) fn closed(&self) {
+        if self.open.fetch_sub(1, Ordering::SeqCst) > 1 {
+            return;
+        }
+        // This may be a thread that runs guests, which must not wait for a file system. If somebody else is at the books,
+        // what is owed is settled by the next one who closes or removes something.
+        if let Ok(mut books) = self.books.try_lock() {
+            books.settle(&self.open);
+        }
+    }
+}
+
+impl Books {
+    /// Gives back what was removed, once nobody has any file of the folder open.
+    fn settle(&mut self, open: &AtomicUsize) {
+        if open.load(Ordering::SeqCst) > 0 {
+            return;
+        }
+        for gone in self.owed.drain(..) {
+            self.account.shrink(size_if_gone(&gone).unwrap_or_default());
+        }
+    }
+}
+
+/// The size of a file that no name leads to any more.
+fn size_if_gone(file: &OwnedFd) -> Option<u64> {
+    let stat = rustix::fs::fstat(file).ok()?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if is_file && stat.st_nlink == 0 { u64::try_from(stat.st_size).ok() } else { None }
+}
+
+/// The names of a folder, while they are changed.
+pub(crate) struct Names<'a> {
+    books: MutexGuard<'a, Books>,
+    open: &'a AtomicUsize,
+}
+
+impl Names<'_> {
+    /// Does what adds one name, if the quota has one left.
+    pub(crate) fn adding<R, E: From<Spent>>(&mut self, work: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
+        self.books.account.add_entry()?;
+        let done = work();
+        if done.is_err() {
+            self.books.account.remove_entry();
+        }
+        done
+    }
+
+    /// One name is gone. What it stood for was opened before; if that is gone too, its bytes are given back.
+    ///
+    /// A file that some call has open takes up its room as before, so nothing is given back while any is open.
+    pub(crate) fn removed(&mut self, what: OwnedFd) {
+        self.books.account.remove_entry();
+        if size_if_gone(&what).is_some() && self.books.owed.len() < MOST_OWED {
+            self.books.owed.push(what);
+        }
+        self.books.settle(self.open);
+    }
+}
+
+fn write_fully(file: &File, bytes: &[u8], position: Position) -> Result<usize, Errno> {
+    let mut done = 0;
+    while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+        let written = match position {
+            Position::At(offset) => file.write_at(rest, offset + done as u64).map_err(|error| to_errno(&error)),
+            Position::End => rustix::io::pwritev2(file, &[IoSlice::new(rest)], 0, ReadWriteFlags::APPEND),
+        };
+        match written {
+            Ok(0) => break,
+            Ok(more) => done += more,
+            Err(Errno::INTR) => {}
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(done)
+}
+
+fn to_errno(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(bytes: u64) -> (Ledger, File) {
+        (Ledger::new(Quota::new(bytes, 1).unwrap()), tempfile::tempfile().unwrap())
+    }
+
+    fn is_spent(result: Result<impl Sized, Unwritten>) -> bool {
+        matches!(result, Err(Unwritten::Spent(_)))
+    }
+
+    #[test]
+    fn growth_is_charged_and_overwriting_is_not() {
+        let (ledger, file) = ledger(10);
+        assert_eq!(ledger.write(&file, b"12345678", Position::At(0)).unwrap(), 8);
+        assert_eq!(ledger.write(&file, b"ab", Position::End).unwrap(), 2);
+        for _ in 0..3 {
+            assert_eq!(ledger.write(&file, b"1234567890", Position::At(0)).unwrap(), 10);
+        }
+        assert!(is_spent(ledger.write(&file, b"x", Position::End)));
+        assert!(is_spent(ledger.write(&file, b"x", Position::At(1 << 40))));
+        assert!(ledger.write(&file, b"x", Position::At(u64::MAX)).is_err());
+        assert_eq!(file.metadata().unwrap().len(), 10);
+    }
+
+    #[test]
+    fn holes_count_and_shrinking_gives_back() {
+        let (ledger, file) = ledger(10);
+        assert!(is_spent(ledger.set_size(&file, 1 << 43)));
+        ledger.set_size(&file, 10).unwrap();
+        assert!(is_spent(ledger.write(&file, b"x", Position::End)));
+        ledger.set_size(&file, 4).unwrap();
+        assert_eq!(ledger.write(&file, b"123456", Position::End).unwrap(), 6);
+        assert!(is_spent(ledger.write(&file, b"x", Position::End)));
+    }
+
+    #[test]
+    fn what_failed_costs_nothing() {
+        let (ledger, _) = ledger(10);
+        let read_only = File::open("/dev/null").unwrap();
+        assert!(ledger.write(&read_only, b"12345678", Position::At(0)).is_err());
+        assert!(ledger.set_size(&read_only, 10).is_err());
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(ledger.write(&file, b"1234567890", Position::At(0)).unwrap(), 10);
+        let add = |result: Result<(), Errno>| ledger.names(|names| names.adding(|| result.map_err(Unwritten::from)));
+        assert!(!is_spent(add(Err(Errno::EXIST))));
+        assert!(add(Ok(())).is_ok());
+        assert!(is_spent(add(Ok(()))));
+    }
+
+    #[test]
+    fn a_removed_file_gives_back_what_it_held_unless_it_is_still_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let ledger = Ledger::new(Quota::new(10, 1).unwrap());
+        let fill = || {
+            let file = File::create(&path).unwrap();
+            ledger.write(&file, b"1234567890", Position::At(0))
+        };
+        let remove = || {
+            let seen = File::open(&path).unwrap();
+            ledger.names(|names| {
+                std::fs::remove_file(&path).unwrap();
+                names.removed(seen.into());
+            });
+        };
+        fill().unwrap();
+        remove();
+        fill().unwrap();
+        ledger.opened();
+        remove();
+        assert!(is_spent(fill()), "it takes up its room as long as it may be open");
+        std::fs::remove_file(&path).unwrap();
+        ledger.closed();
+        fill().unwrap();
+        assert!(is_spent(fill().and_then(|_| ledger.write(
+            &File::options().append(true).open(&path).unwrap(),
+            b"x",
+            Position::End
+        ))));
+    }
+}

@@ -1,0 +1,107 @@
+//! The names in a folder, read a few at a time however many there are.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Dir, FileType};
+use rustix::io::Errno;
+use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorType, DirectoryEntry, ErrorCode};
+
+use super::call::Slot;
+use super::refuse::Attempt;
+
+/// Names that are read at once.
+const BATCH: usize = 128;
+
+/// A listing that has begun.
+pub(super) struct Listing {
+    ready: VecDeque<Result<DirectoryEntry, ErrorCode>>,
+    /// Away while a batch is read; `None` after the end.
+    source: Option<Source>,
+    pub(super) attempt: Attempt,
+}
+
+/// Where the names come from.
+pub(super) struct Source {
+    dir: Dir,
+    /// Dropped after the folder is closed.
+    _slot: Arc<Slot>,
+}
+
+/// Some names, and where there may be more.
+pub(super) struct Batch {
+    names: VecDeque<Result<DirectoryEntry, ErrorCode>>,
+    source: Option<Source>,
+}
+
+impl Listing {
+    pub(super) fn new(dir: Dir, slot: Slot, attempt: Attempt) -> Self {
+        Self { ready: VecDeque::new(), source: Some(Source { dir, _slot: Arc::new(slot) }), attempt }
+    }
+
+    /// The next name that was read already.
+    pub(super) fn next(&mut self) -> Option<Result<DirectoryEntry, ErrorCode>> {
+        self.ready.pop_front()
+    }
+
+    /// What to read more names from, if there may be any.
+    pub(super) fn take_source(&mut self) -> Option<Source> {
+        self.source.take()
+    }
+
+    pub(super) fn refill(&mut self, batch: Batch) {
+        self.ready = batch.names;
+        self.source = batch.source;
+    }
+}
+
+impl Source {
+    /// Reads some names. Blocks.
+    pub(super) fn read(mut self) -> Batch {
+        let mut names = VecDeque::with_capacity(BATCH);
+        while names.len() < BATCH {
+            match self.dir.read() {
+                None => return Batch { names, source: None },
+                Some(Err(errno)) => {
+                    names.push_back(Err(std::io::Error::from(errno).into()));
+                    return Batch { names, source: None };
+                }
+                Some(Ok(entry)) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
+                Some(Ok(entry)) => names.extend(self.entry(&entry).transpose()),
+            }
+        }
+        Batch { names, source: Some(self) }
+    }
+
+    /// Nothing if it was removed meanwhile.
+    fn entry(&self, entry: &rustix::fs::DirEntry) -> Result<Option<DirectoryEntry>, ErrorCode> {
+        let kind = match entry.file_type() {
+            // Not every file system says it here.
+            FileType::Unknown => match self.look(entry) {
+                Err(Errno::NOENT) => return Ok(None),
+                looked => looked.map_err(std::io::Error::from)?,
+            },
+            known => known,
+        };
+        let name = entry.file_name().to_str().map_err(|_| ErrorCode::IllegalByteSequence)?.to_owned();
+        Ok(Some(DirectoryEntry { type_: to_descriptor_type(kind), name }))
+    }
+
+    fn look(&self, entry: &rustix::fs::DirEntry) -> Result<FileType, Errno> {
+        let stat = rustix::fs::statat(self.dir.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(FileType::from_raw_mode(stat.st_mode))
+    }
+}
+
+fn to_descriptor_type(kind: FileType) -> DescriptorType {
+    match kind {
+        FileType::RegularFile => DescriptorType::RegularFile,
+        FileType::Directory => DescriptorType::Directory,
+        FileType::Symlink => DescriptorType::SymbolicLink,
+        FileType::Fifo => DescriptorType::Fifo,
+        FileType::Socket => DescriptorType::Socket,
+        FileType::CharacterDevice => DescriptorType::CharacterDevice,
+        FileType::BlockDevice => DescriptorType::BlockDevice,
+        FileType::Unknown => DescriptorType::Unknown,
+    }
+}

@@ -1,0 +1,164 @@
+//! Changing names in a folder: creating, removing, moving and linking, each counted.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use fumehood_core::permission::files::Spent;
+use rustix::fs::{AtFlags, FileType, Mode};
+use rustix::io::Errno;
+
+use super::beneath::{self, Failure, Opened, Opening};
+use super::ledger::{Ledger, Unwritten};
+
+/// Why a name was not changed.
+#[derive(Debug)]
+pub(crate) enum Unchanged {
+    /// The path leads nowhere.
+    Path(Failure),
+    /// The quota is used up, or the system says something.
+    Unwritten(Unwritten),
+    /// A link that could lead out of the folder.
+    Link,
+}
+
+impl From<Failure> for Unchanged {
+    fn from(failure: Failure) -> Self {
+        Self::Path(failure)
+    }
+}
+
+impl From<Errno> for Unchanged {
+    fn from(errno: Errno) -> Self {
+        Self::Path(errno.into())
+    }
+}
+
+impl From<Unwritten> for Unchanged {
+    fn from(unwritten: Unwritten) -> Self {
+        Self::Unwritten(unwritten)
+    }
+}
+
+impl From<Spent> for Unchanged {
+    fn from(spent: Spent) -> Self {
+        Self::Unwritten(spent.into())
+    }
+}
+
+/// Opens a file, and creates it if it is not there and that is wanted.
+pub(crate) fn open_or_create(
+    folder: impl AsFd,
+    ledger: &Ledger,
+    path: &str,
+    opening: Opening,
+    exclusive: bool,
+) -> Result<Opened, Unchanged> {
+    if !exclusive {
+        match beneath::open(&folder, path, opening) {
+            Err(Failure::System(Errno::NOENT)) => {}
+            ended => return Ok(ended?),
+        }
+    }
+    ledger.names(|names| names.adding(|| Ok(beneath::create(folder, path, opening)?)))
+}
+
+pub(crate) fn create_folder(folder: impl AsFd, ledger: &Ledger, path: &str) -> Result<(), Unchanged> {
+    let new = beneath::parent(folder, path)?;
+    ledger.names(|names| names.adding(|| Ok(rustix::fs::mkdirat(&new.parent, new.name, Mode::from_raw_mode(0o777))?)))
+}
+
+pub(crate) fn remove_folder(folder: impl AsFd, ledger: &Ledger, path: &str) -> Result<(), Unchanged> {
+    let old = beneath::parent(folder, path)?;
+    ledger.names(|names| {
+        let gone = old.look()?;
+        rustix::fs::unlinkat(&old.parent, old.name, AtFlags::REMOVEDIR)?;
+        names.removed(gone);
+        Ok(())
+    })
+}
+
+pub(crate) fn remove_file(folder: impl AsFd, ledger: &Ledger, path: &str) -> Result<(), Unchanged> {
+    let old = beneath::parent(folder, path)?.not_a_folder()?;
+    ledger.names(|names| {
+        let gone = old.look()?;
+        rustix::fs::unlinkat(&old.parent, old.name, AtFlags::empty())?;
+        names.removed(gone);
+        Ok(())
+    })
+}
+
+/// Moves a name within one granted folder.
+pub(crate) fn rename(from: impl AsFd, old: &str, to: impl AsFd, new: &str, ledger: &Ledger) -> Result<(), Unchanged> {
+    let (old, new) = (beneath::parent(from, old)?, beneath::parent(to, new)?);
+    ledger.names(|names| {
+        let moved = old.look()?;
+        check_moved_link(&moved)?;
+        if old.says_folder || new.says_folder {
+            must_be_folder(&moved)?;
+        }
+        let replaced = match new.look() {
+            Ok(there) => Some(there),
+            Err(Failure::System(Errno::NOENT)) => None,
+            Err(failure) => return Err(failure.into()),
+        };
+        rustix::fs::renameat(&old.parent, old.name, &new.parent, new.name)?;
+        match replaced {
+            // Two names of one file: nothing was moved, and both are there as before.
+            Some(there) if is_same(&there, &moved)? => {}
+            Some(there) => names.removed(there),
+            None => {}
+        }
+        Ok(())
+    })
+}
+
+/// Gives a file a second name within one granted folder.
+pub(crate) fn link(from: impl AsFd, old: &str, to: impl AsFd, new: &str, ledger: &Ledger) -> Result<(), Unchanged> {
+    let old = beneath::parent(from, old)?.not_a_folder()?;
+    let new = beneath::parent(to, new)?.not_a_folder()?;
+    ledger.names(|names| {
+        check_moved_link(&old.look()?)?;
+        names.adding(|| {
+            // Without a flag it never follows what bears the old name.
+            Ok(rustix::fs::linkat(&old.parent, old.name, &new.parent, new.name, AtFlags::empty())?)
+        })
+    })
+}
+
+/// Makes a link that points to something beside it or below.
+///
+/// Whatever is on the way up from a link can be moved or replaced later, so that a link with `..` in it could come to
+/// point outside. The sandbox would not follow it; other programs would.
+pub(crate) fn symlink(folder: impl AsFd, target: &str, ledger: &Ledger, path: &str) -> Result<(), Unchanged> {
+    let new = beneath::parent(folder, path)?.not_a_folder()?;
+    check_target(target.as_bytes())?;
+    ledger.names(|names| names.adding(|| Ok(rustix::fs::symlinkat(target, &new.parent, new.name)?)))
+}
+
+fn check_target(target: &[u8]) -> Result<(), Unchanged> {
+    let leads_up = target.split(|byte| *byte == b'/').any(|part| part == b"..");
+    if leads_up || target.starts_with(b"/") { Err(Unchanged::Link) } else { Ok(()) }
+}
+
+/// A link that somebody else made may point outside as long as it stays where it is.
+fn check_moved_link(moved: &OwnedFd) -> Result<(), Unchanged> {
+    match kind_of(moved)? {
+        FileType::Symlink => check_target(rustix::fs::readlinkat(moved, "", Vec::new())?.as_bytes()),
+        _ => Ok(()),
+    }
+}
+
+fn must_be_folder(what: &OwnedFd) -> Result<(), Unchanged> {
+    match kind_of(what)? {
+        FileType::Directory => Ok(()),
+        _ => Err(Errno::NOTDIR.into()),
+    }
+}
+
+fn kind_of(what: &OwnedFd) -> Result<FileType, Errno> {
+    Ok(FileType::from_raw_mode(rustix::fs::fstat(what)?.st_mode))
+}
+
+fn is_same(one: &OwnedFd, other: &OwnedFd) -> Result<bool, Errno> {
+    let (one, other) = (rustix::fs::fstat(one)?, rustix::fs::fstat(other)?);
+    Ok((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
+}

@@ -1,0 +1,149 @@
+//! What the host functions for files work on, and what they have in common.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use wasmtime::component::{Resource, ResourceTable};
+use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemCtxView};
+use wasmtime_wasi::p2::bindings::filesystem::preopens;
+use wasmtime_wasi::p2::bindings::filesystem::types::{self, ErrorCode};
+use wasmtime_wasi::p2::{FsError, FsResult};
+
+use super::call::{CallFiles, Open};
+use super::ledger::Ledger;
+use super::names::Unchanged;
+use super::refuse::Attempt;
+use super::stream;
+use crate::file_pool::{FilePool, Gone};
+
+/// The files of a call and the table of its handles. Without a grant there are no files, and no handles to come by.
+pub(crate) struct FilesView<'a> {
+    pub(crate) files: Option<&'a mut CallFiles>,
+    pub(crate) table: &'a mut ResourceTable,
+}
+
+/// An open file or folder, and what is to be done with it.
+pub(super) struct Use {
+    pub(super) open: Open,
+    pub(super) attempt: Attempt,
+    pub(super) pool: FilePool,
+}
+
+impl FilesView<'_> {
+    pub(super) fn files(&mut self) -> FsResult<&mut CallFiles> {
+        self.files.as_deref_mut().ok_or_else(|| ErrorCode::BadDescriptor.into())
+    }
+
+    /// wasmtime's own side, and the threads that it has to run on.
+    pub(super) fn delegate(&mut self) -> FsResult<(WasiFilesystemCtxView<'_>, FilePool)> {
+        let files = self.files.as_deref_mut().ok_or(ErrorCode::BadDescriptor)?;
+        let pool = files.pool().clone();
+        Ok((WasiFilesystemCtxView { ctx: &mut files.wasi, table: self.table }, pool))
+    }
+
+    /// Something to do with what is open.
+    pub(super) fn with(&mut self, handle: &Resource<Descriptor>, verb: &'static str) -> FsResult<Use> {
+        let files = self.files()?;
+        let open = files.get(handle.rep())?.clone();
+        let attempt = Attempt::new(verb, open.path.to_string(), &files.refusals);
+        Ok(Use { open, attempt, pool: files.pool().clone() })
+    }
+
+    /// Something to do with an open file.
+    pub(super) fn with_file(&mut self, handle: &Resource<Descriptor>, verb: &'static str) -> FsResult<Use> {
+        let found = self.with(handle, verb)?;
+        if found.open.is_dir { Err(ErrorCode::BadDescriptor.into()) } else { Ok(found) }
+    }
+
+    /// Something to do with a path below an open folder.
+    pub(super) fn with_path(&mut self, handle: &Resource<Descriptor>, verb: &'static str, path: &str) -> FsResult<Use> {
+        let files = self.files()?;
+        let open = files.get(handle.rep())?.clone();
+        let attempt = Attempt::new(verb, join(&open.path, path), &files.refusals);
+        if !open.is_dir {
+            return Err(ErrorCode::NotDirectory.into());
+        }
+        Ok(Use { open, attempt, pool: files.pool().clone() })
+    }
+}
+
+/// `/docs` and `a/b` → `/docs/a/b`, as it is shown. It may be cut, and is never used to find anything.
+pub(super) fn join(folder: &str, path: &str) -> String {
+    /// Enough to recognise it by.
+    const SHOWN: usize = 512;
+    let slash = if folder.ends_with('/') || path.starts_with('/') { "" } else { "/" };
+    let (folder, path) = if path.starts_with('/') { ("", path) } else { (folder, path) };
+    folder.chars().chain(slash.chars()).chain(path.chars()).take(SHOWN).collect()
+}
+
+impl Use {
+    /// Refuses unless the folder may be written to.
+    pub(super) fn writable(self) -> FsResult<Self> {
+        match self.open.folder.ledger {
+            Some(_) => Ok(self),
+            None => Err(self.attempt.read_only(self.open.folder.write_line.clone())),
+        }
+    }
+
+    /// Changes something in the folder, which must be writable.
+    pub(super) async fn change<R: Send + 'static>(
+        self,
+        work: impl FnOnce(&File, &Ledger) -> Result<R, Unchanged> + Send + 'static,
+    ) -> FsResult<R> {
+        let Self { open, attempt, pool } = self.writable()?;
+        let changed = move || match &open.folder.ledger {
+            Some(ledger) => work(&open.file, ledger),
+            None => Err(rustix::io::Errno::PERM.into()),
+        };
+        pool.run(changed).await.map_err(gone)?.map_err(|unchanged| attempt.unchanged(unchanged))
+    }
+}
+
+/// The host is shutting down.
+pub(super) fn gone(_: Gone) -> FsError {
+    ErrorCode::Io.into()
+}
+
+impl types::Host for FilesView<'_> {
+    fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
+        error.downcast()
+    }
+
+    fn filesystem_error_code(&mut self, error: Resource<wasmtime::Error>) -> wasmtime::Result<Option<ErrorCode>> {
+        let error = self.table.get(&error)?;
+        let of_system = || error.downcast_ref::<std::io::Error>().map(ErrorCode::from);
+        Ok(stream::code_of(error).or_else(of_system))
+    }
+}
+
+impl preopens::Host for FilesView<'_> {
+    fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
+        let Some(files) = self.files.as_deref_mut() else {
+            return Ok(Vec::new());
+        };
+        let mut found = Vec::new();
+        for folder in files.folders()? {
+            let handle = self.table.push(Descriptor::Dir(folder.dir.clone()))?;
+            let (file, path) = (Arc::clone(&folder.dir.dir), Arc::from(folder.guest.as_str()));
+            found.push((handle, folder.guest.clone()));
+            let handle = found.last().map_or(0, |(handle, _)| handle.rep());
+            files.insert(handle, Open { file, is_dir: true, path, folder, slot: None });
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_shown_as_the_guest_sees_them() {
+        let check = |folder, path, shown: &str| assert_eq!(join(folder, path), shown);
+        check("/docs", "a/b", "/docs/a/b");
+        check("/", "a", "/a");
+        check("/docs", "/etc/passwd", "/etc/passwd");
+        check("/docs", "../../x", "/docs/../../x");
+        assert_eq!(join("/docs", &"ä".repeat(5000)).chars().count(), 512);
+    }
+}
