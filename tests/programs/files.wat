@@ -10,9 +10,15 @@
     (export "error" (type $error (eq $outer)))
     (type $failure (variant (case "last-operation-failed" (own $error)) (case "closed")))
     (export "stream-error" (type $stream-error (eq $failure)))
+    (export "input-stream" (type $input (sub resource)))
+    (export "[method]input-stream.blocking-read"
+      (func (param "self" (borrow $input)) (param "len" u64) (result (result (list u8) (error $stream-error)))))
     (export "output-stream" (type $output (sub resource)))
+    (export "[method]output-stream.write"
+      (func (param "self" (borrow $output)) (param "contents" (list u8)) (result (result (error $stream-error)))))
     (export "[method]output-stream.blocking-write-and-flush"
       (func (param "self" (borrow $output)) (param "contents" (list u8)) (result (result (error $stream-error)))))))
+  (alias export $streams "input-stream" (type $input))
   (alias export $streams "output-stream" (type $output))
   (import "wasi:clocks/wall-clock@0.2.0" (instance $clock
     (type $fields (record (field "seconds" u64) (field "nanoseconds" u32)))
@@ -21,6 +27,8 @@
   (import "wasi:filesystem/types@0.2.0" (instance $files
     (alias outer 1 $error (type $outer-error))
     (export "error" (type $error (eq $outer-error)))
+    (alias outer 1 $input (type $outer-input))
+    (export "input-stream" (type $input (eq $outer-input)))
     (alias outer 1 $output (type $outer-output))
     (export "output-stream" (type $output (eq $outer-output)))
     (alias outer 1 $datetime (type $outer-datetime))
@@ -51,6 +59,8 @@
       (func (param "self" (borrow $descriptor)) (param "length" u64) (param "offset" u64) (result (result (tuple (list u8) bool) (error $code)))))
     (export "[method]descriptor.write"
       (func (param "self" (borrow $descriptor)) (param "buffer" (list u8)) (param "offset" u64) (result (result u64 (error $code)))))
+    (export "[method]descriptor.read-via-stream"
+      (func (param "self" (borrow $descriptor)) (param "offset" u64) (result (result (own $input) (error $code)))))
     (export "[method]descriptor.write-via-stream"
       (func (param "self" (borrow $descriptor)) (param "offset" u64) (result (result (own $output) (error $code)))))
     (export "[method]descriptor.append-via-stream"
@@ -104,6 +114,8 @@
     (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
   (core func $write (canon lower (func $files "[method]descriptor.write")
     (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
+  (core func $read-via-stream (canon lower (func $files "[method]descriptor.read-via-stream")
+    (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
   (core func $write-via-stream (canon lower (func $files "[method]descriptor.write-via-stream")
     (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
   (core func $append-via-stream (canon lower (func $files "[method]descriptor.append-via-stream")
@@ -139,6 +151,10 @@
     (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
   (core func $write-out (canon lower (func $streams "[method]output-stream.blocking-write-and-flush")
     (memory (core memory $mem "memory"))))
+  (core func $write-once (canon lower (func $streams "[method]output-stream.write")
+    (memory (core memory $mem "memory"))))
+  (core func $read-in (canon lower (func $streams "[method]input-stream.blocking-read")
+    (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
   (core func $close (canon resource.drop $descriptor))
 
   (core module $m
@@ -147,6 +163,7 @@
     (import "host" "open-at" (func $open-at (param i32 i32 i32 i32 i32 i32 i32)))
     (import "host" "read" (func $read (param i32 i64 i64 i32)))
     (import "host" "write" (func $write (param i32 i32 i32 i64 i32)))
+    (import "host" "read-via-stream" (func $read-via-stream (param i32 i64 i32)))
     (import "host" "write-via-stream" (func $write-via-stream (param i32 i64 i32)))
     (import "host" "append-via-stream" (func $append-via-stream (param i32 i32)))
     (import "host" "set-size" (func $set-size (param i32 i64 i32)))
@@ -165,6 +182,8 @@
     (import "host" "code-of" (func $code-of (param i32 i32)))
     (import "host" "folders" (func $folders (param i32)))
     (import "host" "write-out" (func $write-out (param i32 i32 i32 i32)))
+    (import "host" "write-once" (func $write-once (param i32 i32 i32 i32)))
+    (import "host" "read-in" (func $read-in (param i32 i64 i32)))
     (import "host" "close" (func $close (param i32)))
 
     ;; The handle of a granted folder.
@@ -287,6 +306,38 @@
         (local.set $times (i32.sub (local.get $times) (i32.const 1)))
         (br_if $again (local.get $times)))
       (call $win (local.get $total)))
+    ;; Reads through a stream, so many bytes at once, to the end. How many there were.
+    (func (export "read-stream") (param $folder i32) (param $at i32) (param $len i32) (param $size i64) (result i32)
+      (local $mark i32) (local $stream i32) (local $total i64)
+      (if (call $open (call $folder (local.get $folder)) (i32.const 1) (local.get $at) (local.get $len) (i32.const 0)
+        (i32.const 1)) (then (return (call $refused))))
+      (call $read-via-stream (call $opened) (i64.const 0) (i32.const 0x100))
+      (if (i32.load8_u (i32.const 0x100)) (then (return (call $refused))))
+      (local.set $stream (call $opened))
+      (local.set $mark (global.get $next))
+      (block $end (loop $again
+        (global.set $next (local.get $mark))
+        (call $read-in (local.get $stream) (local.get $size) (i32.const 0x100))
+        (br_if $end (i32.load8_u (i32.const 0x100)))
+        (local.set $total (i64.add (local.get $total) (i64.load32_u (i32.const 0x108))))
+        (br $again)))
+      ;; Only an end is an end.
+      (if (i32.eqz (i32.load8_u (i32.const 0x104))) (then unreachable))
+      (call $win (local.get $total)))
+    ;; Opens so many streams to a file, and gives each so many bytes without waiting.
+    (func (export "pile-up") (param $folder i32) (param $at i32) (param $len i32) (param $streams i32) (param $size i32)
+      (result i32)
+      (local $file i32) (local $done i32)
+      (if (call $open (call $folder (local.get $folder)) (i32.const 1) (local.get $at) (local.get $len) (i32.const 0)
+        (i32.const 2)) (then (return (call $refused))))
+      (local.set $file (call $opened))
+      (loop $again
+        (call $write-via-stream (local.get $file) (i64.const 0) (i32.const 0x100))
+        (if (i32.load8_u (i32.const 0x100)) (then (return (call $refused))))
+        (call $write-once (call $opened) (i32.const 0x20000) (local.get $size) (i32.const 0x100))
+        (local.set $done (i32.add (local.get $done) (i32.const 1)))
+        (br_if $again (i32.lt_u (local.get $done) (local.get $streams))))
+      (call $win (i64.extend_i32_u (local.get $done))))
     (func (export "set-size") (param $folder i32) (param $at i32) (param $len i32) (param $size i64) (param $for i32)
       (result i32)
       (if (call $open (call $folder (local.get $folder)) (i32.const 1) (local.get $at) (local.get $len) (i32.const 0)
@@ -410,6 +461,7 @@
     (export "open-at" (func $open-at))
     (export "read" (func $read))
     (export "write" (func $write))
+    (export "read-via-stream" (func $read-via-stream))
     (export "write-via-stream" (func $write-via-stream))
     (export "append-via-stream" (func $append-via-stream))
     (export "set-size" (func $set-size))
@@ -428,6 +480,8 @@
     (export "code-of" (func $code-of))
     (export "folders" (func $folders))
     (export "write-out" (func $write-out))
+    (export "write-once" (func $write-once))
+    (export "read-in" (func $read-in))
     (export "close" (func $close))))))
   (func (export "open") (param "folder" u32) (param "path" string) (param "follow" u32) (param "how" u32) (param "for" u32)
     (result (result u64 (error $error-code))) (canon lift (core func $i "open")
@@ -446,6 +500,12 @@
     (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
   (func (export "stream") (param "folder" u32) (param "path" string) (param "how" u32) (param "append" u32) (param "size" u32) (param "times" u32)
     (result (result u64 (error $error-code))) (canon lift (core func $i "stream")
+    (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
+  (func (export "read-stream") (param "folder" u32) (param "path" string) (param "size" u64)
+    (result (result u64 (error $error-code))) (canon lift (core func $i "read-stream")
+    (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
+  (func (export "pile-up") (param "folder" u32) (param "path" string) (param "streams" u32) (param "size" u32)
+    (result (result u64 (error $error-code))) (canon lift (core func $i "pile-up")
     (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
   (func (export "set-size") (param "folder" u32) (param "path" string) (param "size" u64) (param "for" u32)
     (result (result u64 (error $error-code))) (canon lift (core func $i "set-size")

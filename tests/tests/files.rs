@@ -145,6 +145,11 @@ async fn granted_folders_work() {
         let stat = json!({"folder": folder, "path": "sub/inner.txt", "follow": 0});
         assert_eq!(place.works("stat", stat).await, "5");
     }
+    std::fs::write(place.path("read/large"), [b'x'; 200_000]).unwrap();
+    for size in [1_000, 100_000] {
+        let read = json!({"folder": 0, "path": "large", "size": size});
+        assert_eq!(place.works("read-stream", read).await, "200000");
+    }
     let write = json!({"folder": 1, "path": "new", "how": CREATE, "offset": 0, "size": 1000, "times": 3});
     assert_eq!(place.works("write", write).await, "3000");
     assert_eq!(std::fs::read(place.path("write/new")).unwrap(), [0; 3000]);
@@ -571,6 +576,20 @@ async fn no_call_holds_more_than_64_open() {
     }
     let streams = json!({"folder": 0, "path": "sub", "streams": 64, "names": 0});
     assert_eq!(place.code("list", streams).await, "quota");
+}
+
+#[tokio::test]
+async fn no_call_piles_up_what_is_to_be_written() {
+    let place = Place::new().await;
+    let pile = |streams, size| {
+        place.call("pile-up", json!({"folder": 1, "path": "file.txt", "streams": streams, "size": size}))
+    };
+    assert_eq!(pile(64, 65_536).await.text(), Some("64"));
+    let result = pile(65, 1).await;
+    assert_eq!(result.error().unwrap().kind, ErrorKind::Quota);
+    assert!(result.metadata.exhausted[0].because.contains("64 streams"), "{result:?}");
+    let result = pile(1, 65_537).await;
+    assert_eq!(result.error().unwrap().kind, ErrorKind::Trap, "{result:?}");
 }
 
 #[tokio::test]
