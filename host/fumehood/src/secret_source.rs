@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use fumehood_core::permission::{SecretError, SecretValue};
+use keyring_core::api::CredentialStoreApi as _;
+use linux_keyutils_keyring_store::Store;
 
 /// A file with one secret in it is not larger than this.
 const FILE_BYTES: u64 = 64 << 10;
@@ -18,6 +20,13 @@ pub enum SecretSource {
     Env(String),
     /// In a file that only its owner can read. A line break at its end is not part of the value.
     File(PathBuf),
+    /// In the user's keyring in the kernel, where it is until the machine restarts or the keyring expires.
+    Keyring {
+        /// What the secret is for.
+        service: String,
+        /// Whose it is.
+        user: String,
+    },
 }
 
 /// The value of a secret cannot be had. The value is never part of this.
@@ -51,6 +60,20 @@ pub enum SecretSourceError {
         /// Its permission bits.
         mode: u32,
     },
+    /// The keyring does not have it.
+    #[error(
+        "there is no secret for `{user}` of `{service}` in the kernel's keyring; put it there under the name `{}`",
+        description(.service, .user)
+    )]
+    NotInKeyring {
+        /// What was asked for.
+        service: String,
+        /// For whom.
+        user: String,
+    },
+    /// The keyring cannot be used.
+    #[error("the kernel's keyring cannot be read; name another source")]
+    Keyring(#[source] keyring_core::Error),
     /// What was found is no secret.
     #[error("what is in {place} is no secret")]
     Value {
@@ -70,6 +93,9 @@ impl SecretSource {
         let (place, value) = match self {
             Self::Env(name) => (format!("the environment variable `{name}`"), from_environment(name)?),
             Self::File(path) => (path.display().to_string(), from_file(path)?),
+            Self::Keyring { service, user } => {
+                (format!("the keyring, `{}`", description(service, user)), from_keyring(service, user)?)
+            }
         };
         SecretValue::new(value).map_err(|source| SecretSourceError::Value { place, source })
     }
@@ -107,6 +133,20 @@ fn from_file(path: &Path) -> Result<String, SecretSourceError> {
     let end = value.strip_suffix('\n').map_or(value.len(), |rest| rest.strip_suffix('\r').unwrap_or(rest).len());
     value.truncate(end);
     Ok(value)
+}
+
+/// The name under which the keyring keeps it.
+fn description(service: &str, user: &str) -> String {
+    format!("keyring:{user}@{service}")
+}
+
+fn from_keyring(service: &str, user: &str) -> Result<String, SecretSourceError> {
+    let not_there = || SecretSourceError::NotInKeyring { service: service.to_owned(), user: user.to_owned() };
+    let read = Store::new().and_then(|store| store.build(service, user, None)).and_then(|entry| entry.get_password());
+    read.map_err(|error| match error {
+        keyring_core::Error::NoEntry | keyring_core::Error::Invalid(..) => not_there(),
+        other => SecretSourceError::Keyring(other),
+    })
 }
 
 #[cfg(test)]
@@ -169,5 +209,13 @@ mod tests {
         // Cargo sets it for every test; it is no secret, and long enough for one.
         let value = SecretSource::Env("CARGO_MANIFEST_DIR".to_owned()).read();
         assert_eq!(value.unwrap().expose(), env!("CARGO_MANIFEST_DIR"));
+    }
+
+    /// Needs nothing of the machine: without a keyring, or without the entry, the answer is an error that says so.
+    #[test]
+    fn a_keyring_that_has_no_such_secret_says_so() {
+        let source = SecretSource::Keyring { service: "fumehood-test".to_owned(), user: "nobody".to_owned() };
+        let error = source.read().unwrap_err().to_string();
+        assert!(error.contains("keyring"), "{error}");
     }
 }
