@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use arbitrary::Unstructured;
+use wasm_encoder::{ComponentBuilder, ComponentExportKind, ComponentValType, ExportKind, PrimitiveValType};
 use wasm_smith::{Component, Config, Module};
 use wasmparser::{ExternalKind, FuncType, Parser, Payload, ValType};
 
@@ -108,30 +109,27 @@ fn senseless_functions() {
 
 /// A component whose tools are the exported functions of a module, as far as numbers are all that they take and give.
 fn wrapped(module: &[u8]) -> Vec<u8> {
-    let lifts = liftable(module).into_iter().take(TOOLS).enumerate().map(|(at, (name, ty))| {
-        let parameters = ty.params().iter().enumerate().map(|(at, ty)| format!("(param \"p{at}\" {})", of(*ty)));
-        let results = ty.results().iter().map(|ty| format!("(result {})", of(*ty)));
-        let signature = parameters.chain(results).collect::<String>();
-        format!("(func (export \"f{at}\") {signature} (canon lift (core func $i \"{}\")))", escaped(name.as_bytes()))
-    });
-    let lifts: String = lifts.collect();
-    let text = format!(
-        "(component (core module $m binary \"{}\") (core instance $i (instantiate $m)) {lifts})",
-        escaped(module)
-    );
-    wat::parse_str(text).unwrap()
+    let mut component = ComponentBuilder::default();
+    let index = component.core_module_raw(None, module);
+    let instance = component.core_instantiate(None, index, []);
+    for (at, (name, ty)) in liftable(module).into_iter().take(TOOLS).enumerate() {
+        let function = component.core_alias_export(None, instance, &name, ExportKind::Func);
+        let names: Vec<String> = (0..ty.params().len()).map(|at| format!("p{at}")).collect();
+        let (index, mut encoder) = component.type_function(None);
+        encoder.params(names.iter().map(String::as_str).zip(ty.params().iter().map(|ty| lifted(*ty))));
+        encoder.result(ty.results().first().map(|ty| ComponentValType::Primitive(lifted(*ty))));
+        let function = component.lift_func(None, function, index, []);
+        component.export(format!("f{at}").as_str(), ComponentExportKind::Func, function, None);
+    }
+    component.finish()
 }
 
-fn escaped(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("\\{byte:02x}")).collect()
-}
-
-fn of(ty: ValType) -> &'static str {
+fn lifted(ty: ValType) -> PrimitiveValType {
     match ty {
-        ValType::I32 => "s32",
-        ValType::I64 => "u64",
-        ValType::F32 => "f32",
-        _ => "f64",
+        ValType::I32 => PrimitiveValType::S32,
+        ValType::I64 => PrimitiveValType::U64,
+        ValType::F32 => PrimitiveValType::F32,
+        _ => PrimitiveValType::F64,
     }
 }
 

@@ -193,7 +193,8 @@ mod tests {
         let json = Content::json(r#"{"</results>": "<results>"}"#.to_owned()).unwrap();
         for (part, expected) in [(Content::text(text), json!(text)), (json, json!({"</results>": "<results>"}))] {
             let block = render_results(&[ToolReport::of(&execution(Ok(vec![part])))]);
-            assert_eq!((block.matches("results>").count(), block.contains("<execute")), (2, false), "{block}");
+            let count = |tag: &str| block.matches(tag).count();
+            assert_eq!((count("<results"), count("</results"), count("<execute")), (1, 1, 0), "{block}");
             let inside = block.strip_prefix("<results>").unwrap().strip_suffix("</results>").unwrap();
             let rows: Value = serde_json::from_str(inside).unwrap();
             assert_eq!(rows[0]["content"], expected);

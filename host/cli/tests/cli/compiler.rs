@@ -27,10 +27,14 @@ fn host(compiler: Compiler) -> Host {
     Host::builder().concurrency(2).compiler(compiler).build().unwrap()
 }
 
-/// Takes a while: two functions of so many bytes.
+/// Takes a while: functions of so many bytes.
 fn slow(bytes: usize) -> Vec<u8> {
+    functions(bytes, 2)
+}
+
+fn functions(bytes: usize, count: usize) -> Vec<u8> {
     let function = format!("(func (result i32) i32.const 1 {})", "i32.const 1 i32.add ".repeat(bytes / 3));
-    wat::parse_str(format!("(component (core module {function} {function}))")).unwrap()
+    wat::parse_str(format!("(component (core module {}))", function.repeat(count))).unwrap()
 }
 
 async fn refused(host: &Host, bytes: Vec<u8>) -> ComponentError {
@@ -65,21 +69,21 @@ async fn what_a_process_of_its_own_compiles_runs_and_is_kept() {
 
 #[tokio::test]
 async fn each_limit_stops_the_compiler_and_is_named() {
-    let check = async |budget: CompileBudget, bytes: usize, expected: CompileLimit| {
+    let check = async |budget: CompileBudget, bytes: Vec<u8>, expected: CompileLimit| {
         let started = Instant::now();
-        match refused(&host(compiler(budget)), slow(bytes)).await {
+        match refused(&host(compiler(budget)), bytes).await {
             ComponentError::CompileStopped { limit, .. } => assert_eq!(limit, expected),
             other => panic!("{expected:?}: {other:?}"),
         }
         assert!(started.elapsed() < PATIENCE, "{expected:?}");
     };
     let none = Duration::ZERO;
-    check(CompileBudget { memory: 64 * MIB, ..own() }, 200_000, CompileLimit::Memory).await;
+    check(CompileBudget { memory: 64 * MIB, ..own() }, slow(200_000), CompileLimit::Memory).await;
     let cpu = CompileBudget { cpu: Duration::from_secs(1), cpu_per_mib: none, ..own() };
-    check(cpu, 250_000, CompileLimit::Cpu).await;
+    check(cpu, functions(250_000, 16), CompileLimit::Cpu).await;
     let time = CompileBudget { time: Duration::from_millis(100), time_per_mib: none, ..own() };
-    check(time, 250_000, CompileLimit::Time).await;
-    check(CompileBudget { output: 1000, ..own() }, 100, CompileLimit::Output).await;
+    check(time, slow(250_000), CompileLimit::Time).await;
+    check(CompileBudget { output: 1000, ..own() }, slow(100), CompileLimit::Output).await;
 }
 
 #[tokio::test]
