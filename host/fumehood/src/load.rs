@@ -1,5 +1,6 @@
 //! Loading: where the bytes come from, what the component is called, and whether its schemas are acceptable.
 
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,7 @@ use fumehood_core::limits::{LimitError, Limits};
 use fumehood_core::name::{NameError, Namespace, ToolName};
 use fumehood_core::permission::Grant;
 use fumehood_runtime::{Component, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
+use rustix::fs::{Mode, OFlags};
 
 use crate::tool::Tool;
 
@@ -158,8 +160,11 @@ impl Load {
         let io = |source| LoadError::Read { path: path.clone(), source };
         let too_large =
             |size| Err(LoadError::Component { name: name.clone(), source: Box::new(ComponentError::TooLarge(size)) });
-        // Looked at before it is opened: opening a pipe would wait for somebody to write.
-        let metadata = std::fs::metadata(&path).map_err(io)?;
+        // Without waiting: opening a pipe would otherwise last until somebody writes. What is looked at is what was opened.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let opened = rustix::fs::open(&path, flags, Mode::empty());
+        let file = File::from(opened.map_err(|errno| io(errno.into()))?);
+        let metadata = file.metadata().map_err(io)?;
         if !metadata.is_file() {
             return Err(LoadError::NotAFile(path));
         }
@@ -168,7 +173,6 @@ impl Load {
             return too_large(metadata.len());
         }
         let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
-        let file = std::fs::File::open(&path).map_err(io)?;
         let read = file.take(most + 1).read_to_end(&mut bytes).map_err(io)?;
         if read as u64 > most { too_large(read as u64) } else { Ok(bytes) }
     }

@@ -32,16 +32,21 @@ pub(super) struct Extent {
 
 /// Reads a text; `None` if anything at all is wrong with it.
 pub(super) fn read(text: &str, caps: Caps) -> Option<(Value, Extent)> {
-    if text.len() > caps.text || !numbers_are_exact(text.as_bytes()) {
+    if text.len() > caps.text {
         return None;
     }
     let values = Cell::new(0);
+    let floats = Cell::new(false);
     let deepest = Cell::new(0);
     let bytes = Cell::new(0);
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let seed = Strict { caps, values: &values, deepest: &deepest, text: &bytes, depth: 0 };
+    let seed = Strict { caps, values: &values, floats: &floats, deepest: &deepest, text: &bytes, depth: 0 };
     let value = seed.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
+    // Integers are held as they are; most documents have no other numbers, and are not read twice.
+    if floats.get() && !numbers_are_exact(text.as_bytes()) {
+        return None;
+    }
     Some((value, Extent { values: values.get(), depth: deepest.get(), text: bytes.get() }))
 }
 
@@ -93,6 +98,8 @@ fn after_string(text: &[u8]) -> &[u8] {
 struct Strict<'c> {
     caps: Caps,
     values: &'c Cell<u64>,
+    /// Whether a number was not a 64-bit integer: only then can it have lost something.
+    floats: &'c Cell<bool>,
     deepest: &'c Cell<usize>,
     text: &'c Cell<u64>,
     depth: usize,
@@ -147,6 +154,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        self.floats.set(true);
         Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("not finite"))
     }
 
