@@ -18,7 +18,8 @@
 //! }
 //!
 //! assert_eq!((visit("Ada"), visit("Ada"), visit("Grace")), (Ok(1), Ok(2), Ok(1)));
-//! assert_eq!(store::keys("visits/").collect(), Ok(vec!["visits/Ada".to_owned(), "visits/Grace".to_owned()]));
+//! let visitors: Result<Vec<String>, _> = store::keys("visits/").collect();
+//! assert_eq!(visitors.unwrap(), ["visits/Ada", "visits/Grace"]);
 //! ```
 
 use std::error::Error;
