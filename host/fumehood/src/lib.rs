@@ -44,7 +44,6 @@ pub use builder::{BuildError, HostBuilder};
 pub use events::{EventStream, Observed};
 pub use family::Components;
 pub use fumehood_agent as agent;
-pub use fumehood_mcp as mcp;
 pub use fumehood_core::call::{Arguments, Call};
 pub use fumehood_core::chat;
 pub use fumehood_core::content::{Content, JsonText};
@@ -60,6 +59,7 @@ pub use fumehood_core::record;
 pub use fumehood_core::result::{CallError, CallResult, Captured, Metadata};
 pub use fumehood_core::sanitize;
 pub use fumehood_event_log as event_log;
+pub use fumehood_mcp as mcp;
 pub use fumehood_model as model;
 pub use fumehood_runtime::{
     ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, Component, Dialect, EngineProfile, Import,

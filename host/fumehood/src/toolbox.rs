@@ -13,8 +13,10 @@ use crate::host::Host;
 
 impl Toolbox for Host {
     fn list(&self) -> Vec<Listing> {
-        let listing =
-            |tool: &Arc<crate::Tool>| Listing { name: tool.full_name().to_owned(), definition: tool.definition().clone() };
+        let listing = |tool: &Arc<crate::Tool>| Listing {
+            name: tool.full_name().to_owned(),
+            definition: tool.definition().clone(),
+        };
         self.tools().iter().map(listing).collect()
     }
 

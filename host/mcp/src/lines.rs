@@ -42,7 +42,15 @@ where
     /// Lines of at most `longest` bytes. `closed` is cancelled when a stream ends; cancelling it ends them.
     pub(crate) fn new(reader: R, writer: W, longest: usize, closed: CancellationToken) -> Self {
         let writer = Arc::new(Mutex::new(Some(writer)));
-        Self { reader, lines: Splitter::new(longest), writer, answering: None, opened: false, closed, flooded: Arc::default() }
+        Self {
+            reader,
+            lines: Splitter::new(longest),
+            writer,
+            answering: None,
+            opened: false,
+            closed,
+            flooded: Arc::default(),
+        }
     }
 
     /// Becomes true once a line was too long.

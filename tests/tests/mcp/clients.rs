@@ -21,7 +21,8 @@ async fn rmcp_lists_and_calls() {
     let tools = client.list_all_tools().await.unwrap();
     assert_eq!(tools.len(), host.tools().len());
     let arguments = json!({"a": 3, "b": 5}).as_object().cloned().unwrap();
-    let result = client.call_tool(CallToolRequestParams::new("calculator__add").with_arguments(arguments)).await.unwrap();
+    let result =
+        client.call_tool(CallToolRequestParams::new("calculator__add").with_arguments(arguments)).await.unwrap();
     assert_eq!(result.structured_content, Some(json!({"result": 8})));
     client.cancel().await.unwrap();
     served.await.unwrap().unwrap();

@@ -18,6 +18,8 @@ mod inspect;
 #[cfg(test)]
 mod interrupt;
 #[cfg(test)]
+mod mcp;
+#[cfg(test)]
 mod streams;
 #[cfg(test)]
 mod workbench;

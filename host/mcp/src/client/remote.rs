@@ -131,7 +131,10 @@ impl Remote {
         }
         match connection.call(call).await {
             Ok(CallToolResponse::Complete(answer)) => result::parts(answer, self.0.options.output),
-            Ok(_) => Err(CallError::new(ErrorKind::ToolFailed, "the tool asks its user for something, which nobody here can give")),
+            Ok(_) => Err(CallError::new(
+                ErrorKind::ToolFailed,
+                "the tool asks its user for something, which nobody here can give",
+            )),
             Err(error) => Err(self.broken(&connection, error)),
         }
     }

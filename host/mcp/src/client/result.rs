@@ -25,8 +25,11 @@ pub(crate) fn parts(answer: CallToolResult, most: usize) -> Result<Vec<Content>,
     }
     let bytes: usize = parts.iter().map(Content::bytes).sum();
     if bytes > most {
-        return Err(CallError::new(ErrorKind::OutputTooLarge, format!("the result has {bytes} bytes; at most {most} are taken"))
-            .with_hint("ask for less at once"));
+        return Err(CallError::new(
+            ErrorKind::OutputTooLarge,
+            format!("the result has {bytes} bytes; at most {most} are taken"),
+        )
+        .with_hint("ask for less at once"));
     }
     if failed { Err(failure(&parts)) } else { Ok(parts) }
 }

@@ -137,12 +137,14 @@ mod tests {
     const RIGHT: &str = "Bearer 0123456789abcdef";
 
     fn check(access: Access, method: &Method, path: &str, headers: &[(&'static str, &str)], expected: u16) {
-        let guard = Guard::new(access, "127.0.0.1:8080".parse().unwrap(), &[], &["https://app.example".to_owned()], "/mcp");
+        let guard =
+            Guard::new(access, "127.0.0.1:8080".parse().unwrap(), &[], &["https://app.example".to_owned()], "/mcp");
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_str(value).unwrap());
         }
-        let found = guard.admit(method, &path.parse().unwrap(), &map).map_or_else(|turned| turned.status.as_u16(), |_| 200);
+        let found =
+            guard.admit(method, &path.parse().unwrap(), &map).map_or_else(|turned| turned.status.as_u16(), |_| 200);
         assert_eq!(found, expected, "{method} {path} {headers:?}");
     }
 
@@ -154,7 +156,8 @@ mod tests {
     #[test]
     fn only_the_right_host_origin_token_and_type_come_in() {
         let (host, json) = (("host", "127.0.0.1:8080"), ("content-type", "application/json"));
-        let post = |headers: &[(&'static str, &str)], expected| check(tokens(), &Method::POST, "/mcp", headers, expected);
+        let post =
+            |headers: &[(&'static str, &str)], expected| check(tokens(), &Method::POST, "/mcp", headers, expected);
         post(&[host, json, ("authorization", RIGHT)], 200);
         post(&[("host", "LOCALHOST:8080"), json, ("authorization", RIGHT)], 200);
         post(&[host, ("content-type", "Application/JSON; charset=utf-8"), ("authorization", RIGHT)], 200);

@@ -238,9 +238,10 @@ impl Doors {
         let read = tokio::time::timeout(PATIENCE, Limited::new(body, self.body_bytes).collect()).await;
         match read {
             Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                Err(Turned { status: StatusCode::PAYLOAD_TOO_LARGE, why: "the message is too large; send less at once" })
-            }
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Turned {
+                status: StatusCode::PAYLOAD_TOO_LARGE,
+                why: "the message is too large; send less at once",
+            }),
             Ok(Err(_)) => Err(Turned { status: StatusCode::BAD_REQUEST, why: "the message broke off" }),
             Err(_) => Err(Turned { status: StatusCode::REQUEST_TIMEOUT, why: "the message came too slowly" }),
         }

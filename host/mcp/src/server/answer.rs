@@ -96,7 +96,8 @@ fn shown(text: String) -> String {
 
 /// The text if it looks like a MIME type, such as `image/png` or `text/plain; charset=utf-8`.
 fn sound(mime_type: &str) -> &str {
-    let token = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&c));
+    let token =
+        |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&c));
     let (essence, rest) = mime_type.split_once(';').unwrap_or((mime_type, ""));
     let plain = rest.bytes().all(|c| c.is_ascii_graphic() || c == b' ');
     match essence.trim_end().split_once('/') {

@@ -248,7 +248,10 @@ mod tests {
         for at in 0..100 {
             outbox.progress(report(Some(f64::from(at) / 100.0), None));
         }
-        assert_eq!(told(&outbox).await, ["0/1 ", "0.01/1 ", "0.02/1 ", "0.03/1 ", "0.04/1 ", "0.05/1 ", "0.06/1 ", "0.99/1 "]);
+        assert_eq!(
+            told(&outbox).await,
+            ["0/1 ", "0.01/1 ", "0.02/1 ", "0.03/1 ", "0.04/1 ", "0.05/1 ", "0.06/1 ", "0.99/1 "]
+        );
 
         let outbox = Outbox::wanted(true, Some(Level::Info)).unwrap();
         outbox.log(Level::Debug, "too small");

@@ -9,8 +9,8 @@ use fumehood_core::call::{Arguments, Call};
 use fumehood_core::event::Level;
 use fumehood_core::sanitize::printable;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData,
-    ListToolsResult, PaginatedRequestParams, ServerConfig, SetLevelRequestParams, SubscriptionFilter, Tool,
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, ListToolsResult,
+    PaginatedRequestParams, ServerConfig, SetLevelRequestParams, SubscriptionFilter, Tool,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -49,7 +49,11 @@ impl Session {
     /// Revisions without a handshake say with each request which log lines they want.
     fn wanted_level(&self, context: &RequestContext<RoleServer>) -> Option<Level> {
         let stateless = context.protocol_version().is_some_and(|version| !version.has_initialize());
-        if stateless { context.meta.log_level().map(log_level::wanted) } else { log_level::at(self.level.load(Ordering::Relaxed)) }
+        if stateless {
+            context.meta.log_level().map(log_level::wanted)
+        } else {
+            log_level::at(self.level.load(Ordering::Relaxed))
+        }
     }
 
     async fn call(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Answered {
@@ -111,9 +115,8 @@ impl ServerHandler for Session {
     ) -> Result<ListToolsResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
         let page = self.server.catalogue().page(cursor.as_deref(), self.server.options().page);
-        let unknown = |_| {
-            ErrorData::invalid_params("this cursor is not one of this server; list again from the start", None)
-        };
+        let unknown =
+            |_| ErrorData::invalid_params("this cursor is not one of this server; list again from the start", None);
         let (tools, next_cursor) = page.map_err(unknown)?;
         Ok(ListToolsResult { next_cursor, ..ListToolsResult::with_all_items(tools) })
     }

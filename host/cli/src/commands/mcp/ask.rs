@@ -60,7 +60,11 @@ pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exi
     let duration = started.elapsed();
     remote.close().await;
     let result = result(call, outcome?, duration);
-    if arguments.json { render::json(&result)? } else { render::result(&result)? }
+    if arguments.json {
+        render::json(&result)?
+    } else {
+        render::result(&result)?
+    }
     Ok(exit::of_result(&result))
 }
 
@@ -73,7 +77,8 @@ async fn checked(remote: &Remote, call: &CallRemote) -> Result<Result<Vec<Conten
         let error = CallError::new(ErrorKind::UnknownTool, why);
         return Ok(Err(error.with_hint(format!("the tools are: {}", known.join(", ")))));
     };
-    let gate = Gate::for_arguments(&tool.input_schema, GateLimits::default()).context("the tool's schema is refused")?;
+    let gate =
+        Gate::for_arguments(&tool.input_schema, GateLimits::default()).context("the tool's schema is refused")?;
     Ok(match gate.parse(&call.arguments) {
         Ok(arguments) => remote.call(&tool.foreign, arguments).await,
         Err(violations) => Err(CallError::new(ErrorKind::InvalidArguments, violations.to_string())
