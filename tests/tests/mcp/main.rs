@@ -6,6 +6,10 @@ mod clients;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod http;
+#[cfg(test)]
 mod raw;
+#[cfg(test)]
+mod remote;
 #[cfg(test)]
 mod stdio;

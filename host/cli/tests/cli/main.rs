@@ -30,6 +30,8 @@ mod interrupt;
 #[cfg(test)]
 mod log;
 #[cfg(test)]
+mod mcp;
+#[cfg(test)]
 mod powers;
 #[cfg(test)]
 mod run;

@@ -1,0 +1,138 @@
+//! MCP as a client meets it: the real program over real pipes, and the real program as a client of itself.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::workbench::Workbench;
+
+/// `fumehood serve mcp`, and a client of it.
+struct Session {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    errors: tempfile::NamedTempFile,
+}
+
+impl Session {
+    fn start(bench: &Workbench, arguments: &[&str]) -> Self {
+        let errors = tempfile::NamedTempFile::new().unwrap();
+        let mut command = bench.command(&[&["serve", "mcp"], arguments].concat());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors.reopen().unwrap());
+        let mut child = command.spawn().unwrap();
+        let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        let mut session = Self { child, input, output, errors };
+        let client = json!({"name": "test", "version": "0"});
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+        session.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}));
+        assert_eq!(session.next()["result"]["protocolVersion"], "2025-11-25");
+        session.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        session
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    fn call(&mut self, id: u64, tool: &str, arguments: Value) {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
+    }
+
+    /// The next line, which must be a message.
+    fn next(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        let said = std::fs::read_to_string(self.errors.path()).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}; {said}"))
+    }
+
+    /// Closes the input. Returns what was still printed, how long it took and the exit code.
+    fn leave(mut self) -> (String, Duration, Option<i32>) {
+        let left = Instant::now();
+        drop(self.input.take());
+        let rest = std::io::read_to_string(self.output).unwrap();
+        let code = self.child.wait().unwrap().code();
+        (rest, left.elapsed(), code)
+    }
+}
+
+#[test]
+fn a_client_lists_and_calls_over_pipes() {
+    let bench = Workbench::new();
+    bench.example("calculator").example("text");
+    let mut session = Session::start(&bench, &["calculator.wasm", "text.wasm"]);
+    session.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
+    let listed = session.next();
+    assert!(listed["result"]["tools"].as_array().unwrap().len() > 5, "{listed}");
+    session.call(2, "calculator__add", json!({"a": 3, "b": 5}));
+    assert_eq!(session.next()["result"]["structuredContent"], json!({"result": 8}));
+    let (rest, _, code) = session.leave();
+    assert_eq!((rest.as_str(), code), ("", Some(0)));
+}
+
+#[test]
+fn it_ends_when_the_input_ends_whatever_guests_do() {
+    let bench = Workbench::new();
+    bench.program("spin").program("sleep").program("stdout-flood");
+    let mut session = Session::start(&bench, &["spin.wasm", "sleep.wasm", "stdout-flood.wasm"]);
+    for (id, tool) in ["spin__run", "spin__run", "sleep__run", "stdout-flood__run"].into_iter().enumerate() {
+        session.call(id as u64 + 1, tool, json!({}));
+    }
+    session.send(&json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
+    assert_eq!(session.next(), json!({"jsonrpc": "2.0", "id": 9, "result": {}}));
+    let (rest, took, code) = session.leave();
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert_eq!(code, Some(0));
+    // Calls that were stopped may still be answered; nothing that a guest printed is.
+    for line in rest.lines() {
+        let message: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(message["result"]["isError"], true, "{message}");
+    }
+}
+
+#[test]
+fn what_cannot_be_served_is_told_on_stderr_only() {
+    let bench = Workbench::new();
+    let ran = bench.run(&["serve", "mcp", "--json", "nothing.wasm"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (6, ""), "{ran:?}");
+    bench.example("calculator");
+    let ran = bench.run(&["serve", "mcp", "calculator.wasm", "--http", "0.0.0.0:0", "--no-auth"]);
+    assert!(ran.code != 0 && ran.stderr.contains("can be reached from other machines"), "{ran:?}");
+    let ran = bench.run(&["serve", "mcp"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+}
+
+#[test]
+fn people_list_and_call_the_tools_of_a_server() {
+    let bench = Workbench::new();
+    bench.example("calculator");
+    let program = env!("CARGO_BIN_EXE_fumehood");
+    let cache = format!("FUMEHOOD_CACHE_DIR={}", bench.cache().display());
+    let server = [program, "serve", "mcp", "calculator.wasm"];
+    let ran = bench.run(&[&["mcp", "list", "--env", &cache], server.as_slice()].concat());
+    assert!(ran.code == 0 && ran.stdout.contains("calculator__add  Adds two numbers: a + b."), "{ran:?}");
+    let call = |tool: &str, arguments: &str| {
+        bench.run(&[&["mcp", "call", "--json", "--env", &cache, tool, arguments, "--"], server.as_slice()].concat())
+    };
+    let ran = call("calculator__add", r#"{"a": 3, "b": 5}"#);
+    assert_eq!((ran.code, &ran.json()["content"][0]["value"]), (0, &json!({"result": 8})), "{ran:?}");
+    let ran = call("calculator__add", r#"{"a": "3"}"#);
+    assert_eq!((ran.code, &ran.json()["error"]["kind"]), (3, &json!("invalid_arguments")), "{ran:?}");
+    assert_eq!(call("calculator__ad", "{}").code, 3);
+    assert_eq!(bench.run(&["mcp", "list", "/nowhere/at-all"]).code, 7);
+}
+
+#[test]
+fn the_snippet_for_a_client_is_json_with_whole_paths() {
+    let bench = Workbench::new();
+    bench.example("calculator");
+    let ran = bench.run(&["mcp", "config", "claude-desktop", "calculator.wasm"]);
+    let server = ran.json()["mcpServers"]["fumehood"].clone();
+    assert!(std::path::Path::new(server["command"].as_str().unwrap()).is_absolute());
+    let path = bench.path("calculator.wasm").canonicalize().unwrap();
+    assert_eq!(server["args"], json!(["serve", "mcp", path]));
+    assert_eq!(bench.run(&["mcp", "config", "vscode", "nothing.wasm"]).code, 2);
+}

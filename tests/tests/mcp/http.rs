@@ -1,0 +1,204 @@
+//! Streamable HTTP: who is let in, and what a connection that ends takes along.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fumehood::Host;
+use fumehood::mcp::{
+    Access, Endpoint, HttpError, HttpListener, HttpOptions, Principal, Remote, RemoteOptions, Server, ServerOptions,
+    Token,
+};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::raw::{PATIENCE, host, running};
+
+const TOKEN: &str = "a-token-for-one-test";
+const OTHER: &str = "a-token-for-another-one";
+
+pub(crate) struct Served {
+    pub(crate) address: SocketAddr,
+    stop: CancellationToken,
+    served: JoinHandle<()>,
+}
+
+impl Served {
+    pub(crate) async fn new(host: &Host, access: Access) -> Self {
+        let options = ServerOptions { message_bytes: 16 << 10, ..ServerOptions::default() };
+        let server = Server::new(Arc::new(host.clone()), options);
+        let listener =
+            HttpListener::bind(&server, HttpOptions::new("127.0.0.1:0".parse().unwrap(), access)).await.unwrap();
+        let (address, stop) = (listener.address(), CancellationToken::new());
+        let served = tokio::spawn(listener.serve(stop.clone()));
+        Self { address, stop, served }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        tokio::time::timeout(PATIENCE, self.served).await.expect("it never ends").unwrap();
+    }
+
+    /// Sends the head and body as they are, and returns the status and everything else.
+    async fn send(&self, request: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let _reset = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("no answer");
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let status = answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0);
+        (status, answer)
+    }
+
+    fn post(&self, headers: &[(&str, &str)], body: &str) -> String {
+        let mut request = format!("POST /mcp HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+        let host = self.address.to_string();
+        let usual = [
+            ("Host", host.as_str()),
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+        ];
+        let said = |name: &str| headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+        for (name, value) in usual.iter().filter(|(name, _)| !said(name)).chain(headers) {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        format!("{request}\r\n{body}")
+    }
+}
+
+pub(crate) fn tokens() -> Access {
+    let of = |token: &str| Principal { actor: None, token: Token::parse(token).unwrap() };
+    Access::Tokens(vec![of(TOKEN), of(OTHER)])
+}
+
+/// A request of the stateless revision.
+fn stateless(method: &str, mut params: Value) -> String {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "0"},
+        "io.modelcontextprotocol/clientCapabilities": {}
+    });
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()
+}
+
+fn initialize() -> String {
+    let params =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "0"}});
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string()
+}
+
+#[tokio::test]
+async fn only_those_who_belong_here_are_let_in() {
+    let host = host(&["calculator"], &[]).await;
+    let served = Served::new(&host, tokens()).await;
+    let bearer = format!("Bearer {TOKEN}");
+    let right = ("Authorization", bearer.as_str());
+    let own = format!("http://{}", served.address);
+    for (headers, expected) in [
+        (vec![], 401),
+        (vec![("Authorization", "Bearer a-token-for-nobody")], 401),
+        (vec![right], 200),
+        (vec![right, ("Origin", own.as_str())], 200),
+        (vec![right, ("Origin", "https://evil.example")], 403),
+        (vec![right, ("Origin", "null")], 403),
+        (vec![right, ("Host", "evil.example")], 403),
+        (vec![right, ("Host", "evil.example:80")], 403),
+        (vec![right, ("Content-Type", "text/plain")], 415),
+        (vec![right, ("Accept", "text/html")], 406),
+        (vec![right, ("Mcp-Session-Id", "12345")], 404),
+    ] {
+        let (status, answer) = served.send(&served.post(&headers, &initialize())).await;
+        assert_eq!(status, expected, "{headers:?}: {answer}");
+        assert!(answer.contains("x-content-type-options: nosniff"), "{answer}");
+        assert_eq!(answer.contains("www-authenticate: Bearer"), expected == 401, "{answer}");
+    }
+    let long = "x".repeat(20 << 10);
+    assert_eq!(served.send(&served.post(&[right], &long)).await.0, 413);
+    let header = ("X-Long", "x".repeat(64 << 10));
+    assert_eq!(served.send(&served.post(&[right, (header.0, &header.1)], "{}")).await.0, 431);
+    served.end().await;
+}
+
+#[tokio::test]
+async fn what_others_could_reach_is_never_open() {
+    let host = host(&[], &[]).await;
+    let server = Server::new(Arc::new(host), ServerOptions::default());
+    let open = |address: &str| HttpOptions::new(address.parse().unwrap(), Access::Anyone);
+    for address in ["0.0.0.0:0", "[::]:0"] {
+        assert!(matches!(HttpListener::bind(&server, open(address)).await, Err(HttpError::OpenToAll(_))), "{address}");
+    }
+    let nobody = HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Tokens(Vec::new()));
+    assert!(matches!(HttpListener::bind(&server, nobody).await, Err(HttpError::Nobody)));
+}
+
+#[tokio::test]
+async fn a_session_is_known_to_its_principal_only() {
+    let host = host(&["calculator"], &[]).await;
+    let served = Served::new(&host, tokens()).await;
+    let (own, other) = (format!("Bearer {TOKEN}"), format!("Bearer {OTHER}"));
+    let (_, answer) = served.send(&served.post(&[("Authorization", &own)], &initialize())).await;
+    let id = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().trim().to_owned();
+    assert!(id.len() >= 32, "{id}");
+    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string();
+    let asked = async |bearer: &str| {
+        let headers = [("Authorization", bearer), ("Mcp-Session-Id", &id), ("MCP-Protocol-Version", "2025-11-25")];
+        served.send(&served.post(&headers, &list)).await
+    };
+    assert_eq!(asked(&other).await.0, 404);
+    let (status, answer) = asked(&own).await;
+    assert!(status == 200 && answer.contains("calculator__add"), "{answer}");
+    served.end().await;
+}
+
+#[tokio::test]
+async fn the_stateless_revision_works_without_a_session() {
+    let host = host(&["calculator"], &[]).await;
+    let served = Served::new(&host, Access::Anyone).await;
+    let call = stateless("tools/call", json!({"name": "calculator__add", "arguments": {"a": 3, "b": 5}}));
+    let headers =
+        [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "calculator__add")];
+    let (status, answer) = served.send(&served.post(&headers, &call)).await;
+    assert!(status == 200 && answer.contains(r#""structuredContent":{"result":8}"#), "{answer}");
+    served.end().await;
+}
+
+#[tokio::test]
+async fn a_stateless_client_that_leaves_stops_its_guest() {
+    let host = host(&[], &["spin"]).await;
+    let served = Served::new(&host, Access::Anyone).await;
+    let call = stateless("tools/call", json!({"name": "spin__run", "arguments": {}}));
+    let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "spin__run")];
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all(served.post(&headers, &call).as_bytes()).await.unwrap();
+    running(&host, 1).await;
+    let left = Instant::now();
+    drop(stream);
+    running(&host, 0).await;
+    assert!(left.elapsed() < Duration::from_secs(2), "{:?}", left.elapsed());
+    served.end().await;
+}
+
+#[tokio::test]
+async fn stopping_takes_bounded_time_whatever_runs() {
+    let host = host(&[], &["spin"]).await;
+    let served = Served::new(&host, Access::Anyone).await;
+    let remote = Remote::new(
+        fumehood::Namespace::parse("other").unwrap(),
+        Endpoint::Http { url: served.url(), token: None },
+        RemoteOptions::default(),
+    );
+    let calling = tokio::spawn(async move { remote.call("spin__run", json!({})).await });
+    running(&host, 1).await;
+    let stopped = Instant::now();
+    served.end().await;
+    running(&host, 0).await;
+    assert!(stopped.elapsed() < Duration::from_secs(3), "{:?}", stopped.elapsed());
+    assert!(calling.await.unwrap().is_err());
+}
