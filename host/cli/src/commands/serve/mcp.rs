@@ -74,7 +74,10 @@ fn token(http: &Http) -> Result<Token> {
 
 /// A host with everything that was named.
 async fn load(arguments: &Arguments, serve: &ServeMcp) -> Result<Host> {
-    let limits = serve.limits.over(fumehood::Limits::default(), MEMORY_CEILING).map_err(|error| crate::args::bad_limit(&error))?;
+    let limits = serve
+        .limits
+        .over(fumehood::Limits::default(), MEMORY_CEILING)
+        .map_err(|error| crate::args::bad_limit(&error))?;
     let builder = host::builder(arguments).concurrency(serve.calls).queue(serve.waiting);
     let host = builder.limits(limits).memory_ceiling(limits.memory).build()?;
     for path in &serve.components {
