@@ -35,6 +35,9 @@ pub struct ExampleTool {
 pub const TOOLS: &[ExampleTool] = &[
     ExampleTool { name: "calculator", target: Target::Pure },
     ExampleTool { name: "countdown", target: Target::Wasi },
+    ExampleTool { name: "fetch", target: Target::Wasi },
+    ExampleTool { name: "files", target: Target::Wasi },
+    ExampleTool { name: "github-issues", target: Target::Wasi },
     ExampleTool { name: "json", target: Target::Pure },
     ExampleTool { name: "notes", target: Target::Pure },
     ExampleTool { name: "text", target: Target::Pure },

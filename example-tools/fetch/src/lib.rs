@@ -1,0 +1,215 @@
+//! Pages of the web as text, of those hosts that were granted.
+
+mod media;
+
+use fumehood_guest::{ToolError, tool};
+use fumehood_guest_http::{Body, Request, Response, StatusCode, header, send};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use media::{Media, charset_is_readable};
+
+/// How much of a response is read, in bytes, for each character that is wanted: tags take up most of a page.
+const BYTES_A_CHARACTER: usize = 8;
+/// The most bytes of a response that are read.
+const MOST_BYTES: usize = 2 << 20;
+/// How much of an error's page is repeated, in characters.
+const SHOWN: usize = 500;
+
+/// What was fetched.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Fetched {
+    /// The HTTP status: 200, or that of a redirect.
+    pub status: u16,
+    /// What sort of text the server sent, such as text/html.
+    pub content_type: String,
+    /// The text, or the beginning of it.
+    pub text: String,
+    /// Whether that is all of it.
+    pub complete: bool,
+    /// Where the page is instead, if this is a redirect. It was not followed: fetch it yourself if it is wanted.
+    pub location: Option<String>,
+}
+
+/// Fetches a page by HTTP GET and returns its text. HTML is returned as readable text without its tags. Redirects are
+/// told, not followed.
+#[tool(title = "Fetch a page", read_only, idempotent, open_world)]
+pub fn get(
+    /// The absolute address, such as https://example.com/page.
+    #[schemars(length(min = 8, max = 4096))]
+    url: String,
+    /// How many characters of text to return at most.
+    #[default(20000)]
+    #[schemars(range(min = 100, max = 200000))]
+    max_characters: usize,
+    /// Whether to return HTML as it is, with its tags.
+    #[default]
+    raw: bool,
+) -> Result<Fetched, ToolError> {
+    let request = Request::get(&url)
+        .header(header::ACCEPT, "text/html, text/*, application/json, application/xml;q=0.9")
+        .header(header::USER_AGENT, "fumehood-fetch")
+        .body(Vec::new())
+        .map_err(|error| ToolError::invalid_arguments(format!("`{url}` is not an address: {error}")))?;
+    let response = send(request, max_characters.saturating_mul(BYTES_A_CHARACTER).min(MOST_BYTES))?;
+    let status = response.status();
+    if status.is_client_error() || status.is_server_error() {
+        return Err(unsuccessful(status, &response));
+    }
+    if status.is_redirection() {
+        return Ok(redirected(&response));
+    }
+    let (media, text) = readable(&response)?;
+    let text = if media.is_html() && !raw { nanohtml2text::html2text(&text) } else { text };
+    let (text, all) = cut(text, max_characters);
+    let complete = all && response.body().complete;
+    Ok(Fetched { status: status.as_u16(), content_type: media.name, text, complete, location: None })
+}
+
+/// The value of a header, as far as it is text.
+fn value(response: &Response<Body>, name: header::HeaderName) -> Option<String> {
+    response.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+fn redirected(response: &Response<Body>) -> Fetched {
+    let media = Media::parse(&value(response, header::CONTENT_TYPE).unwrap_or_default());
+    Fetched {
+        status: response.status().as_u16(),
+        content_type: media.name,
+        text: String::new(),
+        complete: true,
+        location: value(response, header::LOCATION),
+    }
+}
+
+/// The page, if it is text at all.
+fn readable(response: &Response<Body>) -> Result<(Media, String), ToolError> {
+    let media = Media::parse(&value(response, header::CONTENT_TYPE).unwrap_or_default());
+    let bytes = &response.body().bytes;
+    if !bytes.is_empty() && !media.is_text() {
+        return Err(ToolError::failed(format!(
+            "the page is `{}`, which is not text; this tool reads text only",
+            media.name
+        )));
+    }
+    if let Some(charset) = media.charset.as_deref().filter(|charset| !charset_is_readable(charset)) {
+        let message = format!("the page is written in the character set `{charset}`; this tool reads UTF-8 only");
+        return Err(ToolError::failed(message));
+    }
+    if bytes.contains(&0) {
+        return Err(ToolError::failed(format!("the page says it is `{}`, but it is not text", media.name)));
+    }
+    Ok((media, String::from_utf8_lossy(bytes).into_owned()))
+}
+
+/// An error of the server, with the beginning of what it says.
+fn unsuccessful(status: StatusCode, response: &Response<Body>) -> ToolError {
+    let said =
+        readable(response).map(|(media, text)| if media.is_html() { nanohtml2text::html2text(&text) } else { text });
+    let said = cut(said.unwrap_or_default().trim().to_owned(), SHOWN).0;
+    let message = if said.is_empty() {
+        format!("the server answered {status}")
+    } else {
+        format!("the server answered {status} and said: {said}")
+    };
+    match status {
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+            ToolError::unavailable(message)
+        }
+        _ => ToolError::failed(message),
+    }
+}
+
+/// The beginning of a text, and whether that is all of it.
+fn cut(text: String, characters: usize) -> (String, bool) {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => (text.get(..end).unwrap_or_default().to_owned(), false),
+        None => (text, true),
+    }
+}
+
+fumehood_guest::export!(get);
+
+#[cfg(test)]
+mod tests {
+    use fumehood_guest::FailureKind;
+    use fumehood_guest_http::{RequestError, testing::answering};
+
+    use super::*;
+
+    const PAGE: &str = "<html><head><title>T</title></head><body><h1>Hoods</h1><p>Glass &amp; air.</p></body></html>";
+
+    fn fetched(
+        status: u16,
+        headers: &[(&str, &str)],
+        body: &[u8],
+        most: usize,
+        raw: bool,
+    ) -> Result<Fetched, ToolError> {
+        let response = || {
+            let builder = Response::builder().status(status);
+            headers.iter().fold(builder, |builder, (name, value)| builder.header(*name, *value)).body(body.to_vec())
+        };
+        let response = response().unwrap();
+        answering(move |_| Ok(response.clone()), || get("https://a.example/page".to_owned(), most, raw))
+    }
+
+    fn html(raw: bool) -> Fetched {
+        fetched(200, &[("content-type", "text/html; charset=UTF-8")], PAGE.as_bytes(), 1000, raw).unwrap()
+    }
+
+    #[test]
+    fn html_is_told_as_text() {
+        let page = html(false);
+        assert!(page.text.contains("Hoods") && page.text.contains("Glass & air."), "{page:?}");
+        assert!(!page.text.contains('<'), "{page:?}");
+        assert_eq!((page.status, page.content_type.as_str(), page.complete), (200, "text/html", true));
+        assert_eq!(html(true).text, PAGE);
+    }
+
+    #[test]
+    fn a_long_page_is_cut_and_that_is_said() {
+        let long = "ä".repeat(300);
+        let page = fetched(200, &[("content-type", "text/plain")], long.as_bytes(), 100, false).unwrap();
+        assert_eq!((page.text.chars().count(), page.complete), (100, false));
+        let page = fetched(200, &[("content-type", "text/plain")], long.as_bytes(), 300, false).unwrap();
+        assert_eq!((page.text.chars().count(), page.complete), (300, true));
+    }
+
+    #[test]
+    fn a_redirect_is_told_and_not_followed() {
+        let page = fetched(302, &[("location", "https://b.example/")], b"", 100, false).unwrap();
+        assert_eq!((page.status, page.location.as_deref()), (302, Some("https://b.example/")));
+    }
+
+    #[test]
+    fn what_is_not_text_is_refused() {
+        let message = |content_type: &str, body: &[u8]| {
+            fetched(200, &[("content-type", content_type)], body, 100, false).unwrap_err().message().to_owned()
+        };
+        assert!(message("image/png", b"\x89PNG").contains("`image/png`, which is not text"));
+        assert!(message("text/plain; charset=shift_jis", b"a").contains("`shift_jis`"));
+        assert!(message("text/plain", b"a\0b").contains("not text"));
+    }
+
+    #[test]
+    fn errors_of_servers_say_what_they_said() {
+        let plain = &[("content-type", "text/plain")];
+        let error = fetched(404, plain, b"no such page", 100, false).unwrap_err();
+        assert_eq!(error.message(), "the server answered 404 Not Found and said: no such page");
+        assert_eq!(error.kind(), FailureKind::Failed);
+        assert_eq!(fetched(503, plain, b"", 100, false).unwrap_err().kind(), FailureKind::Unavailable);
+        assert_eq!(
+            fetched(500, &[], b"\0\0", 100, false).unwrap_err().message(),
+            "the server answered 500 Internal Server Error"
+        );
+    }
+
+    #[test]
+    fn a_request_that_was_not_granted_is_denied() {
+        let denied = answering(|_| Err(RequestError::Denied), || get("https://a.example/".to_owned(), 100, false));
+        assert_eq!(denied.unwrap_err().kind(), FailureKind::Denied);
+        let none = get("not an address".to_owned(), 100, false).unwrap_err();
+        assert_eq!(none.kind(), FailureKind::InvalidArguments);
+    }
+}

@@ -1,0 +1,25 @@
+//! What a failed step means to whoever asked for it.
+
+use std::io::{Error, ErrorKind};
+use std::path::Path;
+
+use fumehood_guest::ToolError;
+
+/// For a step that was to `verb` a path, such as "read".
+pub(crate) fn failed(verb: &str, path: &Path, error: &Error) -> ToolError {
+    let path = path.display();
+    match error.kind() {
+        ErrorKind::NotFound => {
+            ToolError::invalid_arguments(format!("there is no `{path}`; `list` tells what is in a folder"))
+        }
+        ErrorKind::NotADirectory => ToolError::invalid_arguments(format!("a part of `{path}` is not a folder")),
+        ErrorKind::IsADirectory => ToolError::invalid_arguments(format!("`{path}` is a folder, not a file")),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            ToolError::denied(format!("this tool may not {verb} `{path}`"))
+        }
+        ErrorKind::QuotaExceeded | ErrorKind::StorageFull => {
+            ToolError::failed(format!("there is no room left to {verb} `{path}`; delete something or write less"))
+        }
+        _ => ToolError::failed(format!("cannot {verb} `{path}`: {error}")),
+    }
+}

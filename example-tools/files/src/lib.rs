@@ -1,0 +1,15 @@
+//! The files of the folders that were granted: list, read, search, write.
+
+mod failure;
+mod listing;
+mod place;
+mod reading;
+mod searching;
+mod writing;
+
+pub use listing::{Entry, Kind, Listed, list};
+pub use reading::{Lines, read};
+pub use searching::{Found, Match, search};
+pub use writing::{Written, write};
+
+fumehood_guest::export!(list, read, search, write);

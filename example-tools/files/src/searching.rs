@@ -1,0 +1,212 @@
+//! Searching the lines of all files below a folder.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fumehood_guest::{ToolError, context, tool};
+use regex::{Regex, RegexBuilder};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::failure::failed;
+use crate::place;
+use crate::reading::{next_line, open};
+
+/// The search ends when less of the call's time is left: what was found by then is worth more than nothing.
+const RESERVE: Duration = Duration::from_millis(300);
+/// The longest part of a line that is shown, in characters.
+const SHOWN: usize = 300;
+/// The most memory that a pattern may take, in bytes.
+const PATTERN_BYTES: usize = 1 << 20;
+
+/// A line that was found.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Match {
+    /// The absolute path of the file.
+    pub path: String,
+    /// Which line of it, counted from 1.
+    pub line: u64,
+    /// The line, or the beginning of a long one.
+    pub text: String,
+}
+
+/// What was found.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Found {
+    /// The lines, file by file, in the order of their paths.
+    pub matches: Vec<Match>,
+    /// Files that were not searched, because they are not text or cannot be read.
+    pub skipped: u32,
+    /// Whether everything else was searched; false if there were too many matches or too little time.
+    pub complete: bool,
+}
+
+/// Searches a file, or all files below a folder, line by line. Symbolic links are not followed.
+#[tool(title = "Search files", read_only, idempotent, open_world = false)]
+pub fn search(
+    /// The absolute path of the file or folder.
+    #[schemars(length(min = 1, max = 4096))]
+    path: String,
+    /// What to look for: a plain text, or a regular expression if `regex` is true.
+    #[schemars(length(min = 1, max = 1000))]
+    text: String,
+    /// Whether `text` is a regular expression.
+    #[default]
+    regex: bool,
+    /// Whether upper and lower case differ.
+    #[default]
+    case_sensitive: bool,
+    /// How many lines to return at most.
+    #[default(50)]
+    #[schemars(range(min = 1, max = 500))]
+    limit: usize,
+) -> Result<Found, ToolError> {
+    let wanted = pattern(&text, regex, case_sensitive)?;
+    let start = place::inside(&path)?;
+    let mut found = Found { matches: Vec::new(), skipped: 0, complete: true };
+    let is_folder = fs::metadata(&start).map_err(|error| failed("search", &start, &error))?.is_dir();
+    if !is_folder {
+        in_file(&start, &wanted, limit, &mut found)?;
+        return Ok(found);
+    }
+    let mut waiting = VecDeque::from(below(&start).map_err(|error| failed("search", &start, &error))?);
+    while let Some((path, is_folder)) = waiting.pop_front() {
+        if !found.complete || context::remaining() < RESERVE {
+            found.complete = false;
+            break;
+        }
+        if !is_folder {
+            if in_file(&path, &wanted, limit, &mut found).is_err() {
+                found.skipped += 1;
+            }
+        } else if let Ok(inner) = below(&path) {
+            inner.into_iter().rev().for_each(|entry| waiting.push_front(entry));
+        } else {
+            found.skipped += 1;
+        }
+    }
+    Ok(found)
+}
+
+fn pattern(text: &str, is_regex: bool, case_sensitive: bool) -> Result<Regex, ToolError> {
+    let pattern = if is_regex { text.to_owned() } else { regex::escape(text) };
+    RegexBuilder::new(&pattern)
+        .case_insensitive(!case_sensitive)
+        .size_limit(PATTERN_BYTES)
+        .build()
+        .map_err(|error| ToolError::invalid_arguments(format!("`text` is no regular expression: {error}")))
+}
+
+/// Files and folders in a folder, by name, and whether each is a folder. Nothing else is searched.
+fn below(folder: &Path) -> std::io::Result<Vec<(PathBuf, bool)>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() || kind.is_file() {
+            entries.push((entry.path(), kind.is_dir()));
+        }
+    }
+    entries.sort();
+    Ok(entries)
+}
+
+/// Adds the lines of one file. What was found before it turned out to be no text is taken back.
+fn in_file(path: &Path, wanted: &Regex, limit: usize, found: &mut Found) -> Result<(), ToolError> {
+    let before = found.matches.len();
+    let added = lines_of(path, wanted, limit, found);
+    if added.is_err() {
+        found.matches.truncate(before);
+        found.complete = true;
+    }
+    added
+}
+
+fn lines_of(path: &Path, wanted: &Regex, limit: usize, found: &mut Found) -> Result<(), ToolError> {
+    let mut reader = open(path)?;
+    let (mut line, mut number) = (Vec::new(), 0);
+    while next_line(&mut reader, &mut line, path)? {
+        number += 1;
+        if line.contains(&0) {
+            return Err(ToolError::failed(format!("`{}` is not text", path.display())));
+        }
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim_end_matches(['\r', '\n']);
+        if !wanted.is_match(text) {
+            continue;
+        }
+        if found.matches.len() == limit || context::remaining() < RESERVE {
+            found.complete = false;
+            return Ok(());
+        }
+        let text = text.chars().take(SHOWN).collect();
+        found.matches.push(Match { path: path.display().to_string(), line: number, text });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use fumehood_guest::{FailureKind, testing::Call};
+
+    use super::*;
+    use crate::place::tests::Folder;
+
+    fn folder() -> Folder {
+        Folder::with(&[("a.txt", "Milk\nbread\n"), ("b/c.txt", "no\nmilk 2"), ("b.bin", "milk\n\0"), ("z.txt", "tea")])
+    }
+
+    fn found(text: &str, regex: bool, case_sensitive: bool, limit: usize) -> (Vec<(String, u64)>, u32, bool) {
+        let folder = folder();
+        let found = search(folder.path(""), text.to_owned(), regex, case_sensitive, limit).unwrap();
+        let short = |path: String| path.strip_prefix(&folder.path("")).unwrap().trim_start_matches('/').to_owned();
+        (
+            found.matches.into_iter().map(|found| (short(found.path), found.line)).collect(),
+            found.skipped,
+            found.complete,
+        )
+    }
+
+    #[test]
+    fn lines_are_found_file_by_file() {
+        let (a, c) = (("a.txt".to_owned(), 1), ("b/c.txt".to_owned(), 2));
+        assert_eq!(found("milk", false, false, 10), (vec![a.clone(), c.clone()], 1, true));
+        assert_eq!(found("milk", false, true, 10), (vec![c.clone()], 1, true));
+        assert_eq!(found("milk [0-9]", true, false, 10), (vec![c], 1, true));
+        assert_eq!(found("milk [0-9]", false, false, 10), (vec![], 1, true));
+        assert_eq!(found("milk", false, false, 1).0, vec![a]);
+        assert!(!found("milk", false, false, 1).2);
+    }
+
+    #[test]
+    fn a_single_file_is_searched_too() {
+        let folder = folder();
+        let search = |path: &str| search(folder.path(path), "bread".to_owned(), false, false, 10);
+        assert_eq!(search("a.txt").unwrap().matches[0].line, 2);
+        assert_eq!(search("b.bin").unwrap_err().kind(), FailureKind::Failed);
+        assert_eq!(search("absent").unwrap_err().kind(), FailureKind::InvalidArguments);
+    }
+
+    #[test]
+    fn it_ends_in_time_and_refuses_patterns_that_are_none() {
+        let folder = folder();
+        let late = || search(folder.path(""), "milk".to_owned(), false, false, 10).unwrap();
+        let run = Call::new().remaining(Duration::from_millis(100)).run(late);
+        assert_eq!((run.returned.matches.len(), run.returned.complete), (0, false));
+        for text in ["(", "a{1000}{1000}{1000}"] {
+            let error = search(folder.path(""), text.to_owned(), true, false, 10).unwrap_err();
+            assert_eq!(error.kind(), FailureKind::InvalidArguments, "{text}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_not_followed() {
+        let folder = folder();
+        std::os::unix::fs::symlink(folder.path("a.txt"), folder.path("link.txt")).unwrap();
+        let found = search(folder.path(""), "bread".to_owned(), false, false, 10).unwrap();
+        assert_eq!(found.matches.len(), 1);
+    }
+}
