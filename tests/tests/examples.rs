@@ -13,7 +13,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fumehood::permission::KeyValueQuota;
+use fumehood::permission::files::{Access, Folder, Quota};
+use fumehood::permission::{KeyValueQuota, Power};
 use fumehood::{Call, CallResult, ErrorKind, Event, Grant, Host, Limits, Load, Observed};
 use serde_json::{Value, json};
 
@@ -137,6 +138,63 @@ async fn notes_outlive_a_call_where_a_store_was_granted() {
     assert_eq!(error.kind, ErrorKind::Denied);
     assert!(error.message.contains("grant it one"), "{error:?}");
     assert_eq!(refused.metadata.refused.len(), 1);
+}
+
+#[tokio::test]
+async fn files_are_reached_where_folders_were_granted_and_nowhere_else() {
+    let outside = tempfile::tempdir().unwrap();
+    let [docs, out] = ["docs", "out"].map(|name| outside.path().join(name));
+    [&docs, &out].map(|folder| std::fs::create_dir(folder).unwrap());
+    std::fs::write(outside.path().join("secret.txt"), "canary").unwrap();
+    std::fs::write(docs.join("a.md"), "# Hoods\nGlass and air.\n").unwrap();
+    std::os::unix::fs::symlink("../secret.txt", docs.join("link.md")).unwrap();
+    let folder = |path: &Path, guest: &str, access| Folder::new(path, guest, access).unwrap();
+    let grant = Grant::none()
+        .with_folder(folder(&docs, "/docs", Access::Read))
+        .and_then(|grant| grant.with_folder(folder(&out, "/out", Access::Write(Quota::new(64, 8).unwrap()))))
+        .unwrap();
+    let host = Host::builder().concurrency(4).build().unwrap();
+    host.load(Load::path(built("files")).with_grant(grant)).await.unwrap();
+    let call = async |tool: &str, arguments: Value| host.call(Call::new(format!("files__{tool}"), arguments)).await;
+
+    let roots = json_of(&call("list", json!({})).await);
+    assert_eq!((&roots["entries"][0]["name"], &roots["entries"][1]["name"]), (&json!("/docs"), &json!("/out")));
+    let listed = json_of(&call("list", json!({"path": "/docs"})).await);
+    assert_eq!(listed["entries"][0], json!({"name": "a.md", "kind": "file", "bytes": 23}));
+    assert_eq!(listed["entries"][1]["kind"], "link");
+    let read = json_of(&call("read", json!({"path": "/docs/a.md", "lines": 1})).await);
+    assert_eq!(read, json!({"text": "# Hoods\n", "first_line": 1, "next_line": 2}));
+    let found = json_of(&call("search", json!({"path": "/docs", "text": "gl.ss", "regex": true})).await);
+    assert_eq!(found["matches"], json!([{"path": "/docs/a.md", "line": 2, "text": "Glass and air."}]));
+    let written = json_of(&call("write", json!({"path": "/out/b.md", "text": "new"})).await);
+    assert_eq!(written, json!({"path": "/out/b.md", "bytes": 3, "replaced": false}));
+    assert_eq!(std::fs::read_to_string(out.join("b.md")).unwrap(), "new");
+
+    for (path, kind) in [
+        ("/docs/link.md", ErrorKind::Denied),
+        ("/secret.txt", ErrorKind::Denied),
+        ("/docs/../secret.txt", ErrorKind::InvalidArguments),
+        ("/docs/absent.md", ErrorKind::InvalidArguments),
+    ] {
+        let refused = call("read", json!({"path": path})).await;
+        assert_eq!(error_of(&refused).0, kind, "{path}: {refused:?}");
+        assert!(!format!("{refused:?}").contains("canary"), "{refused:?}");
+    }
+    let refused = call("write", json!({"path": "/docs/a.md", "text": "x"})).await;
+    assert_eq!(error_of(&refused).0, ErrorKind::Denied, "{refused:?}");
+    assert!(refused.metadata.refused[0].allow.as_ref().unwrap().starts_with("write = [\""), "{refused:?}");
+    let full = call("write", json!({"path": "/out/b.md", "text": "x".repeat(100)})).await;
+    assert_eq!(error_of(&full).0, ErrorKind::Quota, "{full:?}");
+    assert_eq!(std::fs::read_to_string(out.join("b.md")).unwrap(), "new", "it is as it was");
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 1, "nothing is left beside it");
+
+    let bare = host_with("files").await.call(Call::new("files__read", json!({"path": "/docs/a.md"}))).await;
+    assert_eq!(
+        error_of(&bare),
+        (ErrorKind::Denied, "no folder was granted; whoever runs this tool can grant it one".to_owned())
+    );
+    assert_eq!(bare.metadata.refused[0].power, Power::Files);
+    assert!(bare.error().unwrap().hint.as_ref().unwrap().contains("read = [\"./FOLDER:/FOLDER\"]"), "{bare:?}");
 }
 
 #[tokio::test]

@@ -155,6 +155,9 @@ async fn execute(
         Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits, cancelled.as_ref()).await,
         Err(error) => Err(CallError::new(ErrorKind::Host, format!("the limits could not be set: {error}"))),
     };
+    if matches!(&output, Ok(Output::Contract(Err(failure))) if failure.kind == types::FailureKind::Denied) {
+        store.data().refusals.count_missed();
+    }
     let scratch = store.data_mut().take_scratch();
     let metadata = account(store, &limits, deadline, queued);
     if let Some(scratch) = scratch {

@@ -11,6 +11,7 @@
 mod addresses;
 mod bounds;
 mod cost;
+mod examples;
 mod names;
 mod secrets;
 mod server;

@@ -22,6 +22,8 @@ mod config;
 #[cfg(test)]
 mod demo;
 #[cfg(test)]
+mod granted;
+#[cfg(test)]
 mod hostile_text;
 #[cfg(test)]
 mod inspect;

@@ -7,11 +7,12 @@ use fumehood_core::permission::Refusal;
 /// Refusals of one call that are kept; a tool that goes on trying only adds to the same story.
 const KEPT: usize = 16;
 
-/// The refusals of one call, and the allowances that it used up. Clones are the same lists.
+/// The refusals of one call, the allowances that it used up, and what it missed. Clones are the same lists.
 #[derive(Clone, Default)]
 pub(crate) struct Refusals {
     refused: Arc<Mutex<Vec<Refusal>>>,
     used_up: Arc<Mutex<Vec<String>>>,
+    missed: Arc<Mutex<Vec<Refusal>>>,
 }
 
 impl Refusals {
@@ -28,6 +29,21 @@ impl Refusals {
     /// Keeps the sentence about an allowance of a granted power that was used up.
     pub(crate) fn used_up(&self, allowance: String) {
         keep(&self.used_up, allowance);
+    }
+
+    /// Keeps what the tool looked for and does not have. Language runtimes look whether or not the tool needs it, so that
+    /// it only counts if the tool itself says that it was denied.
+    pub(crate) fn missed(&self, refusal: Refusal) {
+        keep(&self.missed, refusal);
+    }
+
+    /// The same as refusals, if there are no others.
+    pub(crate) fn count_missed(&self) {
+        let missed = std::mem::take(&mut *self.missed.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.is_empty() {
+            *refused = missed;
+        }
     }
 
     /// The allowances that were used up.

@@ -79,7 +79,7 @@ impl CallState {
             .folders
             .as_ref()
             .map(|folders| &mut **self.files.get_or_insert_with(|| Box::new(CallFiles::new(folders, refusals))));
-        FilesView { files, table: &mut self.table }
+        FilesView { files, refusals, table: &mut self.table }
     }
 
     /// Takes away the call's scratch space, if it used any, to be removed.

@@ -93,6 +93,16 @@ impl Attempt {
     }
 }
 
+/// A tool without folders finds none to open anything in, so that it never comes to an attempt.
+pub(super) fn no_folder() -> Refusal {
+    Refusal {
+        power: Power::Files,
+        tried: "look for its folders".to_owned(),
+        because: "this tool was granted no folder".to_owned(),
+        allow: Power::Files.example().map(str::to_owned),
+    }
+}
+
 fn name_of(kind: FileType) -> &'static str {
     match kind {
         FileType::Fifo => "a named pipe",

@@ -12,13 +12,15 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 use super::call::{CallFiles, Open};
 use super::ledger::Ledger;
 use super::names::Unchanged;
-use super::refuse::Attempt;
+use super::refuse::{Attempt, no_folder};
 use super::stream;
+use crate::capability::refusals::Refusals;
 use crate::file_pool::{FilePool, Gone};
 
 /// The files of a call and the table of its handles. Without a grant there are no files, and no handles to come by.
 pub(crate) struct FilesView<'a> {
     pub(crate) files: Option<&'a mut CallFiles>,
+    pub(crate) refusals: &'a Refusals,
     pub(crate) table: &'a mut ResourceTable,
 }
 
@@ -119,6 +121,7 @@ impl types::Host for FilesView<'_> {
 impl preopens::Host for FilesView<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
         let Some(files) = self.files.as_deref_mut() else {
+            self.refusals.missed(no_folder());
             return Ok(Vec::new());
         };
         let mut found = Vec::new();
