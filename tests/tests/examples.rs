@@ -144,7 +144,9 @@ async fn notes_outlive_a_call_where_a_store_was_granted() {
 async fn files_are_reached_where_folders_were_granted_and_nowhere_else() {
     let outside = tempfile::tempdir().unwrap();
     let [docs, out] = ["docs", "out"].map(|name| outside.path().join(name));
-    [&docs, &out].map(|folder| std::fs::create_dir(folder).unwrap());
+    for folder in [&docs, &out] {
+        std::fs::create_dir(folder).unwrap();
+    }
     std::fs::write(outside.path().join("secret.txt"), "canary").unwrap();
     std::fs::write(docs.join("a.md"), "# Hoods\nGlass and air.\n").unwrap();
     std::os::unix::fs::symlink("../secret.txt", docs.join("link.md")).unwrap();
