@@ -108,9 +108,9 @@ pub struct Metadata {
     /// What the tool tried and was not granted, in the order of its trying. A few at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Refusal>,
-    /// What the tool tried beyond an allowance that it has, such as bytes on disk. A few at most.
+    /// Allowances of a granted power that the tool used up, each in a sentence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub exhausted: Vec<Refusal>,
+    pub exhausted: Vec<String>,
     /// What the guest wrote to stdout and stderr, capped. Never part of the result.
     #[serde(skip_serializing_if = "Captured::is_empty")]
     pub stdout: Captured,

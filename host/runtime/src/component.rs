@@ -111,9 +111,7 @@ impl Component {
         };
         let (output, mut metadata) = self.0.runnable.run(input, invocation, terms).await;
         let outcome = output.and_then(|output| self.content(output)).and_then(|parts| within_cap(parts, &limits));
-        let outcome = outcome
-            .map_err(|error| outcome::denied_if_refused(error, &metadata.refused))
-            .map_err(|error| outcome::quota_if_exhausted(error, &metadata.exhausted));
+        let outcome = outcome.map_err(|error| outcome::explained(error, &metadata));
         if let Ok(parts) = &outcome {
             metadata.bytes = parts.iter().map(Content::bytes).sum();
             metadata.mime = mime(parts);

@@ -5,7 +5,6 @@ use std::time::Duration;
 use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::limits::{Limits, display_bytes};
-use fumehood_core::permission::Refusal;
 use fumehood_core::result::{CallError, Metadata};
 use fumehood_core::sanitize::printable;
 use wasmtime::component::ResourceTableError;
@@ -45,24 +44,18 @@ pub(crate) fn deadline(limits: &Limits) -> CallError {
         .with_hint("ask it for less work at once, or allow it a longer deadline")
 }
 
-/// A tool that failed after something was refused to it failed for lack of that power: its own words stay, and the hint
-/// says what would have to be granted.
-pub(crate) fn denied_if_refused(mut error: CallError, refused: &[Refusal]) -> CallError {
-    let of_the_tool = matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::Unavailable | ErrorKind::Trap);
-    if let Some(first) = refused.first().filter(|_| of_the_tool) {
+/// A tool that failed after something was refused to it failed for lack of that power, and one that failed after it had
+/// used up an allowance failed for lack of more: its own words stay, and the hint says what would have to be granted.
+pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError {
+    if !matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::Unavailable | ErrorKind::Trap) {
+        return error;
+    }
+    if let Some(first) = metadata.refused.first() {
         error.kind = ErrorKind::Denied;
         error.hint = Some(first.to_string());
-    }
-    error
-}
-
-/// A tool that failed after some allowance of its ran out failed for lack of that.
-pub(crate) fn quota_if_exhausted(mut error: CallError, exhausted: &[Refusal]) -> CallError {
-    let of_the_tool =
-        matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::Unavailable | ErrorKind::Trap | ErrorKind::Denied);
-    if let Some(first) = exhausted.first().filter(|_| of_the_tool) {
+    } else if let Some(first) = metadata.exhausted.first() {
         error.kind = ErrorKind::Quota;
-        error.hint = Some(first.to_string());
+        error.hint = Some(first.clone());
     }
     error
 }
