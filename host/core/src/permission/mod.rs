@@ -6,11 +6,9 @@
 
 mod grant;
 pub mod http;
-mod redact;
 mod refusal;
 mod secret;
 
 pub use grant::Grant;
-pub use redact::{RedactError, Redactor};
 pub use refusal::{Power, Refusal};
 pub use secret::{Injection, Secret, SecretError, SecretGrantError, SecretValue, Template, query_with};
