@@ -118,7 +118,10 @@ mod tests {
         check(file("."), "is not a regular file");
         check(ValueSource::Env("FUMEHOOD_TEST_ABSENT".to_owned()), "is not set; set it");
         check(ValueSource::Env("A=B".to_owned()), "is not set");
-        check(ValueSource::Keyring("absent-from-tests".to_owned()), "add it with `keyctl padd user fumehood:absent-from");
+        check(
+            ValueSource::Keyring("absent-from-tests".to_owned()),
+            "add it with `keyctl padd user fumehood:absent-from",
+        );
         check(ValueSource::Keyring(String::new()), "has no key");
         check(ValueSource::Keyring("a\0b".to_owned()), "has no key");
         assert!(ValueSource::Env("PATH".to_owned()).value(folder.path()).is_ok());

@@ -116,7 +116,7 @@ impl Host {
         removed
     }
 
-    /// All tools, in the order of their full names.
+    /// All tools, in the order of their full names. Those that need approval are among them: see [`Tool::is_approved`].
     #[must_use]
     pub fn tools(&self) -> Vec<Arc<Tool>> {
         let mut tools: Vec<_> = self.inner.tools.load().by_name.values().cloned().collect();
