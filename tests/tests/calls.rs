@@ -186,6 +186,7 @@ async fn every_ending_is_an_event() {
     while let Some(Observed::Event(event)) = events.try_next() {
         seen.push(match event {
             Event::Started { id, .. } => format!("{id} started"),
+            Event::Request { request, .. } => format!("request to {}", request.host),
             Event::Finished { result } => {
                 let ending = kind(&result).map_or_else(|| "ok".to_owned(), |kind| kind.to_string());
                 format!("{} {ending}", result.id)

@@ -45,6 +45,7 @@ mod host;
 mod load;
 mod lock;
 mod pinned;
+mod secret_source;
 mod tool;
 
 pub use builder::{BuildError, HostBuilder};
@@ -77,4 +78,5 @@ pub use host::Host;
 pub use load::{Load, LoadError};
 pub use lock::{Lock, LockError};
 pub use pinned::Pinned;
+pub use secret_source::{SecretSource, SecretSourceError};
 pub use tool::Tool;

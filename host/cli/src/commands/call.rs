@@ -77,7 +77,7 @@ fn chosen(arguments: &Arguments, call: &args::Call) -> Result<Chosen> {
     }
     let typed = |fault: &PowerFault| power_arguments::fault(fault);
     let here = Path::new(".");
-    let values = |source: &ValueSource| source.value(here).map_err(|error| error.to_string());
+    let values = |source: &ValueSource| source.value(here);
     let grant = call
         .powers
         .powers()

@@ -97,7 +97,13 @@ pub(crate) fn event(event: &Event) {
                 }
             }
         }
-        Event::Loaded { .. } | Event::Started { .. } | Event::Request { .. } | Event::Finished { .. } => {}
+        Event::Request { request, .. } => {
+            let status = request.status.map_or_else(String::new, |status| format!(" {status}"));
+            let reason = request.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+            let went = format!("{} {}{status}{reason}", request.method, request.host);
+            note(&format!("{} {}", styled(FAINT, "http:"), one_line(&went)));
+        }
+        Event::Loaded { .. } | Event::Started { .. } | Event::Finished { .. } => {}
     }
 }
 

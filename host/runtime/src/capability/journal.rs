@@ -123,3 +123,20 @@ fn to_level(level: log::Level) -> Level {
         log::Level::Error => Level::Error,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fumehood_core::permission::{Injection, Secret, SecretValue};
+
+    #[test]
+    fn what_is_said_has_no_secrets_and_nothing_that_steers_a_terminal() {
+        let into = Injection::header("authorization", "{secret}").unwrap();
+        let secret = Secret::new("api", SecretValue::new("s3cr3t").unwrap(), "https://a.example/**", into).unwrap();
+        let redactor = Redactor::new(&[secret]).unwrap().map(Arc::new);
+        let journal = Journal::new(100, None, redactor);
+        assert_eq!(journal.shown("\u{1b}[1m s3cr3t, czNjcjN0"), "\\u{1b}[1m [secret api], [secret api]");
+        let part = journal.part(Content::Text("it is s3cr3t".to_owned())).unwrap();
+        assert_eq!(format!("{part:?}"), r#"Text { text: "it is [secret api]" }"#);
+    }
+}

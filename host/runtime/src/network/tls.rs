@@ -55,7 +55,7 @@ impl Tls {
             return config.clone();
         }
         let tls = Arc::clone(self);
-        let reading = tokio::task::spawn_blocking(move || tls.config.get_or_init(|| read_system()).clone());
+        let reading = tokio::task::spawn_blocking(move || tls.config.get_or_init(read_system).clone());
         reading.await.unwrap_or_else(|_| Err("the host is shutting down".to_owned()))
     }
 }

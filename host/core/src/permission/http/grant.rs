@@ -143,7 +143,7 @@ impl HttpGrant {
         }
         let same_origin =
             |rule: &&HttpRule| rule.target().scheme() == asked.scheme && rule.target().port() == asked.port;
-        match of_host.iter().any(|rule| same_origin(rule)) {
+        match of_host.iter().any(same_origin) {
             true => "no rule of this tool allows that path of the host".to_owned(),
             false => "the rules for that host name another scheme or port".to_owned(),
         }

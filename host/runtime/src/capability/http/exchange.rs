@@ -89,6 +89,10 @@ impl Exchange {
         };
         self.open.0.answered(response.status().as_u16());
         let received = head::headers_size(response.headers());
+        if received > BUFFER_BYTES {
+            // The library notices only what does not arrive all at once.
+            return Err(Reason::TooMuchHead);
+        }
         self.open.0.count(Direction::In, received).map_err(|_| Reason::TooMuchIn)?;
         let between_bytes = self.within(limits.between_bytes, self.options.between_bytes_timeout);
         let inbound = |body| Inbound::new(body, between_bytes, self.open, place).boxed_unsync();

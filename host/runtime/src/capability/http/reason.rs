@@ -52,7 +52,7 @@ impl Reason {
     pub(super) fn of_hyper(error: &hyper::Error) -> Self {
         match error {
             error if error.is_parse_too_large() => Self::TooMuchHead,
-            error if error.is_incomplete_message() => Self::Incomplete,
+            error if error.is_incomplete_message() || ended_early(error) => Self::Incomplete,
             error if error.is_parse() => Self::NotHttp,
             _ => Self::Broken,
         }
@@ -90,4 +90,10 @@ impl Reason {
             Self::Broken => Error::ConnectionTerminated,
         }
     }
+}
+
+/// Whether the connection ended before its message did, which the library says in two ways.
+fn ended_early(error: &hyper::Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::UnexpectedEof)
 }

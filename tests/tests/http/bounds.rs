@@ -1,0 +1,96 @@
+//! How much of the network one call may use.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use fumehood::permission::http::HttpLimits;
+use fumehood::{Call, ErrorKind};
+use serde_json::json;
+
+use crate::server::{Server, ok, respond};
+use crate::stage::{Ask, LOCAL, Stage, answer, failed, requests};
+
+async fn stage(server: &Server, limits: HttpLimits) -> (Stage, String) {
+    let at = server.at("api.test");
+    (Stage::new(requests(&[&format!("GET,POST http://{at}/**")], LOCAL, limits)).await, at)
+}
+
+/// Row 48: infinite-body.
+#[tokio::test]
+async fn an_endless_body_is_cut_off_at_the_cap() {
+    let server = Server::start(|stream, _| {
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
+        let chunk = format!("1000\r\n{}\r\n", "x".repeat(0x1000));
+        while stream.write_all(chunk.as_bytes()).is_ok() {}
+    });
+    let cap = 256 << 10;
+    let (stage, at) = stage(&server, HttpLimits { bytes_in: cap, ..HttpLimits::default() }).await;
+    let result = stage.fetch(&format!("GET http://{at}/")).await;
+    failed(&result, ErrorKind::Quota, "broken-after");
+    let error = result.error().unwrap();
+    assert_eq!(error.hint.as_deref(), Some("http: the tool received all of its 256.0 KiB"));
+    let digits: String = error.message.chars().filter(char::is_ascii_digit).collect();
+    let got: u64 = digits.parse().unwrap();
+    assert!(got <= cap && got > cap - (70 << 10), "{got} of {cap}");
+    server.seen.closed();
+}
+
+/// Row 48: gzip-bomb. Nothing is unpacked, so a bomb is as large as it is on the wire.
+#[tokio::test]
+async fn a_compressed_body_stays_compressed() {
+    let server =
+        Server::start(|stream, _| respond(stream, "200 OK", "content-encoding: gzip\r\n", "\u{1f}not unpacked"));
+    let (stage, at) = stage(&server, HttpLimits::default()).await;
+    let (status, text, length) = answer(&stage.fetch(&format!("GET http://{at}/")).await);
+    assert_eq!((status, text.as_str(), length), (200, "\u{1f}not unpacked", 13));
+}
+
+#[tokio::test]
+async fn headers_that_are_too_many_or_too_long_are_refused() {
+    let server = Server::start(|stream, head| {
+        let many = (0..200).map(|i| format!("x-{i}: y\r\n")).collect::<String>();
+        let long = format!("x: {}\r\n", "y".repeat(100 << 10));
+        respond(stream, "200 OK", if head.contains("many") { &many } else { &long }, "");
+    });
+    let (stage, at) = stage(&server, HttpLimits::default()).await;
+    for path in ["many", "long"] {
+        let result = stage.fetch(&format!("GET http://{at}/{path}")).await;
+        failed(&result, ErrorKind::ToolFailed, "HTTP-response-header-section-size");
+    }
+}
+
+/// Row 49: body-flood.
+#[tokio::test]
+async fn no_more_is_sent_than_the_cap() {
+    let server = Server::start(|stream, _| ok(stream, "thanks"));
+    let cap = 256 << 10;
+    let (stage, at) = stage(&server, HttpLimits { bytes_out: cap, ..HttpLimits::default() }).await;
+    let request = format!("POST http://{at}/");
+    let result = stage.ask(Ask { send: 8 << 20, ..Ask::new(&request) }).await;
+    failed(&result, ErrorKind::Quota, "HTTP-request-body-size");
+    assert_eq!(result.error().unwrap().hint.as_deref(), Some("http: the tool sent all of its 256.0 KiB"));
+    server.seen.closed();
+    let arrived = server.seen.body.load(SeqCst);
+    assert!(arrived as u64 <= cap, "{arrived}");
+    // Addresses and headers count too, or they would carry out what bodies may not.
+    let (stage, at) = self::stage(&server, HttpLimits { bytes_out: 200, ..HttpLimits::default() }).await;
+    let request = format!("GET http://{at}/?{}", "x".repeat(200));
+    failed(&stage.fetch(&request).await, ErrorKind::Quota, "HTTP-request-body-size");
+}
+
+/// Row 49: http-fanout.
+#[tokio::test]
+async fn few_requests_run_at_once_and_not_many_in_all() {
+    let server = Server::start(|stream, _| {
+        std::thread::sleep(Duration::from_millis(20));
+        ok(stream, "ok");
+    });
+    let (stage, at) = stage(&server, HttpLimits::default()).await;
+    let result = stage.host.call(Call::new("it__many", json!({"authority": at, "path": "/", "count": 500}))).await;
+    assert_eq!(result.text(), Some("32"), "{result:?}");
+    assert_eq!(result.metadata.exhausted, ["http: the tool made all of its 32 requests"]);
+    assert_eq!(server.seen.heads().len(), 32);
+    let at_once = server.seen.at_once.load(SeqCst);
+    // A server notices the end of a connection a moment after it has ended.
+    assert!((2..=8 + 2).contains(&at_once), "{at_once} at once");
+}
