@@ -18,6 +18,8 @@ use crate::host_failure::HostFailure;
 
 /// Files, folders and listings that one call may hold open at once.
 pub(super) const MOST_OPEN: usize = 64;
+/// Streams from and to files that one call may hold at once: each may keep a piece of a file in the host.
+const MOST_STREAMS: usize = 64;
 /// Names that one call may list.
 pub(super) const MOST_LISTED: u64 = 100_000;
 
@@ -27,6 +29,7 @@ pub(crate) struct CallFiles {
     open: HashMap<u32, Open>,
     /// How many are open: handles, and streams that have outlived theirs.
     count: Arc<AtomicUsize>,
+    streams: Arc<AtomicUsize>,
     pub(super) listed: u64,
     pub(super) refusals: Refusals,
     pub(super) granted: Arc<OpenFolders>,
@@ -60,6 +63,7 @@ impl CallFiles {
         Self {
             open: HashMap::new(),
             count: Arc::default(),
+            streams: Arc::default(),
             listed: 0,
             refusals: refusals.clone(),
             granted: Arc::clone(granted),
@@ -115,6 +119,26 @@ impl CallFiles {
             ledger.opened();
         }
         Ok(Slot { count: Arc::clone(&self.count), folder: Some(Arc::clone(folder)), _of_all: of_all })
+    }
+}
+
+/// The right to hold one more stream, given back when it is dropped.
+pub(super) struct StreamSlot(Arc<AtomicUsize>);
+
+impl CallFiles {
+    /// Room for one more stream.
+    pub(super) fn stream_slot(&self, attempt: &Attempt) -> FsResult<StreamSlot> {
+        if self.streams.load(Ordering::Relaxed) >= MOST_STREAMS {
+            return Err(attempt.exhausted(format!("it may hold {MOST_STREAMS} streams of files at once and no more")));
+        }
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        Ok(StreamSlot(Arc::clone(&self.streams)))
+    }
+}
+
+impl Drop for StreamSlot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

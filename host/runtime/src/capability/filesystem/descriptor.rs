@@ -88,7 +88,8 @@ impl FilesView<'_> {
 
     fn output(&mut self, handle: &Resource<Descriptor>, position: Position) -> FsResult<Resource<DynOutputStream>> {
         let Use { open, attempt, pool } = self.with_file(handle, "write to")?.writable()?;
-        let stream: DynOutputStream = Box::new(ToFile::new(open, position, &pool, attempt));
+        let slot = self.files()?.stream_slot(&attempt)?;
+        let stream: DynOutputStream = Box::new(ToFile::new(open, position, &pool, attempt, slot));
         Ok(self.table.push(stream)?)
     }
 }
@@ -166,11 +167,12 @@ impl HostDescriptor for FilesView<'_> {
         handle: Resource<Descriptor>,
         offset: Filesize,
     ) -> FsResult<Resource<DynInputStream>> {
-        let Use { open, pool, .. } = self.with(&handle, "read")?;
+        let Use { open, attempt, pool } = self.with(&handle, "read")?;
+        let slot = self.files()?.stream_slot(&attempt)?;
         let (mut own, _) = self.delegate()?;
         let stream = HostDescriptor::read_via_stream(&mut own, handle, offset)?;
         let inner = self.table.delete(stream)?;
-        let stream: DynInputStream = Box::new(FromFile::new(inner, &pool, &open));
+        let stream: DynInputStream = Box::new(FromFile::new(inner, &pool, &open, slot));
         Ok(self.table.push(stream)?)
     }
 

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::IoSlice;
-use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,19 @@ use fumehood_core::permission::files::{Account, Quota, Spent};
 use rustix::fs::FileType;
 use rustix::io::{Errno, ReadWriteFlags};
 
+/// Removed files that are waited for until nobody has them open. What is removed beyond that is not given back.
+const MOST_OWED: usize = 64;
+
 /// The account of one folder, and how many of its files are open.
 pub(crate) struct Ledger {
-    account: Mutex<Account>,
+    books: Mutex<Books>,
     open: AtomicUsize,
+}
+
+struct Books {
+    account: Account,
+    /// Files that were removed while some call had a file open, and may still take up their room.
+    owed: Vec<OwnedFd>,
 }
 
 /// Why a change was not made.
@@ -56,16 +65,17 @@ pub(crate) enum Position {
 
 impl Ledger {
     pub(crate) fn new(quota: Quota) -> Self {
-        Self { account: Mutex::new(Account::new(quota)), open: AtomicUsize::new(0) }
+        Self { books: Mutex::new(Books { account: Account::new(quota), owed: Vec::new() }), open: AtomicUsize::new(0) }
     }
 
-    fn account(&self) -> MutexGuard<'_, Account> {
-        self.account.lock().unwrap_or_else(PoisonError::into_inner)
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes all of `bytes`, or nothing if the quota does not suffice. Returns how many were written.
     pub(crate) fn write(&self, file: &File, bytes: &[u8], position: Position) -> Result<usize, Unwritten> {
-        let mut account = self.account();
+        let mut books = self.books();
+        let account = &mut books.account;
         let before = file.metadata()?.len();
         let start = match position {
             Position::At(offset) => offset,
@@ -88,7 +98,8 @@ impl Ledger {
 
     /// Makes a file longer or shorter.
     pub(crate) fn set_size(&self, file: &File, size: u64) -> Result<(), Unwritten> {
-        let mut account = self.account();
+        let mut books = self.books();
+        let account = &mut books.account;
         let before = file.metadata()?.len();
         let growth = size.saturating_sub(before);
         account.grow(growth)?;
@@ -104,7 +115,7 @@ impl Ledger {
 
     /// Lets `work` change names. No other change is made to the folder by this tool meanwhile.
     pub(crate) fn names<R>(&self, work: impl FnOnce(&mut Names<'_>) -> R) -> R {
-        work(&mut Names { account: self.account(), open: &self.open })
+        work(&mut Names { books: self.books(), open: &self.open })
     }
 
     /// One more file of the folder is open. Told before it is opened.
@@ -114,39 +125,62 @@ impl Ledger {
 
     /// One less. Told after it is closed.
     pub(crate) fn closed(&self) {
-        self.open.fetch_sub(1, Ordering::SeqCst);
+        if self.open.fetch_sub(1, Ordering::SeqCst) > 1 {
+            return;
+        }
+        // This may be a thread that runs guests, which must not wait for a file system. If somebody else is at the books,
+        // what is owed is settled by the next one who closes or removes something.
+        if let Ok(mut books) = self.books.try_lock() {
+            books.settle(&self.open);
+        }
     }
+}
+
+impl Books {
+    /// Gives back what was removed, once nobody has any file of the folder open.
+    fn settle(&mut self, open: &AtomicUsize) {
+        if open.load(Ordering::SeqCst) > 0 {
+            return;
+        }
+        for gone in self.owed.drain(..) {
+            self.account.shrink(size_if_gone(&gone).unwrap_or_default());
+        }
+    }
+}
+
+/// The size of a file that no name leads to any more.
+fn size_if_gone(file: &OwnedFd) -> Option<u64> {
+    let stat = rustix::fs::fstat(file).ok()?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if is_file && stat.st_nlink == 0 { u64::try_from(stat.st_size).ok() } else { None }
 }
 
 /// The names of a folder, while they are changed.
 pub(crate) struct Names<'a> {
-    account: MutexGuard<'a, Account>,
+    books: MutexGuard<'a, Books>,
     open: &'a AtomicUsize,
 }
 
 impl Names<'_> {
     /// Does what adds one name, if the quota has one left.
     pub(crate) fn adding<R, E: From<Spent>>(&mut self, work: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
-        self.account.add_entry()?;
+        self.books.account.add_entry()?;
         let done = work();
         if done.is_err() {
-            self.account.remove_entry();
+            self.books.account.remove_entry();
         }
         done
     }
 
     /// One name is gone. What it stood for was opened before; if that is gone too, its bytes are given back.
     ///
-    /// A file that some call still has open takes up its room as before, so nothing is given back for it.
-    pub(crate) fn removed(&mut self, what: impl AsFd) {
-        self.account.remove_entry();
-        if let Ok(stat) = rustix::fs::fstat(what)
-            && stat.st_nlink == 0
-            && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-            && self.open.load(Ordering::SeqCst) == 0
-        {
-            self.account.shrink(u64::try_from(stat.st_size).unwrap_or_default());
+    /// A file that some call has open takes up its room as before, so nothing is given back while any is open.
+    pub(crate) fn removed(&mut self, what: OwnedFd) {
+        self.books.account.remove_entry();
+        if size_if_gone(&what).is_some() && self.books.owed.len() < MOST_OWED {
+            self.books.owed.push(what);
         }
+        self.books.settle(self.open);
     }
 }
 
@@ -236,7 +270,7 @@ mod tests {
             let seen = File::open(&path).unwrap();
             ledger.names(|names| {
                 std::fs::remove_file(&path).unwrap();
-                names.removed(seen);
+                names.removed(seen.into());
             });
         };
         fill().unwrap();
@@ -244,7 +278,14 @@ mod tests {
         fill().unwrap();
         ledger.opened();
         remove();
+        assert!(is_spent(fill()), "it takes up its room as long as it may be open");
+        std::fs::remove_file(&path).unwrap();
         ledger.closed();
-        assert!(is_spent(fill()));
+        fill().unwrap();
+        assert!(is_spent(fill().and_then(|_| ledger.write(
+            &File::options().append(true).open(&path).unwrap(),
+            b"x",
+            Position::End
+        ))));
     }
 }

@@ -1,5 +1,6 @@
 //! A folder for one call: made when the guest first asks for its folders, gone when the call is over.
 
+use std::ffi::CStr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -111,21 +112,25 @@ fn lift(folder: impl AsFd, root: impl AsFd, moved: &mut u64) -> Result<(), Errno
         let is_gone = is_self_or_parent(name)
             || rustix::fs::unlinkat(&folder, name, AtFlags::empty()).is_ok()
             || rustix::fs::unlinkat(&folder, name, AtFlags::REMOVEDIR).is_ok();
-        while !is_gone {
-            *moved += 1;
-            match rustix::fs::renameat_with(&folder, name, &root, format!("~{moved}"), RenameFlags::NOREPLACE) {
-                Err(Errno::EXIST) => {}
-                ended => {
-                    ended?;
-                    break;
-                }
-            }
+        if !is_gone {
+            move_up(&folder, name, &root, moved)?;
         }
     }
     Ok(())
 }
 
-fn is_self_or_parent(name: &std::ffi::CStr) -> bool {
+/// Moves a folder to where it has a name that nothing else has.
+fn move_up(folder: impl AsFd, name: &CStr, root: impl AsFd, moved: &mut u64) -> Result<(), Errno> {
+    loop {
+        *moved += 1;
+        match rustix::fs::renameat_with(&folder, name, &root, format!("~{moved}"), RenameFlags::NOREPLACE) {
+            Err(Errno::EXIST) => {}
+            ended => return ended,
+        }
+    }
+}
+
+fn is_self_or_parent(name: &CStr) -> bool {
     matches!(name.to_bytes(), b"." | b"..")
 }
 

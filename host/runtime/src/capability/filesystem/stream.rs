@@ -9,7 +9,7 @@ use wasmtime_wasi::async_trait;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 use wasmtime_wasi::p2::{DynInputStream, InputStream, OutputStream, Pollable, StreamError, StreamResult};
 
-use super::call::{Open, Slot};
+use super::call::{Open, Slot, StreamSlot};
 use super::ledger::{Position, Unwritten};
 use super::refuse::Attempt;
 use crate::file_pool::{FilePool, Gone, Work};
@@ -22,11 +22,12 @@ pub(super) struct FromFile {
     inner: DynInputStream,
     pool: FilePool,
     _slot: Option<Arc<Slot>>,
+    _stream: StreamSlot,
 }
 
 impl FromFile {
-    pub(super) fn new(inner: DynInputStream, pool: &FilePool, open: &Open) -> Self {
-        Self { inner, pool: pool.clone(), _slot: open.slot.clone() }
+    pub(super) fn new(inner: DynInputStream, pool: &FilePool, open: &Open, stream: StreamSlot) -> Self {
+        Self { inner, pool: pool.clone(), _slot: open.slot.clone(), _stream: stream }
     }
 }
 
@@ -63,6 +64,7 @@ pub(super) struct ToFile {
     open: Open,
     pool: FilePool,
     attempt: Attempt,
+    _stream: StreamSlot,
 }
 
 enum State {
@@ -79,8 +81,8 @@ enum State {
 pub(super) struct QuotaSpent;
 
 impl ToFile {
-    pub(super) fn new(open: Open, position: Position, pool: &FilePool, attempt: Attempt) -> Self {
-        Self { state: State::Ready, position, open, pool: pool.clone(), attempt }
+    pub(super) fn new(open: Open, position: Position, pool: &FilePool, attempt: Attempt, stream: StreamSlot) -> Self {
+        Self { state: State::Ready, position, open, pool: pool.clone(), attempt, _stream: stream }
     }
 
     /// Takes in how a piece of work ended.
@@ -117,7 +119,8 @@ impl ToFile {
 #[async_trait]
 impl OutputStream for ToFile {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        if !matches!(self.state, State::Ready) {
+        // More at once than was permitted would be held in the host, beside the guest's memory.
+        if !matches!(self.state, State::Ready) || bytes.len() > PIECE {
             self.told()?;
             return Err(StreamError::trap("a write that `check_write` did not permit"));
         }
