@@ -57,5 +57,5 @@ async fn an_enormous_folder_is_listed_in_little_memory() {
     // One call may list 100,000 names.
     let result = list(10, NAMES).await;
     assert_eq!(result.error().unwrap().kind, ErrorKind::Quota, "{result:?}");
-    assert!(result.metadata.exhausted[0].because.contains("100000 names"), "{result:?}");
+    assert!(result.metadata.exhausted[0].contains("100000 names"), "{result:?}");
 }
