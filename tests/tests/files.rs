@@ -572,7 +572,7 @@ async fn no_call_holds_more_than_64_open() {
     for path in ["file.txt", "sub"] {
         let result = place.call("open-many", many(path, 65)).await;
         assert_eq!(result.error().unwrap().kind, ErrorKind::Quota);
-        assert!(result.metadata.exhausted[0].because.contains("64 files and folders open"), "{result:?}");
+        assert!(result.metadata.exhausted[0].contains("64 files and folders open"), "{result:?}");
     }
     let streams = json!({"folder": 0, "path": "sub", "streams": 64, "names": 0});
     assert_eq!(place.code("list", streams).await, "quota");
@@ -587,7 +587,7 @@ async fn no_call_piles_up_what_is_to_be_written() {
     assert_eq!(pile(64, 65_536).await.text(), Some("64"));
     let result = pile(65, 1).await;
     assert_eq!(result.error().unwrap().kind, ErrorKind::Quota);
-    assert!(result.metadata.exhausted[0].because.contains("64 streams"), "{result:?}");
+    assert!(result.metadata.exhausted[0].contains("64 streams"), "{result:?}");
     let result = pile(1, 65_537).await;
     assert_eq!(result.error().unwrap().kind, ErrorKind::Trap, "{result:?}");
 }
