@@ -71,8 +71,7 @@ pub(crate) fn all(config: &Config, lock: &Lock) -> Result<Vec<Configured>> {
 fn configured(config: &Config, lock: &Lock, name: &str, section: &ToolSection) -> Result<Configured> {
     let name = Namespace::parse(name).map_err(|error| UsageError(error.to_string()))?;
     let file = config.path(&section.component);
-    let values =
-        |source: &crate::config::secret::ValueSource| source.value(config.folder()).map_err(|error| error.to_string());
+    let values = |source: &crate::config::secret::ValueSource| source.value(config.folder());
     let grant = section.powers().grant(config.folder(), &values).map_err(|faults| {
         let lines = faults.iter().map(|fault| format!("{}: [tools.{name}] {}", config.origin.display(), fault.message));
         UsageError(lines.collect::<Vec<_>>().join("\n"))

@@ -68,6 +68,9 @@ fn chosen(config: &Config, lock: &Lock, approve: &args::Approve) -> Result<Vec<C
 
 /// What is configured, when something else was named.
 pub(crate) fn unknown(config: &Config, name: &str) -> UsageError {
+    if !config.origin.exists() {
+        return UsageError(format!("there is no {} that could have a component `{name}`", config.origin.display()));
+    }
     let mut known: Vec<&str> = config.tools.keys().map(String::as_str).collect();
     known.sort_unstable();
     let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has: {}", known.join(", ")) };

@@ -63,7 +63,8 @@ fn values(mut table: Spanned<DeTable<'_>>, faults: &mut Vec<(usize, String)>) ->
         let span = error.span().unwrap_or_default();
         let removed = tree::remove(table.get_mut(), &span);
         // What is missing only because it was left out is not worth a word.
-        if faults.is_empty() || !error.message().starts_with("missing field") {
+        let is_told = faults.iter().any(|(offset, _)| *offset == span.start);
+        if faults.is_empty() || !(is_told || error.message().starts_with("missing field")) {
             let path = removed.as_ref().map(|path| format!("`{path}`: ")).unwrap_or_default();
             faults.push((span.start, format!("{path}{}", one_line(error.message()))));
         }
