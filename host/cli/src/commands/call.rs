@@ -9,8 +9,7 @@ use anyhow::Result;
 use fumehood::key_value::DiskStore;
 use fumehood::limits::display_bytes;
 use fumehood::{
-    Call, CallResult, Component, ErrorKind, EventStream, Host, HostBuilder, Limits, Load, Namespace,
-    Observed,
+    Call, CallResult, Component, ErrorKind, EventStream, Host, HostBuilder, Limits, Load, Namespace, Observed,
 };
 
 use super::approve;
