@@ -7,7 +7,6 @@ mod configured;
 mod exit;
 mod host;
 mod power_arguments;
-mod powers;
 mod render;
 mod value;
 
