@@ -4,6 +4,7 @@ use std::path::Path;
 
 use fumehood::SecretSource;
 
+use crate::config::relative;
 use crate::config::secret::ValueSource;
 
 /// What entries of the keyring belong to.
@@ -17,7 +18,7 @@ impl ValueSource {
     pub(crate) fn value(&self, base: &Path) -> Result<String, String> {
         let source = match self {
             Self::Env(name) => SecretSource::Env(name.clone()),
-            Self::File(path) => SecretSource::File(crate::powers::from(base, path)),
+            Self::File(path) => SecretSource::File(relative::from(base, path)),
             Self::Keyring(name) => SecretSource::Keyring { service: SERVICE.to_owned(), user: name.clone() },
         };
         let value = source.read().map_err(|error| in_words(&error))?;

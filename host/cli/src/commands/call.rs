@@ -15,12 +15,13 @@ use fumehood::{
 use super::approve;
 use crate::args::{self, Arguments};
 use crate::config::Config;
+use crate::config::limits::MEMORY_CEILING;
+use crate::config::powers::PowerFault;
 use crate::config::secret::ValueSource;
-use crate::configured::{self, Configured, MEMORY_CEILING};
+use crate::configured::{self, Configured};
 use crate::exit::{self, Exit, UsageError};
 use crate::host;
 use crate::power_arguments;
-use crate::powers::PowerFault;
 use crate::render;
 
 /// More than this is no arguments, whatever the gate says.

@@ -76,6 +76,12 @@ fn a_tool_is_called_once_it_is_approved() {
     );
     let called = bench.run(&["call", "notes", "read"]);
     assert_eq!((called.code, called.stdout.trim()), (0, "hello"), "{called:?}");
+}
+
+#[test]
+fn a_lock_says_what_was_approved() {
+    let bench = bench();
+    assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
     let lock = std::fs::read_to_string(bench.path("fumehood.lock")).unwrap();
     expect![[r##"
         # What was approved, written by `fumehood approve`: not to be edited by hand.
@@ -182,6 +188,21 @@ fn a_lock_that_was_edited_by_hand_is_refused() {
     "#]],
     );
     assert_eq!(bench.run(&["approve", "--yes"]).code, 2);
+}
+
+#[test]
+fn an_approval_does_not_depend_on_where_the_command_is_run() {
+    let bench = bench();
+    let (docs, more) = (bench.path("docs"), bench.path("more"));
+    std::fs::create_dir(&docs).unwrap();
+    std::fs::create_dir(&more).unwrap();
+    let read = format!("read = [\"docs:/docs\", \"{}:/more\"]\n", more.display());
+    let file = bench.put("fumehood.toml", format!("{CONFIGURATION}{read}"));
+    assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
+    let called = bench.run(&["call", "notes", "read", "--config", file.to_str().unwrap()]);
+    assert_eq!(called.code, 0, "{called:?}");
+    bench.put("fumehood.toml", format!("{CONFIGURATION}{}", read.replace("docs:/docs", "more:/docs")));
+    assert_eq!(bench.run(&["call", "notes", "read"]).code, 3, "another folder in its place");
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn what_cannot_be_granted_is_refused_before_anything_is_loaded() {
         &with(&["--secret", "name='t', from={env='FUMEHOOD_ABSENT'}, for='https://a.example/**', header='X-Key'"]),
         expect![[r#"
             ── stderr
-            error: --secret: the secret `t`: the environment variable FUMEHOOD_ABSENT is not set; set it, or name another one
+            error: --secret: the secret `t`: the environment variable `FUMEHOOD_ABSENT` is not set; set it to the secret, or name another source
             ── exit 2
         "#]],
     );
