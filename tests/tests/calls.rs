@@ -192,7 +192,7 @@ async fn every_ending_is_an_event() {
                 format!("{} {ending}", result.id)
             }
             Event::Loaded { component, .. } => format!("{component} loaded"),
-            Event::Log { .. } | Event::Progress { .. } | Event::Request { .. } => continue,
+            Event::Log { .. } | Event::Progress { .. } => continue,
         });
     }
     assert_eq!(

@@ -59,7 +59,7 @@ pub(crate) enum Command {
     Inspect(Inspect),
     /// Call one tool of a component
     #[command(after_help = EXIT_CODES, override_usage = "fumehood call [OPTIONS] COMPONENT TOOL [JSON]")]
-    Call(Call),
+    Call(Box<Call>),
     /// Look at what configured components are and may do, and let their tools be called
     Approve(Approve),
     /// Check the configuration, or print what it may contain

@@ -265,7 +265,7 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
         peak_memory: state.memory.peak(),
         log_dropped: state.journal.dropped(),
         refused: state.refusals.list(),
-        exhausted: state.refusals.list_exhausted(),
+        exhausted: state.refusals.exhausted(),
         stdout,
         stderr,
         ..Metadata::default()

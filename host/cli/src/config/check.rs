@@ -35,10 +35,10 @@ fn add(broken: &mut Vec<Broken>, path: &[&str], message: String) {
 
 fn limits(broken: &mut Vec<Broken>, path: &[&str], section: &LimitsSection, limits: Limits) {
     // An error of [limits] is told there, not once more for each tool.
-    if *section != LimitsSection::default() {
-        if let Err(error) = limits.check(MEMORY_CEILING) {
-            add(broken, path, error.to_string());
-        }
+    if *section != LimitsSection::default()
+        && let Err(error) = limits.check(MEMORY_CEILING)
+    {
+        add(broken, path, error.to_string());
     }
 }
 
