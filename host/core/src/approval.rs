@@ -367,6 +367,15 @@ mod tests {
             changed since it was approved: output schema of `add`
             output schema of `add`: nothing -> {}"#]],
         );
+    }
+
+    #[test]
+    fn what_is_promised_or_added_counts_too() {
+        let changed = |change: fn(&mut ToolDefinition)| {
+            let mut tool = tool("add");
+            change(&mut tool);
+            tool
+        };
         let promise = changed(|tool| tool.annotations.read_only = None);
         check(
             &parts(&[promise, tool("sub")]),

@@ -98,11 +98,38 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_told_with_their_place_and_what_was_meant() {
-        check("[limit]\ndeadline = \"2s\"\n", expect![[""]]);
-        check("[limits]\ndedline = \"2s\"\nfule = 1\n", expect![[""]]);
-        check("[tools.notes]\ncomponent = \"n.wasm\"\nlimits = { mem = \"1MiB\" }\nallow-write = []\n", expect![[""]]);
-        check("[model]\nkey = { envv = \"KEY\" }\n", expect![[""]]);
-        check("[[tools.a.secrets]]\nname = \"k\"\nform = 1\n", expect![[""]]);
+        check(
+            "[limit]\ndeadline = \"2s\"\n",
+            expect![
+                "fumehood.toml:1:2: the file has the unknown key `limit`; did you mean `limits`?; known there: agent, channels, guardrails, key_value_store, knowledge, limits, log, mcp, model, prompts, serve, skills, tools, tools_in"
+            ],
+        );
+        check(
+            "[limits]\ndedline = \"2s\"\nfule = 1\n",
+            expect![[r#"
+            fumehood.toml:2:1: [limits] has the unknown key `dedline`; did you mean `deadline`?; known there: deadline, fuel, log, memory, output
+            fumehood.toml:3:1: [limits] has the unknown key `fule`; did you mean `fuel`?; known there: deadline, fuel, log, memory, output"#]],
+        );
+        check(
+            "[tools.notes]\ncomponent = \"n.wasm\"\nlimits = { mem = \"1MiB\" }\nallow-write = []\n",
+            expect![[r#"
+            fumehood.toml:3:12: [tools.notes.limits] has the unknown key `mem`; known there: deadline, fuel, log, memory, output
+            fumehood.toml:4:1: [tools.notes] has the unknown key `allow-write`; known there: allow_slow_compile, approval, args, clock, component, env, http, http_limits, key_value, limits, private_addresses, random_seed, read, scratch, secrets, state, strict_imports, write"#]],
+        );
+        check(
+            "[model]\nkey = { envv = \"KEY\" }\n",
+            expect![[r#"
+            fumehood.toml:2:7: `model.key` needs one of: env, file, keyring
+            fumehood.toml:2:9: [model.key] has the unknown key `envv`; did you mean `env`?; known there: env, file, keyring"#]],
+        );
+        check(
+            "[[tools.a.secrets]]\nname = \"k\"\nform = 1\n",
+            expect![[r#"
+            fumehood.toml:1:1: [tools.a.secrets[0]] has no `for`; add it. The requests that get it, such as "https://api.example.com/**". They have to be allowed by `http` too.
+            fumehood.toml:1:1: [tools.a.secrets[0]] has no `from`; add it. Where the value comes from.
+            fumehood.toml:1:9: [tools.a] has no `component`; add it. The `.wasm` file. The path is relative to this configuration.
+            fumehood.toml:3:1: [tools.a.secrets[0]] has the unknown key `form`; did you mean `for`?; known there: for, from, header, name, query, value"#]],
+        );
     }
 
     #[test]
