@@ -50,12 +50,15 @@ pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError 
     // It may itself say that it was denied, because to it both look alike.
     let by_itself =
         matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::Unavailable | ErrorKind::Trap | ErrorKind::Denied);
-    if let Some(first) = metadata.exhausted.first().filter(|_| by_itself) {
-        error.kind = ErrorKind::Quota;
-        error.hint = Some(first.clone());
-    } else if let Some(first) = metadata.refused.first().filter(|_| by_itself) {
+    if !by_itself {
+        return error;
+    }
+    if let Some(first) = metadata.refused.first() {
         error.kind = ErrorKind::Denied;
         error.hint = Some(first.to_string());
+    } else if let Some(first) = metadata.exhausted.first() {
+        error.kind = ErrorKind::Quota;
+        error.hint = Some(first.clone());
     }
     error
 }

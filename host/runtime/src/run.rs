@@ -7,7 +7,8 @@ use fumehood_core::definition::{Annotations, RawDefinition};
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::limits::Limits;
 use fumehood_core::name::Namespace;
-use fumehood_core::permission::{Grant, RedactError, Redactor};
+use fumehood_core::permission::Grant;
+use fumehood_core::redact::{RedactError, Redactor};
 use fumehood_core::result::{CallError, Metadata};
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Val;
@@ -267,7 +268,7 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
         peak_memory: state.memory.peak(),
         log_dropped: state.journal.dropped(),
         refused: state.refusals.list(),
-        exhausted: state.refusals.list_exhausted(),
+        exhausted: state.refusals.exhausted(),
         stdout,
         stderr,
         ..Metadata::default()

@@ -6,12 +6,11 @@ use fumehood::model::ModelSpec;
 use fumehood::{Limits, Namespace};
 
 use super::file::Config;
-use super::limits::LimitsSection;
+use super::limits::{LimitsSection, MEMORY_CEILING};
 use super::mcp::McpServerSection;
+use super::powers::PowerFault;
 use super::secret::ValueSource;
 use super::tool::ToolSection;
-use crate::configured::MEMORY_CEILING;
-use crate::powers::PowerFault;
 
 /// A path of keys, and what is wrong there.
 pub(crate) type Broken = (Vec<String>, String);
@@ -36,10 +35,10 @@ fn add(broken: &mut Vec<Broken>, path: &[&str], message: String) {
 
 fn limits(broken: &mut Vec<Broken>, path: &[&str], section: &LimitsSection, limits: Limits) {
     // An error of [limits] is told there, not once more for each tool.
-    if *section != LimitsSection::default() {
-        if let Err(error) = limits.check(MEMORY_CEILING) {
-            add(broken, path, error.to_string());
-        }
+    if *section != LimitsSection::default()
+        && let Err(error) = limits.check(MEMORY_CEILING)
+    {
+        add(broken, path, error.to_string());
     }
 }
 

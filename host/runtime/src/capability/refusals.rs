@@ -21,11 +21,6 @@ impl Refusals {
         keep(&self.refused, refusal);
     }
 
-    /// Keeps, in the same way, what went beyond an allowance.
-    pub(crate) fn exhausted(&self, refusal: &Refusal) {
-        self.used_up(refusal.to_string());
-    }
-
     /// Keeps the sentence about an allowance of a granted power that was used up.
     pub(crate) fn used_up(&self, allowance: String) {
         keep(&self.used_up, allowance);
@@ -47,7 +42,7 @@ impl Refusals {
     }
 
     /// The allowances that were used up.
-    pub(crate) fn list_exhausted(&self) -> Vec<String> {
+    pub(crate) fn exhausted(&self) -> Vec<String> {
         self.used_up.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

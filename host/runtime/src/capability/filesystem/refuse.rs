@@ -31,8 +31,11 @@ impl Attempt {
     }
 
     fn refusal(&self, because: String, allow: Option<String>) -> Refusal {
-        let tried = format!("{} {}", self.verb, cut_to(&self.path, TRIED_BYTES));
-        Refusal { power: Power::Files, tried, because, allow }
+        Refusal { power: Power::Files, tried: self.tried(), because, allow }
+    }
+
+    fn tried(&self) -> String {
+        format!("{} {}", self.verb, cut_to(&self.path, TRIED_BYTES))
     }
 
     fn refuse(&self, because: impl Into<String>, allow: Option<String>) -> FsError {
@@ -47,7 +50,8 @@ impl Attempt {
 
     /// Some allowance is used up.
     pub(super) fn exhausted(&self, because: impl Into<String>) -> FsError {
-        self.refusals.exhausted(&self.refusal(because.into(), None));
+        let tried = self.tried();
+        self.refusals.used_up(format!("files: {tried} went beyond an allowance: {}", because.into()));
         ErrorCode::Quota.into()
     }
 
