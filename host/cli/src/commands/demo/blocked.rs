@@ -34,7 +34,7 @@ const ENVIRONMENT: &str = include_str!("../../../../../tests/programs/env-dump.w
 pub(super) const COMPONENTS: &[(&str, &str, Powers)] = &[
     ("files", FILES, Powers::Folders),
     ("fetch", FETCH, Powers::Server),
-    ("stranger", FETCH, Powers::Strangers),
+    ("outsider", FETCH, Powers::Strangers),
     ("env-dump", ENVIRONMENT, Powers::None),
 ];
 
@@ -77,16 +77,16 @@ const TRIES: &[Try] = &[
     ),
     attempt("make a million files", "files__flood", r#"{"folder":1,"folders":0,"count":1000000}"#, QUOTA),
     attempt("read the environment", "env-dump__variables", "{}", Expected::Answer("[]")),
-    attempt("reach http://0x7f.1", "stranger__fetch", request!("0x7f.1:{listener}", "/"), DENIED),
+    attempt("reach http://0x7f.1", "outsider__fetch", request!("0x7f.1:{listener}", "/"), DENIED),
     attempt(
         "reach http://[::ffff:127.0.0.1]",
-        "stranger__fetch",
+        "outsider__fetch",
         request!("[::ffff:127.0.0.1]:{listener}", "/"),
         DENIED,
     ),
     attempt(
         "reach 127.0.0.1 by a granted name",
-        "stranger__fetch",
+        "outsider__fetch",
         request!("inner.example.com:{listener}", "/"),
         DENIED,
     ),
