@@ -21,6 +21,10 @@ pub(crate) use serve::{Http, Serve, ServeMcp};
 /// The command by which this program is its own compiler.
 pub(crate) const COMPILE_COMPONENT: &str = "compile-component";
 
+const SELFTEST: &str = "\
+Takes some seconds. It reads, writes and listens in a folder and on ports of its own only, and sends nothing anywhere else.
+The code is 0 if everything was contained, and 1 if anything was not.";
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0    it worked
@@ -69,6 +73,9 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// See tools at work and hostile tools contained: no network, no key, nothing to install
     Demo,
+    /// Try hostile tools on this machine, and say how each of them was contained
+    #[command(after_help = SELFTEST)]
+    Selftest,
     /// Say what a component is, which tools it has, and what it could ever do
     Inspect(Inspect),
     /// Call one tool of a component

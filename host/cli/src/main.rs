@@ -7,6 +7,7 @@ mod config;
 mod configured;
 mod digits;
 mod exit;
+mod grounds;
 mod host;
 mod log_file;
 mod moment;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
     let ended = runtime.block_on(async {
         match &arguments.command {
             Command::Demo => commands::demo::run(&arguments).await,
+            Command::Selftest => commands::selftest::run(&arguments).await,
             Command::Inspect(inspect) => commands::inspect::run(&arguments, inspect).await,
             Command::Call(call) => commands::call::run(&arguments, call).await,
             Command::Run(run) => commands::run::run(&arguments, run).await,

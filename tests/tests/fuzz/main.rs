@@ -3,8 +3,6 @@
 //!
 //! Cases follow from a seed and their number alone. `FUMEHOOD_FUZZ_SEED` sets the seed, `FUMEHOOD_FUZZ_SECONDS` how long
 //! all of it takes (20), and `FUMEHOOD_FUZZ_CASE` runs one case only: a failure says which.
-//!
-//! What an address or a URL means to a grant of HTTP is fuzzed here as well once there is such a grant.
 
 #![allow(
     clippy::expect_used,
@@ -20,3 +18,4 @@ mod bytes;
 mod cases;
 mod gate;
 mod guests;
+mod powers;

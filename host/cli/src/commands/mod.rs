@@ -10,4 +10,5 @@ pub(crate) mod inspect;
 pub(crate) mod log;
 pub(crate) mod mcp;
 pub(crate) mod run;
+pub(crate) mod selftest;
 pub(crate) mod serve;

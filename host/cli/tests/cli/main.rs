@@ -38,6 +38,8 @@ mod powers;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod selftest;
+#[cfg(test)]
 mod server;
 #[cfg(test)]
 mod streams;

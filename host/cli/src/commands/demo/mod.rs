@@ -1,5 +1,6 @@
 //! `fumehood demo`: useful tools at work, hostile tools contained, a model that uses both, one table.
 
+mod blocked;
 mod script;
 mod session;
 
@@ -13,8 +14,10 @@ use serde::Serialize;
 
 use crate::args::Arguments;
 use crate::exit::Exit;
+use crate::grounds::Grounds;
 use crate::host;
 use crate::render::{self, paragraph, table};
+use blocked::Attempt;
 use script::{Act, Expected, Step};
 use session::Session;
 
@@ -49,7 +52,7 @@ enum Came<'a> {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
-    let host = host::builder(arguments).build()?;
+    let host = host::builder(arguments).resolver(Grounds::resolver()).build()?;
     let components = load(&host).await?;
     let mut results = Vec::new();
     for step in script::STEPS {
@@ -57,15 +60,16 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
         let result = host.call(Call::new(step.tool, step.arguments).with_limits(limits)).await;
         results.push((step, result));
     }
+    let blocked = blocked::play(&host, LONG).await?;
     let session = session::play(&host, hanging()?, SHORT).await?;
     host.shut_down(Duration::ZERO).await;
-    let rows = rows(&results, &session);
+    let rows = rows(&results, &blocked, &session);
     if arguments.json {
         render::json(&rows.iter().flat_map(|(_, rows)| rows).collect::<Vec<_>>())?;
     } else {
-        let calls = results.len() + session.calls.len();
+        let calls = results.len() + blocked.len() + session.calls.len();
         // One component is loaded once more, with a shorter deadline.
-        show(&rows, calls, components + 1)?;
+        show(&rows, calls, components + blocked::COMPONENTS.len() + 1)?;
     }
     let failed = rows.iter().flat_map(|(_, rows)| rows).filter(|row| !row.as_expected).count();
     let missing = session::calls().saturating_sub(session.calls.len());
@@ -98,11 +102,16 @@ fn hanging() -> Result<Vec<u8>> {
 }
 
 /// Everything, under its headings.
-fn rows<'a>(results: &'a [(&Step, CallResult)], session: &'a Session) -> Vec<(String, Vec<Row<'a>>)> {
+fn rows<'a>(
+    results: &'a [(&Step, CallResult)],
+    blocked: &'a [Attempt],
+    session: &'a Session,
+) -> Vec<(String, Vec<Row<'a>>)> {
     let of = |act: Act| {
         let rows = results.iter().filter(|(step, _)| step.act == act);
         rows.map(|(step, result)| Row::of(step.what, result, step.expected.is_met_by(result))).collect()
     };
+    let attempts = blocked.iter().map(|it| Row::of(it.what, &it.result, it.is_blocked)).collect();
     let mut turns: Vec<Row<'_>> =
         session.calls.iter().map(|(what, result, as_expected)| Row::of(what, result, *as_expected)).collect();
     turns.push(Row::told("answer", session.is_right, session.answer.clone()));
@@ -115,6 +124,7 @@ fn rows<'a>(results: &'a [(&Step, CallResult)], session: &'a Session) -> Vec<(St
     vec![
         ("Useful tools".to_owned(), of(Act::Useful)),
         ("Hostile tools".to_owned(), of(Act::Hostile)),
+        ("Blocked attempts of tools that were granted a folder, a server and a secret".to_owned(), attempts),
         ("A scripted model: (3 + 5) * 2".to_owned(), turns),
         ("The event log".to_owned(), log),
     ]
@@ -177,7 +187,8 @@ fn ending(result: &CallResult) -> String {
         Some(error) if is_narrow() => error.kind.to_string(),
         Some(error) => {
             // What the loop says before the schema gate's own words is the same each time.
-            let message = error.message.strip_prefix("arguments did not match schema\n").unwrap_or(&error.message);
+            let message = blocked::by(result).unwrap_or(&error.message);
+            let message = message.strip_prefix("arguments did not match schema\n").unwrap_or(message);
             within(&format!("{}: {message}", error.kind))
         }
         None => within(result.text().unwrap_or("done")),

@@ -1,0 +1,138 @@
+//! The demo's attempts at what was not granted, by tools that were granted something next to it.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use fumehood::{Call, CallResult, ErrorKind, Host, Limits, Load};
+
+use super::script::Expected;
+use crate::grounds::{Grounds, Powers};
+use crate::host;
+
+/// One attempt.
+struct Try {
+    what: &'static str,
+    tool: &'static str,
+    /// `{server}` and `{listener}` stand for ports.
+    arguments: &'static str,
+    expected: Expected,
+}
+
+/// How one attempt ended.
+pub(super) struct Attempt {
+    pub(super) what: &'static str,
+    pub(super) result: CallResult,
+    /// Whether it ended as it should, and nothing got out.
+    pub(super) is_blocked: bool,
+}
+
+const FILES: &str = include_str!("../../../../../tests/programs/files.wat");
+const FETCH: &str = include_str!("../../../../../tests/programs/fetch.wat");
+const ENVIRONMENT: &str = include_str!("../../../../../tests/programs/env-dump.wat");
+
+/// What is loaded for them, and with which powers.
+pub(super) const COMPONENTS: &[(&str, &str, Powers)] = &[
+    ("files", FILES, Powers::Folders),
+    ("fetch", FETCH, Powers::Server),
+    ("outsider", FETCH, Powers::Strangers),
+    ("env-dump", ENVIRONMENT, Powers::None),
+];
+
+const DENIED: Expected = Expected::Error(ErrorKind::Denied);
+const QUOTA: Expected = Expected::Error(ErrorKind::Quota);
+
+const fn attempt(what: &'static str, tool: &'static str, arguments: &'static str, expected: Expected) -> Try {
+    Try { what, tool, arguments, expected }
+}
+
+macro_rules! request {
+    ($authority:literal, $path:literal) => {
+        concat!(
+            r#"{"method":"GET","scheme":"http","authority":""#,
+            $authority,
+            r#"","path":""#,
+            $path,
+            r#"","headers":[],"send":0,"keep":4096,"patience-ms":0}"#
+        )
+    };
+}
+
+const TRIES: &[Try] = &[
+    attempt("read ../canary", "files__read", r#"{"folder":0,"path":"../canary","follow":1}"#, DENIED),
+    attempt("follow a link to it", "files__read", r#"{"folder":0,"path":"link-out","follow":1}"#, DENIED),
+    attempt(
+        "plant a link to /etc/passwd",
+        "files__symlink",
+        r#"{"folder":1,"target":"/etc/passwd","path":"planted"}"#,
+        DENIED,
+    ),
+    attempt("read /proc/self/environ", "files__read", r#"{"folder":0,"path":"/proc/self/environ","follow":1}"#, DENIED),
+    attempt("open a pipe", "files__open", r#"{"folder":0,"path":"pipe","follow":1,"how":0,"for":1}"#, DENIED),
+    attempt("remove what it may read", "files__unlink", r#"{"folder":0,"path":"file.txt"}"#, DENIED),
+    attempt(
+        "fill the disk",
+        "files__write",
+        r#"{"folder":1,"path":"full","how":1,"offset":0,"size":65536,"times":1000}"#,
+        QUOTA,
+    ),
+    attempt("make a million files", "files__flood", r#"{"folder":1,"folders":0,"count":1000000}"#, QUOTA),
+    attempt("read the environment", "env-dump__variables", "{}", Expected::Answer("[]")),
+    attempt("reach http://0x7f.1", "outsider__fetch", request!("0x7f.1:{listener}", "/"), DENIED),
+    attempt(
+        "reach http://[::ffff:127.0.0.1]",
+        "outsider__fetch",
+        request!("[::ffff:127.0.0.1]:{listener}", "/"),
+        DENIED,
+    ),
+    attempt(
+        "reach 127.0.0.1 by a granted name",
+        "outsider__fetch",
+        request!("inner.example.com:{listener}", "/"),
+        DENIED,
+    ),
+    attempt("reach the metadata of a cloud", "fetch__fetch", request!("169.254.169.254", "/latest/meta-data/"), DENIED),
+    attempt("reach a host that was not granted", "fetch__fetch", request!("evil.example", "/"), DENIED),
+    attempt(
+        "tell the secret that a server echoes",
+        "fetch__fetch",
+        request!("127.0.0.1:{server}", "/secret/echo"),
+        Expected::Answer("[secret api]"),
+    ),
+    attempt(
+        "have the secret sent elsewhere",
+        "fetch__fetch",
+        request!("127.0.0.1:{server}", "/elsewhere"),
+        Expected::Answer("nothing"),
+    ),
+];
+
+/// Makes all of them.
+///
+/// # Errors
+/// If there is no room for the folders, no free port on 127.0.0.1, or a tool cannot be loaded.
+pub(super) async fn play(host: &Host, deadline: Duration) -> Result<Vec<Attempt>> {
+    let grounds = Grounds::prepare().await?;
+    for (name, text, powers) in COMPONENTS {
+        let bytes = wat::parse_str(text).with_context(|| format!("the hostile tool `{name}` is not well-formed"))?;
+        host::load(host, name, Load::bytes(*name, bytes).with_grant(grounds.grant(*powers)?)).await?;
+    }
+    let limits = Limits { deadline, ..Limits::default() };
+    let mut attempts = Vec::new();
+    for it in TRIES {
+        let call = Call::new(it.tool, grounds.arguments(it.arguments)?).with_limits(limits);
+        let result = host.call(call).await;
+        let is_blocked = it.expected.is_met_by(&result) && !Grounds::is_told_in(&result) && grounds.escaped().is_none();
+        attempts.push(Attempt { what: it.what, result, is_blocked });
+    }
+    Ok(attempts)
+}
+
+/// What refused a call, where the host knows better than the tool.
+pub(super) fn by(result: &CallResult) -> Option<&str> {
+    let kind = result.error()?.kind;
+    match kind {
+        ErrorKind::Denied => result.metadata.refused.first().map(|refusal| refusal.because.as_str()),
+        ErrorKind::Quota => result.metadata.exhausted.first().map(String::as_str),
+        _ => None,
+    }
+}

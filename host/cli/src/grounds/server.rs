@@ -1,0 +1,118 @@
+//! A server on loopback that behaves as badly as the path of a request asks for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// Longer requests than this are not understood.
+const HEAD: u64 = 64 << 10;
+/// Between two bytes of a slow answer.
+const DROP: Duration = Duration::from_millis(20);
+
+/// Serves until it is dropped, on the tasks of this thread.
+pub(crate) struct Server {
+    port: u16,
+    leaked: Arc<AtomicBool>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    /// Starts. A request whose path is not below `/secret/` and that has `secret` in it is noticed.
+    ///
+    /// # Errors
+    /// If this machine has no free port on 127.0.0.1.
+    pub(crate) async fn start(secret: &'static str) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.context("there is no free port on 127.0.0.1")?;
+        let port = listener.local_addr()?.port();
+        let leaked = Arc::<AtomicBool>::default();
+        let noticed = Arc::clone(&leaked);
+        let task = tokio::spawn(async move {
+            let mut connections = tokio::task::JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let noticed = Arc::clone(&noticed);
+                connections.spawn(async move {
+                    // Whoever goes away in the middle is no trouble of the server's.
+                    let _ = serve(stream, secret, &noticed).await;
+                });
+                while connections.try_join_next().is_some() {}
+            }
+        });
+        Ok(Self { port, leaked, task })
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Whether the secret arrived with a request that it is not for.
+    pub(crate) fn was_told(&self) -> bool {
+        self.leaked.load(SeqCst)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(stream: TcpStream, secret: &str, leaked: &AtomicBool) -> std::io::Result<()> {
+    let (read, mut write) = stream.into_split();
+    let mut reader = BufReader::new(read.take(HEAD));
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head).await? == 0 {
+            return Ok(());
+        }
+    }
+    let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+    if head.contains(secret) && !path.starts_with("/secret/") {
+        leaked.store(true, SeqCst);
+    }
+    match path.as_str() {
+        "/redirect" => {
+            let location = "http://169.254.169.254/latest/meta-data/";
+            let text = format!("HTTP/1.1 302 Found\r\ncontent-length: 0\r\nlocation: {location}\r\n\r\n");
+            write.write_all(text.as_bytes()).await
+        }
+        "/slow-body" => drip(&mut write, "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n", "x").await,
+        "/slow-head" => drip(&mut write, "HTTP/1.1 200 OK\r\n", "x: y\r\n").await,
+        "/endless" => {
+            write.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await?;
+            let chunk = format!("1000\r\n{}\r\n", "x".repeat(0x1000));
+            loop {
+                write.write_all(chunk.as_bytes()).await?;
+            }
+        }
+        "/upload" => {
+            // All that comes is read, and nothing is said until then.
+            let mut rest = reader.into_inner();
+            rest.set_limit(u64::MAX);
+            tokio::io::copy(&mut rest, &mut tokio::io::sink()).await.map(|_| ())
+        }
+        _ => {
+            let told = head.lines().find_map(|line| line.strip_prefix("authorization: ")).unwrap_or("nothing");
+            let text = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{told}", told.len());
+            write.write_all(text.as_bytes()).await?;
+            // What a request still sends is read, so that the answer arrives.
+            let mut rest = reader.into_inner();
+            rest.set_limit(u64::MAX);
+            tokio::io::copy(&mut rest, &mut tokio::io::sink()).await.map(|_| ())
+        }
+    }
+}
+
+/// Begins, and goes on drop by drop until nobody listens any more.
+async fn drip(write: &mut (impl tokio::io::AsyncWrite + Unpin), begin: &str, drop: &str) -> std::io::Result<()> {
+    write.write_all(begin.as_bytes()).await?;
+    loop {
+        write.write_all(drop.as_bytes()).await?;
+        write.flush().await?;
+        tokio::time::sleep(DROP).await;
+    }
+}
