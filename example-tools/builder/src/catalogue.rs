@@ -36,6 +36,7 @@ pub const TOOLS: &[ExampleTool] = &[
     ExampleTool { name: "calculator", target: Target::Pure },
     ExampleTool { name: "countdown", target: Target::Wasi },
     ExampleTool { name: "json", target: Target::Pure },
+    ExampleTool { name: "mcp-conformance", target: Target::Pure },
     ExampleTool { name: "notes", target: Target::Pure },
     ExampleTool { name: "text", target: Target::Pure },
     ExampleTool { name: "typed-greeter", target: Target::Pure },
