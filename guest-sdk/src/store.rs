@@ -12,7 +12,7 @@
 //!
 //! fn visit(name: &str) -> Result<u64, ToolError> {
 //!     let key = format!("visits/{name}");
-//!     let before = store::get(&key)?.and_then(|bytes| String::from_utf8(bytes).ok()?.parse().ok()).unwrap_or(0);
+//!     let before = store::get(&key)?.and_then(|bytes| String::from_utf8(bytes).ok()?.parse::<u64>().ok()).unwrap_or(0);
 //!     store::set(&key, (before + 1).to_string())?;
 //!     Ok(before + 1)
 //! }

@@ -73,7 +73,7 @@ pub(crate) enum Command {
     Inspect(Inspect),
     /// Call one tool of a component
     #[command(after_help = EXIT_CODES, override_usage = "fumehood call [OPTIONS] COMPONENT TOOL [JSON]")]
-    Call(Call),
+    Call(Box<Call>),
     /// Have a model do a task with tools, and print its answer
     #[command(after_help = run::EXIT_CODES)]
     Run(run::Run),

@@ -9,8 +9,6 @@ use crate::config::Config;
 use crate::config::tool::{ApprovalRule, ToolSection};
 use crate::exit::UsageError;
 
-/// The largest memory that a configuration may give a call: what a 32-bit memory can hold.
-pub(crate) const MEMORY_CEILING: usize = 4 << 30;
 /// Most components that are taken from one folder.
 const MOST_IN_FOLDER: usize = 1_000;
 
@@ -71,9 +69,8 @@ pub(crate) fn all(config: &Config, lock: &Lock) -> Result<Vec<Configured>> {
 fn configured(config: &Config, lock: &Lock, name: &str, section: &ToolSection) -> Result<Configured> {
     let name = Namespace::parse(name).map_err(|error| UsageError(error.to_string()))?;
     let file = config.path(&section.component);
-    let values =
-        |source: &crate::config::secret::ValueSource| source.value(config.folder()).map_err(|error| error.to_string());
-    let grant = section.powers().grant(config.folder(), &values).map_err(|faults| {
+    let values = |source: &crate::config::secret::ValueSource| source.value(config.folder());
+    let grant = section.powers().grant(&config.absolute_folder(), &values).map_err(|faults| {
         let lines = faults.iter().map(|fault| format!("{}: [tools.{name}] {}", config.origin.display(), fault.message));
         UsageError(lines.collect::<Vec<_>>().join("\n"))
     })?;
@@ -81,7 +78,7 @@ fn configured(config: &Config, lock: &Lock, name: &str, section: &ToolSection) -
     let is_pinned = section.approval == ApprovalRule::Required;
     let mut load = Load::path(&file).named(name.as_str()).with_limits(limits).with_grant(grant);
     if is_pinned {
-        load = load.with_approval_below(config.folder(), lock.get(&name).cloned());
+        load = load.with_approval_below(config.absolute_folder(), lock.get(&name).cloned());
     }
     if section.strict_imports {
         load = load.strict_imports();
@@ -97,7 +94,7 @@ fn powerless(config: &Config, lock: &Lock, name: Namespace, file: PathBuf) -> Co
     let load = Load::path(&file)
         .named(name.as_str())
         .with_limits(limits)
-        .with_approval_below(config.folder(), lock.get(&name).cloned());
+        .with_approval_below(config.absolute_folder(), lock.get(&name).cloned());
     Configured { name, file, load, limits, is_pinned: true }
 }
 

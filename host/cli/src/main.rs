@@ -11,7 +11,6 @@ mod host;
 mod log_file;
 mod moment;
 mod power_arguments;
-mod powers;
 mod render;
 mod source;
 mod value;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::config::amount::{Bytes, Time};
+use crate::config::powers::{PowerFault, Powers};
 use crate::config::secret::SecretSection;
 use crate::config::tool::{WriteFolder, WriteFolderTable};
-use crate::powers::{PowerFault, Powers};
 
 /// What a tool may do. Without these it can compute, and nothing else.
 #[derive(Debug, Clone, Default, Args)]

@@ -20,6 +20,7 @@ pub mod limits;
 pub mod name;
 pub mod permission;
 pub mod record;
+pub mod redact;
 pub mod result;
 pub mod sanitize;
 pub mod time;

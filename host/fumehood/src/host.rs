@@ -129,7 +129,7 @@ impl Host {
         removed
     }
 
-    /// All tools, in the order of their full names.
+    /// All tools, in the order of their full names. Those that need approval are among them: see [`Tool::is_approved`].
     #[must_use]
     pub fn tools(&self) -> Vec<Arc<Tool>> {
         self.inner.tools.load().in_order()

@@ -71,6 +71,7 @@ pub use fumehood_core::limits::{self, LimitError, Limits};
 pub use fumehood_core::name::{Namespace, QualifiedName, ToolName};
 pub use fumehood_core::permission::{self, Grant};
 pub use fumehood_core::record;
+pub use fumehood_core::redact;
 pub use fumehood_core::result::{CallError, CallResult, Captured, Metadata};
 pub use fumehood_core::sanitize;
 pub use fumehood_core::time;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use fumehood_core::approval::{Approval, Parts, PinError};
@@ -165,7 +166,10 @@ impl Lock {
         let io = |source| LockError::Write { path: self.path.clone(), source };
         let text = self.text().map_err(|error| io(std::io::Error::other(error)))?;
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = tempfile::Builder::new().prefix(".fumehood.lock.").tempfile_in(folder).map_err(io)?;
+        // There is nothing secret in it, and whoever runs the tools has to read it.
+        let readable = std::fs::Permissions::from_mode(0o644);
+        let mut builder = tempfile::Builder::new();
+        let mut file = builder.prefix(".fumehood.lock.").permissions(readable).tempfile_in(folder).map_err(io)?;
         file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(io)?;
         file.persist(&self.path).map_err(|error| io(error.error))?;
         Ok(())

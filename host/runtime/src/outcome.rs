@@ -47,13 +47,13 @@ pub(crate) fn deadline(limits: &Limits) -> CallError {
 /// A tool that failed after something was refused to it failed for lack of that power, and one that failed after it had
 /// used up an allowance failed for lack of more: its own words stay, and the hint says what would have to be granted.
 pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError {
-    let by_itself = matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::Unavailable | ErrorKind::Trap);
-    // To the tool both look alike, so it may itself say that it was denied.
-    let denied = error.kind == ErrorKind::Denied;
-    if let Some(first) = metadata.refused.first().filter(|_| by_itself) {
+    if !matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::Unavailable | ErrorKind::Trap) {
+        return error;
+    }
+    if let Some(first) = metadata.refused.first() {
         error.kind = ErrorKind::Denied;
         error.hint = Some(first.to_string());
-    } else if let Some(first) = metadata.exhausted.first().filter(|_| by_itself || denied) {
+    } else if let Some(first) = metadata.exhausted.first() {
         error.kind = ErrorKind::Quota;
         error.hint = Some(first.clone());
     }

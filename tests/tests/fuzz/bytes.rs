@@ -26,6 +26,8 @@ fn config() -> Config {
         threads_enabled: false,
         wide_arithmetic_enabled: false,
         max_memories: 1,
+        // A module that asks for more to begin with is refused.
+        max_memory32_bytes: 1 << 20,
         max_table_elements: 1000,
         ..Config::default()
     }

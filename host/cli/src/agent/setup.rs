@@ -143,7 +143,7 @@ async fn load(arguments: &Arguments, typed: &AgentArguments, config: &Config, li
     let configured = configured::all(config, &configured::lock(config)?)?;
     let memories = configured.iter().map(|component| component.limits.memory);
     let most = memories.chain([limits.memory, Limits::default().memory]).max().unwrap_or(limits.memory);
-    let host = host::builder(arguments).limits(limits).memory_ceiling(most).build()?;
+    let host = host::builder_for(arguments, config)?.limits(limits).memory_ceiling(most).build()?;
     for file in &typed.tool {
         let (load, _) = host::load_of(file, typed.allow_slow_compile);
         host::load(&host, &host::file_name(file), load).await?;

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::args::{self, Arguments};
 use crate::config::Config;
+use crate::config::limits::MEMORY_CEILING;
 use crate::configured::{self, Configured};
 use crate::exit::{Exit, UsageError};
 use crate::{host, render};
@@ -29,7 +30,7 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
     let config = Config::find(arguments.config.as_deref())?;
     let mut lock = configured::lock(&config)?;
     let chosen = chosen(&config, &lock, approve)?;
-    let host = host::builder_for(arguments, &config)?.memory_ceiling(configured::MEMORY_CEILING).build()?;
+    let host = host::builder_for(arguments, &config)?.memory_ceiling(MEMORY_CEILING).build()?;
     let mut open = Vec::new();
     for component in chosen {
         if !decide(arguments, approve, &host, &mut lock, &component).await? {
@@ -68,6 +69,9 @@ fn chosen(config: &Config, lock: &Lock, approve: &args::Approve) -> Result<Vec<C
 
 /// What is configured, when something else was named.
 pub(crate) fn unknown(config: &Config, name: &str) -> UsageError {
+    if !config.origin.exists() {
+        return UsageError(format!("there is no {} that could have a component `{name}`", config.origin.display()));
+    }
     let mut known: Vec<&str> = config.tools.keys().map(String::as_str).collect();
     known.sort_unstable();
     let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has: {}", known.join(", ")) };

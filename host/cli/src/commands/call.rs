@@ -8,23 +8,28 @@ use std::time::Duration;
 use anyhow::Result;
 use fumehood::key_value::DiskStore;
 use fumehood::limits::display_bytes;
-use fumehood::{Call, CallResult, Component, ErrorKind, EventStream, Host, HostBuilder, Limits, Load, Observed};
+use fumehood::{
+    Call, CallResult, Component, ErrorKind, EventStream, Host, HostBuilder, Limits, Load, Namespace, Observed,
+};
 
 use super::approve;
 use crate::args::{self, Arguments};
 use crate::config::Config;
+use crate::config::limits::MEMORY_CEILING;
+use crate::config::powers::PowerFault;
 use crate::config::secret::ValueSource;
-use crate::configured::{self, Configured, MEMORY_CEILING};
+use crate::configured::{self, Configured};
 use crate::exit::{self, Exit, UsageError};
 use crate::host;
 use crate::power_arguments;
-use crate::powers::PowerFault;
 use crate::render;
 
 /// More than this is no arguments, whatever the gate says.
 const MOST_ARGUMENTS: u64 = 16 << 20;
 
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
+    // What is wrong with the command line is said before anything is read.
+    call.limits.over(Limits::default(), MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
     let json = read_arguments(call)?;
     let Chosen { builder, load, name, file, usual } = chosen(arguments, call)?;
     let limits = call.limits.over(usual, MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
@@ -66,13 +71,13 @@ struct Chosen {
 
 /// A file, with the powers that were typed; or else a component of the configuration, with those that it has there.
 fn chosen(arguments: &Arguments, call: &args::Call) -> Result<Chosen> {
-    let is_name = call.component.extension().is_none() && !call.component.exists();
-    if let Some(name) = call.component.to_str().filter(|_| is_name) {
+    let name = call.component.to_str().filter(|name| Namespace::parse(name).is_ok());
+    if let Some(name) = name.filter(|_| !call.component.is_file()) {
         return from_configuration(arguments, call, name);
     }
     let typed = |fault: &PowerFault| power_arguments::fault(fault);
     let here = Path::new(".");
-    let values = |source: &ValueSource| source.value(here).map_err(|error| error.to_string());
+    let values = |source: &ValueSource| source.value(here);
     let grant = call
         .powers
         .powers()
@@ -93,8 +98,7 @@ fn from_configuration(arguments: &Arguments, call: &args::Call, name: &str) -> R
     let config = Config::find(arguments.config.as_deref())?;
     let lock = configured::lock(&config)?;
     let Some(Configured { name, file, load, limits, .. }) = configured::named(&config, &lock, name)? else {
-        let message = format!("there is no file {name}, and {}", approve::unknown(&config, name));
-        return Err(UsageError(message).into());
+        return Err(UsageError(format!("there is no file {name}, and {}", approve::unknown(&config, name))).into());
     };
     if call.powers.are_given() {
         let place = config.origin.display();

@@ -6,12 +6,11 @@ use fumehood::model::ModelSpec;
 use fumehood::{Limits, Namespace};
 
 use super::file::Config;
-use super::limits::LimitsSection;
+use super::limits::{LimitsSection, MEMORY_CEILING};
 use super::mcp::McpServerSection;
+use super::powers::PowerFault;
 use super::secret::ValueSource;
 use super::tool::ToolSection;
-use crate::configured::MEMORY_CEILING;
-use crate::powers::PowerFault;
 
 /// A path of keys, and what is wrong there.
 pub(crate) type Broken = (Vec<String>, String);

@@ -12,6 +12,7 @@ use super::limits::LimitsSection;
 use super::log::LogSection;
 use super::mcp::McpSection;
 use super::model::ModelSection;
+use super::relative;
 use super::serve::ServeSection;
 use super::skill::{KnowledgeSection, PromptSection, SkillSection};
 use super::tool::ToolSection;
@@ -77,8 +78,13 @@ impl Config {
         }
     }
 
+    /// The same, wherever the command is run: an approval must not depend on that.
+    pub(crate) fn absolute_folder(&self) -> PathBuf {
+        std::path::absolute(self.folder()).unwrap_or_else(|_| self.folder().to_owned())
+    }
+
     /// A path of the file, as it is seen from the working folder.
     pub(crate) fn path(&self, written: &Path) -> PathBuf {
-        crate::powers::from(self.folder(), written)
+        relative::from(self.folder(), written)
     }
 }

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::amount::{Bytes, Count, Time};
 
+/// The largest memory that anybody may give a call: what a 32-bit memory can hold.
+pub(crate) const MEMORY_CEILING: usize = 4 << 30;
+
 /// How far one call may go. What is left out is the usual.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -63,7 +63,8 @@ fn values(mut table: Spanned<DeTable<'_>>, faults: &mut Vec<(usize, String)>) ->
         let span = error.span().unwrap_or_default();
         let removed = tree::remove(table.get_mut(), &span);
         // What is missing only because it was left out is not worth a word.
-        if faults.is_empty() || !error.message().starts_with("missing field") {
+        let is_told = faults.iter().any(|(offset, _)| *offset == span.start);
+        if faults.is_empty() || !(is_told || error.message().starts_with("missing field")) {
             let path = removed.as_ref().map(|path| format!("`{path}`: ")).unwrap_or_default();
             faults.push((span.start, format!("{path}{}", one_line(error.message()))));
         }
@@ -100,7 +101,7 @@ mod tests {
         check(
             "[limit]\ndeadline = \"2s\"\n",
             expect![
-                "fumehood.toml:1:2: the file has the unknown key `limit`; did you mean `limits`?; known there: agent, channels, guardrails, knowledge, limits, log, mcp, model, prompts, serve, skills, tools, tools_in"
+                "fumehood.toml:1:2: the file has the unknown key `limit`; did you mean `limits`?; known there: agent, channels, guardrails, key_value_store, knowledge, limits, log, mcp, model, prompts, serve, skills, tools, tools_in"
             ],
         );
         check(
@@ -119,7 +120,6 @@ mod tests {
             "[model]\nkey = { envv = \"KEY\" }\n",
             expect![[r#"
             fumehood.toml:2:7: `model.key` needs one of: env, file, keyring
-            fumehood.toml:2:7: `model.key`: wanted exactly 1 element, found 0 elements
             fumehood.toml:2:9: [model.key] has the unknown key `envv`; did you mean `env`?; known there: env, file, keyring"#]],
         );
         check(
@@ -161,10 +161,9 @@ mod tests {
         check(
             "[tools]\na = 1\n[model]\nsupports_tools = 1979-05-27\nkey = {}\n",
             expect![[r#"
-            fumehood.toml:2:5: `tools.a` is a whole number; expected a table.
-            fumehood.toml:4:18: `model.supports_tools` is a date; expected true or false. Whether the model knows tools. Usually true.
-            fumehood.toml:5:7: `model.key` needs one of: env, file, keyring
-            fumehood.toml:5:7: `model.key`: wanted exactly 1 element, found 0 elements"#]],
+                fumehood.toml:2:5: `tools.a` is a whole number; expected a table.
+                fumehood.toml:4:18: `model.supports_tools` is a date; expected true or false. Whether the model knows tools. Usually true.
+                fumehood.toml:5:7: `model.key` needs one of: env, file, keyring"#]],
         );
     }
 

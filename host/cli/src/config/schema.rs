@@ -33,11 +33,9 @@ mod tests {
         let sections = schema["$defs"].as_object().unwrap().values().chain([&schema]);
         let keys = sections.filter_map(|section| section["properties"].as_object()).flat_map(|keys| keys.keys());
         let is_shown = |key: &&String| {
-            let named = text
-                .lines()
-                .map(|line| line.trim_start_matches(['#', ' ', '[']))
-                .any(|line| line.starts_with(key.as_str()));
-            named || text.contains(&format!("{key} = "))
+            let forms =
+                [format!("{key} = "), format!("[{key}."), format!("[{key}]"), format!(".{key}]"), format!(".{key}.")];
+            forms.iter().any(|form| text.contains(form))
         };
         let missing: Vec<_> = keys.filter(|key| !is_shown(key)).collect();
         assert!(missing.is_empty(), "the example lacks {missing:?}");

@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum ValueSource {
     /// The environment variable of this name.
     Env(String),
-    /// This file, without the line break at its end. The path is relative to this configuration.
+    /// This file, which only its owner can read, without the line break at its end. The path is relative to this
+    /// configuration.
     File(PathBuf),
-    /// The key fumehood:NAME of this user's keyring in the kernel, as `keyctl padd user fumehood:NAME @u` puts it there.
+    /// The entry of this name in the user's keyring in the kernel. `keyctl padd user keyring:NAME@fumehood @u` puts it there.
     Keyring(String),
 }
 

@@ -9,7 +9,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::amount::{Bytes, Count, Time};
 use super::limits::LimitsSection;
 use super::secret::SecretSection;
-use crate::powers::Powers;
 
 /// Whether a component has to be approved before its tools can be called.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -79,27 +78,6 @@ pub(crate) struct ToolSection {
     /// A private store of keys and values that may grow to this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key_value: Option<Bytes>,
-}
-
-impl ToolSection {
-    /// What it may do, as the command line would have it too.
-    pub(crate) fn powers(&self) -> Powers {
-        Powers {
-            state: self.state,
-            read: self.read.clone(),
-            write: self.write.clone(),
-            scratch: self.scratch,
-            http: self.http.clone(),
-            http_limits: self.http_limits.clone(),
-            private_addresses: self.private_addresses.clone(),
-            env: self.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
-            args: self.args.clone(),
-            secrets: self.secrets.clone(),
-            clock: self.clock,
-            random_seed: self.random_seed,
-            key_value: self.key_value,
-        }
-    }
 }
 
 /// How many requests a call may make, and how much they may carry. What is left out is the usual.

@@ -37,6 +37,7 @@ fn whole(file: &str, parts: &Parts) -> Result<()> {
     for tool in &parts.tools {
         line(&format!("  tool       {}", styled(STRONG, &tool.name)))?;
         line(&format!("    {}", set_in(&tool.description, "    ")))?;
+        line(&format!("    {}", styled(FAINT, &set_in(&tool.input_schema, "    "))))?;
     }
     Ok(())
 }

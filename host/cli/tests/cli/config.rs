@@ -12,7 +12,15 @@ fn check(bench: &Workbench, arguments: &[&str], expected: Expect) {
 fn a_good_file_is_fine() {
     let bench = Workbench::new();
     bench.put("fumehood.toml", "[tools.notes]\ncomponent = \"notes.wasm\"\n[mcp.servers.a]\ncommand = [\"a\"]\n");
-    check(&bench, &["config", "check"], expect![]);
+    check(
+        &bench,
+        &["config", "check"],
+        expect![[r#"
+        ── stdout
+        fumehood.toml is fine: 1 component, 1 MCP server, 0 skills
+        ── exit 0
+    "#]],
+    );
     let json = bench.run(&["config", "check", "--json"]).json();
     assert_eq!(json["tools"]["notes"]["approval"], "required");
 }
@@ -51,7 +59,30 @@ component = "fetch.wasm"
 http = ["http://127.0.0.1:8080/**"]
 "#;
     bench.put("bad.toml", text);
-    check(&bench, &["config", "check", "bad.toml"], expect![]);
+    check(
+        &bench,
+        &["config", "check", "bad.toml"],
+        expect![[r#"
+        ── stderr
+        error: bad.toml:3:12: `limits.deadline`: `soon` is not an amount of time; write a number and a unit, such as `250ms`, `2s` or `1m 30s`
+            bad.toml:4:1: [limits] has the unknown key `dealine`; did you mean `deadline`?; known there: deadline, fuel, log, memory, output
+            bad.toml:8:9: `./docs` does not say where the tool sees the folder; write both paths, such as `./docs:/docs`
+            bad.toml:8:36: `~/x` begins with `~`, which is not resolved here; write the path out
+            bad.toml:9:10: a quota of zero bytes lets the tool write nothing; leave it out for the default, or grant the folder for reading only
+            bad.toml:10:9: `GET https://*/**` is no rule for requests: `*` would be every host there is; name one, such as `api.example.com`, or write `*.example.com`
+            bad.toml:10:61: `https://münchen.example/**` is no rule for requests: the host `münchen.example` is really `xn--mnchen-3ya.example`; write that, so that everybody sees which one it is
+            bad.toml:10:91: `GET https://a.example/*` is no rule for requests: the path may have a star only in `/**` at its end, and no `.`, `..` or backslash
+            bad.toml:11:35: `localhost` is no address; write one such as 127.0.0.1, or a network such as 10.1.0.0/16
+            bad.toml:12:17: `A B` is not the name of a variable; give letters, digits and `_`, not beginning with a digit
+            bad.toml:13:9: a clock whose step is zero has no meaning; give 1us to 1s, or leave it out for 1ms
+            bad.toml:14:13: a store of 1 B holds no key; give at least 1.0 KiB, or leave it out
+            bad.toml:15:11: a quota of zero bytes lets the tool write nothing; leave it out for the default, or grant the folder for reading only
+            bad.toml:17:1: `host` is no header that a secret could go into; such a one is `authorization` or `x-api-key`
+            bad.toml:25:21: `private_addresses` is of no use without `http`; add http = ["GET https://HOST/**"]
+            bad.toml:29:8: the rule `GET,HEAD http://127.0.0.1:8080/**` can never match: 127.0.0.1 is a loopback address; allow it by private_addresses = ["127.0.0.1/32"]
+        ── exit 2
+    "#]],
+    );
     let called = bench.run(&["call", "notes", "read", "--config", "bad.toml"]);
     assert_eq!((called.code, called.stdout.as_str()), (2, ""), "{called:?}");
 }
@@ -59,13 +90,55 @@ http = ["http://127.0.0.1:8080/**"]
 #[test]
 fn what_is_no_configuration_is_said() {
     let bench = Workbench::new();
-    check(&bench, &["config", "check"], expect![]);
+    check(
+        &bench,
+        &["config", "check"],
+        expect![[r#"
+        ── stderr
+        error: cannot read fumehood.toml; name the configuration with `--config FILE`
+          because: No such file or directory (os error 2)
+        ── exit 2
+    "#]],
+    );
     bench.put("large.toml", vec![b'#'; (1 << 20) + 1]);
-    check(&bench, &["config", "check", "large.toml"], expect![]);
+    check(
+        &bench,
+        &["config", "check", "large.toml"],
+        expect![[r#"
+        ── stderr
+        error: large.toml is larger than 1 MiB; a configuration is smaller than that
+        ── exit 2
+    "#]],
+    );
     bench.put("latin.toml", b"a = \"\xe9\"");
-    check(&bench, &["config", "check", "latin.toml"], expect![]);
-    check(&bench, &["config", "check", "."], expect![]);
-    check(&bench, &["call", "notes", "read", "--config", "absent.toml"], expect![]);
+    check(
+        &bench,
+        &["config", "check", "latin.toml"],
+        expect![[r#"
+        ── stderr
+        error: latin.toml is not UTF-8 text; a configuration is TOML
+        ── exit 2
+    "#]],
+    );
+    check(
+        &bench,
+        &["config", "check", "."],
+        expect![[r#"
+        ── stderr
+        error: . is not a regular file; give the path of a `fumehood.toml`
+        ── exit 2
+    "#]],
+    );
+    check(
+        &bench,
+        &["call", "notes", "read", "--config", "absent.toml"],
+        expect![[r#"
+        ── stderr
+        error: cannot read absent.toml; name the configuration with `--config FILE`
+          because: No such file or directory (os error 2)
+        ── exit 2
+    "#]],
+    );
 }
 
 #[test]

@@ -21,25 +21,72 @@ fn a_tool_sees_the_variables_and_arguments_that_were_typed() {
 fn what_cannot_be_granted_is_refused_before_anything_is_loaded() {
     let bench = Workbench::new();
     bench.program("count");
-    let call = ["call", "count.wasm", "count"];
+    let call = ["call", "count.wasm", "run"];
     let with = |flags: &[&'static str]| [&call, flags].concat();
-    check(&bench, &with(&["--allow-read", "./docs", "--allow-http", "GET https://*/**", "--clock", "0s"]), expect![]);
-    check(&bench, &with(&["--allow-read", "./docs:/docs"]), expect![]);
-    check(&bench, &with(&["--env", "A"]), expect![]);
+    check(
+        &bench,
+        &with(&["--allow-read", "./docs", "--allow-http", "GET https://*/**", "--clock", "0s"]),
+        expect![[r#"
+        ── stderr
+        error: --allow-read: `./docs` does not say where the tool sees the folder; write both paths, such as `./docs:/docs`
+            --allow-http: `GET https://*/**` is no rule for requests: `*` would be every host there is; name one, such as `api.example.com`, or write `*.example.com`
+            --clock: a clock whose step is zero has no meaning; give 1us to 1s, or leave it out for 1ms
+        ── exit 2
+    "#]],
+    );
+    let missing = bench.run(&with(&["--allow-read", "./docs:/docs"]));
+    assert_eq!(missing.code, 6, "{missing:?}");
+    assert!(missing.stderr.contains("the granted folder `./docs` does not exist"), "{missing:?}");
+    check(
+        &bench,
+        &with(&["--env", "A"]),
+        expect![[r#"
+        ── stderr
+        error: invalid value 'A' for '--env <NAME=VALUE>': `A` has no value; write NAME=VALUE
+
+        For more information, try '--help'.
+        ── exit 2
+    "#]],
+    );
     check(
         &bench,
         &with(&["--secret", "name='t', from={env='FUMEHOOD_ABSENT'}, for='https://a.example/**', header='X-Key'"]),
-        expect![],
+        expect![[r#"
+            ── stderr
+            error: --secret: the secret `t`: the environment variable `FUMEHOOD_ABSENT` is not set; set it to the secret, or name another source
+            ── exit 2
+        "#]],
     );
-    check(&bench, &with(&["--allow-private", "10.0.0.1"]), expect![]);
-    check(&bench, &with(&["--key-value-store", "a.db"]), expect![]);
+    check(
+        &bench,
+        &with(&["--allow-private", "10.0.0.1"]),
+        expect![[r#"
+        ── stderr
+        error: --allow-private: `private_addresses` is of no use without `http`; add http = ["GET https://HOST/**"]
+        ── exit 2
+    "#]],
+    );
+    check(
+        &bench,
+        &with(&["--key-value-store", "a.db"]),
+        expect![[r#"
+        ── stderr
+        error: the following required arguments were not provided:
+          --key-value <BYTES>
+
+        Usage: fumehood call [OPTIONS] COMPONENT TOOL [JSON]
+
+        For more information, try '--help'.
+        ── exit 2
+    "#]],
+    );
 }
 
 #[test]
 fn the_configuration_itself_is_out_of_reach() {
     let bench = Workbench::new();
     bench.program("count").put("fumehood.toml", "[tools.a]\ncomponent = \"count.wasm\"\nread = [\".:/all\"]\n");
-    let refused = bench.run(&["call", "a", "count"]);
+    let refused = bench.run(&["call", "a", "run"]);
     assert_eq!(refused.code, 6, "{refused:?}");
     assert!(refused.stderr.contains("where the host keeps its own files"), "{refused:?}");
 }
@@ -48,8 +95,19 @@ fn the_configuration_itself_is_out_of_reach() {
 fn strict_imports_refuse_a_component_that_asks_for_more() {
     let bench = Workbench::new();
     bench.program("request").program("count");
-    check(&bench, &["call", "request.wasm", "get", "--strict-imports"], expect![]);
-    assert_eq!(bench.run(&["call", "count.wasm", "count", "--strict-imports"]).code, 0);
+    check(
+        &bench,
+        &["call", "request.wasm", "get", "--strict-imports"],
+        expect![[r#"
+        ── stderr
+        error: cannot load request.wasm
+          because: the component imports powers that are not granted, which `strict_imports` refuses:
+            `wasi:http/types@0.2.0` needs http; to allow it: http = ["GET https://HOST/**"]
+            `wasi:http/outgoing-handler@0.2.0` needs http; to allow it: http = ["GET https://HOST/**"]
+        ── exit 6
+    "#]],
+    );
+    assert_eq!(bench.run(&["call", "count.wasm", "run", r#"{"to": 3}"#, "--strict-imports"]).code, 0);
 }
 
 #[test]
@@ -73,5 +131,13 @@ fn a_configured_component_has_its_powers_from_there_alone() {
     assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
     assert_eq!(bench.run(&["call", "it", "look"]).stdout.trim(), "new");
     assert_eq!(bench.run(&["call", "it", "look"]).stdout.trim(), "kept");
-    check(&bench, &["call", "it", "look", "--env", "A=1"], expect![]);
+    check(
+        &bench,
+        &["call", "it", "look", "--env", "A=1"],
+        expect![[r#"
+        ── stderr
+        error: `it` has its powers from fumehood.toml; change them there, or name the `.wasm` file itself
+        ── exit 2
+    "#]],
+    );
 }

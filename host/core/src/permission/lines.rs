@@ -71,10 +71,9 @@ impl Grant {
 }
 
 fn folder_line(folder: &Folder, base: Option<&Path>) -> String {
-    let below = base.and_then(|base| folder.host().strip_prefix(base).ok());
-    let host = match below.map(|below| below.as_os_str().is_empty()) {
-        Some(true) => ".".to_owned(),
-        Some(false) => format!("./{}", path_text(below.unwrap_or(folder.host()))),
+    let host = match base.and_then(|base| folder.host().strip_prefix(base).ok()) {
+        Some(below) if below.as_os_str().is_empty() => ".".to_owned(),
+        Some(below) => format!("./{}", path_text(below)),
         None => path_text(folder.host()),
     };
     let place = quoted(&format!("{host}:{}", folder.guest()));
@@ -166,7 +165,21 @@ mod tests {
     #[test]
     fn every_power_has_its_line_and_no_secret_is_in_one() {
         let lines = everything("s3cret-value").lines(Some(Path::new("/cfg")));
-        expect![].assert_eq(&lines.join("\n"));
+        expect![[r#"
+            args = ["x", "--y"]
+            clock = "1000ns"
+            env: A = "1\nhttp: *"
+            http: GET https://api.example.com/v1/**
+            http: GET,HEAD http://127.0.0.1/**
+            http_limits: requests = 3, bytes_out = 1048576, bytes_in = 10485760, in_flight = 8, connect = 10000ms, tls = 10000ms, first_byte = 30000ms, between_bytes = 30000ms
+            key_value = 1024
+            private_addresses: 127.0.0.1/32
+            random_seed = "0100000000000000000000000000000000000000000000000000000000000000"
+            read: "/etc/x\ny:/docs"
+            scratch = bytes = 67108864, entries = 1000
+            secret "token": for https://api.example.com/**, header "authorization" = "Bearer {secret}"
+            state = true
+            write: "./out:/out", bytes = 67108864, entries = 1000"#]].assert_eq(&lines.join("\n"));
         assert_eq!(lines, everything("another-value").lines(Some(Path::new("/cfg"))));
         assert!(lines.iter().all(|line| !line.contains('\n')));
     }

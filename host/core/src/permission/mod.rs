@@ -14,7 +14,6 @@ mod key_value;
 mod lines;
 mod quote;
 mod random;
-mod redact;
 mod refusal;
 mod secret;
 
@@ -24,6 +23,5 @@ pub use environment::{Environment, EnvironmentError};
 pub use grant::Grant;
 pub use key_value::{KeyValueQuota, KeyValueQuotaError, KeyValueUse};
 pub use random::{Seed, SeedError};
-pub use redact::{RedactError, Redactor};
 pub use refusal::{Power, Refusal};
 pub use secret::{Injection, Secret, SecretError, SecretGrantError, SecretValue, Template, query_with};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fumehood_core::event::{Level, Progress};
-use fumehood_core::permission::Redactor;
+use fumehood_core::redact::Redactor;
 use fumehood_core::sanitize::printable;
 
 use super::CallState;

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fumehood_core::event::RequestReport;
 use fumehood_core::limits::display_bytes;
-use fumehood_core::permission::Redactor;
 use fumehood_core::permission::http::HttpLimits;
+use fumehood_core::redact::Redactor;
 
 use crate::capability::refusals::Refusals;
 use crate::invocation::{Invocation, Observer};

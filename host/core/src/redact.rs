@@ -10,8 +10,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode, percent_encod
 use serde_json::Value;
 use url::form_urlencoded;
 
-use super::secret::Secret;
 use crate::content::{Content, JsonText};
+use crate::permission::Secret;
 use crate::result::{CallError, Captured, Metadata};
 
 /// What no encoder leaves out: everything but the characters that never need it.

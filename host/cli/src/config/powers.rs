@@ -3,7 +3,7 @@
 //! Both ways come here, so that both mean the same.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fumehood::Grant;
 use fumehood::permission::files::{Access, Folder, FolderError, Quota};
@@ -12,9 +12,10 @@ use fumehood::permission::{ClockStep, CommandLine, Environment, Injection, KeyVa
 
 use ipnet::IpNet;
 
-use crate::config::amount::{Bytes, Count, Time};
-use crate::config::secret::{SecretSection, ValueSource};
-use crate::config::tool::{HttpLimitsSection, WriteFolder, WriteFolderTable};
+use super::amount::{Bytes, Count, Time};
+use super::relative;
+use super::secret::{SecretSection, ValueSource};
+use super::tool::{HttpLimitsSection, ToolSection, WriteFolder, WriteFolderTable};
 
 /// What a tool may do, as it was written. The default is nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,6 +33,27 @@ pub(crate) struct Powers {
     pub(crate) clock: Option<Time>,
     pub(crate) random_seed: Option<u64>,
     pub(crate) key_value: Option<Bytes>,
+}
+
+impl ToolSection {
+    /// What it may do, as the command line would have it too.
+    pub(crate) fn powers(&self) -> Powers {
+        Powers {
+            state: self.state,
+            read: self.read.clone(),
+            write: self.write.clone(),
+            scratch: self.scratch,
+            http: self.http.clone(),
+            http_limits: self.http_limits.clone(),
+            private_addresses: self.private_addresses.clone(),
+            env: self.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            args: self.args.clone(),
+            secrets: self.secrets.clone(),
+            clock: self.clock,
+            random_seed: self.random_seed,
+            key_value: self.key_value,
+        }
+    }
 }
 
 /// One line that cannot be granted.
@@ -194,12 +216,7 @@ fn write_folder(written: &WriteFolder) -> Result<Folder, FolderError> {
 }
 
 fn rebased(folder: &Folder, base: &Path) -> Result<Folder, FolderError> {
-    Folder::new(from(base, folder.host()), folder.guest(), folder.access())
-}
-
-/// A path as it is seen from the working folder, if it is written from `base`.
-pub(crate) fn from(base: &Path, path: &Path) -> PathBuf {
-    if base == Path::new(".") { path.to_owned() } else { base.join(path) }
+    Folder::new(relative::from(base, folder.host()), folder.guest(), folder.access())
 }
 
 /// One address, or a network of them.
