@@ -104,7 +104,7 @@ fn our_client_conforms() {
             ("sse-retry", "mcp call test_reconnection {} --"),
             ("request-metadata", "mcp list"),
             ("http-standard-headers", "mcp call test_headers {} --"),
-            ("http-invalid-tool-headers", "mcp call valid_tool {} --"),
+            ("http-invalid-tool-headers", r#"mcp call valid_tool '{"region":"us"}' --"#),
             ("json-schema-ref-no-deref", "mcp list"),
         ] {
             let mut command = node(&tools, SUITE);

@@ -81,7 +81,8 @@ fn token(typed: &Http, config: &Config) -> Result<Token> {
         return Ok(Token::read(path)?);
     }
     if let Some(source) = &config.serve.token {
-        return Ok(Token::parse(&source.value(config.folder())?)?);
+        let value = source.value(config.folder()).map_err(|error| UsageError(format!("[serve] `token`: {error}")))?;
+        return Ok(Token::parse(&value)?);
     }
     if let Some(token) = std::env::var_os(TOKEN) {
         return Ok(Token::parse(&token.to_string_lossy())?);
