@@ -39,6 +39,7 @@ pub const TOOLS: &[ExampleTool] = &[
     ExampleTool { name: "files", target: Target::Wasi },
     ExampleTool { name: "github-issues", target: Target::Wasi },
     ExampleTool { name: "json", target: Target::Pure },
+    ExampleTool { name: "mcp-conformance", target: Target::Pure },
     ExampleTool { name: "notes", target: Target::Pure },
     ExampleTool { name: "text", target: Target::Pure },
     ExampleTool { name: "typed-greeter", target: Target::Pure },

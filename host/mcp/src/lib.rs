@@ -11,5 +11,5 @@ mod toolbox;
 
 pub use client::{ConnectError, Endpoint, Launch, Remote, RemoteOptions, RemoteTool};
 pub use http::{Access, HttpError, HttpListener, HttpOptions, Principal, Token, TokenError};
-pub use server::{Server, ServerOptions, StdioError};
+pub use server::{Naming, Server, ServerOptions, StdioError};
 pub use toolbox::{Listing, Request, Toolbox, Watcher};

@@ -64,8 +64,8 @@ pub(crate) struct Config {
     #[arg(value_enum)]
     pub(crate) client: Client,
 
-    /// The components, `.wasm` files
-    #[arg(required = true, value_name = "COMPONENT")]
+    /// Components, `.wasm` files [default: those of the configuration]
+    #[arg(value_name = "COMPONENT")]
     pub(crate) components: Vec<PathBuf>,
 }
 

@@ -17,21 +17,25 @@ pub(crate) enum Serve {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeMcp {
-    /// The components, `.wasm` files
-    #[arg(required = true, value_name = "COMPONENT")]
+    /// Components, `.wasm` files, without any power; those of the configuration are served too
+    #[arg(value_name = "COMPONENT")]
     pub(crate) components: Vec<PathBuf>,
 
     /// On whose behalf calls are made; tools can read it
     #[arg(long, value_name = "NAME")]
     pub(crate) actor: Option<String>,
 
-    /// How many calls run at once
-    #[arg(long, value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(crate) calls: u32,
+    /// Name tools without their component, `add` instead of `calculator__add`, where that says which one is meant
+    #[arg(long)]
+    pub(crate) short_names: bool,
 
-    /// How many calls wait for a place; more are refused at once
-    #[arg(long, value_name = "COUNT", default_value_t = 128)]
-    pub(crate) waiting: u32,
+    /// How many calls run at once [default: 32]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) calls: Option<u32>,
+
+    /// How many calls wait for a place; more are refused at once [default: 128]
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) waiting: Option<u32>,
 
     /// Compile the components even if that takes many seconds
     #[arg(long)]
@@ -52,18 +56,18 @@ pub(crate) struct Http {
     pub(crate) address: Option<SocketAddr>,
 
     /// The token that clients must show, in a file that only you can read [default: $FUMEHOOD_MCP_TOKEN, or a new one]
-    #[arg(long, value_name = "FILE", requires = "address", conflicts_with = "no_auth")]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_auth")]
     pub(crate) token_file: Option<PathBuf>,
 
     /// Let every program on this machine call; only at an address that others cannot reach
-    #[arg(long, requires = "address")]
+    #[arg(long)]
     pub(crate) no_auth: bool,
 
     /// Another name that clients may call this server by, such as `tools.example:8080`
-    #[arg(long, value_name = "HOST", requires = "address")]
+    #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
 
     /// Pages that may call, such as `https://app.example`
-    #[arg(long, value_name = "ORIGIN", requires = "address")]
+    #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
 }

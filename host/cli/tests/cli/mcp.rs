@@ -136,3 +136,65 @@ fn the_snippet_for_a_client_is_json_with_whole_paths() {
     assert_eq!(server["args"], json!(["serve", "mcp", path]));
     assert_eq!(bench.run(&["mcp", "config", "vscode", "nothing.wasm"]).code, 2);
 }
+
+#[test]
+fn configured_tools_are_served_as_far_as_they_are_offered() {
+    let bench = Workbench::new();
+    bench.example("calculator").example("text");
+    bench.put(
+        "fumehood.toml",
+        "[tools.sums]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n[serve]\ntools = [\"sums__add\", \"text__count\"]\n",
+    );
+    let names = |session: &mut Session| {
+        session.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
+        let listed = session.next();
+        let tools = listed["result"]["tools"].as_array().unwrap().clone();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let ran = bench.run(&["serve", "mcp"]);
+    assert!(ran.code == 2 && ran.stderr.contains("`text__count`"), "{ran:?}");
+    let mut session = Session::start(&bench, &["text.wasm", "--short-names"]);
+    assert_eq!(names(&mut session), ["add", "count"]);
+    session.call(2, "add", json!({"a": 3, "b": 5}));
+    assert_eq!(session.next()["result"]["structuredContent"], json!({"result": 8}));
+    session.call(3, "multiply", json!({"a": 3, "b": 5}));
+    assert_eq!(session.next()["error"]["code"], -32602, "what is not offered cannot be called");
+    session.leave();
+    let ran = bench.run(&["mcp", "config", "cursor"]);
+    let path = bench.path("fumehood.toml").canonicalize().unwrap();
+    assert_eq!(ran.json()["mcpServers"]["fumehood"]["args"], json!(["serve", "mcp", "--config", path]), "{ran:?}");
+}
+
+/// Resident KiB, open files and threads of a process.
+fn held(process: u32) -> (u64, usize, usize) {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let figure = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    let files = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count();
+    (figure("VmRSS:"), files, usize::try_from(figure("Threads:")).unwrap())
+}
+
+#[test]
+fn ten_thousand_calls_leave_nothing_behind() {
+    let bench = Workbench::new();
+    bench.example("calculator").example("countdown");
+    let mut session = Session::start(&bench, &["calculator.wasm", "countdown.wasm"]);
+    let mut calls = |from: u64, count: u64| {
+        for id in from..from + count {
+            match id % 10 {
+                0 => session.call(id, "calculator__divide", json!({"a": 1, "b": 0})),
+                1 => session.call(id, "countdown__countdown", json!({"from": 1, "step_ms": 0})),
+                _ => session.call(id, "calculator__add", json!({"a": 3, "b": 5})),
+            }
+            assert_eq!(session.next()["id"], id);
+        }
+        held(session.child.id())
+    };
+    let (memory, files, threads) = calls(1, 1_000);
+    let (memory_after, files_after, threads_after) = calls(2_000, 10_000);
+    assert!(memory_after <= memory + (8 << 10), "{memory} KiB became {memory_after} KiB");
+    assert!(files_after <= files && threads_after <= threads + 1, "{files_after} files, {threads_after} threads");
+    session.leave();
+}

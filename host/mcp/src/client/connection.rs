@@ -107,7 +107,27 @@ impl Connection {
         }
     }
 
+    /// Some servers answer the question of the newest revision with something that is no answer, so that a server which
+    /// cannot be reached that way is greeted once more as the revisions before it do.
     async fn reach(url: &str, token: Option<&Token>, longest: usize) -> Result<Self, ConnectError> {
+        let lifecycle = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: Some(ProtocolVersion::V_2025_11_25),
+        };
+        match Self::greet(url, token, longest, lifecycle).await {
+            Err(ConnectError::Handshake { .. }) => {
+                Self::greet(url, token, longest, ClientLifecycleMode::Initialize).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn greet(
+        url: &str,
+        token: Option<&Token>,
+        longest: usize,
+        lifecycle: ClientLifecycleMode,
+    ) -> Result<Self, ConnectError> {
         let client = http_client(url.starts_with("https:")).map_err(ConnectError::Client)?;
         let mut config = StreamableHttpClientTransportConfig::with_uri(url).max_sse_event_size(longest);
         if let Some(token) = token {
@@ -115,10 +135,6 @@ impl Connection {
         }
         let transport = StreamableHttpClientTransport::with_client(client, config);
         let changed = Arc::default();
-        let lifecycle = ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-            legacy_version: Some(ProtocolVersion::V_2025_11_25),
-        };
         let service = Ears(Arc::clone(&changed)).serve_with_lifecycle(transport, lifecycle).await;
         let service = service.map_err(|error| handshake(error, ""))?;
         Ok(Self { service, process: None, closed: CancellationToken::new(), changed, flooded: Arc::default() })

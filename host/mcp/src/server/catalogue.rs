@@ -1,13 +1,13 @@
 //! The tools as clients see them, made once for each change of the set.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use fumehood_core::definition::Annotations;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use super::client_name::for_clients;
+use super::client_name::{Naming, for_clients};
 use crate::toolbox::Listing;
 
 /// How many known names the answer to an unknown one has.
@@ -37,10 +37,14 @@ pub(crate) struct Entry {
 pub(crate) struct BadCursor;
 
 impl Catalogue {
-    pub(crate) fn new(listings: Vec<Listing>) -> Self {
+    pub(crate) fn new(listings: Vec<Listing>, naming: Naming) -> Self {
         let mut catalogue = Self::default();
+        let ambiguous = ambiguous(&listings);
         for listing in listings {
-            let name = for_clients(&listing.name);
+            let name = match listing.definition.name.as_str() {
+                short if naming == Naming::Short && !ambiguous.contains(short) => short.to_owned(),
+                _ => for_clients(&listing.name),
+            };
             let tool = describe(name.clone(), &listing);
             let entry = Entry { full_name: listing.name.into(), structured: tool.output_schema.is_some() };
             // Two names of one digest: the second cannot be called, so it is not shown either.
@@ -89,6 +93,13 @@ impl Catalogue {
     }
 }
 
+/// Bare names that say nothing: two tools have them, or they are the full name of another.
+fn ambiguous(listings: &[Listing]) -> HashSet<String> {
+    let mut seen: HashSet<&str> = listings.iter().map(|listing| listing.name.as_str()).collect();
+    let names = listings.iter().map(|listing| listing.definition.name.as_str());
+    names.filter(|name| !seen.insert(name)).map(str::to_owned).collect()
+}
+
 fn describe(name: String, listing: &Listing) -> Tool {
     let definition = &listing.definition;
     let mut tool = Tool::new(name, definition.description.clone(), object_schema(&definition.input_schema));
@@ -122,13 +133,14 @@ mod tests {
     use super::*;
 
     fn listing(name: &str) -> Listing {
-        let raw = RawDefinition { name: "t".to_owned(), input_schema: "{}".to_owned(), ..RawDefinition::default() };
+        let tool = name.split_once("__").unwrap().1.to_owned();
+        let raw = RawDefinition { name: tool, input_schema: "{}".to_owned(), ..RawDefinition::default() };
         Listing { name: name.to_owned(), definition: raw.parse(&Default::default()).unwrap() }
     }
 
     #[test]
     fn pages_follow_names_and_survive_changes() {
-        let of = |names: &[&str]| Catalogue::new(names.iter().map(|name| listing(name)).collect());
+        let of = |names: &[&str]| Catalogue::new(names.iter().map(|name| listing(name)).collect(), Naming::Full);
         let names = |page: &[Tool]| page.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>().join(" ");
         let all = of(&["c__1", "a__1", "b__1", "d__1", "e__1"]);
         let (first, next) = all.page(None, 2).unwrap();
@@ -142,9 +154,24 @@ mod tests {
 
     #[test]
     fn schemas_say_that_arguments_are_an_object() {
-        let catalogue = Catalogue::new(vec![listing("a__t")]);
+        let catalogue = Catalogue::new(vec![listing("a__t")], Naming::Full);
         let tool = catalogue.tool("a__t").unwrap();
         assert_eq!(Value::Object(tool.input_schema.as_ref().clone()), json!({"type": "object"}));
         assert_eq!((&tool.output_schema, &tool.annotations), (&None, &None));
+    }
+
+    #[test]
+    fn short_names_are_those_that_say_which_tool_is_meant() {
+        let listings = ["a__add", "a__get", "b__get", "c__a__add"].map(listing).to_vec();
+        let names = |naming| {
+            let (page, _) = Catalogue::new(listings.clone(), naming).page(None, 10).unwrap();
+            page.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(names(Naming::Full), "a__add a__get b__get c__a__add");
+        assert_eq!(names(Naming::Short), "a__get add b__get c__a__add");
+        let catalogue = Catalogue::new(["a__add", "a__get", "b__get"].map(listing).to_vec(), Naming::Short);
+        assert_eq!(catalogue.suggestions(), "the tools are: a__get, add, b__get");
+        assert_eq!(catalogue.find("add").unwrap().full_name.as_ref(), "a__add");
+        assert!(catalogue.find("a__add").is_none(), "what is not listed cannot be called");
     }
 }

@@ -7,6 +7,16 @@ const LONGEST: usize = 64;
 /// Hexadecimal digits that stand for what was cut off.
 const DIGITS: usize = 12;
 
+/// What clients call the tools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Naming {
+    /// By their full names, `component__tool`, which stay the same whatever else is served.
+    #[default]
+    Full,
+    /// By their bare names, `tool`. Tools that share theirs with another keep their full names, all of them.
+    Short,
+}
+
 /// The name under which clients see the tool of this full name: the name itself, or, if that is too long, its beginning
 /// and a piece of its digest. The same name always becomes the same; the way back is a look into the catalogue.
 pub(crate) fn for_clients(full_name: &str) -> String {

@@ -11,6 +11,7 @@ mod stdio;
 mod streams;
 mod told;
 
+pub use client_name::Naming;
 pub use offer::{Server, ServerOptions};
 pub(crate) use session::Session;
 pub use stdio::StdioError;

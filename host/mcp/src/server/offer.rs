@@ -7,6 +7,7 @@ use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use tokio::sync::watch;
 
 use super::catalogue::Catalogue;
+use super::client_name::Naming;
 use crate::toolbox::Toolbox;
 
 /// How a server presents itself, and what it takes.
@@ -24,10 +25,12 @@ pub struct ServerOptions {
     pub message_bytes: usize,
     /// Tools in one page of `tools/list`.
     pub page: usize,
+    /// What clients call the tools.
+    pub naming: Naming,
 }
 
 impl Default for ServerOptions {
-    /// Named `fumehood`; messages of 4 MiB, pages of 100.
+    /// Named `fumehood`; messages of 4 MiB, pages of 100, full names.
     fn default() -> Self {
         Self {
             name: "fumehood".to_owned(),
@@ -36,6 +39,7 @@ impl Default for ServerOptions {
             actor: None,
             message_bytes: 4 << 20,
             page: 100,
+            naming: Naming::Full,
         }
     }
 }
@@ -88,7 +92,7 @@ impl Server {
         match kept.as_ref() {
             Some((of, catalogue)) if *of == change => Arc::clone(catalogue),
             _ => {
-                let catalogue = Arc::new(Catalogue::new(self.inner.toolbox.list()));
+                let catalogue = Arc::new(Catalogue::new(self.inner.toolbox.list(), self.options().naming));
                 *kept = Some((change, Arc::clone(&catalogue)));
                 catalogue
             }

@@ -9,8 +9,9 @@ use fumehood_core::call::{Arguments, Call};
 use fumehood_core::event::Level;
 use fumehood_core::sanitize::printable;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, ListToolsResult,
-    PaginatedRequestParams, ServerConfig, SetLevelRequestParams, SubscriptionFilter, Tool,
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, ServerConfig,
+    SetLevelRequestParams, SubscriptionFilter, Tool,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -48,8 +49,7 @@ impl Session {
 
     /// Revisions without a handshake say with each request which log lines they want.
     fn wanted_level(&self, context: &RequestContext<RoleServer>) -> Option<Level> {
-        let stateless = context.protocol_version().is_some_and(|version| !version.has_initialize());
-        if stateless {
+        if is_stateless(context) {
             context.meta.log_level().map(log_level::wanted)
         } else {
             log_level::at(self.level.load(Ordering::Relaxed))
@@ -132,8 +132,11 @@ impl ServerHandler for Session {
     async fn set_level(
         &self,
         request: SetLevelRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        if is_stateless(&context) {
+            return Err(unknown("logging/setLevel"));
+        }
         self.level.store(log_level::wanted(request.level) as u8, Ordering::Relaxed);
         Ok(())
     }
@@ -174,19 +177,56 @@ impl ServerHandler for Session {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let method = printable(&request.method).chars().take(LONGEST_NAME).collect::<String>();
-        if KNOWN.contains(&request.method.as_str()) {
+        let method = request.method.as_str();
+        if KNOWN.contains(&method) && !(is_stateless(&context) && REMOVED.contains(&method)) {
             let why = match request.params_as::<CallToolRequestParams>() {
                 Err(error) if request.method == "tools/call" => format!(": {error}"),
                 _ => String::new(),
             };
             return Err(ErrorData::invalid_params(format!("the parameters of {method} do not fit{why}"), None));
         }
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None))
+        Err(unknown(method))
     }
+
+    // Nothing of this is offered, and an empty list would say that something might be.
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(unknown("prompts/list"))
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Err(unknown("resources/list"))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Err(unknown("resources/templates/list"))
+    }
+}
+
+/// Whether the request is of a revision without a handshake.
+fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| !version.has_initialize())
+}
+
+fn unknown(method: &str) -> ErrorData {
+    let method: String = printable(method).chars().take(LONGEST_NAME).collect();
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None)
 }
 
 /// Methods with parameters that this server has.
 const KNOWN: [&str; 4] = ["tools/call", "tools/list", "logging/setLevel", "initialize"];
+/// Those of them that revisions without a handshake do not have.
+const REMOVED: [&str; 2] = ["logging/setLevel", "initialize"];

@@ -5,29 +5,50 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use crate::args::{Client, Config};
+use crate::args::{Arguments, Client, Config};
+use crate::config::{Config as File, USUAL};
 use crate::exit::{Exit, UsageError};
 use crate::render;
 
-pub(crate) fn run(config: &Config) -> Result<Exit> {
+pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
     let program = std::env::current_exe().context("cannot tell where this program is")?;
-    let components = config.components.iter().map(|path| found(path)).collect::<Result<Vec<_>>>()?;
-    let snippet = snippet(config.client, &program, &components);
+    let mut served = Vec::new();
+    if let Some(file) = configuration(arguments)? {
+        served.extend(["--config".to_owned(), text(&file)]);
+    }
+    for component in &config.components {
+        served.push(text(&found("component", component)?));
+    }
+    if served.is_empty() {
+        return Err(UsageError(format!("there is nothing to serve; name components, or make a {USUAL}")).into());
+    }
+    let snippet = snippet(config.client, &program, served);
     render::note(&format!("Put this into {}:", file(config.client)));
     render::bytes(format!("{}\n", serde_json::to_string_pretty(&snippet)?).as_bytes())?;
     Ok(Exit::Ok)
 }
 
+/// The configuration that was named, or the one in the working folder, if its tools can be served.
+fn configuration(arguments: &Arguments) -> Result<Option<PathBuf>> {
+    let named = arguments.config.as_deref();
+    let Some(path) = named.or(Some(Path::new(USUAL)).filter(|path| path.exists())) else { return Ok(None) };
+    File::load(path)?;
+    found("configuration", path).map(Some)
+}
+
 /// Clients run elsewhere, so paths are whole.
-fn found(path: &Path) -> Result<PathBuf> {
-    let refused = |error| UsageError(format!("cannot find the component {}: {error}", path.display()));
+fn found(what: &str, path: &Path) -> Result<PathBuf> {
+    let refused = |error| UsageError(format!("cannot find the {what} {}: {error}", path.display()));
     Ok(path.canonicalize().map_err(refused)?)
 }
 
-fn snippet(client: Client, program: &Path, components: &[PathBuf]) -> Value {
-    let text = |path: &Path| path.to_string_lossy().into_owned();
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn snippet(client: Client, program: &Path, served: Vec<String>) -> Value {
     let mut arguments = vec!["serve".to_owned(), "mcp".to_owned()];
-    arguments.extend(components.iter().map(|path| text(path)));
+    arguments.extend(served);
     let command = json!({"command": text(program), "args": arguments});
     match client {
         Client::ClaudeDesktop | Client::Cursor => json!({"mcpServers": {"fumehood": command}}),
@@ -55,7 +76,7 @@ mod tests {
 
     #[test]
     fn every_client_has_its_own_shape() {
-        let of = |client| snippet(client, Path::new("/bin/fumehood"), &[PathBuf::from("/tools/a.wasm")]).to_string();
+        let of = |client| snippet(client, Path::new("/bin/fumehood"), vec!["/tools/a.wasm".to_owned()]).to_string();
         let command = r#""command":"/bin/fumehood","args":["serve","mcp","/tools/a.wasm"]}}}"#;
         assert_eq!(of(Client::ClaudeDesktop), format!(r#"{{"mcpServers":{{"fumehood":{{{command}"#));
         assert_eq!(of(Client::Cursor), of(Client::ClaudeDesktop));

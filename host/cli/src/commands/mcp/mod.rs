@@ -12,6 +12,6 @@ pub(crate) async fn run(arguments: &Arguments, mcp: &Mcp) -> Result<Exit> {
     match mcp {
         Mcp::List(list) => ask::list(arguments, list).await,
         Mcp::Call(call) => ask::call(arguments, call).await,
-        Mcp::Config(config) => config::run(config),
+        Mcp::Config(config) => config::run(arguments, config),
     }
 }

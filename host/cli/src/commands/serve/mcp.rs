@@ -1,88 +1,74 @@
 //! `fumehood serve mcp`: the tools of components for MCP clients.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Result;
-use fumehood::Host;
-use fumehood::mcp::{Access, HttpListener, HttpOptions, Principal, Server, ServerOptions, Token};
+use fumehood::mcp::{HttpListener, HttpOptions, Server};
+use fumehood::{Host, Limits};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::args::{Arguments, Http, ServeMcp};
-use crate::exit::Exit;
-use crate::host;
-use crate::render;
+use super::offered::Offered;
+use super::settings;
+use crate::args::{Arguments, ServeMcp};
+use crate::config::Config;
+use crate::exit::{Exit, UsageError};
+use crate::{configured, host, render};
 
 /// The largest memory that `--memory` may ask for: every place in the pool has that much address space.
 const MEMORY_CEILING: usize = 1 << 30;
-/// The variable that holds the token, if no file does.
-const TOKEN: &str = "FUMEHOOD_MCP_TOKEN";
 
 pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit> {
-    let host = load(arguments, serve).await?;
-    let options = ServerOptions { actor: serve.actor.as_deref().map(Arc::from), ..ServerOptions::default() };
-    let server = Server::new(Arc::new(host.clone()), options);
+    let config = Config::find(arguments.config.as_deref())?;
+    let http = settings::http(serve, &config)?;
+    let host = load(arguments, serve, &config).await?;
+    let offered = Offered::of(&host, config.serve.tools.as_deref())?;
+    let tools = fumehood::mcp::Toolbox::list(&offered).len();
+    let server = Server::new(Arc::new(offered), settings::server(serve, &config));
     let stop = until_told()?;
-    let served = match serve.http.address {
-        Some(address) => over_http(&server, &serve.http, address, host.tools().len(), stop).await,
+    let served = match http {
+        Some(http) => over_http(&server, http, tools, stop).await,
         None => {
-            render::note(&format!("serving {} tools over standard input and output", host.tools().len()));
+            render::note(&format!("serving {tools} tools over standard input and output"));
             server.serve_stdio(stop).await.map_err(Into::into)
         }
     };
-    host.shut_down(Duration::ZERO).await;
+    host.shut_down(settings::grace(&config)).await;
     served?;
     Ok(Exit::Ok)
 }
 
-async fn over_http(
-    server: &Server,
-    http: &Http,
-    address: SocketAddr,
-    tools: usize,
-    stop: CancellationToken,
-) -> Result<()> {
-    let access = match http.no_auth {
-        true => Access::Anyone,
-        false => Access::Tokens(vec![Principal { actor: server.actor(), token: token(http)? }]),
-    };
-    let options = HttpOptions {
-        hosts: http.allow_host.clone(),
-        origins: http.allow_origin.clone(),
-        ..HttpOptions::new(address, access)
-    };
-    let listener = HttpListener::bind(server, options).await?;
+async fn over_http(server: &Server, http: HttpOptions, tools: usize, stop: CancellationToken) -> Result<()> {
+    let listener = HttpListener::bind(server, http).await?;
     render::note(&format!("serving {tools} tools at {}", listener.url()));
     listener.serve(stop).await;
     Ok(())
 }
 
-/// What clients must show. One that is made here is told once, on standard error.
-fn token(http: &Http) -> Result<Token> {
-    if let Some(path) = &http.token_file {
-        return Ok(Token::read(path)?);
+/// A host with everything that was named: components of the command line without any power, those of the configuration
+/// with the powers that they have there, as far as they were approved.
+async fn load(arguments: &Arguments, serve: &ServeMcp, config: &Config) -> Result<Host> {
+    let components = configured::all(config, &configured::lock(config)?)?;
+    if components.is_empty() && serve.components.is_empty() {
+        let message = "there is nothing to serve; name components, or put [tools] into fumehood.toml";
+        return Err(UsageError(message.to_owned()).into());
     }
-    if let Some(token) = std::env::var_os(TOKEN) {
-        return Ok(Token::parse(&token.to_string_lossy())?);
-    }
-    let token = Token::generate()?;
-    render::note(&format!("clients show this token: {}", token.reveal()));
-    Ok(token)
-}
-
-/// A host with everything that was named.
-async fn load(arguments: &Arguments, serve: &ServeMcp) -> Result<Host> {
-    let limits = serve
-        .limits
-        .over(fumehood::Limits::default(), MEMORY_CEILING)
-        .map_err(|error| crate::args::bad_limit(&error))?;
-    let builder = host::builder(arguments).concurrency(serve.calls).queue(serve.waiting);
-    let host = builder.limits(limits).memory_ceiling(limits.memory).build()?;
+    let usual = config.limits.over(Limits::default());
+    let limits = serve.limits.over(usual, MEMORY_CEILING).map_err(|error| crate::args::bad_limit(&error))?;
+    let most = components.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
+    let builder = match components.is_empty() {
+        true => host::builder(arguments),
+        false => host::builder_for(arguments, config)?,
+    };
+    let (calls, waiting) = (settings::calls(serve, config), settings::waiting(serve, config));
+    let host = builder.concurrency(calls).queue(waiting).limits(limits).memory_ceiling(most).build()?;
     for path in &serve.components {
         let (load, _) = host::load_of(path, serve.allow_slow_compile);
         host::load(&host, &host::file_name(path), load).await?;
+    }
+    for component in components {
+        let load = if serve.allow_slow_compile { component.load.allow_slow_compile() } else { component.load };
+        host::load(&host, &host::file_name(&component.file), load).await?;
     }
     Ok(host)
 }

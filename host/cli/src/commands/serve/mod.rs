@@ -1,6 +1,8 @@
 //! `fumehood serve`: the tools of components for other programs.
 
 mod mcp;
+mod offered;
+mod settings;
 
 use anyhow::Result;
 

@@ -1,0 +1,357 @@
+//! What MCP costs, seen by a raw client: `fumehood serve mcp` against a server without any sandbox, in the same run.
+//!
+//! `cargo bench -p fumehood-cli --bench mcp`
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a bench prints, and stops by panicking"
+)]
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, ListToolsResult,
+    PaginatedRequestParams, Tool,
+};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler, ServiceExt as _};
+use serde_json::{Value, json};
+
+/// With this argument, the bench is the server without a sandbox.
+const NULL: &str = "--null-server";
+const CALLS: usize = if cfg!(debug_assertions) { 300 } else { 5_000 };
+const STARTS: usize = if cfg!(debug_assertions) { 5 } else { 50 };
+
+/// The least that a server of the same library does.
+#[derive(Clone)]
+struct Null;
+
+impl ServerHandler for Null {
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let schema = json!({"type": "object"}).as_object().cloned().expect("an object");
+        Ok(ListToolsResult::with_all_items(vec![Tool::new("echo__echo", "Returns its arguments.", schema)]))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let text = serde_json::to_string(&request.arguments.unwrap_or_default()).expect("JSON");
+        Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into())
+    }
+}
+
+fn null_server() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let served = Null.serve((tokio::io::stdin(), tokio::io::stdout())).await.expect("a handshake");
+        served.waiting().await.expect("an end");
+    });
+    runtime.shutdown_timeout(Duration::ZERO);
+}
+
+/// A server over standard input and output, and the raw client at its other end.
+struct Wire {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    next: u64,
+}
+
+impl Wire {
+    fn start(command: &mut Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+        let output = BufReader::with_capacity(64 << 10, child.stdout.take().expect("a pipe"));
+        let mut this = Self { input: child.stdin.take(), output, child, next: 1 };
+        let info = json!({"name": "raw", "version": "0"});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+        let id = this.ask("initialize", &params);
+        assert_eq!(this.answer()["id"], id);
+        this.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        this
+    }
+
+    fn send(&mut self, message: &Value) {
+        let mut line = message.to_string();
+        line.push('\n');
+        self.input.as_mut().expect("open").write_all(line.as_bytes()).expect("it reads");
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    fn call(&mut self, tool: &str, arguments: &Value) -> u64 {
+        self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
+    }
+
+    fn answer(&mut self) -> Value {
+        let mut line = String::new();
+        assert_ne!(self.output.read_line(&mut line).expect("a line"), 0, "the server is gone");
+        serde_json::from_str(&line).expect("JSON")
+    }
+
+    /// The time of one call from the first byte to the last.
+    fn timed(&mut self, tool: &str, arguments: &Value) -> Duration {
+        let started = Instant::now();
+        let id = self.call(tool, arguments);
+        let answer = loop {
+            let answer = self.answer();
+            if answer["id"] == id {
+                break answer;
+            }
+        };
+        let elapsed = started.elapsed();
+        assert_ne!(answer["result"]["isError"], json!(true), "{answer}");
+        elapsed
+    }
+
+    /// Calls for a second and says how many were answered, with so many of them under way.
+    fn rate(&mut self, arguments: &Value, in_flight: usize) -> f64 {
+        let started = Instant::now();
+        let (mut under_way, mut answered) = (0_usize, 0_u32);
+        while started.elapsed() < Duration::from_secs(2) {
+            while under_way < in_flight {
+                self.call("echo__echo", arguments);
+                under_way += 1;
+            }
+            self.answer();
+            (under_way, answered) = (under_way - 1, answered + 1);
+        }
+        let rate = f64::from(answered) / started.elapsed().as_secs_f64();
+        (0..under_way).for_each(|_| drop(self.answer()));
+        rate
+    }
+
+    /// Resident memory in KiB.
+    fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("Linux");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a figure");
+        line.trim().trim_end_matches(" kB").trim().parse().expect("a number")
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.input = None;
+        let _gone = self.child.wait();
+    }
+}
+
+/// What is measured, and where it keeps its code.
+struct Bench {
+    folder: tempfile::TempDir,
+    arguments: Value,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let put = |name: &str, bytes: Vec<u8>| std::fs::write(folder.path().join(name), bytes).expect("it is written");
+        put("echo.wasm", fumehood_tests::contract("echo").expect("the program"));
+        put("spin.wasm", fumehood_tests::component("spin").expect("the program"));
+        put("sleep.wasm", fumehood_tests::component("sleep").expect("the program"));
+        Self { folder, arguments: json!({"text": "x".repeat(1000)}) }
+    }
+
+    fn fumehood(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fumehood"));
+        command.args(["serve", "mcp"]).args(arguments).current_dir(self.folder.path());
+        command.env("FUMEHOOD_CACHE_DIR", self.folder.path().join("cache")).env_remove("FUMEHOOD_CONFIG");
+        command
+    }
+
+    fn null(&self) -> Command {
+        let mut command = Command::new(this_program());
+        command.arg(NULL);
+        command
+    }
+
+    fn start(&self) {
+        let mut started = |command: &dyn Fn() -> Command| {
+            let mut times: Vec<Duration> = (0..STARTS)
+                .map(|_| {
+                    let began = Instant::now();
+                    Wire::start(&mut command()).timed("echo__echo", &self.arguments);
+                    began.elapsed()
+                })
+                .collect();
+            percentile(&mut times, 0.5)
+        };
+        started(&|| self.fumehood(&["echo.wasm"]));
+        let (ours, floor) = (started(&|| self.fumehood(&["echo.wasm"])), started(&|| self.null()));
+        println!("start to first answer, warm cache: p50 {:.1} ms (null server {:.1} ms)", ours / 1e3, floor / 1e3);
+    }
+
+    fn latency(&self) {
+        let (mut null, mut ours) = (Wire::start(&mut self.null()), Wire::start(&mut self.fumehood(&["echo.wasm"])));
+        let (mut floor, mut times) = (Vec::new(), Vec::new());
+        // By turns, so that both meet the same machine.
+        for round in 0..CALLS + 100 {
+            let (of_null, of_ours) =
+                (null.timed("echo__echo", &self.arguments), ours.timed("echo__echo", &self.arguments));
+            if round >= 100 {
+                floor.push(of_null);
+                times.push(of_ours);
+            }
+        }
+        let (floor50, ours50) = (percentile(&mut floor, 0.5), percentile(&mut times, 0.5));
+        let ours99 = percentile(&mut times, 0.99);
+        println!(
+            "stdio, 1 KB echo: p50 {ours50:.0} µs, p99 {ours99:.0} µs; null server p50 {floor50:.0} µs; factor {:.2}",
+            ours50 / floor50
+        );
+        let (rate, floor) = (ours.rate(&self.arguments, 8), null.rate(&self.arguments, 8));
+        println!("stdio, 8 in flight: {rate:.0} calls/s (null server {floor:.0})");
+    }
+
+    fn http(&self) {
+        let mut child = self
+            .fumehood(&["--http", "127.0.0.1:0", "--no-auth", "echo.wasm"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let line = lines.find_map(|line| line.ok().filter(|line| line.contains("http://"))).expect("an address");
+        let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address");
+        let mut http = Http::connect(address);
+        let mut times: Vec<_> = (0..CALLS + 100).map(|_| http.timed(&self.arguments)).skip(100).collect();
+        let (p50, p99) = (percentile(&mut times, 0.5), percentile(&mut times, 0.99));
+        println!("HTTP, 1 KB echo, stateless revision: p50 {:.3} ms, p99 {:.3} ms", p50 / 1e3, p99 / 1e3);
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+    }
+
+    fn beside_loops(&self) {
+        let mut hostile =
+            Wire::start(&mut self.fumehood(&["--timeout", "20s", "--fuel", "1000G", "echo.wasm", "spin.wasm"]));
+        (0..8).for_each(|_| drop(hostile.call("spin__run", &json!({}))));
+        std::thread::sleep(Duration::from_millis(200));
+        let calls = CALLS.min(500);
+        let mut times: Vec<_> = (0..calls).map(|_| hostile.timed("echo__echo", &self.arguments)).collect();
+        let (p50, p99) = (percentile(&mut times, 0.5), percentile(&mut times, 0.99));
+        println!("beside 8 infinite loops in the same server: p50 {:.2} ms, p99 {:.2} ms", p50 / 1e3, p99 / 1e3);
+        let _gone = hostile.child.kill();
+    }
+
+    fn memory(&self) {
+        let components = ["--calls", "128", "--timeout", "20s", "echo.wasm", "sleep.wasm"];
+        let mut server = Wire::start(&mut self.fumehood(&components));
+        server.timed("echo__echo", &self.arguments);
+        let idle = server.resident();
+        (0..100).for_each(|_| drop(server.call("sleep__run", &json!({}))));
+        std::thread::sleep(Duration::from_millis(1000));
+        let busy = server.resident();
+        let each = busy.saturating_sub(idle) as f64 / 100.0;
+        println!("idle: {:.1} MiB resident; {each:.0} KiB for each of 100 sleeping calls (WASI)", idle as f64 / 1024.0);
+        let _gone = server.child.kill();
+    }
+}
+
+/// One connection over HTTP that stays open.
+struct Http {
+    stream: BufReader<TcpStream>,
+    address: String,
+}
+
+impl Http {
+    fn connect(address: &str) -> Self {
+        let stream = TcpStream::connect(address).expect("it listens");
+        stream.set_nodelay(true).expect("a socket");
+        Self { stream: BufReader::new(stream), address: address.to_owned() }
+    }
+
+    fn timed(&mut self, arguments: &Value) -> Duration {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "0"},
+            "io.modelcontextprotocol/clientCapabilities": {}
+        });
+        let params = json!({"name": "echo__echo", "arguments": arguments, "_meta": meta});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAccept: application/json, \
+             text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: \
+             echo__echo\r\nContent-Length: {}\r\n\r\n",
+            self.address,
+            body.len()
+        );
+        let started = Instant::now();
+        self.stream.get_mut().write_all((head + &body).as_bytes()).expect("it reads");
+        let answer = self.answer();
+        let elapsed = started.elapsed();
+        assert!(answer.contains(r#""isError":false"#) || answer.contains(r#""content""#), "{answer}");
+        elapsed
+    }
+
+    fn answer(&mut self) -> String {
+        let mut headers = HashMap::new();
+        let mut line = String::new();
+        self.stream.read_line(&mut line).expect("a status");
+        assert!(line.contains(" 200 "), "{line}");
+        loop {
+            line.clear();
+            self.stream.read_line(&mut line).expect("a header");
+            let Some((name, value)) = line.trim().split_once(':') else { break };
+            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+        }
+        if let Some(length) = headers.get("content-length") {
+            return self.exactly(length.parse().expect("a number"));
+        }
+        let mut body = String::new();
+        loop {
+            line.clear();
+            self.stream.read_line(&mut line).expect("a chunk");
+            let length = usize::from_str_radix(line.trim(), 16).expect("a number");
+            body.push_str(self.exactly(length + 2).trim_end_matches("\r\n"));
+            if length == 0 {
+                return body;
+            }
+        }
+    }
+
+    fn exactly(&mut self, length: usize) -> String {
+        let mut bytes = vec![0; length];
+        self.stream.read_exact(&mut bytes).expect("a body");
+        String::from_utf8(bytes).expect("text")
+    }
+}
+
+/// In microseconds.
+fn percentile(times: &mut [Duration], share: f64) -> f64 {
+    times.sort_unstable();
+    times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6
+}
+
+fn this_program() -> PathBuf {
+    std::env::current_exe().expect("this program")
+}
+
+fn main() {
+    if std::env::args().any(|argument| argument == NULL) {
+        return null_server();
+    }
+    let bench = Bench::new();
+    bench.start();
+    bench.latency();
+    bench.http();
+    bench.beside_loops();
+    bench.memory();
+}

@@ -1,0 +1,20 @@
+//! Other people's programs against ours: the official conformance suite of MCP in both roles and both revisions, the
+//! Inspector, and a client and a server in Python.
+//!
+//! `tests/mcp/setup DIR` installs them and `FUMEHOOD_MCP_TOOLS=DIR` says where they are; DIR counts from the root of the
+//! project. Without the variable nothing is tested here, which is said on stderr.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+mod clients;
+mod expected;
+mod served;
+mod servers;
+mod suite;
+mod tools;

@@ -1,0 +1,84 @@
+//! Where other people's programs are, and running them.
+
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const TOOLS: &str = "FUMEHOOD_MCP_TOOLS";
+/// Far above what anything here takes.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The root of the project.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The folder with the programs, or `None`, which is said on stderr, if those in this language are not there.
+pub(crate) fn folder(language: &str, test: &str) -> Option<PathBuf> {
+    let why = match std::env::var_os(TOOLS) {
+        None => format!("`tests/mcp/setup target/mcp-tools`, then set {TOOLS}=target/mcp-tools to run it"),
+        Some(folder) => {
+            let folder = root().join(folder);
+            let skipped = std::fs::read_to_string(folder.join("skipped"))
+                .unwrap_or_else(|error| panic!("{}: {error}; run `tests/mcp/setup` first", folder.display()));
+            match skipped.lines().find(|line| line.starts_with(language)) {
+                None => return Some(folder),
+                Some(line) => line.to_owned(),
+            }
+        }
+    };
+    // Written past the capture of the test harness, which shows nothing of tests that pass.
+    std::io::stderr().write_all(format!("SKIPPED {test}: {why}\n").as_bytes()).unwrap();
+    None
+}
+
+/// A program for Node, with Node.
+pub(crate) fn node(folder: &Path, script: &str) -> Command {
+    let mut command = Command::new(folder.join("bin/node"));
+    command.arg(folder.join("node/node_modules").join(script));
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{}:{path}", folder.join("bin").display()));
+    command
+}
+
+/// What a program printed.
+#[derive(Debug)]
+pub(crate) struct Printed {
+    pub(crate) succeeded: bool,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs a program to its end.
+pub(crate) fn run(command: &mut Command) -> Printed {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut stdout, mut stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let reading = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        stderr.read_to_end(&mut text).unwrap();
+        text
+    });
+    let watching = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        stdout.read_to_end(&mut text).unwrap();
+        text
+    });
+    let started = Instant::now();
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if started.elapsed() > PATIENCE => {
+                child.kill().unwrap();
+                panic!("{command:?} never ends");
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Printed {
+        succeeded: status.success(),
+        stdout: text(watching.join().unwrap()),
+        stderr: text(reading.join().unwrap()),
+    }
+}
