@@ -185,7 +185,7 @@ impl Bench {
     }
 
     fn start(&self) {
-        let mut started = |command: &dyn Fn() -> Command| {
+        let started = |command: &dyn Fn() -> Command| {
             let mut times: Vec<Duration> = (0..STARTS)
                 .map(|_| {
                     let began = Instant::now();
@@ -242,7 +242,7 @@ impl Bench {
     fn beside_loops(&self) {
         let mut hostile =
             Wire::start(&mut self.fumehood(&["--timeout", "20s", "--fuel", "1000G", "echo.wasm", "spin.wasm"]));
-        (0..8).for_each(|_| drop(hostile.call("spin__run", &json!({}))));
+        (0..8).for_each(|_| _ = hostile.call("spin__run", &json!({})));
         std::thread::sleep(Duration::from_millis(200));
         let calls = CALLS.min(500);
         let mut times: Vec<_> = (0..calls).map(|_| hostile.timed("echo__echo", &self.arguments)).collect();
@@ -256,7 +256,7 @@ impl Bench {
         let mut server = Wire::start(&mut self.fumehood(&components));
         server.timed("echo__echo", &self.arguments);
         let idle = server.resident();
-        (0..100).for_each(|_| drop(server.call("sleep__run", &json!({}))));
+        (0..100).for_each(|_| _ = server.call("sleep__run", &json!({})));
         std::thread::sleep(Duration::from_millis(1000));
         let busy = server.resident();
         let each = busy.saturating_sub(idle) as f64 / 100.0;
