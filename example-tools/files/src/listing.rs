@@ -82,7 +82,7 @@ pub fn list(
         // It may have gone since it was listed.
         let metadata = fs::symlink_metadata(folder.join(name)).ok()?;
         let kind = Kind::from(metadata.file_type());
-        let bytes = (kind == Kind::File).then(|| metadata.len());
+        let bytes = (kind == Kind::File).then_some(metadata.len());
         Some(Entry { name: name.to_string_lossy().into_owned(), kind, bytes })
     };
     Ok(Listed { entries: names.iter().filter_map(entry).collect(), more })

@@ -133,7 +133,7 @@ async fn issues_are_listed_read_and_commented_on_with_a_token_that_the_tool_neve
         "POST /v3/repos/a/b/issues/1/comments HTTP/1.1",
     ];
     assert_eq!(*asked.lock().unwrap(), expected);
-    let annotations = host.tool("github-issues__comment").unwrap().definition().annotations.clone();
+    let annotations = host.tool("github-issues__comment").unwrap().definition().annotations;
     assert_eq!((annotations.destructive, annotations.open_world), (Some(true), Some(true)));
 }
 
