@@ -191,7 +191,7 @@ fn paths_of_guests() {
     }
     let folder = Folder::new(at("granted"), "/w", Access::Write(Quota::new(1 << 20, 200).unwrap())).unwrap();
     let limits = Limits { deadline: Duration::from_secs(10), ..Limits::default() };
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let host = Host::builder().concurrency(4).limits(limits).build().unwrap();
     let load = Load::bytes("it", fumehood_tests::component("files").unwrap());
     runtime.block_on(host.load(load.with_grant(Grant::none().with_folder(folder).unwrap()))).unwrap();

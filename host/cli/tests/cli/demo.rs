@@ -50,6 +50,23 @@ fn every_call_ends_as_it_should() {
         crash | trap: the tool crashed: it aborted (`unreachable`, which is how a panic …
         read out of bounds | trap: the tool crashed: it used memory out of bounds
         recurse for ever | trap: the tool crashed: its call stack overflowed (too deep a recursion)
+        Blocked attempts of tools that were granted a folder, a server and a secret
+        read ../canary | denied: it leads out of the folder that was granted
+        follow a link to it | denied: it leads out of the folder that was granted
+        plant a link to /etc/passwd | denied: a link may only point to what is beside it or below: no `..`, …
+        read /proc/self/environ | denied: it leads out of the folder that was granted
+        open a pipe | denied: it is a named pipe, and only files and folders are opened
+        remove what it may read | denied: the folder is granted for reading only
+        fill the disk | quota: files: write to /w/full was refused, because it may add 1.0 MiB …
+        make a million files | quota: files: create /w/aaaabx was refused, because it may add 50 …
+        read the environment | []
+        reach http://0x7f.1 | denied: no rule of this tool is about that host
+        reach http://[::ffff:127.0.0.1] | denied: no rule of this tool is about that host
+        reach 127.0.0.1 by a granted name | denied: its host is at 127.0.0.1, a loopback address
+        reach the metadata of a cloud | denied: no rule of this tool is about that host
+        reach a host that was not granted | denied: no rule of this tool is about that host
+        tell the secret that a server echoes | {"status":200,"text":"Bearer [secret api]","length":25}
+        have the secret sent elsewhere | {"status":200,"text":"nothing","length":7}
         A scripted model: (3 + 5) * 2
         ask to add "3" and 5 | invalid_arguments: /a: expected a number, given the string "3" (write 3 …
         read that, and add 3 and 5 | {"result":8}
