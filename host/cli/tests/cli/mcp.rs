@@ -143,7 +143,7 @@ fn configured_tools_are_served_as_far_as_they_are_offered() {
     bench.example("calculator").example("text");
     bench.put(
         "fumehood.toml",
-        "[tools.sums]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n[serve]\ntools = [\"sums__add\", \"text__count\"]\n",
+        "[tools.sums]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n[serve]\ntools = [\"sums__add\", \"text__statistics\"]\n",
     );
     let names = |session: &mut Session| {
         session.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
@@ -152,9 +152,9 @@ fn configured_tools_are_served_as_far_as_they_are_offered() {
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let ran = bench.run(&["serve", "mcp"]);
-    assert!(ran.code == 2 && ran.stderr.contains("`text__count`"), "{ran:?}");
+    assert!(ran.code == 2 && ran.stderr.contains("`text__statistics`"), "{ran:?}");
     let mut session = Session::start(&bench, &["text.wasm", "--short-names"]);
-    assert_eq!(names(&mut session), ["add", "count"]);
+    assert_eq!(names(&mut session), ["add", "statistics"]);
     session.call(2, "add", json!({"a": 3, "b": 5}));
     assert_eq!(session.next()["result"]["structuredContent"], json!({"result": 8}));
     session.call(3, "multiply", json!({"a": 3, "b": 5}));
