@@ -300,10 +300,19 @@ async fn a_host_works_without_a_tokio_runtime_of_the_callers() {
         let host = builder().build().unwrap();
         block_on(host.load(Load::bytes("it", component("sleep").unwrap()))).unwrap();
         let limits = Limits { deadline: Duration::from_millis(20), ..Limits::default() };
-        block_on(host.call(Call::new("it__run", "{}").with_limits(limits)))
+        let late = block_on(host.call(Call::new("it__run", "{}").with_limits(limits)));
+        // Waiting for calls that run takes a timer, and there is none here but the host's own.
+        let caller = host.clone();
+        let running = std::thread::spawn(move || block_on(caller.call(Call::new("it__run", "{}"))));
+        while host.running() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        block_on(host.shut_down(Duration::from_millis(20)));
+        (late, running.join().unwrap())
     });
-    let result = tokio::task::spawn_blocking(move || worker.join().unwrap()).await.unwrap();
-    assert_eq!(kind(&result), Some(ErrorKind::Deadline));
+    let (late, cancelled) = tokio::task::spawn_blocking(move || worker.join().unwrap()).await.unwrap();
+    assert_eq!(kind(&late), Some(ErrorKind::Deadline));
+    assert_eq!(kind(&cancelled), Some(ErrorKind::Cancelled));
 }
 
 /// The simplest executor there is.

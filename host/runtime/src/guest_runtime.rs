@@ -131,7 +131,8 @@ impl GuestRuntime {
 
     /// A pause that works on any executor.
     pub(crate) async fn sleep(&self, time: Duration) -> Result<(), Lost> {
-        EndOnDrop(self.handle.spawn(tokio::time::sleep(time))).await
+        // Made inside: a timer belongs to the runtime that it is made on, and the caller may have none.
+        EndOnDrop(self.handle.spawn(async move { tokio::time::sleep(time).await })).await
     }
 
     /// Ends every future that is still running, each at its next slice, without waiting for any.
