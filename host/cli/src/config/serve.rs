@@ -42,7 +42,4 @@ pub(crate) struct ServeSection {
     /// How long calls may go on after being told to stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) grace: Option<Time>,
-    /// Load changed components again. They have to be approved again, too.
-    #[serde(default)]
-    pub(crate) watch: bool,
 }
