@@ -150,7 +150,7 @@ mod tests {
             std::os::unix::fs::symlink(outside.path(), root.path().join(format!("l{level}"))).unwrap();
             rustix::fs::mkdirat(&deep, "d", Mode::from_raw_mode(0o700)).unwrap();
             rustix::fs::symlinkat(outside.path(), &deep, "link").unwrap_or_default();
-            deep = rustix::fs::openat(&deep, "d", OFlags::RDONLY, Mode::empty()).unwrap().into();
+            deep = rustix::fs::openat(&deep, "d", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap().into();
         }
         std::fs::write(root.path().join("~1"), "in the way").unwrap();
         empty(File::open(root.path()).unwrap()).unwrap();
