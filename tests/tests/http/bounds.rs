@@ -79,6 +79,19 @@ async fn no_more_is_sent_than_the_cap() {
 }
 
 /// Row 49: http-fanout.
+/// The tool reads one response after the other, while those after it are there already.
+#[tokio::test]
+async fn requests_get_their_turn_in_the_order_in_which_they_were_made() {
+    let server = Server::start(|stream, _| {
+        ok(stream, "ok");
+        // An answer that is complete, on a connection that stays open.
+        std::thread::sleep(Duration::from_millis(300));
+    });
+    let (stage, at) = stage(&server, HttpLimits::default()).await;
+    let result = stage.host.call(Call::new("it__many", json!({"authority": at, "path": "/", "count": 500}))).await;
+    assert_eq!(result.text(), Some("32"), "{result:?}");
+}
+
 #[tokio::test]
 async fn few_requests_run_at_once_and_not_many_in_all() {
     let server = Server::start(|stream, _| {

@@ -12,6 +12,7 @@ use wasmtime_wasi_http::{Error, ForbiddenHeaderFilter, RequestOptions, WasiBody,
 use super::account::{Account, Budget, Open, UsedUp, Watcher};
 use super::exchange::{Exchange, Transmitted};
 use super::head;
+use super::place::Place;
 use crate::capability::refusals::Refusals;
 use crate::clock::Deadline;
 use crate::network::Network;
@@ -88,7 +89,6 @@ impl Egress {
             network: self.network.clone(),
             deadline: self.deadline,
             options: options.unwrap_or_default(),
-            places: Arc::clone(&self.places),
             refusals: self.refusals.clone(),
             open: Open(account),
         })
@@ -126,7 +126,7 @@ impl WasiHttpHooks for Egress {
         _transmitted: Transmitted,
     ) -> Box<dyn Future<Output = Result<(http::Response<WasiBody>, Transmitted), Error>> + Send> {
         match self.admit(&request, options) {
-            Ok(exchange) => Box::new(exchange.run(request)),
+            Ok(exchange) => Box::new(exchange.run(Place::in_line(&self.places), request)),
             Err(error) => Box::new(async { Err(error) }),
         }
     }

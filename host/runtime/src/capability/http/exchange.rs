@@ -15,7 +15,6 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use url::Host;
@@ -25,6 +24,7 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 use super::account::{Direction, Open};
 use super::body::{Inbound, Outbound};
 use super::head;
+use super::place::Place;
 use super::reason::Reason;
 use crate::capability::refusals::Refusals;
 use crate::clock::Deadline;
@@ -47,7 +47,6 @@ pub(super) struct Exchange {
     pub(super) network: Network,
     pub(super) deadline: Deadline,
     pub(super) options: RequestOptions,
-    pub(super) places: Arc<Semaphore>,
     pub(super) refusals: Refusals,
     pub(super) open: Open,
 }
@@ -57,18 +56,26 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 impl Exchange {
     /// The response, as soon as its head is there. Dropping the future, or what it returns, ends the connection.
-    pub(super) async fn run(self, request: Request<WasiBody>) -> Result<(Response<WasiBody>, Transmitted), Error> {
+    pub(super) async fn run(
+        self,
+        place: Place,
+        request: Request<WasiBody>,
+    ) -> Result<(Response<WasiBody>, Transmitted), Error> {
         let account = self.open.0.clone();
-        self.attempt(request).await.map_err(|reason| {
+        self.attempt(place, request).await.map_err(|reason| {
             // What is counted too high breaks the connection; that it was counted is the better reason.
             account.failed(&reason.to_string());
             reason.into_error()
         })
     }
 
-    async fn attempt(self, request: Request<WasiBody>) -> Result<(Response<WasiBody>, Transmitted), Reason> {
+    async fn attempt(
+        self,
+        place: Place,
+        request: Request<WasiBody>,
+    ) -> Result<(Response<WasiBody>, Transmitted), Reason> {
         // It closes only together with the call.
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| Reason::Broken)?;
+        let place = place.taken().await.map_err(|_| Reason::Broken)?;
         let http = self.grant.http().ok_or(Reason::Prohibited)?;
         let limits = *http.limits();
         let (stream, reach) = self.connect(http, &limits).await?;

@@ -8,6 +8,7 @@ mod body;
 mod egress;
 mod exchange;
 mod head;
+mod place;
 mod reason;
 
 pub(crate) use account::Watcher;
