@@ -11,6 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use fumehood_tests::named::tests;
+
 /// How many items each of the systems gave.
 const ITEMS: [(char, u32); 5] = [('I', 42), ('C', 28), ('G', 26), ('K', 25), ('L', 23)];
 
@@ -40,49 +42,6 @@ fn rows(text: &str) -> BTreeMap<String, Row> {
     rows
 }
 
-/// The names of all functions that are tests, in the crates of the host and the integration tests.
-fn tests() -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    let mut folders = vec![root().join("host"), root().join("tests")];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.extend(tests_of(&std::fs::read_to_string(path).unwrap()));
-            }
-        }
-    }
-    found
-}
-
-/// Functions under `#[test]` or `#[tokio::test]`, with other attributes in between, and those of `proptest!`, which have
-/// `#[test]` as well.
-fn tests_of(source: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut is_test = false;
-    for line in source.lines().map(str::trim) {
-        if line == "#[test]" || line.starts_with("#[tokio::test") {
-            is_test = true;
-        } else if let Some(name) = function(line) {
-            if is_test {
-                found.push(name.to_owned());
-            }
-            is_test = false;
-        } else if !line.starts_with("#[") && !line.starts_with("//") && !line.is_empty() {
-            is_test = false;
-        }
-    }
-    found
-}
-
-/// `async fn name() {` → `name`
-fn function(line: &str) -> Option<&str> {
-    let rest = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ")?;
-    rest.split_once('(').map(|(name, _)| name)
-}
-
 /// What is wrong with the table.
 fn faults(rows: &BTreeMap<String, Row>, tests: &BTreeSet<String>) -> Vec<String> {
     let mut faults = Vec::new();
@@ -105,7 +64,7 @@ fn faults(rows: &BTreeMap<String, Row>, tests: &BTreeSet<String>) -> Vec<String>
 #[test]
 fn every_item_has_its_row_and_every_test_in_it_exists() {
     let table = std::fs::read_to_string(root().join("docs/checklist.md")).unwrap();
-    let faults = faults(&rows(&table), &tests());
+    let faults = faults(&rows(&table), &tests().unwrap());
     assert!(faults.is_empty(), "docs/checklist.md and the tests disagree:\n  {}", faults.join("\n  "));
     assert_eq!(rows(&table).len(), 144);
 }
@@ -114,7 +73,7 @@ fn every_item_has_its_row_and_every_test_in_it_exists() {
 fn no_test_is_named_after_an_item_that_there_is_not() {
     let table = std::fs::read_to_string(root().join("docs/checklist.md")).unwrap();
     let rows = rows(&table);
-    for name in tests() {
+    for name in tests().unwrap() {
         let Some((item, _)) = name.split_once('_') else { continue };
         let number = item.get(1..).and_then(|number| number.parse::<u32>().ok());
         let letter = item.chars().next().filter(|letter| "icgkl".contains(*letter));
@@ -127,10 +86,7 @@ fn no_test_is_named_after_an_item_that_there_is_not() {
 
 #[test]
 fn a_gap_a_repetition_and_a_test_that_was_renamed_are_found() {
-    let source =
-        "#[test]\nfn one() {\n}\n#[tokio::test(start_paused = true)]\n#[ignore]\nasync fn two() {}\nfn three() {}";
-    assert_eq!(tests_of(source), ["one", "two"]);
-    let tests: BTreeSet<String> = tests_of(source).into_iter().collect();
+    let tests = BTreeSet::from(["one".to_owned(), "two".to_owned()]);
     let check = |table: &str, expected: &[&str]| {
         let faults = faults(&rows(table), &tests);
         let missing = |fault: &&String| fault.ends_with("is missing");

@@ -11,6 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use fumehood_tests::named::{files, tests};
+
 const ROWS: u8 = 65;
 /// Rows about what there is not yet: they have a reason in place of tests.
 const WITHOUT: &[u8] = &[54];
@@ -42,45 +44,10 @@ fn rows(text: &str) -> BTreeMap<u8, Row> {
     rows
 }
 
-/// Everything below a folder.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
-    }
-    found
-}
-
-/// The names of all functions that follow a line which makes them tests, with other attributes in between.
-fn tests_of(source: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut is_test = false;
-    for line in source.lines().map(str::trim) {
-        let rest = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ");
-        if line == "#[test]" || line.starts_with("#[tokio::test") {
-            is_test = true;
-        } else if let Some((name, _)) = rest.and_then(|rest| rest.split_once('(')) {
-            if std::mem::take(&mut is_test) {
-                found.push(name.to_owned());
-            }
-        } else if !line.starts_with("#[") && !line.starts_with("//") {
-            is_test = false;
-        }
-    }
-    found
-}
-
-fn tests() -> BTreeSet<String> {
-    let sources = [files(&root().join("host")), files(&root().join("tests"))].concat();
-    let sources = sources.iter().filter(|path| path.extension().is_some_and(|found| found == "rs"));
-    sources.flat_map(|path| tests_of(&std::fs::read_to_string(path).unwrap())).collect()
-}
-
 fn programs() -> BTreeSet<String> {
     let folder = fumehood_tests::folder();
     let name = |path: PathBuf| path.strip_prefix(&folder).unwrap().with_extension("").to_str().unwrap().to_owned();
-    files(&folder).into_iter().map(name).collect()
+    files(&folder).unwrap().into_iter().map(name).collect()
 }
 
 /// What is wrong with the table.
@@ -107,16 +74,13 @@ fn faults(rows: &BTreeMap<u8, Row>, tests: &BTreeSet<String>, programs: &BTreeSe
 #[test]
 fn every_row_is_there_and_what_it_names_too() {
     let table = std::fs::read_to_string(root().join("docs/hostile-corpus.md")).unwrap();
-    let faults = faults(&rows(&table), &tests(), &programs());
+    let faults = faults(&rows(&table), &tests().unwrap(), &programs());
     assert!(faults.is_empty(), "docs/hostile-corpus.md and the tests disagree:\n  {}", faults.join("\n  "));
 }
 
 #[test]
 fn a_gap_and_what_was_renamed_are_found() {
-    let source =
-        "#[test]\nfn one() {\n}\n#[tokio::test(start_paused = true)]\n#[ignore]\nasync fn two() {}\nfn three() {}";
-    assert_eq!(tests_of(source), ["one", "two"]);
-    let tests: BTreeSet<String> = tests_of(source).into_iter().collect();
+    let tests = BTreeSet::from(["one".to_owned(), "two".to_owned()]);
     let programs = BTreeSet::from(["spin".to_owned()]);
     let check = |table: &str, expected: &[&str]| {
         let faults = faults(&rows(table), &tests, &programs);

@@ -201,7 +201,6 @@ fn millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S:
     serializer.serialize_f64(micros as f64 / 1000.0)
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
