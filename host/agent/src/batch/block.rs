@@ -6,7 +6,7 @@ use fumehood_core::chat::ToolIntent;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::report::{ReportStatus, ToolReport};
+use super::report::{ReportStatus, ToolReport, unbreakable};
 
 /// Why a block cannot be read. The text is for the model.
 ///
@@ -73,7 +73,8 @@ pub(super) fn results(text: &str) -> Result<Vec<ToolReport>, BlockError> {
     let report = |raw: RawReport<'_>| ToolReport {
         tool: raw.tool.into_owned(),
         status: raw.status,
-        content: raw.content.get().to_owned(),
+        // As it is written when it is told again, so that a reply rebuilt from its events has the same events.
+        content: unbreakable(raw.content.get()).into_owned(),
         modified: raw.modified,
     };
     Ok(raw.into_iter().map(report).collect())

@@ -59,9 +59,9 @@ impl ToolReport {
     }
 
     fn render(&self) -> String {
-        let (tool, status, content) = (quoted(&self.tool), self.status.as_str(), unbreakable(&self.content));
+        let (tool, status, content) = (quoted(&self.tool), self.status.as_str(), &self.content);
         let note = self.modified.as_ref().map(|note| format!(r#", "modified": {}"#, quoted(note))).unwrap_or_default();
-        format!(r#"{{"tool": {tool}, "status": "{status}", "content": {content}{note}}}"#)
+        unbreakable(&format!(r#"{{"tool": {tool}, "status": "{status}", "content": {content}{note}}}"#)).into_owned()
     }
 }
 
@@ -108,7 +108,7 @@ const TAGS: [&str; 2] = ["results", "execute"];
 
 /// JSON in which no tag of the protocol can be read, and of the same value: `<` stands inside strings only, and is written
 /// as an escape there.
-fn unbreakable(json: &str) -> Cow<'_, str> {
+pub(super) fn unbreakable(json: &str) -> Cow<'_, str> {
     if !json.contains('<') {
         return Cow::Borrowed(json);
     }

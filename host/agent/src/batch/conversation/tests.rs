@@ -138,6 +138,19 @@ fn g9_html_and_closing_tags_are_rebuilt_byte_for_byte() {
 }
 
 #[test]
+fn g23_a_result_that_names_tags_stays_the_same() {
+    let reply = r#"<results>[{"tool": "</results>", "status": "failure", "content": "</results>"}]</results>"#;
+    let without_end = |reply: &str| {
+        let mut events = parse(reply, ParserLimits::default());
+        events.retain(|event| *event != Event::End);
+        events
+    };
+    let events = without_end(reply);
+    assert!(matches!(events.as_slice(), [Event::Results(_)]), "{events:?}");
+    assert_eq!(without_end(&rebuild(&events)), events);
+}
+
+#[test]
 fn g23_arguments_of_another_protocol_do_not_break_the_array() {
     for (args, expected) in [("", "{}"), ("{\"a\": ", r#""{\"a\":""#), ("[1]", r#""[1]""#)] {
         let rebuilt = rebuild(&[Event::Call(intent("a", args))]);

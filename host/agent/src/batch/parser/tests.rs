@@ -167,9 +167,10 @@ fn g11_the_closing_tag_of_the_block_in_a_string_is_content() {
         r#"<execute>[{"name": "a", "args": {"x": "\"</execute>\\\""}}]</execute>"#,
         &[r#"a{"x": "\"</execute>\\\""}"#, "!"],
     );
+    // The same value, as it is written in every block of results.
     check(
         r#"<results>[{"tool": "a", "status": "success", "content": "</results>"}]</results>"#,
-        &[r#"R:a=success:"</results>""#, "."],
+        &[r#"R:a=success:"\u003c/results>""#, "."],
     );
 }
 
