@@ -9,6 +9,7 @@ pub mod boxed;
 pub mod call;
 pub mod canonical;
 pub mod chat;
+pub mod compact;
 pub mod content;
 pub mod definition;
 pub mod digest;

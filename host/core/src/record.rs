@@ -153,6 +153,11 @@ pub trait Recorder: Send + Sync {
     /// Takes one record, after all that were taken before it. A record is taken once this is called, whether or not
     /// the future is awaited to its end; only the waiting is left out.
     fn record(&self, record: Record, durability: Durability) -> BoxFuture<'_, Result<(), RecordError>>;
+
+    /// Whether it does anything with records. Those that nobody keeps need not be made.
+    fn keeps(&self) -> bool {
+        true
+    }
 }
 
 /// Keeps nothing.
@@ -162,6 +167,10 @@ pub struct Forget;
 impl Recorder for Forget {
     fn record(&self, _: Record, _: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn keeps(&self) -> bool {
+        false
     }
 }
 

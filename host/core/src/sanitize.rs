@@ -13,7 +13,7 @@ use std::borrow::Cow;
 /// Line breaks and tabs stay. A text without such characters is returned as it is, without a copy.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_hidden) {
+    if hidden(text) == 0 {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
@@ -36,14 +36,23 @@ pub fn beginning(text: &str, bytes: usize) -> &str {
 /// How many characters [`printable`] would write out.
 #[must_use]
 pub fn hidden(text: &str) -> u64 {
+    if is_plain(text) {
+        return 0;
+    }
     text.chars().filter(|c| is_hidden(*c)).count() as u64
+}
+
+/// Whether the text is printable ASCII with line breaks and tabs, as most text is. Every result is looked at, so this looks
+/// at all bytes without a branch: the compiler makes it compare many at once.
+fn is_plain(text: &str) -> bool {
+    text.bytes().fold(true, |plain, byte| plain & (matches!(byte, b' '..=b'~') | (byte == b'\n') | (byte == b'\t')))
 }
 
 /// A text that is JSON, with every hidden character written as an escape of JSON: for whoever parses it, the value is the
 /// same. A carriage return, which stands between values there, becomes a space.
 #[must_use]
 pub fn printable_json(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_hidden) {
+    if hidden(text) == 0 {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
@@ -112,6 +121,15 @@ mod tests {
         check("a\u{34f}\u{17b4}\u{1d173}\u{1bca0}\u{13430}", "a\\u{34f}\\u{17b4}\\u{1d173}\\u{1bca0}\\u{13430}");
         check("\u{2615}\u{fe0f} \u{1f469}\u{200d}\u{1f680}", "\u{2615}\\u{fe0f} \u{1f469}\\u{200d}\u{1f680}");
         check("\u{ffff}", "\\u{ffff}");
+    }
+
+    #[test]
+    fn every_ascii_character_is_judged_alike_alone_and_beside_others() {
+        for c in (0..128_u8).map(char::from) {
+            let expected = u64::from(is_hidden(c));
+            assert_eq!(hidden(&c.to_string()), expected, "{c:?}");
+            assert_eq!(hidden(&format!("{c} beside ä, and a text that is longer than a vector")), expected, "{c:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fumehood_core::compact;
 use fumehood_core::content::Content;
 use fumehood_core::definition::ToolDefinition;
 use fumehood_core::digest::Digest;
@@ -134,9 +135,7 @@ impl Component {
     fn input(&self, tool: usize, arguments: &Value) -> Result<Input, CallError> {
         let refused = |message: String| CallError::new(ErrorKind::InvalidArguments, message);
         match self.0.runnable.typed() {
-            None => serde_json::to_string(arguments)
-                .map(|arguments| Input::Contract { arguments })
-                .map_err(|error| refused(error.to_string())),
+            None => Ok(Input::Contract { arguments: compact::to_text(arguments) }),
             Some(typed) => {
                 let found = typed.get(tool).ok_or_else(|| CallError::new(ErrorKind::UnknownTool, "no such tool"))?;
                 let arguments = found.arguments(arguments).map_err(|error| refused(error.to_string()))?;

@@ -1,5 +1,7 @@
 //! Hooks on the two sides of a call.
 
+use std::sync::Arc;
+
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
 use fumehood_core::result::{CallError, CallResult};
@@ -44,7 +46,7 @@ impl Course<'_> {
         }
         let mut cleared = cleared;
         if outcome.state_changed && cleared.tool.wants_state() {
-            cleared.invocation.state = self.batch.state();
+            Arc::make_mut(&mut cleared.invocation).state = self.batch.state();
         }
         Ok(cleared)
     }
@@ -79,7 +81,7 @@ impl Course<'_> {
             After::Reject { reason } => {
                 let body = json!({"by": "after_hook", "reason": reason});
                 // The result is withheld whether or not that can be recorded.
-                let _recorded = self.journal.put(RecordKind::Verdict, Some("reject"), body).await;
+                let _recorded = self.journal.put(RecordKind::Verdict, Some("reject"), || body).await;
                 Ok(rejected(&result, &reason))
             }
             After::Stop { reason } => Err(Halt::Stop(Stop { reason })),
@@ -93,7 +95,7 @@ impl Course<'_> {
                 let error = CallError::new(ErrorKind::Host, diagnosis.to_string());
                 return Err(Halt::refused(Status::Blocked, error));
             }
-            let body = json!({"by": diagnosis.hook, "reason": diagnosis.to_string()});
+            let body = || json!({"by": diagnosis.hook, "reason": diagnosis.to_string()});
             self.journal.put(RecordKind::Verdict, Some("undeclared_change"), body).await?;
         }
         Ok(())

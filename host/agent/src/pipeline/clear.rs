@@ -1,11 +1,12 @@
 //! The checks that a call passes before it may run: resolve, allowlist, schema, authorize, guardrails.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
 use fumehood_core::result::CallError;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use super::course::Course;
 use super::halt::{Halt, legible, mismatch, unauthorized, unknown};
@@ -25,10 +26,10 @@ pub(super) enum Given {
 }
 
 impl Given {
-    fn raw(&self) -> String {
+    fn raw(&self) -> Cow<'_, str> {
         match self {
-            Self::Text(text) => text.clone(),
-            Self::Value(value) => value.to_string(),
+            Self::Text(text) => Cow::Borrowed(text),
+            Self::Value(value) => Cow::Owned(value.to_string()),
         }
     }
 }
@@ -38,7 +39,7 @@ pub(super) struct Cleared {
     pub(super) family: Family,
     pub(super) tool: Arc<dyn Tool>,
     pub(super) policy: Policy,
-    pub(super) invocation: Invocation,
+    pub(super) invocation: Arc<Invocation>,
 }
 
 impl Course<'_> {
@@ -53,14 +54,14 @@ impl Course<'_> {
             let error = CallError::new(ErrorKind::NotAllowed, self.batch.allowed.refusal(&legible));
             return Err(Halt::refused(Status::RejectedAllowlist, error));
         }
-        self.journal.about(name, tool.contract().spec().digest.map(|digest| digest.to_string()));
+        self.journal.about(name, tool.contract().spec().digest);
         let arguments = gated(tool.as_ref(), &policy, given)?;
         let mut invocation = self.invocation(tool.as_ref(), arguments);
         authorized(tool.as_ref(), &invocation)?;
         if self.guarded(tool.as_ref(), &mut invocation).await? {
             recheck(tool.as_ref(), &invocation)?;
         }
-        Ok(Cleared { family, tool, policy, invocation })
+        Ok(Cleared { family, tool, policy, invocation: Arc::new(invocation) })
     }
 
     fn invocation(&self, tool: &dyn Tool, arguments: Value) -> Invocation {
@@ -128,18 +129,19 @@ impl Course<'_> {
     /// Records a verdict. A denial ends the call; a question is handed on, to be put once everybody else has agreed.
     async fn ruled(&mut self, ruling: Ruling, proposed: &Proposed) -> Result<Option<CallQuestion>, Halt> {
         let Ruling { voice, verdict } = ruling;
-        let mut body = json!({"by": voice.as_str()});
         let said = match &verdict {
             Verdict::Allow => None,
             Verdict::Modify { note: said, .. } | Verdict::Deny { reason: said } | Verdict::Ask { question: said } => {
                 Some(said.as_str())
             }
         };
-        if let Some(body) = body.as_object_mut() {
+        let body = || {
+            let mut body = Map::from_iter([("by".to_owned(), Value::from(voice.as_str()))]);
             body.extend(said.map(|said| ("reason".to_owned(), Value::from(said))));
             let kept = caught_now(|| self.persist.arguments(&proposed.arguments)).unwrap_or_default();
             body.extend(kept.map(|kept| ("arguments".to_owned(), kept)));
-        }
+            Value::Object(body)
+        };
         self.journal.put(RecordKind::Verdict, Some(verdict.as_str()), body).await?;
         match verdict {
             Verdict::Allow | Verdict::Modify { .. } => Ok(None),
@@ -170,8 +172,7 @@ impl Course<'_> {
 
 /// The arguments, once they fit the schema and the tool's own type; or what the tool's remedy makes of it.
 fn gated(tool: &dyn Tool, policy: &Policy, given: Given) -> Result<Value, Halt> {
-    let raw = given.raw();
-    let (fault, error) = match admitted(tool, given) {
+    let (fault, error) = match admitted(tool, &given) {
         Ok(arguments) => return Ok(arguments),
         Err(wrong) => wrong,
     };
@@ -180,8 +181,8 @@ fn gated(tool: &dyn Tool, policy: &Policy, given: Given) -> Result<Value, Halt> 
         // The same arguments will not fit the next time either.
         Remedy::Tell | Remedy::Retry(_) => refused(error),
         Remedy::Fix(fix) => {
-            let fixed = caught_now(|| fix(&raw, &error)).ok().flatten().map(Given::Value);
-            match fixed.map(|fixed| admitted(tool, fixed)) {
+            let fixed = caught_now(|| fix(&given.raw(), &error)).ok().flatten().map(Given::Value);
+            match fixed.map(|fixed| admitted(tool, &fixed)) {
                 Some(Ok(arguments)) => Ok(arguments),
                 Some(Err(_)) | None => refused(error),
             }
@@ -191,18 +192,18 @@ fn gated(tool: &dyn Tool, policy: &Policy, given: Given) -> Result<Value, Halt> 
     }
 }
 
-fn admitted(tool: &dyn Tool, given: Given) -> Result<Value, (Fault, CallError)> {
+fn admitted(tool: &dyn Tool, given: &Given) -> Result<Value, (Fault, CallError)> {
     let contract = tool.contract();
     let schema = &contract.spec().parameters;
     let invalid = |given: Option<&Value>, wrong: String| (Fault::InvalidArguments, mismatch(schema, given, &wrong));
     let arguments = match given {
         Given::Text(text) => contract
             .gate()
-            .parse(&text)
-            .map_err(|wrong| invalid(serde_json::from_str(&text).ok().as_ref(), wrong.to_string()))?,
-        Given::Value(value) => match contract.gate().check(&value) {
-            Ok(()) => value,
-            Err(wrong) => return Err(invalid(Some(&value), wrong.to_string())),
+            .parse(text)
+            .map_err(|wrong| invalid(serde_json::from_str(text).ok().as_ref(), wrong.to_string()))?,
+        Given::Value(value) => match contract.gate().check(value) {
+            Ok(()) => value.clone(),
+            Err(wrong) => return Err(invalid(Some(value), wrong.to_string())),
         },
     };
     match caught_now(|| tool.accepts(&arguments)).unwrap_or_else(Err) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fumehood_core::digest::Digest;
 use fumehood_core::event::Progress;
 use fumehood_core::record::{Record, RecordError, RecordKind, Recorder};
 use serde_json::{Map, Value, json};
@@ -20,36 +21,46 @@ pub(super) struct Journal<'a> {
     call: String,
     tool_execution: String,
     tool: String,
-    digest: Option<String>,
+    digest: Option<Digest>,
     last: Option<String>,
     running: bool,
+    keeps: bool,
 }
 
 impl<'a> Journal<'a> {
     pub(super) fn new(parts: &'a Parts, scope: &'a Scope, call: String, tool_execution: String, tool: String) -> Self {
         let last = scope.cause.clone();
-        Self { parts, scope, call, tool_execution, tool, digest: None, last, running: false }
+        let keeps = parts.recorder.keeps();
+        Self { parts, scope, call, tool_execution, tool, digest: None, last, running: false, keeps }
     }
 
     /// The tool was found, or another one takes its place.
-    pub(super) fn about(&mut self, tool: &str, digest: Option<String>) {
+    pub(super) fn about(&mut self, tool: &str, digest: Option<Digest>) {
         tool.clone_into(&mut self.tool);
         self.digest = digest;
     }
 
     /// The tool runs from here on, until [`RecordKind::ToolFinished`].
-    pub(super) async fn started(&mut self, body: Value) -> Result<(), RecordError> {
+    pub(super) async fn started(&mut self, body: impl FnOnce() -> Value) -> Result<(), RecordError> {
         self.put(RecordKind::ToolStarted, None, body).await?;
         self.running = true;
         Ok(())
     }
 
-    /// One record.
-    pub(super) async fn put(&mut self, kind: RecordKind, status: Option<&str>, body: Value) -> Result<(), RecordError> {
+    /// One record. Its body is made only if somebody keeps it.
+    pub(super) async fn put(
+        &mut self,
+        kind: RecordKind,
+        status: Option<&str>,
+        body: impl FnOnce() -> Value,
+    ) -> Result<(), RecordError> {
         if kind == RecordKind::ToolFinished {
             self.running = false;
         }
-        let record = self.record(kind, status, body);
+        if !self.keeps {
+            return Ok(());
+        }
+        let record = self.record(kind, status, body());
         self.last = Some(record.id.clone());
         self.parts.recorder.record(record, self.parts.modes.durability).await
     }
@@ -63,7 +74,7 @@ impl<'a> Journal<'a> {
             kind,
             actor: self.scope.actor.as_deref().map(str::to_owned),
             tool: Some(self.tool.clone()),
-            digest: self.digest.clone(),
+            digest: self.digest.map(|digest| digest.to_string()),
             call: Some(self.call.clone()),
             status: status.map(str::to_owned),
             body: self.body(body),
@@ -91,6 +102,9 @@ impl<'a> Journal<'a> {
 
     /// Where the running call sends parts of its result. They are kept only if all of a call may be.
     pub(super) fn partials(&self, keep: bool) -> Partials {
+        if !self.keeps {
+            return Partials::default();
+        }
         let template = self.record(RecordKind::ToolPartial, None, Value::Null);
         let Parts { recorder, clock, ids, modes, .. } = self.parts;
         let (recorder, clock, ids) = (Arc::clone(recorder), Arc::clone(clock), Arc::clone(ids));
@@ -101,7 +115,7 @@ impl<'a> Journal<'a> {
 impl Drop for Journal<'_> {
     /// Whoever waited for the call has given up. That the tool was stopped is recorded all the same.
     fn drop(&mut self) {
-        if self.running {
+        if self.running && self.keeps {
             let record = self.record(RecordKind::ToolFinished, Some("cancelled"), Value::Null);
             // Taken once it is handed over; there is nobody left to wait.
             drop(self.parts.recorder.record(record, self.parts.modes.durability));

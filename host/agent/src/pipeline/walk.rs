@@ -7,7 +7,7 @@ use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
 use fumehood_core::result::{CallError, CallResult, Metadata};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::clear::{Cleared, Given};
 use super::course::Course;
@@ -37,7 +37,7 @@ impl Course<'_> {
             Err(Halt::Stop(stop)) => {
                 let body = json!({"status": "stopped", "reason": stop.reason});
                 // The run ends whether or not that can be recorded.
-                let _recorded = self.journal.put(RecordKind::Verdict, Some("stop"), body).await;
+                let _recorded = self.journal.put(RecordKind::Verdict, Some("stop"), || body).await;
                 Err(stop)
             }
         }
@@ -68,14 +68,15 @@ impl Course<'_> {
         let name = self.call.name.clone();
         let cleared = self.clear(&name, given).await?;
         let mut cleared = self.before(cleared).await?;
-        let kept = caught_now(|| self.persist.arguments(&cleared.invocation.arguments)).unwrap_or_default();
-        let mut body = json!({"family": cleared.family.as_str()});
-        if let Some(body) = body.as_object_mut() {
+        let body = || {
+            let kept = caught_now(|| self.persist.arguments(&cleared.invocation.arguments)).unwrap_or_default();
+            let mut body = Map::from_iter([("family".to_owned(), Value::from(cleared.family.as_str()))]);
             body.extend(kept.map(|kept| ("arguments".to_owned(), kept)));
             body.extend((!self.notes.is_empty()).then(|| ("modified".to_owned(), json!(self.notes))));
-        }
+            Value::Object(body)
+        };
         self.journal.started(body).await?;
-        cleared.invocation.partials = self.journal.partials(self.persist.is_full());
+        Arc::make_mut(&mut cleared.invocation).partials = self.journal.partials(self.persist.is_full());
         let began = Instant::now();
         let (result, attempts) = self.attempts(&cleared).await;
         let elapsed = began.elapsed();
@@ -91,7 +92,7 @@ impl Course<'_> {
                 Ok(Ran { cleared, result })
             }
             Err(stop) => {
-                let _recorded = self.journal.put(RecordKind::ToolFinished, Some("stopped"), Value::Null).await;
+                let _recorded = self.journal.put(RecordKind::ToolFinished, Some("stopped"), || Value::Null).await;
                 Err(Halt::Stop(stop))
             }
         }
@@ -101,12 +102,12 @@ impl Course<'_> {
     async fn attempts(&self, cleared: &Cleared) -> (Result<CallResult, Stop>, u32) {
         let annotations = cleared.tool.contract().spec().annotations;
         let idempotent = annotations.idempotent == Some(true) || annotations.read_only == Some(true);
-        let invocation = Arc::new(cleared.invocation.clone());
+        let invocation = &cleared.invocation;
         let mut made = 0;
         loop {
             made += 1;
             // The call itself may panic before there is a future.
-            let ended = caught(async { cleared.tool.call(Arc::clone(&invocation)).await }).await;
+            let ended = caught(async { cleared.tool.call(Arc::clone(invocation)).await }).await;
             let result = match ended {
                 Ok(Ok(result)) => self.wrapped(result),
                 Ok(Err(stop)) => return (Err(stop), made),
@@ -146,14 +147,16 @@ impl Course<'_> {
     /// That it ended and how, without anything of the result: no hook has seen that yet.
     async fn finished(&mut self, result: &CallResult, attempts: u32, overran: bool) {
         let Metadata { duration, fuel_used, peak_memory, .. } = &result.metadata;
-        let body = json!({
-            "duration_ms": u64::try_from(duration.as_micros()).unwrap_or(u64::MAX) as f64 / 1000.0,
-            "fuel_used": fuel_used,
-            "peak_memory": peak_memory,
-            "bytes": result.content().iter().map(Content::bytes).sum::<usize>(),
-            "attempts": attempts,
-            "overran": overran,
-        });
+        let body = || {
+            json!({
+                "duration_ms": u64::try_from(duration.as_micros()).unwrap_or(u64::MAX) as f64 / 1000.0,
+                "fuel_used": fuel_used,
+                "peak_memory": peak_memory,
+                "bytes": result.content().iter().map(Content::bytes).sum::<usize>(),
+                "attempts": attempts,
+                "overran": overran,
+            })
+        };
         // The tool has run; its result is not lost because the log fails now.
         let _recorded = self.journal.put(RecordKind::ToolFinished, Some(status_of(result)), body).await;
     }
@@ -165,13 +168,14 @@ impl Course<'_> {
         let status = if result.is_ok() { Status::Ok } else { Status::HandlerError };
         let word = status_of(&result);
         // A function that cannot say what may be kept keeps nothing.
-        let kept = caught_now(|| self.persist.result(arguments, &result, &seen)).unwrap_or_default();
+        let keep = || caught_now(|| self.persist.result(arguments, &result, &seen)).unwrap_or_default();
+        let kept = if self.parts.recorder.keeps() { keep() } else { None };
         if let Some(kept) = kept {
-            let body = json!({"result": kept, "truncated": seen.metadata.truncated});
+            let body = || json!({"result": kept, "truncated": seen.metadata.truncated});
             let _recorded = self.journal.put(RecordKind::ToolResult, Some(word), body).await;
         }
         if result.is_ok() && cleared.tool.purpose() == Purpose::Knowledge {
-            let _recorded = self.journal.put(RecordKind::KnowledgeUsed, None, Value::Null).await;
+            let _recorded = self.journal.put(RecordKind::KnowledgeUsed, None, || Value::Null).await;
         }
         self.observed(cleared, &result);
         self.remembered(&cleared.invocation.tool, arguments, word, &seen);
@@ -232,7 +236,7 @@ impl Course<'_> {
             "error": if self.persist.is_full() { json!(seen.error()) } else { json!({"kind": status_of(&seen)}) },
         });
         // The model is told whether or not that can be recorded.
-        let _recorded = self.journal.put(RecordKind::ToolRejected, Some(status_of(&seen)), body).await;
+        let _recorded = self.journal.put(RecordKind::ToolRejected, Some(status_of(&seen)), || body).await;
         self.remembered(&result.tool, &Value::from(self.call.arguments.as_str()), status_of(&seen), &seen);
         self.execution(status, seen)
     }

@@ -30,6 +30,9 @@ pub(super) struct Extent {
     pub(super) text: u64,
 }
 
+/// Members that the outermost object has room for from the start.
+const USUAL_MEMBERS: usize = 7;
+
 /// Reads a text; `None` if anything at all is wrong with it.
 pub(super) fn read(text: &str, caps: Caps) -> Option<(Value, Extent)> {
     if text.len() > caps.text {
@@ -177,7 +180,9 @@ impl<'de> Visitor<'de> for Strict<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let inside = self.inside()?;
-        let mut members = Map::new();
+        // Arguments are an object with a few members. Only one such object is given room before it is needed: a document
+        // of many small ones would make the host hold several times of what it says.
+        let mut members = if self.depth == 0 { Map::with_capacity(USUAL_MEMBERS) } else { Map::new() };
         while let Some(name) = access.next_key::<String>()? {
             let name = self.fits(name)?;
             let value = access.next_value_seed(inside)?;
