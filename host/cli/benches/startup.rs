@@ -63,9 +63,11 @@ async fn loads(cache: &std::path::Path) {
     let build = || Host::builder().code_cache(cache.clone()).build().expect("a host");
     let cold = build();
     println!("a host with nothing loaded: this process holds {:.1} MiB", resident() as f64 / 1024.0);
+    let variants: Vec<_> = (0..COMPONENTS).map(|number| variant(&component, number)).collect();
+    let load = |number: usize| Load::bytes(format!("c{number}"), variants[number].clone());
     let started = Instant::now();
     for number in 0..COMPONENTS {
-        let load = Load::bytes(format!("c{number}"), variant(&component, number));
+        let load = load(number);
         cold.load(load).await.expect("it loads");
     }
     println!("{COMPONENTS} components of {} KiB compiled in {:.1?}", component.len() >> 10, started.elapsed());
@@ -73,9 +75,11 @@ async fn loads(cache: &std::path::Path) {
     drop(cold);
     let host = build();
     let before = resident();
+    // The bytes are in the host's hands before the clock starts, as a file that was read is.
+    let all: Vec<_> = (0..COMPONENTS).map(load).collect();
     let started = Instant::now();
-    for number in 0..COMPONENTS {
-        let loaded = host.load(Load::bytes(format!("c{number}"), variant(&component, number))).await.expect("it loads");
+    for load in all {
+        let loaded = host.load(load).await.expect("it loads");
         assert_eq!(loaded.report().cache, CacheReport::Hit);
     }
     let elapsed = started.elapsed();
@@ -84,10 +88,11 @@ async fn loads(cache: &std::path::Path) {
         "{COMPONENTS} cached components (with 5 tools each), one after another: {elapsed:.1?}, {each} KiB resident each"
     );
     let host = build();
+    let all: Vec<_> = (0..COMPONENTS).map(load).collect();
     let started = Instant::now();
     let mut loads = tokio::task::JoinSet::new();
-    for number in 0..COMPONENTS {
-        let (host, load) = (host.clone(), Load::bytes(format!("c{number}"), variant(&component, number)));
+    for load in all {
+        let host = host.clone();
         loads.spawn(async move { host.load(load).await.map(drop) });
     }
     loads.join_all().await.into_iter().for_each(|loaded| loaded.expect("it loads"));
