@@ -11,7 +11,7 @@ use super::course::Course;
 use super::halt::{Halt, legible, mismatch, unauthorized, unknown};
 use crate::caught::{caught, caught_now};
 use crate::execution::Status;
-use crate::guardrail::{CallQuestion, Proposed, Ruling, Verdict, Voice};
+use crate::guardrail::{CallQuestion, Judgement, Proposed, Ruling, Verdict, Voice};
 use crate::human::{Answer, Question};
 use crate::registry::{Family, Invocation, Policy, Stop, Tool};
 use crate::retry::{Fault, Remedy, escalated};
@@ -102,8 +102,9 @@ impl Course<'_> {
         if let Some((judge, policy)) = &self.parts.judge
             && policy.applies(&proposed)
         {
-            let verdict = caught(judge.judge(&proposed)).await;
-            let verdict = verdict.unwrap_or_else(|said| Verdict::Deny { reason: format!("the judge failed: {said}") });
+            let failed = |said: String| Verdict::Deny { reason: format!("the judge failed: {said}") }.into();
+            let Judgement { verdict, usage } = caught(judge.judge(&proposed)).await.unwrap_or_else(failed);
+            self.batch.spend(usage);
             if let Verdict::Modify { arguments, note } = &verdict {
                 proposed.arguments = arguments.clone();
                 self.noted(note.clone());

@@ -48,9 +48,13 @@ pub(crate) struct AgentSection {
     /// Wait until each record is on disk before going on.
     #[serde(default)]
     pub(crate) durable: bool,
-    /// Ask a person for more turns before ending for want of them.
+    /// Ask the person at the terminal for more turns before ending for want of them. Usually true; without a terminal
+    /// nobody is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ask_for_turns: Option<bool>,
+    /// Driver "react": make the final answer with a request of its own, so that it is shown while it is written.
     #[serde(default)]
-    pub(crate) ask_for_turns: bool,
+    pub(crate) separate_answer: bool,
     /// After how many equal calls in a row the run ends. Usually never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) repetitions: Option<NonZeroU32>,
