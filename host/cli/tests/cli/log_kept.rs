@@ -43,7 +43,7 @@ fn only_so_many_rows_are_kept_and_the_rest_still_verifies() {
     assert!(told.contains(&format!("rows up to {gone} were removed because they were old")), "{told}");
     // One more row that goes is one too many.
     let database = rusqlite::Connection::open(bench.path("e.db")).unwrap();
-    database.execute("DELETE FROM records WHERE seq = ?1", [gone + 1]).unwrap();
+    database.execute("DELETE FROM records WHERE seq = ?1", [i64::try_from(gone + 1).unwrap()]).unwrap();
     drop(database);
     assert_eq!(bench.run(&["log", "verify"]).code, 9);
 }

@@ -3,7 +3,7 @@
 use crate::workbench::{Ran, Workbench};
 
 const READ: &str = r#"
-{"calls": [{"name": "files__read_file", "arguments": {"path": "/docs/a.txt"}}]}
+{"calls": [{"name": "files__read", "arguments": {"path": "/docs/a.txt"}}]}
 {"text": "It says so.", "expect": "EXPECTED"}
 "#;
 
@@ -30,7 +30,7 @@ fn a_folder_that_was_typed_can_be_read() {
 fn without_it_nothing_can_and_the_model_is_told() {
     let ran = run(&bench("denied"), &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It says so.\n"), "{ran:?}");
-    assert!(ran.stderr.contains("✗ files__read_file"), "{ran:?}");
+    assert!(ran.stderr.contains("✗ files__read"), "{ran:?}");
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn what_cannot_be_granted_is_refused_before_anything_runs() {
 #[test]
 fn what_a_tool_keeps_is_kept_where_it_was_said_unless_the_configuration_says_where() {
     let script = r#"
-{"calls": [{"name": "notes__add", "arguments": {"title": "t", "text": "buy milk"}}]}
+{"calls": [{"name": "notes__write", "arguments": {"title": "t", "text": "buy milk"}}]}
 {"text": "Kept."}
 "#;
     let bench = Workbench::new();
