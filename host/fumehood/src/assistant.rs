@@ -66,7 +66,9 @@ pub enum AssistantError {
     #[error("the skill '{0}' is to be used, and there is none of that name; add it with `skill` or correct the name")]
     UnknownSkill(String),
     /// The channel in use is none of the host's.
-    #[error("the channel '{0}' is to be used, and there is none of that name; add it with `channel` or correct the name")]
+    #[error(
+        "the channel '{0}' is to be used, and there is none of that name; add it with `channel` or correct the name"
+    )]
     UnknownChannel(String),
     /// The list of the channel in use cannot be signed.
     #[error("the list of the channel in use cannot be signed")]

@@ -69,7 +69,14 @@ impl Ledger {
         }
     }
 
-    pub(super) fn asked(&mut self, asked: &Request, model: Option<&str>, run: &str, turn: u32, at: Timestamp) -> Record {
+    pub(super) fn asked(
+        &mut self,
+        asked: &Request,
+        model: Option<&str>,
+        run: &str,
+        turn: u32,
+        at: Timestamp,
+    ) -> Record {
         let body = json!({
             "run": run,
             "turn": turn,

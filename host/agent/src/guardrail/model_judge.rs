@@ -270,6 +270,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn c28_what_a_verdict_cost_is_told_whatever_it_is() {
+        for said in [r#"{"verdict": "allow"}"#, "no verdict at all"] {
+            let usage = fumehood_core::chat::Usage { input: 70, output: 9 };
+            let model = move |_: &Request| Ok::<_, ModelError>(Response { usage, ..Response::text(said) });
+            let judge = ModelJudge::new(Arc::new(model), "");
+            assert_eq!(judge.judge(&proposed(json!({}))).await.usage, usage, "{said}");
+        }
+    }
+
+    #[tokio::test]
     async fn c10_a_model_changes_arguments_only_where_it_may() {
         let said = r#"{"verdict": "modify", "reason": "only src", "arguments": {"glob": "src/**"}}"#;
         let verdict = saying(said).may_modify().judge(&proposed(json!({"glob": "**"}))).await.verdict;

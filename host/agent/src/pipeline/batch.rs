@@ -26,7 +26,11 @@ impl<'a> Batch<'a> {
     pub(super) fn new(parts: &Parts, scope: &'a Scope) -> Self {
         let (skill, envelope) = (scope.skill.as_ref(), scope.envelope.as_deref());
         let allowed = parts.allowlists.effective(skill, envelope, parts.clock.now());
-        Self { scope, allowed, state: Mutex::new(State { text: scope.state.clone(), changed: false, spent: Usage::default() }) }
+        Self {
+            scope,
+            allowed,
+            state: Mutex::new(State { text: scope.state.clone(), changed: false, spent: Usage::default() }),
+        }
     }
 
     /// Whether errors are in a channel's own words.

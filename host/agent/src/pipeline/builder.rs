@@ -28,7 +28,9 @@ pub enum PipelineError {
         tool: String,
     },
     /// A channel names a tool that is not there.
-    #[error("the channel '{channel}' names the tool '{tool}', which is not registered; register it or correct the name")]
+    #[error(
+        "the channel '{channel}' names the tool '{tool}', which is not registered; register it or correct the name"
+    )]
     UnknownInChannel {
         /// Which channel.
         channel: String,
@@ -242,7 +244,8 @@ impl PipelineBuilder {
                 None => PipelineError::UnknownAutoTool(tool),
             });
         }
-        let of_channels = self.allowlists.channels.iter().flat_map(|(name, tools)| tools.iter().map(move |it| (name, it)));
+        let of_channels =
+            self.allowlists.channels.iter().flat_map(|(name, tools)| tools.iter().map(move |it| (name, it)));
         if let Some((channel, tool)) = of_channels.into_iter().find(|(_, tool)| missing(tool)) {
             return Err(PipelineError::UnknownInChannel { channel: channel.clone(), tool: tool.clone() });
         }

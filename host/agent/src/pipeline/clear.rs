@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fumehood_core::chat::Usage;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
 use fumehood_core::result::CallError;
@@ -97,7 +98,7 @@ impl Course<'_> {
         }
         let mut questions = Vec::new();
         for ruling in passage.rulings {
-            questions.extend(self.ruled(ruling, &proposed).await?);
+            questions.extend(self.ruled(ruling, &proposed, Usage::default()).await?);
         }
         if let Some((judge, policy)) = &self.parts.judge
             && policy.applies(&proposed)
@@ -110,7 +111,7 @@ impl Course<'_> {
                 self.noted(note.clone());
                 changed = true;
             }
-            questions.extend(self.ruled(Ruling { voice: Voice::Judge, verdict }, &proposed).await?);
+            questions.extend(self.ruled(Ruling { voice: Voice::Judge, verdict }, &proposed, usage).await?);
         }
         for question in questions {
             self.asked(CallQuestion { proposed: proposed.clone(), ..question }).await?;
@@ -127,7 +128,7 @@ impl Course<'_> {
     }
 
     /// Records a verdict. A denial ends the call; a question is handed on, to be put once everybody else has agreed.
-    async fn ruled(&mut self, ruling: Ruling, proposed: &Proposed) -> Result<Option<CallQuestion>, Halt> {
+    async fn ruled(&mut self, ruling: Ruling, proposed: &Proposed, usage: Usage) -> Result<Option<CallQuestion>, Halt> {
         let Ruling { voice, verdict } = ruling;
         let mut body = json!({"by": voice.as_str()});
         let said = match &verdict {
@@ -138,6 +139,8 @@ impl Course<'_> {
         };
         if let Some(body) = body.as_object_mut() {
             body.extend(said.map(|said| ("reason".to_owned(), Value::from(said))));
+            let used = (usage != Usage::default()).then(|| json!({"input": usage.input, "output": usage.output}));
+            body.extend(used.map(|used| ("usage".to_owned(), used)));
             let kept = caught_now(|| self.persist.arguments(&proposed.arguments)).unwrap_or_default();
             body.extend(kept.map(|kept| ("arguments".to_owned(), kept)));
         }
@@ -165,7 +168,7 @@ impl Course<'_> {
             Ok(Answer::Deny { reason }) => Verdict::Deny { reason },
             Err(said) => Verdict::Deny { reason: format!("nobody could be asked: {said}") },
         };
-        self.ruled(Ruling { voice: Voice::Human, verdict }, &question.proposed).await.map(drop)
+        self.ruled(Ruling { voice: Voice::Human, verdict }, &question.proposed, Usage::default()).await.map(drop)
     }
 }
 

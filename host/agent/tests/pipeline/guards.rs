@@ -74,6 +74,17 @@ impl Judge for No {
 }
 
 #[tokio::test]
+async fn c28_what_a_judge_used_is_told_with_the_batch() {
+    let policy = JudgePolicy { always: ["add".to_owned()].into(), ..JudgePolicy::default() };
+    let stage = stage(move |builder| builder.judge(Arc::new(No), policy));
+    let outcome = stage.batch(&[("add", ADD), ("add", ADD)]).await;
+    assert_eq!(outcome.usage, Usage { input: 60, output: 8 });
+    assert_eq!(stage.kept.of(RecordKind::Verdict)[0].body["usage"], json!({"input": 30, "output": 4}));
+    let none = stage.batch(&[("nowhere", "{}")]).await;
+    assert_eq!(none.usage, Usage::default());
+}
+
+#[tokio::test]
 async fn c8_reads_are_not_judged_unless_the_policy_asks_for_it() {
     let judged = |policy: JudgePolicy| stage(move |builder| builder.judge(Arc::new(No), policy));
     let default = judged(JudgePolicy::default());

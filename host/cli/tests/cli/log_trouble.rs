@@ -56,7 +56,7 @@ fn a_damaged_log_is_refused_before_anything_runs_and_stays_as_it_is() {
     refused(&bench.run(RUN), &["the file is damaged; nothing was changed", "restore a copy"]);
     assert_eq!(std::fs::read(bench.path("e.db")).unwrap(), bytes);
     let json = bench.run(&[&["--json"], RUN].concat()).json();
-    assert_eq!((&json["status"], &json["exit"]), (&"error".into(), &7.into()), "{json}");
+    assert_eq!((&json["status"], &json["error"]["kind"]), (&"error".into(), &"host".into()), "{json}");
 }
 
 #[test]

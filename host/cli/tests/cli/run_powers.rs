@@ -10,7 +10,7 @@ const READ: &str = r#"
 fn bench(expected: &str) -> Workbench {
     let bench = Workbench::new();
     bench.example("files").put("script.jsonl", READ.replace("EXPECTED", expected));
-    std::fs::create_dir(bench.path("docs")).unwrap();
+    ["docs", "log"].iter().for_each(|folder| std::fs::create_dir(bench.path(folder)).unwrap());
     bench.put("docs/a.txt", "the words of the file");
     bench
 }
@@ -28,14 +28,14 @@ fn a_folder_that_was_typed_can_be_read() {
 
 #[test]
 fn without_it_nothing_can_and_the_model_is_told() {
-    let ran = run(&bench("denied"), &[]);
+    let ran = run(&bench("no folder was granted"), &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It says so.\n"), "{ran:?}");
     assert!(ran.stderr.contains("✗ files__read"), "{ran:?}");
 }
 
 #[test]
 fn a_component_of_the_configuration_has_nothing_of_it() {
-    let bench = bench("denied");
+    let bench = bench("no folder was granted");
     bench.put("fumehood.toml", "[tools.files]\ncomponent = \"files.wasm\"\napproval = \"off\"\n");
     bench.example("calculator");
     let run = ["run", "Read it", "--tool", "calculator.wasm", "--script", "script.jsonl", "--no-log"];

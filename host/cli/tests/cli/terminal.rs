@@ -88,7 +88,7 @@ fn verdicts(bench: &Workbench) -> Vec<(String, String)> {
 }
 
 #[test]
-fn c9_a_person_who_says_yes_lets_the_call_run() {
+fn a_person_who_says_yes_lets_the_call_run() {
     let bench = bench(&format!("{ADD}\n{}", r#"{"text": "It is 8.", "expect": "8"}"#));
     let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
     terminal.wait_for("may calculator__add run?");
@@ -103,9 +103,10 @@ fn c9_a_person_who_says_yes_lets_the_call_run() {
 }
 
 #[test]
-fn c9_anything_but_a_yes_is_a_no_and_the_model_is_told() {
+fn anything_but_a_yes_is_a_no_and_the_model_is_told() {
     for typed in ["n\n", "\n", "\u{4}"] {
-        let bench = bench(&format!("{ADD}\n{}", r#"{"text": "Then not.", "expect": "the person at the terminal said no"}"#));
+        let bench =
+            bench(&format!("{ADD}\n{}", r#"{"text": "Then not.", "expect": "the person at the terminal said no"}"#));
         let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
         terminal.wait_for("[y/N]");
         terminal.type_in(typed);
@@ -117,7 +118,7 @@ fn c9_anything_but_a_yes_is_a_no_and_the_model_is_told() {
 }
 
 #[test]
-fn c28_a_person_is_asked_for_more_turns_unless_that_is_not_wanted() {
+fn a_person_is_asked_for_more_turns_unless_that_is_not_wanted() {
     let bench = bench(&format!("{ADD}\n{}", r#"{"text": "It is 8."}"#));
     let mut terminal = AtTerminal::start(&bench, &[RUN, &["--max-turns", "1"]].concat());
     terminal.wait_for("The model was asked 1 times and has not finished. Allow 1 more requests?");
