@@ -11,4 +11,5 @@ pub(crate) mod rules;
 pub(crate) mod screen;
 pub(crate) mod settings;
 pub(crate) mod setup;
+pub(crate) mod treatment;
 pub(crate) mod view;

@@ -20,7 +20,7 @@ use super::interrupt::Interrupts;
 use super::keyboard::Keyboard;
 use super::screen::Screen;
 use super::view::{Events, View};
-use super::{model, reach, rules, settings};
+use super::{model, reach, rules, settings, treatment};
 use crate::args::run::{AgentArguments, DriverName};
 use crate::args::{Arguments, bad_limit};
 use crate::config::Config;
@@ -57,11 +57,14 @@ impl Desk {
         let rules = rules::of(&config, typed)?;
         let knowledge = settings::knowledge(&config)?;
         let modes = settings::modes(&config);
-        let log = log_place(typed, &config)?;
-        let host = load(arguments, typed, &config, limits, log.as_deref()).await?;
+        let judge = treatment::judge(&config, &model)?;
+        let place = log_place(typed, &config)?;
+        // Before anything is loaded: only a file that is there can be kept from tools.
+        let log = place.as_deref().map(|place| open_log(place, &config)).transpose()?;
+        let host = load(arguments, typed, &config, limits, place.as_deref()).await?;
+        let policies = treatment::policies(&config, &host);
         known(&host, "--only", &typed.only)?;
         known(&host, "--ask", &typed.ask)?;
-        let log = log.map(|place| open_log(&place, &config)).transpose()?;
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(Forget) as _, |log| log as _);
         let chips = Chips::new();
         let driver = settings::driver(&config, typed.driver);
@@ -73,22 +76,19 @@ impl Desk {
             .with_durability(modes.durability)
             .pipeline(move |pipeline| {
                 rules.into_iter().fold(pipeline.modes(modes), |pipeline, rule| pipeline.rule(rule))
+            })
+            .pipeline(move |pipeline| {
+                policies.into_iter().fold(pipeline, |all, (tool, policy)| all.tool_policy(tool, policy))
             });
-        if let Some(skill) = skill {
-            builder = builder.use_skill(skill);
+        if let Some((judge, policy)) = judge {
+            builder = builder.pipeline(move |pipeline| pipeline.judge(Arc::new(judge), policy));
         }
-        if let Some(channel) = reach::in_use(typed, skill, channel) {
-            builder = builder.use_channel(channel);
-        }
-        if let Some(actor) = &typed.actor {
-            builder = builder.with_actor(actor.as_str());
-        }
+        builder = in_use(builder, typed, skill, channel);
         if config.log.texts {
             builder = builder.keep_texts();
         }
         let person = AtTerminal::find(keyboard, chips.clone()).filter(|_| !arguments.json);
-        builder = with_person(builder, &config, person);
-        let agent = builder.build()?;
+        let agent = with_person(builder, &config, person).build()?;
         let view = if arguments.json { View::Lines } else { View::Screen(Screen::new(chips, limits.deadline)) };
         let interrupts = Interrupts::watch(agent.cancel_handle());
         let kept = log_file::kept(&config, moment::now());
@@ -226,6 +226,25 @@ fn log_place(typed: &AgentArguments, config: &Config) -> Result<Option<PathBuf>>
 
 fn open_log(place: &Path, config: &Config) -> Result<Arc<EventLog>> {
     Ok(Arc::new(log_file::write(place, &log_file::options(config)?)?))
+}
+
+/// On whose behalf, and within what.
+fn in_use(
+    mut builder: AssistantBuilder,
+    typed: &AgentArguments,
+    skill: Option<&str>,
+    channel: Option<&str>,
+) -> AssistantBuilder {
+    if let Some(skill) = skill {
+        builder = builder.use_skill(skill);
+    }
+    if let Some(channel) = reach::in_use(typed, skill, channel) {
+        builder = builder.use_channel(channel);
+    }
+    match &typed.actor {
+        Some(actor) => builder.with_actor(actor.as_str()),
+        None => builder,
+    }
 }
 
 /// Whom to ask, if anybody is there: about calls, and about more turns unless that is not wanted.

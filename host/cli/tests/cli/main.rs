@@ -54,4 +54,6 @@ mod streams;
 #[cfg(test)]
 mod terminal;
 #[cfg(test)]
+mod treatment;
+#[cfg(test)]
 mod workbench;
