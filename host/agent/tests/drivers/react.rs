@@ -117,7 +117,7 @@ fn i21_only_the_final_answer_is_shown_while_it_is_written() {
     let thought = Delta::Thought("hm".to_owned());
     let mut driver = bound(ReactDriver::new().final_via_inference(true));
     driver.request(&[Message::user("3 + 5")], &[]);
-    assert_eq!(shown(&driver), [thought.clone()]);
+    assert_eq!(shown(&driver), std::slice::from_ref(&thought));
     assert!(matches!(driver.decide(&Response::text(ANSWER)), Decision::Infer(_)));
     assert_eq!(shown(&driver), [thought.clone(), Delta::Text("words".to_owned())]);
     assert_eq!(driver.decide(&Response::text("It is sixteen.")), Decision::Answer("It is sixteen.".to_owned()));

@@ -10,8 +10,9 @@ use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::native::NativeDriver;
 use fumehood::agent::react::ReactDriver;
 use fumehood::event_log::{EventLog, Keep};
+use fumehood::key_value::DiskStore;
 use fumehood::record::{Forget, Recorder};
-use fumehood::{AssistantBuilder, Grant, Host, HostBuilder, Limits};
+use fumehood::{AssistantBuilder, Grant, Host, HostBuilder, Limits, StoredNotes};
 
 use super::ask::AtTerminal;
 use super::chips::Chips;
@@ -59,7 +60,8 @@ impl Desk {
         let modes = settings::modes(&config);
         let judge = treatment::judge(&config, &model)?;
         let place = log_place(typed, &config)?;
-        // Before anything is loaded: only a file that is there can be kept from tools.
+        // Before anything is loaded: only files that are there can be kept from tools.
+        let notes = open_notes(&config)?;
         let log = place.as_deref().map(|place| open_log(place, &config)).transpose()?;
         let host = load(arguments, typed, &config, limits, place.as_deref()).await?;
         let policies = treatment::policies(&config, &host);
@@ -84,6 +86,9 @@ impl Desk {
             builder = builder.pipeline(move |pipeline| pipeline.judge(Arc::new(judge), policy));
         }
         builder = in_use(builder, typed, skill, channel);
+        if let Some(notes) = notes {
+            builder = builder.with_memory(Arc::new(notes));
+        }
         if config.log.texts {
             builder = builder.keep_texts();
         }
@@ -169,6 +174,8 @@ async fn load(
         Some(file) => own_store(builder, config, file)?,
         None => builder,
     };
+    let memory = config.agent.memory.as_ref().map(|file| config.path(file));
+    let builder = memory.into_iter().fold(builder, HostBuilder::own_folder);
     // A tool that could change the log, or read the key beside it, would be the one to say what it did.
     let builder = log.into_iter().fold(builder, HostBuilder::own_folder);
     let host = builder.limits(limits).memory_ceiling(most).build()?;
@@ -222,6 +229,12 @@ fn log_place(typed: &AgentArguments, config: &Config) -> Result<Option<PathBuf>>
         return Ok(None);
     }
     log_file::place(typed.log.as_deref(), config).map(Some)
+}
+
+/// The notes of the model, if it may keep any.
+fn open_notes(config: &Config) -> Result<Option<StoredNotes>> {
+    let Some(file) = &config.agent.memory else { return Ok(None) };
+    Ok(Some(StoredNotes::new(Arc::new(DiskStore::open(config.path(file))?))))
 }
 
 fn open_log(place: &Path, config: &Config) -> Result<Arc<EventLog>> {
