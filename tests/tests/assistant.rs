@@ -289,3 +289,22 @@ async fn i28_what_a_hook_makes_of_the_state_is_there_in_the_next_step() {
     let seen: Vec<_> = outcome.run.executions().map(|execution| execution.result.text().unwrap()).collect();
     assert_eq!(seen, ["none", r#"{"seen":1}"#]);
 }
+
+#[tokio::test]
+async fn l4_a_channel_in_use_is_all_that_there_is() {
+    let host = host().await;
+    let (model, offered) = calls("calculator__add", ADD);
+    let on = |channel: &str| {
+        let builder = host.agent(Arc::clone(&model)).allow_everything().with_scope(Scope::default());
+        builder.channel("phone", ["calculator__multiply"]).channel("desk", ["calculator__add"]).use_channel(channel)
+    };
+    let (refused, outcome) = status(&mut on("phone").build().unwrap()).await;
+    assert_eq!(refused, Status::RejectedAllowlist);
+    let words = "[error: tool 'calculator__add' is not permitted on this channel]";
+    assert!(outcome.text().ends_with(words), "{}", outcome.text());
+    assert_eq!(offered.lock().unwrap()[0], ["calculator__multiply"]);
+    assert_eq!(status(&mut on("desk").build().unwrap()).await.0, Status::Ok);
+    assert!(matches!(on("fax").build(), Err(AssistantError::UnknownChannel(name)) if name == "fax"));
+    let misspelt = host.agent(model).channel("phone", ["calculator__multipy"]).build();
+    assert!(misspelt.is_err_and(|error| error.to_string().contains("the path of a call")));
+}

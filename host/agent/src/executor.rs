@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::chat::{ToolIntent, ToolSpec};
+use fumehood_core::chat::{ToolIntent, ToolSpec, Usage};
 use serde::{Deserialize, Serialize};
 
 use crate::execution::ToolExecution;
@@ -60,6 +60,9 @@ pub struct BatchOutcome {
     pub executions: Vec<ToolExecution>,
     /// Why it ended early, if it did.
     pub ended: Option<BatchEnd>,
+    /// Tokens that were used on the path of the calls, as by a judge.
+    #[serde(default)]
+    pub usage: Usage,
     /// The agent's state as JSON text, if a hook changed it. Later batches of the session have it; it is not part of
     /// what is replayed, since no decision of a session depends on it.
     #[serde(skip)]
@@ -67,10 +70,10 @@ pub struct BatchOutcome {
 }
 
 impl BatchOutcome {
-    /// A batch with these executions that changed no state.
+    /// A batch with these executions that used no tokens and changed no state.
     #[must_use]
     pub fn new(executions: Vec<ToolExecution>, ended: Option<BatchEnd>) -> Self {
-        Self { executions, ended, state: None }
+        Self { executions, ended, usage: Usage::default(), state: None }
     }
 }
 

@@ -50,7 +50,12 @@ pub(crate) fn builder_for(arguments: &Arguments, config: &Config) -> Result<Host
         Some(file) => config.path(file),
         None => usual_store(config)?,
     };
-    Ok(builder.own_folder(&file).key_value_store(Arc::new(DiskStore::open(file)?)))
+    with_store(builder, &file)
+}
+
+/// The same, with what tools keep in this file.
+pub(crate) fn with_store(builder: HostBuilder, file: &Path) -> Result<HostBuilder> {
+    Ok(builder.own_folder(file).key_value_store(Arc::new(DiskStore::open(file)?)))
 }
 
 /// Each configuration has its own, so that a tool of one never finds what a tool of the same name in another kept.

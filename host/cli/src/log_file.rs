@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use etcetera::BaseStrategy as _;
-use fumehood::event_log::{EventLog, OpenError, Options, Reader};
+use fumehood::event_log::{EventLog, Keep, OpenError, Options, Reader};
+use fumehood::time::Timestamp;
 
 use crate::config::Config;
 use crate::exit::UsageError;
@@ -42,6 +43,14 @@ pub(crate) fn options(config: &Config) -> Result<Options> {
     let digits = source::secret(config, from, WHAT)?;
     let key = digits::parse(&digits).ok_or_else(|| UsageError(format!("{WHAT}: expected 64 hexadecimal digits")))?;
     Ok(Options { key: Some(key), ..Options::default() })
+}
+
+/// What is kept of it, as of `now`: everything that the configuration says has to hold. Empty: all of it.
+pub(crate) fn kept(config: &Config, now: Timestamp) -> Vec<Keep> {
+    let since = config.log.keep.map(|age| u64::try_from(age.0.as_millis()).unwrap_or(u64::MAX));
+    let since = since.map(|age| Keep::Since(Timestamp(now.0.saturating_sub(age))));
+    let newest = config.log.keep_rows.map(|rows| Keep::Newest(rows.0));
+    since.into_iter().chain(newest).collect()
 }
 
 /// Opens it for reading.

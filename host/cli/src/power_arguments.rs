@@ -1,13 +1,15 @@
 //! The flags that grant powers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use fumehood::Grant;
 
 use crate::config::amount::{Bytes, Time};
 use crate::config::powers::{PowerFault, Powers};
 use crate::config::secret::SecretSection;
 use crate::config::tool::{WriteFolder, WriteFolderTable};
+use crate::exit::UsageError;
 
 /// What a tool may do. Without these it can compute, and nothing else.
 #[derive(Debug, Clone, Default, Args)]
@@ -50,7 +52,7 @@ pub(crate) struct PowerArguments {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     key_value: Option<Bytes>,
 
-    /// Where that is kept [default: in memory, and gone after the call]
+    /// Where that is kept [default: in memory, and gone at the end]
     #[arg(long, value_name = "FILE", requires = "key_value")]
     pub(crate) key_value_store: Option<PathBuf>,
 
@@ -87,14 +89,24 @@ impl PowerArguments {
         }
     }
 
+    /// The grant. Folders are relative to the working folder.
+    ///
+    /// # Errors
+    /// Everything that cannot be granted, with its flag.
+    pub(crate) fn grant(&self) -> Result<Grant, UsageError> {
+        let here = Path::new(".");
+        let granted = self.powers().grant(here, &|source| source.value(here));
+        granted.map_err(|faults| UsageError(faults.iter().map(fault).collect::<Vec<_>>().join("\n")))
+    }
+
     /// Was anything typed?
     pub(crate) fn are_given(&self) -> bool {
-        self.strict_imports || self.powers() != Powers::default()
+        self.strict_imports || self.key_value_store.is_some() || self.powers() != Powers::default()
     }
 }
 
 /// What was typed that cannot be granted.
-pub(crate) fn fault(fault: &PowerFault) -> String {
+fn fault(fault: &PowerFault) -> String {
     let flag = match fault.key {
         "read" => "--allow-read",
         "write" => "--allow-write",

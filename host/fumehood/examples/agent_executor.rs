@@ -55,7 +55,7 @@ impl<E: ToolExecutor> ToolExecutor for Remembering<E> {
             // The results keep the order of the calls.
             let mut made = outcome.executions.into_iter();
             let executions = recalled.into_iter().filter_map(|known| known.or_else(|| made.next())).collect();
-            BatchOutcome { executions, ended: outcome.ended, state: outcome.state }
+            BatchOutcome { executions, ..outcome }
         })
     }
 }

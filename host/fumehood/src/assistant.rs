@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fumehood_agent::agent::{Agent, AgentBuilder, BuildError, Clock, SystemClock, Tap};
-use fumehood_agent::allowlist::{self, Allowlists, Skill};
+use fumehood_agent::allowlist::{self, Allowlists, EnvelopeKey, SealError, Skill};
 use fumehood_agent::budget::{Budget, TenantFuel};
 use fumehood_agent::driver::Driver;
 use fumehood_agent::executor::{Scope, ToolExecutor};
@@ -45,6 +45,7 @@ pub struct AssistantBuilder {
     changes: Vec<Change>,
     config: SessionConfig,
     scope: Scope,
+    channel: Option<String>,
     log: Option<PathBuf>,
     recorder: Option<Arc<dyn Recorder>>,
     durability: Durability,
@@ -64,6 +65,17 @@ pub enum AssistantError {
     /// The skill in use is none of the host's.
     #[error("the skill '{0}' is to be used, and there is none of that name; add it with `skill` or correct the name")]
     UnknownSkill(String),
+    /// The channel in use is none of the host's.
+    #[error(
+        "the channel '{0}' is to be used, and there is none of that name; add it with `channel` or correct the name"
+    )]
+    UnknownChannel(String),
+    /// The list of the channel in use cannot be signed.
+    #[error("the list of the channel in use cannot be signed")]
+    Seal(#[from] SealError),
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers to sign the list of a channel with; give the allowlists a key")]
+    Random,
     /// The path of a call cannot be set up.
     #[error("the path of a call cannot be set up")]
     Pipeline(#[from] PipelineError),
@@ -114,6 +126,7 @@ impl Host {
             changes: Vec::new(),
             config: SessionConfig::default(),
             scope: Scope::default(),
+            channel: None,
             log: None,
             recorder: None,
             durability: Durability::default(),
@@ -152,6 +165,20 @@ impl AssistantBuilder {
     /// Uses this skill: only its tools may be called.
     pub fn use_skill(mut self, name: impl Into<String>) -> Self {
         self.scope.skill = Some(Arc::from(name.into()));
+        self
+    }
+
+    /// Adds a channel, or replaces the one of that name: the full names of the tools that may be called there.
+    pub fn channel<N: Into<String>>(mut self, name: impl Into<String>, tools: impl IntoIterator<Item = N>) -> Self {
+        self.allowlists.channels.insert(name.into(), tools.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Uses this channel: only its tools may be called, and while a skill is in use only those that both allow. Its list
+    /// is signed here; without a key of the host's own, with one that nobody else has. An envelope that a scope brings
+    /// along is replaced.
+    pub fn use_channel(mut self, name: impl Into<String>) -> Self {
+        self.channel = Some(name.into());
         self
     }
 
@@ -271,6 +298,13 @@ impl AssistantBuilder {
         self
     }
 
+    /// Keeps in the records what the model is told and what it says: see
+    /// [`AgentBuilder::keep_texts`](fumehood_agent::agent::AgentBuilder::keep_texts).
+    pub fn keep_texts(mut self) -> Self {
+        self.agent = self.agent.keep_texts();
+        self
+    }
+
     /// The agent.
     ///
     /// # Errors
@@ -305,6 +339,9 @@ impl AssistantBuilder {
         if let Some(skill) = self.scope.skill.as_deref().filter(|name| !allowlists.skills.contains_key(*name)) {
             return Err(AssistantError::UnknownSkill(skill.to_owned()));
         }
+        if let Some(channel) = self.channel.take() {
+            self.scope.envelope = Some(seal(&mut allowlists, &channel)?);
+        }
         let mut pipeline = PipelineBuilder::default();
         if let Some(memory) = &self.memory {
             memory::register(&self.built_ins, memory)?;
@@ -325,6 +362,17 @@ impl AssistantBuilder {
         let pipeline = self.changes.drain(..).fold(pipeline, |pipeline, change| change(pipeline));
         Ok(Arc::new(pipeline.build()?))
     }
+}
+
+/// The signed list of a channel.
+fn seal(allowlists: &mut Allowlists, channel: &str) -> Result<Arc<str>, AssistantError> {
+    if !allowlists.channels.contains_key(channel) {
+        return Err(AssistantError::UnknownChannel(channel.to_owned()));
+    }
+    if allowlists.key.is_none() {
+        allowlists.key = Some(EnvelopeKey::random().map_err(|_| AssistantError::Random)?);
+    }
+    Ok(allowlists.seal(channel, None, None, None)?.into())
 }
 
 /// Allows these tools besides the others.

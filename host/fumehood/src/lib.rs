@@ -49,6 +49,7 @@ mod lock;
 mod pinned;
 mod remotes;
 mod secret_source;
+mod stored_notes;
 mod tool;
 mod toolbox;
 
@@ -89,4 +90,5 @@ pub use lock::{Lock, LockError};
 pub use pinned::Pinned;
 pub use remotes::Remotes;
 pub use secret_source::{SecretSource, SecretSourceError};
+pub use stored_notes::StoredNotes;
 pub use tool::Tool;

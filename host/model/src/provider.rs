@@ -24,6 +24,8 @@ use crate::wire::{Frames, Pieces, Prepared, Writing, cut, explain, prepare};
 pub struct Provider {
     service: Service,
     model: String,
+    /// Both, as a person writes them.
+    spec: String,
     config: ProviderConfig,
     endpoint: Endpoint,
     client: Client,
@@ -53,7 +55,7 @@ impl Provider {
         let endpoint = resolve(*service, &config, &environment)?;
         let client = Client::builder().with_reqwest(http_client(*service, &config, &endpoint)?).build();
         let client = client.map_err(|error| SetupError::Client(Box::new(error)))?;
-        Ok(Self { service: *service, model: name.clone(), config, endpoint, client })
+        Ok(Self { service: *service, model: name.clone(), spec: spec.to_string(), config, endpoint, client })
     }
 
     /// Which model is asked if a request names none.
@@ -134,6 +136,10 @@ impl Provider {
 }
 
 impl Model for Provider {
+    fn name(&self) -> Option<&str> {
+        Some(&self.spec)
+    }
+
     fn chat<'a>(
         &'a self,
         request: &'a Request,

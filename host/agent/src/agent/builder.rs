@@ -9,6 +9,7 @@ use super::cancel::CancelHandle;
 use super::events::Tap;
 use super::ledger::Ledger;
 use super::run::Agent;
+use super::texts::Texts;
 use crate::budget::TenantFuel;
 use crate::clock::{Clock, SystemClock};
 use crate::driver::Driver;
@@ -29,6 +30,7 @@ pub struct AgentBuilder {
     human: Option<Arc<dyn Human>>,
     tenant: Option<Arc<TenantFuel>>,
     keep_inputs: bool,
+    keep_texts: bool,
 }
 
 /// Why there is no agent.
@@ -62,6 +64,7 @@ impl AgentBuilder {
             human: None,
             tenant: None,
             keep_inputs: false,
+            keep_texts: false,
         }
     }
 
@@ -142,6 +145,14 @@ impl AgentBuilder {
         self
     }
 
+    /// Keeps in the records what the model is told and what it says, besides what calls are given and give: that is the
+    /// executor's to keep. Without this only sizes are kept, and messages of the user and answers.
+    #[must_use]
+    pub fn keep_texts(mut self) -> Self {
+        self.keep_texts = true;
+        self
+    }
+
     /// The agent.
     ///
     /// # Errors
@@ -174,6 +185,7 @@ impl AgentBuilder {
             human: self.human,
             tenant: self.tenant,
             cancel: CancelHandle::new(),
+            texts: self.keep_texts.then(Texts::default),
             inputs: self.keep_inputs.then(Vec::new),
             closed: false,
         })

@@ -2,15 +2,29 @@
 //! follow from the answer that asked for the calls.
 //!
 //! Neither arguments nor results of calls are in them, nor raw replies that may hold arguments: those are the
-//! executor's to keep, which knows what must be left out.
+//! executor's to keep, which knows what must be left out. Other texts of requests and replies are in them where the host
+//! says so.
 
-use fumehood_core::chat::{Request, Response};
+use std::time::Duration;
+
+use fumehood_core::chat::{Message, Request, Response};
 use fumehood_core::record::{Record, RecordKind};
 use fumehood_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::execution::ToolExecution;
 use crate::transcript::{Ending, Run, Step, StepKind};
+
+/// Bytes of a message: its text, and the calls beside it.
+pub(super) fn bytes_of(message: &Message) -> usize {
+    let calls = message.tool_calls.iter().map(|call| call.name.len().saturating_add(call.arguments.len()));
+    calls.fold(message.content.len(), usize::saturating_add)
+}
+
+/// Milliseconds, with what is left of one.
+fn millis(took: Duration) -> f64 {
+    took.as_secs_f64() * 1e3
+}
 
 /// Makes the records of one session.
 #[derive(Debug)]
@@ -55,27 +69,44 @@ impl Ledger {
         }
     }
 
-    pub(super) fn asked(&mut self, request: &Request, run: &str, turn: u32, at: Timestamp) -> Record {
+    pub(super) fn asked(
+        &mut self,
+        asked: &Request,
+        model: Option<&str>,
+        run: &str,
+        turn: u32,
+        at: Timestamp,
+    ) -> Record {
         let body = json!({
             "run": run,
             "turn": turn,
-            "model": request.model,
-            "messages": request.messages.len(),
-            "tools": request.tools.len(),
+            "model": asked.model.as_deref().or(model),
+            "messages": asked.messages.len(),
+            "prompt_bytes": asked.messages.iter().map(bytes_of).fold(0, usize::saturating_add),
+            "tools": asked.tools.len(),
+            "max_tokens": asked.max_tokens,
         });
         self.make(RecordKind::ModelAsked, None, at, body)
     }
 
-    pub(super) fn answered(&mut self, response: &Response, streamed_ms: u64, at: Timestamp) -> Record {
+    pub(super) fn answered(&mut self, response: &Response, took: Duration, at: Timestamp) -> Record {
         let call = |call: &fumehood_core::chat::ToolIntent| json!({ "id": call.id, "name": call.name });
         let body = json!({
             "bytes": response.reply.text().len(),
             "calls": response.reply.calls().iter().map(call).collect::<Vec<_>>(),
             "usage": { "input": response.usage.input, "output": response.usage.output },
             "stop": response.stop,
-            "streamed_ms": streamed_ms,
+            "duration_ms": millis(took),
         });
         self.make(RecordKind::ModelAnswered, Some("ok"), at, body)
+    }
+
+    /// `took` is how long it took to find out; the rest depends on what went wrong.
+    pub(super) fn unanswered(&mut self, status: &str, took: Duration, mut body: Value, at: Timestamp) -> Record {
+        if let Value::Object(body) = &mut body {
+            body.insert("duration_ms".to_owned(), millis(took).into());
+        }
+        self.make(RecordKind::ModelFailed, Some(status), at, body)
     }
 
     /// What is kept of steps that have just ended, and of the end of the run if it has ended.

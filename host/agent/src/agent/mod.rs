@@ -4,14 +4,17 @@ mod builder;
 mod cancel;
 mod events;
 mod ledger;
+mod outcome;
 mod run;
+mod texts;
 mod waiting;
 
 pub use crate::clock::{Clock, SystemClock};
 pub use builder::{AgentBuilder, BuildError};
 pub use cancel::CancelHandle;
 pub use events::{AgentEvent, EventName, Subscription, Tap};
-pub use run::{Agent, Iteration, Outcome, RunError};
+pub use outcome::{Outcome, RunError};
+pub use run::{Agent, Iteration};
 
 #[cfg(test)]
 mod tests;

@@ -9,13 +9,15 @@ use std::time::Duration;
 use fumehood_core::chat::{Model, ModelError, ModelFailure, Request, Response, ToolIntent};
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::time::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::builder::AgentBuilder;
 use super::cancel::CancelHandle;
 use super::events::{AgentEvent, Tap};
 use super::ledger::Ledger;
+use super::outcome::{Outcome, RunError};
+use super::texts::Texts;
 use super::waiting::{Ended, Listener, sooner, until};
 use crate::budget::{BudgetKind, TenantFuel};
 use crate::caught::caught;
@@ -23,35 +25,7 @@ use crate::clock::Clock;
 use crate::executor::{Scope, ToolExecutor};
 use crate::human::{Answer, Human, Question};
 use crate::session::{Action, BudgetQuestion, Input, Recorded, Session, StepError};
-use crate::transcript::{Ending, Run, Step};
-
-/// How a run ended.
-#[derive(Debug, Clone)]
-pub struct Outcome {
-    /// How.
-    pub ending: Ending,
-    /// Everything that was said and done.
-    pub run: Arc<Run>,
-}
-
-impl Outcome {
-    /// What the person is told; empty if nothing.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        self.ending.text().unwrap_or_default()
-    }
-}
-
-/// Why a run could not be brought to one of its own endings. It ends as cancelled.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RunError {
-    /// What happens cannot be kept.
-    #[error("the run was stopped, because what happens in it could not be recorded")]
-    Record(#[from] RecordError),
-    /// The session did not expect what became of its own action.
-    #[error("the run was stopped, because the session and the loop disagree about what comes next")]
-    Step(#[from] StepError),
-}
+use crate::transcript::{Ending, Step};
 
 /// One conversation: a model, a driver, an executor, and a session that goes on from message to message.
 pub struct Agent {
@@ -67,6 +41,8 @@ pub struct Agent {
     pub(super) tenant: Option<Arc<TenantFuel>>,
     pub(super) cancel: CancelHandle,
     pub(super) ledger: Ledger,
+    /// There where the host wants the texts of requests and replies kept.
+    pub(super) texts: Option<Texts>,
     pub(super) inputs: Option<Vec<Recorded>>,
     pub(super) closed: bool,
 }
@@ -202,18 +178,27 @@ impl Agent {
 
     async fn act(&mut self, action: Action) -> Result<Input, RunError> {
         match action {
-            Action::AskModel(request) => self.ask_model(&request).await,
+            Action::AskModel(request) => self.ask_model(request).await,
             Action::RunTools(calls) => Ok(self.run_tools(calls).await),
             Action::AskHuman(question) => Ok(self.ask_human(&question).await),
             Action::Finish(_) => Ok(Input::Cancelled),
         }
     }
 
-    async fn ask_model(&mut self, request: &Request) -> Result<Input, RunError> {
+    /// The record of a request, with what is new in it where texts are kept.
+    fn asked(&mut self, request: &Arc<Request>, now: Timestamp) -> Record {
         let run = self.session.current().map(|run| run.id.clone()).unwrap_or_default();
         let turn = self.session.spent().turns;
+        let mut record = self.ledger.asked(request, self.model.name(), &run, turn, now);
+        if let (Some(texts), Value::Object(body)) = (&mut self.texts, &mut record.body) {
+            body.insert("said".to_owned(), texts.fresh(request, |message| self.session.is_traced(message)));
+        }
+        record
+    }
+
+    async fn ask_model(&mut self, request: Arc<Request>) -> Result<Input, RunError> {
         let now = self.clock.now();
-        let record = self.ledger.asked(request, &run, turn, now);
+        let record = self.asked(&request, now);
         self.keep(record).await?;
         let (budget, spent) = (&self.session.config().budget, self.session.spent());
         let (limit, which) = sooner(budget.stream_left(spent), budget.wall_left(spent, now));
@@ -223,31 +208,33 @@ impl Agent {
             // What is not for the user, thoughts and calls within the text, reaches neither watchers nor a cut answer.
             let mut shown = self.session.shown(&mut listener);
             // The call itself may panic before there is a future.
-            let asked = caught(async { self.model.chat(request, &mut *shown).await });
+            let asked = caught(async { self.model.chat(&request, &mut *shown).await });
             until(&self.cancel, limit, async { asked.await.unwrap_or_else(panicked) }).await
         };
         let text = listener.text;
         let (streamed, now) = (started.elapsed(), self.clock.now());
-        let (record, input) = match ended {
+        let said = self.texts.is_some().then(|| Value::from(text.as_str()));
+        let (mut record, input) = match ended {
             Ended::Done(Ok(response)) => {
-                let millis = u64::try_from(streamed.as_millis()).unwrap_or(u64::MAX);
-                (self.ledger.answered(&response, millis, now), Input::ModelAnswered { response, streamed })
+                (self.ledger.answered(&response, streamed, now), Input::ModelAnswered { response, streamed })
             }
             Ended::Done(Err(error)) => {
-                let failure = json!({ "failure": error.failure, "message": error.message, "status": error.status });
-                let record = self.ledger.make(RecordKind::ModelFailed, Some("error"), now, failure);
-                (record, Input::ModelFailed { error, streamed })
+                let body = json!({ "failure": error.failure, "message": error.message, "status": error.status });
+                (self.ledger.unanswered("error", streamed, body, now), Input::ModelFailed { error, streamed })
             }
             Ended::TimeUp => {
                 let body = json!({ "budget": which, "bytes": text.len() });
-                let record = self.ledger.make(RecordKind::ModelFailed, Some("budget_exhausted"), now, body);
+                let record = self.ledger.unanswered("budget_exhausted", streamed, body, now);
                 (record, Input::RanOut { budget: which, text, after: streamed })
             }
             Ended::Cancelled => {
                 let body = json!({ "bytes": text.len() });
-                (self.ledger.make(RecordKind::ModelFailed, Some("cancelled"), now, body), Input::Cancelled)
+                (self.ledger.unanswered("cancelled", streamed, body, now), Input::Cancelled)
             }
         };
+        if let (Some(said), Value::Object(body)) = (said, &mut record.body) {
+            body.insert("text".to_owned(), said);
+        }
         self.keep(record).await?;
         Ok(input)
     }

@@ -35,6 +35,16 @@ impl EnvelopeKey {
         if bytes.len() < KEY_BYTES { Err(EnvelopeKeyError(bytes.len())) } else { Ok(Self(bytes)) }
     }
 
+    /// A new one, for envelopes that do not outlive the process.
+    ///
+    /// # Errors
+    /// If the system gives no random numbers.
+    pub fn random() -> Result<Self, getrandom::Error> {
+        let mut bytes = vec![0; KEY_BYTES];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
     /// `None` cannot happen: HMAC takes keys of every length.
     fn mac(&self, payload: &[u8]) -> Option<Hmac<Sha256>> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;

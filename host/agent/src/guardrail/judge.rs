@@ -3,13 +3,30 @@
 use std::collections::BTreeSet;
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::chat::Usage;
 
 use super::rule::{Proposed, Verdict};
+
+/// What a judge says, and what it took to find out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    /// What it says.
+    pub verdict: Verdict,
+    /// Tokens that it used. They count towards the session's budget, once the batch of the call has ended.
+    pub usage: Usage,
+}
+
+impl From<Verdict> for Judgement {
+    /// A verdict that took no tokens.
+    fn from(verdict: Verdict) -> Self {
+        Self { verdict, usage: Usage::default() }
+    }
+}
 
 /// Judges calls: another model, a service, a callback.
 pub trait Judge: Send + Sync {
     /// What it says about a call that every rule let through.
-    fn judge<'a>(&'a self, proposed: &'a Proposed) -> BoxFuture<'a, Verdict>;
+    fn judge<'a>(&'a self, proposed: &'a Proposed) -> BoxFuture<'a, Judgement>;
 }
 
 /// Which calls are judged. Unless said otherwise: those of tools that do not promise to be read-only.

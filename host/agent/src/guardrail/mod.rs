@@ -8,7 +8,7 @@ mod paths;
 mod rule;
 
 pub use engine::{Passage, Rules, Ruling, Voice};
-pub use judge::{CallQuestion, Judge, JudgePolicy};
+pub use judge::{CallQuestion, Judge, JudgePolicy, Judgement};
 pub use model_judge::ModelJudge;
 pub use path_rules::{IgnoreError, IgnoreList, Workspace};
 pub use rule::{ArgumentBytes, Proposed, Rule, RuleFn, Verdict};

@@ -8,7 +8,7 @@ use fumehood_core::chat::{Message, Model, Request, Response, Silent, StopReason,
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::judge::Judge;
+use super::judge::{Judge, Judgement};
 use super::rule::{Proposed, Verdict};
 use crate::cap::{clean, within};
 
@@ -28,7 +28,7 @@ const DUTY: &str = "You decide whether one tool call of another program may run.
 /// of arguments is doubt; in doubt the call is denied, or a person is asked where [`ModelJudge::ask_in_doubt`] says so.
 /// A model that talks about a call can be talked round by it: a judge stands behind rules, never in the place of one.
 ///
-/// What it costs is not part of a session's budget.
+/// The tokens of its verdicts count towards the session's budget; what an answer cost that never came is not known.
 pub struct ModelJudge {
     model: Arc<dyn Model>,
     policy: String,
@@ -112,21 +112,23 @@ impl ModelJudge {
 }
 
 impl Judge for ModelJudge {
-    fn judge<'a>(&'a self, proposed: &'a Proposed) -> BoxFuture<'a, Verdict> {
+    fn judge<'a>(&'a self, proposed: &'a Proposed) -> BoxFuture<'a, Judgement> {
         Box::pin(async move {
+            let doubt = |why| Judgement::from(self.in_doubt(proposed, why));
             let arguments = proposed.arguments.to_string();
             if arguments.len() > MOST_ARGUMENTS {
-                return self.in_doubt(proposed, "is shown at most 16 KiB of arguments, and there are more");
+                return doubt("is shown at most 16 KiB of arguments, and there are more");
             }
             let request = self.request(proposed, &arguments);
             let mut silent = Silent;
             match tokio::time::timeout(self.timeout, self.model.chat(&request, &mut silent)).await {
-                Err(_) => self.in_doubt(proposed, "did not answer in time"),
-                Ok(Err(_)) => self.in_doubt(proposed, "could not be asked"),
-                Ok(Ok(response)) => match verdict(&response, self.may_modify) {
-                    Some(verdict) => verdict,
-                    None => self.in_doubt(proposed, "gave no verdict"),
-                },
+                Err(_) => doubt("did not answer in time"),
+                Ok(Err(_)) => doubt("could not be asked"),
+                Ok(Ok(response)) => {
+                    let verdict = verdict(&response, self.may_modify);
+                    let verdict = verdict.unwrap_or_else(|| self.in_doubt(proposed, "gave no verdict"));
+                    Judgement { verdict, usage: response.usage }
+                }
             }
         })
     }
@@ -217,7 +219,7 @@ mod tests {
     #[tokio::test]
     async fn c8_a_model_allows_denies_or_has_a_person_asked() {
         let check = async |said: &str, expected: Verdict| {
-            assert_eq!(saying(said).judge(&proposed(json!({"a": 1}))).await, expected, "{said}");
+            assert_eq!(saying(said).judge(&proposed(json!({"a": 1}))).await.verdict, expected, "{said}");
         };
         check(r#"{"verdict": "allow"}"#, Verdict::Allow).await;
         check("```json\n{\"verdict\": \"allow\", \"reason\": \"it reads\"}\n```", Verdict::Allow).await;
@@ -226,7 +228,7 @@ mod tests {
         let ask = Verdict::Ask { question: "is the folder empty?".to_owned() };
         check(r#"{"verdict": "ask", "reason": "is the folder empty?"}"#, ask).await;
         let long = format!(r#"{{"verdict": "deny", "reason": "{}<system>"}}"#, "x".repeat(2_000));
-        let Verdict::Deny { reason } = saying(&long).judge(&proposed(json!({}))).await else { panic!() };
+        let Verdict::Deny { reason } = saying(&long).judge(&proposed(json!({}))).await.verdict else { panic!() };
         assert!(reason.len() <= MOST_REASON && !reason.contains("<system>"));
     }
 
@@ -245,32 +247,42 @@ mod tests {
             r#"{"verdict": "modify", "reason": "less", "arguments": {}}"#,
         ];
         for said in many {
-            assert_eq!(saying(said).judge(&proposed(json!({}))).await, doubt("gave no verdict"), "{said}");
+            assert_eq!(saying(said).judge(&proposed(json!({}))).await.verdict, doubt("gave no verdict"), "{said}");
         }
         let cut = |_: &Request| {
             Ok::<_, ModelError>(Response { stop: StopReason::Length, ..Response::text(r#"{"verdict": "allow"}"#) })
         };
         let judge = ModelJudge::new(Arc::new(cut), "");
-        assert_eq!(judge.judge(&proposed(json!({}))).await, doubt("gave no verdict"));
+        assert_eq!(judge.judge(&proposed(json!({}))).await.verdict, doubt("gave no verdict"));
         let calls = |_: &Request| {
             let call = ToolIntent { id: "c".to_owned(), name: "allow".to_owned(), arguments: "{}".to_owned() };
             Ok::<_, ModelError>(Response::calls(vec![call]))
         };
         let judge = ModelJudge::new(Arc::new(calls), "");
-        assert_eq!(judge.judge(&proposed(json!({}))).await, doubt("gave no verdict"));
+        assert_eq!(judge.judge(&proposed(json!({}))).await.verdict, doubt("gave no verdict"));
         let down = |_: &Request| Err(ModelError::new(ModelFailure::Unavailable, "down"));
         let judge = ModelJudge::new(Arc::new(down), "").ask_in_doubt();
         let question = "The judge could not be asked. May `shell__run` run all the same?".to_owned();
-        assert_eq!(judge.judge(&proposed(json!({}))).await, Verdict::Ask { question });
+        assert_eq!(judge.judge(&proposed(json!({}))).await.verdict, Verdict::Ask { question });
         let large = proposed(json!("x".repeat(MOST_ARGUMENTS)));
-        let verdict = saying(r#"{"verdict": "allow"}"#).judge(&large).await;
+        let verdict = saying(r#"{"verdict": "allow"}"#).judge(&large).await.verdict;
         assert_eq!(verdict, doubt("is shown at most 16 KiB of arguments, and there are more"));
+    }
+
+    #[tokio::test]
+    async fn c28_what_a_verdict_cost_is_told_whatever_it_is() {
+        for said in [r#"{"verdict": "allow"}"#, "no verdict at all"] {
+            let usage = fumehood_core::chat::Usage { input: 70, output: 9 };
+            let model = move |_: &Request| Ok::<_, ModelError>(Response { usage, ..Response::text(said) });
+            let judge = ModelJudge::new(Arc::new(model), "");
+            assert_eq!(judge.judge(&proposed(json!({}))).await.usage, usage, "{said}");
+        }
     }
 
     #[tokio::test]
     async fn c10_a_model_changes_arguments_only_where_it_may() {
         let said = r#"{"verdict": "modify", "reason": "only src", "arguments": {"glob": "src/**"}}"#;
-        let verdict = saying(said).may_modify().judge(&proposed(json!({"glob": "**"}))).await;
+        let verdict = saying(said).may_modify().judge(&proposed(json!({"glob": "**"}))).await.verdict;
         let expected = Verdict::Modify { arguments: json!({"glob": "src/**"}), note: "only src".to_owned() };
         assert_eq!(verdict, expected);
     }
@@ -293,7 +305,7 @@ mod tests {
     async fn c8_a_judge_that_does_not_answer_in_time_denies() {
         let judge = ModelJudge::new(Arc::new(Hangs), "").with_timeout(Duration::from_secs(3));
         let began = tokio::time::Instant::now();
-        assert_eq!(judge.judge(&proposed(json!({}))).await, doubt("did not answer in time"));
+        assert_eq!(judge.judge(&proposed(json!({}))).await.verdict, doubt("did not answer in time"));
         assert_eq!(began.elapsed().as_secs(), 3);
     }
 

@@ -27,6 +27,16 @@ pub enum PipelineError {
         /// The name.
         tool: String,
     },
+    /// A channel names a tool that is not there.
+    #[error(
+        "the channel '{channel}' names the tool '{tool}', which is not registered; register it or correct the name"
+    )]
+    UnknownInChannel {
+        /// Which channel.
+        channel: String,
+        /// The name.
+        tool: String,
+    },
     /// The list of the agent's own tools has one that is not there.
     #[error("the agent's own tools name '{0}', which is not registered; register it or correct the name")]
     UnknownAutoTool(String),
@@ -197,7 +207,7 @@ impl PipelineBuilder {
     /// The pipeline.
     ///
     /// # Errors
-    /// If a list of tools (a skill's, the agent's own, that for scopes without either) names one that is not
+    /// If a list of tools (a skill's, a channel's, the agent's own, that for scopes without either) names one that is not
     /// registered now.
     pub fn build(mut self) -> Result<Pipeline, PipelineError> {
         if self.memory {
@@ -233,6 +243,11 @@ impl PipelineBuilder {
                 Some(skill) => PipelineError::UnknownTool { skill: skill.to_owned(), tool },
                 None => PipelineError::UnknownAutoTool(tool),
             });
+        }
+        let of_channels =
+            self.allowlists.channels.iter().flat_map(|(name, tools)| tools.iter().map(move |it| (name, it)));
+        if let Some((channel, tool)) = of_channels.into_iter().find(|(_, tool)| missing(tool)) {
+            return Err(PipelineError::UnknownInChannel { channel: channel.clone(), tool: tool.clone() });
         }
         match &self.allowlists.default {
             allowlist::Default::Only(names) => match names.iter().find(|name| missing(name)) {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use fumehood_core::chat::Usage;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
 use fumehood_core::result::CallError;
@@ -12,7 +13,7 @@ use super::course::Course;
 use super::halt::{Halt, legible, mismatch, unauthorized, unknown};
 use crate::caught::{caught, caught_now};
 use crate::execution::Status;
-use crate::guardrail::{CallQuestion, Proposed, Ruling, Verdict, Voice};
+use crate::guardrail::{CallQuestion, Judgement, Proposed, Ruling, Verdict, Voice};
 use crate::human::{Answer, Question};
 use crate::registry::{Family, Invocation, Policy, Stop, Tool};
 use crate::retry::{Fault, Remedy, escalated};
@@ -98,19 +99,20 @@ impl Course<'_> {
         }
         let mut questions = Vec::new();
         for ruling in passage.rulings {
-            questions.extend(self.ruled(ruling, &proposed).await?);
+            questions.extend(self.ruled(ruling, &proposed, Usage::default()).await?);
         }
         if let Some((judge, policy)) = &self.parts.judge
             && policy.applies(&proposed)
         {
-            let verdict = caught(judge.judge(&proposed)).await;
-            let verdict = verdict.unwrap_or_else(|said| Verdict::Deny { reason: format!("the judge failed: {said}") });
+            let failed = |said: String| Verdict::Deny { reason: format!("the judge failed: {said}") }.into();
+            let Judgement { verdict, usage } = caught(judge.judge(&proposed)).await.unwrap_or_else(failed);
+            self.batch.spend(usage);
             if let Verdict::Modify { arguments, note } = &verdict {
                 proposed.arguments = arguments.clone();
                 self.noted(note.clone());
                 changed = true;
             }
-            questions.extend(self.ruled(Ruling { voice: Voice::Judge, verdict }, &proposed).await?);
+            questions.extend(self.ruled(Ruling { voice: Voice::Judge, verdict }, &proposed, usage).await?);
         }
         for question in questions {
             self.asked(CallQuestion { proposed: proposed.clone(), ..question }).await?;
@@ -127,7 +129,7 @@ impl Course<'_> {
     }
 
     /// Records a verdict. A denial ends the call; a question is handed on, to be put once everybody else has agreed.
-    async fn ruled(&mut self, ruling: Ruling, proposed: &Proposed) -> Result<Option<CallQuestion>, Halt> {
+    async fn ruled(&mut self, ruling: Ruling, proposed: &Proposed, usage: Usage) -> Result<Option<CallQuestion>, Halt> {
         let Ruling { voice, verdict } = ruling;
         let said = match &verdict {
             Verdict::Allow => None,
@@ -138,6 +140,8 @@ impl Course<'_> {
         let body = || {
             let mut body = Map::from_iter([("by".to_owned(), Value::from(voice.as_str()))]);
             body.extend(said.map(|said| ("reason".to_owned(), Value::from(said))));
+            let used = (usage != Usage::default()).then(|| json!({"input": usage.input, "output": usage.output}));
+            body.extend(used.map(|used| ("usage".to_owned(), used)));
             let kept = caught_now(|| self.persist.arguments(&proposed.arguments)).unwrap_or_default();
             body.extend(kept.map(|kept| ("arguments".to_owned(), kept)));
             Value::Object(body)
@@ -166,7 +170,7 @@ impl Course<'_> {
             Ok(Answer::Deny { reason }) => Verdict::Deny { reason },
             Err(said) => Verdict::Deny { reason: format!("nobody could be asked: {said}") },
         };
-        self.ruled(Ruling { voice: Voice::Human, verdict }, &question.proposed).await.map(drop)
+        self.ruled(Ruling { voice: Voice::Human, verdict }, &question.proposed, Usage::default()).await.map(drop)
     }
 }
 

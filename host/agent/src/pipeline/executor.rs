@@ -46,6 +46,7 @@ impl ToolExecutor for Pipeline {
                 self.together(calls, &batch).await
             };
             outcome.state = batch.changed_state();
+            outcome.usage = batch.spent();
             if let (Some(sink), Some(state)) = (&self.0.state_sink, &outcome.state) {
                 sink.state(scope, Arc::clone(state));
             }

@@ -1,6 +1,6 @@
 //! Asks for decisions, and takes them.
 
-use fumehood_core::chat::{Message, Request, Response, ToolIntent, ToolSpec};
+use fumehood_core::chat::{Delta, DeltaSink, Message, Request, Response, ToolIntent, ToolSpec};
 use serde_json::{Map, Value};
 
 use super::decision::{Move, Raw};
@@ -183,6 +183,15 @@ impl Driver for ReactDriver {
         }
         let messages: Vec<_> = std::iter::once(self.rules()).chain(said).collect();
         Request { cached_messages: messages.len().saturating_sub(trace.len()), messages, ..self.template.clone() }
+    }
+
+    /// Nothing of a decision; all of the final answer where it has a request of its own.
+    fn shown<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
+        let concluding = self.concluding.is_some();
+        Box::new(move |delta| match delta {
+            Delta::Text(_) if !concluding => {}
+            delta => sink.delta(delta),
+        })
     }
 
     fn decide(&mut self, response: &Response) -> Decision {

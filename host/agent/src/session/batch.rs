@@ -109,6 +109,7 @@ impl Session {
 
     pub(super) fn executed(&mut self, pending: Pending, outcome: BatchOutcome, now: Timestamp) -> Action {
         let Pending { response, text, slots, end } = pending;
+        self.count(outcome.usage);
         for execution in &outcome.executions {
             self.spent.fuel = self.spent.fuel.saturating_add(execution.result.metadata.fuel_used);
         }

@@ -133,6 +133,11 @@ impl Session {
         self.driver.shown(sink)
     }
 
+    /// Whether a message is one of those by which the driver tells of calls of the current run.
+    pub(crate) fn is_traced(&self, message: &Message) -> bool {
+        self.trace.contains(message)
+    }
+
     /// The runs that have ended.
     #[must_use]
     pub fn transcript(&self) -> &Transcript {
@@ -279,7 +284,7 @@ impl Session {
         self.close(Closing::error(format!("no {budget} left to ask again")), now);
     }
 
-    fn count(&mut self, usage: Usage) {
+    pub(super) fn count(&mut self, usage: Usage) {
         self.spent.usage += usage;
         self.draft.usage += usage;
     }

@@ -2,7 +2,7 @@
 
 use fumehood_agent::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
 use fumehood_agent::react::ReactDriver;
-use fumehood_core::chat::{Message, Request, Response, Role, ToolIntent};
+use fumehood_core::chat::{Delta, Message, Request, Response, Role, ToolIntent};
 use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::result::CallError;
@@ -101,6 +101,27 @@ fn i21_the_final_answer_can_be_a_request_of_its_own() {
         "Now write the final answer for the user, in words, not as JSON.",
     ];
     assert_eq!(texts(last), expected);
+}
+
+#[test]
+fn i21_only_the_final_answer_is_shown_while_it_is_written() {
+    let shown = |driver: &ReactDriver| {
+        let mut seen = Vec::new();
+        let mut sink = |delta: Delta| seen.push(delta);
+        let mut through = driver.shown(&mut sink);
+        through.delta(Delta::Thought("hm".to_owned()));
+        through.delta(Delta::Text("words".to_owned()));
+        drop(through);
+        seen
+    };
+    let thought = Delta::Thought("hm".to_owned());
+    let mut driver = bound(ReactDriver::new().final_via_inference(true));
+    driver.request(&[Message::user("3 + 5")], &[]);
+    assert_eq!(shown(&driver), std::slice::from_ref(&thought));
+    assert!(matches!(driver.decide(&Response::text(ANSWER)), Decision::Infer(_)));
+    assert_eq!(shown(&driver), [thought.clone(), Delta::Text("words".to_owned())]);
+    assert_eq!(driver.decide(&Response::text("It is sixteen.")), Decision::Answer("It is sixteen.".to_owned()));
+    assert_eq!(shown(&driver), [thought]);
 }
 
 #[test]

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::Scope;
-use fumehood_agent::guardrail::{Judge, JudgePolicy, Proposed, RuleFn, Verdict};
+use fumehood_agent::guardrail::{Judge, JudgePolicy, Judgement, Proposed, RuleFn, Verdict};
 use fumehood_agent::hook::{Before, Field, HookFn, ToolUse};
 use fumehood_agent::human::{Answer, Human, Question};
 use fumehood_agent::pipeline::Modes;
 use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation};
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::chat::Usage;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
 use serde_json::json;
@@ -66,9 +67,21 @@ async fn c12_every_verdict_is_recorded_with_its_call() {
 struct No;
 
 impl Judge for No {
-    fn judge<'a>(&'a self, _: &'a Proposed) -> BoxFuture<'a, Verdict> {
-        Box::pin(std::future::ready(Verdict::Deny { reason: "judged".to_owned() }))
+    fn judge<'a>(&'a self, _: &'a Proposed) -> BoxFuture<'a, Judgement> {
+        let verdict = Verdict::Deny { reason: "judged".to_owned() };
+        Box::pin(std::future::ready(Judgement { verdict, usage: Usage { input: 30, output: 4 } }))
     }
+}
+
+#[tokio::test]
+async fn c28_what_a_judge_used_is_told_with_the_batch() {
+    let policy = JudgePolicy { always: ["add".to_owned()].into(), ..JudgePolicy::default() };
+    let stage = stage(move |builder| builder.judge(Arc::new(No), policy));
+    let outcome = stage.batch(&[("add", ADD), ("add", ADD)]).await;
+    assert_eq!(outcome.usage, Usage { input: 60, output: 8 });
+    assert_eq!(stage.kept.of(RecordKind::Verdict)[0].body["usage"], json!({"input": 30, "output": 4}));
+    let none = stage.batch(&[("nowhere", "{}")]).await;
+    assert_eq!(none.usage, Usage::default());
 }
 
 #[tokio::test]

@@ -17,7 +17,8 @@ struct Inner {
     cancel: CancelHandle,
     /// Whether a run is under way.
     running: AtomicBool,
-    /// Whether the run that is under way has been cancelled already.
+    /// Whether the run that is under way has been cancelled already, or the session ends: then there is nothing more that
+    /// could be stopped in order.
     pressed: AtomicBool,
     idle: Notify,
 }
@@ -80,6 +81,12 @@ impl Interrupts {
     /// The run has ended.
     pub(crate) fn end(&self) {
         self.0.running.store(false, Ordering::Release);
+    }
+
+    /// The session ends. What is left is to wait for the disk; whoever does not want to ends the process.
+    pub(crate) fn leave(&self) {
+        self.0.pressed.store(true, Ordering::Release);
+        self.0.running.store(true, Ordering::Release);
     }
 
     /// Waits until Ctrl-C is pressed while nothing is under way.

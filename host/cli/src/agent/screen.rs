@@ -19,8 +19,6 @@ const MOST: usize = 200;
 pub(crate) struct Screen {
     chips: Chips,
     deadline: Duration,
-    /// Whether text is shown as it comes. With some drivers it is not for people.
-    streams: bool,
     /// The text that has been shown since the model was asked last.
     shown: String,
     /// What ran when the run was cancelled.
@@ -28,8 +26,8 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    pub(crate) fn new(chips: Chips, deadline: Duration, streams: bool) -> Self {
-        Self { chips, deadline, streams, shown: String::new(), stopped: Vec::new() }
+    pub(crate) fn new(chips: Chips, deadline: Duration) -> Self {
+        Self { chips, deadline, shown: String::new(), stopped: Vec::new() }
     }
 
     /// Something happens.
@@ -38,7 +36,7 @@ impl Screen {
     /// If standard output cannot be written.
     pub(crate) fn event(&mut self, event: &AgentEvent) -> Result<()> {
         match event {
-            AgentEvent::Delta { delta: Delta::Text(text), .. } if self.streams => {
+            AgentEvent::Delta { delta: Delta::Text(text), .. } => {
                 self.shown.push_str(text);
                 render::text(text)
             }

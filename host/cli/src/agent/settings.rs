@@ -1,10 +1,8 @@
 //! What fumehood.toml says about the loop, in the loop's own types. What was typed goes before it.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use anyhow::Result;
-use fumehood::agent::allowlist::Skill;
 use fumehood::agent::budget::Budget;
 use fumehood::agent::knowledge::Knowledge;
 use fumehood::agent::pipeline::Modes;
@@ -55,30 +53,6 @@ pub(crate) fn driver(config: &Config, typed: Option<DriverName>) -> DriverName {
         ConfiguredDriver::Batch => DriverName::Batch,
     });
     typed.or(configured).unwrap_or(DriverName::Native)
-}
-
-/// The skill in use, if one is.
-///
-/// # Errors
-/// If there is none of that name.
-pub(crate) fn skill<'a>(config: &'a Config, typed: &'a AgentArguments) -> Result<Option<&'a str>> {
-    let Some(name) = typed.skill.as_ref().or(config.agent.skill.as_ref()) else { return Ok(None) };
-    if config.skills.contains_key(name) {
-        return Ok(Some(name));
-    }
-    let known: Vec<&str> = config.skills.keys().map(String::as_str).collect();
-    let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has: {}", known.join(", ")) };
-    let message = format!("there is no skill `{name}` in the section [skills] of fumehood.toml; {known}");
-    Err(UsageError(message).into())
-}
-
-/// All skills.
-pub(crate) fn skills(config: &Config) -> BTreeMap<String, Skill> {
-    let skill = |section: &crate::config::skill::SkillSection| {
-        let skill = section.tools.iter().fold(Skill::new(), |skill, tool| skill.component_tool(tool));
-        section.knowledge.iter().fold(skill, |skill, entry| skill.knowledge(entry))
-    };
-    config.skills.iter().map(|(name, section)| (name.clone(), skill(section))).collect()
 }
 
 /// The entries of knowledge, as tools.

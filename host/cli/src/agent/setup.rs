@@ -1,17 +1,18 @@
 //! An agent over the tools that were named, with its log, ready to be asked.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::agent::agent::Agent;
-use fumehood::agent::allowlist::{self, Allowlists};
 use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::native::NativeDriver;
 use fumehood::agent::react::ReactDriver;
-use fumehood::event_log::EventLog;
+use fumehood::event_log::{EventLog, Keep};
+use fumehood::key_value::DiskStore;
 use fumehood::record::{Forget, Recorder};
-use fumehood::{AssistantBuilder, Host, Limits};
+use fumehood::{AssistantBuilder, Grant, Host, HostBuilder, Limits, StoredNotes};
 
 use super::ask::AtTerminal;
 use super::chips::Chips;
@@ -20,12 +21,12 @@ use super::interrupt::Interrupts;
 use super::keyboard::Keyboard;
 use super::screen::Screen;
 use super::view::{Events, View};
-use super::{model, rules, settings};
+use super::{model, reach, rules, settings, treatment};
 use crate::args::run::{AgentArguments, DriverName};
 use crate::args::{Arguments, bad_limit};
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
-use crate::{configured, host, log_file};
+use crate::{configured, host, log_file, moment, render};
 
 /// The largest memory that `--memory` may ask for.
 const MEMORY_CEILING: usize = 4 << 30;
@@ -35,6 +36,7 @@ pub(crate) struct Desk {
     host: Host,
     agent: Agent,
     log: Option<Arc<EventLog>>,
+    kept: Vec<Keep>,
     events: Events,
     view: View,
     interrupts: Interrupts,
@@ -50,42 +52,52 @@ impl Desk {
         let usual = config.limits.over(Limits::default());
         let limits = typed.limits.over(usual, MEMORY_CEILING).map_err(|error| bad_limit(&error))?;
         let model = model::of(&typed.model, settings::provider(&config)?, config.model.name.as_deref())?;
-        let skill = settings::skill(&config, typed)?;
+        let skill = reach::skill(&config, typed)?;
+        let channel = reach::channel(&config, typed, skill)?;
         let session = settings::session(&config, typed, skill)?;
         let rules = rules::of(&config, typed)?;
         let knowledge = settings::knowledge(&config)?;
         let modes = settings::modes(&config);
-        let host = load(arguments, typed, &config, limits).await?;
+        let judge = treatment::judge(&config, &model)?;
+        let place = log_place(typed, &config)?;
+        // Before anything is loaded: only files that are there can be kept from tools.
+        let notes = open_notes(&config)?;
+        let log = place.as_deref().map(|place| open_log(place, &config)).transpose()?;
+        let host = load(arguments, typed, &config, limits, place.as_deref()).await?;
+        let policies = treatment::policies(&config, &host);
         known(&host, "--only", &typed.only)?;
         known(&host, "--ask", &typed.ask)?;
-        let log = open_log(typed, &config)?;
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(Forget) as _, |log| log as _);
         let chips = Chips::new();
         let driver = settings::driver(&config, typed.driver);
-        let mut builder = driven(host.agent(model), driver)
+        let mut builder = driven(host.agent(model), driver, &config)
             .with_recorder(recorder)
             .with_built_ins(Arc::new(knowledge))
             .with_config(session)
-            .allowlists(allowlists(&config, typed))
+            .allowlists(reach::allowlists(&config, typed, channel))
             .with_durability(modes.durability)
             .pipeline(move |pipeline| {
                 rules.into_iter().fold(pipeline.modes(modes), |pipeline, rule| pipeline.rule(rule))
+            })
+            .pipeline(move |pipeline| {
+                policies.into_iter().fold(pipeline, |all, (tool, policy)| all.tool_policy(tool, policy))
             });
-        if let Some(skill) = skill {
-            builder = builder.use_skill(skill);
+        if let Some((judge, policy)) = judge {
+            builder = builder.pipeline(move |pipeline| pipeline.judge(Arc::new(judge), policy));
         }
-        if let Some(actor) = &typed.actor {
-            builder = builder.with_actor(actor.as_str());
+        builder = in_use(builder, typed, skill, channel);
+        if let Some(notes) = notes {
+            builder = builder.with_memory(Arc::new(notes));
         }
-        if let Some(human) = AtTerminal::find(keyboard, chips.clone()).filter(|_| !arguments.json) {
-            builder = builder.with_human(Arc::new(human));
+        if config.log.texts {
+            builder = builder.keep_texts();
         }
-        let agent = builder.build()?;
-        let streams = driver != DriverName::React;
-        let view =
-            if arguments.json { View::Lines } else { View::Screen(Screen::new(chips, limits.deadline, streams)) };
+        let person = AtTerminal::find(keyboard, chips.clone()).filter(|_| !arguments.json);
+        let agent = with_person(builder, &config, person).build()?;
+        let view = if arguments.json { View::Lines } else { View::Screen(Screen::new(chips, limits.deadline)) };
         let interrupts = Interrupts::watch(agent.cancel_handle());
-        Ok(Self { host, events: Events::of(agent.tap()), agent, log, view, interrupts })
+        let kept = log_file::kept(&config, moment::now());
+        Ok(Self { host, events: Events::of(agent.tap()), agent, log, kept, view, interrupts })
     }
 
     /// Takes one message to its ending, watched; more may follow.
@@ -123,6 +135,7 @@ impl Desk {
 
     /// What the last run came to is said last.
     async fn end(mut self, came: Option<&Came>) -> Result<()> {
+        self.interrupts.leave();
         const UNSAVED: &str = "the answer is complete, but not all of what happened is in the event log";
         self.agent.close().await.context(UNSAVED)?;
         self.view.rest(&mut self.events)?;
@@ -130,22 +143,46 @@ impl Desk {
             self.view.told(came)?;
         }
         self.host.shut_down(Duration::ZERO).await;
-        match self.log {
-            Some(log) => log.flush().await.context(UNSAVED),
-            None => Ok(()),
+        let Some(log) = self.log else { return Ok(()) };
+        log.flush().await.context(UNSAVED)?;
+        for keep in self.kept {
+            // What is old can go another time; what is new is safe.
+            if let Err(error) = log.retain(keep).await {
+                render::warning(&format!("old records were not removed: {error}"));
+                break;
+            }
         }
+        Ok(())
     }
 }
 
-/// Loads what was named on the command line, without any power, and what the configuration names, with the powers and
-/// limits that it has there, as far as that was approved.
-async fn load(arguments: &Arguments, typed: &AgentArguments, config: &Config, limits: Limits) -> Result<Host> {
+/// Loads what was named on the command line, with the powers that were typed, and what the configuration names, with the
+/// powers and limits that it has there, as far as that was approved.
+async fn load(
+    arguments: &Arguments,
+    typed: &AgentArguments,
+    config: &Config,
+    limits: Limits,
+    log: Option<&Path>,
+) -> Result<Host> {
+    let grant = powers(typed)?;
     let configured = configured::all(config, &configured::lock(config)?)?;
     let memories = configured.iter().map(|component| component.limits.memory);
     let most = memories.chain([limits.memory, Limits::default().memory]).max().unwrap_or(limits.memory);
-    let host = host::builder_for(arguments, config)?.limits(limits).memory_ceiling(most).build()?;
+    let builder = host::builder_for(arguments, config)?;
+    let builder = match &typed.powers.key_value_store {
+        Some(file) => own_store(builder, config, file)?,
+        None => builder,
+    };
+    let memory = config.agent.memory.as_ref().map(|file| config.path(file));
+    let builder = memory.into_iter().fold(builder, HostBuilder::own_folder);
+    // A tool that could change the log, or read the key beside it, would be the one to say what it did.
+    let builder = log.into_iter().fold(builder, HostBuilder::own_folder);
+    let host = builder.limits(limits).memory_ceiling(most).build()?;
     for file in &typed.tool {
         let (load, _) = host::load_of(file, typed.allow_slow_compile);
+        let load = load.with_grant(grant.clone());
+        let load = if typed.powers.strict_imports { load.strict_imports() } else { load };
         host::load(&host, &host::file_name(file), load).await?;
     }
     for component in configured {
@@ -155,15 +192,27 @@ async fn load(arguments: &Arguments, typed: &AgentArguments, config: &Config, li
     Ok(host)
 }
 
-/// Whoever sits at the terminal named these tools, so that the model may call all of them, unless it is told which.
-fn allowlists(config: &Config, typed: &AgentArguments) -> Allowlists {
-    let default = if typed.only.is_empty() {
-        allowlist::Default::Everything
-    } else {
-        allowlist::Default::Only(typed.only.iter().chain(&config.agent.auto_tools).cloned().collect())
-    };
-    let auto_tools = config.agent.auto_tools.iter().cloned().collect();
-    Allowlists { default, skills: settings::skills(config), auto_tools, ..Allowlists::default() }
+/// What the components may do that were named on the command line.
+fn powers(typed: &AgentArguments) -> Result<Grant> {
+    if typed.tool.is_empty() && typed.powers.are_given() {
+        let message = "powers are for components that are named with `--tool FILE`, and none is; those of \
+                       fumehood.toml have theirs there";
+        return Err(UsageError(message.to_owned()).into());
+    }
+    Ok(typed.powers.grant()?)
+}
+
+/// One host has one store.
+fn own_store(builder: HostBuilder, config: &Config, file: &Path) -> Result<HostBuilder> {
+    if config.tools.values().any(|tool| tool.key_value.is_some()) {
+        let place = config.origin.display();
+        let message = format!(
+            "`--key-value-store`: {place} has tools that keep something, and says where; leave the flag out, or the \
+             configuration"
+        );
+        return Err(UsageError(message).into());
+    }
+    host::with_store(builder, file)
 }
 
 /// Whether there are tools of these names.
@@ -174,18 +223,60 @@ fn known(host: &Host, flag: &str, names: &[String]) -> Result<()> {
     Err(UsageError(format!("`{flag}`: there is no tool `{name}`; there are: {there}")).into())
 }
 
-fn open_log(typed: &AgentArguments, config: &Config) -> Result<Option<Arc<EventLog>>> {
+/// Where what happens is recorded, if it is.
+fn log_place(typed: &AgentArguments, config: &Config) -> Result<Option<PathBuf>> {
     if typed.no_log || (config.log.off && typed.log.is_none()) {
         return Ok(None);
     }
-    let path = log_file::place(typed.log.as_deref(), config)?;
-    Ok(Some(Arc::new(log_file::write(&path, &log_file::options(config)?)?)))
+    log_file::place(typed.log.as_deref(), config).map(Some)
 }
 
-fn driven(builder: AssistantBuilder, driver: DriverName) -> AssistantBuilder {
+/// The notes of the model, if it may keep any.
+fn open_notes(config: &Config) -> Result<Option<StoredNotes>> {
+    let Some(file) = &config.agent.memory else { return Ok(None) };
+    Ok(Some(StoredNotes::new(Arc::new(DiskStore::open(config.path(file))?))))
+}
+
+fn open_log(place: &Path, config: &Config) -> Result<Arc<EventLog>> {
+    Ok(Arc::new(log_file::write(place, &log_file::options(config)?)?))
+}
+
+/// On whose behalf, and within what.
+fn in_use(
+    mut builder: AssistantBuilder,
+    typed: &AgentArguments,
+    skill: Option<&str>,
+    channel: Option<&str>,
+) -> AssistantBuilder {
+    if let Some(skill) = skill {
+        builder = builder.use_skill(skill);
+    }
+    if let Some(channel) = reach::in_use(typed, skill, channel) {
+        builder = builder.use_channel(channel);
+    }
+    match &typed.actor {
+        Some(actor) => builder.with_actor(actor.as_str()),
+        None => builder,
+    }
+}
+
+/// Whom to ask, if anybody is there: about calls, and about more turns unless that is not wanted.
+fn with_person(builder: AssistantBuilder, config: &Config, person: Option<AtTerminal>) -> AssistantBuilder {
+    match person.map(Arc::new) {
+        Some(person) if config.agent.ask_for_turns == Some(false) => {
+            builder.pipeline(move |pipeline| pipeline.human(person))
+        }
+        Some(person) => builder.with_human(person),
+        None => builder,
+    }
+}
+
+fn driven(builder: AssistantBuilder, driver: DriverName, config: &Config) -> AssistantBuilder {
     match driver {
         DriverName::Native => builder.with_driver(NativeDriver::default()),
-        DriverName::React => builder.with_driver(ReactDriver::default()),
+        DriverName::React => {
+            builder.with_driver(ReactDriver::default().final_via_inference(config.agent.separate_answer))
+        }
         DriverName::Batch => builder.with_driver(BatchDriver::new()),
     }
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use fumehood::limits::{parse_count, parse_duration};
 
 use super::LimitArguments;
+use crate::power_arguments::PowerArguments;
 
 /// What the exit codes of these two mean.
 pub(crate) const EXIT_CODES: &str = "\
@@ -48,7 +49,8 @@ pub(crate) enum DriverName {
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentArguments {
-    /// A component whose tools the model may call, a `.wasm` file; may be given again
+    /// A component whose tools the model may call, a `.wasm` file; may be given again. What it may do is said under
+    /// Powers, for all that are named so
     #[arg(long, value_name = "FILE")]
     pub(crate) tool: Vec<PathBuf>,
 
@@ -79,6 +81,10 @@ pub(crate) struct AgentArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) skill: Option<String>,
 
+    /// Use this channel of the configuration: what can be used there and nothing else
+    #[arg(long, value_name = "NAME")]
+    pub(crate) channel: Option<String>,
+
     /// On whose behalf; tools can read it
     #[arg(long, value_name = "NAME")]
     pub(crate) actor: Option<String>,
@@ -88,6 +94,9 @@ pub(crate) struct AgentArguments {
 
     #[command(flatten)]
     pub(crate) limits: LimitArguments,
+
+    #[command(flatten)]
+    pub(crate) powers: PowerArguments,
 
     /// Where to record what happens [default: `fumehood/events.db` in the user's state folder]
     #[arg(long = "log", value_name = "FILE", env = "FUMEHOOD_LOG", help_heading = "Log")]

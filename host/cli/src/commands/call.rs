@@ -2,11 +2,9 @@
 
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use fumehood::key_value::DiskStore;
 use fumehood::limits::display_bytes;
 use fumehood::{
     Call, CallResult, Component, ErrorKind, EventStream, Host, HostBuilder, Limits, Load, Namespace, Observed,
@@ -16,12 +14,9 @@ use super::approve;
 use crate::args::{self, Arguments};
 use crate::config::Config;
 use crate::config::limits::MEMORY_CEILING;
-use crate::config::powers::PowerFault;
-use crate::config::secret::ValueSource;
 use crate::configured::{self, Configured};
 use crate::exit::{self, Exit, UsageError};
 use crate::host;
-use crate::power_arguments;
 use crate::render;
 
 /// More than this is no arguments, whatever the gate says.
@@ -75,20 +70,13 @@ fn chosen(arguments: &Arguments, call: &args::Call) -> Result<Chosen> {
     if let Some(name) = name.filter(|_| !call.component.is_file()) {
         return from_configuration(arguments, call, name);
     }
-    let typed = |fault: &PowerFault| power_arguments::fault(fault);
-    let here = Path::new(".");
-    let values = |source: &ValueSource| source.value(here);
-    let grant = call
-        .powers
-        .powers()
-        .grant(here, &values)
-        .map_err(|faults| UsageError(faults.iter().map(typed).collect::<Vec<_>>().join("\n")))?;
+    let grant = call.powers.grant()?;
     let (load, name) = host::load_of(&call.component, call.allow_slow_compile);
     let load = load.with_grant(grant);
     let load = if call.powers.strict_imports { load.strict_imports() } else { load };
     let builder = host::builder(arguments);
     let builder = match &call.powers.key_value_store {
-        Some(file) => builder.own_folder(file).key_value_store(Arc::new(DiskStore::open(file)?)),
+        Some(file) => host::with_store(builder, file)?,
         None => builder,
     };
     Ok(Chosen { builder, load, name, file: host::file_name(&call.component), usual: Limits::default() })

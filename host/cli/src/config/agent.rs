@@ -1,6 +1,7 @@
 //! `[agent]`: how the loop between model and tools goes.
 
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,10 @@ pub(crate) struct AgentSection {
     /// Tools that are always at hand, whatever the skill.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) auto_tools: Vec<String>,
+    /// The file in which the model may keep notes of its own, those of each actor apart. Usually none, and it has no tools
+    /// for that. The path is relative to this configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) memory: Option<PathBuf>,
     /// How much one session may use.
     #[serde(default)]
     pub(crate) budget: BudgetSection,
@@ -48,9 +53,13 @@ pub(crate) struct AgentSection {
     /// Wait until each record is on disk before going on.
     #[serde(default)]
     pub(crate) durable: bool,
-    /// Ask a person for more turns before ending for want of them.
+    /// Ask the person at the terminal for more turns before ending for want of them. Usually true; without a terminal
+    /// nobody is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ask_for_turns: Option<bool>,
+    /// Driver "react": make the final answer with a request of its own, so that it is shown while it is written.
     #[serde(default)]
-    pub(crate) ask_for_turns: bool,
+    pub(crate) separate_answer: bool,
     /// After how many equal calls in a row the run ends. Usually never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) repetitions: Option<NonZeroU32>,

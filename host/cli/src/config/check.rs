@@ -102,6 +102,13 @@ fn skills(broken: &mut Vec<Broken>, config: &Config) {
             add(broken, &["skills", name, "knowledge"], message);
         }
     }
+    for (name, channel) in &config.channels {
+        for skill in channel.skills.iter().filter(|skill| !config.skills.contains_key(*skill)) {
+            let known = listed(config.skills.keys());
+            let message = format!("the channel `{name}` names the skill `{skill}`, which is not in [skills]; {known}");
+            add(broken, &["channels", name, "skills"], message);
+        }
+    }
     let agent = &config.agent;
     if let Some(skill) = agent.skill.as_ref().filter(|skill| !config.skills.contains_key(*skill)) {
         let message = format!("the skill `{skill}` is not in [skills]; {}", listed(config.skills.keys()));

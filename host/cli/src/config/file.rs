@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::agent::AgentSection;
+use super::channel::ChannelSection;
 use super::guardrail::GuardrailsSection;
 use super::limits::LimitsSection;
 use super::log::LogSection;
@@ -46,9 +47,9 @@ pub(crate) struct Config {
     /// Tasks with the tools that they take.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) skills: BTreeMap<String, SkillSection>,
-    /// Ways in which people reach the agent, each with the full names of the tools that can be used there.
+    /// Ways in which people reach the agent, each with what can be used there.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) channels: BTreeMap<String, Vec<String>>,
+    pub(crate) channels: BTreeMap<String, ChannelSection>,
     /// Rules about a model's calls before they are made.
     #[serde(default)]
     pub(crate) guardrails: GuardrailsSection,

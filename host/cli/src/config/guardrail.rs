@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::amount::Bytes;
+use super::amount::{Bytes, Time};
+use super::text::TextSource;
 
 /// Rules about a model's calls before they are made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,4 +33,33 @@ pub(crate) struct GuardrailsSection {
     /// Tools that are never called.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) deny: Vec<String>,
+    /// A model that looks at calls which no rule has denied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) judge: Option<JudgeSection>,
+}
+
+/// A model that looks at calls which no rule has denied. Only a clear yes is one. What it uses counts in the budget.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct JudgeSection {
+    /// What may be done and what must not be, in words: a text, or { file = "…" }.
+    pub(crate) policy: TextSource,
+    /// Another model of the same provider. Usually the one that answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<String>,
+    /// Tools whose calls are judged even if they say that they only read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) always: Vec<String>,
+    /// Tools whose calls are never judged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) never: Vec<String>,
+    /// Let it change arguments.
+    #[serde(default)]
+    pub(crate) may_modify: bool,
+    /// Ask the person at the terminal where it gives no verdict, instead of denying the call.
+    #[serde(default)]
+    pub(crate) ask_in_doubt: bool,
+    /// How long to wait for a verdict. Usually 20s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) timeout: Option<Time>,
 }

@@ -21,10 +21,14 @@ pub(crate) struct LogSection {
     /// Where the key that seals the record comes from: 64 hexadecimal digits. Usually a file beside the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<ValueSource>,
-    /// What is older is removed, such as "90days". Usually nothing is.
+    /// What is older is removed when a session ends, such as "90days". Usually nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keep: Option<Time>,
-    /// So many of the newest rows are kept. Usually all.
+    /// So many of the newest rows are kept when a session ends. Usually all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keep_rows: Option<Count>,
+    /// Keep what the model is told and what it says, too. Arguments and results of calls are in the records of the calls
+    /// alone.
+    #[serde(default)]
+    pub(crate) texts: bool,
 }

@@ -5,6 +5,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod amount;
+pub(crate) mod channel;
 mod check;
 mod fault;
 pub(crate) mod file;

@@ -1,4 +1,4 @@
-//! `[skills.NAME]`, `[channels]`, `[knowledge.NAME]` and `[prompts.NAME]`: what a model gets to see, and when.
+//! `[skills.NAME]`, `[knowledge.NAME]` and `[prompts.NAME]`: what a model gets to see, and when.
 
 use std::collections::BTreeMap;
 

@@ -21,6 +21,17 @@ pub(crate) enum ApprovalRule {
     Off,
 }
 
+/// What the log keeps of calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PersistRule {
+    /// Arguments and results.
+    #[default]
+    Full,
+    /// That they were made and how they ended. The model sees all of the result.
+    Nothing,
+}
+
 /// A component, and what its tools may do. Without further lines they can compute, and nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -36,6 +47,12 @@ pub(crate) struct ToolSection {
     /// Whether it has to be approved: "required" (usual) or "off".
     #[serde(default)]
     pub(crate) approval: ApprovalRule,
+    /// What the log keeps of its calls: "full" (usual), or "nothing" but that they were made and how they ended.
+    #[serde(default)]
+    pub(crate) persist: PersistRule,
+    /// Bytes of a result that a model is shown. Usually 4KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) result_bytes: Option<Bytes>,
     /// Compile it even if it is so large that this takes many seconds.
     #[serde(default)]
     pub(crate) allow_slow_compile: bool,

@@ -66,13 +66,15 @@ fn said(record: &Record) -> Option<String> {
             (Some(by), Some(reason)) => Some(format!("{by}: {reason}")),
             (by, reason) => by.or(reason),
         },
-        RecordKind::ToolPartial | RecordKind::ModelFailed | RecordKind::DecisionFailed => text("message"),
-        RecordKind::ModelAnswered => body.get("usage").map(tokens),
+        RecordKind::ToolPartial | RecordKind::DecisionFailed => text("message"),
+        RecordKind::ModelAsked => Some(asked(body)),
+        RecordKind::ModelAnswered => Some(answered(body)),
+        RecordKind::ModelFailed => {
+            let took = duration_of(body).map(super::duration);
+            Some(took.into_iter().chain(text("message")).collect::<Vec<_>>().join(", "))
+        }
         RecordKind::StepFinished => body.pointer("/ending/text").and_then(Value::as_str).map(str::to_owned),
-        RecordKind::SessionStarted
-        | RecordKind::SessionFinished
-        | RecordKind::ModelAsked
-        | RecordKind::KnowledgeUsed => None,
+        RecordKind::SessionStarted | RecordKind::SessionFinished | RecordKind::KnowledgeUsed => None,
     }
 }
 
@@ -86,10 +88,33 @@ pub(crate) fn result(result: &Value) -> String {
     }
 }
 
-fn tokens(usage: &Value) -> String {
+/// Which model was asked how much.
+pub(crate) fn asked(body: &Value) -> String {
+    let number = |field: &str| body.get(field).and_then(Value::as_u64);
+    let counted = |field: &str, one: &str| {
+        number(field).map(|count| format!("{count} {one}{}", if count == 1 { "" } else { "s" }))
+    };
+    let model = body.get("model").and_then(Value::as_str).map(str::to_owned);
+    let size = number("prompt_bytes").map(fumehood::limits::display_bytes);
+    let parts = [model, counted("messages", "message"), size, counted("tools", "tool")];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// How long an answer took, what it cost, and what it says if that was kept.
+pub(crate) fn answered(body: &Value) -> String {
+    let took = duration_of(body).map(super::duration);
+    let tokens = body.get("usage").and_then(tokens);
+    let figures = [took, tokens].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    match body.get("text").and_then(Value::as_str).filter(|text| !text.trim().is_empty()) {
+        Some(text) => format!("{figures}: {}", text.trim()),
+        None => figures,
+    }
+}
+
+fn tokens(usage: &Value) -> Option<String> {
     let number = |field: &str| usage.get(field).and_then(Value::as_u64).unwrap_or_default();
     match (number("input"), number("output")) {
-        (0, 0) => String::new(),
-        (input, output) => format!("{input} tokens in, {output} out"),
+        (0, 0) => None,
+        (input, output) => Some(format!("{input} tokens in, {output} out")),
     }
 }

@@ -12,6 +12,8 @@ mod cache;
 #[cfg(test)]
 mod call;
 #[cfg(test)]
+mod channel;
+#[cfg(test)]
 mod chat;
 #[cfg(test)]
 mod compile;
@@ -32,16 +34,26 @@ mod interrupt;
 #[cfg(test)]
 mod log;
 #[cfg(test)]
+mod log_kept;
+#[cfg(test)]
+mod log_trouble;
+#[cfg(test)]
 mod mcp;
 #[cfg(test)]
 mod powers;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod run_powers;
+#[cfg(test)]
 mod selftest;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
 mod streams;
+#[cfg(test)]
+mod terminal;
+#[cfg(test)]
+mod treatment;
 #[cfg(test)]
 mod workbench;

@@ -88,6 +88,23 @@ fn every_driver_gets_to_the_answer() {
 }
 
 #[test]
+fn a_final_answer_with_a_request_of_its_own_is_shown_as_it_comes_and_a_decision_is_not() {
+    let script = r#"
+{"text": "{\"type\": \"call_tool\", \"tool\": \"calculator__add\", \"args\": {\"a\": 3, \"b\": 5}}"}
+{"text": "{\"type\": \"final_answer\", \"answer\": \"8\"}", "expect": "8"}
+{"text": "It is eight.", "expect": "Now write the final answer"}"#;
+    let bench = bench(script);
+    bench.put("fumehood.toml", "[agent]\ndriver = \"react\"\nseparate_answer = true\n");
+    let ran = run(&bench, &["--json", "--no-log"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let lines = lines(&ran.stdout);
+    let text: String = lines.iter().filter(|it| it["event"] == "delta").filter_map(|it| it["text"].as_str()).collect();
+    assert_eq!((text.as_str(), &lines.last().unwrap()["text"]), ("It is eight.", &"It is eight.".into()));
+    let ran = run(&bench, &["--no-log"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is eight.\n"), "said once: {ran:?}");
+}
+
+#[test]
 fn c28_the_exit_code_says_how_it_ended() {
     let check = |script: &str, more: &[&str], code: i32, words: &str| {
         let ran = run(&bench(script), more);

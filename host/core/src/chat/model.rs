@@ -39,6 +39,11 @@ impl DeltaSink for Silent {
 /// One request, one answer. Retries on the provider's account, its wire format and its timeouts are the
 /// implementation's affair. Dropping the future abandons the request.
 pub trait Model: Send + Sync {
+    /// What it is called in records, such as `ollama:llama3.2`, where a request names no other.
+    fn name(&self) -> Option<&str> {
+        None
+    }
+
     /// Asks. `deltas` sees the text as it comes; the response has all of it again.
     fn chat<'a>(
         &'a self,

@@ -95,6 +95,10 @@ impl ScriptedModel {
 }
 
 impl Model for ScriptedModel {
+    fn name(&self) -> Option<&str> {
+        Some("scripted")
+    }
+
     fn chat<'a>(
         &'a self,
         request: &'a Request,

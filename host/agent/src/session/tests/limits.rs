@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use fumehood_core::chat::{Response, Usage};
 
-use super::world::{NOW, answers, call, calls, go_on, run, says, session};
+use super::world::{NOW, answers, call, calls, go_on, outcome, run, says, session};
 use crate::budget::{Budget, BudgetKind};
 use crate::execution::Status;
+use crate::executor::BatchOutcome;
 use crate::session::{Action, BUDGET_EXHAUSTED, Input, OnRepetition, Repetition, Session, SessionConfig};
 use crate::transcript::Ending;
 
@@ -30,6 +31,22 @@ fn k7_the_ninth_request_is_not_made() {
     // A new message, a new allowance.
     let done = run(&mut session, "two", vec![Response::text("done")], Status::Ok);
     assert_eq!(done, Action::Finish(Ending::Answered { text: "done".to_owned() }));
+}
+
+#[test]
+fn c28_tokens_of_a_judge_count() {
+    let mut session = with(Budget { tokens_in: Some(100), ..Budget::default() });
+    let ask = session.step(says("one"), NOW).unwrap();
+    assert!(matches!(ask, Action::AskModel(_)));
+    let Action::RunTools(calls) = session.step(answers(calls(0, 1)), NOW).unwrap() else { panic!() };
+    let usage = Usage { input: 100, output: 7 };
+    let outcome = BatchOutcome { usage, ..outcome(&calls, Status::Ok, NOW) };
+    let recorded = serde_json::to_string(&outcome).unwrap();
+    assert_eq!(serde_json::from_str::<BatchOutcome>(&recorded).unwrap().usage, usage, "a replay needs it");
+    let ended = session.step(Input::ToolsFinished { outcome, blocked: Duration::ZERO }, NOW).unwrap();
+    assert_eq!(ended, exhausted(BudgetKind::TokensIn));
+    assert_eq!(session.spent().usage, usage);
+    assert_eq!(session.transcript().runs[0].steps[0].usage, usage);
 }
 
 #[test]
@@ -108,7 +125,7 @@ fn l16_time_in_tools_is_not_time_of_the_stream() {
     session.step(says("one"), NOW).unwrap();
     let slow = Duration::from_secs(500);
     session.step(Input::ModelAnswered { response: calls(1, 1), streamed: Duration::from_secs(59) }, NOW).unwrap();
-    let outcome = super::world::outcome(&[call("c1", "add", "{}")], Status::Ok, NOW);
+    let outcome = outcome(&[call("c1", "add", "{}")], Status::Ok, NOW);
     let later = NOW.plus(slow);
     let asked = session.step(Input::ToolsFinished { outcome, blocked: slow }, later).unwrap();
     assert!(matches!(asked, Action::AskModel(_)), "a slow tool still yields an answer");

@@ -51,8 +51,11 @@ fn facts(history: &CallHistory) -> Result<()> {
     let arguments = body(RecordKind::ToolStarted, "arguments").or_else(|| body(RecordKind::ToolRejected, "arguments"));
     let result = body(RecordKind::ToolResult, "result").map(render::record::result);
     let refusal = || body(RecordKind::ToolRejected, "error")?.get("message")?.as_str().map(str::to_owned);
+    let request = |kind: RecordKind| history.before.iter().rev().map(|row| &row.record).find(|it| it.kind == kind);
     let facts = [
         ("session", Some(history.session.clone())),
+        ("asked", request(RecordKind::ModelAsked).map(|asked| render::record::asked(&asked.body))),
+        ("answered", request(RecordKind::ModelAnswered).map(|answered| render::record::answered(&answered.body))),
         ("actor", from(|record| record.actor.as_deref())),
         ("digest", from(|record| record.digest.as_deref())),
         ("outcome", ended.map(|record| record.status.clone().unwrap_or_else(|| "?".to_owned()))),

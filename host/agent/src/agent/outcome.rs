@@ -1,0 +1,36 @@
+//! How a run ended, and why it could not be brought to an ending of its own.
+
+use std::sync::Arc;
+
+use fumehood_core::record::RecordError;
+
+use crate::session::StepError;
+use crate::transcript::{Ending, Run};
+
+/// How a run ended.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// How.
+    pub ending: Ending,
+    /// Everything that was said and done.
+    pub run: Arc<Run>,
+}
+
+impl Outcome {
+    /// What the person is told; empty if nothing.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.ending.text().unwrap_or_default()
+    }
+}
+
+/// Why a run could not be brought to one of its own endings. It ends as cancelled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// What happens cannot be kept.
+    #[error("the run was stopped, because what happens in it could not be recorded")]
+    Record(#[from] RecordError),
+    /// The session did not expect what became of its own action.
+    #[error("the run was stopped, because the session and the loop disagree about what comes next")]
+    Step(#[from] StepError),
+}

@@ -1,0 +1,93 @@
+//! Which tools the model may reach: the skill and the channel in use, and what was typed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use fumehood::agent::allowlist::{self, Allowlists, Skill};
+
+use crate::args::run::AgentArguments;
+use crate::config::Config;
+use crate::config::channel::ChannelSection;
+use crate::config::skill::SkillSection;
+use crate::exit::UsageError;
+
+/// The list of `--only` where a skill is in use and no channel is. No channel of the configuration has such a name.
+const ONLY: &str = "--only";
+
+/// The skill in use, if one is.
+///
+/// # Errors
+/// If there is none of that name.
+pub(crate) fn skill<'a>(config: &'a Config, typed: &'a AgentArguments) -> Result<Option<&'a str>> {
+    named("skill", "skills", typed.skill.as_ref().or(config.agent.skill.as_ref()), &config.skills)
+}
+
+/// The channel in use, if one is.
+///
+/// # Errors
+/// If there is none of that name, or the skill in use cannot be used there.
+pub(crate) fn channel<'a>(
+    config: &'a Config,
+    typed: &'a AgentArguments,
+    skill: Option<&str>,
+) -> Result<Option<&'a str>> {
+    let wanted = typed.channel.as_ref().or(config.agent.channel.as_ref());
+    let Some(name) = named("channel", "channels", wanted, &config.channels)? else { return Ok(None) };
+    let skills = config.channels.get(name).map(|channel| channel.skills.as_slice()).unwrap_or_default();
+    match skill.filter(|skill| !skills.is_empty() && !skills.iter().any(|known| known == skill)) {
+        Some(skill) => {
+            let known = skills.join(", ");
+            let message = format!("the skill `{skill}` cannot be used in the channel `{name}`, which has: {known}");
+            Err(UsageError(message).into())
+        }
+        None => Ok(Some(name)),
+    }
+}
+
+fn named<'a, T>(
+    what: &str,
+    section: &str,
+    name: Option<&'a String>,
+    all: &BTreeMap<String, T>,
+) -> Result<Option<&'a str>> {
+    let Some(name) = name.filter(|name| !all.contains_key(*name)) else { return Ok(name.map(String::as_str)) };
+    let known: Vec<&str> = all.keys().map(String::as_str).collect();
+    let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has: {}", known.join(", ")) };
+    let message = format!("there is no {what} `{name}` in the section [{section}] of fumehood.toml; {known}");
+    Err(UsageError(message).into())
+}
+
+/// Whoever sits at the terminal named these tools, so that the model may call all of them, unless it is told which.
+pub(crate) fn allowlists(config: &Config, typed: &AgentArguments, channel: Option<&str>) -> Allowlists {
+    let auto_tools: BTreeSet<String> = config.agent.auto_tools.iter().cloned().collect();
+    let only: Option<BTreeSet<String>> =
+        (!typed.only.is_empty()).then(|| typed.only.iter().chain(&auto_tools).cloned().collect());
+    let mut channels = BTreeMap::new();
+    if let Some((name, section)) = channel.and_then(|name| config.channels.get_key_value(name)) {
+        let mut tools = of_channel(config, section);
+        tools.retain(|tool| only.as_ref().is_none_or(|only| only.contains(tool)));
+        channels.insert(name.clone(), tools);
+    } else if let Some(only) = &only {
+        channels.insert(ONLY.to_owned(), only.clone());
+    }
+    let default = only.map_or(allowlist::Default::Everything, allowlist::Default::Only);
+    let skills = config.skills.iter().map(|(name, section)| (name.clone(), of_skill(section))).collect();
+    Allowlists { default, skills, channels, auto_tools, key: None }
+}
+
+/// Which list of [`allowlists`] is signed, if one is: where a skill is in use, what was typed narrows that as well.
+pub(crate) fn in_use<'a>(typed: &AgentArguments, skill: Option<&str>, channel: Option<&'a str>) -> Option<&'a str> {
+    channel.or_else(|| (skill.is_some() && !typed.only.is_empty()).then_some(ONLY))
+}
+
+fn of_skill(section: &SkillSection) -> Skill {
+    let skill = section.tools.iter().fold(Skill::new(), |skill, tool| skill.component_tool(tool));
+    section.knowledge.iter().fold(skill, |skill, entry| skill.knowledge(entry))
+}
+
+/// The tools of a channel, and those of its skills.
+fn of_channel(config: &Config, section: &ChannelSection) -> BTreeSet<String> {
+    let skills = section.skills.iter().filter_map(|name| config.skills.get(name));
+    let of_skills = skills.flat_map(|skill| skill.tools.iter().chain(&skill.knowledge));
+    section.tools.iter().chain(of_skills).cloned().collect()
+}

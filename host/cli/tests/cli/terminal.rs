@@ -1,0 +1,161 @@
+//! A person at a terminal: what is asked there, and what an answer does.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use nix::pty::{OpenptyResult, Winsize, openpty};
+
+use crate::workbench::Workbench;
+
+/// Far above what anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const ADD: &str = r#"{"calls": [{"name": "calculator__add", "arguments": {"a": 3, "b": 5}, "id": "sum"}]}"#;
+const RUN: &[&str] = &["run", "Add", "--tool", "calculator.wasm", "--script", "script.jsonl", "--log", "e.db"];
+
+fn bench(script: &str) -> Workbench {
+    let bench = Workbench::new();
+    bench.example("calculator").put("script.jsonl", script);
+    bench
+}
+
+/// A command whose standard input and error are a terminal.
+struct AtTerminal {
+    child: Child,
+    keys: File,
+    screen: Receiver<Vec<u8>>,
+    seen: String,
+}
+
+impl AtTerminal {
+    fn start(bench: &Workbench, arguments: &[&str]) -> Self {
+        let size = Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
+        let OpenptyResult { master, slave } = openpty(Some(&size), None).unwrap();
+        let mut command = bench.command(arguments);
+        command.env("TERM", "xterm").stdin(Stdio::from(slave.try_clone().unwrap())).stdout(Stdio::piped());
+        let child = command.stderr(Stdio::from(slave)).spawn().unwrap();
+        // The command holds the other end as well; once it ends, reading does.
+        drop(command);
+        let keys = File::from(master);
+        let mut drawn = keys.try_clone().unwrap();
+        let (sender, screen) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = drawn.read(&mut buffer) {
+                if sender.send(buffer[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, keys, screen, seen: String::new() }
+    }
+
+    /// Waits until these words are on the screen, after those that were waited for before.
+    fn wait_for(&mut self, words: &str) {
+        let started = Instant::now();
+        while !self.seen.contains(words) {
+            let left = PATIENCE.saturating_sub(started.elapsed());
+            let more = self.screen.recv_timeout(left);
+            let more = more.unwrap_or_else(|error| panic!("{error}; no {words:?} in {:?}", self.seen));
+            self.seen.push_str(&String::from_utf8_lossy(&more));
+        }
+        let (_, rest) = self.seen.split_once(words).unwrap();
+        self.seen = rest.to_owned();
+    }
+
+    fn type_in(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// The exit code, standard output, and what else was on the screen.
+    fn finish(mut self) -> (Option<i32>, String, String) {
+        let output = self.child.wait_with_output().unwrap();
+        while let Ok(more) = self.screen.recv_timeout(Duration::from_millis(200)) {
+            self.seen.push_str(&String::from_utf8_lossy(&more));
+        }
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), self.seen)
+    }
+}
+
+/// What was decided about the call, and by whom.
+fn verdicts(bench: &Workbench) -> Vec<(String, String)> {
+    let rows = bench.run(&["log", "--log", "e.db", "--kind", "verdict", "--json"]).json();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    rows.as_array().unwrap().iter().map(|row| (text(&row["body"]["by"]), text(&row["status"]))).collect()
+}
+
+#[test]
+fn a_person_who_says_yes_lets_the_call_run() {
+    let bench = bench(&format!("{ADD}\n{}", r#"{"text": "It is 8.", "expect": "8"}"#));
+    let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
+    terminal.wait_for("may calculator__add run?");
+    terminal.wait_for(r#"calculator__add {"a":3,"b":5}"#);
+    terminal.wait_for("[y/N]");
+    terminal.type_in("y\n");
+    let (code, stdout, screen) = terminal.finish();
+    assert_eq!((code, stdout.as_str()), (Some(0), "It is 8.\n"), "{screen}");
+    assert!(screen.contains("✓ calculator__add"), "{screen}");
+    let verdicts = verdicts(&bench);
+    assert_eq!(verdicts.last(), Some(&("human".to_owned(), "allow".to_owned())), "{verdicts:?}");
+}
+
+#[test]
+fn anything_but_a_yes_is_a_no_and_the_model_is_told() {
+    for typed in ["n\n", "\n", "\u{4}"] {
+        let bench =
+            bench(&format!("{ADD}\n{}", r#"{"text": "Then not.", "expect": "the person at the terminal said no"}"#));
+        let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
+        terminal.wait_for("[y/N]");
+        terminal.type_in(typed);
+        let (code, stdout, screen) = terminal.finish();
+        assert_eq!((code, stdout.as_str()), (Some(0), "Then not.\n"), "{typed:?}: {screen}");
+        assert!(screen.contains("✗ calculator__add → denied"), "{typed:?}: {screen}");
+        assert_eq!(verdicts(&bench).last(), Some(&("human".to_owned(), "deny".to_owned())));
+    }
+}
+
+#[test]
+fn a_person_is_asked_for_more_turns_unless_that_is_not_wanted() {
+    let bench = bench(&format!("{ADD}\n{}", r#"{"text": "It is 8."}"#));
+    let mut terminal = AtTerminal::start(&bench, &[RUN, &["--max-turns", "1"]].concat());
+    terminal.wait_for("The model was asked 1 times and has not finished. Allow 1 more requests?");
+    terminal.wait_for("[y/N]");
+    terminal.type_in("yes\n");
+    let (code, stdout, screen) = terminal.finish();
+    assert_eq!((code, stdout.as_str()), (Some(0), "It is 8.\n"), "{screen}");
+    bench.put("fumehood.toml", "[agent]\nask_for_turns = false\n");
+    let terminal = AtTerminal::start(&bench, &[RUN, &["--max-turns", "1"]].concat());
+    let (code, _, screen) = terminal.finish();
+    assert_eq!(code, Some(4), "{screen}");
+    assert!(!screen.contains("[y/N]") && screen.contains("`--max-turns` allows more"), "{screen}");
+}
+
+#[test]
+fn a_conversation_is_typed_line_by_line() {
+    let bench = bench(r#"{"text": "Hello to you."}"#);
+    let mut terminal = AtTerminal::start(&bench, &["chat", "--script", "script.jsonl", "--no-log"]);
+    terminal.wait_for("`/quit`, or Ctrl-D, ends the session");
+    terminal.wait_for("> ");
+    terminal.type_in("Hello\n");
+    terminal.wait_for("answered: 1 request");
+    terminal.wait_for("> ");
+    terminal.type_in("/quit\n");
+    let (code, stdout, screen) = terminal.finish();
+    assert_eq!((code, stdout.as_str()), (Some(0), "Hello to you.\n"), "{screen}");
+}
+
+#[test]
+fn ctrl_c_while_a_question_waits_ends_the_run() {
+    let bench = bench(ADD);
+    let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
+    terminal.wait_for("[y/N]");
+    let pid = rustix::process::Pid::from_child(&terminal.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let (code, stdout, screen) = terminal.finish();
+    assert_eq!((code, stdout.as_str()), (Some(130), ""), "{screen}");
+    assert!(!screen.contains("✓ calculator__add"), "{screen}");
+    assert_eq!(bench.run(&["log", "verify", "--log", "e.db"]).code, 0);
+}
