@@ -24,7 +24,7 @@ fn script(after: &str, options: RemoteOptions) -> Remote {
         program: PathBuf::from("sh"),
         arguments: vec!["-c".to_owned(), format!("{HELLO}{after}")],
         environment: vec![("GIVEN".to_owned(), "yes".to_owned()), ("D".to_owned(), "d".to_owned())],
-        folder: None,
+        ..Launch::default()
     };
     Remote::new(Namespace::parse("other").unwrap(), Endpoint::Process(launch), options)
 }

@@ -9,9 +9,10 @@ use fumehood::agent::allowlist::{self, Allowlists};
 use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::native::NativeDriver;
 use fumehood::agent::react::ReactDriver;
+use fumehood::agent::registry::ToolFamily as _;
 use fumehood::event_log::EventLog;
 use fumehood::record::{Forget, Recorder};
-use fumehood::{AssistantBuilder, Host, Limits};
+use fumehood::{AssistantBuilder, Host, Limits, Remotes};
 
 use super::ask::AtTerminal;
 use super::chips::Chips;
@@ -25,7 +26,7 @@ use crate::args::run::{AgentArguments, DriverName};
 use crate::args::{Arguments, bad_limit};
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
-use crate::{configured, host, log_file};
+use crate::{configured, host, log_file, servers};
 
 /// The largest memory that `--memory` may ask for.
 const MEMORY_CEILING: usize = 4 << 30;
@@ -33,6 +34,7 @@ const MEMORY_CEILING: usize = 4 << 30;
 /// Everything that a conversation takes.
 pub(crate) struct Desk {
     host: Host,
+    remotes: Arc<Remotes>,
     agent: Agent,
     log: Option<Arc<EventLog>>,
     events: Events,
@@ -56,8 +58,9 @@ impl Desk {
         let knowledge = settings::knowledge(&config)?;
         let modes = settings::modes(&config);
         let host = load(arguments, typed, &config, limits).await?;
-        known(&host, "--only", &typed.only)?;
-        known(&host, "--ask", &typed.ask)?;
+        let remotes = Arc::new(servers::connect(&config, &configured::lock(&config)?).await?);
+        known(&host, &remotes, "--only", &typed.only)?;
+        known(&host, &remotes, "--ask", &typed.ask)?;
         let log = open_log(typed, &config)?;
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(Forget) as _, |log| log as _);
         let chips = Chips::new();
@@ -68,6 +71,7 @@ impl Desk {
             .with_config(session)
             .allowlists(allowlists(&config, typed))
             .with_durability(modes.durability)
+            .with_family(Arc::clone(&remotes) as _)
             .pipeline(move |pipeline| {
                 rules.into_iter().fold(pipeline.modes(modes), |pipeline, rule| pipeline.rule(rule))
             });
@@ -85,7 +89,7 @@ impl Desk {
         let view =
             if arguments.json { View::Lines } else { View::Screen(Screen::new(chips, limits.deadline, streams)) };
         let interrupts = Interrupts::watch(agent.cancel_handle());
-        Ok(Self { host, events: Events::of(agent.tap()), agent, log, view, interrupts })
+        Ok(Self { host, remotes, events: Events::of(agent.tap()), agent, log, view, interrupts })
     }
 
     /// Takes one message to its ending, watched; more may follow.
@@ -130,6 +134,7 @@ impl Desk {
             self.view.told(came)?;
         }
         self.host.shut_down(Duration::ZERO).await;
+        self.remotes.close().await;
         match self.log {
             Some(log) => log.flush().await.context(UNSAVED),
             None => Ok(()),
@@ -167,9 +172,11 @@ fn allowlists(config: &Config, typed: &AgentArguments) -> Allowlists {
 }
 
 /// Whether there are tools of these names.
-fn known(host: &Host, flag: &str, names: &[String]) -> Result<()> {
-    let Some(name) = names.iter().find(|name| host.tool(name).is_none()) else { return Ok(()) };
-    let tools: Vec<String> = host.tools().iter().map(|tool| tool.full_name().to_owned()).collect();
+fn known(host: &Host, remotes: &Remotes, flag: &str, names: &[String]) -> Result<()> {
+    let is_known = |name: &&String| host.tool(name).is_some() || remotes.find(name).is_some();
+    let Some(name) = names.iter().find(|name| !is_known(name)) else { return Ok(()) };
+    let mut tools: Vec<String> = host.tools().iter().map(|tool| tool.full_name().to_owned()).collect();
+    tools.extend(remotes.tools().iter().map(|tool| tool.contract().name().to_owned()));
     let there = if tools.is_empty() { "none; load some with `--tool FILE`".to_owned() } else { tools.join(", ") };
     Err(UsageError(format!("`{flag}`: there is no tool `{name}`; there are: {there}")).into())
 }

@@ -42,6 +42,8 @@ mod selftest;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
+mod servers;
+#[cfg(test)]
 mod streams;
 #[cfg(test)]
 mod workbench;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::args::{Arguments, CallRemote, List, ServerOptions};
 use crate::exit::{self, Exit, UsageError};
 use crate::render;
+use crate::servers::ending_with_us;
 
 /// What a server is called here. People name no servers.
 const SERVER: &str = "server";
@@ -104,6 +105,7 @@ fn remote(server: &[String], options: &ServerOptions, limits: RemoteOptions) -> 
             arguments: rest.to_vec(),
             environment: options.env.clone(),
             folder: None,
+            through: Some(ending_with_us()),
         }),
     };
     Ok(Remote::new(Namespace::parse(SERVER)?, endpoint, limits))
