@@ -128,8 +128,9 @@ impl ServersTool {
 }
 
 fn as_described(tool: RemoteTool) -> Spec {
-    let RemoteTool { name, description, input_schema, annotations, digest, .. } = tool;
-    Spec { name, description, parameters: input_schema, annotations, digest: Some(digest) }
+    let parameters = tool.arguments_schema();
+    let RemoteTool { name, description, annotations, digest, .. } = tool;
+    Spec { name, description, parameters, annotations, digest: Some(digest) }
 }
 
 /// What a tool says about itself reaches no model before somebody has looked at it.

@@ -105,10 +105,12 @@ pub(crate) fn unknown(config: &Config, name: &str) -> UsageError {
     if !config.origin.exists() {
         return UsageError(format!("there is no {} that could have a component `{name}`", config.origin.display()));
     }
-    let mut known: Vec<&str> = config.tools.keys().chain(config.mcp.servers.keys()).map(String::as_str).collect();
-    known.sort_unstable();
-    let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has: {}", known.join(", ")) };
-    UsageError(format!("{} has no component `{name}`; {known}", config.origin.display()))
+    let known = |names: &mut dyn Iterator<Item = &String>| names.map(String::as_str).collect::<Vec<_>>().join(", ");
+    let components = known(&mut config.tools.keys());
+    let components = if components.is_empty() { "it has none".to_owned() } else { format!("it has: {components}") };
+    let servers = known(&mut config.mcp.servers.keys());
+    let servers = if servers.is_empty() { servers } else { format!("; and the MCP servers: {servers}") };
+    UsageError(format!("{} has no component `{name}`; {components}{servers}", config.origin.display()))
 }
 
 /// What it is now, and where that comes from. A component is loaded for it, a server is asked.

@@ -1,5 +1,8 @@
 //! MCP servers of a configuration: their tools in `run`, approved of as components are, and what is said of bad ones.
 
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
 use expect_test::{Expect, expect};
 use fumehood_tests::fake_server;
 
@@ -35,7 +38,7 @@ fn fake(model: &str, env: &[(&str, &str)], more: &str) -> Workbench {
 }
 
 fn configure(bench: &Workbench, env: &[(&str, &str)], more: &str) {
-    let mut file = "[mcp.servers.other]\ncommand = [\"sh\", \"server.sh\"]\n".to_owned();
+    let mut file = "[mcp.servers.other]\ncommand = [\"sh\", \"server.sh\"]\nstart_timeout = \"60s\"\n".to_owned();
     for (name, value) in env {
         file.push_str(&format!("env.{name} = '{value}'\n"));
     }
@@ -79,7 +82,7 @@ const CALL: &str = r#"
 
 #[test]
 fn nothing_of_a_server_is_called_or_told_before_it_is_approved() {
-    let asked = CALL.replace("WORD", "needs_approval");
+    let asked = CALL.replace("WORD", "`other` was never approved");
     let bench = fake(&asked, &[("ON_CALL", "text secret"), ("LANG", "C")], "");
     let ran = run(&bench, &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "done\n"), "{ran:?}");
@@ -113,7 +116,7 @@ fn what_changed_in_a_server_is_shown_and_has_to_be_approved_again() {
     let tools = |about: &str, more: &str| {
         format!(r#"[{{"name":"t","description":"{about}","inputSchema":{{"type":"object"}}}}{more}]"#)
     };
-    let bench = fake(&CALL.replace("WORD", "needs_approval"), &[("TOOLS", &tools("Adds.", ""))], "");
+    let bench = fake(&CALL.replace("WORD", "changed since it was approved"), &[("TOOLS", &tools("Adds.", ""))], "");
     assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
     // The configuration is the same; what the server says of itself comes from a file that it reads.
     let added = r#",{"name":"send","inputSchema":{"type":"object"}}"#;
@@ -192,13 +195,41 @@ fn secrets_reach_the_program_and_are_in_no_approval() {
     let with_key = |arguments: &[&str]| {
         let mut command = bench.command(arguments);
         let output = command.env("A_KEY", "hush-hush").output().unwrap();
-        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), format!("{}{}", text(output.stdout), text(output.stderr)))
     };
     let (code, shown) = with_key(&["approve", "--yes"]);
     assert!(code == Some(0) && shown.contains("env: KEY = a secret") && !shown.contains("hush"), "{shown}");
     assert!(!std::fs::read_to_string(bench.path("fumehood.lock")).unwrap().contains("hush"));
     let (code, said) = with_key(&["run", "x", "--script", "script.jsonl"]);
-    assert_eq!((code, said.as_str()), (Some(0), "done\n"));
+    assert!(code == Some(0) && said.starts_with("done\n"), "{said}");
+}
+
+#[test]
+fn a_server_ends_with_the_host_even_where_that_is_killed() {
+    // It looks neither at its input nor at what it is asked to do.
+    let stays = "trap : TERM HUP PIPE; echo $$ > pid.new; mv pid.new pid; while :; do sleep 0.05; done";
+    let bench = fake(&CALL.replace("WORD", ""), &[("ON_CALL", stays)], "approval = \"off\"\ntimeout = \"100s\"\n");
+    let mut host = bench.command(&["run", "x", "--script", "script.jsonl"]);
+    let mut host = host.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let until = |what: &str, is_so: &dyn Fn() -> bool| {
+        let started = Instant::now();
+        while !is_so() {
+            assert!(started.elapsed() < Duration::from_secs(60), "{what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let pid = bench.path("pid");
+    until("it is never called", &|| pid.exists());
+    let pid = std::fs::read_to_string(pid).unwrap().trim().to_owned();
+    let runs = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z ")
+    };
+    assert!(runs());
+    host.kill().unwrap();
+    host.wait().unwrap();
+    until("it goes on without the host", &|| !runs());
 }
 
 #[test]

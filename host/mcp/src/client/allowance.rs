@@ -43,9 +43,10 @@ mod tests {
     fn the_count_begins_anew_with_every_call_and_every_minute() {
         let (mut allowance, start) = (Allowance::new(2), Instant::now());
         let mut take = |seconds: u64| allowance.take(start + Duration::from_secs(seconds));
-        assert_eq!([take(0), take(1), take(2), take(60), take(61), take(62), take(63)], [
-            true, true, false, false, true, true, false
-        ]);
+        assert_eq!(
+            [take(0), take(1), take(2), take(60), take(61), take(62), take(63)],
+            [true, true, false, false, true, true, false]
+        );
         allowance.renew();
         assert!(allowance.take(start) && allowance.take(start) && !allowance.take(start));
     }

@@ -12,6 +12,7 @@ use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
 use tokio_util::sync::CancellationToken;
 
+use super::changes;
 use super::ears::Ears;
 use super::endpoint::{Endpoint, Launch};
 use super::headers::Headers;
@@ -204,10 +205,7 @@ impl Connection {
     }
 
     /// The library notices a closed connection only when it has done what is left to do.
-    async fn unless_closed<T>(
-        &self,
-        answer: impl Future<Output = Result<T, ServiceError>>,
-    ) -> Result<T, ServiceError> {
+    async fn unless_closed<T>(&self, answer: impl Future<Output = Result<T, ServiceError>>) -> Result<T, ServiceError> {
         tokio::select! {
             biased;
             answer = answer => answer,
@@ -241,7 +239,9 @@ async fn shake_hands<T: Transport<RoleClient> + 'static>(
     how: ClientLifecycleMode,
 ) -> Result<RunningService<RoleClient, Ears>, ClientInitializeError> {
     let watched = Watched::new(transport, Arc::clone(news), closed.clone());
-    Ears.serve_with_lifecycle(watched, how).await
+    let service = Ears.serve_with_lifecycle(watched, how).await?;
+    changes::follow(service.peer(), closed);
+    Ok(service)
 }
 
 fn handshake(error: ClientInitializeError, words: &str) -> ConnectError {

@@ -3,8 +3,8 @@
 #![expect(deprecated, reason = "servers of the revisions before the newest may still ask for roots")]
 
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitationCreateRequestMethod, ElicitRequestParams, ElicitResult, Implementation,
-    ListRootsRequestMethod, ListRootsResult,
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCreateRequestMethod,
+    Implementation, ListRootsRequestMethod, ListRootsResult,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ClientHandler, ErrorData, RoleClient};

@@ -9,6 +9,8 @@ use fumehood_core::sanitize::printable;
 use rmcp::model::Tool;
 use serde_json::{Value, json};
 
+use super::free_form;
+
 /// A tool of a server, as it was when its description was first seen.
 #[derive(Debug, Clone)]
 pub struct RemoteTool {
@@ -64,6 +66,13 @@ impl RemoteTool {
 }
 
 impl RemoteTool {
+    /// The schema that arguments are held against: that of the server, in which objects below the root that declare
+    /// nothing take anything, as their authors mean them.
+    #[must_use]
+    pub fn arguments_schema(&self) -> Value {
+        free_form::spelled_out(&self.input_schema)
+    }
+
     /// What an approval of it is about.
     ///
     /// # Errors

@@ -3,11 +3,13 @@
 mod address;
 mod allowance;
 mod backoff;
+mod changes;
 mod connection;
 mod ears;
 mod end_with_parent;
 mod endpoint;
 mod foreign;
+mod free_form;
 mod headers;
 mod launcher;
 mod pending;

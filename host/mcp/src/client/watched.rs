@@ -3,6 +3,7 @@
 //! Here progress finds its call, in order and without a task for each report; here a server that says far more than it was
 //! asked for is cut off; and here a server that does not know the newest revision is answered for, if it keeps silent.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -106,7 +107,9 @@ impl News {
     fn came(&self, message: &ServerJsonRpcMessage) -> Verdict {
         match message {
             JsonRpcMessage::Response(response) => self.answered(&response.id),
-            JsonRpcMessage::Error(error) => error.id.as_ref().map_or_else(|| self.unasked(true), |id| self.answered(id)),
+            JsonRpcMessage::Error(error) => {
+                error.id.as_ref().map_or_else(|| self.unasked(true), |id| self.answered(id))
+            }
             JsonRpcMessage::Request(_) => self.unasked(true),
             JsonRpcMessage::Notification(told) => self.told(&told.notification),
         }
@@ -263,6 +266,10 @@ impl<T> Watched<T> {
 
 impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
     type Error = T::Error;
+
+    fn name() -> Cow<'static, str> {
+        "the connection".into()
+    }
 
     fn send(
         &mut self,

@@ -42,7 +42,9 @@ pub enum TokenError {
     #[error("a token has {SHORTEST} to {LONGEST} visible ASCII characters without spaces; this one does not")]
     Form,
     /// It is no token that a server could want.
-    #[error("a token has 1 to {FOREIGN} visible ASCII characters without spaces; look whether something else was pasted")]
+    #[error(
+        "a token has 1 to {FOREIGN} visible ASCII characters without spaces; look whether something else was pasted"
+    )]
     Foreign,
     /// The system gave no randomness.
     #[error("the system gave no random bytes for a token")]

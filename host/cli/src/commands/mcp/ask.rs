@@ -79,7 +79,7 @@ async fn checked(remote: &Remote, call: &CallRemote) -> Result<Result<Vec<Conten
         return Ok(Err(error.with_hint(format!("the tools are: {}", known.join(", ")))));
     };
     let gate =
-        Gate::for_arguments(&tool.input_schema, GateLimits::default()).context("the tool's schema is refused")?;
+        Gate::for_arguments(&tool.arguments_schema(), GateLimits::default()).context("the tool's schema is refused")?;
     Ok(match gate.parse(&call.arguments) {
         Ok(arguments) => remote.call(&tool.foreign, arguments).await,
         Err(violations) => Err(CallError::new(ErrorKind::InvalidArguments, violations.to_string())
