@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::mcp::{Endpoint, Headers, Launch, Remote, RemoteOptions, Through, Token};
+use fumehood::redact::Redactor;
 use fumehood::{Lock, Namespace, Remotes};
 use tokio::task::JoinSet;
 
 use crate::args::END_WITH_PARENT;
 use crate::config::Config;
 use crate::config::mcp::McpServerSection;
+use crate::config::secret::ValueSource;
 use crate::config::tool::ApprovalRule;
 use crate::exit::UsageError;
 use crate::render;
@@ -91,24 +93,56 @@ fn causes(error: &dyn std::error::Error) -> String {
 fn server(config: &Config, name: &str, section: &McpServerSection) -> Result<Server> {
     let name = Namespace::parse(name).map_err(|error| UsageError(error.to_string()))?;
     let usual = RemoteOptions::default();
+    let secrets = secrets(config, &name, section)?;
     let options = RemoteOptions {
         deadline: section.timeout.map_or(USUAL, |time| time.0),
         patience: section.start_timeout.map_or(USUAL, |time| time.0),
         output: section.output.map_or(usual.output, |bytes| bytes.0),
         unasked: section.unasked.map_or(usual.unasked, |count| count.0.try_into().unwrap_or(u32::MAX)),
         only: section.tools.as_ref().map(|names| names.iter().cloned().collect()),
-        headers: headers(config, &name, section)?,
+        headers: headers(&name, section, &secrets)?,
+        redactor: Redactor::of_values(secrets.iter().map(|secret| (secret.name.as_str(), secret.value.as_str())))?,
         ..usual
     };
-    let remote = Remote::new(name.clone(), endpoint(config, &name, section)?, options);
+    let remote = Remote::new(name.clone(), endpoint(config, &name, section, &secrets)?, options);
     Ok(Server { remote, grants: grants(section), is_pinned: section.approval == ApprovalRule::Required })
 }
 
-fn endpoint(config: &Config, name: &Namespace, section: &McpServerSection) -> Result<Endpoint> {
+/// A value that the server is given, and that nobody is told.
+struct Given {
+    kind: Kind,
+    name: String,
+    value: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Variable,
+    Header,
+    Bearer,
+}
+
+fn secrets(config: &Config, server: &Namespace, section: &McpServerSection) -> Result<Vec<Given>> {
+    let variables =
+        section.secret_env.iter().map(|(name, source)| (Kind::Variable, "secret_env", name.as_str(), source));
+    let headers = section.secret_headers.iter();
+    let headers = headers.map(|(name, source)| (Kind::Header, "secret_headers", name.as_str(), source));
+    let bearer = section.bearer.iter().map(|source| (Kind::Bearer, "bearer", "bearer", source));
+    let given = |(kind, key, name, source): (Kind, &str, &str, &ValueSource)| {
+        let value = secret(config, source, &format!("[mcp.servers.{server}] `{key}` {name}"))?;
+        Ok(Given { kind, name: name.to_owned(), value })
+    };
+    variables.chain(headers).chain(bearer).map(given).collect()
+}
+
+fn of_kind(secrets: &[Given], kind: Kind) -> impl Iterator<Item = &Given> {
+    secrets.iter().filter(move |secret| secret.kind == kind)
+}
+
+fn endpoint(config: &Config, name: &Namespace, section: &McpServerSection, secrets: &[Given]) -> Result<Endpoint> {
     if let Some(url) = &section.url {
-        let what = format!("[mcp.servers.{name}] `bearer`");
-        let bearer = section.bearer.as_ref().map(|source| secret(config, source, &what)).transpose()?;
-        let token = bearer.map(|value| Token::foreign(&value)).transpose().map_err(|error| wrong(&what, &error))?;
+        let token = of_kind(secrets, Kind::Bearer).next().map(|secret| Token::foreign(&secret.value)).transpose();
+        let token = token.map_err(|error| wrong(&format!("[mcp.servers.{name}] `bearer`"), &error))?;
         return Ok(Endpoint::Http { url: url.clone(), token });
     }
     let (program, arguments) = section
@@ -117,10 +151,7 @@ fn endpoint(config: &Config, name: &Namespace, section: &McpServerSection) -> Re
         .and_then(<[String]>::split_first)
         .with_context(|| UsageError(format!("[mcp.servers.{name}] has neither `command` nor `url`")))?;
     let mut environment: Vec<_> = section.env.clone().into_iter().collect();
-    for (variable, source) in &section.secret_env {
-        let what = format!("[mcp.servers.{name}] `secret_env` {variable}");
-        environment.push((variable.clone(), secret(config, source, &what)?));
-    }
+    environment.extend(of_kind(secrets, Kind::Variable).map(|secret| (secret.name.clone(), secret.value.clone())));
     // A name is looked for in PATH; a path counts from the configuration, as all others in it.
     let is_path = program.contains('/');
     Ok(Endpoint::Process(Launch {
@@ -140,15 +171,13 @@ pub(crate) fn ending_with_us() -> Through {
     }
 }
 
-fn headers(config: &Config, server: &Namespace, section: &McpServerSection) -> Result<Headers> {
+fn headers(server: &Namespace, section: &McpServerSection, secrets: &[Given]) -> Result<Headers> {
     let mut headers = Headers::default();
-    let what = |name: &str| format!("[mcp.servers.{server}] the header {name}");
-    for (name, value) in &section.headers {
-        headers.add(name, value).map_err(|error| wrong(&what(name), &error))?;
-    }
-    for (name, source) in &section.secret_headers {
-        let value = secret(config, source, &what(name))?;
-        headers.add(name, &value).map_err(|error| wrong(&what(name), &error))?;
+    for (name, value) in
+        section.headers.iter().chain(of_kind(secrets, Kind::Header).map(|secret| (&secret.name, &secret.value)))
+    {
+        let what = format!("[mcp.servers.{server}] the header {name}");
+        headers.add(name, value).map_err(|error| wrong(&what, &error))?;
     }
     Ok(headers)
 }

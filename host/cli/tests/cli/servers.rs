@@ -187,7 +187,8 @@ fn the_limits_of_the_configuration_hold() {
 
 #[test]
 fn secrets_reach_the_program_and_are_in_no_approval() {
-    let bench = fake(&CALL.replace("WORD", "key is hush-hush"), &[("ON_CALL", "text \"key is $KEY\"")], "");
+    let answer = "test \"$KEY\" = hush-hush && text \"key is $KEY\"";
+    let bench = fake(&CALL.replace("WORD", "key is [secret KEY]"), &[("ON_CALL", answer)], "");
     let file = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap();
     bench.put("fumehood.toml", format!("{file}secret_env = {{ KEY = {{ env = \"A_KEY\" }} }}\n"));
     let missing = bench.run(&["approve", "--yes"]);

@@ -196,7 +196,11 @@ impl Connection {
         }
         let (peer, options) = (self.service.peer(), PeerRequestOptions::no_options());
         let sent = peer.send_request_with_option(ClientRequest::CallToolRequest(request), options).await?;
-        match self.unless_closed(Pending::new(sent).answer()).await? {
+        let id = sent.id.clone();
+        let answer = self.unless_closed(Pending::new(sent).answer()).await;
+        // Where a request could not be sent, no answer ever comes that would end it.
+        self.news.ended(&id);
+        match answer? {
             ServerResult::CallToolResult(result) => Ok(CallToolResponse::Complete(result)),
             ServerResult::InputRequiredResult(result) => Ok(CallToolResponse::InputRequired(result)),
             ServerResult::CreateTaskResult(result) => Ok(CallToolResponse::Task(result)),

@@ -8,6 +8,7 @@ use fumehood_core::content::Content;
 use fumehood_core::digest::Digest;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::name::Namespace;
+use fumehood_core::redact::Redactor;
 use fumehood_core::result::CallError;
 use fumehood_core::sanitize::printable;
 use rmcp::model::{CallToolRequestParams, CallToolResponse};
@@ -45,6 +46,8 @@ pub struct RemoteOptions {
     pub only: Option<BTreeSet<String>>,
     /// Sent with every request to a server at a URL.
     pub headers: Headers,
+    /// Takes what is secret out of whatever the server says in its calls.
+    pub redactor: Option<Redactor>,
     /// Tools that were approved, under the server's names, and the digests they were approved with. Those that are not
     /// among them are pinned as they are first seen.
     pub pins: BTreeMap<String, Digest>,
@@ -52,7 +55,7 @@ pub struct RemoteOptions {
 
 impl Default for RemoteOptions {
     /// A deadline of 30 s, 15 s to connect, results of 1 MiB, 10,000 messages that nobody asked for, all tools, no further
-    /// headers, no pins.
+    /// headers, no secrets, no pins.
     fn default() -> Self {
         Self {
             deadline: Duration::from_secs(30),
@@ -61,6 +64,7 @@ impl Default for RemoteOptions {
             unasked: 10_000,
             only: None,
             headers: Headers::default(),
+            redactor: None,
             pins: BTreeMap::new(),
         }
     }
@@ -139,11 +143,30 @@ impl Remote {
         arguments: Value,
         listener: Option<OnProgress>,
     ) -> Result<Vec<Content>, CallError> {
+        let listener = listener.map(|listener| self.discreet(listener));
         let called = tokio::time::timeout(self.0.options.deadline, self.attempt(foreign, arguments, listener)).await;
-        match called {
+        let mut outcome = match called {
             Ok(outcome) => outcome,
-            Err(_elapsed) => Err(self.late().await),
+            Err(_elapsed) => Err(self.late()),
+        };
+        if let Some(redactor) = &self.0.options.redactor {
+            match &mut outcome {
+                Ok(parts) => parts.iter_mut().for_each(|part| redactor.in_content(part)),
+                Err(error) => redactor.in_error(error),
+            }
         }
+        outcome
+    }
+
+    /// Tells of progress without what is secret.
+    fn discreet(&self, listener: OnProgress) -> OnProgress {
+        let this = self.clone();
+        Arc::new(move |mut progress| {
+            if let (Some(redactor), Some(message)) = (&this.0.options.redactor, &mut progress.message) {
+                redactor.in_text(message);
+            }
+            listener(progress);
+        })
     }
 
     async fn attempt(
@@ -174,7 +197,7 @@ impl Remote {
         }
     }
 
-    async fn late(&self) -> CallError {
+    fn late(&self) -> CallError {
         let deadline = self.0.options.deadline.as_millis();
         let mut why = format!("the server `{}` did not answer within {deadline} ms", self.0.name);
         // Somebody who connects holds the lock, and then there is nothing to tell.

@@ -86,6 +86,11 @@ impl News {
         self.strays.load(Ordering::Relaxed)
     }
 
+    /// Nobody waits for the answer to this request any more.
+    pub(crate) fn ended(&self, id: &RequestId) {
+        self.lock().close(id);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Asked> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
