@@ -9,18 +9,18 @@
 ///
 /// `$line` is the message that is being answered.
 pub const SCRIPT: &str = r#"
-: "${TOOLS:=[{\"name\":\"t\",\"description\":\"d\",\"inputSchema\":{\"type\":\"object\"}}]}"
+test -n "${TOOLS-}" || TOOLS='[{"name":"t","description":"d","inputSchema":{"type":"object"}}]'
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 fail() { printf '{"jsonrpc":"2.0","id":%s,"error":{"code":%s,"message":"%s"}}\n' "$id" "$1" "$2"; }
 text() { answer '{"content":[{"type":"text","text":"'"$1"'"}]}'; }
+hello() { answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fake","version":"0"}}'; }
 eval "${ON_START-}"
-: "${ON_INITIALIZE:=answer '{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{\"tools\":{\"listChanged\":true}},\"serverInfo\":{\"name\":\"fake\",\"version\":\"0\"}}'}"
 while read -r line; do
     id=${line#*'"id":'}
     id=${id%%[,\}]*}
     case $line in
     *'"method":"server/discover"'*) eval "${ON_DISCOVER-fail -32601 unknown}" ;;
-    *'"method":"initialize"'*) eval "$ON_INITIALIZE" ;;
+    *'"method":"initialize"'*) eval "${ON_INITIALIZE:-hello}" ;;
     *'"method":"tools/list"'*) answer '{"tools":'"$TOOLS"'}' ;;
     *'"method":"tools/call"'*) eval "${ON_CALL-text done}" ;;
     *'"method":"notifications/'* | *'"result":'* | *'"error":'*) ;;
