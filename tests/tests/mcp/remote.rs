@@ -145,10 +145,10 @@ async fn progress_of_a_call_reaches_whoever_made_it_in_order() {
 
 #[tokio::test]
 async fn results_are_what_the_server_itself_promised() {
-    let tools = r#"[{"name":"t","inputSchema":{"type":"object"},
-        "outputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}]"#;
+    let results = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#;
+    let tools = format!(r#"[{{"name":"t","inputSchema":{{"type":"object"}},"outputSchema":{results}}}]"#);
     let check = async |answer: &str, expected: Result<&str, (ErrorKind, &str)>| {
-        let remote = fake(&[("TOOLS", tools), ("ON_CALL", answer)], RemoteOptions::default());
+        let remote = fake(&[("TOOLS", &tools), ("ON_CALL", answer)], RemoteOptions::default());
         match (remote.call("t", json!({})).await, expected) {
             (Ok(parts), Ok(value)) => assert_eq!(serde_json::to_value(parts).unwrap()[0]["value"].to_string(), value),
             (Err(error), Err((kind, words))) => {
