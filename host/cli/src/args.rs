@@ -20,6 +20,8 @@ pub(crate) use serve::{Http, Serve, ServeMcp};
 
 /// The command by which this program is its own compiler.
 pub(crate) const COMPILE_COMPONENT: &str = "compile-component";
+/// The hidden command that becomes another program, which ends together with the process that is named first.
+pub(crate) const END_WITH_PARENT: &str = "end-with-parent";
 
 const SELFTEST: &str = "\
 Takes some seconds. It reads, writes and listens in a folder and on ports of its own only, and sends nothing anywhere else.

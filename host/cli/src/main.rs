@@ -13,6 +13,7 @@ mod log_file;
 mod moment;
 mod power_arguments;
 mod render;
+mod servers;
 mod source;
 mod value;
 
@@ -27,6 +28,9 @@ fn main() -> ExitCode {
     // Before anything else is set up: every component that is loaded waits for this.
     if std::env::args_os().nth(1).is_some_and(|first| first == args::COMPILE_COMPONENT) {
         return fumehood::serve_compiler();
+    }
+    if std::env::args_os().nth(1).is_some_and(|first| first == args::END_WITH_PARENT) {
+        return end_with_parent();
     }
     let arguments = Arguments::parse();
     arguments.color.write_global();
@@ -60,4 +64,18 @@ fn main() -> ExitCode {
             render::failure(&error, arguments.json_failures(), exit)
         }
     }
+}
+
+/// Becomes the program that the rest of the command line names.
+fn end_with_parent() -> ExitCode {
+    let mut words = std::env::args_os().skip(2);
+    let parent = words.next().and_then(|word| word.to_str()?.parse().ok());
+    let (Some(parent), Some(program)) = (parent, words.next()) else {
+        render::note("this command is for fumehood itself");
+        return Exit::Usage.into();
+    };
+    let shown = program.to_string_lossy().into_owned();
+    let error = fumehood::mcp::end_with_parent(parent, program, words);
+    render::note(&fumehood::sanitize::printable(&format!("cannot start {shown}: {error}")));
+    Exit::Host.into()
 }

@@ -19,6 +19,9 @@ const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(
 /// The same with those that JavaScript's `encodeURIComponent` leaves as they are.
 const SCRIPT: &AsciiSet = &COMPONENT.remove(b'!').remove(b'\'').remove(b'(').remove(b')').remove(b'*');
 
+/// Bytes of the shortest value that is looked for.
+const SHORTEST: usize = 4;
+
 /// Finds the values of secrets and writes `[secret NAME]` in their place.
 ///
 /// It knows each value as it is, in base64 (both alphabets, padded or not, alone or anywhere inside a longer text), in
@@ -42,15 +45,29 @@ impl Redactor {
     /// # Errors
     /// If they are too many to be looked for.
     pub fn new(secrets: &[Secret]) -> Result<Option<Self>, RedactError> {
-        if secrets.is_empty() {
-            return Ok(None);
-        }
+        Self::of(secrets.iter().map(|secret| (secret.placeholder(), secret.value().expose())))
+    }
+
+    /// For values that go elsewhere than into requests of a tool, each with its name; nothing if there are none. A value
+    /// of less than four bytes cannot be told from ordinary text and is not looked for.
+    ///
+    /// # Errors
+    /// If they are too many to be looked for.
+    pub fn of_values<'a>(values: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Option<Self>, RedactError> {
+        let long = values.into_iter().filter(|(_, value)| value.len() >= SHORTEST);
+        Self::of(long.map(|(name, value)| (format!("[secret {name}]"), value)))
+    }
+
+    fn of<'a>(values: impl Iterator<Item = (String, &'a str)>) -> Result<Option<Self>, RedactError> {
         // One name for each spelling, should two secrets share one.
         let mut patterns = BTreeMap::new();
-        for secret in secrets {
-            for spelling in spellings(secret.value().expose()) {
-                patterns.entry(spelling).or_insert_with(|| secret.placeholder());
+        for (placeholder, value) in values {
+            for spelling in spellings(value) {
+                patterns.entry(spelling).or_insert_with(|| placeholder.clone());
             }
+        }
+        if patterns.is_empty() {
+            return Ok(None);
         }
         let search = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(patterns.keys())?;
         Ok(Some(Self { search, placeholders: patterns.into_values().collect() }))
@@ -230,6 +247,13 @@ mod tests {
         let value = SecretValue::new(value).unwrap();
         let secret = Secret::new("api", value, "https://a.example/**", into).unwrap();
         Redactor::new(&[secret]).unwrap().unwrap()
+    }
+
+    #[test]
+    fn values_have_their_names_and_short_ones_are_left_alone() {
+        let redactor = Redactor::of_values([("KEY", "hush-hush"), ("PIN", "123")]).unwrap().unwrap();
+        assert_eq!(redactor.text("hush-hush 123"), "[secret KEY] 123");
+        assert!(Redactor::of_values([("PIN", "123")]).unwrap().is_none());
     }
 
     #[test]

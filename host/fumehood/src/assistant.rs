@@ -14,7 +14,7 @@ use fumehood_agent::human::Human;
 use fumehood_agent::memory::{self, Memory, MemoryToolsError};
 use fumehood_agent::native::NativeDriver;
 use fumehood_agent::pipeline::{Modes, PipelineBuilder, PipelineError};
-use fumehood_agent::registry::{BuiltIns, ContractError};
+use fumehood_agent::registry::{BuiltIns, ContractError, ToolFamily};
 use fumehood_agent::session::SessionConfig;
 use fumehood_core::chat::Model;
 use fumehood_core::record::{Durability, Forget, Recorder};
@@ -209,6 +209,11 @@ impl AssistantBuilder {
     pub fn with_built_ins(mut self, tools: Arc<BuiltIns>) -> Self {
         self.built_ins = tools;
         self
+    }
+
+    /// A further registry of tools, such as [`Remotes`](crate::Remotes): asked after those of its family that are there.
+    pub fn with_family(self, family: Arc<dyn ToolFamily>) -> Self {
+        self.pipeline(move |pipeline| pipeline.family(family))
     }
 
     /// Gives the model notes of its own, and three tools to use them, which may always be called.

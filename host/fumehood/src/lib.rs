@@ -49,6 +49,7 @@ mod lock;
 mod pinned;
 mod remotes;
 mod secret_source;
+mod servers_tool;
 mod stored_notes;
 mod tool;
 mod toolbox;

@@ -39,12 +39,17 @@ impl Pinning {
         };
         let grants = grant.lines(base.as_deref());
         let parts = Parts::new(Some(component.digest()), contract, grants, component.definitions());
-        let standing = Standing::of(&parts, approved.as_deref());
-        Some(Pinned { parts, standing })
+        Some(Pinned::compare(parts, approved.as_deref()))
     }
 }
 
 impl Pinned {
+    /// These parts, held against what was approved.
+    pub(crate) fn compare(parts: Parts, approved: Option<&Approval>) -> Self {
+        let standing = Standing::of(&parts, approved);
+        Self { parts, standing }
+    }
+
     /// All that an approval of it would be about.
     #[must_use]
     pub fn parts(&self) -> &Parts {

@@ -9,7 +9,10 @@ mod server;
 mod splitter;
 mod toolbox;
 
-pub use client::{ConnectError, Endpoint, Launch, Remote, RemoteOptions, RemoteTool};
+pub use client::{
+    AddressError, ConnectError, Endpoint, HeaderError, Headers, Launch, OnProgress, Remote, RemoteOptions, RemoteTool,
+    Through, check_address, end_with_parent,
+};
 pub use http::{Access, HttpError, HttpListener, HttpOptions, Principal, Token, TokenError};
 pub use server::{Naming, Server, ServerOptions, StdioError};
 pub use toolbox::{Listing, Request, Toolbox, Watcher};

@@ -19,6 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::splitter::{Line, Splitter};
 
+/// Lines in a row that are no messages, before a server is taken for one that speaks something else.
+const JUNK: u32 = 10_000;
+
 /// Messages over a reader and a writer.
 pub(crate) struct Lines<R, W> {
     reader: R,
@@ -32,6 +35,8 @@ pub(crate) struct Lines<R, W> {
     closed: CancellationToken,
     /// Whether a line was too long.
     flooded: Arc<AtomicBool>,
+    /// Lines in a row that were no messages.
+    junk: u32,
 }
 
 impl<R, W> Lines<R, W>
@@ -50,6 +55,7 @@ where
             opened: false,
             closed,
             flooded: Arc::default(),
+            junk: 0,
         }
     }
 
@@ -85,6 +91,15 @@ where
         if !Role::IS_CLIENT {
             let answer = self.write::<Role>(&JsonRpcMessage::error(error, id));
             self.answering = Some(Box::pin(async { drop(answer.await) }));
+        }
+    }
+
+    /// A server that prints something else than messages is left alone for a while, not for ever.
+    fn passed_over<Role: ServiceRole>(&mut self) {
+        self.junk = self.junk.saturating_add(1);
+        if Role::IS_CLIENT && self.junk > JUNK {
+            self.flooded.store(true, Ordering::Relaxed);
+            self.closed.cancel();
         }
     }
 
@@ -154,11 +169,16 @@ where
                 answer.await;
                 self.answering = None;
             }
+            if Role::IS_CLIENT && self.flooded.load(Ordering::Relaxed) {
+                return None;
+            }
             match self.lines.next_line() {
                 Some(Line::Whole(line)) => {
                     if let Some(message) = self.message::<Role>(&line) {
+                        self.junk = 0;
                         return Some(message);
                     }
+                    self.passed_over::<Role>();
                 }
                 Some(Line::TooLong) => self.too_long::<Role>(),
                 None => {

@@ -2,6 +2,8 @@
 
 // Lints know by `cfg(test)` that helper functions, too, may panic here.
 #[cfg(test)]
+mod bad_servers;
+#[cfg(test)]
 mod clients;
 #[cfg(test)]
 mod hostile;

@@ -7,7 +7,7 @@ use fumehood_core::chat::Usage;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
 use fumehood_core::result::CallError;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::course::Course;
 use super::halt::{Halt, legible, mismatch, unauthorized, unknown};

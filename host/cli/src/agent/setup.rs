@@ -9,10 +9,11 @@ use fumehood::agent::agent::Agent;
 use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::native::NativeDriver;
 use fumehood::agent::react::ReactDriver;
+use fumehood::agent::registry::ToolFamily as _;
 use fumehood::event_log::{EventLog, Keep};
 use fumehood::key_value::DiskStore;
 use fumehood::record::{Forget, Recorder};
-use fumehood::{AssistantBuilder, Grant, Host, HostBuilder, Limits, StoredNotes};
+use fumehood::{AssistantBuilder, Grant, Host, HostBuilder, Limits, Remotes, StoredNotes};
 
 use super::ask::AtTerminal;
 use super::chips::Chips;
@@ -26,7 +27,7 @@ use crate::args::run::{AgentArguments, DriverName};
 use crate::args::{Arguments, bad_limit};
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
-use crate::{configured, host, log_file, moment, render};
+use crate::{configured, host, log_file, moment, render, servers};
 
 /// The largest memory that `--memory` may ask for.
 const MEMORY_CEILING: usize = 4 << 30;
@@ -34,6 +35,7 @@ const MEMORY_CEILING: usize = 4 << 30;
 /// Everything that a conversation takes.
 pub(crate) struct Desk {
     host: Host,
+    remotes: Arc<Remotes>,
     agent: Agent,
     log: Option<Arc<EventLog>>,
     kept: Vec<Keep>,
@@ -65,8 +67,9 @@ impl Desk {
         let log = place.as_deref().map(|place| open_log(place, &config)).transpose()?;
         let host = load(arguments, typed, &config, limits, place.as_deref()).await?;
         let policies = treatment::policies(&config, &host);
-        known(&host, "--only", &typed.only)?;
-        known(&host, "--ask", &typed.ask)?;
+        let remotes = Arc::new(servers::connect(&config, &configured::lock(&config)?).await?);
+        known(&host, &remotes, "--only", &typed.only)?;
+        known(&host, &remotes, "--ask", &typed.ask)?;
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(Forget) as _, |log| log as _);
         let chips = Chips::new();
         let driver = settings::driver(&config, typed.driver);
@@ -76,6 +79,7 @@ impl Desk {
             .with_config(session)
             .allowlists(reach::allowlists(&config, typed, channel))
             .with_durability(modes.durability)
+            .with_family(Arc::clone(&remotes) as _)
             .pipeline(move |pipeline| {
                 rules.into_iter().fold(pipeline.modes(modes), |pipeline, rule| pipeline.rule(rule))
             })
@@ -97,7 +101,7 @@ impl Desk {
         let view = if arguments.json { View::Lines } else { View::Screen(Screen::new(chips, limits.deadline)) };
         let interrupts = Interrupts::watch(agent.cancel_handle());
         let kept = log_file::kept(&config, moment::now());
-        Ok(Self { host, events: Events::of(agent.tap()), agent, log, kept, view, interrupts })
+        Ok(Self { host, remotes, events: Events::of(agent.tap()), agent, log, kept, view, interrupts })
     }
 
     /// Takes one message to its ending, watched; more may follow.
@@ -143,6 +147,7 @@ impl Desk {
             self.view.told(came)?;
         }
         self.host.shut_down(Duration::ZERO).await;
+        self.remotes.close().await;
         let Some(log) = self.log else { return Ok(()) };
         log.flush().await.context(UNSAVED)?;
         for keep in self.kept {
@@ -216,9 +221,11 @@ fn own_store(builder: HostBuilder, config: &Config, file: &Path) -> Result<HostB
 }
 
 /// Whether there are tools of these names.
-fn known(host: &Host, flag: &str, names: &[String]) -> Result<()> {
-    let Some(name) = names.iter().find(|name| host.tool(name).is_none()) else { return Ok(()) };
-    let tools: Vec<String> = host.tools().iter().map(|tool| tool.full_name().to_owned()).collect();
+fn known(host: &Host, remotes: &Remotes, flag: &str, names: &[String]) -> Result<()> {
+    let is_known = |name: &&String| host.tool(name).is_some() || remotes.find(name).is_some();
+    let Some(name) = names.iter().find(|name| !is_known(name)) else { return Ok(()) };
+    let mut tools: Vec<String> = host.tools().iter().map(|tool| tool.full_name().to_owned()).collect();
+    tools.extend(remotes.tools().iter().map(|tool| tool.contract().name().to_owned()));
     let there = if tools.is_empty() { "none; load some with `--tool FILE`".to_owned() } else { tools.join(", ") };
     Err(UsageError(format!("`{flag}`: there is no tool `{name}`; there are: {there}")).into())
 }

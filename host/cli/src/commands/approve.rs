@@ -1,10 +1,10 @@
-//! `fumehood approve`: look at what a component is and may do, and let its tools be called from then on.
+//! `fumehood approve`: look at what a component or an MCP server is and may do, and let its tools be called from then on.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use fumehood::{Host, Lock, Namespace, Pinned};
+use fumehood::{Host, Lock, Namespace, Pinned, Remotes};
 use serde::Serialize;
 
 use crate::args::{self, Arguments};
@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::config::limits::MEMORY_CEILING;
 use crate::configured::{self, Configured};
 use crate::exit::{Exit, UsageError};
+use crate::servers::{self, Server};
 use crate::{host, render};
 
 /// What became of one component, for `--json`.
@@ -26,15 +27,38 @@ struct Line<'a> {
     parts: Option<&'a fumehood::approval::Parts>,
 }
 
+/// What can be approved.
+enum Candidate {
+    Component(Box<Configured>),
+    Server(Server),
+}
+
+impl Candidate {
+    fn name(&self) -> &Namespace {
+        match self {
+            Self::Component(component) => &component.name,
+            Self::Server(server) => server.remote.name(),
+        }
+    }
+
+    fn is_pinned(&self) -> bool {
+        match self {
+            Self::Component(component) => component.is_pinned,
+            Self::Server(server) => server.is_pinned,
+        }
+    }
+}
+
 pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Result<Exit> {
     let config = Config::find(arguments.config.as_deref())?;
     let mut lock = configured::lock(&config)?;
     let chosen = chosen(&config, &lock, approve)?;
     let host = host::builder_for(arguments, &config)?.memory_ceiling(MEMORY_CEILING).build()?;
     let mut open = Vec::new();
-    for component in chosen {
-        if !decide(arguments, approve, &host, &mut lock, &component).await? {
-            open.push(component.name.to_string());
+    for candidate in chosen {
+        let (file, pinned) = look(&host, &lock, &candidate).await?;
+        if !decide(arguments, approve, &mut lock, candidate.name(), &file, &pinned)? {
+            open.push(candidate.name().to_string());
         }
     }
     host.shut_down(Duration::ZERO).await;
@@ -51,20 +75,29 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
     Ok(Exit::Refused)
 }
 
-fn chosen(config: &Config, lock: &Lock, approve: &args::Approve) -> Result<Vec<Configured>> {
+fn chosen(config: &Config, lock: &Lock, approve: &args::Approve) -> Result<Vec<Candidate>> {
     if approve.names.is_empty() {
-        let pinned: Vec<_> = configured::all(config, lock)?.into_iter().filter(|it| it.is_pinned).collect();
+        let components = configured::all(config, lock)?.into_iter().map(|it| Candidate::Component(Box::new(it)));
+        let servers = servers::all(config)?.into_iter().map(Candidate::Server);
+        let pinned: Vec<_> = components.chain(servers).filter(Candidate::is_pinned).collect();
         if pinned.is_empty() {
             render::note(&format!("{} has no components that need approval", config.origin.display()));
         }
         return Ok(pinned);
     }
-    let find = |name: &String| match configured::named(config, lock, name)? {
-        Some(component) if component.is_pinned => Ok(component),
+    let find = |name: &String| match candidate(config, lock, name)? {
+        Some(candidate) if candidate.is_pinned() => Ok(candidate),
         Some(_) => Err(UsageError(format!("`{name}` needs no approval: it has approval = \"off\"")).into()),
         None => Err(unknown(config, name).into()),
     };
     approve.names.iter().map(find).collect()
+}
+
+fn candidate(config: &Config, lock: &Lock, name: &str) -> Result<Option<Candidate>> {
+    match servers::named(config, name)? {
+        Some(server) => Ok(Some(Candidate::Server(server))),
+        None => Ok(configured::named(config, lock, name)?.map(|it| Candidate::Component(Box::new(it)))),
+    }
 }
 
 /// What is configured, when something else was named.
@@ -72,24 +105,46 @@ pub(crate) fn unknown(config: &Config, name: &str) -> UsageError {
     if !config.origin.exists() {
         return UsageError(format!("there is no {} that could have a component `{name}`", config.origin.display()));
     }
-    let mut known: Vec<&str> = config.tools.keys().map(String::as_str).collect();
-    known.sort_unstable();
-    let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has: {}", known.join(", ")) };
-    UsageError(format!("{} has no component `{name}`; {known}", config.origin.display()))
+    let known = |names: &mut dyn Iterator<Item = &String>| names.map(String::as_str).collect::<Vec<_>>().join(", ");
+    let components = known(&mut config.tools.keys());
+    let components = if components.is_empty() { "it has none".to_owned() } else { format!("it has: {components}") };
+    let servers = known(&mut config.mcp.servers.keys());
+    let servers = if servers.is_empty() { servers } else { format!("; and the MCP servers: {servers}") };
+    UsageError(format!("{} has no component `{name}`; {components}{servers}", config.origin.display()))
+}
+
+/// What it is now, and where that comes from. A component is loaded for it, a server is asked.
+async fn look(host: &Host, lock: &Lock, candidate: &Candidate) -> Result<(String, Pinned)> {
+    match candidate {
+        Candidate::Component(component) => {
+            let file = host::file_name(&component.file);
+            host::load(host, &file, component.load.clone()).await?;
+            let pinned = pinned(host, &component.name).context("the component was loaded without being compared")?;
+            Ok((file, pinned))
+        }
+        Candidate::Server(Server { remote, grants, .. }) => {
+            let name = remote.name();
+            let mut remotes = Remotes::default();
+            let added = remotes.add_pinned(remote, grants.clone(), lock.get(name)).await;
+            remotes.close().await;
+            for why in remotes.refused() {
+                render::warning(&format!("the MCP server `{name}`: left out {why}"));
+            }
+            let pinned = added.with_context(|| format!("the MCP server `{name}` cannot be looked at"))?;
+            Ok(("MCP server".to_owned(), pinned))
+        }
+    }
 }
 
 /// Shows it, and approves it if it is told to. Whether it is approved then.
-async fn decide(
+fn decide(
     arguments: &Arguments,
     approve: &args::Approve,
-    host: &Host,
     lock: &mut Lock,
-    component: &Configured,
+    name: &Namespace,
+    file: &str,
+    pinned: &Pinned,
 ) -> Result<bool> {
-    let file = host::file_name(&component.file);
-    host::load(host, &file, component.load.clone()).await?;
-    let pinned = pinned(host, &component.name).context("the component was loaded without being compared")?;
-    let name = component.name.as_str();
     let is_approved = pinned.standing().is_approved();
     let status = match is_approved {
         true => "unchanged",
@@ -98,15 +153,15 @@ async fn decide(
         false => "needs_approval",
     };
     if arguments.json {
-        render::json(&line(name, status, &pinned))?;
+        render::json(&line(name.as_str(), status, pinned))?;
     } else {
-        render::standing(name, &file, &pinned)?;
+        render::standing(name.as_str(), file, pinned)?;
     }
     if is_approved || approve.check {
         return Ok(is_approved);
     }
-    if approve.yes || (can_ask(arguments) && ask(name)?) {
-        lock.approve(component.name.clone(), pinned.parts().clone());
+    if approve.yes || (can_ask(arguments) && ask(name.as_str())?) {
+        lock.approve(name.clone(), pinned.parts().clone());
         lock.save()?;
         render::note(&format!("approved `{name}`, kept in {}", lock.path().display()));
         return Ok(true);

@@ -5,22 +5,20 @@ use std::net::SocketAddr;
 use fumehood::model::ModelSpec;
 use fumehood::{Limits, Namespace};
 
+use super::fault::Broken;
 use super::file::Config;
 use super::limits::{LimitsSection, MEMORY_CEILING};
-use super::mcp::McpServerSection;
 use super::powers::PowerFault;
 use super::secret::ValueSource;
+use super::server;
 use super::tool::ToolSection;
-
-/// A path of keys, and what is wrong there.
-pub(crate) type Broken = (Vec<String>, String);
 
 /// Everything that is wrong with a configuration whose values are each well-formed.
 pub(crate) fn check(config: &Config) -> Vec<Broken> {
     let mut broken = Vec::new();
     limits(&mut broken, &["limits"], &config.limits, config.limits.over(Limits::default()));
     tools(&mut broken, config);
-    servers(&mut broken, config);
+    server::check(&mut broken, config);
     skills(&mut broken, config);
     serve(&mut broken, config);
     if let Some(Err(error)) = config.model.name.as_deref().map(ModelSpec::parse) {
@@ -61,36 +59,6 @@ fn tools(broken: &mut Vec<Broken>, config: &Config) {
 fn faults_of(config: &Config, tool: &ToolSection) -> Vec<PowerFault> {
     let any = |_: &ValueSource| Ok("any value".to_owned());
     tool.powers().grant(config.folder(), &any).err().unwrap_or_default()
-}
-
-fn servers(broken: &mut Vec<Broken>, config: &Config) {
-    for (name, server) in &config.mcp.servers {
-        let path = ["mcp", "servers", name.as_str()];
-        if let Err(error) = Namespace::parse(name) {
-            add(broken, &path, format!("[mcp.servers.{name}]: {error}"));
-        }
-        if config.tools.contains_key(name) {
-            add(broken, &path, format!("`{name}` is in [tools] and in [mcp.servers]; rename one of them"));
-        }
-        if let Some(wrong) = wrong_server(server) {
-            add(broken, &path, format!("the MCP server `{name}` {wrong}"));
-        }
-    }
-}
-
-fn wrong_server(server: &McpServerSection) -> Option<&'static str> {
-    match (&server.command, &server.url) {
-        (None, None) => Some("has neither `command` nor `url`; add command = [\"PROGRAM\", …] or url = \"https://…\""),
-        (Some(_), Some(_)) => Some("has both `command` and `url`; leave one of them out"),
-        (Some(command), _) if command.is_empty() => Some("has an empty `command`; write [\"PROGRAM\", …]"),
-        (None, Some(_)) if !server.env.is_empty() || !server.secret_env.is_empty() || server.folder.is_some() => {
-            Some("is reached by `url`, so that `env`, `secret_env` and `folder` have no use; leave them out")
-        }
-        (Some(_), None) if server.bearer.is_some() || !server.headers.is_empty() => {
-            Some("is started by `command`, so that `bearer` and `headers` have no use; leave them out")
-        }
-        _ => None,
-    }
 }
 
 fn skills(broken: &mut Vec<Broken>, config: &Config) {

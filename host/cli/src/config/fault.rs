@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use super::position::Position;
 
+/// A path of keys, and what is wrong there.
+pub(crate) type Broken = (Vec<String>, String);
+
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::amount::{Bytes, Time};
+use super::amount::{Bytes, Count, Time};
 use super::secret::ValueSource;
 use super::tool::ApprovalRule;
 
@@ -29,7 +29,7 @@ pub(crate) struct McpServerSection {
     /// The folder in which it is started. The path is relative to this configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) folder: Option<PathBuf>,
-    /// Its environment, besides PATH and HOME: nothing else is handed on.
+    /// Its environment, besides PATH, HOME, LANG and TZ: nothing else is handed on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) env: BTreeMap<String, String>,
     /// Environment variables whose values come from elsewhere.
@@ -44,6 +44,9 @@ pub(crate) struct McpServerSection {
     /// Further headers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) headers: BTreeMap<String, String>,
+    /// Further headers whose values come from elsewhere.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) secret_headers: BTreeMap<String, ValueSource>,
     /// Wall time for one call. Usually 10s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timeout: Option<Time>,
@@ -53,7 +56,10 @@ pub(crate) struct McpServerSection {
     /// Size of one result. Usually 1MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<Bytes>,
-    /// Only these of its tools are used. Usually all.
+    /// Messages that it may send without being asked, such as progress and logs, in one call. Usually 10k.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unasked: Option<Count>,
+    /// Only these of its tools are used, by its own names. Usually all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<String>>,
     /// Whether its tools have to be approved: "required" (usual) or "off".

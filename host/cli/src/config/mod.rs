@@ -23,6 +23,7 @@ pub(crate) mod relative;
 mod schema;
 pub(crate) mod secret;
 pub(crate) mod serve;
+mod server;
 pub(crate) mod skill;
 pub(crate) mod text;
 pub(crate) mod tool;

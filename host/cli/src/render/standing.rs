@@ -26,8 +26,10 @@ pub(crate) fn standing(name: &str, file: &str, pinned: &Pinned) -> Result<()> {
 }
 
 fn whole(file: &str, parts: &Parts) -> Result<()> {
-    let digest = parts.component.map(|digest| digest.to_string()).unwrap_or_default();
-    line(&format!("  component  {file}  {}", styled(FAINT, &digest)))?;
+    match parts.component {
+        Some(digest) => line(&format!("  component  {file}  {}", styled(FAINT, &digest.to_string())))?,
+        None => line(&format!("  from       an {file}: what its tools do is not known here"))?,
+    }
     if parts.grants.is_empty() {
         line("  may        compute, and nothing else")?;
     }

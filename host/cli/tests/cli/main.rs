@@ -50,6 +50,8 @@ mod selftest;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
+mod servers;
+#[cfg(test)]
 mod streams;
 #[cfg(test)]
 mod terminal;

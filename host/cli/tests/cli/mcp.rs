@@ -114,6 +114,10 @@ fn people_list_and_call_the_tools_of_a_server() {
     let server = [program, "serve", "mcp", "calculator.wasm"];
     let ran = bench.run(&[&["mcp", "list", "--env", &cache], server.as_slice()].concat());
     assert!(ran.code == 0 && ran.stdout.contains("calculator__add  Adds two numbers: a + b."), "{ran:?}");
+    // What comes after `--` is the command, whatever it looks like.
+    let ran =
+        bench.run(&[&["mcp", "list", "--json", "--env", &cache, "--"], server.as_slice(), &["--short-names"]].concat());
+    assert!(ran.code == 0 && ran.json()["tools"][0]["name"] == "add", "{ran:?}");
     let call = |tool: &str, arguments: &str| {
         bench.run(&[&["mcp", "call", "--json", "--env", &cache, tool, arguments, "--"], server.as_slice()].concat())
     };

@@ -6,6 +6,9 @@ use serde::Deserialize;
 
 use crate::tools::root;
 
+/// Stands for whatever checks of a scenario fail.
+pub(crate) const ANY: &str = "*";
+
 /// A check of a scenario.
 pub(crate) type Check = (String, String);
 
@@ -24,7 +27,7 @@ struct Failure {
     /// The revisions of the protocol in which they fail.
     revisions: Vec<String>,
     scenarios: Vec<String>,
-    /// The checks; if left out, the one that is named like the scenario.
+    /// The checks; if left out, the one that is named like the scenario; `*` for whichever do, at least one.
     #[serde(default)]
     checks: Vec<String>,
     reason: String,

@@ -1,25 +1,35 @@
 //! One connection to a server, from its start to its end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fumehood_core::sanitize::printable;
-use rmcp::model::{CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation};
-use rmcp::model::{PaginatedRequestParams, ProtocolVersion, Tool};
-use rmcp::service::{ClientInitializeError, NotificationContext, RunningService, ServiceError};
-use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::model::{CallToolRequest, CallToolRequestParams, CallToolResponse, ClientRequest, PaginatedRequestParams};
+use rmcp::model::{ProtocolVersion, ServerResult, Tool};
+use rmcp::service::{ClientInitializeError, PeerRequestOptions, RunningService, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt as _, RoleClient};
+use rmcp::transport::{StreamableHttpClientTransport, Transport};
+use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
 use tokio_util::sync::CancellationToken;
 
+use super::changes;
+use super::ears::Ears;
 use super::endpoint::{Endpoint, Launch};
+use super::headers::Headers;
+use super::pending::Pending;
 use super::process::Process;
+use super::watched::{Listener, News, OnProgress, Watched};
 use crate::http::Token;
 use crate::lines::Lines;
 
 /// Pages of tools that are asked for.
 const PAGES: usize = 64;
+/// Tools that are taken from one server.
+const TOOLS: usize = 1000;
+/// How long a program may think about whether it knows the newest revision. It may have to start first.
+const THINK: Duration = Duration::from_secs(4);
+/// How long a server at a URL may. The network may be slow.
+const THINK_LONG: Duration = Duration::from_secs(9);
 
 /// Why a server cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -47,8 +57,11 @@ pub enum ConnectError {
     #[error("the server did not list its tools")]
     List(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// It lists more than anybody could use.
-    #[error("the server lists more than {0} pages of tools")]
-    Endless(usize),
+    #[error("the server lists more than {TOOLS} tools, or on more than {PAGES} pages")]
+    Endless,
+    /// It said far more than it was asked for.
+    #[error("the server said far more than it was asked for and was cut off")]
+    Flooded,
     /// It took too long.
     #[error("the server did not answer within {0:?}")]
     Late(Duration),
@@ -57,48 +70,53 @@ pub enum ConnectError {
     TooEarly(Duration),
 }
 
+/// What holds for a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Terms {
+    /// Bytes of a message. A longer one ends the connection.
+    pub(crate) longest: usize,
+    /// Messages that nobody asked for, in one call or one minute. More end the connection.
+    pub(crate) unasked: u32,
+    /// Sent with every request over HTTP.
+    pub(crate) headers: Headers,
+}
+
 /// A connection. Dropping it ends the program behind it.
 pub(crate) struct Connection {
     service: RunningService<RoleClient, Ears>,
     process: Option<Process>,
     closed: CancellationToken,
-    /// Whether the server said that its tools changed.
-    changed: Arc<AtomicBool>,
-    /// Whether it sent more than anybody asked for.
-    flooded: Arc<AtomicBool>,
-}
-
-/// Hears what a server says of its own accord. It may ask for nothing.
-pub(crate) struct Ears(Arc<AtomicBool>);
-
-impl ClientHandler for Ears {
-    fn get_info(&self) -> ClientConfig {
-        let this = Implementation::new("fumehood", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), this)
-    }
-
-    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.0.store(true, Ordering::Relaxed);
-    }
+    news: Arc<News>,
+    /// Becomes true once a line was too long, or too many were no messages.
+    overflowed: Arc<std::sync::atomic::AtomicBool>,
 }
 
 impl Connection {
-    /// Connects and shakes hands. A message over `longest` bytes ends the connection.
-    pub(crate) async fn open(endpoint: &Endpoint, longest: usize) -> Result<Self, ConnectError> {
-        match endpoint {
-            Endpoint::Process(launch) => Self::start(launch, longest).await,
-            Endpoint::Http { url, token } => Self::reach(url, token.as_ref(), longest).await,
+    /// Connects and shakes hands.
+    pub(crate) async fn open(endpoint: &Endpoint, terms: &Terms) -> Result<Self, ConnectError> {
+        // Some servers answer the question of the newest revision with something that is no answer, or by ending. They are
+        // greeted once more, as the revisions before it do.
+        match Self::greet(endpoint, terms, newest_first()).await {
+            Err(ConnectError::Handshake { .. }) => Self::greet(endpoint, terms, ClientLifecycleMode::Initialize).await,
+            outcome => outcome,
         }
     }
 
-    async fn start(launch: &Launch, longest: usize) -> Result<Self, ConnectError> {
+    async fn greet(endpoint: &Endpoint, terms: &Terms, how: ClientLifecycleMode) -> Result<Self, ConnectError> {
+        match endpoint {
+            Endpoint::Process(launch) => Self::start(launch, terms, how).await,
+            Endpoint::Http { url, token } => Self::reach(url, token.as_ref(), terms, how).await,
+        }
+    }
+
+    async fn start(launch: &Launch, terms: &Terms, how: ClientLifecycleMode) -> Result<Self, ConnectError> {
         let failed = |source| ConnectError::Start { program: launch.program.display().to_string(), source };
-        let (process, output, input) = Process::start(launch).map_err(failed)?;
-        let (closed, changed) = (CancellationToken::new(), Arc::default());
-        let lines = Lines::new(output, input, longest, closed.clone());
-        let flooded = lines.flooded();
-        match Ears(Arc::clone(&changed)).serve_with_lifecycle(lines, ClientLifecycleMode::Initialize).await {
-            Ok(service) => Ok(Self { service, process: Some(process), closed, changed, flooded }),
+        let (process, output, input) = Process::start(launch).await.map_err(failed)?;
+        let (closed, news) = (CancellationToken::new(), News::new(terms.unasked, THINK));
+        let lines = Lines::new(output, input, terms.longest, closed.clone());
+        let overflowed = lines.flooded();
+        match shake_hands(lines, &news, &closed, how).await {
+            Ok(service) => Ok(Self { service, process: Some(process), closed, news, overflowed }),
             Err(error) => {
                 // A program that could not start says why, and then ends.
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -107,51 +125,37 @@ impl Connection {
         }
     }
 
-    /// Some servers answer the question of the newest revision with something that is no answer, so that a server which
-    /// cannot be reached that way is greeted once more as the revisions before it do.
-    async fn reach(url: &str, token: Option<&Token>, longest: usize) -> Result<Self, ConnectError> {
-        let lifecycle = ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-            legacy_version: Some(ProtocolVersion::V_2025_11_25),
-        };
-        match Self::greet(url, token, longest, lifecycle).await {
-            Err(ConnectError::Handshake { .. }) => {
-                Self::greet(url, token, longest, ClientLifecycleMode::Initialize).await
-            }
-            outcome => outcome,
-        }
-    }
-
-    async fn greet(
+    async fn reach(
         url: &str,
         token: Option<&Token>,
-        longest: usize,
-        lifecycle: ClientLifecycleMode,
+        terms: &Terms,
+        how: ClientLifecycleMode,
     ) -> Result<Self, ConnectError> {
         let client = http_client(url.starts_with("https:")).map_err(ConnectError::Client)?;
-        let mut config = StreamableHttpClientTransportConfig::with_uri(url).max_sse_event_size(longest);
+        let mut config = StreamableHttpClientTransportConfig::with_uri(url)
+            .max_sse_event_size(terms.longest)
+            .custom_headers(terms.headers.all());
         if let Some(token) = token {
             config = config.auth_header(token.reveal());
         }
         let transport = StreamableHttpClientTransport::with_client(client, config);
-        let changed = Arc::default();
-        let service = Ears(Arc::clone(&changed)).serve_with_lifecycle(transport, lifecycle).await;
-        let service = service.map_err(|error| handshake(error, ""))?;
-        Ok(Self { service, process: None, closed: CancellationToken::new(), changed, flooded: Arc::default() })
+        let (closed, news) = (CancellationToken::new(), News::new(terms.unasked, THINK_LONG));
+        let service = shake_hands(transport, &news, &closed, how).await.map_err(|error| handshake(error, ""))?;
+        Ok(Self { service, process: None, closed, news, overflowed: Arc::default() })
     }
 
-    /// Whether the server said that its tools changed, since this was asked last.
-    pub(crate) fn changed(&self) -> bool {
-        self.changed.swap(false, Ordering::Relaxed)
+    /// What is known of it from its messages.
+    pub(crate) fn news(&self) -> &News {
+        &self.news
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.is_cancelled() || self.service.is_closed() || self.service.is_transport_closed()
     }
 
-    /// Whether it was closed because a message was far too long.
-    pub(crate) fn was_flooded(&self) -> bool {
-        self.flooded.load(Ordering::Relaxed)
+    /// Whether it was closed because a message was far too long, or too much was none.
+    pub(crate) fn has_overflowed(&self) -> bool {
+        self.overflowed.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// What the program behind it said last.
@@ -163,20 +167,54 @@ impl Connection {
         let (mut tools, mut cursor) = (Vec::new(), None);
         for _ in 0..PAGES {
             let asked = PaginatedRequestParams::default().with_cursor(cursor);
-            let failed = |error: ServiceError| ConnectError::List(Box::new(error));
-            let page = self.service.list_tools(Some(asked)).await.map_err(failed)?;
+            let failed = |error: ServiceError| match self.news.was_flooded() || self.has_overflowed() {
+                true => ConnectError::Flooded,
+                false => ConnectError::List(Box::new(error)),
+            };
+            let page = self.unless_closed(self.service.list_tools(Some(asked))).await.map_err(failed)?;
             tools.extend(page.tools);
             cursor = page.next_cursor;
+            if tools.len() > TOOLS {
+                break;
+            }
             if cursor.is_none() {
                 return Ok(tools);
             }
         }
-        Err(ConnectError::Endless(PAGES))
+        Err(ConnectError::Endless)
     }
 
     /// Calls a tool. Dropping the future tells the server to stop.
-    pub(crate) async fn call(&self, call: CallToolRequestParams) -> Result<CallToolResponse, ServiceError> {
-        self.service.peer().call_tool_once(call).await
+    pub(crate) async fn call(
+        &self,
+        call: CallToolRequestParams,
+        listener: Option<OnProgress>,
+    ) -> Result<CallToolResponse, ServiceError> {
+        let mut request = CallToolRequest::new(call);
+        if let Some(listener) = listener {
+            request.extensions.insert(Listener(listener));
+        }
+        let (peer, options) = (self.service.peer(), PeerRequestOptions::no_options());
+        let sent = peer.send_request_with_option(ClientRequest::CallToolRequest(request), options).await?;
+        let id = sent.id.clone();
+        let answer = self.unless_closed(Pending::new(sent).answer()).await;
+        // Where a request could not be sent, no answer ever comes that would end it.
+        self.news.ended(&id);
+        match answer? {
+            ServerResult::CallToolResult(result) => Ok(CallToolResponse::Complete(result)),
+            ServerResult::InputRequiredResult(result) => Ok(CallToolResponse::InputRequired(result)),
+            ServerResult::CreateTaskResult(result) => Ok(CallToolResponse::Task(result)),
+            _ => Err(ServiceError::UnexpectedResponse),
+        }
+    }
+
+    /// The library notices a closed connection only when it has done what is left to do.
+    async fn unless_closed<T>(&self, answer: impl Future<Output = Result<T, ServiceError>>) -> Result<T, ServiceError> {
+        tokio::select! {
+            biased;
+            answer = answer => answer,
+            () = self.closed.cancelled() => Err(ServiceError::TransportClosed),
+        }
     }
 
     /// Ends it in good order.
@@ -188,6 +226,26 @@ impl Connection {
             process.end().await;
         }
     }
+}
+
+/// The newest revision first, and the one before it for those that do not know that.
+fn newest_first() -> ClientLifecycleMode {
+    ClientLifecycleMode::Auto {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+        legacy_version: Some(ProtocolVersion::V_2025_11_25),
+    }
+}
+
+async fn shake_hands<T: Transport<RoleClient> + 'static>(
+    transport: T,
+    news: &Arc<News>,
+    closed: &CancellationToken,
+    how: ClientLifecycleMode,
+) -> Result<RunningService<RoleClient, Ears>, ClientInitializeError> {
+    let watched = Watched::new(transport, Arc::clone(news), closed.clone());
+    let service = Ears.serve_with_lifecycle(watched, how).await?;
+    changes::follow(service.peer(), closed);
+    Ok(service)
 }
 
 fn handshake(error: ClientInitializeError, words: &str) -> ConnectError {

@@ -30,6 +30,18 @@ pub struct Launch {
     pub environment: Vec<(String, String)>,
     /// Where it runs; where this process does, if not said.
     pub folder: Option<PathBuf>,
+    /// A program that becomes it: see [`end_with_parent`](crate::end_with_parent). Without one, a program that does not
+    /// look whether its input has ended outlives this process where that is killed.
+    pub through: Option<Through>,
+}
+
+/// A program that is given a command line, after arguments of its own, and becomes the program in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Through {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments before the command line.
+    pub arguments: Vec<String>,
 }
 
 impl Endpoint {

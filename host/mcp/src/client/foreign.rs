@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use fumehood_core::definition::{Annotations, DefinitionLimits};
+use fumehood_core::definition::{Annotations, DefinitionLimits, ToolDefinition};
 use fumehood_core::digest::Digest;
-use fumehood_core::name::{Namespace, QualifiedName, ToolName};
+use fumehood_core::name::{NameError, Namespace, QualifiedName, ToolName};
 use fumehood_core::sanitize::printable;
 use rmcp::model::Tool;
 use serde_json::{Value, json};
+
+use super::free_form;
 
 /// A tool of a server, as it was when its description was first seen.
 #[derive(Debug, Clone)]
@@ -59,6 +61,33 @@ impl RemoteTool {
             output_schema,
             annotations: annotations(tool),
             digest: digest(tool),
+        })
+    }
+}
+
+impl RemoteTool {
+    /// The schema that arguments are held against: that of the server, in which objects below the root that declare
+    /// nothing take anything, as their authors mean them.
+    #[must_use]
+    pub fn arguments_schema(&self) -> Value {
+        free_form::spelled_out(&self.input_schema)
+    }
+
+    /// What an approval of it is about.
+    ///
+    /// # Errors
+    /// If its name is none of ours, which it is for every tool that was listed.
+    pub fn definition(&self) -> Result<ToolDefinition, NameError> {
+        let name = ToolName::from_foreign(&self.foreign)?;
+        let export = (name.as_str() != &*self.foreign).then(|| printable(&self.foreign).into_owned());
+        Ok(ToolDefinition {
+            name,
+            export,
+            title: self.title.clone(),
+            description: self.description.clone(),
+            input_schema: self.input_schema.clone(),
+            output_schema: self.output_schema.clone(),
+            annotations: self.annotations,
         })
     }
 }

@@ -9,12 +9,15 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use super::endpoint::Launch;
+use super::endpoint::{Launch, Through};
+use super::launcher;
 
 /// What a program has from this process's environment.
 const HANDED_ON: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 /// Bytes of the last words of a program that are kept.
 const LAST_WORDS: usize = 2048;
+/// Bytes of words that are heard in a second.
+const IN_A_SECOND: usize = 4 << 20;
 /// How long a program has to end once its input has ended.
 const GRACE: Duration = Duration::from_secs(1);
 /// Between two looks whether it has.
@@ -28,17 +31,8 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts it.
-    pub(crate) fn start(launch: &Launch) -> std::io::Result<(Self, ChildStdout, ChildStdin)> {
-        let mut command = Command::new(&launch.program);
-        command.args(&launch.arguments).env_clear();
-        command.envs(HANDED_ON.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-        command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
-        if let Some(folder) = &launch.folder {
-            command.current_dir(folder);
-        }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own: it is ended as a whole, and Ctrl-C in a terminal is for this process only.
-        let mut child = command.process_group(0).kill_on_drop(true).spawn()?;
+    pub(crate) async fn start(launch: &Launch) -> std::io::Result<(Self, ChildStdout, ChildStdin)> {
+        let mut child = launcher::spawn(command(launch)).await?;
         let missing = || std::io::Error::other("the program was started without its streams");
         let output = child.stdout.take().ok_or_else(missing)?;
         let input = child.stdin.take().ok_or_else(missing)?;
@@ -71,6 +65,27 @@ impl Process {
     }
 }
 
+fn command(launch: &Launch) -> Command {
+    let mut command = match &launch.through {
+        Some(Through { program, arguments }) => {
+            let mut command = Command::new(program);
+            command.args(arguments).arg(&launch.program);
+            command
+        }
+        None => Command::new(&launch.program),
+    };
+    command.args(&launch.arguments).env_clear();
+    command.envs(HANDED_ON.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
+    if let Some(folder) = &launch.folder {
+        command.current_dir(folder);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A group of its own: it is ended as a whole, and Ctrl-C in a terminal is for this process only.
+    command.process_group(0).kill_on_drop(true);
+    command
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         // While it was not waited for, nobody else can have its number.
@@ -80,10 +95,16 @@ impl Drop for Process {
     }
 }
 
-/// Reads what a program writes, so that it is never held up by it, and keeps the end.
+/// Reads what a program writes, so that it is not held up by it, and keeps the end. One that writes without end is.
 async fn listen(mut errors: impl AsyncRead + Unpin, words: Arc<Mutex<VecDeque<u8>>>) {
     let mut read = vec![0; 4096];
+    let (mut second, mut heard) = (tokio::time::Instant::now(), 0);
     while let Ok(bytes @ 1..) = errors.read(&mut read).await {
+        heard += bytes;
+        if heard > IN_A_SECOND {
+            tokio::time::sleep_until(second + Duration::from_secs(1)).await;
+            (second, heard) = (tokio::time::Instant::now(), 0);
+        }
         let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
         words.extend(read.iter().take(bytes));
         let surplus = words.len().saturating_sub(LAST_WORDS);

@@ -1,6 +1,6 @@
 //! A server as a set of tools: connected when needed, listed, pinned, called.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,7 @@ use fumehood_core::content::Content;
 use fumehood_core::digest::Digest;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::name::Namespace;
+use fumehood_core::redact::Redactor;
 use fumehood_core::result::CallError;
 use fumehood_core::sanitize::printable;
 use rmcp::model::{CallToolRequestParams, CallToolResponse};
@@ -16,10 +17,13 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::backoff::Backoff;
-use super::connection::{ConnectError, Connection};
+use super::connection::{ConnectError, Connection, Terms};
 use super::endpoint::Endpoint;
 use super::foreign::RemoteTool;
+use super::headers::Headers;
 use super::result;
+use super::seen::{Listed, Seen};
+use super::watched::OnProgress;
 
 /// Room in a message for all that is not the result.
 const ENVELOPE: usize = 64 << 10;
@@ -35,16 +39,34 @@ pub struct RemoteOptions {
     pub patience: Duration,
     /// Bytes of a result.
     pub output: usize,
+    /// Messages that the server may send without being asked, in one call or in one minute between calls: news, logs,
+    /// requests. More end the connection.
+    pub unasked: u32,
+    /// Only these of its tools are used, by the server's own names; all if not said.
+    pub only: Option<BTreeSet<String>>,
+    /// Sent with every request to a server at a URL.
+    pub headers: Headers,
+    /// Takes what is secret out of whatever the server says in its calls.
+    pub redactor: Option<Redactor>,
     /// Tools that were approved, under the server's names, and the digests they were approved with. Those that are not
     /// among them are pinned as they are first seen.
     pub pins: BTreeMap<String, Digest>,
 }
 
 impl Default for RemoteOptions {
-    /// A deadline of 30 s, 15 s to connect, results of 1 MiB, no pins.
+    /// A deadline of 30 s, 15 s to connect, results of 1 MiB, 10,000 messages that nobody asked for, all tools, no further
+    /// headers, no secrets, no pins.
     fn default() -> Self {
-        let pins = BTreeMap::new();
-        Self { deadline: Duration::from_secs(30), patience: Duration::from_secs(15), output: 1 << 20, pins }
+        Self {
+            deadline: Duration::from_secs(30),
+            patience: Duration::from_secs(15),
+            output: 1 << 20,
+            unasked: 10_000,
+            only: None,
+            headers: Headers::default(),
+            redactor: None,
+            pins: BTreeMap::new(),
+        }
     }
 }
 
@@ -66,20 +88,12 @@ struct Link {
     backoff: Backoff,
 }
 
-/// What is known of the tools.
-#[derive(Default)]
-struct Seen {
-    tools: BTreeMap<Arc<str>, RemoteTool>,
-    pins: BTreeMap<Arc<str>, Digest>,
-    refused: Vec<String>,
-}
-
 impl Remote {
     /// A server of this name. Nothing is started or connected to yet.
     #[must_use]
     pub fn new(name: Namespace, endpoint: Endpoint, options: RemoteOptions) -> Self {
         let pins = options.pins.iter().map(|(name, digest)| (Arc::from(name.as_str()), *digest)).collect();
-        let seen = Lock::new(Seen { pins, ..Seen::default() });
+        let seen = Lock::new(Seen::pinned(pins));
         Self(Arc::new(Inner { name, endpoint, options, link: Mutex::default(), seen }))
     }
 
@@ -95,18 +109,20 @@ impl Remote {
     /// See [`ConnectError`].
     pub async fn tools(&self) -> Result<Vec<RemoteTool>, ConnectError> {
         self.connection().await?;
-        let seen = self.seen();
-        Ok(seen.tools.values().filter(|tool| !seen.is_changed(tool)).cloned().collect())
+        Ok(self.seen().tools())
     }
 
     /// Tools that the server has and that cannot be used, each with the reason: a name or a description that is not
     /// acceptable, or one that is not what was pinned.
     #[must_use]
     pub fn refused(&self) -> Vec<String> {
-        let seen = self.seen();
-        let changed = seen.tools.values().filter(|tool| seen.is_changed(tool));
-        let changed = changed.map(|tool| format!("{}: it is not what was approved", printable(&tool.foreign)));
-        seen.refused.iter().cloned().chain(changed).collect()
+        self.seen().refused()
+    }
+
+    /// How long one of its calls may take.
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
+        self.0.options.deadline
     }
 
     /// Calls a tool under the server's own name for it, within the deadline. Arguments were checked before.
@@ -114,23 +130,65 @@ impl Remote {
     /// # Errors
     /// Whatever happened to the call or the server, as the failure of this one call.
     pub async fn call(&self, foreign: &str, arguments: Value) -> Result<Vec<Content>, CallError> {
-        let deadline = self.0.options.deadline;
-        let late = |_| {
-            let why = format!("the server `{}` did not answer within {} ms", self.0.name, deadline.as_millis());
-            Err(CallError::new(ErrorKind::Deadline, why).with_hint("ask for less at once"))
-        };
-        tokio::time::timeout(deadline, self.attempt(foreign, arguments)).await.unwrap_or_else(late)
+        self.call_observed(foreign, arguments, None).await
     }
 
-    async fn attempt(&self, foreign: &str, arguments: Value) -> Result<Vec<Content>, CallError> {
+    /// The same, with somebody to tell of its progress.
+    ///
+    /// # Errors
+    /// As for [`Remote::call`].
+    pub async fn call_observed(
+        &self,
+        foreign: &str,
+        arguments: Value,
+        listener: Option<OnProgress>,
+    ) -> Result<Vec<Content>, CallError> {
+        let listener = listener.map(|listener| self.discreet(listener));
+        let called = tokio::time::timeout(self.0.options.deadline, self.attempt(foreign, arguments, listener)).await;
+        let mut outcome = match called {
+            Ok(outcome) => outcome,
+            Err(_elapsed) => Err(self.late()),
+        };
+        if let Some(redactor) = &self.0.options.redactor {
+            match &mut outcome {
+                Ok(parts) => parts.iter_mut().for_each(|part| redactor.in_content(part)),
+                Err(error) => redactor.in_error(error),
+            }
+        }
+        outcome
+    }
+
+    /// Tells of progress without what is secret.
+    fn discreet(&self, listener: OnProgress) -> OnProgress {
+        let this = self.clone();
+        Arc::new(move |mut progress| {
+            if let (Some(redactor), Some(message)) = (&this.0.options.redactor, &mut progress.message) {
+                redactor.in_text(message);
+            }
+            listener(progress);
+        })
+    }
+
+    async fn attempt(
+        &self,
+        foreign: &str,
+        arguments: Value,
+        listener: Option<OnProgress>,
+    ) -> Result<Vec<Content>, CallError> {
         let connection = self.connection().await.map_err(|error| self.unreachable(&error))?;
-        self.is_as_pinned(foreign)?;
+        let known = self.seen().callable(&self.0.name, foreign)?;
         let mut call = CallToolRequestParams::new(foreign.to_owned());
         if let Value::Object(arguments) = arguments {
             call = call.with_arguments(arguments);
         }
-        match connection.call(call).await {
-            Ok(CallToolResponse::Complete(answer)) => result::parts(answer, self.0.options.output),
+        match connection.call(call, listener).await {
+            Ok(CallToolResponse::Complete(answer)) => {
+                let parts = result::parts(answer, self.0.options.output)?;
+                match known.results {
+                    Some(gate) => result::checked(gate, parts).await,
+                    None => Ok(parts),
+                }
+            }
             Ok(_) => Err(CallError::new(
                 ErrorKind::ToolFailed,
                 "the tool asks its user for something, which nobody here can give",
@@ -139,20 +197,16 @@ impl Remote {
         }
     }
 
-    fn is_as_pinned(&self, foreign: &str) -> Result<(), CallError> {
-        let seen = self.seen();
-        match seen.tools.get(foreign) {
-            None => Err(CallError::new(
-                ErrorKind::UnknownTool,
-                format!("the server `{}` no longer has the tool `{}`", self.0.name, printable(foreign)),
-            )),
-            Some(tool) if seen.is_changed(tool) => Err(CallError::new(
-                ErrorKind::NeedsApproval,
-                format!("the tool `{}` describes itself otherwise than when it was approved", tool.name),
-            )
-            .with_hint("someone has to look at its new description and approve it")),
-            Some(_) => Ok(()),
+    fn late(&self) -> CallError {
+        let deadline = self.0.options.deadline.as_millis();
+        let mut why = format!("the server `{}` did not answer within {deadline} ms", self.0.name);
+        // Somebody who connects holds the lock, and then there is nothing to tell.
+        let strays = self.0.link.try_lock().ok();
+        let strays = strays.and_then(|link| Some(link.connection.as_ref()?.news().strays())).unwrap_or(0);
+        if strays > 0 {
+            why.push_str(&format!("; it sent {strays} answers to questions that nobody asked"));
         }
+        CallError::new(ErrorKind::Deadline, why).with_hint("ask for less at once")
     }
 
     /// The failure of a call whose server broke, or said no.
@@ -163,10 +217,17 @@ impl Remote {
                 let said: String = printable(&error.message).chars().take(WORDS).collect();
                 CallError::new(ErrorKind::ToolFailed, format!("the server `{name}` refused the call: {said}"))
             }
-            _ if connection.was_flooded() => {
+            _ if connection.has_overflowed() => {
                 let most = self.0.options.output;
-                let why = format!("the server `{name}` sent a message far over {most} bytes and was cut off");
+                let why = format!(
+                    "the server `{name}` sent a message far over {most} bytes, or much that is none, and was cut off"
+                );
                 CallError::new(ErrorKind::OutputTooLarge, why).with_hint("ask for less at once")
+            }
+            _ if connection.news().was_flooded() => {
+                let most = self.0.options.unasked;
+                let why = format!("the server `{name}` sent more than {most} messages that nobody asked for");
+                CallError::new(ErrorKind::OutputTooLarge, format!("{why} and was cut off"))
             }
             error => {
                 let words: String = printable(&connection.last_words()).chars().take(WORDS).collect();
@@ -202,7 +263,7 @@ impl Remote {
         }
         let patience = self.0.options.patience;
         let connected = match &link.connection {
-            Some(connection) if !connection.changed() => return Ok(Arc::clone(connection)),
+            Some(connection) if !connection.news().take_changed() => return Ok(Arc::clone(connection)),
             Some(connection) => {
                 let connection = Arc::clone(connection);
                 tokio::time::timeout(patience, async { self.look(&connection).await.map(|()| connection) }).await
@@ -229,27 +290,25 @@ impl Remote {
     }
 
     async fn connect(&self) -> Result<Arc<Connection>, ConnectError> {
+        let RemoteOptions { output, unasked, headers, .. } = &self.0.options;
         // Base64 makes four bytes of three, and escapes can double a text.
-        let longest = self.0.options.output.saturating_mul(2).saturating_add(ENVELOPE).max(1 << 20);
-        let connection = Arc::new(Connection::open(&self.0.endpoint, longest).await?);
+        let longest = output.saturating_mul(2).saturating_add(ENVELOPE).max(1 << 20);
+        let terms = Terms { longest, unasked: *unasked, headers: headers.clone() };
+        let connection = Arc::new(Connection::open(&self.0.endpoint, &terms).await?);
         self.look(&connection).await?;
         Ok(connection)
     }
 
     async fn look(&self, connection: &Connection) -> Result<(), ConnectError> {
-        let listed = connection.list().await?;
-        let (mut tools, mut refused) = (BTreeMap::new(), Vec::new());
-        for tool in &listed {
-            match RemoteTool::of(&self.0.name, tool) {
-                Ok(tool) => drop(tools.insert(Arc::clone(&tool.foreign), tool)),
-                Err(why) => refused.push(why),
-            }
-        }
-        let mut seen = self.seen();
-        for (name, tool) in &tools {
-            seen.pins.entry(Arc::clone(name)).or_insert(tool.digest);
-        }
-        (seen.tools, seen.refused) = (tools, refused);
+        let tools = connection.list().await?;
+        let this = self.clone();
+        let read = move || {
+            let RemoteOptions { only, output, .. } = &this.0.options;
+            Listed::of(&this.0.name, &tools, only.as_ref(), *output)
+        };
+        // Other people's schemas may take long to compile.
+        let listed = tokio::task::spawn_blocking(read).await.map_err(|error| ConnectError::List(Box::new(error)))?;
+        self.seen().update(listed);
         Ok(())
     }
 
@@ -263,11 +322,5 @@ impl Remote {
         if let Some(connection) = connection.and_then(Arc::into_inner) {
             connection.close().await;
         }
-    }
-}
-
-impl Seen {
-    fn is_changed(&self, tool: &RemoteTool) -> bool {
-        self.pins.get(&tool.foreign).is_some_and(|pin| *pin != tool.digest)
     }
 }

@@ -1,11 +1,17 @@
 //! What a server answered, as content of ours.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::gate::Gate;
 use fumehood_core::result::CallError;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+
+/// Steps of a check that are made without going elsewhere, some 5 ms at worst.
+const QUICK: u64 = 100_000;
 
 /// The parts of an answer; what a server calls an error is the tool's failure.
 ///
@@ -32,6 +38,33 @@ pub(crate) fn parts(answer: CallToolResult, most: usize) -> Result<Vec<Content>,
         .with_hint("ask for less at once"));
     }
     if failed { Err(failure(&parts)) } else { Ok(parts) }
+}
+
+/// The parts, if they are what the tool's own output schema promises.
+///
+/// # Errors
+/// If there is no structure, or it does not fit.
+pub(crate) async fn checked(gate: Arc<Gate>, parts: Vec<Content>) -> Result<Vec<Content>, CallError> {
+    let bytes = parts.iter().map(Content::bytes).sum();
+    if gate.most_steps(bytes) <= QUICK {
+        return fits(&gate, &parts).map(|()| parts);
+    }
+    let checked = tokio::task::spawn_blocking(move || fits(&gate, &parts).map(|()| parts)).await;
+    checked.unwrap_or_else(|_| Err(CallError::new(ErrorKind::Host, "the check of the result came to no end")))
+}
+
+fn fits(gate: &Gate, parts: &[Content]) -> Result<(), CallError> {
+    let structure = parts.iter().find_map(|part| match part {
+        Content::Json { value } => Some(value.as_str()),
+        Content::Text { .. } | Content::Blob { .. } | Content::Link { .. } => None,
+    });
+    let Some(structure) = structure else {
+        return Err(bad("the tool has an output schema, and no structure came with its result"));
+    };
+    match gate.parse(structure) {
+        Ok(_) => Ok(()),
+        Err(violations) => Err(bad(&format!("it does not match the tool's own output schema:\n{violations}"))),
+    }
 }
 
 fn failure(parts: &[Content]) -> CallError {

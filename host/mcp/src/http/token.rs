@@ -15,6 +15,8 @@ use subtle::ConstantTimeEq as _;
 const SHORTEST: usize = 16;
 /// The longest, in bytes.
 const LONGEST: usize = 1024;
+/// The longest of somebody else's, in bytes.
+const FOREIGN: usize = 8 << 10;
 /// Random bytes of a token that is made here.
 const RANDOM: usize = 32;
 
@@ -39,6 +41,11 @@ pub enum TokenError {
     /// It is no token.
     #[error("a token has {SHORTEST} to {LONGEST} visible ASCII characters without spaces; this one does not")]
     Form,
+    /// It is no token that a server could want.
+    #[error(
+        "a token has 1 to {FOREIGN} visible ASCII characters without spaces; look whether something else was pasted"
+    )]
+    Foreign,
     /// The system gave no randomness.
     #[error("the system gave no random bytes for a token")]
     Random,
@@ -53,6 +60,16 @@ impl Token {
         let text = text.trim_matches(['\r', '\n']);
         let fits = (SHORTEST..=LONGEST).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_graphic());
         if fits { Ok(Self(text.to_owned())) } else { Err(TokenError::Form) }
+    }
+
+    /// The token of somebody else's server, which may be as short as they like.
+    ///
+    /// # Errors
+    /// If it is empty, too long, or has other characters than visible ASCII.
+    pub fn foreign(text: &str) -> Result<Self, TokenError> {
+        let text = text.trim_matches(['\r', '\n']);
+        let fits = (1..=FOREIGN).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_graphic());
+        if fits { Ok(Self(text.to_owned())) } else { Err(TokenError::Foreign) }
     }
 
     /// The token in a file that only its owner can read.

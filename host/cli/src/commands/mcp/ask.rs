@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::args::{Arguments, CallRemote, List, ServerOptions};
 use crate::exit::{self, Exit, UsageError};
 use crate::render;
+use crate::servers::ending_with_us;
 
 /// What a server is called here. People name no servers.
 const SERVER: &str = "server";
@@ -78,7 +79,7 @@ async fn checked(remote: &Remote, call: &CallRemote) -> Result<Result<Vec<Conten
         return Ok(Err(error.with_hint(format!("the tools are: {}", known.join(", ")))));
     };
     let gate =
-        Gate::for_arguments(&tool.input_schema, GateLimits::default()).context("the tool's schema is refused")?;
+        Gate::for_arguments(&tool.arguments_schema(), GateLimits::default()).context("the tool's schema is refused")?;
     Ok(match gate.parse(&call.arguments) {
         Ok(arguments) => remote.call(&tool.foreign, arguments).await,
         Err(violations) => Err(CallError::new(ErrorKind::InvalidArguments, violations.to_string())
@@ -104,6 +105,7 @@ fn remote(server: &[String], options: &ServerOptions, limits: RemoteOptions) -> 
             arguments: rest.to_vec(),
             environment: options.env.clone(),
             folder: None,
+            through: Some(ending_with_us()),
         }),
     };
     Ok(Remote::new(Namespace::parse(SERVER)?, endpoint, limits))

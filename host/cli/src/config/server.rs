@@ -1,0 +1,102 @@
+//! What is wrong with `[mcp.servers.NAME]` when its keys are seen together.
+
+use fumehood::Namespace;
+use fumehood::mcp::{Headers, check_address};
+use fumehood::permission::Environment;
+
+use super::fault::Broken;
+use super::file::Config;
+use super::mcp::McpServerSection;
+
+/// Adds everything that is wrong with the servers.
+pub(crate) fn check(broken: &mut Vec<Broken>, config: &Config) {
+    for (name, server) in &config.mcp.servers {
+        let mut add = |keys: &[&str], message: String| {
+            let mut path = vec!["mcp".to_owned(), "servers".to_owned(), name.clone()];
+            path.extend(keys.iter().map(|key| (*key).to_owned()));
+            broken.push((path, message));
+        };
+        if let Err(error) = Namespace::parse(name) {
+            add(&[], format!("[mcp.servers.{name}]: {error}"));
+        }
+        if config.tools.contains_key(name) {
+            add(&[], format!("`{name}` is in [tools] and in [mcp.servers]; rename one of them"));
+        }
+        match kind(server) {
+            Err(wrong) => add(&[], format!("the MCP server `{name}` {wrong}")),
+            Ok(Kind::Program) => program(server, &mut add),
+            Ok(Kind::Address(url)) => address(server, url, &mut add),
+        }
+        if server.timeout.is_some_and(|time| time.0.is_zero()) {
+            add(&["timeout"], "no call ends in no time; leave it out for 10s".to_owned());
+        }
+        if server.start_timeout.is_some_and(|time| time.0.is_zero()) {
+            add(&["start_timeout"], "no server starts in no time; leave it out for 10s".to_owned());
+        }
+        if server.tools.as_ref().is_some_and(Vec::is_empty) {
+            add(&["tools"], "none of its tools is used; leave `tools` out for all, or the server".to_owned());
+        }
+    }
+}
+
+enum Kind<'a> {
+    Program,
+    Address(&'a str),
+}
+
+fn kind(server: &McpServerSection) -> Result<Kind<'_>, &'static str> {
+    match (&server.command, &server.url) {
+        (None, None) => Err("has neither `command` nor `url`; add command = [\"PROGRAM\", …] or url = \"https://…\""),
+        (Some(_), Some(_)) => Err("has both `command` and `url`; leave one of them out"),
+        (Some(command), None) if command.first().is_none_or(String::is_empty) => {
+            Err("has an empty `command`; write [\"PROGRAM\", …]")
+        }
+        (None, Some(_)) if !server.env.is_empty() || !server.secret_env.is_empty() || server.folder.is_some() => {
+            Err("is reached by `url`, so that `env`, `secret_env` and `folder` have no use; leave them out")
+        }
+        (Some(_), None) if server.bearer.is_some() || has_headers(server) => {
+            Err("is started by `command`, so that `bearer`, `headers` and `secret_headers` have no use; leave them out")
+        }
+        (Some(_), None) => Ok(Kind::Program),
+        (None, Some(url)) => Ok(Kind::Address(url)),
+    }
+}
+
+fn has_headers(server: &McpServerSection) -> bool {
+    !server.headers.is_empty() || !server.secret_headers.is_empty()
+}
+
+fn program(server: &McpServerSection, add: &mut dyn FnMut(&[&str], String)) {
+    for (name, value) in &server.env {
+        if let Err(error) = Environment::default().with(name, value) {
+            add(&["env", name], error.to_string());
+        }
+    }
+    for name in server.secret_env.keys() {
+        if let Err(error) = Environment::default().with(name, "any value") {
+            add(&["secret_env", name], error.to_string());
+        }
+        if server.env.contains_key(name) {
+            add(&["secret_env", name], format!("`{name}` is in `env` too; leave one of them out"));
+        }
+    }
+}
+
+fn address(server: &McpServerSection, url: &str, add: &mut dyn FnMut(&[&str], String)) {
+    let with_secret = server.bearer.is_some() || !server.secret_headers.is_empty();
+    if let Err(error) = check_address(url, with_secret) {
+        add(&["url"], error.to_string());
+    }
+    let mut headers = Headers::default();
+    // Where secret values come from is not looked at: that may be another machine's.
+    let secret = server.secret_headers.keys().map(|name| ("secret_headers", name, "any value"));
+    let open = server.headers.iter().map(|(name, value)| ("headers", name, value.as_str()));
+    for (key, name, value) in open.chain(secret) {
+        if let Err(error) = headers.add(name, value) {
+            add(&[key, name], error.to_string());
+        }
+        if server.bearer.is_some() && name.eq_ignore_ascii_case("authorization") {
+            add(&[key, name], "`bearer` is sent as this header already; leave one of them out".to_owned());
+        }
+    }
+}

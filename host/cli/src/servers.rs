@@ -1,0 +1,206 @@
+//! The MCP servers of a configuration, ready to be connected to.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use fumehood::mcp::{Endpoint, Headers, Launch, Remote, RemoteOptions, Through, Token};
+use fumehood::redact::Redactor;
+use fumehood::{Lock, Namespace, Remotes};
+use tokio::task::JoinSet;
+
+use crate::args::END_WITH_PARENT;
+use crate::config::Config;
+use crate::config::mcp::McpServerSection;
+use crate::config::secret::ValueSource;
+use crate::config::tool::ApprovalRule;
+use crate::exit::UsageError;
+use crate::render;
+use crate::source::secret;
+
+/// Wall time for a call, and for connecting.
+const USUAL: Duration = Duration::from_secs(10);
+
+/// A server of a configuration. Nothing is started or connected to yet.
+pub(crate) struct Server {
+    /// What it is called.
+    pub(crate) remote: Remote,
+    /// What stands behind it, one line each, as an approval is about it.
+    pub(crate) grants: Vec<String>,
+    /// Whether it has to be approved.
+    pub(crate) is_pinned: bool,
+}
+
+/// One server by its name; `None` if the configuration has none of that name.
+///
+/// # Errors
+/// If something that it needs, such as the value of a secret, cannot be had.
+pub(crate) fn named(config: &Config, name: &str) -> Result<Option<Server>> {
+    config.mcp.servers.get(name).map(|section| server(config, name, section)).transpose()
+}
+
+/// All servers, in the order of their names.
+///
+/// # Errors
+/// As [`named`].
+pub(crate) fn all(config: &Config) -> Result<Vec<Server>> {
+    config.mcp.servers.iter().map(|(name, section)| server(config, name, section)).collect()
+}
+
+/// Connects to all servers at once and takes their tools, as far as they were approved. A server that cannot be used is
+/// told of and left out.
+///
+/// # Errors
+/// As [`all`].
+pub(crate) async fn connect(config: &Config, lock: &Lock) -> Result<Remotes> {
+    let servers = all(config)?;
+    let mut connecting = JoinSet::new();
+    for Server { remote, .. } in &servers {
+        let remote = remote.clone();
+        // What comes of it is asked again below, and then it is there already, or failed a moment ago.
+        connecting.spawn(async move { (remote.name().clone(), remote.tools().await.err()) });
+    }
+    let failed = connecting.join_all().await;
+    let mut remotes = Remotes::default();
+    for Server { remote, grants, is_pinned } in servers {
+        let name = remote.name();
+        if let Some((_, Some(error))) = failed.iter().find(|(other, _)| other == name) {
+            render::warning(&format!("going on without the MCP server `{name}`: {}", causes(error)));
+            continue;
+        }
+        let known = remotes.refused().len();
+        let taken = match is_pinned {
+            true => remotes.add_pinned(&remote, grants, lock.get(name)).await.map(drop),
+            false => remotes.add(&remote).await,
+        };
+        if let Err(error) = taken {
+            render::warning(&format!("going on without the MCP server `{name}`: {}", causes(&error)));
+        }
+        for why in remotes.refused().iter().skip(known) {
+            render::warning(&format!("the MCP server `{name}`: left out {why}"));
+        }
+    }
+    Ok(remotes)
+}
+
+fn causes(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {}", causes(cause)),
+        None => error.to_string(),
+    }
+}
+
+fn server(config: &Config, name: &str, section: &McpServerSection) -> Result<Server> {
+    let name = Namespace::parse(name).map_err(|error| UsageError(error.to_string()))?;
+    let usual = RemoteOptions::default();
+    let secrets = secrets(config, &name, section)?;
+    let options = RemoteOptions {
+        deadline: section.timeout.map_or(USUAL, |time| time.0),
+        patience: section.start_timeout.map_or(USUAL, |time| time.0),
+        output: section.output.map_or(usual.output, |bytes| bytes.0),
+        unasked: section.unasked.map_or(usual.unasked, |count| count.0.try_into().unwrap_or(u32::MAX)),
+        only: section.tools.as_ref().map(|names| names.iter().cloned().collect()),
+        headers: headers(&name, section, &secrets)?,
+        redactor: Redactor::of_values(secrets.iter().map(|secret| (secret.name.as_str(), secret.value.as_str())))?,
+        ..usual
+    };
+    let remote = Remote::new(name.clone(), endpoint(config, &name, section, &secrets)?, options);
+    Ok(Server { remote, grants: grants(section), is_pinned: section.approval == ApprovalRule::Required })
+}
+
+/// A value that the server is given, and that nobody is told.
+struct Given {
+    kind: Kind,
+    name: String,
+    value: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Variable,
+    Header,
+    Bearer,
+}
+
+fn secrets(config: &Config, server: &Namespace, section: &McpServerSection) -> Result<Vec<Given>> {
+    let variables =
+        section.secret_env.iter().map(|(name, source)| (Kind::Variable, "secret_env", name.as_str(), source));
+    let headers = section.secret_headers.iter();
+    let headers = headers.map(|(name, source)| (Kind::Header, "secret_headers", name.as_str(), source));
+    let bearer = section.bearer.iter().map(|source| (Kind::Bearer, "bearer", "bearer", source));
+    let given = |(kind, key, name, source): (Kind, &str, &str, &ValueSource)| {
+        let value = secret(config, source, &format!("[mcp.servers.{server}] `{key}` {name}"))?;
+        Ok(Given { kind, name: name.to_owned(), value })
+    };
+    variables.chain(headers).chain(bearer).map(given).collect()
+}
+
+fn of_kind(secrets: &[Given], kind: Kind) -> impl Iterator<Item = &Given> {
+    secrets.iter().filter(move |secret| secret.kind == kind)
+}
+
+fn endpoint(config: &Config, name: &Namespace, section: &McpServerSection, secrets: &[Given]) -> Result<Endpoint> {
+    if let Some(url) = &section.url {
+        let token = of_kind(secrets, Kind::Bearer).next().map(|secret| Token::foreign(&secret.value)).transpose();
+        let token = token.map_err(|error| wrong(&format!("[mcp.servers.{name}] `bearer`"), &error))?;
+        return Ok(Endpoint::Http { url: url.clone(), token });
+    }
+    let (program, arguments) = section
+        .command
+        .as_deref()
+        .and_then(<[String]>::split_first)
+        .with_context(|| UsageError(format!("[mcp.servers.{name}] has neither `command` nor `url`")))?;
+    let mut environment: Vec<_> = section.env.clone().into_iter().collect();
+    environment.extend(of_kind(secrets, Kind::Variable).map(|secret| (secret.name.clone(), secret.value.clone())));
+    // A name is looked for in PATH; a path counts from the configuration, as all others in it.
+    let is_path = program.contains('/');
+    Ok(Endpoint::Process(Launch {
+        program: if is_path { config.absolute_folder().join(program) } else { PathBuf::from(program) },
+        arguments: arguments.to_vec(),
+        environment,
+        folder: section.folder.as_ref().map(|folder| config.absolute_folder().join(folder)),
+        through: Some(ending_with_us()),
+    }))
+}
+
+/// Servers are started through this very program, so that they end even where it is killed.
+pub(crate) fn ending_with_us() -> Through {
+    Through {
+        program: PathBuf::from("/proc/self/exe"),
+        arguments: vec![END_WITH_PARENT.to_owned(), std::process::id().to_string()],
+    }
+}
+
+fn headers(server: &Namespace, section: &McpServerSection, secrets: &[Given]) -> Result<Headers> {
+    let mut headers = Headers::default();
+    for (name, value) in
+        section.headers.iter().chain(of_kind(secrets, Kind::Header).map(|secret| (&secret.name, &secret.value)))
+    {
+        let what = format!("[mcp.servers.{server}] the header {name}");
+        headers.add(name, value).map_err(|error| wrong(&what, &error))?;
+    }
+    Ok(headers)
+}
+
+fn wrong(what: &str, error: &dyn std::error::Error) -> UsageError {
+    UsageError(format!("{what}: {error}"))
+}
+
+/// What somebody approves of with the tools: where they come from. Secrets are told by their names.
+fn grants(section: &McpServerSection) -> Vec<String> {
+    let mut lines = Vec::new();
+    // As JSON, so that where one word ends is never in doubt.
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    if let Some(command) = &section.command {
+        let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
+        lines.push(format!("run: [{}]", words.join(", ")));
+    }
+    lines.extend(section.folder.as_ref().map(|folder| format!("run in: {}", quoted(&folder.to_string_lossy()))));
+    lines.extend(section.url.as_ref().map(|url| format!("be asked at: {}", quoted(url))));
+    lines.extend(section.env.iter().map(|(name, value)| format!("env: {name} = {}", quoted(value))));
+    lines.extend(section.secret_env.keys().map(|name| format!("env: {name} = a secret")));
+    lines.extend(section.headers.iter().map(|(name, value)| format!("header: {name} = {}", quoted(value))));
+    lines.extend(section.secret_headers.keys().map(|name| format!("header: {name} = a secret")));
+    lines.extend(section.bearer.as_ref().map(|_| "header: Authorization = a secret".to_owned()));
+    lines
+}

@@ -1,0 +1,95 @@
+//! Headers that go with every request to a server at a URL.
+
+use std::collections::HashMap;
+
+use http::{HeaderName, HeaderValue};
+
+/// Headers that belong to HTTP or to the protocol itself.
+const OWNED: [&str; 13] = [
+    "accept",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "last-event-id",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+];
+/// What the protocol's own headers begin with.
+const OWNED_BEGINNING: &str = "mcp-";
+
+/// Headers besides those of the protocol. Values may be secret: `Debug` does not print them.
+#[derive(Debug, Clone, Default)]
+pub struct Headers(HashMap<HeaderName, HeaderValue>);
+
+/// Why a header cannot be sent. Values are not repeated: they may be secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// It is no name.
+    #[error("`{0}` is not the name of a header; such a one is `x-api-key`")]
+    Name(String),
+    /// It is not the caller's to set.
+    #[error("`{0}` is set by the protocol itself; leave it out")]
+    Owned(String),
+    /// It has two values.
+    #[error("the header `{0}` is set twice; names are the same in any case")]
+    Twice(String),
+    /// It is no value.
+    #[error("the value for the header `{0}` has characters that no header has; look whether something else was pasted")]
+    Value(String),
+}
+
+impl Headers {
+    /// Adds one.
+    ///
+    /// # Errors
+    /// If it is no header, one of the protocol's own, or there already.
+    pub fn add(&mut self, name: &str, value: &str) -> Result<(), HeaderError> {
+        let shown = || name.chars().take(80).collect::<String>();
+        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| HeaderError::Name(shown()))?;
+        if OWNED.contains(&parsed.as_str()) || parsed.as_str().starts_with(OWNED_BEGINNING) {
+            return Err(HeaderError::Owned(shown()));
+        }
+        let mut value = HeaderValue::from_str(value).map_err(|_| HeaderError::Value(shown()))?;
+        value.set_sensitive(true);
+        match self.0.insert(parsed, value) {
+            None => Ok(()),
+            Some(_) => Err(HeaderError::Twice(shown())),
+        }
+    }
+
+    pub(crate) fn all(&self) -> HashMap<HeaderName, HeaderValue> {
+        self.0.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_header_or_not_ones_own_is_refused() {
+        let mut headers = Headers::default();
+        for (name, value, expected) in [
+            ("X-Team", "tools", ""),
+            ("x-team", "others", "is set twice"),
+            ("Host", "example.com", "is set by the protocol itself"),
+            ("MCP-Session-Id", "1", "is set by the protocol itself"),
+            ("a b", "1", "is not the name of a header"),
+            ("", "1", "is not the name of a header"),
+            ("x-key", "hush\r\nhost: evil", "has characters that no header has"),
+        ] {
+            let said = headers.add(name, value).map_or_else(|error| error.to_string(), |()| String::new());
+            assert!(said.contains(expected) && !said.contains("hush"), "{name}: {said}");
+            assert_eq!(said.is_empty(), expected.is_empty(), "{name}: {said}");
+        }
+        let mut secret = Headers::default();
+        secret.add("x-key", "hush").unwrap();
+        assert!(!format!("{secret:?}").contains("hush"));
+    }
+}

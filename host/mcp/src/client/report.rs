@@ -1,0 +1,42 @@
+//! What a server reports of a call that is still running, as progress of ours.
+
+use fumehood_core::event::Progress;
+use fumehood_core::sanitize::printable;
+use rmcp::model::ProgressNotificationParam;
+
+/// Characters of a message.
+const MESSAGE: usize = 1000;
+
+/// One report. Numbers that make no fraction are left out.
+pub(crate) fn progress(told: &ProgressNotificationParam) -> Progress {
+    let fraction = told.total.map(|total| told.progress / total).filter(|fraction| fraction.is_finite());
+    let message = told.message.as_deref().map(|text| {
+        let beginning: String = text.chars().take(MESSAGE).collect();
+        printable(&beginning).into_owned()
+    });
+    Progress { fraction: fraction.map(|fraction| fraction.clamp(0.0, 1.0)), message, partial: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn only_what_makes_a_fraction_is_one() {
+        let check = |told: Value, fraction: Option<f64>, message: Option<&str>| {
+            let mut whole = json!({"progressToken": 1});
+            whole.as_object_mut().unwrap().extend(told.as_object().unwrap().clone());
+            let found = progress(&serde_json::from_value(whole).unwrap());
+            assert_eq!((found.fraction, found.message.as_deref()), (fraction, message));
+        };
+        check(json!({"progress": 1, "total": 4, "message": "a\u{1b}"}), Some(0.25), Some("a\\u{1b}"));
+        check(json!({"progress": 1}), None, None);
+        check(json!({"progress": 5, "total": 4}), Some(1.0), None);
+        check(json!({"progress": -5, "total": 4}), Some(0.0), None);
+        check(json!({"progress": 1, "total": 0}), None, None);
+        let long = "x".repeat(2000);
+        check(json!({"progress": 1, "message": long}), None, Some(&long[..1000]));
+    }
+}

@@ -1,0 +1,30 @@
+//! An MCP server that is a few lines for `sh`, so that a test can make it do what no good server does.
+
+/// Answers as a server of revision 2025-11-25 does, one line at a time. Its environment says the rest:
+///
+/// - `TOOLS`: its tools, the JSON of a list. One named `t` without arguments, if not said.
+/// - `ON_CALL`: commands for every call. `$id` is that of the call; `answer JSON` and `fail CODE TEXT` answer it.
+/// - `ON_START`: commands before anything is read.
+/// - `ON_DISCOVER`, `ON_INITIALIZE`: commands for the first question of the newest revision and of those before it.
+///
+/// `$line` is the message that is being answered.
+pub const SCRIPT: &str = r#"
+test -n "${TOOLS-}" || TOOLS='[{"name":"t","description":"d","inputSchema":{"type":"object"}}]'
+answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+fail() { printf '{"jsonrpc":"2.0","id":%s,"error":{"code":%s,"message":"%s"}}\n' "$id" "$1" "$2"; }
+text() { answer '{"content":[{"type":"text","text":"'"$1"'"}]}'; }
+hello() { answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fake","version":"0"}}'; }
+eval "${ON_START-}"
+while read -r line; do
+    id=${line#*'"id":'}
+    id=${id%%[,\}]*}
+    case $line in
+    *'"method":"server/discover"'*) eval "${ON_DISCOVER-fail -32601 unknown}" ;;
+    *'"method":"initialize"'*) eval "${ON_INITIALIZE:-hello}" ;;
+    *'"method":"tools/list"'*) answer '{"tools":'"$TOOLS"'}' ;;
+    *'"method":"tools/call"'*) eval "${ON_CALL-text done}" ;;
+    *'"method":"notifications/'* | *'"result":'* | *'"error":'*) ;;
+    *) fail -32601 'no such method' ;;
+    esac
+done
+"#;
