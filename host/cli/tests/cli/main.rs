@@ -42,6 +42,10 @@ mod selftest;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
+mod session;
+#[cfg(test)]
 mod streams;
+#[cfg(test)]
+mod watch;
 #[cfg(test)]
 mod workbench;

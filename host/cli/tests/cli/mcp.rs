@@ -1,63 +1,11 @@
 //! MCP as a client meets it: the real program over real pipes, and the real program as a client of itself.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::session::Session;
 use crate::workbench::Workbench;
-
-/// `fumehood serve mcp`, and a client of it.
-struct Session {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-    errors: tempfile::NamedTempFile,
-}
-
-impl Session {
-    fn start(bench: &Workbench, arguments: &[&str]) -> Self {
-        let errors = tempfile::NamedTempFile::new().unwrap();
-        let mut command = bench.command(&[&["serve", "mcp"], arguments].concat());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors.reopen().unwrap());
-        let mut child = command.spawn().unwrap();
-        let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        let mut session = Self { child, input, output, errors };
-        let client = json!({"name": "test", "version": "0"});
-        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
-        session.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}));
-        assert_eq!(session.next()["result"]["protocolVersion"], "2025-11-25");
-        session.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        session
-    }
-
-    fn send(&mut self, message: &Value) {
-        writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
-    }
-
-    fn call(&mut self, id: u64, tool: &str, arguments: Value) {
-        let params = json!({"name": tool, "arguments": arguments});
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
-    }
-
-    /// The next line, which must be a message.
-    fn next(&mut self) -> Value {
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        let said = std::fs::read_to_string(self.errors.path()).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}; {said}"))
-    }
-
-    /// Closes the input. Returns what was still printed, how long it took and the exit code.
-    fn leave(mut self) -> (String, Duration, Option<i32>) {
-        let left = Instant::now();
-        drop(self.input.take());
-        let rest = std::io::read_to_string(self.output).unwrap();
-        let code = self.child.wait().unwrap().code();
-        (rest, left.elapsed(), code)
-    }
-}
 
 #[test]
 fn a_client_lists_and_calls_over_pipes() {
@@ -145,16 +93,10 @@ fn configured_tools_are_served_as_far_as_they_are_offered() {
         "fumehood.toml",
         "[tools.sums]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n[serve]\ntools = [\"sums__add\", \"text__statistics\"]\n",
     );
-    let names = |session: &mut Session| {
-        session.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
-        let listed = session.next();
-        let tools = listed["result"]["tools"].as_array().unwrap().clone();
-        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-    };
     let ran = bench.run(&["serve", "mcp"]);
     assert!(ran.code == 2 && ran.stderr.contains("`text__statistics`"), "{ran:?}");
     let mut session = Session::start(&bench, &["text.wasm", "--short-names"]);
-    assert_eq!(names(&mut session), ["add", "statistics"]);
+    assert_eq!(session.names(), ["add", "statistics"]);
     session.call(2, "add", json!({"a": 3, "b": 5}));
     assert_eq!(session.next()["result"]["structuredContent"], json!({"result": 8}));
     session.call(3, "multiply", json!({"a": 3, "b": 5}));
@@ -190,7 +132,7 @@ fn ten_thousand_calls_leave_nothing_behind() {
             }
             assert_eq!(session.next()["id"], id);
         }
-        held(session.child.id())
+        held(session.process())
     };
     let (memory, files, threads) = calls(1, 1_000);
     let (memory_after, files_after, threads_after) = calls(2_000, 10_000);
