@@ -4,12 +4,16 @@
 
 mod client;
 mod http;
+mod library;
 mod lines;
 mod server;
 mod splitter;
+mod template;
 mod toolbox;
+mod written;
 
 pub use client::{ConnectError, Endpoint, Launch, Remote, RemoteOptions, RemoteTool};
 pub use http::{Access, HttpError, HttpListener, HttpOptions, Principal, Token, TokenError};
+pub use library::{Entry, Library, LibraryError, Parameter, Prompt, Source};
 pub use server::{Naming, Server, ServerOptions, StdioError};
 pub use toolbox::{Listing, Request, Toolbox, Watcher};

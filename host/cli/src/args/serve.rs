@@ -44,7 +44,7 @@ pub(crate) struct ServeMcp {
     /// Look out for changes of the components, fumehood.toml and fumehood.lock, and serve what they are then
     ///
     /// A component that has to be approved is not called once it has changed, until `fumehood approve` was run for it.
-    /// One that cannot be loaded any more leaves the one before it in place. [serve] is read at the start only.
+    /// One that cannot be loaded any more leaves the one before it in place. [serve], [knowledge] and [prompts] are read at the start only.
     #[arg(long)]
     pub(crate) watch: bool,
 

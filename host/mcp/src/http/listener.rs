@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use super::guard::{Access, Guard, Turned};
 use super::held::{Answer, Held};
 use crate::server::{Server, Session};
+use crate::written::{self, Twice};
 
 /// Where MCP is.
 const PATH: &str = "/mcp";
@@ -39,6 +40,7 @@ const SESSIONS: usize = 256;
 const GRACE: Duration = Duration::from_secs(1);
 /// After how many seconds a full server is worth another try.
 const RETRY: HeaderValue = HeaderValue::from_static("1");
+const TWICE: &str = "the message can be read in two ways; send each member once";
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// How a listener lets clients in.
@@ -225,8 +227,13 @@ impl Doors {
             Method::POST => Some(Arc::clone(&self.requests).try_acquire_owned().map_err(|_| full())?),
             _ => None,
         };
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let body = self.read(body).await?;
+        match written::arguments(&body) {
+            Ok(None) => {}
+            Ok(Some(arguments)) => drop(head.extensions.insert(arguments)),
+            Err(Twice(_)) => return Err(Turned { status: StatusCode::BAD_REQUEST, why: TWICE }),
+        }
         if !head.headers.contains_key(SESSION_ID) && opens(&body) && sessions.sessions.read().await.len() >= SESSIONS {
             return Err(full());
         }

@@ -125,8 +125,15 @@ impl Assembly {
         }
         let lock = configured::lock(&config)?;
         let wanted = self.wanted_by(&config, &lock)?;
-        if (&config.serve, &config.key_value_store) != (&self.config.serve, &self.config.key_value_store) {
-            render::warning("[serve] and `key_value_store` are read at the start; serve again for what changed there");
+        let at_start = |config: &Config| {
+            let Config { serve, key_value_store, knowledge, prompts, .. } = config;
+            (serve.clone(), key_value_store.clone(), knowledge.clone(), prompts.clone())
+        };
+        if at_start(&config) != at_start(&self.config) {
+            render::warning(
+                "[serve], [knowledge], [prompts] and `key_value_store` are read at the start; serve again for what \
+                 changed there",
+            );
         }
         (self.config, self.wanted) = (config, wanted);
         // It may name other folders now.

@@ -24,10 +24,11 @@ const MEMORY_CEILING: usize = 1 << 30;
 pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit> {
     let config = Config::find(arguments.config.as_deref())?;
     let http = settings::http(serve, &config)?;
+    let options = settings::server(serve, &config)?;
     let (host, assembly) = load(arguments, serve, &config).await?;
     let offered = Offered::of(&host, config.serve.tools.as_deref())?;
     let tools = fumehood::mcp::Toolbox::list(&offered).iter().filter(|tool| tool.is_listed).count();
-    let server = Server::new(Arc::new(offered), settings::server(serve, &config));
+    let server = Server::new(Arc::new(offered), options);
     let stop = until_told()?;
     let watching = CancellationToken::new();
     let watch = if serve.watch { Some(watch::start(assembly, watching.clone())?) } else { None };
@@ -60,7 +61,8 @@ async fn over_http(server: &Server, http: HttpOptions, tools: usize, stop: Cance
 async fn load(arguments: &Arguments, serve: &ServeMcp, config: &Config) -> Result<(Host, Assembly)> {
     let configured = configured::all(config, &configured::lock(config)?)?;
     let may_come = serve.watch && config.origin.exists();
-    if configured.is_empty() && serve.components.is_empty() && !may_come {
+    let has_texts = !config.knowledge.is_empty() || !config.prompts.is_empty();
+    if configured.is_empty() && serve.components.is_empty() && !may_come && !has_texts {
         let message = "there is nothing to serve; name components, or put [tools] into fumehood.toml";
         return Err(UsageError(message.to_owned()).into());
     }

@@ -1,6 +1,7 @@
 //! `fumehood serve`: the tools of components for other programs.
 
 mod assembly;
+mod library;
 mod mcp;
 mod offered;
 mod settings;
