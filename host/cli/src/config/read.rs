@@ -215,8 +215,8 @@ mod tests {
         check(
             "[prompts.p]\ntext = \"{a} {c}\"\nknowledge = [\"z\"]\narguments = { a = { description = \"\" }, b = { description = \"\" } }\n",
             expect![[r#"
-            fumehood.toml:3:13: the prompt `p` names the knowledge `z`, which is not in [knowledge]; it has none
-            fumehood.toml:4:44: the text of the prompt `p` has no {b} in it; leave `b` out"#]],
+                fumehood.toml:3:13: the prompt `p` names the knowledge `z`, which is not in [knowledge]; it has none
+                fumehood.toml:4:45: the text of the prompt `p` has no {b} in it; leave `b` out"#]],
         );
     }
 

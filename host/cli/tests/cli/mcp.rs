@@ -54,6 +54,101 @@ fn what_cannot_be_served_is_told_on_stderr_only() {
 }
 
 #[test]
+fn flags_of_http_are_refused_without_http() {
+    let bench = Workbench::new();
+    bench.example("calculator").put("token", "0123456789abcdef");
+    for flag in [&["--no-auth"][..], &["--token-file", "token"], &["--allow-host", "a"], &["--allow-origin", "a"]] {
+        let ran = bench.run(&[&["serve", "mcp", "calculator.wasm"], flag].concat());
+        let says = format!("`{}` has a use over HTTP only; add `--http ADDRESS`", flag[0]);
+        assert!(ran.code == 2 && ran.stderr.contains(&says), "{ran:?}");
+    }
+}
+
+#[test]
+fn what_a_guest_prints_reaches_neither_client_nor_terminal() {
+    let bench = Workbench::new();
+    bench.program("forge-message").program("stdout-flood");
+    let mut session = Session::start(&bench, &["forge-message.wasm", "stdout-flood.wasm"]);
+    session.call(1, "stdout-flood__run", json!({}));
+    let answer = session.request(2, "tools/call", json!({"name": "forge-message__run"}));
+    assert_eq!((&answer["result"]["isError"], &answer["result"]["content"]), (&json!(false), &json!([])), "{answer}");
+    assert!(session.is_quiet_for(Duration::from_millis(300)));
+    assert!(!session.said().contains("FORGED"), "{}", session.said());
+}
+
+/// Processor time of a process so far.
+fn used(process: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let after_name: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    let ticks = |at: usize| after_name[at].parse::<u64>().unwrap();
+    // Hundredths of a second, wherever Linux runs.
+    Duration::from_millis((ticks(11) + ticks(12)) * 10)
+}
+
+#[test]
+fn cancelling_stops_the_processor_time_of_a_guest() {
+    let bench = Workbench::new();
+    bench.program("spin");
+    let mut session = Session::start(&bench, &["spin.wasm", "--timeout", "60s", "--fuel", "900G"]);
+    let process = session.process();
+    let within = |time: Duration| {
+        let before = used(process);
+        std::thread::sleep(time);
+        used(process).saturating_sub(before)
+    };
+    for id in 1..=2 {
+        session.call(id, "spin__run", json!({}));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let spinning = within(Duration::from_secs(1));
+    assert!(spinning > Duration::from_millis(200), "{spinning:?}");
+    for id in 1..=2 {
+        session.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let still = within(Duration::from_secs(1));
+    assert!(still < Duration::from_millis(100), "{still:?}, of {spinning:?} before");
+}
+
+#[test]
+fn knowledge_and_prompts_are_served_as_configured() {
+    let bench = Workbench::new();
+    bench.put("rules.md", "# Rules");
+    bench.put("picture.png", [0x89, b'P', b'N', b'G']);
+    bench.put(
+        "fumehood.toml",
+        "[knowledge.rules]\ndescription = \"How.\"\ntext = { file = \"rules.md\" }\nmime = \"text/markdown\"\n\
+         [knowledge.picture]\ndescription = \"What.\"\ntext = { file = \"picture.png\" }\nmime = \"image/png\"\n\
+         uri = \"test://picture\"\ntitle = \"A picture\"\n\
+         [prompts.review]\ntext = \"Review: {text}\"\nknowledge = [\"rules\"]\n\
+         arguments = { text = { description = \"What.\", required = true } }\n",
+    );
+    let mut session = Session::start(&bench, &[]);
+    let read = session.request(1, "resources/read", json!({"uri": "fumehood://knowledge/rules"}));
+    assert_eq!(read["result"]["contents"][0]["text"], "# Rules", "{read}");
+    // It is what the file says now.
+    bench.put("rules.md", "# New rules");
+    let filled = session.request(2, "prompts/get", json!({"name": "review", "arguments": {"text": "this"}}));
+    let messages = &filled["result"]["messages"];
+    assert_eq!(messages[0]["content"]["resource"]["text"], "# New rules", "{filled}");
+    assert_eq!(messages[1]["content"]["text"], "Review: this");
+    let listed = session.request(3, "resources/list", json!({}));
+    let picture = json!({
+        "uri": "test://picture", "name": "picture", "title": "A picture", "description": "What.", "mimeType": "image/png"
+    });
+    assert_eq!(listed["result"]["resources"][1], picture);
+    let read = session.request(4, "resources/read", json!({"uri": "test://picture"}));
+    assert_eq!(read["result"]["contents"][0]["blob"], "iVBORw==", "{read}");
+    std::fs::remove_file(bench.path("rules.md")).unwrap();
+    let read = session.request(5, "resources/read", json!({"uri": "fumehood://knowledge/rules"}));
+    assert_eq!(read["error"]["code"], -32603, "{read}");
+    session.leave();
+    bench.put("fumehood.toml", "[knowledge.rules]\ndescription = \"\"\ntext = \"\"\nuri = \"no address\"\n");
+    let ran = bench.run(&["serve", "mcp"]);
+    assert!(ran.code == 2 && ran.stderr.contains("[knowledge.rules]: `no address` is not an address"), "{ran:?}");
+}
+
+#[test]
 fn people_list_and_call_the_tools_of_a_server() {
     let bench = Workbench::new();
     bench.example("calculator");

@@ -219,6 +219,11 @@ impl Doors {
     }
 
     async fn admitted(&self, request: Request<Incoming>) -> Result<Response<Answer>, Turned> {
+        // The connection reads in large pieces, and may have taken up to twice as much.
+        if head_bytes(&request) > HEAD_BYTES {
+            let why = "the head of the request is too large; send fewer or shorter headers";
+            return Err(Turned { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, why });
+        }
         let principal = self.guard.admit(request.method(), request.uri(), request.headers())?;
         let unknown = Turned { status: StatusCode::UNAUTHORIZED, why: "there is nobody of that token" };
         let (service, sessions) = self.services.get(principal).ok_or(unknown)?;
@@ -253,6 +258,13 @@ impl Doors {
             Err(_) => Err(Turned { status: StatusCode::REQUEST_TIMEOUT, why: "the message came too slowly" }),
         }
     }
+}
+
+/// Bytes of the head as HTTP/1.1 usually has it, with the empty line at its end.
+fn head_bytes<T>(request: &Request<T>) -> usize {
+    let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
+    let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    request.method().as_str().len() + uri + " HTTP/1.1 \r\n\r\n".len() + headers.sum::<usize>()
 }
 
 /// Whether a message would open a session.

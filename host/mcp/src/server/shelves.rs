@@ -5,9 +5,9 @@ use std::ops::Bound;
 
 use fumehood_core::sanitize::printable;
 use rmcp::model::{
-    ErrorCode, ErrorData, GetPromptRequestParams, GetPromptResult, ListPromptsResult, ListResourcesResult,
-    PaginatedRequestParams, Prompt, PromptArgument, PromptMessage, ReadResourceResult, Resource, ResourceContents,
-    Role,
+    ContentBlock, ErrorCode, ErrorData, GetPromptRequestParams, GetPromptResult, ListPromptsResult,
+    ListResourcesResult, PaginatedRequestParams, Prompt, PromptArgument, PromptMessage, ReadResourceResult, Resource,
+    ResourceContents, Role,
 };
 use serde_json::json;
 
@@ -67,14 +67,22 @@ pub(crate) async fn prompted(library: &Library, asked: GetPromptRequestParams) -
         PromptError::Arguments(error) => ErrorData::invalid_params(error.to_string(), None),
         PromptError::Unreadable(why) => unreadable(why),
     })?;
-    let attached = |(entry, bytes): (&Entry, Vec<u8>)| {
-        PromptMessage::new(Role::User, answer::blob(&entry.mime_type, bytes, entry.uri.clone()))
-    };
+    let attached = |(entry, bytes)| PromptMessage::new(Role::User, attachment(entry, bytes));
     let mut messages: Vec<PromptMessage> = before.into_iter().map(attached).collect();
     messages.push(PromptMessage::new_text(Role::User, text));
     let mut result = GetPromptResult::new(messages);
     result.description = library.prompts().get(&asked.name).and_then(|prompt| prompt.description.clone());
     Ok(result)
+}
+
+fn attachment(entry: &Entry, bytes: Vec<u8>) -> ContentBlock {
+    match answer::text_of(&entry.mime_type, bytes) {
+        Ok(text) => {
+            let contents = ResourceContents::text(text, entry.uri.clone());
+            ContentBlock::resource(contents.with_mime_type(entry.mime_type.clone()))
+        }
+        Err(bytes) => answer::blob(&entry.mime_type, bytes, entry.uri.clone()),
+    }
 }
 
 /// At most `size` values from the cursor on, and the cursor of the next page, which names the last key before it.
