@@ -84,7 +84,8 @@ fn what_changed_is_not_called_before_it_is_approved_again() {
 fn what_cannot_be_loaded_leaves_the_one_before_it() {
     let bench = bench("approval = \"off\"");
     let mut session = Session::start(&bench, &["--watch"]);
-    bench.put("notes.wasm", "this is no component");
+    // In one step, so that nobody sees half of it.
+    std::fs::rename(bench.put("broken", "this is no component"), bench.path("notes.wasm")).unwrap();
     session.says("`notes` is served as it was before");
     assert_eq!(text(&mut session), "one");
     std::fs::remove_file(bench.path("notes.wasm")).unwrap();
@@ -107,8 +108,8 @@ fn what_cannot_be_loaded_leaves_the_one_before_it() {
 fn a_running_call_ends_on_what_it_began_with() {
     let bench = Workbench::new();
     bench.example("countdown");
-    let mut session = Session::start(&bench, &["--watch", "countdown.wasm"]);
-    session.call(1, "countdown__countdown", json!({"from": 8, "step_ms": 500}));
+    let mut session = Session::start(&bench, &["--watch", "countdown.wasm", "--timeout", "60s"]);
+    session.call(1, "countdown__countdown", json!({"from": 20, "step_ms": 500}));
     std::thread::sleep(Duration::from_millis(300));
     bench.put("countdown.wasm", answering("another"));
     assert_eq!(session.next()["method"], CHANGED);

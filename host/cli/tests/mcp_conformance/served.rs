@@ -25,18 +25,22 @@ description = "What a prompt is about."
 text = "Embedded resource content for testing."
 uri = "test://example-resource"
 [prompts.test_simple_prompt]
+description = "A prompt."
 text = "This is a simple prompt for testing."
 [prompts.test_prompt_with_arguments]
+description = "A prompt with arguments."
 text = "Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"
 [prompts.test_prompt_with_arguments.arguments]
 arg1 = { description = "First test argument", required = true }
 arg2 = { description = "Second test argument", required = true }
 [prompts.test_prompt_with_embedded_resource]
+description = "A prompt about a text."
 knowledge = ["example-resource"]
 text = "Please process the embedded resource {resourceUri} above."
 [prompts.test_prompt_with_embedded_resource.arguments]
 resourceUri = { description = "The address of the resource", required = true }
 [prompts.test_prompt_with_image]
+description = "A prompt about a picture."
 knowledge = ["static-binary"]
 text = "Please analyze the image above."
 "#;

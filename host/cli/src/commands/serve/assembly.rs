@@ -120,7 +120,7 @@ impl Assembly {
 
     fn read(&mut self) -> Result<()> {
         let config = Config::find(self.named.as_deref())?;
-        if self.config != Config::default() && !config.origin.exists() {
+        if !config.origin.exists() {
             return Err(UsageError(format!("{} is gone", config.origin.display())).into());
         }
         let lock = configured::lock(&config)?;
