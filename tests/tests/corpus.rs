@@ -64,6 +64,7 @@ fn attacks() -> Vec<(&'static str, &'static str, Value, &'static [ErrorKind])> {
         ("env-dump", "variables", none(), &[]),
         ("exit", "run", json!({"fail": true}), &[Trap]),
         ("fetch", "fetch", fetch, &[Denied]),
+        ("forge-message", "run", none(), &[]),
         ("files", "read", read("../canary"), &[Denied]),
         ("files", "read", read("/proc/self/environ"), &[Denied]),
         ("files", "write", fill, &[Quota, Deadline]),

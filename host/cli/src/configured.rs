@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use fumehood::{Limits, Load, Lock, Namespace};
+use fumehood::approval::Approval;
+use fumehood::{Digest, Limits, Load, Lock, Namespace};
 
 use crate::config::Config;
 use crate::config::tool::{ApprovalRule, ToolSection};
@@ -13,6 +14,7 @@ use crate::exit::UsageError;
 const MOST_IN_FOLDER: usize = 1_000;
 
 /// A component of a configuration.
+#[derive(Clone)]
 pub(crate) struct Configured {
     /// What it is called.
     pub(crate) name: Namespace,
@@ -24,6 +26,24 @@ pub(crate) struct Configured {
     pub(crate) limits: Limits,
     /// Whether it has to be approved.
     pub(crate) is_pinned: bool,
+    /// All but the file that decides what its tools may do.
+    pub(crate) terms: Terms,
+}
+
+/// What decides, beside the bytes of a component, what its tools may do, and whether they may do anything.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Terms {
+    /// Its section; `None` if it comes from a folder or the command line, without any power.
+    pub(crate) section: Option<ToolSection>,
+    limits: Limits,
+    approved: Option<Digest>,
+}
+
+impl Terms {
+    /// Those of a component without any power, that needs no approval.
+    pub(crate) fn powerless(limits: Limits) -> Self {
+        Self { section: None, limits, approved: None }
+    }
 }
 
 /// The approvals of a configuration.
@@ -31,7 +51,12 @@ pub(crate) struct Configured {
 /// # Errors
 /// If the lock cannot be used.
 pub(crate) fn lock(config: &Config) -> Result<Lock> {
-    Ok(Lock::open(config.origin.with_extension("lock"))?)
+    Ok(Lock::open(lock_file(config))?)
+}
+
+/// The file that they are in.
+pub(crate) fn lock_file(config: &Config) -> PathBuf {
+    config.origin.with_extension("lock")
 }
 
 /// One component by its name; `None` if the configuration has none of that name.
@@ -86,7 +111,9 @@ fn configured(config: &Config, lock: &Lock, name: &str, section: &ToolSection) -
     if section.allow_slow_compile {
         load = load.allow_slow_compile();
     }
-    Ok(Configured { name, file, load, limits, is_pinned })
+    let approved = lock.get(&name).map(Approval::pin);
+    let terms = Terms { section: Some(section.clone()), limits, approved };
+    Ok(Configured { name, file, load, limits, is_pinned, terms })
 }
 
 fn powerless(config: &Config, lock: &Lock, name: Namespace, file: PathBuf) -> Configured {
@@ -95,7 +122,8 @@ fn powerless(config: &Config, lock: &Lock, name: Namespace, file: PathBuf) -> Co
         .named(name.as_str())
         .with_limits(limits)
         .with_approval_below(config.absolute_folder(), lock.get(&name).cloned());
-    Configured { name, file, load, limits, is_pinned: true }
+    let terms = Terms { section: None, limits, approved: lock.get(&name).map(Approval::pin) };
+    Configured { name, file, load, limits, is_pinned: true, terms }
 }
 
 /// The `.wasm` files of the folders in `tools_in`, each with its name.

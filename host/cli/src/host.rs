@@ -94,7 +94,16 @@ pub(crate) fn load_of(path: &Path, allow_slow_compile: bool) -> (Load, String) {
 
 /// Loads a component. If that takes long, a terminal shows that something is going on.
 pub(crate) async fn load(host: &Host, what: &str, load: Load) -> Result<Component> {
-    let component = visibly(host, what, load).await.map_err(|error| named(what, error))?;
+    loaded(what, host.load(load)).await
+}
+
+/// The same in place of what has its name.
+pub(crate) async fn reload(host: &Host, what: &str, load: Load) -> Result<Component> {
+    loaded(what, host.reload(load)).await
+}
+
+async fn loaded(what: &str, loading: impl Future<Output = Result<Component, LoadError>>) -> Result<Component> {
+    let component = visibly(what, loading).await.map_err(|error| named(what, error))?;
     match &component.report().cache {
         CacheReport::Damaged(reason) => {
             render::warning(&format!("the cached code of {what} was damaged and was compiled again: {reason}"));
@@ -118,8 +127,11 @@ fn named(file: &str, error: LoadError) -> anyhow::Error {
     }
 }
 
-async fn visibly(host: &Host, what: &str, load: Load) -> Result<Component, LoadError> {
-    let mut loading = std::pin::pin!(host.load(load));
+async fn visibly(
+    what: &str,
+    loading: impl Future<Output = Result<Component, LoadError>>,
+) -> Result<Component, LoadError> {
+    let mut loading = std::pin::pin!(loading);
     match tokio::time::timeout(BLINK, loading.as_mut()).await {
         Ok(loaded) => loaded,
         Err(_still_loading) => {

@@ -67,6 +67,13 @@ impl CallError {
         self.hint = Some(hint.into());
         self
     }
+
+    /// Adds after how long it is worth another try.
+    #[must_use]
+    pub fn with_retry_after(mut self, after: Duration) -> Self {
+        self.retry_after = Some(after);
+        self
+    }
 }
 
 impl fmt::Display for CallError {

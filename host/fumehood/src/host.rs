@@ -64,6 +64,13 @@ impl Tools {
         tools.sort_by(|a, b| a.full_name().cmp(b.full_name()));
         tools
     }
+
+    /// Whether there was such a component.
+    fn remove(&mut self, name: &Namespace) -> bool {
+        let prefix = format!("{name}__");
+        self.by_name.retain(|full_name, _| !full_name.starts_with(&prefix));
+        self.components.remove(name).is_some()
+    }
 }
 
 impl Host {
@@ -89,9 +96,23 @@ impl Host {
     /// # Errors
     /// See [`LoadError`]. What was loaded before stays as it was.
     pub async fn load(&self, load: impl Into<Load>) -> Result<Component, LoadError> {
-        let load = load.into();
+        self.prepare(load.into(), Place::Free).await
+    }
+
+    /// Loads a component in place of the one that has its name now, or beside the others if there is none.
+    ///
+    /// The tools change in one step: there is no moment at which the name has none. Calls that run end as they began, on
+    /// what was loaded before.
+    ///
+    /// # Errors
+    /// See [`LoadError`]. What was loaded before stays as it was, and can be called.
+    pub async fn reload(&self, load: impl Into<Load>) -> Result<Component, LoadError> {
+        self.prepare(load.into(), Place::Taken).await
+    }
+
+    async fn prepare(&self, load: Load, place: Place) -> Result<Component, LoadError> {
         let name = load.name()?;
-        self.check_free(&name)?;
+        self.check_free(&name, place)?;
         let limits = load.limits().unwrap_or(self.inner.limits);
         limits.check(self.inner.sandbox.memory_ceiling())?;
         let options = load.options(&name, limits);
@@ -111,7 +132,7 @@ impl Host {
         };
         let tools = self.inner.sandbox.off_thread(compile).await.ok_or(LoadError::Host)??;
         let names = tools.iter().map(|tool| tool.full_name().to_owned()).collect();
-        self.add(&name, &component, tools)?;
+        self.put(&name, &component, tools, place)?;
         self.inner.bus.send(|| Event::Loaded { component: name.to_string(), digest: component.digest(), tools: names });
         Ok(component)
     }
@@ -121,9 +142,7 @@ impl Host {
         let Ok(name) = Namespace::parse(name) else { return false };
         let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tools = Tools::clone(&self.inner.tools.load());
-        let removed = tools.components.remove(&name).is_some();
-        let prefix = format!("{name}__");
-        tools.by_name.retain(|full_name, _| !full_name.starts_with(&prefix));
+        let removed = tools.remove(&name);
         self.inner.tools.store(Arc::new(tools));
         self.changed();
         removed
@@ -279,25 +298,36 @@ impl Host {
     }
 
     /// Two names that look alike are taken for one, so that nobody can pass for another.
-    fn check_free(&self, name: &Namespace) -> Result<(), LoadError> {
+    fn check_free(&self, name: &Namespace, place: Place) -> Result<(), LoadError> {
         let folded = |name: &Namespace| name.as_str().replace('-', "_");
+        let is_other = |taken: &&Namespace| place == Place::Free || *taken != name;
         let tools = self.inner.tools.load();
-        match tools.components.keys().find(|taken| folded(taken) == folded(name)) {
+        match tools.components.keys().filter(is_other).find(|taken| folded(taken) == folded(name)) {
             Some(taken) => Err(LoadError::NameTaken(taken.clone())),
             None => Ok(()),
         }
     }
 
-    fn add(&self, name: &Namespace, component: &Component, added: Vec<Tool>) -> Result<(), LoadError> {
+    fn put(&self, name: &Namespace, component: &Component, added: Vec<Tool>, place: Place) -> Result<(), LoadError> {
         let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.check_free(name)?;
+        self.check_free(name, place)?;
         let mut tools = Tools::clone(&self.inner.tools.load());
+        tools.remove(name);
         tools.components.insert(name.clone(), component.clone());
         tools.by_name.extend(added.into_iter().map(|tool| (tool.full_name().to_owned(), Arc::new(tool))));
         self.inner.tools.store(Arc::new(tools));
         self.changed();
         Ok(())
     }
+}
+
+/// Where a component is put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Beside the others: nothing may have its name.
+    Free,
+    /// In place of what has its name.
+    Taken,
 }
 
 /// A call that has not ended. If its caller stops waiting, that is how it ended, and an event says so.

@@ -12,13 +12,14 @@ use tokio::sync::watch;
 use crate::host::Host;
 
 impl Toolbox for Host {
-    /// Without those that need approval: what they say of themselves has been seen by nobody yet.
+    /// Those that need approval are withheld: what they say of themselves has been seen by nobody yet.
     fn list(&self) -> Vec<Listing> {
         let listing = |tool: &Arc<crate::Tool>| Listing {
             name: tool.full_name().to_owned(),
             definition: tool.definition().clone(),
+            is_listed: tool.is_approved(),
         };
-        self.tools().iter().filter(|tool| tool.is_approved()).map(listing).collect()
+        self.tools().iter().map(listing).collect()
     }
 
     fn call(&self, request: Request) -> BoxFuture<'_, CallResult> {

@@ -4,15 +4,19 @@
 
 mod client;
 mod http;
+mod library;
 mod lines;
 mod server;
 mod splitter;
+mod template;
 mod toolbox;
+mod written;
 
 pub use client::{
     AddressError, ConnectError, Endpoint, HeaderError, Headers, Launch, OnProgress, Remote, RemoteOptions, RemoteTool,
     Through, check_address, end_with_parent,
 };
 pub use http::{Access, HttpError, HttpListener, HttpOptions, Principal, Token, TokenError};
+pub use library::{Entry, Library, LibraryError, Parameter, Prompt, Source};
 pub use server::{Naming, Server, ServerOptions, StdioError};
 pub use toolbox::{Listing, Request, Toolbox, Watcher};

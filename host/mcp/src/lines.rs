@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fumehood_core::boxed::BoxFuture;
-use rmcp::model::{ErrorData, JsonRpcMessage, RequestId};
+use rmcp::model::{ErrorData, GetExtensions as _, JsonRpcMessage, JsonRpcRequest, RequestId};
 use rmcp::service::{RxJsonRpcMessage, ServiceRole, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::Deserialize;
@@ -18,6 +18,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::splitter::{Line, Splitter};
+use crate::written;
 
 /// Lines in a row that are no messages, before a server is taken for one that speaks something else.
 const JUNK: u32 = 10_000;
@@ -110,10 +111,8 @@ where
             return None;
         }
         match serde_json::from_slice::<RxJsonRpcMessage<Role>>(line) {
-            Ok(message) => {
-                self.opened |= matches!(message, JsonRpcMessage::Request(_));
-                (self.opened || Role::IS_CLIENT).then_some(message)
-            }
+            Ok(JsonRpcMessage::Request(request)) if !Role::IS_CLIENT => self.request::<Role>(request, line),
+            Ok(message) => (self.opened || Role::IS_CLIENT).then_some(message),
             Err(error) if error.classify() == Category::Data => {
                 let why = "this is JSON, and no JSON-RPC 2.0 message of MCP; send an object with `jsonrpc`, `method`, \
                            and `id` if it wants an answer";
@@ -125,6 +124,25 @@ where
                 None
             }
         }
+    }
+
+    /// A request of a client, with its arguments as they are in the line.
+    fn request<Role: ServiceRole>(
+        &mut self,
+        mut request: JsonRpcRequest<Role::PeerReq>,
+        line: &[u8],
+    ) -> Option<RxJsonRpcMessage<Role>> {
+        match written::arguments(line) {
+            Ok(None) => {}
+            Ok(Some(arguments)) => drop(request.request.extensions_mut().insert(arguments)),
+            Err(written::Twice(what)) => {
+                let why = format!("the message can be read in two ways: {what}; send each member once");
+                self.refuse::<Role>(ErrorData::invalid_request(why, None), Some(request.id));
+                return None;
+            }
+        }
+        self.opened = true;
+        Some(JsonRpcMessage::Request(request))
     }
 
     fn too_long<Role: ServiceRole>(&mut self) {

@@ -17,6 +17,9 @@ pub struct Listing {
     pub name: String,
     /// What it says about itself, checked.
     pub definition: ToolDefinition,
+    /// Whether clients are told of it. One that is withheld keeps its name, and whoever calls it hears why it cannot be
+    /// called.
+    pub is_listed: bool,
 }
 
 /// Hears what a running call says. Both methods run while the guest waits: they must return at once and never block.

@@ -32,6 +32,9 @@ use crate::shared::Shared;
 /// not interrupted, and takes tens of milliseconds for each 64 MiB.
 const FIRST_SLICE_MEMORY: usize = 64 << 20;
 
+/// After how long a full host is worth another try: some calls of the usual kind are over by then.
+const FULL: Duration = Duration::from_millis(100);
+
 /// What a guest is asked to do.
 #[derive(Debug)]
 pub(crate) enum Input {
@@ -281,7 +284,8 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
 fn turned_away(turned: Turned) -> CallError {
     match turned {
         Turned::Full => CallError::new(ErrorKind::Unavailable, "too many calls are waiting for a place already")
-            .with_hint("call again in a moment"),
+            .with_hint("call again in a moment")
+            .with_retry_after(FULL),
         Turned::Closed => CallError::new(ErrorKind::Unavailable, "the host is shutting down"),
     }
 }

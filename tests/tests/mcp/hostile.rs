@@ -24,6 +24,62 @@ async fn what_a_guest_prints_is_no_message() {
 }
 
 #[tokio::test]
+async fn no_guest_forges_a_message() {
+    let host = host(&["calculator"], &["forge-message"]).await;
+    let bytes = fumehood_tests::contract("forge-log").unwrap();
+    host.load(fumehood::Load::bytes("forge-log", bytes)).await.unwrap();
+    let mut raw = Raw::open(&host).await;
+    for _ in 0..3 {
+        // Its own answer has the id that it forges.
+        let called = raw.call("forge-message__run", json!({})).await;
+        assert!(!called.to_string().contains("FORGED"), "{called}");
+        assert_eq!(called["isError"], false);
+    }
+    raw.call("forge-log__forge", json!({})).await;
+    for news in &raw.news {
+        assert_eq!(news["method"], "notifications/message", "{news}");
+        assert!(news["params"]["data"].is_string(), "{news}");
+    }
+    raw.leave().await;
+}
+
+#[tokio::test]
+async fn arguments_have_one_reading() {
+    let host = host(&["calculator"], &[]).await;
+    let mut raw = Raw::open(&host).await;
+    let called = |arguments: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"calculator__add","arguments":{arguments}}}}}"#
+        )
+    };
+    for (arguments, says) in [
+        (r#"{"a":1,"b":1,"a":2}"#, "/a: "),
+        (r#"{"a":1,"b":1,"\u0061":2}"#, "/a: "),
+        (r#"{"a":12345678901234567890123,"b":1}"#, "12345678901234567890123"),
+        (r#"{"a":0.1000000000000000055511151231257827,"b":1}"#, "/a: "),
+    ] {
+        raw.line(&called(arguments)).await;
+        let result = raw.answer(7).await["result"].clone();
+        assert_eq!(result["_meta"]["fumehood/error"]["kind"], "invalid_arguments", "{arguments}: {result}");
+        assert!(result["content"][0]["text"].as_str().unwrap().contains(says), "{arguments}: {result}");
+    }
+    for message in [
+        r#"{"jsonrpc":"2.0","id":7,"method":"ping","method":"tools/list"}"#,
+        r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__b","name":"calculator__add"}}"#,
+        r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{},"params":{}}"#,
+        r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x","arguments":{},"arguments":{"a":1}}}"#,
+    ] {
+        raw.line(message).await;
+        let answer = raw.next().await;
+        let code = answer["error"]["code"].as_i64().unwrap();
+        assert!([-32600, -32602].contains(&code), "{message}: {answer}");
+    }
+    raw.line(&called(r#"{"a":0.1,"b":9007199254740993}"#)).await;
+    assert_eq!(raw.answer(7).await["result"]["isError"], false);
+    raw.leave().await;
+}
+
+#[tokio::test]
 async fn what_is_no_message_is_answered_and_changes_nothing() {
     let host = host(&["calculator"], &[]).await;
     let mut raw = Raw::connect(&host, ServerOptions { message_bytes: 4096, ..ServerOptions::default() });
@@ -123,6 +179,7 @@ async fn a_full_host_says_so_at_once() {
     let refused = raw.call("spin__run", json!({})).await;
     let text = refused["content"][0]["text"].as_str().unwrap();
     assert!(text.starts_with("unavailable: ") && text.contains("call again"), "{text}");
+    assert_eq!(refused["_meta"]["fumehood/error"]["retry_after_ms"], 100.0, "{refused}");
     raw.leave().await;
     running(&host, 0).await;
 }

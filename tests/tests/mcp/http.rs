@@ -18,6 +18,8 @@ use tokio_util::sync::CancellationToken;
 use crate::raw::{PATIENCE, host, running};
 
 const TOKEN: &str = "a-token-for-one-test";
+/// The longest message.
+const BODY: usize = 16 << 10;
 const OTHER: &str = "a-token-for-another-one";
 
 pub(crate) struct Served {
@@ -28,10 +30,13 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) async fn new(host: &Host, access: Access) -> Self {
-        let options = ServerOptions { message_bytes: 16 << 10, ..ServerOptions::default() };
+        Self::with(host, HttpOptions::new("127.0.0.1:0".parse().unwrap(), access)).await
+    }
+
+    async fn with(host: &Host, http: HttpOptions) -> Self {
+        let options = ServerOptions { message_bytes: BODY, ..ServerOptions::default() };
         let server = Server::new(Arc::new(host.clone()), options);
-        let listener =
-            HttpListener::bind(&server, HttpOptions::new("127.0.0.1:0".parse().unwrap(), access)).await.unwrap();
+        let listener = HttpListener::bind(&server, http).await.unwrap();
         let (address, stop) = (listener.address(), CancellationToken::new());
         let served = tokio::spawn(listener.serve(stop.clone()));
         Self { address, stop, served }
@@ -119,10 +124,111 @@ async fn only_those_who_belong_here_are_let_in() {
         assert!(answer.contains("x-content-type-options: nosniff"), "{answer}");
         assert_eq!(answer.contains("www-authenticate: Bearer"), expected == 401, "{answer}");
     }
-    let long = "x".repeat(20 << 10);
-    assert_eq!(served.send(&served.post(&[right], &long)).await.0, 413);
-    let header = ("X-Long", "x".repeat(64 << 10));
-    assert_eq!(served.send(&served.post(&[right, (header.0, &header.1)], "{}")).await.0, 431);
+    served.end().await;
+}
+
+#[tokio::test]
+async fn a_request_has_a_largest_body_and_head() {
+    let host = host(&["calculator"], &[]).await;
+    let served = Served::new(&host, Access::Anyone).await;
+    let body = initialize();
+    let padded = |size: usize| format!("{body}{}", " ".repeat(size - body.len()));
+    assert_eq!(served.send(&served.post(&[], &padded(BODY))).await.0, 200);
+    assert_eq!(served.send(&served.post(&[], &padded(BODY + 1))).await.0, 413);
+    // So does one that does not say how long it is.
+    let chunked = |size: usize| {
+        let head = served.post(&[("Transfer-Encoding", "chunked")], "").replace("Content-Length: 0\r\n", "");
+        format!("{head}{size:x}\r\n{}\r\n0\r\n\r\n", padded(size))
+    };
+    assert_eq!(served.send(&chunked(BODY)).await.0, 200);
+    assert_eq!(served.send(&chunked(BODY + 1)).await.0, 413);
+    let padded_to = |size: usize| {
+        let empty = served.post(&[("X-Long", "")], &body);
+        let head = empty.find("\r\n\r\n").unwrap() + 4;
+        served.post(&[("X-Long", &"x".repeat(size - head))], &body)
+    };
+    assert_eq!(served.send(&padded_to(32 << 10)).await.0, 200);
+    assert_eq!(served.send(&padded_to((32 << 10) + 1)).await.0, 431);
+    assert_eq!(served.send(&padded_to(1 << 20)).await.0, 431);
+    // Five are there already: Connection, Content-Length, Host, Content-Type and Accept.
+    let many = |count: usize| vec![("X-Many", "x"); count];
+    assert_eq!(served.send(&served.post(&many(59), &body)).await.0, 200);
+    assert_eq!(served.send(&served.post(&many(60), &body)).await.0, 431);
+    served.end().await;
+}
+
+#[tokio::test]
+async fn requests_connections_and_sessions_are_counted() {
+    let host = host(&["calculator"], &["spin"]).await;
+    let http =
+        HttpOptions { requests: 2, connections: 4, ..HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Anyone) };
+    let served = Served::with(&host, http).await;
+    let call = |tool: &str, arguments: Value| {
+        let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", tool)];
+        served.post(&headers, &stateless("tools/call", json!({"name": tool, "arguments": arguments})))
+    };
+    let (spin, add) = (call("spin__run", json!({})), call("calculator__add", json!({"a": 3, "b": 5})));
+    let mut busy = Vec::new();
+    for count in 1..=2 {
+        let mut stream = TcpStream::connect(served.address).await.unwrap();
+        stream.write_all(spin.as_bytes()).await.unwrap();
+        running(&host, count).await;
+        busy.push(stream);
+    }
+    let (status, answer) = served.send(&add).await;
+    assert!(status == 503 && answer.contains("retry-after: 1") && answer.contains("is full"), "{answer}");
+    // As many connections as there may be: the next one waits until one of them is gone.
+    let idle = [TcpStream::connect(served.address).await.unwrap(), TcpStream::connect(served.address).await.unwrap()];
+    let waiting = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        busy.pop();
+        running(&host, 1).await;
+    };
+    let asked = Instant::now();
+    let ((status, answer), ()) = tokio::join!(served.send(&add), waiting);
+    assert!(status == 200 && asked.elapsed() >= Duration::from_millis(200), "{:?}: {answer}", asked.elapsed());
+    drop((busy, idle));
+    running(&host, 0).await;
+    served.end().await;
+}
+
+#[tokio::test]
+async fn a_principal_has_a_largest_number_of_sessions() {
+    let host = host(&[], &[]).await;
+    let served = Served::new(&host, tokens()).await;
+    let opened = async |token: &str| {
+        let bearer = format!("Bearer {token}");
+        served.send(&served.post(&[("Authorization", &bearer)], &initialize())).await.0
+    };
+    for at in 0..256 {
+        assert_eq!(opened(TOKEN).await, 200, "{at}");
+    }
+    assert_eq!(opened(TOKEN).await, 503);
+    assert_eq!(opened(OTHER).await, 200, "another has its own");
+    served.end().await;
+}
+
+#[tokio::test]
+async fn a_body_has_one_reading() {
+    let host = host(&["calculator"], &[]).await;
+    let served = Served::new(&host, Access::Anyone).await;
+    let headers =
+        [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "calculator__add")];
+    let call = stateless("tools/call", json!({"name": "calculator__add", "arguments": {"a": 3, "b": 5}}));
+    let twice = call.replace(r#"{"a":3,"b":5}"#, r#"{"a":3,"b":5,"a":4}"#);
+    let (status, answer) = served.send(&served.post(&headers, &twice)).await;
+    assert!(status == 200 && answer.contains(r#""kind":"invalid_arguments""#), "{answer}");
+    let twice = call.replace(r#""name":"calculator__add""#, r#""name":"calculator__add","name":"calculator__divide""#);
+    assert_ne!(twice, call);
+    let (status, answer) = served.send(&served.post(&headers, &twice)).await;
+    assert!(status == 400 && answer.contains("two ways"), "{answer}");
+    // The same within a session.
+    let (_, answer) = served.send(&served.post(&[], &initialize())).await;
+    let id = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().trim().to_owned();
+    let headers = [("Mcp-Session-Id", id.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
+    let call = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"calculator__add","arguments":{"a":3,"b":5,"b":6}}}"#;
+    let (_, answer) = served.send(&served.post(&headers, call)).await;
+    assert!(answer.contains(r#""kind":"invalid_arguments""#), "{answer}");
     served.end().await;
 }
 

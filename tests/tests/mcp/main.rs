@@ -10,6 +10,8 @@ mod hostile;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
+mod library;
+#[cfg(test)]
 mod raw;
 #[cfg(test)]
 mod remote;

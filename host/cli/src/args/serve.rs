@@ -41,6 +41,13 @@ pub(crate) struct ServeMcp {
     #[arg(long)]
     pub(crate) allow_slow_compile: bool,
 
+    /// Look out for changes of the components, fumehood.toml and fumehood.lock, and serve what they are then
+    ///
+    /// A component that has to be approved is not called once it has changed, until `fumehood approve` was run for it.
+    /// One that cannot be loaded any more leaves the one before it in place. [serve], [knowledge] and [prompts] are read at the start only.
+    #[arg(long)]
+    pub(crate) watch: bool,
+
     #[command(flatten)]
     pub(crate) http: Http,
 

@@ -178,7 +178,8 @@ fn line<'a>(name: &'a str, status: &'static str, pinned: &'a Pinned) -> Line<'a>
     Line { name, status, pin: pinned.parts().pin().to_string(), changes, parts }
 }
 
-fn pinned(host: &Host, name: &Namespace) -> Option<Pinned> {
+/// How a loaded component stands to what was approved; `None` if it needs no approval or has no tools.
+pub(crate) fn pinned(host: &Host, name: &Namespace) -> Option<Pinned> {
     let prefix = format!("{name}__");
     host.tools().iter().find(|tool| tool.full_name().starts_with(&prefix))?.approval().cloned()
 }

@@ -11,6 +11,7 @@ use super::limits::{LimitsSection, MEMORY_CEILING};
 use super::powers::PowerFault;
 use super::secret::ValueSource;
 use super::server;
+use super::text::TextSource;
 use super::tool::ToolSection;
 
 /// Everything that is wrong with a configuration whose values are each well-formed.
@@ -20,6 +21,7 @@ pub(crate) fn check(config: &Config) -> Vec<Broken> {
     tools(&mut broken, config);
     server::check(&mut broken, config);
     skills(&mut broken, config);
+    prompts(&mut broken, config);
     serve(&mut broken, config);
     if let Some(Err(error)) = config.model.name.as_deref().map(ModelSpec::parse) {
         add(&mut broken, &["model", "name"], error.to_string());
@@ -85,6 +87,23 @@ fn skills(broken: &mut Vec<Broken>, config: &Config) {
     if let Some(channel) = agent.channel.as_ref().filter(|channel| !config.channels.contains_key(*channel)) {
         let message = format!("the channel `{channel}` is not in [channels]; {}", listed(config.channels.keys()));
         add(broken, &["agent", "channel"], message);
+    }
+}
+
+fn prompts(broken: &mut Vec<Broken>, config: &Config) {
+    for (name, prompt) in &config.prompts {
+        for entry in prompt.knowledge.iter().filter(|entry| !config.knowledge.contains_key(*entry)) {
+            let known = listed(config.knowledge.keys());
+            let message =
+                format!("the prompt `{name}` names the knowledge `{entry}`, which is not in [knowledge]; {known}");
+            add(broken, &["prompts", name, "knowledge"], message);
+        }
+        let TextSource::Here(text) = &prompt.text else { continue };
+        for argument in prompt.arguments.keys().filter(|argument| !text.contains(&format!("{{{argument}}}"))) {
+            let message =
+                format!("the text of the prompt `{name}` has no {{{argument}}} in it; leave `{argument}` out");
+            add(broken, &["prompts", name, "arguments", argument], message);
+        }
     }
 }
 

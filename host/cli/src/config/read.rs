@@ -212,6 +212,12 @@ mod tests {
             fumehood.toml:2:9: the skill `x` is not in [skills]; it has: y
             fumehood.toml:5:13: the skill `y` names the knowledge `z`, which is not in [knowledge]; it has none"#]],
         );
+        check(
+            "[prompts.p]\ntext = \"{a} {c}\"\nknowledge = [\"z\"]\narguments = { a = { description = \"\" }, b = { description = \"\" } }\n",
+            expect![[r#"
+                fumehood.toml:3:13: the prompt `p` names the knowledge `z`, which is not in [knowledge]; it has none
+                fumehood.toml:4:45: the text of the prompt `p` has no {b} in it; leave `b` out"#]],
+        );
     }
 
     #[test]

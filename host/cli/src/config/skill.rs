@@ -35,6 +35,12 @@ pub(crate) struct KnowledgeSection {
     /// Its media type, for MCP clients. Usually "text/plain".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mime: Option<String>,
+    /// A name for people, for MCP clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<String>,
+    /// The address that MCP clients ask for it by. Usually "fumehood://knowledge/NAME".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) uri: Option<String>,
 }
 
 /// A text for the user's side of a conversation, which MCP clients offer to people.
@@ -49,6 +55,9 @@ pub(crate) struct PromptSection {
     pub(crate) description: Option<String>,
     /// The text itself, or { file = "…" }; {NAME} stands for the argument of that name.
     pub(crate) text: TextSource,
+    /// Entries of [knowledge] that come before the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) knowledge: Vec<String>,
     /// Its arguments: what each is.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) arguments: BTreeMap<String, PromptArgument>,

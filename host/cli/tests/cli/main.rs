@@ -52,10 +52,14 @@ mod server;
 #[cfg(test)]
 mod servers;
 #[cfg(test)]
+mod session;
+#[cfg(test)]
 mod streams;
 #[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod treatment;
+#[cfg(test)]
+mod watch;
 #[cfg(test)]
 mod workbench;

@@ -1,63 +1,11 @@
 //! MCP as a client meets it: the real program over real pipes, and the real program as a client of itself.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::session::Session;
 use crate::workbench::Workbench;
-
-/// `fumehood serve mcp`, and a client of it.
-struct Session {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-    errors: tempfile::NamedTempFile,
-}
-
-impl Session {
-    fn start(bench: &Workbench, arguments: &[&str]) -> Self {
-        let errors = tempfile::NamedTempFile::new().unwrap();
-        let mut command = bench.command(&[&["serve", "mcp"], arguments].concat());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors.reopen().unwrap());
-        let mut child = command.spawn().unwrap();
-        let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        let mut session = Self { child, input, output, errors };
-        let client = json!({"name": "test", "version": "0"});
-        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
-        session.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}));
-        assert_eq!(session.next()["result"]["protocolVersion"], "2025-11-25");
-        session.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        session
-    }
-
-    fn send(&mut self, message: &Value) {
-        writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
-    }
-
-    fn call(&mut self, id: u64, tool: &str, arguments: Value) {
-        let params = json!({"name": tool, "arguments": arguments});
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
-    }
-
-    /// The next line, which must be a message.
-    fn next(&mut self) -> Value {
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        let said = std::fs::read_to_string(self.errors.path()).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}; {said}"))
-    }
-
-    /// Closes the input. Returns what was still printed, how long it took and the exit code.
-    fn leave(mut self) -> (String, Duration, Option<i32>) {
-        let left = Instant::now();
-        drop(self.input.take());
-        let rest = std::io::read_to_string(self.output).unwrap();
-        let code = self.child.wait().unwrap().code();
-        (rest, left.elapsed(), code)
-    }
-}
 
 #[test]
 fn a_client_lists_and_calls_over_pipes() {
@@ -106,6 +54,100 @@ fn what_cannot_be_served_is_told_on_stderr_only() {
 }
 
 #[test]
+fn flags_of_http_are_refused_without_http() {
+    let bench = Workbench::new();
+    bench.example("calculator").put("token", "0123456789abcdef");
+    for flag in [&["--no-auth"][..], &["--token-file", "token"], &["--allow-host", "a"], &["--allow-origin", "a"]] {
+        let ran = bench.run(&[&["serve", "mcp", "calculator.wasm"], flag].concat());
+        let says = format!("`{}` has a use over HTTP only; add `--http ADDRESS`", flag[0]);
+        assert!(ran.code == 2 && ran.stderr.contains(&says), "{ran:?}");
+    }
+}
+
+#[test]
+fn what_a_guest_prints_reaches_neither_client_nor_terminal() {
+    let bench = Workbench::new();
+    bench.program("forge-message").program("stdout-flood");
+    let mut session = Session::start(&bench, &["forge-message.wasm", "stdout-flood.wasm"]);
+    session.call(1, "stdout-flood__run", json!({}));
+    let answer = session.request(2, "tools/call", json!({"name": "forge-message__run"}));
+    assert_eq!((&answer["result"]["isError"], &answer["result"]["content"]), (&json!(false), &json!([])), "{answer}");
+    assert!(session.is_quiet_for(Duration::from_millis(300)));
+    assert!(!session.said().contains("FORGED"), "{}", session.said());
+}
+
+/// Processor time of a process so far.
+fn used(process: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let after_name: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    let ticks = |at: usize| after_name[at].parse::<u64>().unwrap();
+    // Hundredths of a second, wherever Linux runs.
+    Duration::from_millis((ticks(11) + ticks(12)) * 10)
+}
+
+#[test]
+fn cancelling_stops_the_processor_time_of_a_guest() {
+    let bench = Workbench::new();
+    bench.program("spin");
+    let mut session = Session::start(&bench, &["spin.wasm", "--timeout", "60s", "--fuel", "900G"]);
+    let process = session.process();
+    let (before, began) = (used(process), Instant::now());
+    for id in 1..=2 {
+        session.call(id, "spin__run", json!({}));
+    }
+    while used(process) < before + Duration::from_millis(500) {
+        assert!(began.elapsed() < Duration::from_secs(30), "they do not spin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for id in 1..=2 {
+        session.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let before = used(process);
+    std::thread::sleep(Duration::from_secs(1));
+    let still = used(process).saturating_sub(before);
+    assert!(still < Duration::from_millis(100), "{still:?}");
+}
+
+#[test]
+fn knowledge_and_prompts_are_served_as_configured() {
+    let bench = Workbench::new();
+    bench.put("rules.md", "# Rules");
+    bench.put("picture.png", [0x89, b'P', b'N', b'G']);
+    bench.put(
+        "fumehood.toml",
+        "[knowledge.rules]\ndescription = \"How.\"\ntext = { file = \"rules.md\" }\nmime = \"text/markdown\"\n\
+         [knowledge.picture]\ndescription = \"What.\"\ntext = { file = \"picture.png\" }\nmime = \"image/png\"\n\
+         uri = \"test://picture\"\ntitle = \"A picture\"\n\
+         [prompts.review]\ntext = \"Review: {text}\"\nknowledge = [\"rules\"]\n\
+         arguments = { text = { description = \"What.\", required = true } }\n",
+    );
+    let mut session = Session::start(&bench, &[]);
+    let read = session.request(1, "resources/read", json!({"uri": "fumehood://knowledge/rules"}));
+    assert_eq!(read["result"]["contents"][0]["text"], "# Rules", "{read}");
+    // It is what the file says now.
+    bench.put("rules.md", "# New rules");
+    let filled = session.request(2, "prompts/get", json!({"name": "review", "arguments": {"text": "this"}}));
+    let messages = &filled["result"]["messages"];
+    assert_eq!(messages[0]["content"]["resource"]["text"], "# New rules", "{filled}");
+    assert_eq!(messages[1]["content"]["text"], "Review: this");
+    let listed = session.request(3, "resources/list", json!({}));
+    let picture = json!({
+        "uri": "test://picture", "name": "picture", "title": "A picture", "description": "What.", "mimeType": "image/png"
+    });
+    assert_eq!(listed["result"]["resources"][1], picture);
+    let read = session.request(4, "resources/read", json!({"uri": "test://picture"}));
+    assert_eq!(read["result"]["contents"][0]["blob"], "iVBORw==", "{read}");
+    std::fs::remove_file(bench.path("rules.md")).unwrap();
+    let read = session.request(5, "resources/read", json!({"uri": "fumehood://knowledge/rules"}));
+    assert_eq!(read["error"]["code"], -32603, "{read}");
+    session.leave();
+    bench.put("fumehood.toml", "[knowledge.rules]\ndescription = \"\"\ntext = \"\"\nuri = \"no address\"\n");
+    let ran = bench.run(&["serve", "mcp"]);
+    assert!(ran.code == 2 && ran.stderr.contains("[knowledge.rules]: `no address` is not an address"), "{ran:?}");
+}
+
+#[test]
 fn people_list_and_call_the_tools_of_a_server() {
     let bench = Workbench::new();
     bench.example("calculator");
@@ -149,16 +191,10 @@ fn configured_tools_are_served_as_far_as_they_are_offered() {
         "fumehood.toml",
         "[tools.sums]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n[serve]\ntools = [\"sums__add\", \"text__statistics\"]\n",
     );
-    let names = |session: &mut Session| {
-        session.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
-        let listed = session.next();
-        let tools = listed["result"]["tools"].as_array().unwrap().clone();
-        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-    };
     let ran = bench.run(&["serve", "mcp"]);
     assert!(ran.code == 2 && ran.stderr.contains("`text__statistics`"), "{ran:?}");
     let mut session = Session::start(&bench, &["text.wasm", "--short-names"]);
-    assert_eq!(names(&mut session), ["add", "statistics"]);
+    assert_eq!(session.names(), ["add", "statistics"]);
     session.call(2, "add", json!({"a": 3, "b": 5}));
     assert_eq!(session.next()["result"]["structuredContent"], json!({"result": 8}));
     session.call(3, "multiply", json!({"a": 3, "b": 5}));
@@ -194,7 +230,7 @@ fn ten_thousand_calls_leave_nothing_behind() {
             }
             assert_eq!(session.next()["id"], id);
         }
-        held(session.child.id())
+        held(session.process())
     };
     let (memory, files, threads) = calls(1, 1_000);
     let (memory_after, files_after, threads_after) = calls(2_000, 10_000);

@@ -11,7 +11,10 @@ use crate::tools::{Printed, folder, node, root, run};
 const INSPECTOR: &str = "@modelcontextprotocol/inspector/clients/launcher/build/index.js";
 
 fn inspect(tools: &Path, target: &[&str], asked: &[&str]) -> Value {
+    // It keeps settings in the home of whoever runs it, and would find those of others there.
+    let home = tempfile::tempdir().unwrap();
     let mut command = node(tools, INSPECTOR);
+    command.env("HOME", home.path()).env_remove("XDG_CONFIG_HOME").env_remove("XDG_CACHE_HOME");
     let Printed { succeeded, stdout, stderr } = run(command.args(["--cli"]).args(target).args(asked));
     assert!(succeeded, "{target:?} {asked:?}: {stdout}{stderr}");
     serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"))

@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use super::guard::{Access, Guard, Turned};
 use super::held::{Answer, Held};
 use crate::server::{Server, Session};
+use crate::written::{self, Twice};
 
 /// Where MCP is.
 const PATH: &str = "/mcp";
@@ -39,6 +40,7 @@ const SESSIONS: usize = 256;
 const GRACE: Duration = Duration::from_secs(1);
 /// After how many seconds a full server is worth another try.
 const RETRY: HeaderValue = HeaderValue::from_static("1");
+const TWICE: &str = "the message can be read in two ways; send each member once";
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// How a listener lets clients in.
@@ -217,6 +219,11 @@ impl Doors {
     }
 
     async fn admitted(&self, request: Request<Incoming>) -> Result<Response<Answer>, Turned> {
+        // The connection reads in large pieces, and may have taken up to twice as much.
+        if head_bytes(&request) > HEAD_BYTES {
+            let why = "the head of the request is too large; send fewer or shorter headers";
+            return Err(Turned { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, why });
+        }
         let principal = self.guard.admit(request.method(), request.uri(), request.headers())?;
         let unknown = Turned { status: StatusCode::UNAUTHORIZED, why: "there is nobody of that token" };
         let (service, sessions) = self.services.get(principal).ok_or(unknown)?;
@@ -225,8 +232,13 @@ impl Doors {
             Method::POST => Some(Arc::clone(&self.requests).try_acquire_owned().map_err(|_| full())?),
             _ => None,
         };
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let body = self.read(body).await?;
+        match written::arguments(&body) {
+            Ok(None) => {}
+            Ok(Some(arguments)) => drop(head.extensions.insert(arguments)),
+            Err(Twice(_)) => return Err(Turned { status: StatusCode::BAD_REQUEST, why: TWICE }),
+        }
         if !head.headers.contains_key(SESSION_ID) && opens(&body) && sessions.sessions.read().await.len() >= SESSIONS {
             return Err(full());
         }
@@ -246,6 +258,13 @@ impl Doors {
             Err(_) => Err(Turned { status: StatusCode::REQUEST_TIMEOUT, why: "the message came too slowly" }),
         }
     }
+}
+
+/// Bytes of the head as HTTP/1.1 usually has it, with the empty line at its end.
+fn head_bytes<T>(request: &Request<T>) -> usize {
+    let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
+    let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    request.method().as_str().len() + uri + " HTTP/1.1 \r\n\r\n".len() + headers.sum::<usize>()
 }
 
 /// Whether a message would open a session.

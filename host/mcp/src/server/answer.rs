@@ -68,9 +68,9 @@ fn block(part: Content, call: &str, at: usize) -> ContentBlock {
     }
 }
 
-fn blob(mime_type: &str, data: Vec<u8>, uri: String) -> ContentBlock {
+/// Bytes of a media type as the content type that clients expect for it.
+pub(crate) fn blob(mime_type: &str, data: Vec<u8>, uri: String) -> ContentBlock {
     let mime = sound(mime_type);
-    let encoded = |data: &[u8]| BASE64_STANDARD.encode(data);
     match mime.split_once('/').map_or("", |(kind, _)| kind) {
         "image" => ContentBlock::image(encoded(&data), mime),
         "audio" => ContentBlock::audio(encoded(&data), mime),
@@ -80,6 +80,21 @@ fn blob(mime_type: &str, data: Vec<u8>, uri: String) -> ContentBlock {
         },
         _ => resource(ResourceContents::blob(encoded(&data), uri), mime),
     }
+}
+
+/// The text that these bytes are, unless their media type says otherwise or they are none.
+pub(crate) fn text_of(mime_type: &str, bytes: Vec<u8>) -> Result<String, Vec<u8>> {
+    if ["image/", "audio/", "video/"].iter().any(|kind| mime_type.starts_with(kind)) {
+        return Err(bytes);
+    }
+    String::from_utf8(bytes)
+        .map(|text| shown(text.replace("\r\n", "\n")))
+        .map_err(std::string::FromUtf8Error::into_bytes)
+}
+
+/// Bytes as the protocol has them.
+pub(crate) fn encoded(data: &[u8]) -> String {
+    BASE64_STANDARD.encode(data)
 }
 
 fn resource(contents: ResourceContents, mime: &str) -> ContentBlock {

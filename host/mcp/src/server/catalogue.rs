@@ -50,7 +50,9 @@ impl Catalogue {
             // Two names of one digest: the second cannot be called, so it is not shown either.
             if let std::collections::hash_map::Entry::Vacant(free) = catalogue.entries.entry(name) {
                 free.insert(entry);
-                catalogue.tools.push(tool);
+                if listing.is_listed {
+                    catalogue.tools.push(tool);
+                }
             }
         }
         catalogue.tools.sort_by(|a, b| a.name.cmp(&b.name));
@@ -135,7 +137,7 @@ mod tests {
     fn listing(name: &str) -> Listing {
         let tool = name.split_once("__").unwrap().1.to_owned();
         let raw = RawDefinition { name: tool, input_schema: "{}".to_owned(), ..RawDefinition::default() };
-        Listing { name: name.to_owned(), definition: raw.parse(&Default::default()).unwrap() }
+        Listing { name: name.to_owned(), definition: raw.parse(&Default::default()).unwrap(), is_listed: true }
     }
 
     #[test]
@@ -158,6 +160,16 @@ mod tests {
         let tool = catalogue.tool("a__t").unwrap();
         assert_eq!(Value::Object(tool.input_schema.as_ref().clone()), json!({"type": "object"}));
         assert_eq!((&tool.output_schema, &tool.annotations), (&None, &None));
+    }
+
+    #[test]
+    fn what_is_withheld_keeps_its_name_and_is_not_shown() {
+        let mut listings = ["a__add", "b__get"].map(listing).to_vec();
+        listings[0].is_listed = false;
+        let catalogue = Catalogue::new(listings, Naming::Short);
+        assert!(catalogue.tool("add").is_none());
+        assert_eq!(catalogue.suggestions(), "the tools are: get");
+        assert_eq!(catalogue.find("add").unwrap().full_name.as_ref(), "a__add");
     }
 
     #[test]

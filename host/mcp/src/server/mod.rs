@@ -7,6 +7,7 @@ mod log_level;
 mod news;
 mod offer;
 mod session;
+mod shelves;
 mod stdio;
 mod streams;
 mod told;

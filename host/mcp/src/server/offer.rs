@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use super::catalogue::Catalogue;
 use super::client_name::Naming;
+use crate::library::Library;
 use crate::toolbox::Toolbox;
 
 /// How a server presents itself, and what it takes.
@@ -23,14 +24,16 @@ pub struct ServerOptions {
     pub actor: Option<Arc<str>>,
     /// The longest message that is read, in bytes.
     pub message_bytes: usize,
-    /// Tools in one page of `tools/list`.
+    /// Items in one page of a list.
     pub page: usize,
     /// What clients call the tools.
     pub naming: Naming,
+    /// What is offered besides tools.
+    pub library: Arc<Library>,
 }
 
 impl Default for ServerOptions {
-    /// Named `fumehood`; messages of 4 MiB, pages of 100, full names.
+    /// Named `fumehood`; messages of 4 MiB, pages of 100, full names, nothing but tools.
     fn default() -> Self {
         Self {
             name: "fumehood".to_owned(),
@@ -40,6 +43,7 @@ impl Default for ServerOptions {
             message_bytes: 4 << 20,
             page: 100,
             naming: Naming::Full,
+            library: Arc::default(),
         }
     }
 }
@@ -102,8 +106,11 @@ impl Server {
     /// What clients are told when they connect.
     pub(crate) fn config(&self) -> ServerConfig {
         let options = self.options();
-        let capabilities =
+        let mut capabilities =
             ServerCapabilities::builder().enable_logging().enable_tools().enable_tool_list_changed().build();
+        // What is not there is not offered: an empty list would say that something might be.
+        capabilities.resources = (!options.library.entries().is_empty()).then(Default::default);
+        capabilities.prompts = (!options.library.prompts().is_empty()).then(Default::default);
         let mut config = ServerConfig::new(capabilities)
             .with_server_info(Implementation::new(options.name.clone(), options.version.clone()));
         config.instructions.clone_from(&options.instructions);

@@ -9,9 +9,10 @@ use fumehood_core::call::{Arguments, Call};
 use fumehood_core::event::Level;
 use fumehood_core::sanitize::printable;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, ServerConfig,
-    SetLevelRequestParams, SubscriptionFilter, Tool,
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, Extensions,
+    GetPromptRequestParams, GetPromptResponse, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    ServerConfig, SetLevelRequestParams, SubscriptionFilter, Tool,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -22,8 +23,11 @@ use super::answer;
 use super::log_level;
 use super::news::Outbox;
 use super::offer::Server;
+use super::shelves;
 use super::told::Told;
+use crate::library::Library;
 use crate::toolbox::{Request, Watcher};
+use crate::written::Written;
 
 /// Characters of an unknown name that are repeated.
 const LONGEST_NAME: usize = 130;
@@ -56,6 +60,27 @@ impl Session {
         }
     }
 
+    /// The library, if it has entries: what is not there is refused, not empty.
+    fn entries(&self, method: &str) -> Result<&Library, ErrorData> {
+        let library = &self.server.options().library;
+        if library.entries().is_empty() { Err(unknown(method)) } else { Ok(library) }
+    }
+
+    /// The same for prompts.
+    fn prompts(&self, method: &str) -> Result<&Library, ErrorData> {
+        let library = &self.server.options().library;
+        if library.prompts().is_empty() { Err(unknown(method)) } else { Ok(library) }
+    }
+
+    /// Whether a method with parameters is one of this server.
+    fn knows(&self, method: &str, is_stateless: bool) -> bool {
+        match method {
+            "resources/read" => self.entries(method).is_ok(),
+            "prompts/get" => self.prompts(method).is_ok(),
+            _ => KNOWN.contains(&method) && !(is_stateless && REMOVED.contains(&method)),
+        }
+    }
+
     async fn call(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Answered {
         let catalogue = self.server.catalogue();
         let Some(entry) = catalogue.find(&request.name) else {
@@ -67,7 +92,7 @@ impl Session {
         let outbox = Outbox::wanted(token.is_some(), self.wanted_level(&context));
         let call = Call {
             tool: entry.full_name.to_string(),
-            arguments: Arguments::Value(Value::Object(request.arguments.unwrap_or_default())),
+            arguments: arguments(&context.extensions, request.arguments),
             actor: self.actor.clone(),
             ..Call::default()
         };
@@ -115,9 +140,7 @@ impl ServerHandler for Session {
     ) -> Result<ListToolsResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
         let page = self.server.catalogue().page(cursor.as_deref(), self.server.options().page);
-        let unknown =
-            |_| ErrorData::invalid_params("this cursor is not one of this server; list again from the start", None);
-        let (tools, next_cursor) = page.map_err(unknown)?;
+        let (tools, next_cursor) = page.map_err(|_| shelves::unknown_cursor())?;
         Ok(ListToolsResult { next_cursor, ..ListToolsResult::with_all_items(tools) })
     }
 
@@ -180,7 +203,7 @@ impl ServerHandler for Session {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = request.method.as_str();
-        if KNOWN.contains(&method) && !(is_stateless(&context) && REMOVED.contains(&method)) {
+        if self.knows(method, is_stateless(&context)) {
             let why = match request.params_as::<CallToolRequestParams>() {
                 Err(error) if request.method == "tools/call" => format!(": {error}"),
                 _ => String::new(),
@@ -190,21 +213,12 @@ impl ServerHandler for Session {
         Err(unknown(method))
     }
 
-    // Nothing of this is offered, and an empty list would say that something might be.
-    async fn list_prompts(
-        &self,
-        _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
-        Err(unknown("prompts/list"))
-    }
-
     async fn list_resources(
         &self,
-        _request: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        Err(unknown("resources/list"))
+        shelves::resources(self.entries("resources/list")?, request, self.server.options().page)
     }
 
     async fn list_resource_templates(
@@ -212,13 +226,46 @@ impl ServerHandler for Session {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Err(unknown("resources/templates/list"))
+        self.entries("resources/templates/list").map(|_| ListResourceTemplatesResult::default())
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        Ok(shelves::read(self.entries("resources/read")?, &request.uri).await?.into())
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        shelves::prompts(self.prompts("prompts/list")?, request, self.server.options().page)
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        Ok(shelves::prompted(self.prompts("prompts/get")?, request).await?.into())
     }
 }
 
 /// Whether the request is of a revision without a handshake.
 fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| !version.has_initialize())
+}
+
+/// The arguments as they were written, which only a transport knows.
+fn arguments(extensions: &Extensions, read: Option<JsonObject>) -> Arguments {
+    let over_http = || extensions.get::<http::request::Parts>()?.extensions.get::<Written>();
+    match extensions.get::<Written>().or_else(over_http) {
+        Some(Written(text)) => Arguments::Text(text.clone()),
+        None => Arguments::Value(Value::Object(read.unwrap_or_default())),
+    }
 }
 
 fn unknown(method: &str) -> ErrorData {

@@ -16,52 +16,72 @@ const WRITE_BYTES: usize = 64 << 10;
 
 /// Both output streams of one call. They share one cap.
 pub(crate) struct Capture {
-    stdout: Stream,
-    stderr: Stream,
+    kept: Arc<Mutex<Kept>>,
 }
 
+/// One of them, as the guest has it.
 #[derive(Clone)]
 struct Stream {
     kept: Arc<Mutex<Kept>>,
-    left: Arc<Mutex<usize>>,
+    which: Which,
+}
+
+#[derive(Clone, Copy)]
+enum Which {
+    Stdout,
+    Stderr,
 }
 
 #[derive(Default)]
 struct Kept {
+    left: usize,
+    stdout: Written,
+    stderr: Written,
+}
+
+#[derive(Default)]
+struct Written {
     bytes: Vec<u8>,
     dropped: u64,
 }
 
 impl Capture {
     pub(crate) fn new(cap: usize) -> Self {
-        let left = Arc::new(Mutex::new(cap));
-        let stream = || Stream { kept: Arc::default(), left: Arc::clone(&left) };
-        Self { stdout: stream(), stderr: stream() }
+        Self { kept: Arc::new(Mutex::new(Kept { left: cap, ..Kept::default() })) }
     }
 
     pub(crate) fn attach(&self, builder: &mut WasiCtxBuilder) {
-        builder.stdout(self.stdout.clone()).stderr(self.stderr.clone());
+        builder.stdout(self.stream(Which::Stdout)).stderr(self.stream(Which::Stderr));
     }
 
     pub(crate) fn captured(&self) -> (Captured, Captured) {
-        (self.stdout.captured(), self.stderr.captured())
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        (kept.stdout.captured(), kept.stderr.captured())
+    }
+
+    fn stream(&self, which: Which) -> Stream {
+        Stream { kept: Arc::clone(&self.kept), which }
     }
 }
 
 impl Stream {
     /// Keeps what fits and counts the rest. Writing never fails: a guest learns nothing from a full buffer.
     fn keep(&self, bytes: &[u8]) {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let (fits, over) = bytes.split_at(bytes.len().min(*left));
-        *left -= fits.len();
-        kept.bytes.extend_from_slice(fits);
-        kept.dropped = kept.dropped.saturating_add(over.len() as u64);
+        let (fits, over) = bytes.split_at(bytes.len().min(kept.left));
+        kept.left -= fits.len();
+        let written = match self.which {
+            Which::Stdout => &mut kept.stdout,
+            Which::Stderr => &mut kept.stderr,
+        };
+        written.bytes.extend_from_slice(fits);
+        written.dropped = written.dropped.saturating_add(over.len() as u64);
     }
+}
 
+impl Written {
     fn captured(&self) -> Captured {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        Captured { text: String::from_utf8_lossy(&kept.bytes).into_owned(), dropped: kept.dropped }
+        Captured { text: String::from_utf8_lossy(&self.bytes).into_owned(), dropped: self.dropped }
     }
 }
 
@@ -124,12 +144,12 @@ mod tests {
     #[test]
     fn both_streams_share_the_cap_and_count_what_is_dropped() {
         let capture = Capture::new(8);
-        capture.stdout.keep(b"hello");
-        capture.stderr.keep(b"world");
+        capture.stream(Which::Stdout).keep(b"hello");
+        capture.stream(Which::Stderr).keep(b"world");
         let (stdout, stderr) = capture.captured();
         assert_eq!((stdout.text.as_str(), stdout.dropped), ("hello", 0));
         assert_eq!((stderr.text.as_str(), stderr.dropped), ("wor", 2));
-        capture.stdout.keep(b"more");
+        capture.stream(Which::Stdout).keep(b"more");
         assert_eq!(capture.captured().0.dropped, 4);
     }
 }

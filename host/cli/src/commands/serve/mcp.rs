@@ -1,5 +1,6 @@
 //! `fumehood serve mcp`: the tools of components for MCP clients.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -8,12 +9,14 @@ use fumehood::{Host, Limits};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::assembly::{Asked, Assembly};
 use super::offered::Offered;
-use super::settings;
+use super::{settings, watch};
 use crate::args::{Arguments, ServeMcp};
 use crate::config::Config;
+use crate::configured::{self, Configured, Terms};
 use crate::exit::{Exit, UsageError};
-use crate::{configured, host, render};
+use crate::{host, render};
 
 /// The largest memory that `--memory` may ask for: every place in the pool has that much address space.
 const MEMORY_CEILING: usize = 1 << 30;
@@ -21,11 +24,14 @@ const MEMORY_CEILING: usize = 1 << 30;
 pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit> {
     let config = Config::find(arguments.config.as_deref())?;
     let http = settings::http(serve, &config)?;
-    let host = load(arguments, serve, &config).await?;
+    let options = settings::server(serve, &config)?;
+    let (host, assembly) = load(arguments, serve, &config).await?;
     let offered = Offered::of(&host, config.serve.tools.as_deref())?;
-    let tools = fumehood::mcp::Toolbox::list(&offered).len();
-    let server = Server::new(Arc::new(offered), settings::server(serve, &config));
+    let tools = fumehood::mcp::Toolbox::list(&offered).iter().filter(|tool| tool.is_listed).count();
+    let server = Server::new(Arc::new(offered), options);
     let stop = until_told()?;
+    let watching = CancellationToken::new();
+    let watch = if serve.watch { Some(watch::start(assembly, watching.clone())?) } else { None };
     let served = match http {
         Some(http) => over_http(&server, http, tools, stop).await,
         None => {
@@ -33,7 +39,12 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit>
             server.serve_stdio(stop).await.map_err(Into::into)
         }
     };
+    watching.cancel();
     host.shut_down(settings::grace(&config)).await;
+    // By now nothing is left that it could wait for.
+    if let Some(watch) = watch {
+        let _panicked = watch.join();
+    }
     served?;
     Ok(Exit::Ok)
 }
@@ -47,30 +58,40 @@ async fn over_http(server: &Server, http: HttpOptions, tools: usize, stop: Cance
 
 /// A host with everything that was named: components of the command line without any power, those of the configuration
 /// with the powers that they have there, as far as they were approved.
-async fn load(arguments: &Arguments, serve: &ServeMcp, config: &Config) -> Result<Host> {
-    let components = configured::all(config, &configured::lock(config)?)?;
-    if components.is_empty() && serve.components.is_empty() {
+async fn load(arguments: &Arguments, serve: &ServeMcp, config: &Config) -> Result<(Host, Assembly)> {
+    let configured = configured::all(config, &configured::lock(config)?)?;
+    let may_come = serve.watch && config.origin.exists();
+    let has_texts = !config.knowledge.is_empty() || !config.prompts.is_empty();
+    if configured.is_empty() && serve.components.is_empty() && !may_come && !has_texts {
         let message = "there is nothing to serve; name components, or put [tools] into fumehood.toml";
         return Err(UsageError(message.to_owned()).into());
     }
     let usual = config.limits.over(Limits::default());
     let limits = serve.limits.over(usual, MEMORY_CEILING).map_err(|error| crate::args::bad_limit(&error))?;
-    let most = components.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
-    let builder = match components.is_empty() {
+    let most = configured.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
+    let builder = match configured.is_empty() && !serve.watch {
         true => host::builder(arguments),
         false => host::builder_for(arguments, config)?,
     };
     let (calls, waiting) = (settings::calls(serve, config), settings::waiting(serve, config));
     let host = builder.concurrency(calls).queue(waiting).limits(limits).memory_ceiling(most).build()?;
-    for path in &serve.components {
-        let (load, _) = host::load_of(path, serve.allow_slow_compile);
-        host::load(&host, &host::file_name(path), load).await?;
-    }
-    for component in components {
-        let load = if serve.allow_slow_compile { component.load.allow_slow_compile() } else { component.load };
-        host::load(&host, &host::file_name(&component.file), load).await?;
-    }
-    Ok(host)
+    let typed = serve.components.iter().map(|path| typed(path, limits)).collect::<Result<_>>()?;
+    let asked = Asked {
+        named: arguments.config.clone(),
+        config: config.clone(),
+        typed,
+        configured,
+        allow_slow_compile: serve.allow_slow_compile,
+    };
+    let assembly = Assembly::load(host.clone(), asked).await?;
+    Ok((host, assembly))
+}
+
+/// A component of the command line.
+fn typed(path: &Path, limits: Limits) -> Result<Configured> {
+    let (load, _) = host::load_of(path, false);
+    let name = load.name()?;
+    Ok(Configured { name, file: path.to_owned(), load, limits, is_pinned: false, terms: Terms::powerless(limits) })
 }
 
 /// Cancelled by Ctrl-C or a request to terminate.

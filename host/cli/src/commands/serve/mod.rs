@@ -1,8 +1,12 @@
 //! `fumehood serve`: the tools of components for other programs.
 
+mod assembly;
+mod library;
 mod mcp;
 mod offered;
 mod settings;
+mod stamp;
+mod watch;
 
 use anyhow::Result;
 

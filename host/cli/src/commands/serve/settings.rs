@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use fumehood::mcp::{Access, HttpOptions, Naming, Principal, ServerOptions, Token};
 
+use super::library::library;
 use crate::args::{Http, ServeMcp};
 use crate::config::Config;
 use crate::exit::UsageError;
@@ -35,14 +36,18 @@ pub(crate) fn grace(config: &Config) -> Duration {
 }
 
 /// How the server presents itself.
-pub(crate) fn server(typed: &ServeMcp, config: &Config) -> ServerOptions {
+///
+/// # Errors
+/// If what is offered besides tools cannot be.
+pub(crate) fn server(typed: &ServeMcp, config: &Config) -> Result<ServerOptions> {
     let usual = ServerOptions::default();
-    ServerOptions {
+    Ok(ServerOptions {
         actor: typed.actor.as_deref().map(Arc::from),
         message_bytes: config.serve.body_limit.map_or(usual.message_bytes, |bytes| bytes.0),
         naming: if typed.short_names { Naming::Short } else { Naming::Full },
+        library: Arc::new(library(config)?),
         ..usual
-    }
+    })
 }
 
 /// Where it listens, and whom it lets in; `None`: standard input and output.
@@ -50,7 +55,15 @@ pub(crate) fn server(typed: &ServeMcp, config: &Config) -> ServerOptions {
 /// # Errors
 /// If the address is none, or the token cannot be had.
 pub(crate) fn http(typed: &ServeMcp, config: &Config) -> Result<Option<HttpOptions>> {
-    let Some(address) = address(&typed.http, config)? else { return Ok(None) };
+    let Some(address) = address(&typed.http, config)? else {
+        return match without_use(&typed.http) {
+            None => Ok(None),
+            Some(flag) => {
+                let message = format!("`{flag}` has a use over HTTP only; add `--http ADDRESS`, or leave it out");
+                Err(UsageError(message).into())
+            }
+        };
+    };
     let access = match typed.http.no_auth || (config.serve.no_token && typed.http.token_file.is_none()) {
         true => Access::Anyone,
         false => {
@@ -64,6 +77,19 @@ pub(crate) fn http(typed: &ServeMcp, config: &Config) -> Result<Option<HttpOptio
         origins: both(&typed.http.allow_origin, &config.serve.allowed_origins),
         ..HttpOptions::new(address, access)
     }))
+}
+
+/// A flag that does nothing over standard input and output.
+fn without_use(typed: &Http) -> Option<&'static str> {
+    let Http { address: _, token_file, no_auth, allow_host, allow_origin } = typed;
+    [
+        ("--token-file", token_file.is_some()),
+        ("--no-auth", *no_auth),
+        ("--allow-host", !allow_host.is_empty()),
+        ("--allow-origin", !allow_origin.is_empty()),
+    ]
+    .into_iter()
+    .find_map(|(flag, is_typed)| is_typed.then_some(flag))
 }
 
 fn address(typed: &Http, config: &Config) -> Result<Option<SocketAddr>> {

@@ -1,0 +1,124 @@
+//! The texts of prompts: their arguments, checked, and put in.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::library::Parameter;
+
+/// Bytes of one argument.
+const LONGEST_ARGUMENT: usize = 64 << 10;
+/// Bytes of a text with its arguments in it.
+const LONGEST_TEXT: usize = 1 << 20;
+
+/// What is wrong with the arguments of a prompt.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TemplateError {
+    #[error("the argument `{0}` is missing; {1}")]
+    Missing(String, String),
+    #[error("there is no argument `{0}`; {1}")]
+    Unknown(String, String),
+    #[error("the argument `{0}` is not a text; arguments of prompts are texts")]
+    NotText(String),
+    #[error("the argument `{0}` has {1} bytes; at most {LONGEST_ARGUMENT} are taken")]
+    TooLong(String, usize),
+    #[error("with its arguments, the text has more than {LONGEST_TEXT} bytes; give shorter ones")]
+    TooMuch,
+}
+
+/// The arguments by their names. Those that were not given and need not be are empty.
+pub(crate) fn arguments<'a>(
+    parameters: &'a [Parameter],
+    given: &'a Map<String, Value>,
+) -> Result<BTreeMap<&'a str, &'a str>, TemplateError> {
+    let known = || match parameters.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ") {
+        names if names.is_empty() => "it takes none".to_owned(),
+        names => format!("it takes: {names}"),
+    };
+    if let Some(name) = given.keys().find(|name| !parameters.iter().any(|it| it.name == **name)) {
+        let shown = fumehood_core::sanitize::printable(name).chars().take(80).collect();
+        return Err(TemplateError::Unknown(shown, known()));
+    }
+    let mut arguments = BTreeMap::new();
+    for Parameter { name, required, .. } in parameters {
+        let text = match given.get(name) {
+            Some(Value::String(text)) if text.len() > LONGEST_ARGUMENT => {
+                return Err(TemplateError::TooLong(name.clone(), text.len()));
+            }
+            Some(Value::String(text)) => text.as_str(),
+            Some(_) => return Err(TemplateError::NotText(name.clone())),
+            None if *required => return Err(TemplateError::Missing(name.clone(), known())),
+            None => "",
+        };
+        arguments.insert(name.as_str(), text);
+    }
+    Ok(arguments)
+}
+
+/// The text with `{NAME}` replaced by the argument of that name. Braces around anything else stay as they are, and so do
+/// those that an argument brings along.
+pub(crate) fn filled(text: &str, arguments: &BTreeMap<&str, &str>) -> Result<String, TemplateError> {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        let argument = after.split_once('}').and_then(|(name, after)| Some((arguments.get(name)?, after)));
+        rest = match argument {
+            Some((argument, after)) => {
+                filled.push_str(argument);
+                after
+            }
+            None => {
+                filled.push('{');
+                after
+            }
+        };
+        if filled.len() > LONGEST_TEXT {
+            return Err(TemplateError::TooMuch);
+        }
+    }
+    filled.push_str(rest);
+    if filled.len() > LONGEST_TEXT { Err(TemplateError::TooMuch) } else { Ok(filled) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parameters() -> Vec<Parameter> {
+        let of = |name: &str, required| Parameter { name: name.to_owned(), description: String::new(), required };
+        vec![of("a", true), of("b", false)]
+    }
+
+    fn check(text: &str, given: Value, expected: &str) {
+        let (parameters, given) = (parameters(), given.as_object().unwrap().clone());
+        let found = arguments(&parameters, &given).and_then(|arguments| filled(text, &arguments));
+        assert_eq!(found.unwrap_or_else(|error| error.to_string()), expected, "{text:?} {given:?}");
+    }
+
+    #[test]
+    fn arguments_are_put_in_once() {
+        check("{a}, {b}!", json!({"a": "x", "b": "y"}), "x, y!");
+        check("{a}, {b}!", json!({"a": "{b}", "b": "{a}"}), "{b}, {a}!");
+        check("{a}{b}{a}", json!({"a": "x"}), "xx");
+        check("no arguments", json!({"a": "x"}), "no arguments");
+        check("{\"c\": {a}} {c} { {b", json!({"a": "x"}), "{\"c\": x} {c} { {b");
+        check("{{a}}", json!({"a": "x"}), "{x}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        check("", json!({}), "the argument `a` is missing; it takes: a, b");
+        check("", json!({"a": "", "c": ""}), "there is no argument `c`; it takes: a, b");
+        check("", json!({"a": 1}), "the argument `a` is not a text; arguments of prompts are texts");
+        let long = "x".repeat(64 << 10);
+        check("{b}", json!({"a": long}), "");
+        let longer = format!("{long}x");
+        check("", json!({"a": longer}), "the argument `a` has 65537 bytes; at most 65536 are taken");
+        let too_much = "with its arguments, the text has more than 1048576 bytes; give shorter ones";
+        check(&"{a}".repeat(17), json!({"a": long}), too_much);
+        check(&format!("{{b}}{}", "x".repeat((1 << 20) + 1)), json!({"a": ""}), too_much);
+    }
+}

@@ -1,0 +1,104 @@
+//! The arguments of a call as its client wrote them.
+//!
+//! The protocol's library reads a message into values, and what it reads has lost something: of two members with one name
+//! the first, of a long number its last digits. So the text goes along with the request, and the gate reads that.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+/// The text of the arguments: one JSON value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Written(pub(crate) String);
+
+/// Something that decides what a message means is in it twice.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Twice(pub(crate) String);
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(rename = "jsonrpc", default)]
+    _jsonrpc: IgnoredAny,
+    #[serde(rename = "id", default)]
+    _id: IgnoredAny,
+    #[serde(rename = "method", default)]
+    _method: IgnoredAny,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(rename = "name", default)]
+    _name: IgnoredAny,
+    #[serde(rename = "uri", default)]
+    _uri: IgnoredAny,
+    #[serde(rename = "_meta", default)]
+    _meta: IgnoredAny,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+}
+
+/// The arguments in a message, if it has any. A text that is no such message has none.
+///
+/// # Errors
+/// If the message can be read in two ways.
+pub(crate) fn arguments(message: &[u8]) -> Result<Option<Written>, Twice> {
+    let Some(Message { params: Some(params), .. }) = object::<Message<'_>>(message)? else { return Ok(None) };
+    let Some(Params { arguments: Some(arguments), .. }) = object::<Params<'_>>(params.get().as_bytes())? else {
+        return Ok(None);
+    };
+    Ok(Some(Written(arguments.get().to_owned())))
+}
+
+/// Every member is taken whatever it is, so that only one that is there twice does not fit.
+fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<Option<T>, Twice> {
+    if !text.trim_ascii_start().starts_with(b"{") {
+        return Ok(None);
+    }
+    match serde_json::from_slice(text) {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.is_data() => {
+            let message = error.to_string();
+            Err(Twice(message.split(" at line ").next().unwrap_or_default().to_owned()))
+        }
+        Err(_not_json) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(message: &str, expected: Result<Option<&str>, &str>) {
+        let found = arguments(message.as_bytes());
+        let expected = expected
+            .map(|text| text.map(|text| Written(text.to_owned())))
+            .map_err(|name| Twice(format!("duplicate field `{name}`")));
+        assert_eq!(found, expected, "{message}");
+    }
+
+    #[test]
+    fn arguments_are_taken_as_they_are_written() {
+        check(r#"{"method":"m","params":{"name":"n","arguments":{"a":1, "a":2}}}"#, Ok(Some(r#"{"a":1, "a":2}"#)));
+        check(r#" {"params":{"arguments":[1e999]}} "#, Ok(Some("[1e999]")));
+        check(r#"{"params":{"arguments":null}}"#, Ok(None));
+        check(r#"{"params":{}}"#, Ok(None));
+        check(r#"{"params":[1]}"#, Ok(None));
+        check(r#"{"params":7}"#, Ok(None));
+        check(r#"{"id":1}"#, Ok(None));
+        check("[]", Ok(None));
+        check("{", Ok(None));
+        check("", Ok(None));
+    }
+
+    #[test]
+    fn a_message_has_one_meaning() {
+        check(r#"{"method":"a","method":"b"}"#, Err("method"));
+        check(r#"{"id":1,"id":1}"#, Err("id"));
+        check(r#"{"params":{},"params":{}}"#, Err("params"));
+        check(r#"{"params":{"name":"a","name":"b"}}"#, Err("name"));
+        check(r#"{"params":{"arguments":{},"argum\u0065nts":{}}}"#, Err("arguments"));
+        check(r#"{"other":1,"other":2}"#, Ok(None));
+    }
+}
