@@ -137,10 +137,10 @@ async fn progress_of_a_call_reaches_whoever_made_it_in_order() {
     let invocation = Invocation { id: "1".to_owned(), arguments: json!({}), partials, ..Invocation::default() };
     let result = remotes.find("other__t").unwrap().call(Arc::new(invocation)).await.unwrap();
     assert_eq!(result.text(), Some("done"), "{result:?}");
+    remotes.close().await;
     let heard = heard.0.lock().unwrap();
     let said: Vec<_> = heard.iter().map(|it| (it.fraction.unwrap(), it.message.as_deref().unwrap())).collect();
     assert_eq!(said, [(0.25, "step 1"), (0.5, "step 2"), (0.75, "step 3"), (1.0, "step 4")]);
-    remotes.close().await;
 }
 
 #[tokio::test]
