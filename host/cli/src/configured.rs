@@ -1,5 +1,6 @@
 //! The components of a configuration, ready to be loaded.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -31,7 +32,28 @@ pub(crate) struct Configured {
 /// # Errors
 /// If the lock cannot be used.
 pub(crate) fn lock(config: &Config) -> Result<Lock> {
-    Ok(Lock::open(config.origin.with_extension("lock"))?)
+    lock_beside(&config.origin)
+}
+
+/// The approvals beside a configuration, whatever is in that.
+///
+/// # Errors
+/// If the lock cannot be used.
+pub(crate) fn lock_beside(origin: &Path) -> Result<Lock> {
+    Ok(Lock::open(origin.with_extension("lock"))?)
+}
+
+/// The names in the lock that no component of the configuration has.
+///
+/// # Errors
+/// If a folder of components cannot be read.
+pub(crate) fn stale(config: &Config, lock: &Lock) -> Result<BTreeSet<Namespace>> {
+    let mut stale: BTreeSet<Namespace> = lock.iter().map(|(name, _)| name.clone()).collect();
+    for (name, _) in in_folders(config)? {
+        stale.remove(&name);
+    }
+    stale.retain(|name| !config.tools.contains_key(name.as_str()));
+    Ok(stale)
 }
 
 /// One component by its name; `None` if the configuration has none of that name.

@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result};
 use fumehood::{Host, Lock, Namespace, Pinned};
 use serde::Serialize;
 
+use super::revoke;
 use crate::args::{self, Arguments};
 use crate::config::Config;
 use crate::config::limits::MEMORY_CEILING;
@@ -27,6 +28,12 @@ struct Line<'a> {
 }
 
 pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Result<Exit> {
+    if approve.revoke {
+        return revoke::named(arguments, &approve.names);
+    }
+    if approve.prune {
+        return revoke::stale(arguments);
+    }
     let config = Config::find(arguments.config.as_deref())?;
     let mut lock = configured::lock(&config)?;
     let chosen = chosen(&config, &lock, approve)?;
@@ -38,6 +45,9 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
         }
     }
     host.shut_down(Duration::ZERO).await;
+    if approve.names.is_empty() {
+        revoke::tell_stale(arguments, &config, &lock)?;
+    }
     if open.is_empty() {
         return Ok(Exit::Ok);
     }

@@ -21,8 +21,13 @@ impl Config {
         match named {
             Some(file) => Self::load(file),
             None if Path::new(USUAL).exists() => Self::load(Path::new(USUAL)),
-            None => Ok(Self { origin: PathBuf::from(USUAL), ..Self::default() }),
+            None => Ok(Self { origin: Self::place(None), ..Self::default() }),
         }
+    }
+
+    /// Where the configuration is that was named, or else the usual one; there need not be any.
+    pub(crate) fn place(named: Option<&Path>) -> PathBuf {
+        named.unwrap_or(Path::new(USUAL)).to_owned()
     }
 
     /// The configuration in `file`.

@@ -36,6 +36,8 @@ mod mcp;
 #[cfg(test)]
 mod powers;
 #[cfg(test)]
+mod revoke;
+#[cfg(test)]
 mod run;
 #[cfg(test)]
 mod selftest;
