@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result};
 use fumehood::{Limits, Load, Lock, Namespace};
 
 use crate::config::Config;
+use crate::config::powers::PowerFault;
 use crate::config::tool::{ApprovalRule, ToolSection};
 use crate::exit::UsageError;
 
@@ -93,7 +94,11 @@ fn configured(config: &Config, lock: &Lock, name: &str, section: &ToolSection) -
     let file = config.path(&section.component);
     let values = |source: &crate::config::secret::ValueSource| source.value(config.folder());
     let grant = section.powers().grant(&config.absolute_folder(), &values).map_err(|faults| {
-        let lines = faults.iter().map(|fault| format!("{}: [tools.{name}] {}", config.origin.display(), fault.message));
+        let line = |PowerFault { key, entry, message }: &PowerFault| {
+            let path = ["tools", name.as_str(), *key].into_iter().chain(entry.as_deref()).collect::<Vec<_>>();
+            format!("{}: [tools.{name}] {message}", config.place_of(&path))
+        };
+        let lines = faults.iter().map(line);
         UsageError(lines.collect::<Vec<_>>().join("\n"))
     })?;
     let limits = section.limits.over(config.limits.over(Limits::default()));

@@ -1,10 +1,12 @@
 //! What only shows when several keys are seen together, or against the host.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use fumehood::model::ModelSpec;
 use fumehood::{Limits, Namespace};
 
+use super::amount::Count;
 use super::file::Config;
 use super::limits::{LimitsSection, MEMORY_CEILING};
 use super::mcp::McpServerSection;
@@ -19,7 +21,14 @@ pub(crate) type Broken = (Vec<String>, String);
 pub(crate) fn check(config: &Config) -> Vec<Broken> {
     let mut broken = Vec::new();
     limits(&mut broken, &["limits"], &config.limits, config.limits.over(Limits::default()));
+    if let Some(Count(count)) = config.http_in_flight
+        && (count == 0 || u32::try_from(count).is_err())
+    {
+        let message = format!("{count} requests at one time cannot be kept; give 1 to {}, or leave it out", u32::MAX);
+        add(&mut broken, &["http_in_flight"], message);
+    }
     tools(&mut broken, config);
+    same_names(&mut broken, config);
     servers(&mut broken, config);
     skills(&mut broken, config);
     serve(&mut broken, config);
@@ -57,6 +66,22 @@ fn tools(broken: &mut Vec<Broken>, config: &Config) {
     }
 }
 
+/// A host takes `-` and `_` for one, so that only one of two such names could be loaded.
+fn folded(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+fn same_names(broken: &mut Vec<Broken>, config: &Config) {
+    let mut seen: BTreeMap<String, &str> = BTreeMap::new();
+    for name in config.tools.keys() {
+        if let Some(first) = seen.insert(folded(name), name) {
+            let message =
+                format!("`{first}` and `{name}` are one name, because `-` and `_` are taken for one; rename one");
+            add(broken, &["tools", name], message);
+        }
+    }
+}
+
 /// What cannot be granted. Where secrets come from is not looked at: that may be another machine's.
 fn faults_of(config: &Config, tool: &ToolSection) -> Vec<PowerFault> {
     let any = |_: &ValueSource| Ok("any value".to_owned());
@@ -69,8 +94,9 @@ fn servers(broken: &mut Vec<Broken>, config: &Config) {
         if let Err(error) = Namespace::parse(name) {
             add(broken, &path, format!("[mcp.servers.{name}]: {error}"));
         }
-        if config.tools.contains_key(name) {
-            add(broken, &path, format!("`{name}` is in [tools] and in [mcp.servers]; rename one of them"));
+        if let Some(tool) = config.tools.keys().find(|tool| folded(tool) == folded(name)) {
+            let same = if tool == name { String::new() } else { format!(" as `{name}`") };
+            add(broken, &path, format!("`{tool}` is in [tools] and{same} in [mcp.servers]; rename one of them"));
         }
         if let Some(wrong) = wrong_server(server) {
             add(broken, &path, format!("the MCP server `{name}` {wrong}"));
