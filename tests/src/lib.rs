@@ -51,7 +51,18 @@ pub fn wrap(core_module: &str) -> Result<Vec<u8>> {
 /// # Errors
 /// If the text is not well-formed, or its exports do not fit the world.
 pub fn wrap_as(core_module: &str, world: &str, wit: &Path) -> Result<Vec<u8>> {
-    let mut module = wat::parse_str(core_module)?;
+    encode(wat::parse_str(core_module)?, world, wit)
+}
+
+/// Makes a component of the contract out of a core module.
+///
+/// # Errors
+/// If its exports do not fit the contract, or it is not well-formed.
+pub fn wrap_module(core_module: Vec<u8>) -> Result<Vec<u8>> {
+    encode(core_module, "tool", &Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit"))
+}
+
+fn encode(mut module: Vec<u8>, world: &str, wit: &Path) -> Result<Vec<u8>> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_path(wit)?;
     let world = resolve.select_world(&[package], Some(world))?;

@@ -102,6 +102,7 @@ fn attacks() -> Vec<(&'static str, &'static str, Value, &'static [ErrorKind])> {
         ("write-zeroes", "run", none(), &[Trap]),
         ("contract/flood-progress", "flood", none(), &[Deadline]),
         ("contract/forge-log", "forge", none(), &[]),
+        ("contract/tell-secret", "tell", none(), &[]),
     ]
 }
 

@@ -24,7 +24,8 @@ pub fn shown(result: &CallResult, cap: usize) -> CallResult {
         Ok(parts) => {
             shown.metadata.bytes = parts.iter().map(Content::bytes).sum();
             shown.metadata.mime = mime(parts).or(shown.metadata.mime);
-            shown.metadata.sanitized = parts.iter().map(Content::hidden).sum();
+            // A component's log lines and progress have been counted, and its result with them; a hook may have made another.
+            shown.metadata.sanitized = shown.metadata.sanitized.max(parts.iter().map(Content::hidden).sum());
             let (parts, cut) = parts_within(parts, cap);
             shown.metadata.truncated |= cut;
             shown.outcome = Ok(parts);

@@ -134,6 +134,14 @@ pub(crate) struct Approve {
     /// Approve nothing; exit with 3 if something needs approval
     #[arg(long, conflicts_with = "yes")]
     pub(crate) check: bool,
+
+    /// Take the approvals of these names back; what runs already, such as a server, keeps them until it is started again
+    #[arg(long, requires = "names", conflicts_with_all = ["yes", "check"])]
+    pub(crate) revoke: bool,
+
+    /// Take back the approvals that belong to no component of the configuration
+    #[arg(long, conflicts_with_all = ["names", "yes", "check", "revoke"])]
+    pub(crate) prune: bool,
 }
 
 #[derive(Debug, Subcommand)]

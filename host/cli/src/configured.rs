@@ -1,5 +1,6 @@
 //! The components of a configuration, ready to be loaded.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -7,6 +8,7 @@ use fumehood::approval::Approval;
 use fumehood::{Digest, Limits, Load, Lock, Namespace};
 
 use crate::config::Config;
+use crate::config::powers::PowerFault;
 use crate::config::tool::{ApprovalRule, ToolSection};
 use crate::exit::UsageError;
 
@@ -51,12 +53,37 @@ impl Terms {
 /// # Errors
 /// If the lock cannot be used.
 pub(crate) fn lock(config: &Config) -> Result<Lock> {
-    Ok(Lock::open(lock_file(config))?)
+    lock_beside(&config.origin)
 }
 
 /// The file that they are in.
 pub(crate) fn lock_file(config: &Config) -> PathBuf {
-    config.origin.with_extension("lock")
+    lock_file_beside(&config.origin)
+}
+
+fn lock_file_beside(origin: &Path) -> PathBuf {
+    origin.with_extension("lock")
+}
+
+/// The approvals beside a configuration, whatever is in that.
+///
+/// # Errors
+/// If the lock cannot be used.
+pub(crate) fn lock_beside(origin: &Path) -> Result<Lock> {
+    Ok(Lock::open(lock_file_beside(origin))?)
+}
+
+/// The names in the lock that no component and no server of the configuration has.
+///
+/// # Errors
+/// If a folder of components cannot be read.
+pub(crate) fn stale(config: &Config, lock: &Lock) -> Result<BTreeSet<Namespace>> {
+    let mut stale: BTreeSet<Namespace> = lock.iter().map(|(name, _)| name.clone()).collect();
+    for (name, _) in in_folders(config)? {
+        stale.remove(&name);
+    }
+    stale.retain(|name| !config.tools.contains_key(name.as_str()) && !config.mcp.servers.contains_key(name.as_str()));
+    Ok(stale)
 }
 
 /// One component by its name; `None` if the configuration has none of that name.
@@ -96,7 +123,11 @@ fn configured(config: &Config, lock: &Lock, name: &str, section: &ToolSection) -
     let file = config.path(&section.component);
     let values = |source: &crate::config::secret::ValueSource| source.value(config.folder());
     let grant = section.powers().grant(&config.absolute_folder(), &values).map_err(|faults| {
-        let lines = faults.iter().map(|fault| format!("{}: [tools.{name}] {}", config.origin.display(), fault.message));
+        let line = |PowerFault { key, entry, message }: &PowerFault| {
+            let path = ["tools", name.as_str(), *key].into_iter().chain(entry.as_deref()).collect::<Vec<_>>();
+            format!("{}: [tools.{name}] {message}", config.place_of(&path))
+        };
+        let lines = faults.iter().map(line);
         UsageError(lines.collect::<Vec<_>>().join("\n"))
     })?;
     let limits = section.limits.over(config.limits.over(Limits::default()));

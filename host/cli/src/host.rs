@@ -43,6 +43,9 @@ pub(crate) fn builder_for(arguments: &Arguments, config: &Config) -> Result<Host
     // The lock lies beside it, so that whoever holds one of them holds both.
     builder = builder.own_folder(&config.origin);
     builder = state_folder().into_iter().fold(builder, HostBuilder::own_folder);
+    // What is too large for that was refused when the configuration was read.
+    let most = config.http_in_flight.and_then(|count| u32::try_from(count.0).ok());
+    builder = most.into_iter().fold(builder, HostBuilder::http_in_flight);
     if config.tools.values().all(|tool| tool.key_value.is_none()) {
         return Ok(builder);
     }

@@ -8,7 +8,7 @@ use fumehood::Grant;
 use crate::config::amount::{Bytes, Time};
 use crate::config::powers::{PowerFault, Powers};
 use crate::config::secret::SecretSection;
-use crate::config::tool::{WriteFolder, WriteFolderTable};
+use crate::config::tool::{HttpLimitsSection, WriteFolder, WriteFolderTable};
 use crate::exit::UsageError;
 
 /// What a tool may do. Without these it can compute, and nothing else.
@@ -30,6 +30,11 @@ pub(crate) struct PowerArguments {
     /// Requests that it may make, such as `GET https://api.example.com/v1/**`
     #[arg(long, value_name = "RULE")]
     allow_http: Vec<String>,
+
+    /// How many requests, how much they may carry and how long they may take, such as
+    /// `requests=10, bytes_in="1MiB", connect="2s"`
+    #[arg(long, value_name = "TOML", value_parser = http_limits)]
+    http_limits: Option<HttpLimitsSection>,
 
     /// Private addresses that its requests may reach, such as `127.0.0.1/32`
     #[arg(long, value_name = "ADDRESSES")]
@@ -78,7 +83,7 @@ impl PowerArguments {
             write: self.allow_write.clone(),
             scratch: self.scratch,
             http: self.allow_http.clone(),
-            http_limits: None,
+            http_limits: self.http_limits.clone(),
             private_addresses: self.allow_private.clone(),
             env: self.env.clone(),
             args: self.arg.clone(),
@@ -111,7 +116,8 @@ fn fault(fault: &PowerFault) -> String {
         "read" => "--allow-read",
         "write" => "--allow-write",
         "scratch" => "--scratch",
-        "http" | "http_limits" => "--allow-http",
+        "http" => "--allow-http",
+        "http_limits" => "--http-limits",
         "private_addresses" => "--allow-private",
         "env" => "--env",
         "args" => "--arg",
@@ -147,6 +153,11 @@ fn write_folder(text: &str) -> Result<WriteFolder, String> {
 
 /// The table of the configuration, with or without its braces.
 fn secret(text: &str) -> Result<SecretSection, String> {
+    one(&table(text).unwrap_or_else(|| format!("{{{text}}}")))
+}
+
+/// The table of the configuration, with or without its braces.
+fn http_limits(text: &str) -> Result<HttpLimitsSection, String> {
     one(&table(text).unwrap_or_else(|| format!("{{{text}}}")))
 }
 
@@ -191,6 +202,7 @@ mod tests {
             write = ["./out:/out", { folder = "./b", guest = "/b", bytes = "1MiB" }]
             scratch = "10MiB"
             http = ["GET https://api.example.com/v1/**"]
+            http_limits = { requests = 9, bytes_in = "1MiB", connect = "2s", first_byte = "3s" }
             private_addresses = ["127.0.0.1/32"]
             env = { A = "1=2" }
             args = ["--verbose"]
@@ -215,6 +227,8 @@ mod tests {
             "--scratch=10MiB",
             "--allow-http",
             "GET https://api.example.com/v1/**",
+            "--http-limits",
+            "requests=9, bytes_in='1MiB', connect='2s', first_byte='3s'",
             "--allow-private=127.0.0.1/32",
             "--env=A=1=2",
             "--arg",
@@ -239,6 +253,9 @@ mod tests {
         check(&["--scratch", "much"], "`much` is not an amount of bytes");
         check(&["--secret", "name='a'"], "missing field `from`");
         check(&["--secret", "nme='a'"], "unknown field `nme`");
+        check(&["--http-limits", "request=1"], "unknown field `request`");
+        check(&["--http-limits", "bytes_in='much'"], "`much` is not an amount of bytes");
+        check(&["--http-limits", "requests="], "invalid value");
         check(&["--allow-write", "{ folder = 1 }"], "invalid type: integer `1`, expected a string");
     }
 }

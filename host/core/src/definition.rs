@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::name::{NameError, ToolName};
+use crate::sanitize::hidden;
 
 /// Caps on what a component may say about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,6 +126,28 @@ pub enum DefinitionError {
     },
 }
 
+impl ToolDefinition {
+    /// Characters in all that the tool says about itself, schemas included, that a reader would not see or that a terminal
+    /// would act on. Wherever it is shown to a person or a model, they are written out. See [`crate::sanitize`].
+    #[must_use]
+    pub fn hidden(&self) -> u64 {
+        let texts = [self.export.as_deref(), self.title.as_deref(), Some(&*self.description)];
+        let schemas = [Some(&self.input_schema), self.output_schema.as_ref()];
+        let of_texts = texts.into_iter().flatten().map(hidden).sum::<u64>();
+        of_texts + schemas.into_iter().flatten().map(hidden_in).sum::<u64>()
+    }
+}
+
+/// The same of a schema, whose depth is bounded where it was read.
+fn hidden_in(schema: &Value) -> u64 {
+    match schema {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => hidden(text),
+        Value::Array(items) => items.iter().map(hidden_in).sum(),
+        Value::Object(members) => members.iter().map(|(name, value)| hidden(name) + hidden_in(value)).sum(),
+    }
+}
+
 impl RawDefinition {
     /// Checks the texts against their caps and reads the schemas. Whether a schema is acceptable is for
     /// [`crate::gate`] to say.
@@ -206,6 +229,20 @@ mod tests {
         check(RawDefinition { input_schema: " ".repeat(65_537), ..raw("a") }, "input schema of the tool `a` is 65537");
         check(RawDefinition { input_schema: "{".to_owned(), ..raw("a") }, "input schema of the tool `a` is not JSON");
         check(RawDefinition { output_schema: Some(String::new()), ..raw("a") }, "output schema of the tool `a` is not");
+    }
+
+    #[test]
+    fn what_is_hidden_in_a_definition_is_counted_wherever_it_is() {
+        let check = |raw: RawDefinition, expected: u64| {
+            assert_eq!(raw.parse(&DefinitionLimits::default()).unwrap().hidden(), expected);
+        };
+        let schema = r#"{"properties":{"a\u200b":{"enum":["\u202e",1]}}}"#.to_owned();
+        check(raw("a"), 0);
+        check(RawDefinition { description: "plain\ttext\n".to_owned(), ..raw("a") }, 0);
+        check(RawDefinition { description: "\u{1b}[1m \u{e0041}".to_owned(), ..raw("a") }, 2);
+        check(RawDefinition { title: Some("\u{feff}".to_owned()), ..raw("a") }, 1);
+        check(RawDefinition { input_schema: schema.clone(), ..raw("a") }, 2);
+        check(RawDefinition { output_schema: Some(schema), ..raw("a") }, 2);
     }
 
     #[test]

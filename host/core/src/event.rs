@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::content::Content;
 use crate::digest::Digest;
+pub use crate::request_report::RequestReport;
 use crate::result::CallResult;
 
 /// How much a log line of a guest matters.
@@ -50,25 +51,6 @@ pub struct Progress {
     /// Parts of the result that are ready.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub partial: Vec<Content>,
-}
-
-/// How one HTTP request of a call went.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct RequestReport {
-    /// The method.
-    pub method: String,
-    /// The host, and the port if it is not the usual one. Neither path nor query: they may hold what is nobody's business.
-    pub host: String,
-    /// What the server answered, if it did.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<u16>,
-    /// Why it was refused, or what went wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Bytes sent: address, headers and body.
-    pub bytes_out: u64,
-    /// Bytes received: headers and body.
-    pub bytes_in: u64,
 }
 
 /// One thing that happened.

@@ -22,6 +22,7 @@ pub mod name;
 pub mod permission;
 pub mod record;
 pub mod redact;
+pub mod request_report;
 pub mod result;
 pub mod sanitize;
 pub mod time;

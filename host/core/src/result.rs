@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::content::Content;
 use crate::error_kind::ErrorKind;
 use crate::permission::Refusal;
+use crate::request_report::RequestReport;
 
 /// The outcome of one call.
 ///
@@ -110,8 +111,9 @@ pub struct Metadata {
     pub fuel_used: u64,
     /// The most bytes that its memories and tables held.
     pub peak_memory: usize,
-    /// Characters of the result or of the failure that a reader would not see or that a terminal would act on. Wherever
-    /// it is shown to a person or a model, they are written out; [`CallResult::content`] has them as the tool made them.
+    /// Characters that a reader would not see or that a terminal would act on, in all that the tool said: its result or
+    /// failure, log lines, progress, stdout and stderr, as far as those were kept. Wherever it is shown to a person or a
+    /// model, they are written out; [`CallResult::content`] has them as the tool made them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sanitized: u64,
     /// Bytes of log lines and progress that were dropped.
@@ -123,6 +125,9 @@ pub struct Metadata {
     /// most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exhausted: Vec<String>,
+    /// The HTTP requests that the tool made, or was refused, in the order of their ending. The first 64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<RequestReport>,
     /// What the guest wrote to stdout and stderr, capped. Never part of the result.
     #[serde(skip_serializing_if = "Captured::is_empty")]
     pub stdout: Captured,

@@ -105,6 +105,14 @@ impl HostBuilder {
         self
     }
 
+    /// How many HTTP requests all calls together may have running; 256. A tool whose request finds no place within its time
+    /// for connecting is told that it cannot be made, and whoever watches is told why. How many one call may have is a limit
+    /// of its grant.
+    pub fn http_in_flight(mut self, requests: u32) -> Self {
+        self.sandbox.network = self.sandbox.network.with_most_requests(requests);
+        self
+    }
+
     /// Trusts the servers that these root certificates (each in DER form) vouch for, and no others, when tools send
     /// requests to `https` addresses. Without this, those that the system trusts.
     ///

@@ -9,6 +9,7 @@ use fumehood_core::approval::{Approval, Parts, PinError};
 use fumehood_core::digest::Digest;
 use fumehood_core::name::{NameError, Namespace};
 use serde::{Deserialize, Serialize};
+use toml::Spanned;
 
 /// The form that this program writes and reads.
 const VERSION: u32 = 1;
@@ -60,26 +61,37 @@ pub enum LockError {
         found: u32,
     },
     /// A name in it is no name.
-    #[error("the lock {path} has an entry with a bad name")]
+    #[error("the lock {path} has an entry with a bad name in line {line}; remove the entry")]
     Name {
         /// Which file.
         path: PathBuf,
+        /// Which line of it, from 1 on.
+        line: usize,
         /// Why it is none.
         source: NameError,
     },
     /// It has two entries for one name.
-    #[error("the lock {path} has two entries for `{name}`; remove one, or approve `{name}` again after removing both")]
+    #[error(
+        "the lock {path} has a second entry for `{name}` in line {line}; remove one, or approve `{name}` again after \
+         removing both"
+    )]
     Twice {
         /// Which file.
         path: PathBuf,
+        /// Which line of it, from 1 on.
+        line: usize,
         /// The name.
         name: Namespace,
     },
     /// An entry was edited.
-    #[error("the entry for `{name}` in the lock {path} was edited by hand; remove it, and approve `{name}` again")]
+    #[error(
+        "the entry for `{name}` in line {line} of the lock {path} was edited by hand; remove it, and approve `{name}` again"
+    )]
     Edited {
         /// Which file.
         path: PathBuf,
+        /// Which line of it, from 1 on.
+        line: usize,
         /// Whose entry.
         name: Namespace,
         /// The two hashes.
@@ -97,16 +109,17 @@ pub enum LockError {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct Written<N> {
     version: u32,
-    #[serde(default, rename = "approved")]
-    entries: Vec<Entry>,
+    #[serde(default = "Vec::new", rename = "approved")]
+    entries: Vec<Entry<N>>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
-    name: String,
+struct Entry<N> {
+    /// A text; where it is read from a file, with its place there.
+    name: N,
     pin: Digest,
     parts: Parts,
 }
@@ -207,8 +220,7 @@ fn text_of(path: &Path) -> Result<Option<String>, LockError> {
 
 fn read(path: &Path, text: &str) -> Result<BTreeMap<Namespace, Approval>, LockError> {
     let damaged = |error: toml::de::Error| {
-        let before = text.get(..error.span().map_or(0, |span| span.start)).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
+        let line = line_of(text, error.span().map_or(0, |span| span.start));
         let message: String = error.message().replace('\n', " ").chars().take(200).collect();
         LockError::Damaged { path: path.to_owned(), message: format!("line {line}: {message}") }
     };
@@ -217,15 +229,24 @@ fn read(path: &Path, text: &str) -> Result<BTreeMap<Namespace, Approval>, LockEr
         return Err(LockError::Version { path: path.to_owned(), found });
     }
     let mut approvals = BTreeMap::new();
-    for Entry { name, pin, parts } in toml::from_str::<Written>(text).map_err(damaged)?.entries {
-        let name = Namespace::parse(&name).map_err(|source| LockError::Name { path: path.to_owned(), source })?;
-        let edited = |source| LockError::Edited { path: path.to_owned(), name: name.clone(), source };
+    for Entry { name, pin, parts } in toml::from_str::<Written<Spanned<String>>>(text).map_err(damaged)?.entries {
+        let (path, line) = (path.to_owned(), line_of(text, name.span().start));
+        let name = match Namespace::parse(name.get_ref()) {
+            Ok(name) => name,
+            Err(source) => return Err(LockError::Name { path, line, source }),
+        };
+        let edited = |source| LockError::Edited { path: path.clone(), line, name: name.clone(), source };
         let approval = Approval::written(pin, parts).map_err(edited)?;
         if approvals.insert(name.clone(), approval).is_some() {
-            return Err(LockError::Twice { path: path.to_owned(), name });
+            return Err(LockError::Twice { path, line, name });
         }
     }
     Ok(approvals)
+}
+
+/// The line of the byte at `offset`, from 1 on.
+fn line_of(text: &str, offset: usize) -> usize {
+    text.get(..offset).unwrap_or_default().matches('\n').count() + 1
 }
 
 #[cfg(test)]
@@ -268,15 +289,15 @@ mod tests {
             let error = Lock::open(&path).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         };
-        check(&good.replace("state = true", "http = everything"), "`notes` in the lock");
+        check(&good.replace("state = true", "http = everything"), "`notes` in line 6 of the lock");
         check(&good.replace("state = true", "http = everything"), "was edited by hand; remove it, and approve");
-        check(&good.replace("name = \"notes\"", "name = \"No tes\""), "an entry with a bad name");
+        check(&good.replace("name = \"notes\"", "name = \"No tes\""), "an entry with a bad name in line 6");
         check(&good.replace("contract = \"0.1.0\"\n", ""), "is damaged (line");
         check(&good.replace("version = 1", "version = 2"), "has version 2");
         check(&good.replace("version = 1\n", "version = 1\n}"), "is damaged (line 4");
         check(
             &format!("{good}\n{}", good.split_once("\n[[").map(|(_, rest)| format!("[[{rest}")).unwrap()),
-            "two entries",
+            "a second entry for `notes` in line 1",
         );
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();

@@ -113,7 +113,7 @@ impl Component {
         };
         let (output, mut metadata) = self.0.runnable.run(input, invocation, terms).await;
         if let Ok(Output::Contract(Err(failure))) = &output {
-            metadata.sanitized = hidden(&failure.message);
+            metadata.sanitized += hidden(&failure.message);
         }
         let outcome = output.and_then(|output| self.content(output)).and_then(|parts| within_cap(parts, &limits));
         let mut outcome = outcome.map_err(|error| outcome::explained(error, &metadata));
@@ -127,7 +127,7 @@ impl Component {
         if let Ok(parts) = &outcome {
             metadata.bytes = parts.iter().map(Content::bytes).sum();
             metadata.mime = mime(parts);
-            metadata.sanitized = parts.iter().map(Content::hidden).sum();
+            metadata.sanitized += parts.iter().map(Content::hidden).sum::<u64>();
         }
         Execution { outcome, metadata }
     }

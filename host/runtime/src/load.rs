@@ -89,7 +89,8 @@ async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<
         return Ok(None);
     }
     let (on_thread, grant) = (Arc::clone(shared), grant.clone());
-    let opening = shared.files.run(move || open_all(&grant, &on_thread.own_folders, &on_thread.files));
+    let opening =
+        shared.files.run(move || open_all(&grant, &on_thread.own_folders, &on_thread.scratch_root, &on_thread.files));
     let opened =
         shared.runtime.within(PATIENCE, opening).await.map_err(|Late| FolderError::Slow(PATIENCE.as_secs()))?;
     opened.map_err(|Gone| FolderError::Gone)?

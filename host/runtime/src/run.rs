@@ -10,6 +10,7 @@ use fumehood_core::name::Namespace;
 use fumehood_core::permission::Grant;
 use fumehood_core::redact::{RedactError, Redactor};
 use fumehood_core::result::{CallError, Metadata};
+use fumehood_core::sanitize::hidden;
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Val;
 use wasmtime::{Store, UpdateDeadline};
@@ -265,6 +266,7 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
     let state = store.data();
     let (stdout, stderr) = state.wasi().map(|wasi| wasi.captured()).unwrap_or_default();
     let mut metadata = Metadata {
+        sanitized: [state.journal.hidden(), hidden(&stdout.text), hidden(&stderr.text)].into_iter().sum(),
         queued,
         deadline: limits.deadline,
         fuel_used,
@@ -276,7 +278,9 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
         stderr,
         ..Metadata::default()
     };
+    let reports = state.wasi().map(|wasi| wasi.egress.reports());
     drop(store);
+    metadata.requests = reports.map(|reports| reports.taken()).unwrap_or_default();
     metadata.duration = deadline.armed().elapsed();
     metadata
 }

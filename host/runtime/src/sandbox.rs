@@ -107,6 +107,7 @@ impl Sandbox {
             }
         }
         self.shared.runtime.shut_down();
+        self.shared.scratch_root.close();
         self.shared.files.shut_down();
     }
 }

@@ -8,7 +8,7 @@ use wasmtime::component::Linker;
 
 use crate::admission::Admission;
 use crate::cache::CodeCache;
-use crate::capability::{self, CallState, Keeper};
+use crate::capability::{self, CallState, Keeper, ScratchRoot};
 use crate::compile::{CompileLimits, Workshop};
 use crate::config::SandboxConfig;
 use crate::engine::{self, SandboxError};
@@ -22,6 +22,7 @@ pub(crate) struct Shared {
     pub(crate) files: FilePool,
     /// Folders of the host itself, which are never granted.
     pub(crate) own_folders: Vec<PathBuf>,
+    pub(crate) scratch_root: ScratchRoot,
     pub(crate) ticker: Ticker,
     pub(crate) admission: Admission,
     pub(crate) linker: Linker<CallState>,
@@ -42,17 +43,25 @@ impl Shared {
         if config.guest_threads == 0 {
             return Err(SandboxError::Zero("thread for guests"));
         }
+        if config.network.most_requests() == 0 {
+            return Err(SandboxError::Zero("HTTP request of all calls at a time"));
+        }
         let mut own_folders = config.own_folders.clone();
         own_folders.extend(config.cache.as_ref().map(|cache| cache.folder().to_owned()));
         let engine = engine::build(&config.engine())?;
         let mut linker = Linker::new(&engine);
         capability::link(&mut linker).map_err(SandboxError::Engine)?;
         let runtime = GuestRuntime::start(config.guest_threads).map_err(SandboxError::Threads)?;
+        let files = FilePool::start().map_err(SandboxError::Threads)?;
+        let scratch_root = ScratchRoot::usual();
+        let left_behind = scratch_root.clone();
+        files.detach(move || left_behind.sweep());
         Ok(Self {
             key_value: Arc::new(Keeper::new(config.key_value, runtime.blocking())),
             runtime,
-            files: FilePool::start().map_err(SandboxError::Threads)?,
+            files,
             own_folders,
+            scratch_root,
             ticker: Ticker::start(&engine).map_err(SandboxError::Threads)?,
             admission: Admission::new(config.concurrency, config.queue),
             linker,

@@ -15,11 +15,13 @@ const LARGEST: usize = 4096;
 /// Functions of a module that become tools.
 const TOOLS: usize = 6;
 
-fn config() -> Config {
+pub(crate) fn config() -> Config {
     Config {
         // What is off in the host is refused by one check; what is on should be reached.
         gc_enabled: false,
         exceptions_enabled: false,
+        // References to what the host has need a garbage collector.
+        reference_types_enabled: false,
         memory64_enabled: false,
         relaxed_simd_enabled: false,
         tail_call_enabled: false,

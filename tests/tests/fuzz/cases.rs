@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 const SEED: u64 = 0x5eed_f00d_cafe_0001;
 /// For all the groups of cases together.
-const SECONDS: f64 = 20.0;
-const GROUPS: f64 = 6.0;
+const SECONDS: f64 = 30.0;
+const GROUPS: f64 = 7.0;
 /// On a machine with no time at all, as many cases are tried all the same.
 const FEWEST: u64 = 8;
 

@@ -1,5 +1,6 @@
 //! Loads components and calls their tools, and looks at what the host promises whatever they are.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use fumehood::{Call, CallResult, ComponentError, ErrorKind, Host, Limits, Load, LoadError};
@@ -23,6 +24,10 @@ pub(crate) struct Guests {
     host: Host,
     loads: u64,
     calls: u64,
+    /// Those that came to an end by themselves.
+    ended: u64,
+    /// Why components were refused, and how often.
+    refused: BTreeMap<String, u64>,
     held: u64,
 }
 
@@ -37,7 +42,7 @@ impl Guests {
         let limits = Limits { deadline: DEADLINE, memory: MEMORY, fuel: 1 << 40, ..Limits::default() };
         let host = Host::builder().concurrency(4).memory_ceiling(MEMORY).limits(limits).build().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        Self { runtime, host, loads: 0, calls: 0, held: 0 }
+        Self { runtime, host, loads: 0, calls: 0, ended: 0, refused: BTreeMap::new(), held: 0 }
     }
 
     /// Loads it, calls every tool that it has, and forgets it.
@@ -51,7 +56,8 @@ impl Guests {
         let loaded = self.runtime.block_on(self.host.load(Load::bytes(name.clone(), bytes)));
         assert!(started.elapsed() < PATIENCE, "loading took {:?}", started.elapsed());
         if let Err(error) = loaded {
-            return refused(&error);
+            *self.refused.entry(refused(&error)).or_default() += 1;
+            return;
         }
         let tools: Vec<_> =
             self.host.tools().iter().map(|tool| (tool.full_name().to_owned(), tool.definition().clone())).collect();
@@ -59,30 +65,46 @@ impl Guests {
             let arguments = arguments(&definition.input_schema, random);
             let result = self.runtime.block_on(self.host.call(Call::new(tool, arguments.to_string())));
             self.calls += 1;
+            let was_stopped = result.error().is_some_and(|error| error.kind == ErrorKind::Deadline);
+            self.ended += u64::from(!was_stopped);
             contained(&result);
         }
         assert!(self.host.unload(&name));
     }
 
-    /// Looks at what is held in the end, and says how much was tried.
-    pub(crate) fn end(self) {
-        println!("{} loads, {} calls", self.loads, self.calls);
+    /// Looks at what is held in the end, and says how much was tried. How many calls there were.
+    pub(crate) fn end(self) -> u64 {
+        println!(
+            "{} loads, {} calls, {} of them ended by themselves; refused: {:?}",
+            self.loads, self.calls, self.ended, self.refused
+        );
         if self.held > 0 {
             let now = resident();
             assert!(now < self.held + GROWTH, "{} MiB, after {} MiB", now >> 20, self.held >> 20);
         }
+        self.calls
     }
 }
 
-/// A refusal is the component's fault, not the host's.
-fn refused(error: &LoadError) {
+/// A refusal is the component's fault, not the host's. Which one, in a word or two.
+fn refused(error: &LoadError) -> String {
     let LoadError::Component { source, .. } = error else {
-        return assert!(!matches!(error, LoadError::Host), "{error:?}");
+        assert!(!matches!(error, LoadError::Host), "{error:?}");
+        return first_word(error);
     };
     assert!(!matches!(**source, ComponentError::Host(_) | ComponentError::Compiler(_)), "{error:?}");
     if let ComponentError::Describe(failure) = &**source {
         assert_ne!(failure.kind, ErrorKind::Host, "{failure:?}");
+        return format!("Describe {}", failure.kind);
     }
+    first_word(source)
+}
+
+fn first_word(error: &impl std::fmt::Debug) -> String {
+    if std::env::var_os("FUMEHOOD_FUZZ_CASE").is_some() {
+        println!("refused: {error:?}");
+    }
+    format!("{error:?}").chars().take_while(char::is_ascii_alphanumeric).collect()
 }
 
 fn contained(result: &CallResult) {

@@ -2,7 +2,7 @@
 //! memory kept.
 //!
 //! Cases follow from a seed and their number alone. `FUMEHOOD_FUZZ_SEED` sets the seed, `FUMEHOOD_FUZZ_SECONDS` how long
-//! all of it takes (20), and `FUMEHOOD_FUZZ_CASE` runs one case only: a failure says which.
+//! all of it takes (30), and `FUMEHOOD_FUZZ_CASE` runs one case only: a failure says which.
 
 #![allow(
     clippy::expect_used,
@@ -17,5 +17,6 @@
 mod bytes;
 mod cases;
 mod gate;
+mod grafted;
 mod guests;
 mod powers;

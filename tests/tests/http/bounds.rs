@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use fumehood::permission::http::HttpLimits;
-use fumehood::{Call, ErrorKind};
+use fumehood::{Call, ErrorKind, Event, Host, Observed};
 use serde_json::json;
 
 use crate::server::{Server, ok, respond};
-use crate::stage::{Ask, LOCAL, Stage, answer, failed, requests};
+use crate::stage::{Ask, LOCAL, Names, Stage, answer, failed, requests};
 
 async fn stage(server: &Server, limits: HttpLimits) -> (Stage, String) {
     let at = server.at("api.test");
@@ -78,7 +78,6 @@ async fn no_more_is_sent_than_the_cap() {
     failed(&stage.fetch(&request).await, ErrorKind::Quota, "HTTP-request-body-size");
 }
 
-/// Row 49: http-fanout.
 /// The tool reads one response after the other, while those after it are there already.
 #[tokio::test]
 async fn requests_get_their_turn_in_the_order_in_which_they_were_made() {
@@ -92,6 +91,7 @@ async fn requests_get_their_turn_in_the_order_in_which_they_were_made() {
     assert_eq!(result.text(), Some("32"), "{result:?}");
 }
 
+/// Row 49: http-fanout.
 #[tokio::test]
 async fn few_requests_run_at_once_and_not_many_in_all() {
     let server = Server::start(|stream, _| {
@@ -106,4 +106,46 @@ async fn few_requests_run_at_once_and_not_many_in_all() {
     let at_once = server.seen.at_once.load(SeqCst);
     // A server notices the end of a connection a moment after it has ended.
     assert!((2..=8 + 2).contains(&at_once), "{at_once} at once");
+}
+
+#[tokio::test]
+async fn all_calls_together_have_no_more_requests_running_than_the_host_may() {
+    let server = Server::start(|stream, head| {
+        std::thread::sleep(Duration::from_millis(if head.contains("/slow") { 1500 } else { 5 }));
+        ok(stream, "ok");
+    });
+    let at = server.at("api.test");
+    let limits = HttpLimits { connect: Duration::from_millis(200), ..HttpLimits::default() };
+    let grant = requests(&[&format!("GET http://{at}/**")], LOCAL, limits);
+    let stage = Stage::with(Host::builder().resolver(Names::local()).http_in_flight(1), grant).await;
+    let [slow, quick] = ["slow", "quick"].map(|path| format!("GET http://{at}/{path}"));
+    let mut events = stage.host.subscribe();
+    let busy = async {
+        while server.seen.heads().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        stage.fetch(&quick).await
+    };
+    let (slow, busy) = tokio::join!(stage.fetch(&slow), busy);
+    assert_eq!(answer(&slow).0, 200, "whoever has the place keeps it");
+    failed(&busy, ErrorKind::Quota, "connection-limit-reached");
+    let told = busy.error().unwrap().hint.clone().unwrap();
+    assert!(told.contains("all calls of this host together have 1 requests running"), "{told}");
+    let mut reasons = Vec::new();
+    while let Some(Observed::Event(event)) = events.try_next() {
+        if let Event::Request { request, .. } = event {
+            reasons.extend(request.reason);
+        }
+    }
+    assert_eq!(reasons, ["all calls of this host together have 1 requests running, and may have no more"]);
+    let kept: Vec<_> = busy.metadata.requests.iter().map(|request| request.reason.clone().unwrap()).collect();
+    assert_eq!(kept, reasons, "its result says the same");
+    assert_eq!(slow.metadata.requests[0].status, Some(200));
+    assert_eq!(server.seen.heads().len(), 1, "and the other one never left");
+    // The place is free again; many requests of one call take turns.
+    let result = stage.host.call(Call::new("it__many", json!({"authority": at, "path": "/", "count": 10}))).await;
+    assert_eq!(result.text(), Some("10"), "{result:?}");
+    let error = Host::builder().http_in_flight(0).build().map(|_| ()).unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(cause, "the sandbox needs at least one HTTP request of all calls at a time");
 }

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use fumehood::permission::Injection;
 use fumehood::permission::http::HttpLimits;
-use fumehood::{Call, CallResult, Host, Load};
+use fumehood::{Call, CallResult, Host, Load, Observed};
 use fumehood_tests::{answering, contract};
 use serde_json::json;
 
@@ -156,6 +156,42 @@ async fn results_and_errors_of_the_contract_are_looked_through_too() {
         is_silent(&result);
         assert!(format!("{:?}", result.outcome).contains("[secret api]"), "{result:?}");
     }
+}
+
+/// Row 62 as well: what is said before there is a result.
+#[tokio::test]
+async fn what_a_guest_says_while_it_runs_has_no_secret_in_it() {
+    let grant = local(&["GET http://api.test/**"]);
+    let grant = grant.with_secret(secret("api", VALUE, "http://api.test/**", bearer())).unwrap();
+    let host = Host::builder().resolver(Names::local()).concurrency(4).build().unwrap();
+    let program = contract("tell-secret").unwrap();
+    host.load(Load::bytes("it", program.clone()).with_grant(grant)).await.unwrap();
+    host.load(Load::bytes("other", program)).await.unwrap();
+    let mut events = host.subscribe();
+    let mut said = async |tool: &str| {
+        let result = host.call(Call::new(tool, json!({}))).await;
+        assert!(result.is_ok(), "{result:?}");
+        let mut said = vec![serde_json::to_string(&result).unwrap()];
+        while let Some(Observed::Event(event)) = events.try_next() {
+            said.push(serde_json::to_string(&event).unwrap());
+        }
+        said
+    };
+    let clean = r"raw [secret api], base64 [secret api], url [secret api]";
+    let heard = said("it__tell").await;
+    for spelling in [VALUE, "s3cr3t%2Fcanary%2B42", &BASE64_STANDARD.encode(VALUE)] {
+        assert!(heard.iter().all(|said| !said.contains(spelling)), "{heard:?}");
+    }
+    let of = |kind: &str| {
+        let event = format!("\"event\":\"{kind}\"");
+        heard.iter().find(|said| said.contains(&event)).unwrap_or_else(|| panic!("{kind}: {heard:?}"))
+    };
+    assert_eq!(of("log").matches(clean).count(), 1);
+    assert_eq!(of("progress").matches(clean).count(), 2, "the message, and the part that is ready");
+    assert_eq!(of("finished").matches(clean).count(), 1);
+    // The same program without the secret says the same, so that it was there to be taken out.
+    let heard = said("other__tell").await;
+    assert!(heard.iter().filter(|said| said.contains(VALUE)).count() >= 4, "{heard:?}");
 }
 
 #[tokio::test]

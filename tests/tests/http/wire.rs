@@ -164,3 +164,37 @@ async fn every_request_leaves_an_event_before_its_call_ends() {
     ];
     assert_eq!(told, expected);
 }
+
+#[tokio::test]
+async fn a_request_that_fails_says_why_in_its_event_and_in_the_result() {
+    let hangs_up = Server::start_raw(|mut stream, _| {
+        // What is left unread would break the connection instead of ending it.
+        let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
+    });
+    let no_http = Server::start_raw(|mut stream, _| {
+        let _ = std::io::Write::write_all(&mut stream, b"SSH-2.0-none\r\n\r\n");
+    });
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let ports = [hangs_up.port(), no_http.port(), closed];
+    let rules = ports.map(|port| format!("GET http://a.test:{port}/**"));
+    let rules: Vec<&str> = rules.iter().map(String::as_str).chain(["GET http://nowhere.example/**"]).collect();
+    let stage = Stage::new(local(&rules)).await;
+    for (address, expected) in [
+        (format!("http://{}/", hangs_up.at("a.test")), "the connection ended in the middle of the response"),
+        (format!("http://{}/", no_http.at("a.test")), "the response is not HTTP"),
+        (format!("http://a.test:{closed}/"), "no connection could be made"),
+        ("http://nowhere.example/".to_owned(), "the name was not found"),
+    ] {
+        let mut events = stage.host.subscribe();
+        let result = stage.fetch(&format!("GET {address}")).await;
+        let mut told = Vec::new();
+        while let Some(Observed::Event(event)) = events.try_next() {
+            if let Event::Request { request, .. } = event {
+                told.push(request);
+            }
+        }
+        assert_eq!(result.metadata.requests, told, "{result:?}");
+        let reasons: Vec<_> = told.iter().map(|request| request.reason.as_deref()).collect();
+        assert_eq!(reasons, [Some(expected)], "{address}");
+    }
+}

@@ -146,16 +146,21 @@ impl Course<'_> {
 
     /// That it ended and how, without anything of the result: no hook has seen that yet.
     async fn finished(&mut self, result: &CallResult, attempts: u32, overran: bool) {
-        let Metadata { duration, fuel_used, peak_memory, .. } = &result.metadata;
+        let Metadata { duration, fuel_used, peak_memory, requests, .. } = &result.metadata;
         let body = || {
-            json!({
+            let mut body = json!({
                 "duration_ms": u64::try_from(duration.as_micros()).unwrap_or(u64::MAX) as f64 / 1000.0,
                 "fuel_used": fuel_used,
                 "peak_memory": peak_memory,
                 "bytes": result.content().iter().map(Content::bytes).sum::<usize>(),
                 "attempts": attempts,
                 "overran": overran,
-            })
+            });
+            if let (false, Value::Object(body)) = (requests.is_empty(), &mut body) {
+                // Method, host, status and sizes, and nothing of what was asked or answered.
+                body.insert("requests".to_owned(), json!(requests));
+            }
+            body
         };
         // The tool has run; its result is not lost because the log fails now.
         let _recorded = self.journal.put(RecordKind::ToolFinished, Some(status_of(result)), body).await;

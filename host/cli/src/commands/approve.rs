@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result};
 use fumehood::{Host, Lock, Namespace, Pinned, Remotes};
 use serde::Serialize;
 
+use super::revoke;
 use crate::args::{self, Arguments};
 use crate::config::Config;
 use crate::config::limits::MEMORY_CEILING;
@@ -50,6 +51,12 @@ impl Candidate {
 }
 
 pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Result<Exit> {
+    if approve.revoke {
+        return revoke::named(arguments, &approve.names);
+    }
+    if approve.prune {
+        return revoke::stale(arguments);
+    }
     let config = Config::find(arguments.config.as_deref())?;
     let mut lock = configured::lock(&config)?;
     let chosen = chosen(&config, &lock, approve)?;
@@ -62,6 +69,9 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
         }
     }
     host.shut_down(Duration::ZERO).await;
+    if approve.names.is_empty() {
+        revoke::tell_stale(arguments, &config, &lock)?;
+    }
     if open.is_empty() {
         return Ok(Exit::Ok);
     }

@@ -1,7 +1,7 @@
 //! `fumehood inspect`: what a component is and what it could do, without calling any of its tools.
 
 use anyhow::Result;
-use fumehood::Component;
+use fumehood::{Component, ToolDefinition};
 
 use crate::args::{self, Arguments};
 use crate::exit::Exit;
@@ -36,6 +36,7 @@ fn report(file: String, component: &Component) -> Report<'_> {
         imports: component.imports(),
         powers,
         tools: component.definitions(),
+        sanitized: component.definitions().iter().map(ToolDefinition::hidden).sum(),
         skipped: component.skipped(),
     }
 }

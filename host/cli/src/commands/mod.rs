@@ -9,6 +9,7 @@ pub(crate) mod demo;
 pub(crate) mod inspect;
 pub(crate) mod log;
 pub(crate) mod mcp;
+pub(crate) mod revoke;
 pub(crate) mod run;
 pub(crate) mod selftest;
 pub(crate) mod serve;

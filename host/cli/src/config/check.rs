@@ -1,10 +1,12 @@
 //! What only shows when several keys are seen together, or against the host.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use fumehood::model::ModelSpec;
 use fumehood::{Limits, Namespace};
 
+use super::amount::Count;
 use super::fault::Broken;
 use super::file::Config;
 use super::limits::{LimitsSection, MEMORY_CEILING};
@@ -12,13 +14,20 @@ use super::powers::PowerFault;
 use super::secret::ValueSource;
 use super::server;
 use super::text::TextSource;
-use super::tool::ToolSection;
+use super::tool::{ToolSection, folded};
 
 /// Everything that is wrong with a configuration whose values are each well-formed.
 pub(crate) fn check(config: &Config) -> Vec<Broken> {
     let mut broken = Vec::new();
     limits(&mut broken, &["limits"], &config.limits, config.limits.over(Limits::default()));
+    if let Some(Count(count)) = config.http_in_flight
+        && (count == 0 || u32::try_from(count).is_err())
+    {
+        let message = format!("{count} requests at one time cannot be kept; give 1 to {}, or leave it out", u32::MAX);
+        add(&mut broken, &["http_in_flight"], message);
+    }
     tools(&mut broken, config);
+    same_names(&mut broken, config);
     server::check(&mut broken, config);
     skills(&mut broken, config);
     prompts(&mut broken, config);
@@ -53,6 +62,17 @@ fn tools(broken: &mut Vec<Broken>, config: &Config) {
             let mut path = vec!["tools", name.as_str(), key];
             path.extend(entry.as_deref());
             add(broken, &path, message);
+        }
+    }
+}
+
+fn same_names(broken: &mut Vec<Broken>, config: &Config) {
+    let mut seen: BTreeMap<String, &str> = BTreeMap::new();
+    for name in config.tools.keys() {
+        if let Some(first) = seen.insert(folded(name), name) {
+            let message =
+                format!("`{first}` and `{name}` are one name, because `-` and `_` are taken for one; rename one");
+            add(broken, &["tools", name], message);
         }
     }
 }

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::agent::AgentSection;
+use super::amount::Count;
 use super::channel::ChannelSection;
 use super::guardrail::GuardrailsSection;
 use super::limits::LimitsSection;
@@ -32,6 +33,9 @@ pub(crate) struct Config {
     /// The file in which tools with `key_value` keep what they keep. Usually one in the user's state folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key_value_store: Option<PathBuf>,
+    /// HTTP requests that all tools together may have running at one time. Usually 256.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) http_in_flight: Option<Count>,
     /// How far one call may go, unless a tool has limits of its own.
     #[serde(default)]
     pub(crate) limits: LimitsSection,

@@ -13,6 +13,8 @@ pub(crate) mod guardrail;
 mod keys;
 pub(crate) mod limits;
 pub(crate) mod log;
+#[cfg(test)]
+mod malformed;
 pub(crate) mod mcp;
 pub(crate) mod model;
 mod open;

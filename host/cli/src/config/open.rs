@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::fault::ConfigError;
 use super::file::Config;
+use super::position::Position;
 use super::read;
 
 /// What it is called where nothing else was named.
@@ -21,8 +22,20 @@ impl Config {
         match named {
             Some(file) => Self::load(file),
             None if Path::new(USUAL).exists() => Self::load(Path::new(USUAL)),
-            None => Ok(Self { origin: PathBuf::from(USUAL), ..Self::default() }),
+            None => Ok(Self { origin: Self::place(None), ..Self::default() }),
         }
+    }
+
+    /// Where the configuration is that was named, or else the usual one; there need not be any.
+    pub(crate) fn place(named: Option<&Path>) -> PathBuf {
+        named.unwrap_or(Path::new(USUAL)).to_owned()
+    }
+
+    /// Where in its file something is, such as `fumehood.toml:8:9`; the file alone if that cannot be said any more.
+    pub(crate) fn place_of(&self, keys: &[&str]) -> String {
+        let file = self.origin.display();
+        let found = text_of(&self.origin).ok().and_then(|text| read::place_of(&text, keys));
+        found.map_or_else(|| file.to_string(), |Position { line, column }| format!("{file}:{line}:{column}"))
     }
 
     /// The configuration in `file`.

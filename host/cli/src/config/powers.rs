@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use fumehood::Grant;
 use fumehood::permission::files::{Access, Folder, FolderError, Quota};
@@ -155,12 +156,16 @@ impl Powers {
             Some(Count(count)) => u32::try_from(count).map_err(|_| format!("{count} is more than {}", u32::MAX)),
         };
         let bytes = |bytes: Option<Bytes>, usual: u64| bytes.map_or(usual, |bytes| bytes.0 as u64);
+        let time = |time: Option<Time>, usual: Duration| time.map_or(usual, |time| time.0);
         Ok(HttpLimits {
             requests: small(written.requests, usual.requests)?,
             bytes_out: bytes(written.bytes_out, usual.bytes_out),
             bytes_in: bytes(written.bytes_in, usual.bytes_in),
             in_flight: small(written.in_flight, usual.in_flight)?,
-            ..usual
+            connect: time(written.connect, usual.connect),
+            tls: time(written.tls, usual.tls),
+            first_byte: time(written.first_byte, usual.first_byte),
+            between_bytes: time(written.between_bytes, usual.between_bytes),
         })
     }
 

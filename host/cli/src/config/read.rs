@@ -36,6 +36,13 @@ pub(crate) fn read(file: &Path, text: &str) -> Result<Config, Faults> {
     }
 }
 
+/// Where the value at the end of this path is, or the last thing on the way to it; nothing if the text is no TOML.
+pub(crate) fn place_of(text: &str, path: &[&str]) -> Option<Position> {
+    let path: Vec<String> = path.iter().map(|step| (*step).to_owned()).collect();
+    let table = DeTable::parse(text).ok()?;
+    Some(Position::of(text, tree::offset_of(table.get_ref(), &path)))
+}
+
 fn parse(text: &str, faults: &mut Vec<(usize, String)>) -> Option<Config> {
     let whole = match DeTable::parse(text) {
         Ok(whole) => whole,
@@ -101,7 +108,7 @@ mod tests {
         check(
             "[limit]\ndeadline = \"2s\"\n",
             expect![
-                "fumehood.toml:1:2: the file has the unknown key `limit`; did you mean `limits`?; known there: agent, channels, guardrails, key_value_store, knowledge, limits, log, mcp, model, prompts, serve, skills, tools, tools_in"
+                "fumehood.toml:1:2: the file has the unknown key `limit`; did you mean `limits`?; known there: agent, channels, guardrails, http_in_flight, key_value_store, knowledge, limits, log, mcp, model, prompts, serve, skills, tools, tools_in"
             ],
         );
         check(

@@ -7,6 +7,7 @@ use fumehood::permission::Environment;
 use super::fault::Broken;
 use super::file::Config;
 use super::mcp::McpServerSection;
+use super::tool::folded;
 
 /// Adds everything that is wrong with the servers.
 pub(crate) fn check(broken: &mut Vec<Broken>, config: &Config) {
@@ -19,8 +20,9 @@ pub(crate) fn check(broken: &mut Vec<Broken>, config: &Config) {
         if let Err(error) = Namespace::parse(name) {
             add(&[], format!("[mcp.servers.{name}]: {error}"));
         }
-        if config.tools.contains_key(name) {
-            add(&[], format!("`{name}` is in [tools] and in [mcp.servers]; rename one of them"));
+        if let Some(tool) = config.tools.keys().find(|tool| folded(tool) == folded(name)) {
+            let same = if tool == name { String::new() } else { format!(" as `{name}`") };
+            add(&[], format!("`{tool}` is in [tools] and{same} in [mcp.servers]; rename one of them"));
         }
         match kind(server) {
             Err(wrong) => add(&[], format!("the MCP server `{name}` {wrong}")),

@@ -113,6 +113,18 @@ pub(crate) struct HttpLimitsSection {
     /// Requests at one time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) in_flight: Option<Count>,
+    /// From looking up a name until there is a connection. Usually 10s. Like the others, never more than is left of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) connect: Option<Time>,
+    /// From there until it is encrypted. Usually 10s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tls: Option<Time>,
+    /// From there until the headers of the response are complete. Usually 30s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) first_byte: Option<Time>,
+    /// From one piece of the response to the next. Usually 30s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) between_bytes: Option<Time>,
 }
 
 /// A folder that may be changed, with its quotas.
@@ -164,4 +176,9 @@ impl<'de> Deserialize<'de> for WriteFolder {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(EitherForm)
     }
+}
+
+/// A host takes `-` and `_` for one, so that only one of two such names could be loaded.
+pub(crate) fn folded(name: &str) -> String {
+    name.replace('-', "_")
 }

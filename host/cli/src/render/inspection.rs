@@ -21,7 +21,14 @@ pub(crate) struct Report<'a> {
     pub(crate) imports: &'a [Import],
     pub(crate) powers: Vec<&'static str>,
     pub(crate) tools: &'a [ToolDefinition],
+    /// Characters of what the tools say about themselves that nobody would see or that a terminal would act on.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) sanitized: u64,
     pub(crate) skipped: &'a [Skipped],
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Prints everything that is known of a component.
@@ -124,6 +131,11 @@ fn tool(tool: &ToolDefinition) -> Result<()> {
     // All of it: what a model is told, whoever inspects a tool has to see.
     for paragraph in paragraphs(&tool.description) {
         text(4, 0, &paragraph)?;
+    }
+    let hidden = tool.hidden();
+    if hidden > 0 {
+        let what = format!("{hidden} invisible or controlling characters of these texts were written out");
+        text(4, 0, &what)?;
     }
     let promises = promises(&tool.annotations);
     if !promises.is_empty() {

@@ -182,7 +182,7 @@ fn a_lock_that_was_edited_by_hand_is_refused() {
         &["call", "notes", "read"],
         expect![[r#"
         ── stderr
-        error: the entry for `notes` in the lock fumehood.lock was edited by hand; remove it, and approve `notes` again
+        error: the entry for `notes` in line 6 of the lock fumehood.lock was edited by hand; remove it, and approve `notes` again
           because: the pin is [digest], and its parts give [digest]: they were edited; approve the tool again
         ── exit 2
     "#]],

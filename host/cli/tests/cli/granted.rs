@@ -79,7 +79,7 @@ fn content(result: &Value) -> Value {
 }
 
 /// Answers every request by what `answer` makes of its head. It ends with the test's process.
-fn serve(answer: impl Fn(&str) -> (&'static str, String) + Send + 'static) -> u16 {
+pub(crate) fn serve(answer: impl Fn(&str) -> (&'static str, String) + Send + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {

@@ -79,7 +79,14 @@ fn in_a_description() {
     let tool = Described { description: format!("{EVIL}\n\n{EVIL}"), ..Described::new("run") };
     let tool = tool.taking(&schema.to_string()).returning(&schema.to_string());
     bench.answering("described", &[tool], Answer::Nothing);
-    assert_eq!(check(&bench, &["inspect", "described.wasm"]).code, 0);
+    let inspected = check(&bench, &["inspect", "described.wasm"]);
+    assert_eq!(inspected.code, 0);
+    let hidden = fumehood::sanitize::hidden(EVIL);
+    // Twice in the description, and in each of the two schemas seven times: twice as a name and in `required`.
+    let all = hidden * (2 + 2 * 7);
+    let said = format!("{all} invisible or controlling characters of these texts were written out");
+    assert!(inspected.stdout.contains(&said), "{said}: {}", inspected.stdout);
+    assert_eq!(bench.run(&["--json", "inspect", "described.wasm"]).json()["sanitized"], all);
     // The message about arguments that do not fit names the properties.
     assert_eq!(check(&bench, &["call", "described.wasm", "run", r#"{"x": 1}"#]).code, 3);
 }

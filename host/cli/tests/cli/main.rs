@@ -42,9 +42,17 @@ mod mcp;
 #[cfg(test)]
 mod powers;
 #[cfg(test)]
+mod requests;
+#[cfg(test)]
+mod revoke;
+#[cfg(test)]
 mod run;
 #[cfg(test)]
 mod run_powers;
+#[cfg(test)]
+mod scratch;
+#[cfg(test)]
+mod secrets;
 #[cfg(test)]
 mod selftest;
 #[cfg(test)]

@@ -141,3 +141,38 @@ fn a_configured_component_has_its_powers_from_there_alone() {
     "#]],
     );
 }
+
+#[test]
+fn what_is_granted_and_not_there_is_told_with_its_place() {
+    let bench = Workbench::new();
+    bench.program("count");
+    let policy = |lines: &str| {
+        bench.put("fumehood.toml", format!("[tools.a]\ncomponent = \"count.wasm\"\napproval = \"off\"\n{lines}\n"));
+        bench.run(&["call", "a", "run", r#"{"to": 3}"#])
+    };
+    assert_eq!(policy("").code, 0);
+    let secret = |from: &str| {
+        policy(&format!(
+            "http = [\"https://a.example/**\"]\nsecrets = [{{ name = \"t\", from = {{ {from} }}, for = \
+             \"https://a.example/**\", header = \"X-Key\" }}]"
+        ))
+    };
+    for (from, says) in [
+        ("env = \"FUMEHOOD_ABSENT\"", "the environment variable `FUMEHOOD_ABSENT` is not set; set it to the secret"),
+        ("file = \"absent.key\"", "absent.key"),
+        ("keyring = \"fumehood-absent-in-tests\"", "keyring"),
+    ] {
+        let refused = secret(from);
+        assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{refused:?}");
+        let begins = "error: fumehood.toml:5:12: [tools.a] the secret `t`: ";
+        assert!(refused.stderr.starts_with(begins) && refused.stderr.contains(says), "{refused:?}");
+    }
+    let missing = policy("read = [\"./absent:/docs\"]");
+    assert_eq!((missing.code, missing.stdout.as_str()), (6, ""), "{missing:?}");
+    for part in ["count.wasm", "absent` does not exist (looked for at ", "create it, or correct the path"] {
+        assert!(missing.stderr.contains(part), "{part}: {missing:?}");
+    }
+    bench.put("file", "");
+    let no_folder = policy("read = [\"./file:/docs\"]");
+    assert!(no_folder.stderr.contains("file` is granted as a folder and is none"), "{no_folder:?}");
+}

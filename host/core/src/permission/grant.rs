@@ -188,6 +188,9 @@ impl Grant {
         if secret.target().scheme() == Scheme::Http && http.private().is_empty() {
             return Err(SecretGrantError::Readable(name));
         }
+        if !http.rules().iter().any(|rule| rule.target().meets(secret.target())) {
+            return Err(SecretGrantError::NoRule { name, target: Box::new(secret.target().clone()) });
+        }
         self.secrets.push(secret);
         Ok(self)
     }

@@ -1,6 +1,7 @@
 //! A grant as lines of a policy: to show, to compare and to pin. One grant has one text.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::files::{Access, Folder, Quota};
 use super::http::HttpLimits;
@@ -44,10 +45,10 @@ impl Grant {
         if *http.limits() != HttpLimits::default() {
             let HttpLimits { requests, bytes_out, bytes_in, in_flight, connect, tls, first_byte, between_bytes } =
                 *http.limits();
-            let [connect, tls, first, between] = [connect, tls, first_byte, between_bytes].map(|time| time.as_millis());
+            let [connect, tls, first, between] = [connect, tls, first_byte, between_bytes].map(time_text);
             lines.push(format!(
                 "http_limits: requests = {requests}, bytes_out = {bytes_out}, bytes_in = {bytes_in}, in_flight = \
-                 {in_flight}, connect = {connect}ms, tls = {tls}ms, first_byte = {first}ms, between_bytes = {between}ms"
+                 {in_flight}, connect = {connect}, tls = {tls}, first_byte = {first}, between_bytes = {between}"
             ));
         }
     }
@@ -67,6 +68,14 @@ impl Grant {
             Power::State => self.state(),
             Power::Sockets => false,
         }
+    }
+}
+
+/// No two times have one text.
+fn time_text(time: Duration) -> String {
+    match time.subsec_nanos() % 1_000_000 {
+        0 => format!("{}ms", time.as_millis()),
+        _ => format!("{}ns", time.as_nanos()),
     }
 }
 

@@ -113,6 +113,17 @@ pub enum SecretGrantError {
     /// It could never be used.
     #[error("the secret `{0}` could never be used, because the tool was granted no requests; grant them first")]
     NoRequests(String),
+    /// No request that it is for may be made.
+    #[error(
+        "the secret `{name}` could never be used, because no rule allows a request to {target}; grant one, such as http = \
+         [\"GET {target}\"], or correct what the secret is for"
+    )]
+    NoRule {
+        /// Which secret.
+        name: String,
+        /// What it is for.
+        target: Box<HttpTarget>,
+    },
     /// It would not be encrypted on its way.
     #[error(
         "the secret `{0}` would cross the network for all to read; give it an `https` address (`http` is only for addresses named in private_addresses)"
@@ -344,9 +355,33 @@ mod tests {
     }
 
     fn requests(private: &[&str]) -> HttpGrant {
-        let rules = vec!["https://a.example/**".parse().unwrap()];
+        let rules = ["https://a.example/**", "http://a.example/**"].map(|rule| rule.parse().unwrap()).into();
         let private = private.iter().map(|net| net.parse().unwrap()).collect();
         HttpGrant::new(rules, private, HttpLimits::default()).unwrap()
+    }
+
+    #[test]
+    fn a_secret_that_no_request_could_get_is_refused() {
+        let check = |rule: &str, target: &str, expected: bool| {
+            let http = HttpGrant::new(vec![rule.parse().unwrap()], Vec::new(), HttpLimits::default()).unwrap();
+            let added = Grant::none().with_http(http).with_secret(secret("api", target).unwrap());
+            match added {
+                Ok(_) => assert!(expected, "{rule} {target}"),
+                Err(SecretGrantError::NoRule { .. }) => assert!(!expected, "{rule} {target}"),
+                Err(error) => panic!("{rule} {target}: {error}"),
+            }
+        };
+        check("POST https://a.example/**", "https://a.example/v1/**", true);
+        check("https://a.example/v1/b", "https://a.example/v1/**", true);
+        check("https://a.example/v1/**", "https://a.example/v1", true);
+        check("https://a.example/v1/**", "https://a.example/**", true);
+        check("https://*.a.example/**", "https://b.a.example/**", true);
+        check("https://a.example/v1/**", "https://a.example/v2/**", false);
+        check("https://a.example/v1", "https://a.example/v10", false);
+        check("https://a.example/**", "https://b.example/**", false);
+        check("https://*.a.example/**", "https://a.example/**", false);
+        check("https://a.example/**", "https://a.example:8443/**", false);
+        check("http://a.example/**", "https://a.example/**", false);
     }
 
     #[test]

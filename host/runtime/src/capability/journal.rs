@@ -1,10 +1,11 @@
 //! What a call says while it runs: log lines and progress, up to a cap.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use fumehood_core::event::{Level, Progress};
 use fumehood_core::redact::Redactor;
-use fumehood_core::sanitize::printable;
+use fumehood_core::sanitize::{hidden, printable};
 
 use super::CallState;
 use crate::bindings::fumehood::tool::types::Content;
@@ -16,13 +17,14 @@ use crate::outcome::to_content;
 pub(crate) struct Journal {
     left: usize,
     dropped: u64,
+    hidden: u64,
     observer: Option<Arc<dyn Observer>>,
     redactor: Option<Arc<Redactor>>,
 }
 
 impl Journal {
     pub(crate) fn new(cap: usize, observer: Option<Arc<dyn Observer>>, redactor: Option<Arc<Redactor>>) -> Self {
-        Self { left: cap, dropped: 0, observer, redactor }
+        Self { left: cap, dropped: 0, hidden: 0, observer, redactor }
     }
 
     /// Who hears what the call says.
@@ -31,26 +33,34 @@ impl Journal {
     }
 
     /// What a guest said, without the secrets in it, and printable.
-    fn shown(&self, message: &str) -> String {
-        match &self.redactor {
-            Some(redactor) => printable(&redactor.text(message)).into_owned(),
-            None => printable(message).into_owned(),
-        }
+    fn shown(&mut self, message: &str) -> String {
+        let message = match &self.redactor {
+            Some(redactor) => redactor.text(message),
+            None => Cow::Borrowed(message),
+        };
+        self.hidden = self.hidden.saturating_add(hidden(&message));
+        printable(&message).into_owned()
     }
 
     /// A part of a result, without the secrets in it.
-    fn part(&self, part: Content) -> Option<fumehood_core::content::Content> {
+    fn part(&mut self, part: Content) -> Option<fumehood_core::content::Content> {
         // A part that is not well-formed is left out; the result, where it counts, is checked by itself.
         let mut part = to_content(part).ok()?;
         if let Some(redactor) = &self.redactor {
             redactor.in_content(&mut part);
         }
+        self.hidden = self.hidden.saturating_add(part.hidden());
         Some(part)
     }
 
     /// Bytes that were not passed on.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    /// Characters of what was said that a reader would not see or that a terminal would act on.
+    pub(crate) fn hidden(&self) -> u64 {
+        self.hidden
     }
 
     /// Tells the people who run the tool what the host has to say about it, within the same cap.
@@ -78,10 +88,12 @@ const LINE_BYTES: usize = 96;
 
 impl log::Host for CallState {
     fn log(&mut self, level: log::Level, message: String) {
-        if self.journal.admit(message.len() + LINE_BYTES)
-            && let Some(observer) = &self.journal.observer
-        {
-            observer.log(&self.call, to_level(level), &self.journal.shown(&message));
+        if self.journal.admit(message.len() + LINE_BYTES) {
+            // Counted whether or not somebody listens, so that the same call always says the same of itself.
+            let shown = self.journal.shown(&message);
+            if let Some(observer) = &self.journal.observer {
+                observer.log(&self.call, to_level(level), &shown);
+            }
         }
     }
 }
@@ -91,14 +103,14 @@ impl progress::Host for CallState {
         // Counted before anything is looked at: what is dropped costs the host nothing more.
         let text = update.message.as_ref().map_or(0, String::len);
         let bytes = update.partial.iter().map(bytes).sum::<usize>() + text + LINE_BYTES;
-        if self.journal.admit(bytes)
-            && let Some(observer) = &self.journal.observer
-        {
+        if self.journal.admit(bytes) {
             let partial = update.partial.into_iter().filter_map(|part| self.journal.part(part)).collect();
             let fraction =
                 update.fraction.filter(|fraction| !fraction.is_nan()).map(|fraction| fraction.clamp(0.0, 1.0));
             let message = update.message.map(|message| self.journal.shown(&message));
-            observer.progress(&self.call, Progress { fraction, message, partial });
+            if let Some(observer) = &self.journal.observer {
+                observer.progress(&self.call, Progress { fraction, message, partial });
+            }
         }
     }
 }
@@ -134,9 +146,10 @@ mod tests {
         let into = Injection::header("authorization", "{secret}").unwrap();
         let secret = Secret::new("api", SecretValue::new("s3cr3t").unwrap(), "https://a.example/**", into).unwrap();
         let redactor = Redactor::new(&[secret]).unwrap().map(Arc::new);
-        let journal = Journal::new(100, None, redactor);
+        let mut journal = Journal::new(100, None, redactor);
         assert_eq!(journal.shown("\u{1b}[1m s3cr3t, czNjcjN0"), "\\u{1b}[1m [secret api], [secret api]");
         let part = journal.part(Content::Text("it is s3cr3t".to_owned())).unwrap();
+        assert_eq!(journal.hidden(), 1);
         assert_eq!(format!("{part:?}"), r#"Text { text: "it is [secret api]" }"#);
     }
 }

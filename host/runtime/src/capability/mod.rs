@@ -27,7 +27,7 @@ use wasmtime_wasi_http::WasiHttpCtx;
 use crate::bindings::Tool;
 
 pub use filesystem::FolderError;
-pub(crate) use filesystem::{OpenFolders, open_all};
+pub(crate) use filesystem::{OpenFolders, ScratchRoot, open_all};
 pub(crate) use key_value::{Keeper, OwnStore};
 use refusals::Refusals;
 pub(crate) use state::CallState;

@@ -10,7 +10,7 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use super::Wasi;
 use super::filesystem::{CallFiles, FilesView, OpenFolders, Scratch};
-use super::http::{Egress, Outward, Watcher};
+use super::http::{Egress, Outward, Reports, Watcher};
 use super::journal::Journal;
 use super::key_value::OwnStore;
 use super::refusals::Refusals;
@@ -96,7 +96,8 @@ impl CallState {
         let (grant, limits, refusals) = (&self.grant, &self.limits, &self.refusals);
         let make = || {
             let (call, observer) = (Arc::clone(&self.call), self.journal.observer());
-            let watcher = Watcher { call, observer, redactor: self.outward.redactor.clone() };
+            let watcher =
+                Watcher { call, observer, redactor: self.outward.redactor.clone(), reports: Reports::default() };
             let egress = Egress::new(grant, &self.outward.network, self.deadline, refusals, watcher);
             Box::new(Wasi::granted(grant, limits, refusals, egress))
         };

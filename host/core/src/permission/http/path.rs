@@ -29,6 +29,18 @@ impl PathPattern {
     }
 }
 
+impl PathPattern {
+    /// Whether there is a path that both mean.
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Exact(one), Self::Exact(other)) => one == other,
+            (Self::Below(_), Self::Exact(path)) => self.matches(path),
+            (Self::Exact(path), Self::Below(_)) => other.matches(path),
+            (Self::Below(one), Self::Below(two)) => self.matches(two) || other.matches(one),
+        }
+    }
+}
+
 impl fmt::Display for PathPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -124,6 +124,16 @@ impl HttpTarget {
         self.scheme == scheme && self.port == port && self.is_host(host) && self.path.matches(path)
     }
 
+    /// Whether there is an address that lies within both. `other` is one host.
+    pub(in crate::permission) fn meets(&self, other: &Self) -> bool {
+        let same_host = match &other.host {
+            HostPattern::Name(name) | HostPattern::Below(name) => self.is_host(&Host::Domain(name.clone())),
+            HostPattern::Address(IpAddr::V4(address)) => self.is_host(&Host::Ipv4(*address)),
+            HostPattern::Address(IpAddr::V6(address)) => self.is_host(&Host::Ipv6(*address)),
+        };
+        same_host && self.scheme == other.scheme && self.port == other.port && self.path.meets(&other.path)
+    }
+
     /// Whether it is about this host, wherever on it.
     pub(super) fn is_host(&self, host: &Host<String>) -> bool {
         match (&self.host, host) {

@@ -81,7 +81,7 @@ impl CallFiles {
         let mut folders = self.granted.folders.clone();
         if let Some(quota) = self.granted.scratch {
             if self.scratch.is_none() {
-                self.scratch = Some(Scratch::make(quota, &self.granted.pool)?);
+                self.scratch = Some(Scratch::make(quota, &self.granted.scratch_root, &self.granted.pool)?);
             }
             folders.extend(self.scratch.as_ref().map(|scratch| Arc::clone(scratch.folder())));
         }

@@ -16,6 +16,7 @@ use wasmtime_wasi::{FsPerms, OpenMode};
 
 use super::beneath;
 use super::ledger::Ledger;
+use super::scratch_root::ScratchRoot;
 use crate::file_pool::FilePool;
 
 /// The folders of one loaded tool.
@@ -23,6 +24,7 @@ pub(crate) struct OpenFolders {
     pub(crate) folders: Vec<Arc<OpenFolder>>,
     /// How much each call may put into a folder of its own.
     pub(crate) scratch: Option<Quota>,
+    pub(crate) scratch_root: ScratchRoot,
     pub(crate) pool: FilePool,
 }
 
@@ -81,6 +83,7 @@ pub enum FolderError {
 pub(crate) fn open_all(
     grant: &Grant,
     own: &[PathBuf],
+    scratch_root: &ScratchRoot,
     pool: &FilePool,
 ) -> Result<Option<Arc<OpenFolders>>, FolderError> {
     if grant.folders().is_empty() && grant.scratch().is_none() {
@@ -91,7 +94,12 @@ pub(crate) fn open_all(
     let own: Vec<_> = own.iter().map(|own| own.canonicalize().unwrap_or_else(|_| own.clone())).collect();
     check_places(&places, &own)?;
     let folders = places.iter().map(|place| open(place).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
-    Ok(Some(Arc::new(OpenFolders { folders, scratch: grant.scratch(), pool: pool.clone() })))
+    Ok(Some(Arc::new(OpenFolders {
+        folders,
+        scratch: grant.scratch(),
+        scratch_root: scratch_root.clone(),
+        pool: pool.clone(),
+    })))
 }
 
 fn canonical(folder: &Folder) -> Result<PathBuf, FolderError> {

@@ -8,6 +8,7 @@
 mod beneath;
 mod call;
 mod descriptor;
+mod emptying;
 mod entries;
 mod folder;
 mod ledger;
@@ -15,6 +16,7 @@ mod listing;
 mod names;
 mod refuse;
 mod scratch;
+mod scratch_root;
 mod stream;
 mod view;
 
@@ -26,6 +28,7 @@ pub(crate) use call::CallFiles;
 pub use folder::FolderError;
 pub(crate) use folder::{OpenFolders, open_all};
 pub(crate) use scratch::Scratch;
+pub(crate) use scratch_root::ScratchRoot;
 pub(crate) use view::FilesView;
 
 /// Leaves wasmtime's own side without a folder, and keeps its file work off the threads that run guests.

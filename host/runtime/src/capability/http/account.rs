@@ -14,23 +14,47 @@ use crate::invocation::{Invocation, Observer};
 /// Refused requests of one call that are told of; the rest would be the same story.
 const REFUSALS_TOLD: u32 = 16;
 
+/// Requests of one call whose reports are kept for its result.
+const REPORTS_KEPT: usize = 64;
+
+/// What became of the requests of one call, for its result. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Reports(Arc<Mutex<Vec<RequestReport>>>);
+
+impl Reports {
+    fn keep(&self, report: &RequestReport) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < REPORTS_KEPT {
+            kept.push(report.clone());
+        }
+    }
+
+    /// All of them, once the call is over.
+    pub(crate) fn taken(&self) -> Vec<RequestReport> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// Who hears of the requests of a call, and what must not be heard.
 #[derive(Clone)]
 pub(crate) struct Watcher {
     pub(crate) call: Arc<Invocation>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) redactor: Option<Arc<Redactor>>,
+    pub(crate) reports: Reports,
 }
 
 impl Watcher {
     fn tell(&self, mut report: RequestReport) {
-        let Some(observer) = &self.observer else { return };
         if let Some(redactor) = &self.redactor {
             redactor.in_text(&mut report.method);
             redactor.in_text(&mut report.host);
             report.reason.iter_mut().for_each(|reason| redactor.in_text(reason));
         }
-        observer.request(&self.call, report);
+        self.reports.keep(&report);
+        if let Some(observer) = &self.observer {
+            observer.request(&self.call, report);
+        }
     }
 }
 
@@ -185,7 +209,7 @@ impl Account {
     /// Tells whoever watches how it went, once.
     pub(super) fn tell(&self) {
         let entry = &self.0;
-        if entry.told.swap(true, Relaxed) || entry.watcher.observer.is_none() {
+        if entry.told.swap(true, Relaxed) {
             return;
         }
         let mut report = RequestReport {

@@ -9,10 +9,10 @@ use http::Request;
 use tokio::sync::Semaphore;
 use wasmtime_wasi_http::{Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks};
 
-use super::account::{Account, Budget, Open, UsedUp, Watcher};
+use super::account::{Account, Budget, Open, Reports, UsedUp, Watcher};
 use super::exchange::{Exchange, Transmitted};
 use super::head;
-use super::place::Place;
+use super::place::Places;
 use crate::capability::refusals::Refusals;
 use crate::clock::Deadline;
 use crate::network::Network;
@@ -72,6 +72,11 @@ impl Egress {
         }
     }
 
+    /// What became of the requests. All of them are in it once this has been dropped.
+    pub(crate) fn reports(&self) -> Reports {
+        self.watcher.reports.clone()
+    }
+
     /// The exchange for a request, or what its guest is told at once.
     fn admit(&mut self, request: &Request<WasiBody>, options: Option<RequestOptions>) -> Result<Exchange, Error> {
         let method = request.method().as_str();
@@ -126,7 +131,7 @@ impl WasiHttpHooks for Egress {
         _transmitted: Transmitted,
     ) -> Box<dyn Future<Output = Result<(http::Response<WasiBody>, Transmitted), Error>> + Send> {
         match self.admit(&request, options) {
-            Ok(exchange) => Box::new(exchange.run(Place::in_line(&self.places), request)),
+            Ok(exchange) => Box::new(exchange.run(Places::in_line(&self.places, &self.network.places), request)),
             Err(error) => Box::new(async { Err(error) }),
         }
     }

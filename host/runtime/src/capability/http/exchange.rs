@@ -10,6 +10,7 @@ use fumehood_core::permission::Grant;
 use fumehood_core::permission::http::{HttpGrant, HttpLimits, Permit, Reach, Scheme};
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -24,7 +25,7 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 use super::account::{Direction, Open};
 use super::body::{Inbound, Outbound};
 use super::head;
-use super::place::Place;
+use super::place::{Held, NoPlace, Places};
 use super::reason::Reason;
 use crate::capability::refusals::Refusals;
 use crate::clock::Deadline;
@@ -51,6 +52,9 @@ pub(super) struct Exchange {
     pub(super) open: Open,
 }
 
+/// What moves the bytes of a connection, until it is dropped.
+type Driver = AbortOnDropJoinHandle<Result<(), hyper::Error>>;
+
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
@@ -58,26 +62,37 @@ impl Exchange {
     /// The response, as soon as its head is there. Dropping the future, or what it returns, ends the connection.
     pub(super) async fn run(
         self,
-        place: Place,
+        places: Places,
         request: Request<WasiBody>,
     ) -> Result<(Response<WasiBody>, Transmitted), Error> {
-        let account = self.open.0.clone();
-        self.attempt(place, request).await.map_err(|reason| {
-            // What is counted too high breaks the connection; that it was counted is the better reason.
-            account.failed(&reason.to_string());
-            reason.into_error()
-        })
+        match self.attempt(places, request).await {
+            Ok((response, driver, place)) => {
+                let limits = self.grant.http().map(HttpGrant::limits).copied().unwrap_or_default();
+                let between_bytes = self.within(limits.between_bytes, self.options.between_bytes_timeout);
+                let inbound = |body| Inbound::new(body, between_bytes, self.open, place).boxed_unsync();
+                Ok((response.map(inbound), Box::new(drive(driver))))
+            }
+            Err(reason) => {
+                // Before the account is closed, or it would be closed without one. What is counted too high breaks the
+                // connection; that it was counted is the better reason, and is there already.
+                self.open.0.failed(&reason.to_string());
+                Err(reason.into_error())
+            }
+        }
     }
 
     async fn attempt(
-        self,
-        place: Place,
+        &self,
+        places: Places,
         request: Request<WasiBody>,
-    ) -> Result<(Response<WasiBody>, Transmitted), Reason> {
-        // It closes only together with the call.
-        let place = place.taken().await.map_err(|_| Reason::Broken)?;
+    ) -> Result<(Response<Incoming>, Driver, Held), Reason> {
         let http = self.grant.http().ok_or(Reason::Prohibited)?;
         let limits = *http.limits();
+        let patience = || self.within(limits.connect, self.options.connect_timeout);
+        let place = places.taken(patience).await.map_err(|no_place| match no_place {
+            NoPlace::Ended => Reason::Broken,
+            NoPlace::Busy => self.busy(),
+        })?;
         let (stream, reach) = self.connect(http, &limits).await?;
         let request = self.prepared(request, reach)?;
         let (mut sender, connection) = http1::Builder::new()
@@ -101,14 +116,21 @@ impl Exchange {
             return Err(Reason::TooMuchHead);
         }
         self.open.0.count(Direction::In, received).map_err(|_| Reason::TooMuchIn)?;
-        let between_bytes = self.within(limits.between_bytes, self.options.between_bytes_timeout);
-        let inbound = |body| Inbound::new(body, between_bytes, self.open, place).boxed_unsync();
-        Ok((response.map(inbound), Box::new(drive(driver))))
+        Ok((response, driver, place))
     }
 
     /// The least of what the policy allows, what the guest asked for, and what is left of the call.
     fn within(&self, policy: Duration, asked: Option<Duration>) -> Duration {
         policy.min(asked.unwrap_or(policy)).min(self.deadline.remaining())
+    }
+
+    /// There was no place for one more request. It is not the tool's fault, and the tool can do nothing about it but wait.
+    fn busy(&self) -> Reason {
+        let most = self.network.most_requests();
+        self.refusals.used_up(format!(
+            "http: all calls of this host together have {most} requests running, and may have no more; call again later"
+        ));
+        Reason::Busy(most)
     }
 
     fn prepared(&self, mut request: Request<WasiBody>, reach: Reach) -> Result<Request<Outbound>, Reason> {
@@ -181,6 +203,6 @@ impl Exchange {
 }
 
 /// The connection, for as long as somebody keeps this.
-async fn drive(connection: AbortOnDropJoinHandle<Result<(), hyper::Error>>) -> Result<(), Error> {
+async fn drive(connection: Driver) -> Result<(), Error> {
     connection.await.map_err(|error| Reason::of_hyper(&error).into_error())
 }

@@ -11,5 +11,5 @@ mod head;
 mod place;
 mod reason;
 
-pub(crate) use account::Watcher;
+pub(crate) use account::{Reports, Watcher};
 pub(crate) use egress::{Egress, Outward, context};

@@ -43,6 +43,8 @@ pub(super) enum Reason {
     Incomplete,
     #[error("the response is not HTTP")]
     NotHttp,
+    #[error("all calls of this host together have {0} requests running, and may have no more")]
+    Busy(u32),
     #[error("the connection broke")]
     Broken,
 }
@@ -87,6 +89,7 @@ impl Reason {
             Self::TooMuchHead => Error::HttpResponseHeaderSectionSize(None),
             Self::Incomplete => Error::HttpResponseIncomplete,
             Self::NotHttp => Error::HttpProtocolError,
+            Self::Busy(_) => Error::ConnectionLimitReached,
             Self::Broken => Error::ConnectionTerminated,
         }
     }

@@ -1,0 +1,215 @@
+//! What is malformed, key by key: each is told with its file, its line and what to write instead.
+
+use std::path::Path;
+
+use serde_json::Value;
+use toml::Table;
+use toml::value::{Date, Datetime};
+
+use super::read::read;
+use super::schema::schema;
+
+const FILE: &str = "fumehood.toml";
+/// Sections lie no deeper than that.
+const DEPTH: usize = 10;
+
+/// What is said of a text that is refused.
+fn said(text: &str) -> String {
+    match read(Path::new(FILE), text) {
+        Ok(_) => panic!("it should be refused:\n{text}"),
+        Err(faults) => faults.to_string(),
+    }
+}
+
+/// From the outermost table to a value.
+#[derive(Debug, Clone, PartialEq)]
+enum Step {
+    Key(String),
+    First,
+}
+
+/// Every place that the schema has a key for.
+fn places(root: &Value, at: &Value, path: &[Step], found: &mut Vec<Vec<Step>>) {
+    assert!(path.len() < DEPTH, "{path:?}");
+    if let Some(name) = at["$ref"].as_str() {
+        let definition = root.pointer(name.trim_start_matches('#')).unwrap();
+        places(root, definition, path, found);
+    }
+    for choices in ["anyOf", "oneOf", "allOf"] {
+        for choice in at[choices].as_array().into_iter().flatten() {
+            places(root, choice, path, found);
+        }
+    }
+    let below = |step: Step| [path, &[step]].concat();
+    let known = at["properties"].as_object().into_iter().flatten();
+    let named = known.map(|(key, inner)| (below(Step::Key(key.clone())), inner));
+    let any =
+        at["additionalProperties"].as_object().map(|_| (below(Step::Key("x".to_owned())), &at["additionalProperties"]));
+    let items = at["items"].as_object().map(|_| (below(Step::First), &at["items"]));
+    for (path, inner) in named.chain(any).chain(items) {
+        if !found.contains(&path) {
+            found.push(path.clone());
+        }
+        places(root, inner, &path, found);
+    }
+}
+
+/// A configuration that has a date there: no key wants one.
+fn with_a_date(path: &[Step]) -> String {
+    let date = Datetime { date: Some(Date { year: 1979, month: 5, day: 27 }), time: None, offset: None };
+    let value = path.iter().rev().fold(toml::Value::Datetime(date), |inner, step| match step {
+        Step::Key(key) => Table::from_iter([(key.clone(), inner)]).into(),
+        Step::First => vec![inner].into(),
+    });
+    toml::to_string(value.as_table().unwrap()).unwrap()
+}
+
+fn written(path: &[Step]) -> String {
+    let mut text = String::new();
+    for step in path {
+        match step {
+            Step::Key(key) if text.is_empty() => text.push_str(key),
+            Step::Key(key) => text.push_str(&format!(".{key}")),
+            Step::First => text.push_str("[0]"),
+        }
+    }
+    text
+}
+
+#[test]
+fn every_key_that_has_another_type_is_told_with_its_line() {
+    let schema = schema();
+    let mut found = Vec::new();
+    places(&schema, &schema, &[], &mut found);
+    assert!(found.len() > 120, "{}", found.len());
+    for path in &found {
+        let text = with_a_date(path);
+        let (said, name) = (said(&text), written(path));
+        let line = text.lines().position(|line| line.contains("1979-05-27")).unwrap() + 1;
+        let begins = format!("{FILE}:{line}:");
+        let is_told = |told: &str| {
+            told.contains(&begins) && told.contains(&format!("`{name}` is a date")) && told.contains("expected ")
+        };
+        assert!(said.lines().any(is_told), "{name}:\n{text}\n{said}");
+    }
+}
+
+#[test]
+fn every_key_that_is_misspelt_is_told_with_a_suggestion() {
+    let schema = schema();
+    let mut found = Vec::new();
+    places(&schema, &schema, &[], &mut found);
+    let is_key = |path: &&Vec<Step>| matches!(path.last(), Some(Step::Key(key)) if key != "x" && key.len() > 3);
+    for path in found.iter().filter(is_key) {
+        let Some((Step::Key(key), outer)) = path.split_last() else { continue };
+        let misspelt = [outer, &[Step::Key(format!("{key}x"))]].concat();
+        let said = said(&with_a_date(&misspelt));
+        assert!(said.contains(&format!("unknown key `{key}x`")), "{said}");
+        assert!(said.contains("did you mean `"), "{said}");
+    }
+}
+
+/// A line of `[tools.notes]`, which is the fourth, and what is said of it.
+fn check(line: &str, expected: &[&str]) {
+    let text = format!("[tools.notes]\ncomponent = \"notes.wasm\"\n# The line:\n{line}\n");
+    let said = said(&text);
+    let told = said.lines().find(|told| told.contains(&format!("{FILE}:4:")) || told.contains(&format!("{FILE}:5:")));
+    let told = told.unwrap_or_else(|| panic!("{line}: {said}"));
+    for part in expected {
+        assert!(told.contains(part), "{line}: {part:?} is missing in: {told}");
+    }
+}
+
+#[test]
+fn values_that_cannot_be_granted_are_told_with_the_fix() {
+    // Nothing, where that has no meaning.
+    check("clock = \"0s\"", &["a clock whose step is zero has no meaning", "give 1us to 1s"]);
+    check("clock = \"2s\"", &["1us to 1s"]);
+    check("scratch = 0", &["a quota of zero bytes"]);
+    check("key_value = 0", &["holds no key", "give at least 1.0 KiB"]);
+    check("write = [{ folder = \"./o\", guest = \"/o\", bytes = 0 }]", &["a quota of zero bytes", "leave it out"]);
+    check("write = [{ folder = \"./o\", guest = \"/o\", entries = 0 }]", &["zero", "leave it out"]);
+    for limit in ["requests", "bytes_out", "bytes_in", "in_flight"] {
+        let line = format!("http = [\"https://a.example/**\"]\nhttp_limits = {{ {limit} = 0 }}");
+        check(&line, &[&format!("the limit `{limit}` of requests is zero"), "leave it out"]);
+    }
+    for limit in ["connect", "tls", "first_byte", "between_bytes"] {
+        let line = format!("http = [\"https://a.example/**\"]\nhttp_limits = {{ {limit} = \"0s\" }}");
+        check(&line, &[&format!("the limit `{limit}` of requests is zero"), "leave it out"]);
+    }
+    for limit in ["deadline", "memory", "fuel", "output"] {
+        let zero = if limit == "deadline" { "\"0s\"" } else { "0" };
+        check(&format!("limits = {{ {limit} = {zero} }}"), &[&format!("the {limit} limit is zero"), "leave it out"]);
+    }
+    check("http_limits = { requests = 1 }", &["`http_limits` is of no use without `http`"]);
+    check("http_limits = { requests = \"5G\" }\nhttp = [\"https://a.example/**\"]", &["is more than 4294967295"]);
+
+    // Patterns for everything, and for nothing.
+    check("http = [\"GET https://*/**\"]", &["every host there is", "name one"]);
+    check("http = [\"GET *://a.example/**\"]", &["is no rule for requests"]);
+    check("http = [\"* https://a.example/**\"]", &["is no method"]);
+    check("http = [\"GET https://a.*.example/**\"]", &["is no rule for requests"]);
+    check("http = [\"GET https://a.example/*\"]", &["the path may have a star only in `/**`"]);
+    check("http = [\"\"]", &["is no rule for requests", "write methods and an address"]);
+    check("private_addresses = [\"::/0\"]\nhttp = [\"https://a.example/**\"]", &["every private address there is"]);
+
+    // Addresses in the place of names, and names in other scripts.
+    check("http = [\"http://127.0.0.1/**\"]", &["can never match", "private_addresses = [\"127.0.0.1/32\"]"]);
+    check("http = [\"http://0x7f.1/**\"]", &["127.0.0.1"]);
+    check("http = [\"http://[::1]/**\"]", &["can never match", "::1"]);
+    check("http = [\"http://169.254.169.254/**\"]", &["can never match", "169.254.169.254"]);
+    check("http = [\"https://bücher.example/**\"]", &["is really `xn--bcher-kva.example`", "write that"]);
+    check("http = [\"https://раураl.example/**\"]", &["is really `xn--"]);
+    check("http = [\"https://exa\u{200b}mple.com/**\"]", &["is really `example.com`"]);
+    check("http = [\"https://１２７.0.0.1/**\"]", &["127.0.0.1"]);
+
+    // The rest.
+    check("read = [\"./docs\"]", &["does not say where the tool sees the folder", "`./docs:/docs`"]);
+    check("read = [\"~/x:/x\"]", &["begins with `~`"]);
+    check("env = { \"A=B\" = \"1\" }", &["is not the name of a variable"]);
+    check("args = [\"a\\u0000b\"]", &["zero"]);
+    check("approval = \"never\"", &["expected \"required\", \"off\""]);
+    check("random_seed = -1", &["random_seed"]);
+    check("private_addresses = [\"example.com\"]\nhttp = [\"https://a.example/**\"]", &["is no address"]);
+}
+
+#[test]
+fn secrets_that_make_no_sense_are_told() {
+    let secret = |more: &str| {
+        format!(
+            "http = [\"https://api.example.com/**\"]\nsecrets = [{{ name = \"t\", from = {{ env = \"T\" }}, \
+             for = \"https://api.example.com/**\", {more} }}]"
+        )
+    };
+    check(&secret("header = \"Host\""), &["`host` is no header that a secret could go into"]);
+    check(&secret("header = \"X-Key\", query = \"key\""), &["needs one of: header"]);
+    check(&secret("value = \"{secret}\""), &["needs one of: header"]);
+    check(&secret("query = \"key\", value = \"{secret}\""), &["a `value` is only for a `header`"]);
+    check(&secret("header = \"X-Key\", value = \"plain\""), &["{secret}"]);
+    let elsewhere = secret("header = \"X-Key\"").replace("for = \"https://api", "for = \"https://other");
+    check(&elsewhere, &["`t` could never be used", "no rule allows a request to https://other.example.com/**"]);
+    let wide = secret("header = \"X-Key\"").replace("for = \"https://api.example.com", "for = \"https://*");
+    check(&wide, &["says not where a secret may go", "every host there is"]);
+}
+
+#[test]
+fn two_policies_for_one_tool_are_refused() {
+    let said_of = |text: &str| said(text);
+    let twice = said_of("[tools.a]\ncomponent = \"a\"\n[tools.a]\ncomponent = \"b\"\n");
+    assert!(twice.contains("fumehood.toml:3:8: this is not TOML: duplicate key"), "{twice}");
+    let folded = said_of("[tools.a-b]\ncomponent = \"a\"\n[tools.a_b]\ncomponent = \"b\"\n");
+    assert!(folded.contains("fumehood.toml:3:1: `a-b` and `a_b` are one name"), "{folded}");
+    let server = said_of("[tools.a-b]\ncomponent = \"a\"\n[mcp.servers.a_b]\ncommand = [\"x\"]\n");
+    assert!(server.contains("fumehood.toml:3:1: `a-b` is in [tools]"), "{server}");
+    let same = said_of("[tools.a]\ncomponent = \"a\"\n[mcp.servers.a]\ncommand = [\"x\"]\n");
+    assert!(same.contains("`a` is in [tools] and in [mcp.servers]; rename one of them"), "{same}");
+}
+
+#[test]
+fn how_many_requests_all_tools_may_have_is_more_than_none() {
+    for (value, shown) in [("0", "0"), ("\"5G\"", "5000000000")] {
+        let said = said(&format!("http_in_flight = {value}\n"));
+        assert!(said.contains(&format!("fumehood.toml:1:18: {shown} requests at one time cannot be kept")), "{said}");
+    }
+    assert!(read(Path::new(FILE), "http_in_flight = 1\n").is_ok());
+}

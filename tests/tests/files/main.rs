@@ -1,0 +1,19 @@
+//! A tool sees the folders that it was granted and nothing beside them, and adds no more to them than it may.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+mod granted;
+mod links;
+mod paths;
+mod place;
+mod quotas;
+mod race;
+mod reading;
+mod refused;
+mod special;
