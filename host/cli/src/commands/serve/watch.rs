@@ -1,15 +1,13 @@
 //! Looking out for changes of what is served, on a thread of its own: the one that serves never waits for a file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use notify::event::{AccessKind, AccessMode};
-use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
-use tokio::sync::Notify;
+use futures_util::StreamExt as _;
+use inotify::{EventStream, Inotify, WatchDescriptor, WatchMask};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +20,8 @@ const QUIET: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(1);
 /// Where the kernel tells nothing, such as on network file systems, somebody looks that often.
 const AT_LEAST: Duration = Duration::from_secs(2);
+/// Room for what the kernel tells at a time: an event is 16 bytes and a name of at most 256.
+const EVENTS_BYTES: usize = 4096;
 
 /// Brings what is served in line with its files until `stop`.
 ///
@@ -45,61 +45,72 @@ pub(crate) fn start(mut assembly: Assembly, stop: CancellationToken) -> Result<J
 /// Hears of changes in folders.
 struct Ears {
     /// `None` if the kernel has no more of them to give.
-    watcher: Option<RecommendedWatcher>,
-    at: BTreeSet<PathBuf>,
-    stirred: Arc<Notify>,
+    kernel: Option<EventStream<Vec<u8>>>,
+    at: BTreeMap<PathBuf, WatchDescriptor>,
 }
 
 impl Ears {
+    /// Belongs to the runtime that it is made on.
     fn new() -> Self {
-        let stirred = Arc::new(Notify::new());
-        let heard = Arc::clone(&stirred);
-        let hear = move |event: notify::Result<Event>| {
-            if event.map_or(true, |event| may_change_something(&event.kind)) {
-                heard.notify_one();
-            }
-        };
-        let watcher = notify::recommended_watcher(hear);
-        if let Err(error) = &watcher {
+        let kernel = Inotify::init().and_then(|inotify| inotify.into_event_stream(vec![0; EVENTS_BYTES]));
+        if let Err(error) = &kernel {
             render::warning(&format!(
                 "the system tells of no changes ({error}); files are looked at every 2 s instead"
             ));
         }
-        Self { watcher: watcher.ok(), at: BTreeSet::new(), stirred }
+        Self { kernel: kernel.ok(), at: BTreeMap::new() }
     }
 
     /// Listens at these folders and no others. Doing that again each time finds those that were made anew; those that
     /// are not there are looked for again.
     fn listen_at(&mut self, folders: BTreeSet<PathBuf>) {
-        let Some(watcher) = &mut self.watcher else { return };
-        for folder in self.at.difference(&folders) {
-            let _gone = watcher.unwatch(folder);
+        let Some(kernel) = &self.kernel else { return };
+        let mut watches = kernel.watches();
+        for (folder, watch) in std::mem::take(&mut self.at) {
+            if !folders.contains(&folder) {
+                let _gone = watches.remove(watch);
+            }
         }
-        for folder in &folders {
-            let _not_there = watcher.watch(folder, RecursiveMode::NonRecursive);
-        }
-        self.at = folders;
+        // The kernel gives the same watch for a folder that it watches already.
+        let watched = folders.into_iter().filter_map(|folder| Some((watches.add(&folder, changes()).ok()?, folder)));
+        self.at = watched.map(|(watch, folder)| (folder, watch)).collect();
     }
 
     /// Waits until something may have changed, and is complete.
-    async fn stirred(&self) {
-        if timeout(AT_LEAST, self.stirred.notified()).await.is_err() {
+    async fn stirred(&mut self) {
+        if timeout(AT_LEAST, self.heard()).await.is_err() {
             return;
         }
         let latest = Instant::now() + LONGEST;
         while Instant::now() < latest {
             let quiet = (Instant::now() + QUIET).min(latest);
-            if timeout_at(quiet, self.stirred.notified()).await.is_err() {
+            if timeout_at(quiet, self.heard()).await.is_err() {
                 return;
             }
         }
     }
+
+    /// The next that the kernel tells. Also that it lost count counts.
+    async fn heard(&mut self) {
+        let told = match &mut self.kernel {
+            Some(kernel) => kernel.next().await.is_some(),
+            None => false,
+        };
+        if !told {
+            std::future::pending().await
+        }
+    }
 }
 
-/// Reading a file is told too, and would wake whoever reads because of it for ever.
-fn may_change_something(kind: &EventKind) -> bool {
-    match kind {
-        EventKind::Access(access) => *access == AccessKind::Close(AccessMode::Write),
-        EventKind::Any | EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_) | EventKind::Other => true,
-    }
+/// Reading a file is not among them: it would wake whoever reads because of it for ever.
+fn changes() -> WatchMask {
+    WatchMask::CREATE
+        | WatchMask::DELETE
+        | WatchMask::MOVE
+        | WatchMask::MODIFY
+        | WatchMask::CLOSE_WRITE
+        | WatchMask::ATTRIB
+        | WatchMask::DELETE_SELF
+        | WatchMask::MOVE_SELF
+        | WatchMask::ONLYDIR
 }
