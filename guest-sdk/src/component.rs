@@ -3,7 +3,7 @@
 use std::panic;
 
 use crate::bindings::exports::fumehood::tool::tools;
-use crate::bindings::fumehood::tool::{context, key_value, log as host_log, progress as host_progress, types};
+use crate::bindings::fumehood::tool::{context, key_value, log as host_log, progress as host_progress, secrets, types};
 use crate::log::Level;
 use crate::progress::Update;
 use crate::registry::{self, Entry};
@@ -28,6 +28,10 @@ pub(crate) fn actor() -> Option<String> {
 
 pub(crate) fn state() -> Option<String> {
     context::state()
+}
+
+pub(crate) fn secret_exists(name: &str) -> bool {
+    secrets::exists(name)
 }
 
 pub(crate) fn log(level: Level, message: String) {

@@ -117,6 +117,7 @@ pub mod progress;
 mod registry;
 mod returned;
 mod schema;
+pub mod secret;
 pub mod store;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;

@@ -22,7 +22,7 @@
 mod shelf;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -41,6 +41,7 @@ pub struct Call {
     remaining: Duration,
     actor: Option<String>,
     state: Option<Value>,
+    secrets: BTreeSet<String>,
     shelf: Shelf,
 }
 
@@ -65,6 +66,7 @@ impl Default for Call {
             remaining: Duration::from_secs(3600),
             actor: None,
             state: None,
+            secrets: BTreeSet::new(),
             shelf: Shelf::default(),
         }
     }
@@ -103,6 +105,12 @@ impl Call {
     /// Sets the agent's state.
     pub fn state(mut self, state: Value) -> Self {
         self.state = Some(state);
+        self
+    }
+
+    /// Grants a secret of this name.
+    pub fn secret(mut self, name: impl Into<String>) -> Self {
+        self.secrets.insert(name.into());
         self
     }
 
@@ -199,6 +207,10 @@ pub(crate) mod host {
         read(|call| call.state.as_ref().map(ToString::to_string))
     }
 
+    pub(crate) fn secret_exists(name: &str) -> bool {
+        read(|call| call.secrets.contains(name))
+    }
+
     pub(crate) fn log(level: Level, message: String) {
         SURROUNDINGS.with_borrow_mut(|surroundings| surroundings.lines.push((level, message)));
     }
@@ -230,7 +242,7 @@ mod tests {
 
     use super::*;
     use crate::store::{Page, StoreError};
-    use crate::{context, log, progress, store};
+    use crate::{context, log, progress, secret, store};
 
     #[test]
     fn a_run_sees_what_was_set_and_tells_what_was_said() {
@@ -245,6 +257,13 @@ mod tests {
         assert_eq!((remaining, state), (Duration::from_millis(2), Some(json!({"n": 1}))));
         assert_eq!(run.lines, [(Level::Info, "hello".to_owned())]);
         assert_eq!(run.updates, [progress::report(1.0).message("done").partial("x")]);
+    }
+
+    #[test]
+    fn a_secret_is_there_only_if_it_was_granted() {
+        let run = Call::new().secret("api").run(|| (secret::exists("api"), secret::exists("other")));
+        assert_eq!(run.returned, (true, false));
+        assert!(!secret::exists("api"));
     }
 
     #[test]

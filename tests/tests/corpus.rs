@@ -123,8 +123,8 @@ fn left_out(folder: &Path, within: &str, known: &BTreeSet<&str>) -> Vec<String> 
 
 #[test]
 fn no_program_is_left_out() {
-    // The last three do what they are told and nothing else.
-    let harmless = ["contract/echo", "contract/tell-context", "contract/act-in-describe"];
+    // They do what they are told and nothing else.
+    let harmless = ["contract/echo", "contract/tell-context", "contract/act-in-describe", "contract/ask-secrets"];
     let known =
         attacks().iter().map(|(program, ..)| *program).chain(NO_ATTACK.iter().copied()).chain(harmless).collect();
     let left_out = left_out(&fumehood_tests::folder(), "", &known);

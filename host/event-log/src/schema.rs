@@ -84,11 +84,16 @@ pub(crate) enum Found {
     Version(i64),
 }
 
+/// One statement, and so one moment: another process may be making the tables.
+const LOOK: &str = "
+    SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+    FROM pragma_application_id, pragma_user_version
+";
+
 /// Looks, without a change, whether a database is an event log.
 pub(crate) fn inspect(connection: &Connection, known: i64) -> Result<Found, SchemaError> {
-    let application: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
-    let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let (application, found, tables): (i32, i64, i64) =
+        connection.query_row(LOOK, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     match (application, tables) {
         (0, 0) if found == 0 => Ok(Found::Empty),
         (APPLICATION, _) if found > known => Err(SchemaError::TooNew { found, known }),

@@ -278,6 +278,24 @@ mod tests {
         assert!(!path.exists(), "nothing is made in its place");
     }
 
+    /// Whoever looks while another makes the tables sees either none of them or all.
+    #[test]
+    fn a_store_that_several_make_at_once_is_one_store() {
+        for _ in 0..20 {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("tools.db");
+            let begin = std::sync::Barrier::new(4);
+            std::thread::scope(|threads| {
+                for _ in 0..4 {
+                    threads.spawn(|| {
+                        begin.wait();
+                        DiskStore::open(&path).unwrap();
+                    });
+                }
+            });
+        }
+    }
+
     #[test]
     fn several_may_open_and_write_at_once_and_no_byte_is_lost() {
         let folder = tempfile::tempdir().unwrap();

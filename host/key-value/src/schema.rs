@@ -26,6 +26,12 @@ const TABLES: &str = "
     ) STRICT;
 ";
 
+/// One statement, and so one moment: another process may be making the tables.
+const LOOK: &str = "
+    SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+    FROM pragma_application_id, pragma_user_version
+";
+
 /// Why a file is not taken for a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
@@ -60,9 +66,8 @@ pub(crate) enum Found {
 
 /// Looks, without a change, whether a file is a store.
 pub(crate) fn inspect(connection: &Connection) -> Result<Found, SchemaError> {
-    let application: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
-    let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let (application, found, tables): (i32, i64, i64) =
+        connection.query_row(LOOK, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     match (application, found, tables) {
         (0, 0, 0) => Ok(Found::Empty),
         (APPLICATION, VERSION, _) => Ok(Found::Store),

@@ -28,7 +28,7 @@ mod bindings {
 
 use bindings::ToolPre;
 use bindings::exports::fumehood::tool::tools::ToolCall;
-use bindings::fumehood::tool::{context, key_value, log, progress, types};
+use bindings::fumehood::tool::{context, key_value, log, progress, secrets, types};
 
 const ROUNDS: usize = 20_000;
 const WARM_UP: usize = 2_000;
@@ -68,6 +68,12 @@ impl context::Host for State {
     }
     fn state(&mut self) -> Option<String> {
         None
+    }
+}
+
+impl secrets::Host for State {
+    fn exists(&mut self, _: String) -> bool {
+        false
     }
 }
 

@@ -37,6 +37,7 @@ const KNOWN: &[(&str, &str, Option<&str>)] = &[
     ("fumehood:tool/progress", "report progress while it runs", None),
     ("fumehood:tool/context", "know its call's id, remaining time and actor; read agent state if granted", None),
     ("fumehood:tool/key-value", "keep keys and values between its calls, in a store of its own", Some("key_value")),
+    ("fumehood:tool/secrets", "ask whether it was granted a secret of some name, without seeing it", None),
     ("fumehood:tool/", "share types with the host", None),
     ("wasi:cli/environment", "read environment variables and arguments", Some("env")),
     ("wasi:cli/exit", "end itself early", None),
@@ -122,6 +123,7 @@ mod tests {
         check("wasi:cli/stdout@0.2.0", "captured", None);
         check("fumehood:tool/log@0.1.0", "log lines", None);
         check("fumehood:tool/key-value@0.1.0", "store of its own", Some("key_value"));
+        check("fumehood:tool/secrets@0.1.0", "without seeing it", None);
         check("acme:db/sql@1.0.0", "unknown", None);
     }
 

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use fumehood::permission::Injection;
 use fumehood::permission::http::HttpLimits;
-use fumehood::{Call, CallResult, Host, Load, Observed};
+use fumehood::{Call, CallResult, Grant, Host, Load, Observed};
 use fumehood_tests::{answering, contract};
 use serde_json::json;
 
@@ -192,6 +192,24 @@ async fn what_a_guest_says_while_it_runs_has_no_secret_in_it() {
     // The same program without the secret says the same, so that it was there to be taken out.
     let heard = said("other__tell").await;
     assert!(heard.iter().filter(|said| said.contains(VALUE)).count() >= 4, "{heard:?}");
+}
+
+#[tokio::test]
+async fn a_tool_learns_of_its_own_secrets_that_they_are_there_and_of_others_nothing() {
+    let grant = |name: &str| {
+        let rules = local(&["GET http://api.test/**"]);
+        rules.with_secret(secret(name, VALUE, "http://api.test/**", bearer())).unwrap()
+    };
+    let host = Host::builder().resolver(Names::local()).concurrency(4).build().unwrap();
+    let program = contract("ask-secrets").unwrap();
+    for (name, grant, expected) in
+        [("it", grant("mine"), "100"), ("other", grant("theirs"), "010"), ("none", Grant::none(), "000")]
+    {
+        host.load(Load::bytes(name, program.clone()).with_grant(grant)).await.unwrap();
+        let result = host.call(Call::new(format!("{name}__ask"), json!({}))).await;
+        assert_eq!(result.text(), Some(expected), "{name}: {result:?}");
+        assert!(result.metadata.refused.is_empty(), "{name}: {result:?}");
+    }
 }
 
 #[tokio::test]

@@ -198,6 +198,27 @@ fn two_writers_make_one_chain() {
     assert_eq!((report.rows, report.finding), (400, None));
 }
 
+/// Whoever looks while another makes the tables sees either none of them or all.
+#[test]
+fn a_log_that_several_make_at_once_is_one_log() {
+    for _ in 0..20 {
+        let (_folder, path) = place();
+        let begin = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for number in 1..=4 {
+                let (begin, path) = (&begin, &path);
+                scope.spawn(move || {
+                    begin.wait();
+                    let log = EventLog::open(path, &Options::default()).unwrap();
+                    keep(&log, record(number)).unwrap();
+                });
+            }
+        });
+        let report = Reader::open(&path, &Options::default()).unwrap().verify(None).unwrap();
+        assert_eq!((report.rows, report.finding), (4, None));
+    }
+}
+
 #[test]
 fn dropping_writes_what_waits() {
     let (_folder, path) = place();

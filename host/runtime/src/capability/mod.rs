@@ -13,6 +13,7 @@ pub(crate) mod journal;
 mod key_value;
 pub(crate) mod random;
 mod refusals;
+mod secrets;
 pub(crate) mod sockets;
 mod state;
 pub(crate) mod stdio;
