@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::chain::Key;
 
@@ -55,14 +56,18 @@ pub(crate) fn read(path: &Path) -> Result<Option<Key>, KeyError> {
     }
 }
 
-/// The key in that file, which is made if it is not there. If two processes make it at once, both get the same.
+/// Tells apart keys that are being made by this process.
+static MADE: AtomicU64 = AtomicU64::new(0);
+
+/// The key in that file, which is made if it is not there. If several make it at once, all get the same.
 pub(crate) fn read_or_make(path: &Path) -> Result<Key, KeyError> {
     if let Some(key) = read(path)? {
         return Ok(key);
     }
     let key = random()?;
     // Linked under its name only when it is whole, which fails if somebody else was faster.
-    let unfinished = path.with_extension(format!("key-{}", std::process::id()));
+    let (process, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+    let unfinished = path.with_extension(format!("key-{process}-{number}"));
     let made = write_private(&unfinished, &key).and_then(|()| match fs::hard_link(&unfinished, path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
         _ => sync_folder(path),

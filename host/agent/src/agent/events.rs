@@ -200,6 +200,10 @@ impl Recorder for Tap {
         self.tell(AgentEvent::Record(Box::new(record)));
         taken
     }
+
+    fn keeps(&self) -> bool {
+        self.is_watched() || self.inner.keeps()
+    }
 }
 
 /// The events that one subscriber has not seen yet.

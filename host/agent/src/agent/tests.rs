@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::{Delta, DeltaSink, Model, ModelError, ModelFailure, Request, Response, ToolIntent, ToolSpec};
-use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
+use fumehood_core::record::{Durability, Forget, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::time::Timestamp;
 use tokio::time::Instant;
 
@@ -146,6 +146,15 @@ async fn i3_the_executors_tools_are_bound_once_for_each_run_and_records_follow_f
     assert_eq!((scope.session.as_str(), scope.execution.as_str(), scope.step), ("s1", "s1/1", 1));
     assert_eq!(scope.cause.as_deref(), Some(records[3].id.as_str()));
     assert_eq!(records[3].kind, RecordKind::ModelAnswered);
+}
+
+#[test]
+fn records_are_made_for_whoever_keeps_them_or_watches() {
+    assert!(Tap::new(Arc::new(Memory::default())).keeps());
+    let nobody = Tap::new(Arc::new(Forget));
+    assert!(!nobody.keeps());
+    nobody.wiretap(|_| {});
+    assert!(nobody.keeps());
 }
 
 #[tokio::test(start_paused = true)]

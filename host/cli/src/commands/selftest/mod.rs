@@ -32,6 +32,8 @@ const END: Duration = Duration::from_secs(2);
 const ENDLESS: usize = 4;
 /// What may be there afterwards that was not there before: what is kept for the next host, once for all.
 const LEFT: usize = 8;
+/// How long the threads of a host that was dropped take to end.
+const SETTLING: Duration = Duration::from_millis(100);
 /// What is on its way out is given this time.
 const LEAVING: Duration = Duration::from_secs(2);
 
@@ -66,7 +68,7 @@ struct Summary {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
-    let before = process::held();
+    let before = held_by_the_engine(arguments).await?;
     let grounds = Grounds::prepare().await?;
     let host = Arc::new(host::builder(arguments).resolver(Grounds::resolver()).build()?);
     load(&host, &grounds).await?;
@@ -125,6 +127,15 @@ async fn end(host: Arc<Host>) -> Duration {
     while running.join_next().await.is_some() {}
     drop(host);
     started.elapsed()
+}
+
+/// What the process holds once there was a host: the engine opens a file or two once and keeps them.
+async fn held_by_the_engine(arguments: &Arguments) -> Result<process::Held> {
+    let host = host::builder(arguments).build()?;
+    host.shut_down(Duration::ZERO).await;
+    drop(host);
+    tokio::time::sleep(SETTLING).await;
+    Ok(process::held())
 }
 
 /// What is still there that was not there before, in descriptors and threads.
