@@ -3,13 +3,16 @@
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
 use crate::key::{self, KeyError};
 use crate::schema::{self, Found, SchemaError};
 use crate::trouble::Trouble;
+
+/// Between two tries to open a file that another process is making.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Why a log was not opened.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +61,18 @@ pub(crate) fn writable(path: &Path, busy: Duration) -> Result<Connection, OpenEr
         prepare(&mut connection, busy)?;
         Ok(connection)
     };
-    connect().map_err(|error| OpenError::schema(path, error))
+    patiently(busy, connect).map_err(|error| OpenError::schema(path, error))
+}
+
+/// Tries again while another process is making the same file: SQLite does not wait for whoever changes the journal's mode.
+fn patiently<T>(patience: Duration, connect: impl Fn() -> Result<T, SchemaError>) -> Result<T, SchemaError> {
+    let began = Instant::now();
+    loop {
+        match connect() {
+            Err(SchemaError::Trouble(Trouble::Locked)) if began.elapsed() < patience => std::thread::sleep(PAUSE),
+            ended => return ended,
+        }
+    }
 }
 
 /// A connection that writes to memory.

@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -12,6 +12,8 @@ use crate::trouble::Trouble;
 
 /// How long opening waits for another process that holds the file.
 const BUSY: Duration = Duration::from_secs(5);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Why a store was not opened.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +50,18 @@ pub(crate) fn make(path: &Path) -> Result<Connection, OpenError> {
         }
         Ok(connection)
     };
-    connect().map_err(|source| OpenError::Schema { path: path.to_owned(), source })
+    patiently(BUSY, connect).map_err(|source| OpenError::Schema { path: path.to_owned(), source })
+}
+
+/// Tries again while another process is making the same file: SQLite does not wait for whoever changes the journal's mode.
+fn patiently<T>(patience: Duration, connect: impl Fn() -> Result<T, SchemaError>) -> Result<T, SchemaError> {
+    let began = Instant::now();
+    loop {
+        match connect() {
+            Err(SchemaError::Trouble(Trouble::Locked)) if began.elapsed() < patience => std::thread::sleep(PAUSE),
+            ended => return ended,
+        }
+    }
 }
 
 /// One more connection to a store that is there.
