@@ -57,7 +57,7 @@ fn attacks() -> Vec<(&'static str, &'static str, Value, &'static [ErrorKind])> {
     vec![
         ("aliased-result", "run", none(), &[OutputTooLarge, Deadline]),
         ("bad-text", "run", none(), &[BadResult]),
-        ("bulk-fill", "run", none(), &[Deadline]),
+        ("bulk-fill", "run", none(), &[Deadline, Fuel]),
         ("busy-poll", "run", none(), &[Deadline]),
         ("count", "run", json!({"to": "1125899906842624"}), &[Deadline, Fuel]),
         ("counter", "run", none(), &[]),
