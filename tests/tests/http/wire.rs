@@ -172,6 +172,7 @@ async fn a_request_that_fails_says_why_in_its_event_and_in_the_result() {
         let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
     });
     let no_http = Server::start_raw(|mut stream, _| {
+        let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
         let _ = std::io::Write::write_all(&mut stream, b"SSH-2.0-none\r\n\r\n");
     });
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
