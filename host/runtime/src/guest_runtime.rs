@@ -80,7 +80,6 @@ impl GuestRuntime {
     }
 
     /// Runs `future` to its end. Dropping the returned future ends it at its next slice at the latest.
-    ///
     pub(crate) async fn run<F>(&self, slice: FirstSlice, mut future: Pin<Box<F>>) -> Result<F::Output, Lost>
     where
         F: Future + Send + 'static,

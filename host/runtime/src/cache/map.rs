@@ -24,7 +24,7 @@ pub(super) fn map(engine: &Engine, file: &Authentic) -> wasmtime::Result<Compone
     // The path leads to the file that was checked, whatever the name in the folder stands for by now.
     let path = format!("/proc/self/fd/{}", file.0.as_raw_fd());
     // SAFETY: the bytes were written by wasmtime's own serialization, on this installation or in the compiler that it
-    // started, and have not changed since, which `Authentic` stands for. Another process of the same user could still write to the file while it is mapped, but
-    // such a process can do anything to this one already.
+    // started, and have not changed since, which `Authentic` stands for. Another process of the same user could still
+    // write to the file while it is mapped, but such a process can do anything to this one already.
     unsafe { Component::deserialize_file(engine, path) }
 }

@@ -135,8 +135,8 @@ impl CodeCache {
         }
     }
 
-    /// Keeps the compiled code, and holds little of it at a time. Each of the two files is replaced as a whole; whoever reads between the two finds that they
-    /// do not match, and compiles.
+    /// Keeps the compiled code, and holds little of it at a time. Each of the two files is replaced as a whole; whoever
+    /// reads between the two finds that they do not match, and compiles.
     pub(crate) fn store(&self, engine: &Engine, digest: &Digest, mut code: impl Read) -> std::io::Result<()> {
         let name = entry_name(engine, digest);
         let mut hasher = self.hasher(&name);
