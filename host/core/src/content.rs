@@ -8,7 +8,8 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::sanitize::hidden;
+use crate::sanitize::{hidden, hidden_in, printable_json};
+use crate::untrusted::{Untrusted, expose_raw};
 
 /// One part of a result.
 ///
@@ -20,7 +21,8 @@ pub enum Content {
     /// Text for the model to read.
     Text {
         /// The text.
-        text: String,
+        #[serde(serialize_with = "expose_raw")]
+        text: Untrusted<String>,
     },
     /// One JSON value, as the tool wrote it. It has been parsed once, so it is well-formed.
     Json {
@@ -30,7 +32,8 @@ pub enum Content {
     /// Bytes with a MIME type.
     Blob {
         /// For example `image/png`, as the tool says.
-        mime_type: String,
+        #[serde(serialize_with = "expose_raw")]
+        mime_type: Untrusted<String>,
         /// The bytes.
         #[serde(serialize_with = "to_base64")]
         data: Vec<u8>,
@@ -38,20 +41,21 @@ pub enum Content {
     /// A pointer to something that the result does not carry.
     Link {
         /// Where it is.
-        uri: String,
+        #[serde(serialize_with = "expose_raw")]
+        uri: Untrusted<String>,
         /// A short name for people.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        title: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none", serialize_with = "expose_raw")]
+        title: Option<Untrusted<String>>,
         /// What would be found there.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        mime_type: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none", serialize_with = "expose_raw")]
+        mime_type: Option<Untrusted<String>>,
     },
 }
 
 impl Content {
     /// Text for the model to read.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::Text { text: text.into() }
+        Self::Text { text: Untrusted::new(text.into()) }
     }
 
     /// The JSON that `text` holds.
@@ -67,10 +71,11 @@ impl Content {
     pub fn bytes(&self) -> usize {
         match self {
             Self::Text { text } => text.len(),
-            Self::Json { value } => value.as_str().len(),
+            Self::Json { value } => value.len(),
             Self::Blob { mime_type, data } => mime_type.len() + data.len(),
             Self::Link { uri, title, mime_type } => {
-                uri.len() + title.as_ref().map_or(0, String::len) + mime_type.as_ref().map_or(0, String::len)
+                let optional = |text: &Option<Untrusted<String>>| text.as_ref().map_or(0, Untrusted::len);
+                uri.len() + optional(title) + optional(mime_type)
             }
         }
     }
@@ -78,13 +83,13 @@ impl Content {
     /// How many characters of it a reader would not see or would a terminal act on. See [`crate::sanitize`].
     #[must_use]
     pub fn hidden(&self) -> u64 {
-        let optional = |text: &Option<String>| text.as_deref().map_or(0, hidden);
+        let optional = |text: &Option<Untrusted<String>>| text.as_ref().map_or(0, Untrusted::<String>::hidden);
         match self {
-            Self::Text { text } => hidden(text),
-            Self::Json { value } => hidden(value.as_str()),
-            Self::Blob { mime_type, .. } => hidden(mime_type),
+            Self::Text { text } => text.hidden(),
+            Self::Json { value } => value.hidden(),
+            Self::Blob { mime_type, .. } => mime_type.hidden(),
             Self::Link { uri, title, mime_type } => {
-                hidden(uri).saturating_add(optional(title)).saturating_add(optional(mime_type))
+                uri.hidden().saturating_add(optional(title)).saturating_add(optional(mime_type))
             }
         }
     }
@@ -95,7 +100,7 @@ impl Content {
         match self {
             Self::Text { .. } => Cow::Borrowed("text/plain"),
             Self::Json { .. } => Cow::Borrowed("application/json"),
-            Self::Blob { mime_type, .. } => Cow::Owned(mime_type.clone()),
+            Self::Blob { mime_type, .. } => Cow::Owned(mime_type.sanitized().into_owned()),
             Self::Link { .. } => Cow::Borrowed("text/uri-list"),
         }
     }
@@ -115,13 +120,45 @@ impl JsonText {
         serde_json::from_str::<Parses>(&text).map(|Parses| Self(text))
     }
 
-    /// The text.
+    /// The text as the tool wrote it. Not for screens, models or clients: see [`JsonText::sanitized`].
     #[must_use]
-    pub fn as_str(&self) -> &str {
+    pub fn expose_raw(&self) -> &str {
         &self.0
     }
 
-    /// Reads the value into a type of yours.
+    /// JSON of the same value, with every hidden character of the text written as an escape. See
+    /// [`crate::sanitize::printable_json`].
+    #[must_use]
+    pub fn sanitized(&self) -> Cow<'_, str> {
+        printable_json(&self.0)
+    }
+
+    /// How many characters are hidden, in the text itself or in what its escapes stand for, whichever are more.
+    #[must_use]
+    pub fn hidden(&self) -> u64 {
+        let in_text = hidden(&self.0);
+        // Without one of these escapes, a parser gets what stands in the text, but for quotes, tabs and the like.
+        let is_escape = |pair: &[u8]| matches!(pair, [b'\\', b'u' | b'b' | b'f' | b'r']);
+        if !self.0.as_bytes().windows(2).any(is_escape) {
+            return in_text;
+        }
+        let value = self.read::<serde_json::Value>().ok();
+        in_text.max(value.as_ref().map_or(0, hidden_in))
+    }
+
+    /// Bytes of the text.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether the text is empty, which no JSON is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Reads the value into a type of yours, with every character that the tool put into it.
     ///
     /// # Errors
     /// If it does not fit that type.
@@ -164,7 +201,7 @@ impl<'de> Deserialize<'de> for Content {
         let part = Shape::deserialize(deserializer)?;
         let missing = |what| serde::de::Error::custom(format!("a {} part without `{what}`", part.kind));
         match part.kind.as_str() {
-            "text" => Ok(Self::Text { text: part.text }),
+            "text" => Ok(Self::text(part.text)),
             "json" => {
                 let value = part.value.ok_or_else(|| missing("value"))?;
                 Self::json(value.get().to_owned()).map_err(serde::de::Error::custom)
@@ -172,9 +209,13 @@ impl<'de> Deserialize<'de> for Content {
             "blob" => {
                 let mime_type = part.mime_type.ok_or_else(|| missing("mime_type"))?;
                 let data = BASE64_STANDARD.decode(&part.data).map_err(serde::de::Error::custom)?;
-                Ok(Self::Blob { mime_type, data })
+                Ok(Self::Blob { mime_type: mime_type.into(), data })
             }
-            "link" => Ok(Self::Link { uri: part.uri, title: part.title, mime_type: part.mime_type }),
+            "link" => Ok(Self::Link {
+                uri: part.uri.into(),
+                title: part.title.map(Untrusted::new),
+                mime_type: part.mime_type.map(Untrusted::new),
+            }),
             other => Err(serde::de::Error::unknown_variant(other, &["text", "json", "blob", "link"])),
         }
     }
@@ -240,8 +281,8 @@ mod tests {
         let parts = [
             Content::text("hi"),
             Content::json(r#"{"a": 1}"#.to_owned()).unwrap(),
-            Content::Blob { mime_type: "image/png".to_owned(), data: vec![0, 255] },
-            Content::Link { uri: "https://example.com/".to_owned(), title: None, mime_type: None },
+            Content::Blob { mime_type: "image/png".into(), data: vec![0, 255] },
+            Content::Link { uri: "https://example.com/".into(), title: None, mime_type: None },
         ];
         let json = serde_json::to_string(&parts).unwrap();
         assert_eq!(

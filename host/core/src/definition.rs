@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::name::{NameError, ToolName};
-use crate::sanitize::hidden;
+use crate::untrusted::{Untrusted, expose_raw};
 
 /// Caps on what a component may say about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,18 +49,20 @@ pub struct ToolDefinition {
     pub name: ToolName,
     /// What it is called in the component itself, if that is not the name: for a typed export, such as
     /// `example:greeter/greet@0.1.0#hello`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub export: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "expose_raw")]
+    pub export: Option<Untrusted<String>>,
     /// A short name for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "expose_raw")]
+    pub title: Option<Untrusted<String>>,
     /// What it does and when to use it.
-    pub description: String,
+    #[serde(serialize_with = "expose_raw")]
+    pub description: Untrusted<String>,
     /// JSON Schema (2020-12) of the arguments, as the tool wrote it.
-    pub input_schema: Value,
+    #[serde(serialize_with = "expose_raw")]
+    pub input_schema: Untrusted<Value>,
     /// JSON Schema of the `json` part of a successful result, if it has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_schema: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "expose_raw")]
+    pub output_schema: Option<Untrusted<Value>>,
     /// What it promises about its effects.
     pub annotations: Annotations,
 }
@@ -131,20 +133,10 @@ impl ToolDefinition {
     /// would act on. Wherever it is shown to a person or a model, they are written out. See [`crate::sanitize`].
     #[must_use]
     pub fn hidden(&self) -> u64 {
-        let texts = [self.export.as_deref(), self.title.as_deref(), Some(&*self.description)];
+        let texts = [self.export.as_ref(), self.title.as_ref(), Some(&self.description)];
         let schemas = [Some(&self.input_schema), self.output_schema.as_ref()];
-        let of_texts = texts.into_iter().flatten().map(hidden).sum::<u64>();
-        of_texts + schemas.into_iter().flatten().map(hidden_in).sum::<u64>()
-    }
-}
-
-/// The same of a schema, whose depth is bounded where it was read.
-fn hidden_in(schema: &Value) -> u64 {
-    match schema {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-        Value::String(text) => hidden(text),
-        Value::Array(items) => items.iter().map(hidden_in).sum(),
-        Value::Object(members) => members.iter().map(|(name, value)| hidden(name) + hidden_in(value)).sum(),
+        let of_texts = texts.into_iter().flatten().map(Untrusted::<String>::hidden).sum::<u64>();
+        of_texts + schemas.into_iter().flatten().map(Untrusted::<Value>::hidden).sum::<u64>()
     }
 }
 
@@ -165,15 +157,16 @@ impl RawDefinition {
         fits("input schema", Some(&self.input_schema), limits.schema_bytes)?;
         fits("output schema", self.output_schema.as_deref(), limits.schema_bytes)?;
         let read = |what, text: &str| {
-            serde_json::from_str(text).map_err(|source| DefinitionError::NotJson { tool: tool.clone(), what, source })
+            let schema = serde_json::from_str::<Value>(text).map(Untrusted::new);
+            schema.map_err(|source| DefinitionError::NotJson { tool: tool.clone(), what, source })
         };
         Ok(ToolDefinition {
             input_schema: read("input schema", &self.input_schema)?,
             output_schema: self.output_schema.as_deref().map(|text| read("output schema", text)).transpose()?,
             name: tool,
             export: None,
-            title: self.title,
-            description: self.description,
+            title: self.title.map(Untrusted::new),
+            description: self.description.into(),
             annotations: self.annotations,
         })
     }

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::content::Content;
 use crate::digest::Digest;
 pub use crate::request_report::RequestReport;
 use crate::result::CallResult;
+use crate::untrusted::PrintableText;
 
 /// How much a log line of a guest matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Every step.
@@ -47,7 +48,7 @@ pub struct Progress {
     pub fraction: Option<f64>,
     /// What is being done.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
+    pub message: Option<PrintableText>,
     /// Parts of the result that are ready.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub partial: Vec<Content>,
@@ -82,8 +83,8 @@ pub enum Event {
         id: String,
         /// How much the line matters.
         level: Level,
-        /// The line, with what could steer a terminal written out.
-        message: String,
+        /// The line.
+        message: PrintableText,
     },
     /// A running call reported progress.
     Progress {

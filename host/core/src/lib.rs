@@ -27,3 +27,4 @@ pub mod result;
 pub mod sanitize;
 pub mod time;
 pub mod typed;
+pub mod untrusted;

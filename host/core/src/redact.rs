@@ -13,6 +13,7 @@ use url::form_urlencoded;
 use crate::content::{Content, JsonText};
 use crate::permission::Secret;
 use crate::result::{CallError, Captured, Metadata};
+use crate::untrusted::PrintableText;
 
 /// What no encoder leaves out: everything but the characters that never need it.
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -98,33 +99,40 @@ impl Redactor {
         }
     }
 
+    /// Printable text in place.
+    pub fn in_printable(&self, text: &mut PrintableText) {
+        if let Cow::Owned(clean) = self.text(text) {
+            *text = clean.into();
+        }
+    }
+
     /// A part of a result. JSON stays JSON: a value is found in names, strings and numbers, however they are escaped.
     pub fn in_content(&self, content: &mut Content) {
         match content {
-            Content::Text { text } => self.in_text(text),
+            Content::Text { text } => self.in_text(text.expose_raw_mut()),
             Content::Json { value } => self.in_json(value),
             Content::Blob { mime_type, data } => {
-                self.in_text(mime_type);
+                self.in_text(mime_type.expose_raw_mut());
                 if let Cow::Owned(clean) = self.bytes(data) {
                     *data = clean;
                 }
             }
             Content::Link { uri, title, mime_type } => {
-                self.in_text(uri);
-                title.iter_mut().chain(mime_type).for_each(|text| self.in_text(text));
+                self.in_text(uri.expose_raw_mut());
+                title.iter_mut().chain(mime_type).for_each(|text| self.in_text(text.expose_raw_mut()));
             }
         }
     }
 
     /// Why a call failed.
     pub fn in_error(&self, error: &mut CallError) {
-        self.in_text(&mut error.message);
-        error.hint.iter_mut().chain(&mut error.backtrace).for_each(|text| self.in_text(text));
+        let texts = std::iter::once(&mut error.message).chain(&mut error.hint).chain(&mut error.backtrace);
+        texts.for_each(|text| self.in_printable(text));
     }
 
     /// What a tool wrote and tried.
     pub fn in_metadata(&self, metadata: &mut Metadata) {
-        let in_stream = |stream: &mut Captured| self.in_text(&mut stream.text);
+        let in_stream = |stream: &mut Captured| self.in_text(stream.text.expose_raw_mut());
         in_stream(&mut metadata.stdout);
         in_stream(&mut metadata.stderr);
         for refusal in &mut metadata.refused {
@@ -137,7 +145,7 @@ impl Redactor {
 
     fn in_json(&self, json: &mut JsonText) {
         // Without an escape, what stands in the text is what a reader gets.
-        if !json.as_str().contains('\\') && !self.search.is_match(json.as_str()) {
+        if !json.expose_raw().contains('\\') && !self.search.is_match(json.expose_raw()) {
             return;
         }
         let Ok(mut value) = json.read::<Value>() else { return };
@@ -290,7 +298,7 @@ mod tests {
             let mut content = Content::json(json.to_owned()).unwrap();
             redactor.in_content(&mut content);
             let Content::Json { value } = content else { panic!("it stays JSON") };
-            assert_eq!(value.as_str(), expected);
+            assert_eq!(value.expose_raw(), expected);
         };
         check(r#"{"b": 1.50, "a": "x\n"}"#, r#"{"b": 1.50, "a": "x\n"}"#);
         check(r#"{"a":31415926,"b":[2.31415926]}"#, r#"{"a":"[secret api]","b":["2.[secret api]"]}"#);
@@ -302,14 +310,14 @@ mod tests {
         let redactor = redactor(VALUE);
         let mut parts = vec![
             Content::text(VALUE),
-            Content::Blob { mime_type: VALUE.to_owned(), data: VALUE.into() },
-            Content::Link { uri: VALUE.to_owned(), title: Some(VALUE.to_owned()), mime_type: Some(VALUE.to_owned()) },
+            Content::Blob { mime_type: VALUE.into(), data: VALUE.into() },
+            Content::Link { uri: VALUE.into(), title: Some(VALUE.into()), mime_type: Some(VALUE.into()) },
         ];
         parts.iter_mut().for_each(|part| redactor.in_content(part));
         let mut error = CallError::new(ErrorKind::ToolFailed, VALUE).with_hint(VALUE);
-        error.backtrace.push(VALUE.to_owned());
+        error.backtrace.push(VALUE.into());
         redactor.in_error(&mut error);
-        let stream = || Captured { text: VALUE.to_owned(), dropped: 0 };
+        let stream = || Captured { text: VALUE.into(), dropped: 0 };
         let (tried, allow) = (VALUE.to_owned(), Some(VALUE.to_owned()));
         let refused = vec![Refusal { power: Power::Http, tried, because: VALUE.to_owned(), allow }];
         let mut metadata = Metadata { stdout: stream(), stderr: stream(), refused, ..Metadata::default() };

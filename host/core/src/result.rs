@@ -10,6 +10,7 @@ use crate::content::Content;
 use crate::error_kind::ErrorKind;
 use crate::permission::Refusal;
 use crate::request_report::RequestReport;
+use crate::untrusted::{PrintableText, Untrusted, expose_raw};
 
 /// The outcome of one call.
 ///
@@ -32,10 +33,10 @@ pub struct CallError {
     /// Which sort of failure.
     pub kind: ErrorKind,
     /// What was wrong.
-    pub message: String,
+    pub message: PrintableText,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
+    pub hint: Option<PrintableText>,
     /// After how long the same call is worth another try, if that is known.
     #[serde(
         default,
@@ -47,12 +48,12 @@ pub struct CallError {
     pub retry_after: Option<Duration>,
     /// Where the guest was when it crashed, innermost frame first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub backtrace: Vec<String>,
+    pub backtrace: Vec<PrintableText>,
 }
 
 impl CallError {
     /// A failure of this kind with this message.
-    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    pub fn new(kind: ErrorKind, message: impl Into<PrintableText>) -> Self {
         Self { kind, message: message.into(), hint: None, retry_after: None, backtrace: Vec::new() }
     }
 
@@ -64,7 +65,7 @@ impl CallError {
 
     /// Adds what to do about it.
     #[must_use]
-    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn with_hint(mut self, hint: impl Into<PrintableText>) -> Self {
         self.hint = Some(hint.into());
         self
     }
@@ -140,7 +141,8 @@ pub struct Metadata {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Captured {
     /// What was kept. Bytes that are not UTF-8 are replaced.
-    pub text: String,
+    #[serde(serialize_with = "expose_raw")]
+    pub text: Untrusted<String>,
     /// How many bytes came after that and were dropped.
     pub dropped: u64,
 }
@@ -172,12 +174,12 @@ impl CallResult {
         self.outcome.as_ref().err()
     }
 
-    /// The first text or JSON part, as text: what most tools have to say.
+    /// The first text or JSON part, as text that hides nothing: what most tools have to say. JSON has the same value.
     #[must_use]
-    pub fn text(&self) -> Option<&str> {
+    pub fn text(&self) -> Option<Cow<'_, str>> {
         self.content().iter().find_map(|part| match part {
-            Content::Text { text } => Some(text.as_str()),
-            Content::Json { value } => Some(value.as_str()),
+            Content::Text { text } => Some(text.sanitized()),
+            Content::Json { value } => Some(value.sanitized()),
             Content::Blob { .. } | Content::Link { .. } => None,
         })
     }
@@ -268,8 +270,8 @@ mod tests {
         let parts = vec![
             Content::text("3"),
             Content::json(r#"{"b": 1, "a": 2.50}"#.to_owned()).unwrap(),
-            Content::Blob { mime_type: "image/png".to_owned(), data: vec![0, 255] },
-            Content::Link { uri: "urn:x".to_owned(), title: None, mime_type: None },
+            Content::Blob { mime_type: "image/png".into(), data: vec![0, 255] },
+            Content::Link { uri: "urn:x".into(), title: None, mime_type: None },
         ];
         let mut error = CallError::new(ErrorKind::Deadline, "stopped").with_hint("ask for less");
         for outcome in [Ok(parts), Err(error.clone()), {

@@ -7,6 +7,12 @@
 //! two apart for certain.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+
+use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory};
+use icu_properties::{CodePointMapDataBorrowed, CodePointSetDataBorrowed};
+use serde_json::{Map, Value};
 
 /// The text with every control, bidirectional, invisible or private-use character replaced by `\u{…}`.
 ///
@@ -70,32 +76,121 @@ pub fn printable_json(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// A URI in which every hidden character and every space, tab and line break is percent-encoded (RFC 3986, section 2.1).
+#[must_use]
+pub fn printable_uri(uri: &str) -> Cow<'_, str> {
+    let is_encoded = |c: char| c.is_whitespace() || is_hidden(c);
+    if !uri.chars().any(is_encoded) {
+        return Cow::Borrowed(uri);
+    }
+    let mut out = String::with_capacity(uri.len() + 16);
+    for c in uri.chars() {
+        if is_encoded(c) {
+            c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| out.push_str(&format!("%{byte:02X}")));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The JSON value with [`printable`] applied to every string and every name of a member, and how many characters were
+/// written out. Nothing that a parser makes of the value is hidden, unlike with [`printable_json`].
+///
+/// Two names of one object stay two names: one that would become the same as another gets a number at its end. The
+/// nesting of the value is bounded where it was read.
+#[must_use]
+pub fn printable_value(value: &Value) -> (Cow<'_, Value>, u64) {
+    match hidden_in(value) {
+        0 => (Cow::Borrowed(value), 0),
+        count => (Cow::Owned(rewrite(value)), count),
+    }
+}
+
+/// How many characters [`printable_value`] would write out, those in names of members included.
+#[must_use]
+pub fn hidden_in(value: &Value) -> u64 {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => hidden(text),
+        Value::Array(items) => items.iter().map(hidden_in).sum(),
+        Value::Object(members) => members.iter().map(|(name, value)| hidden(name) + hidden_in(value)).sum(),
+    }
+}
+
+fn rewrite(value: &Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(printable(text).into_owned()),
+        Value::Array(items) => items.iter().map(rewrite).collect(),
+        Value::Object(members) => {
+            let mut out = Map::with_capacity(members.len());
+            // How often each spelling was taken, so that many names of one spelling stay cheap.
+            let mut taken: HashMap<String, u64> = HashMap::new();
+            for (name, value) in members {
+                let is_taken = |name: &str| members.contains_key(name) || out.contains_key(name);
+                let name = distinct_name(name, is_taken, &mut taken);
+                out.insert(name, rewrite(value));
+            }
+            Value::Object(out)
+        }
+        other => other.clone(),
+    }
+}
+
+/// The printable spelling of a name, with a number behind it if another member has that name.
+fn distinct_name(name: &str, is_taken: impl Fn(&str) -> bool, taken: &mut HashMap<String, u64>) -> String {
+    let Cow::Owned(spelling) = printable(name) else { return name.to_owned() };
+    let count = taken.entry(spelling.clone()).or_default();
+    loop {
+        *count += 1;
+        let candidate = if *count == 1 { spelling.clone() } else { format!("{spelling} ({count})") };
+        if !is_taken(&candidate) {
+            return candidate;
+        }
+    }
+}
+
+/// Characters whose glyph is blank although no property of Unicode says so.
+const BLANK: [RangeInclusive<char>; 7] = [
+    '\u{2800}'..='\u{2800}',   // braille pattern without dots
+    '\u{2d7f}'..='\u{2d7f}',   // Tifinagh consonant joiner
+    '\u{fffc}'..='\u{fffc}',   // object replacement
+    '\u{1107f}'..='\u{1107f}', // Brahmi number joiner
+    '\u{13440}'..='\u{13455}', // blanks and modifiers of hieroglyphs
+    '\u{16fe4}'..='\u{16fe4}', // Khitan filler
+    '\u{1d159}'..='\u{1d159}', // null notehead
+];
+
+const CATEGORY: CodePointMapDataBorrowed<'static, GeneralCategory> = CodePointMapDataBorrowed::new();
+const IGNORABLE: CodePointSetDataBorrowed<'static> = CodePointSetDataBorrowed::new::<DefaultIgnorableCodePoint>();
+
 /// Whether a reader would not see the character, or a terminal would act on it.
+///
+/// These are, by their properties in Unicode:
+/// - controls (Cc) but for the line break and the tab, format characters (Cf), line and paragraph separators (Zl, Zp);
+/// - whatever may be ignored in display (`Default_Ignorable_Code_Point`): variation selectors, tags, Hangul fillers;
+/// - private use and unassigned code points, noncharacters among them: nobody knows how they look;
+/// - spaces other than the usual one, U+00A0 and U+3000, because they cannot be told from these;
+/// - letters and symbols whose glyph is blank, such as U+2800.
 #[must_use]
 pub fn is_hidden(c: char) -> bool {
     match c {
-        '\n' | '\t' => false,
-        c if c.is_control() => true,
-        '\u{ad}' // soft hyphen
-        | '\u{34f}' // joiner of graphemes
-        | '\u{61c}' // Arabic letter mark
-        | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' // Hangul fillers
-        | '\u{17b4}' | '\u{17b5}' // Khmer inherent vowels
-        | '\u{180b}'..='\u{180f}' // Mongolian variation selectors
-        | '\u{200b}'..='\u{200f}' // zero width, direction marks
-        | '\u{2028}'..='\u{202e}' // separators, embeddings and overrides
-        | '\u{2060}'..='\u{206f}' // word joiner, isolates, deprecated controls
-        | '\u{fdd0}'..='\u{fdef}' // noncharacters
-        | '\u{fe00}'..='\u{fe0f}' // variation selectors
-        | '\u{feff}' // byte order mark
-        | '\u{fff0}'..='\u{fffb}' // specials, interlinear annotation
-        | '\u{13430}'..='\u{13455}' // controls of hieroglyphs
-        | '\u{1bca0}'..='\u{1bca3}' // controls of shorthand
-        | '\u{1d173}'..='\u{1d17a}' // controls of music
-        | '\u{e000}'..='\u{f8ff}' // private use
-        | '\u{e0000}'..='\u{e0fff}' // tags, more variation selectors
-        | '\u{f0000}'..='\u{10ffff}' => true, // private use planes
-        c => u32::from(c) & 0xfffe == 0xfffe, // noncharacters
+        '\n' | '\t' | ' '..='~' | '\u{a0}' | '\u{3000}' => false,
+        c if c.is_ascii() => true,
+        c => {
+            let is_hidden_category = matches!(
+                CATEGORY.get(c),
+                GeneralCategory::Control
+                    | GeneralCategory::Format
+                    | GeneralCategory::LineSeparator
+                    | GeneralCategory::ParagraphSeparator
+                    | GeneralCategory::SpaceSeparator
+                    | GeneralCategory::PrivateUse
+                    | GeneralCategory::Surrogate
+                    | GeneralCategory::Unassigned
+            );
+            is_hidden_category || IGNORABLE.contains(c) || BLANK.iter().any(|blank| blank.contains(&c))
+        }
     }
 }
 
@@ -159,9 +254,71 @@ mod tests {
         let text = "{\r\n\"a\": \"<\u{202e}\u{e0041}\u{7f}>\"}";
         let printable = printable_json(text);
         assert_eq!(printable, "{ \n\"a\": \"<\\u202e\\udb40\\udc41\\u007f>\"}");
-        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         assert_eq!(read(&printable), read(text));
         assert!(matches!(printable_json("{}"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn no_character_of_a_hidden_class_passes() {
+        // The tables of another crate, so that a mistake in one of them shows.
+        let class = r"^[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Noncharacter_Code_Point}\p{Default_Ignorable_Code_Point}]$";
+        let class = regex::Regex::new(class).unwrap();
+        let mut found = 0;
+        for c in (0..=u32::from(char::MAX)).filter_map(char::from_u32).filter(|c| !matches!(c, '\n' | '\t')) {
+            let text = c.to_string();
+            let is_listed =
+                class.is_match(&text) || CATEGORY.get(c) == GeneralCategory::Control || IGNORABLE.contains(c);
+            assert!(!is_listed || is_hidden(c), "U+{:04X} passes", u32::from(c));
+            assert!(!printable(&text).chars().any(is_hidden), "U+{:04X} is still there", u32::from(c));
+            found += usize::from(is_listed);
+        }
+        assert!(found > 140_000, "private use alone has that many: {found}");
+    }
+
+    #[test]
+    fn blank_glyphs_and_odd_spaces_are_written_out() {
+        for c in "\u{2800}\u{1d159}\u{16fe4}\u{3164}\u{ffa0}\u{115f}\u{1160}\u{ad}\u{34f}\u{61c}\u{17b4}\u{17b5}\
+                  \u{180b}\u{180e}\u{180f}\u{fffc}\u{2d7f}\u{13441}\u{1680}\u{2003}\u{200a}\u{202f}\u{205f}\u{378}\
+                  \u{fe0e}\u{fe0f}\u{e0100}\u{e007f}\u{fff0}\u{1fffe}"
+            .chars()
+        {
+            assert!(is_hidden(c), "U+{:04X} passes", u32::from(c));
+        }
+        for c in "aä漢字한글ไทยعשא\u{301}\u{93e}☕👩🇩│█\u{a0}\u{3000}\u{fffd}".chars() {
+            assert!(!is_hidden(c), "U+{:04X} is a visible character", u32::from(c));
+        }
+    }
+
+    #[test]
+    fn a_uri_is_percent_encoded() {
+        assert_eq!(printable_uri("https://a.example/ä?b=c#d"), "https://a.example/ä?b=c#d");
+        assert_eq!(printable_uri("a:\u{202e}b c\n\u{1b}\u{85}"), "a:%E2%80%AEb%20c%0A%1B%C2%85");
+    }
+
+    #[test]
+    fn a_value_keeps_its_shape_and_its_names_apart() {
+        let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        let plain = value(r#"{"a": [1, "b\n", null]}"#);
+        assert!(matches!(printable_value(&plain), (Cow::Borrowed(_), 0)));
+        let hidden = value(r#"{"a\u200b": 1, "a\\u{200b}": 2, "b": ["\u001b[1m", {"\ue000": "\u2800"}], "n": 2.50}"#);
+        let (shown, count) = printable_value(&hidden);
+        assert_eq!(count, 4);
+        let expected = r#"{"a\\u{200b} (2)":1,"a\\u{200b}":2,"b":["\\u{1b}[1m",{"\\u{e000}":"\\u{2800}"}],"n":2.5}"#;
+        assert_eq!(shown.to_string(), expected);
+        assert_eq!(hidden_in(&shown), 0);
+    }
+
+    #[test]
+    fn many_names_of_one_spelling_stay_apart() {
+        let name = |bits: u32| -> String {
+            (0..12).map(|bit| if bits >> bit & 1 == 1 { "\u{200b}" } else { "\\u{200b}" }).collect()
+        };
+        let members: Map<String, Value> = (0..1 << 12).map(|bits| (name(bits), bits.into())).collect();
+        let value = Value::Object(members.clone());
+        let (shown, _) = printable_value(&value);
+        let shown: Vec<_> = shown.as_object().unwrap().values().cloned().collect();
+        assert_eq!(shown, members.values().cloned().collect::<Vec<_>>());
     }
 
     #[test]

@@ -1,0 +1,288 @@
+//! Text and JSON that a guest, a remote server or a model made, as types that cannot be printed by accident.
+//!
+//! [`Untrusted`] holds a value as it was made and has no `Display`, no `Deref` and no `Serialize`. There are two ways out:
+//! [`Untrusted::sanitized`] for whoever shows it to a person or a model, and [`Untrusted::expose_raw`] for digests, schemas,
+//! redaction and embedders. A test lists the files that may name the second. [`PrintableText`] holds text that went through
+//! [`crate::sanitize`] when it was made.
+
+use std::borrow::{Borrow, Cow};
+use std::fmt;
+use std::ops::Deref;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::sanitize::{hidden, hidden_in, printable, printable_uri, printable_value};
+
+/// A value that somebody made who is not trusted, exactly as it was made.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Untrusted<T>(T);
+
+impl<T> Untrusted<T> {
+    /// Marks a value as untrusted.
+    pub const fn new(value: T) -> Self {
+        Self(value)
+    }
+
+    /// The value as it was made. Not for screens, models or clients: see [`Untrusted::sanitized`].
+    #[must_use]
+    pub const fn expose_raw(&self) -> &T {
+        &self.0
+    }
+
+    /// The value as it was made, to be changed in place.
+    pub const fn expose_raw_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+
+    /// The value as it was made, for whoever takes it over.
+    #[must_use]
+    pub fn expose_raw_owned(self) -> T {
+        self.0
+    }
+}
+
+impl Untrusted<String> {
+    /// The text with every hidden character written out, see [`crate::sanitize::printable`].
+    #[must_use]
+    pub fn sanitized(&self) -> Cow<'_, str> {
+        printable(&self.0)
+    }
+
+    /// The text as a URI, with every hidden character percent-encoded, see [`crate::sanitize::printable_uri`].
+    #[must_use]
+    pub fn sanitized_uri(&self) -> Cow<'_, str> {
+        printable_uri(&self.0)
+    }
+
+    /// How many characters [`Untrusted::sanitized`] writes out.
+    #[must_use]
+    pub fn hidden(&self) -> u64 {
+        hidden(&self.0)
+    }
+
+    /// Bytes of the text as it was made.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no text.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Untrusted<Value> {
+    /// The value with hidden characters written out in every string and name, see [`printable_value`].
+    #[must_use]
+    pub fn sanitized(&self) -> Cow<'_, Value> {
+        printable_value(&self.0).0
+    }
+
+    /// How many characters [`Untrusted::sanitized`] writes out.
+    #[must_use]
+    pub fn hidden(&self) -> u64 {
+        hidden_in(&self.0)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Untrusted<T> {
+    /// The value's own form, printable.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&printable(&format!("{:?}", self.0)))
+    }
+}
+
+impl From<&str> for Untrusted<String> {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl From<String> for Untrusted<String> {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<Value> for Untrusted<Value> {
+    fn from(value: Value) -> Self {
+        Self(value)
+    }
+}
+
+impl PartialEq<str> for Untrusted<String> {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other
+    }
+}
+
+impl PartialEq<&str> for Untrusted<String> {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == *other
+    }
+}
+
+impl PartialEq<Value> for Untrusted<Value> {
+    fn eq(&self, other: &Value) -> bool {
+        self.0 == *other
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Untrusted<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize(deserializer).map(Self)
+    }
+}
+
+/// Values whose raw form core itself may write: into locks, records and results that programs read. Whoever writes such JSON
+/// for a person passes it through [`crate::sanitize::printable_json`].
+pub(crate) trait SerializeRaw {
+    /// Serializes the value as it was made.
+    fn serialize_raw<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
+}
+
+impl<T: Serialize> SerializeRaw for Untrusted<T> {
+    fn serialize_raw<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<T: Serialize> SerializeRaw for Option<Untrusted<T>> {
+    fn serialize_raw<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.as_ref().map(Untrusted::expose_raw).serialize(serializer)
+    }
+}
+
+/// For `#[serde(serialize_with = "expose_raw")]` on a field.
+pub(crate) fn expose_raw<T: SerializeRaw, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    value.serialize_raw(serializer)
+}
+
+/// Text in which nothing is hidden: it goes through [`printable`] whenever one is made.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct PrintableText(String);
+
+impl PrintableText {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Deref for PrintableText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for PrintableText {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for PrintableText {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for PrintableText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for PrintableText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl From<&str> for PrintableText {
+    fn from(text: &str) -> Self {
+        Self(printable(text).into_owned())
+    }
+}
+
+impl From<&String> for PrintableText {
+    fn from(text: &String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl From<Cow<'_, str>> for PrintableText {
+    fn from(text: Cow<'_, str>) -> Self {
+        Self::from(text.into_owned())
+    }
+}
+
+impl From<String> for PrintableText {
+    fn from(text: String) -> Self {
+        let clean = match printable(&text) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(clean) => Some(clean),
+        };
+        Self(clean.unwrap_or(text))
+    }
+}
+
+impl From<PrintableText> for String {
+    fn from(text: PrintableText) -> Self {
+        text.0
+    }
+}
+
+impl PartialEq<str> for PrintableText {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other
+    }
+}
+
+impl PartialEq<&str> for PrintableText {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == *other
+    }
+}
+
+impl<'de> Deserialize<'de> for PrintableText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nothing_hidden_comes_out_unasked() {
+        let text = Untrusted::from("a\u{202e}\u{2800}b");
+        assert_eq!(text.sanitized(), "a\\u{202e}\\u{2800}b");
+        assert_eq!((text.hidden(), text.len()), (2, 8));
+        assert_eq!(format!("{text:?}"), "\"a\\u{202e}\\u{2800}b\"");
+        assert_eq!(text.expose_raw(), "a\u{202e}\u{2800}b");
+        let value = Untrusted::from(json!({"a\u{200b}": "\u{1b}"}));
+        assert_eq!(*value.sanitized(), json!({"a\\u{200b}": "\\u{1b}"}));
+        assert_eq!(value.hidden(), 2);
+        assert_eq!(hidden(&format!("{value:?}")), 0);
+    }
+
+    #[test]
+    fn printable_text_is_printable_however_it_is_made() {
+        let read: PrintableText = serde_json::from_str(r#""a\u202e""#).unwrap();
+        for text in [PrintableText::from("a\u{202e}"), PrintableText::from("a\u{202e}".to_owned()), read] {
+            assert_eq!(text, "a\\u{202e}");
+            assert_eq!(serde_json::to_string(&text).unwrap(), r#""a\\u{202e}""#);
+        }
+    }
+}
