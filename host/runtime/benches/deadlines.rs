@@ -177,7 +177,10 @@ async fn beside_spinners() {
 /// What the process holds before anything was loaded. Must come first: memory is rarely given back.
 fn idle() {
     let alone = status("VmRSS");
-    let engine = Engine::default();
+    // As the host's own: no collector is built in.
+    let mut config = wasmtime::Config::new();
+    config.wasm_exceptions(false).wasm_function_references(false).wasm_gc(false).gc_support(false);
+    let engine = Engine::new(&config).expect("an engine");
     let mut linker = Linker::<State>::new(&engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker).expect("links");
     let raw = status("VmRSS");

@@ -8,19 +8,20 @@ use fumehood_core::compact;
 use fumehood_core::content::Content;
 use fumehood_core::definition::ToolDefinition;
 use fumehood_core::digest::Digest;
-use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::limits::Limits;
-use fumehood_core::result::{CallError, Metadata};
-use fumehood_core::sanitize::hidden;
+use fumehood_core::redact::Redactor;
+use fumehood_core::result::CallError;
 use serde_json::Value;
 
 use crate::cache::CacheReport;
-use crate::dialect::typed::TypedOutcome;
 use crate::dialect::{Dialect, Skipped};
 use crate::imports::Import;
 use crate::invocation::{Invocation, Terms};
+use crate::isolation::Worker;
+use crate::jail::JailReport;
 use crate::outcome::{self, Execution};
-use crate::run::{Input, Output, Runnable};
+use crate::run::Runnable;
+use crate::tool_call::Arguments;
 
 /// How long loading took, and whether the code was there already.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +39,9 @@ pub struct LoadReport {
 pub struct Component(Arc<ComponentParts>);
 
 pub(crate) struct ComponentParts {
-    pub(crate) runnable: Runnable,
+    pub(crate) backend: Backend,
+    /// Finds the tool's secrets in what it says, if it has any.
+    pub(crate) redactor: Option<Arc<Redactor>>,
     pub(crate) digest: Digest,
     pub(crate) size: usize,
     pub(crate) dialect: Dialect,
@@ -47,6 +50,12 @@ pub(crate) struct ComponentParts {
     pub(crate) skipped: Vec<Skipped>,
     pub(crate) producers: Vec<(String, Vec<String>)>,
     pub(crate) report: LoadReport,
+}
+
+/// Where the calls of a component run.
+pub(crate) enum Backend {
+    InProcess(Runnable),
+    Process(Worker),
 }
 
 impl Component {
@@ -102,22 +111,42 @@ impl Component {
         &self.0.report
     }
 
+    /// Whether its calls run in a worker process.
+    #[must_use]
+    pub fn is_isolated(&self) -> bool {
+        matches!(self.0.backend, Backend::Process(_))
+    }
+
+    /// The restrictions of its worker process; `None` if its calls run in this process.
+    #[must_use]
+    pub fn jail(&self) -> Option<JailReport> {
+        match &self.0.backend {
+            Backend::InProcess(_) => None,
+            Backend::Process(worker) => Some(worker.jail()),
+        }
+    }
+
+    /// The id of its worker process; `None` if there is none, or it has died and was not started again.
+    #[must_use]
+    pub fn worker_id(&self) -> Option<u32> {
+        match &self.0.backend {
+            Backend::InProcess(_) => None,
+            Backend::Process(worker) => worker.process_id(),
+        }
+    }
+
     /// See [`crate::Sandbox::call`].
     pub(crate) async fn call(&self, tool: usize, arguments: &Value, invocation: Invocation, terms: Terms) -> Execution {
         let limits = terms.limits;
-        let input = match self.input(tool, arguments) {
-            Ok(input) => input,
-            Err(error) => {
-                return Execution { outcome: Err(error), metadata: Metadata::default() };
+        let Execution { outcome, mut metadata } = match &self.0.backend {
+            Backend::InProcess(runnable) => {
+                runnable.call(tool, Arguments::Value(arguments), invocation, terms, None).await
             }
+            Backend::Process(worker) => worker.call(tool, compact::to_text(arguments), invocation, terms).await,
         };
-        let (output, mut metadata) = self.0.runnable.run(input, invocation, terms).await;
-        if let Ok(Output::Contract(Err(failure))) = &output {
-            metadata.sanitized += hidden(&failure.message);
-        }
-        let outcome = output.and_then(|output| self.content(output)).and_then(|parts| within_cap(parts, &limits));
+        let outcome = outcome.and_then(|parts| within_cap(parts, &limits));
         let mut outcome = outcome.map_err(|error| outcome::explained(error, &metadata));
-        if let Some(redactor) = self.0.runnable.redactor() {
+        if let Some(redactor) = &self.0.redactor {
             match &mut outcome {
                 Ok(parts) => parts.iter_mut().for_each(|part| redactor.in_content(part)),
                 Err(error) => redactor.in_error(error),
@@ -130,37 +159,6 @@ impl Component {
             metadata.sanitized += parts.iter().map(Content::hidden).sum::<u64>();
         }
         Execution { outcome, metadata }
-    }
-
-    fn input(&self, tool: usize, arguments: &Value) -> Result<Input, CallError> {
-        let refused = |message: String| CallError::new(ErrorKind::InvalidArguments, message);
-        match self.0.runnable.typed() {
-            None => Ok(Input::Contract { arguments: compact::to_text(arguments) }),
-            Some(typed) => {
-                let found = typed.get(tool).ok_or_else(|| CallError::new(ErrorKind::UnknownTool, "no such tool"))?;
-                let arguments = found.arguments(arguments).map_err(|error| refused(error.to_string()))?;
-                Ok(Input::Typed { tool, arguments })
-            }
-        }
-    }
-
-    fn content(&self, output: Output) -> Result<Vec<Content>, CallError> {
-        let bad = |message: String| CallError::new(ErrorKind::BadResult, message);
-        match output {
-            Output::Described(_) => Err(bad("the tool described itself instead of answering".to_owned())),
-            Output::Contract(Ok(parts)) => parts.into_iter().map(outcome::to_content).collect(),
-            Output::Contract(Err(failure)) => Err(outcome::from_failure(failure)),
-            Output::Typed { tool, results } => {
-                let typed = self.0.runnable.typed().and_then(|typed| typed.get(tool));
-                let typed = typed.ok_or_else(|| bad("an unknown tool answered".to_owned()))?;
-                match typed.outcome(&results).map_err(|error| bad(error.to_string()))? {
-                    TypedOutcome::Nothing => Ok(Vec::new()),
-                    TypedOutcome::Text(text) => Ok(vec![Content::Text { text }]),
-                    TypedOutcome::Json(text) => Ok(vec![outcome::json(text)?]),
-                    TypedOutcome::Failed(message) => Err(CallError::new(ErrorKind::ToolFailed, outcome::cut(&message))),
-                }
-            }
-        }
     }
 }
 

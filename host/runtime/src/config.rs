@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fumehood_core::key_value::KeyValueStore;
+use fumehood_core::permission::files::FileRole;
 
 use crate::cache::CodeCache;
 use crate::compile::{CompileLimits, Compiler};
 use crate::engine::{EngineProfile, EngineSettings};
 use crate::network::Network;
+use crate::workers::Workers;
 
 /// How a sandbox is set up.
 #[derive(Debug, Clone)]
@@ -31,12 +33,17 @@ pub struct SandboxConfig {
     /// Folders where the host keeps its own files: settings, state, secrets. No tool is ever granted one of them, what
     /// lies in it, or what holds it. The folder of `cache` is always among them.
     pub own_folders: Vec<PathBuf>,
+    /// Files of the host, there or not, that no tool may change, and some of them not read, even in a folder that it was
+    /// granted.
+    pub protected_files: Vec<(PathBuf, FileRole)>,
     /// How requests of guests leave this machine.
     pub network: Network,
     /// Who compiles components.
     pub compiler: Compiler,
     /// What a component may hold to be compiled.
     pub compile_limits: CompileLimits,
+    /// The program of worker processes; without one no component can be isolated in a process.
+    pub workers: Option<Workers>,
 }
 
 impl Default for SandboxConfig {
@@ -50,9 +57,11 @@ impl Default for SandboxConfig {
             cache: None,
             key_value: None,
             own_folders: Vec::new(),
+            protected_files: Vec::new(),
             network: Network::default(),
             compiler: Compiler::InProcess,
             compile_limits: CompileLimits::default(),
+            workers: None,
         }
     }
 }

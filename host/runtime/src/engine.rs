@@ -2,9 +2,12 @@
 
 use std::num::NonZeroUsize;
 
+use wasmparser::WasmFeatures;
 use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig, Strategy,
 };
+
+use crate::features::ENABLED;
 
 /// Address space for one linear memory. With guard pages behind it, bounds need no checks.
 const MEMORY_RESERVATION: u64 = 4 << 30;
@@ -23,7 +26,7 @@ const TABLE_ELEMENTS: usize = 100_000;
 const FUEL_PER_PAGE: u8 = 255;
 
 /// How instances are allocated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum EngineProfile {
     /// Pooling where the kernel can tell which pages a call touched (Linux 6.7 and later), otherwise [`Self::Plain`].
     #[default]
@@ -114,21 +117,12 @@ fn settings(config: &EngineSettings, profile: EngineProfile) -> Config {
     settings
 }
 
-/// Turns off every proposal that ordinary toolchains do not emit: what is off cannot be attacked.
+/// Turns everything off, and on again what guests may use: what is off cannot be attacked.
+///
+/// Proposals whose implementation is not compiled in have to be off here, too: the engine's defaults leave some of them on,
+/// and code that validates reaches functions that are not there.
 fn features(settings: &mut Config) {
-    settings
-        .wasm_component_model(true)
-        .wasm_component_model_map(false)
-        .wasm_component_model_fixed_length_lists(false)
-        .wasm_component_model_implements(false)
-        .wasm_component_model_error_context(false)
-        .wasm_custom_page_sizes(false)
-        .wasm_memory64(false)
-        .wasm_multi_memory(false)
-        .wasm_relaxed_simd(false)
-        .wasm_shared_everything_threads(false)
-        .wasm_tail_call(false)
-        .wasm_wide_arithmetic(false);
+    settings.wasm_features(WasmFeatures::all(), false).wasm_features(ENABLED, true);
 }
 
 fn operator_cost() -> OperatorCost {

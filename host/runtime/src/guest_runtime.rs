@@ -98,6 +98,20 @@ impl GuestRuntime {
         }
     }
 
+    /// Runs `future` on these threads, whoever waits for it.
+    pub(crate) fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.handle.spawn(future)
+    }
+
+    /// Waits on this thread for `future`. For threads that run nothing else.
+    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.handle.block_on(future)
+    }
+
     /// Runs blocking work, such as compiling, off every async thread.
     pub(crate) async fn block<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R, Lost> {
         self.blocking().run(work).await

@@ -6,48 +6,39 @@ use std::time::Instant;
 use fumehood_core::definition::{DefinitionError, DefinitionLimits, ToolDefinition, check_set};
 use fumehood_core::digest::Digest;
 use fumehood_core::limits::Limits;
-use fumehood_core::name::Namespace;
 use fumehood_core::permission::Grant;
+use fumehood_core::redact::Redactor;
 
-use crate::cache::CacheReport;
-use crate::capability::{FolderError, OpenFolders, open_all};
+use crate::cache::{Authentic, CacheReport};
+use crate::capability::http::Outward;
+use crate::capability::{FolderError, OpenFolders, OwnStore, Powers, open_all};
 use crate::compile::{self, Order, Start};
-use crate::component::{Component, ComponentParts, LoadReport};
-use crate::dialect::{self, Callable, Dialect, Skipped, typed};
+use crate::component::{Backend, Component, ComponentParts, LoadReport};
+use crate::dialect::{self, Dialect};
 use crate::file_pool::{Gone, PATIENCE};
 use crate::guest_runtime::Late;
-use crate::imports::Import;
-use crate::invocation::{Invocation, Terms};
+use crate::isolation::{self, Parcel};
+use crate::link;
 use crate::load_error::{LoadError, MAX_COMPONENT_BYTES};
-use crate::run::{Input, Output, Runnable};
+use crate::load_options::LoadOptions;
+use crate::run::Runnable;
 use crate::shared::Shared;
+use crate::surface::Surface;
+use crate::workers::Isolation;
 
-/// How a component is to be loaded.
-#[derive(Debug, Clone, Default)]
-pub struct LoadOptions {
-    /// Limits of the call that asks the component for its tools.
-    pub limits: Limits,
-    /// Caps on what it may say about them.
-    pub definitions: DefinitionLimits,
-    /// What it is called in its host: what it keeps belongs to that name. Without one it has no store.
-    pub name: Option<Namespace>,
-    /// What it may do, when its tools are called.
-    pub grant: Grant,
-    /// Whether a component that imports a power which is not granted is refused, whether it uses it or not.
-    pub strict_imports: bool,
-    /// Whether a component that takes long to compile is compiled all the same.
-    pub allow_slow_compile: bool,
-}
-
-/// What compiling found out, on the thread that compiled.
+/// A component whose bytes were looked at, and the code that was compiled for it.
 struct Compiled {
     digest: Digest,
-    callable: Callable,
-    imports: Vec<Import>,
-    skipped: Vec<Skipped>,
+    surface: Surface,
     dialect: Dialect,
-    producers: Vec<(String, Vec<String>)>,
+    code: Code,
     report: CacheReport,
+}
+
+enum Code {
+    Component(wasmtime::component::Component),
+    /// For a worker process.
+    File(Authentic),
 }
 
 pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOptions) -> Result<Component, LoadError> {
@@ -58,29 +49,50 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
     }
     let bytes = Arc::new(bytes);
     let compiled = compile(shared, &bytes, &options).await?;
-    let folders = open_folders(shared, &options.grant).await?;
-    let runnable = Runnable::new(
-        shared,
-        compiled.callable,
-        &compiled.imports,
-        Arc::new(options.grant.clone()),
-        options.name.clone(),
-        folders,
-    )
-    .map_err(|error| LoadError::Host(error.to_string()))?;
-    let definitions = describe(&runnable, &options).await?;
+    let redactor = Redactor::new(options.grant.secrets()).map_err(|error| LoadError::Host(error.to_string()))?;
+    let redactor = redactor.map(Arc::new);
+    let (dialect, imports) = (compiled.dialect, crate::imports::list(&compiled.surface.imports));
+    let (backend, definitions, skipped) = match compiled.code {
+        Code::Component(component) => {
+            let (linking, on_dialect, caps) = (component, dialect.clone(), options.definitions);
+            let (callable, skipped) =
+                on_thread(shared, &bytes, move |shared, bytes| link::link(shared, &linking, bytes, &on_dialect, &caps))
+                    .await?;
+            let folders = open_folders(shared, &options.grant).await?;
+            let powers = powers(shared, &options, redactor.clone());
+            let runnable = Runnable::new(shared, callable, &compiled.surface, powers, folders);
+            let definitions = describe(&runnable, options.limits, &options.definitions).await?;
+            (Backend::InProcess(runnable), definitions, skipped)
+        }
+        Code::File(code) => {
+            let workers = shared.workers.as_ref().ok_or(LoadError::NoWorkers)?;
+            let parcel =
+                Parcel { bytes: Arc::clone(&bytes), code, dialect: dialect.clone(), redactor: redactor.clone() };
+            let (worker, definitions, skipped) = isolation::load(shared, workers, parcel, &options).await?;
+            (Backend::Process(worker), definitions, skipped)
+        }
+    };
     check_set(definitions.iter().map(|definition| &definition.name), &options.definitions)?;
     Ok(Component::new(ComponentParts {
-        runnable,
+        backend,
+        redactor,
         digest: compiled.digest,
         size,
-        dialect: compiled.dialect,
+        dialect,
         definitions,
-        imports: compiled.imports,
-        skipped: compiled.skipped,
-        producers: compiled.producers,
+        imports,
+        skipped,
+        producers: dialect::producers(&bytes),
         report: LoadReport { cache: compiled.report, time: started.elapsed() },
     }))
+}
+
+/// What a component that runs in this process may do.
+fn powers(shared: &Shared, options: &LoadOptions, redactor: Option<Arc<Redactor>>) -> Powers {
+    let grant = Arc::new(options.grant.clone());
+    let secret_names = grant.secrets().iter().map(|secret| secret.name().to_owned()).collect();
+    let store = Arc::new(OwnStore::new(&shared.key_value, options.name.clone()));
+    Powers { grant, secret_names, store, outward: Outward::Network { network: shared.network.clone(), redactor } }
 }
 
 /// Opens what was granted, on the threads for that: the file system of a folder may not answer.
@@ -89,8 +101,10 @@ async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<
         return Ok(None);
     }
     let (on_thread, grant) = (Arc::clone(shared), grant.clone());
-    let opening =
-        shared.files.run(move || open_all(&grant, &on_thread.own_folders, &on_thread.scratch_root, &on_thread.files));
+    let opening = shared.files.run(move || {
+        let own = (on_thread.own_folders.as_slice(), &on_thread.protected);
+        open_all(&grant, own, &on_thread.scratch_root, &on_thread.files)
+    });
     let opened =
         shared.runtime.within(PATIENCE, opening).await.map_err(|Late| FolderError::Slow(PATIENCE.as_secs()))?;
     opened.map_err(|Gone| FolderError::Gone)?
@@ -98,56 +112,54 @@ async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<
 
 /// Whatever takes long happens on other threads, and compiling may happen in another process.
 async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptions) -> Result<Compiled, LoadError> {
-    let allow_slow = options.allow_slow_compile;
-    let (digest, start) = on_thread(shared, bytes, move |shared, bytes| {
-        compile::recognise(bytes)?;
-        let digest = Digest::of(bytes);
-        let (cache, limits) = (shared.cache.as_ref(), &shared.compile_limits);
-        let start = compile::start(&shared.engine, cache, &digest, bytes, limits, allow_slow)?;
-        Ok((digest, start))
-    })
-    .await?;
+    let looking = options.clone();
+    let (digest, surface, dialect, start) =
+        on_thread(shared, bytes, move |shared, bytes| look_at(shared, bytes, &looking)).await?;
     let code = match &start {
-        Start::Cached(_) => None,
+        Start::Cached(_) | Start::CachedCode(_) => None,
         Start::Compile { .. } => {
-            let factor = if allow_slow { compile::SLOW_FACTOR } else { 1 };
+            let factor = if options.allow_slow_compile { compile::SLOW_FACTOR } else { 1 };
             let order = Order { engine: &shared.engine, bytes: Arc::clone(bytes), factor };
             shared.workshop.compile(&shared.runtime, order).await?
         }
     };
-    let options = options.clone();
-    on_thread(shared, bytes, move |shared, bytes| {
+    let isolation = options.isolation;
+    let (code, report) = on_thread(shared, bytes, move |shared, bytes| {
         let (engine, cache) = (&shared.engine, shared.cache.as_ref());
-        let (component, report) = match (start, code) {
-            (Start::Cached(component), _) => (component, CacheReport::Hit),
-            (Start::Compile { damage }, Some(code)) => compile::from_child(engine, cache, &digest, &code, damage)?,
-            (Start::Compile { damage }, None) => compile::here(engine, cache, &digest, bytes, damage)?,
-        };
-        examine(shared, digest, bytes, component, report, &options)
+        Ok(match (start, code) {
+            (Start::Cached(component), _) => (Code::Component(component), CacheReport::Hit),
+            (Start::CachedCode(code), _) => (Code::File(code), CacheReport::Hit),
+            (Start::Compile { damage }, code) if isolation == Isolation::Process => {
+                let (code, report) = compile::for_worker(engine, cache, &digest, bytes, code, damage)?;
+                (Code::File(code), report)
+            }
+            (Start::Compile { damage }, Some(code)) => {
+                let (component, report) = compile::from_child(engine, cache, &digest, &code, damage)?;
+                (Code::Component(component), report)
+            }
+            (Start::Compile { damage }, None) => {
+                let (component, report) = compile::here(engine, cache, &digest, bytes, damage)?;
+                (Code::Component(component), report)
+            }
+        })
     })
-    .await
+    .await?;
+    Ok(Compiled { digest, surface, dialect, code, report })
 }
 
-async fn on_thread<R: Send + 'static>(
-    shared: &Arc<Shared>,
-    bytes: &Arc<Vec<u8>>,
-    work: impl FnOnce(&Shared, &[u8]) -> Result<R, LoadError> + Send + 'static,
-) -> Result<R, LoadError> {
-    let (shared_there, bytes) = (Arc::clone(shared), Arc::clone(bytes));
-    shared.runtime.block(move || work(&shared_there, &bytes)).await?
-}
-
-/// What the component imports and exports, and whether this host can serve it.
-fn examine(
+/// What can be said of a component before it is compiled, and whether there is code for it already.
+fn look_at(
     shared: &Shared,
-    digest: Digest,
     bytes: &[u8],
-    component: wasmtime::component::Component,
-    report: CacheReport,
     options: &LoadOptions,
-) -> Result<Compiled, LoadError> {
-    let ty = component.component_type();
-    let imports = crate::imports::list(&ty, &shared.engine);
+) -> Result<(Digest, Surface, Dialect, Start), LoadError> {
+    compile::recognise(bytes)?;
+    let digest = Digest::of(bytes);
+    let (cache, limits) = (shared.cache.as_ref(), &shared.compile_limits);
+    let (allow_slow, isolation) = (options.allow_slow_compile, options.isolation);
+    let start = compile::start(&shared.engine, cache, &digest, bytes, limits, allow_slow, isolation)?;
+    let surface = Surface::read(bytes).map_err(compile::malformed)?;
+    let imports = crate::imports::list(&surface.imports);
     dialect::check_contract(&imports)?;
     let unknown: Vec<_> =
         imports.iter().filter(|import| import.is_unknown()).map(|import| import.name.clone()).collect();
@@ -160,35 +172,31 @@ fn examine(
             return Err(LoadError::Ungranted(ungranted));
         }
     }
-    let link_error = |error: wasmtime::Error| LoadError::Link(crate::outcome::cut(&format!("{error:#}")));
-    let pre = shared.linker.instantiate_pre(&component).map_err(link_error)?;
-    let (dialect, callable, skipped) = match dialect::of(&ty, &shared.engine)? {
-        Dialect::Contract(version) => {
-            let pre = crate::bindings::ToolPre::new(pre).map_err(link_error)?;
-            (Dialect::Contract(version), Callable::Contract(pre), Vec::new())
-        }
-        Dialect::Typed => {
-            let found = typed::discover(&component, bytes, &shared.engine, &options.definitions)
-                .map_err(|error| LoadError::Typed(error.to_string()))?;
-            (Dialect::Typed, Callable::Typed { pre, tools: found.tools }, found.skipped)
-        }
-    };
-    let producers = dialect::producers(bytes);
-    Ok(Compiled { digest, callable, imports, skipped, dialect, producers, report })
+    let dialect = dialect::of(&surface.exports)?;
+    Ok((digest, surface, dialect, start))
+}
+
+async fn on_thread<R: Send + 'static>(
+    shared: &Arc<Shared>,
+    bytes: &Arc<Vec<u8>>,
+    work: impl FnOnce(&Shared, &[u8]) -> Result<R, LoadError> + Send + 'static,
+) -> Result<R, LoadError> {
+    let (shared_there, bytes) = (Arc::clone(shared), Arc::clone(bytes));
+    shared.runtime.block(move || work(&shared_there, &bytes)).await?
 }
 
 /// Asks a component of the contract for its tools, within the limits of a call; reads the others' off their types.
-async fn describe(runnable: &Runnable, options: &LoadOptions) -> Result<Vec<ToolDefinition>, LoadError> {
+async fn describe(
+    runnable: &Runnable,
+    limits: Limits,
+    caps: &DefinitionLimits,
+) -> Result<Vec<ToolDefinition>, LoadError> {
     if let Some(typed) = runnable.typed() {
         return Ok(typed.iter().map(|tool| tool.definition.clone()).collect());
     }
-    let terms = Terms { limits: options.limits, ..Terms::default() };
-    let (output, _) = runnable.run(Input::Describe, Invocation::default(), terms).await;
-    let Output::Described(raw) = output.map_err(LoadError::Describe)? else {
-        return Err(LoadError::Host("`describe` returned something else".to_owned()));
-    };
-    if raw.len() > options.definitions.tools {
-        return Err(DefinitionError::TooManyTools { found: raw.len(), limit: options.definitions.tools }.into());
+    let raw = runnable.describe(limits).await.map_err(LoadError::Describe)?;
+    if raw.len() > caps.tools {
+        return Err(DefinitionError::TooManyTools { found: raw.len(), limit: caps.tools }.into());
     }
-    raw.into_iter().map(|raw| raw.parse(&options.definitions).map_err(LoadError::from)).collect()
+    raw.into_iter().map(|raw| raw.parse(caps).map_err(LoadError::from)).collect()
 }

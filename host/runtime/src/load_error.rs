@@ -92,6 +92,17 @@ pub enum LoadError {
     /// The engine refuses it.
     #[error("the component is malformed or uses what this host does not support: {0}")]
     Malformed(String),
+    /// It uses a proposal that is off.
+    #[error(
+        "the component uses the WebAssembly proposal \"{proposal}\" (at byte {offset}), which this host turns off; build it for \
+         `wasm32-wasip2` without that proposal"
+    )]
+    Proposal {
+        /// The proposal's name.
+        proposal: &'static str,
+        /// Where it is used first, in bytes from the start of the component.
+        offset: usize,
+    },
     /// It was built for another version of the contract.
     #[error(
         "the component was built for version {found} of the contract `fumehood:tool`; this host accepts \
@@ -125,6 +136,17 @@ pub enum LoadError {
     /// A folder that was granted cannot be had.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// It was to be isolated, and there is no program for workers.
+    #[error(
+        "the component is to run in a worker process, and no program for workers is set; set one (`Workers`), or run it in this process"
+    )]
+    NoWorkers,
+    /// The jail of its worker is not complete, and had to be.
+    #[error("the component cannot be isolated here: {0}")]
+    Jail(String),
+    /// Its worker process could not be started, or failed.
+    #[error("the worker process of the component failed: {0}")]
+    Worker(String),
     /// The host is shutting down, or broke.
     #[error("the host could not load the component: {0}")]
     Host(String),

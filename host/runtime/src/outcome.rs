@@ -7,6 +7,7 @@ use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::limits::{Limits, display_bytes};
 use fumehood_core::result::{CallError, Metadata};
 use fumehood_core::sanitize::printable;
+use fumehood_core::untrusted::{PrintableText, Untrusted};
 use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
@@ -55,10 +56,10 @@ pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError 
     }
     if let Some(first) = metadata.refused.first() {
         error.kind = ErrorKind::Denied;
-        error.hint = Some(first.to_string());
+        error.hint = Some(first.to_string().into());
     } else if let Some(first) = metadata.exhausted.first() {
         error.kind = ErrorKind::Quota;
-        error.hint = Some(first.clone());
+        error.hint = Some(first.into());
     }
     error
 }
@@ -151,7 +152,7 @@ fn crashed(error: &wasmtime::Error, trap: Option<Trap>) -> CallError {
         None => root_cause(error),
     };
     let mut crashed = CallError::new(ErrorKind::Trap, cut(&format!("the tool crashed: {reason}")));
-    crashed.backtrace = backtrace(error);
+    crashed.backtrace = backtrace(error).into_iter().map(PrintableText::from).collect();
     crashed
 }
 
@@ -205,10 +206,14 @@ pub(crate) fn from_failure(failure: types::Failure) -> CallError {
 /// One part of a result.
 pub(crate) fn to_content(content: types::Content) -> Result<Content, CallError> {
     match content {
-        types::Content::Text(text) => Ok(Content::Text { text }),
+        types::Content::Text(text) => Ok(Content::text(text)),
         types::Content::Json(text) => json(text),
-        types::Content::Blob(blob) => Ok(Content::Blob { mime_type: blob.mime_type, data: blob.data }),
-        types::Content::Link(link) => Ok(Content::Link { uri: link.uri, title: link.title, mime_type: link.mime_type }),
+        types::Content::Blob(blob) => Ok(Content::Blob { mime_type: blob.mime_type.into(), data: blob.data }),
+        types::Content::Link(link) => Ok(Content::Link {
+            uri: link.uri.into(),
+            title: link.title.map(Untrusted::new),
+            mime_type: link.mime_type.map(Untrusted::new),
+        }),
     }
 }
 

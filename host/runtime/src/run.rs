@@ -6,11 +6,7 @@ use std::time::{Duration, Instant};
 use fumehood_core::definition::{Annotations, RawDefinition};
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::limits::Limits;
-use fumehood_core::name::Namespace;
-use fumehood_core::permission::Grant;
-use fumehood_core::redact::{RedactError, Redactor};
 use fumehood_core::result::{CallError, Metadata};
-use fumehood_core::sanitize::hidden;
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Val;
 use wasmtime::{Store, UpdateDeadline};
@@ -19,15 +15,15 @@ use crate::admission::Turned;
 use crate::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
 use crate::bindings::fumehood::tool::types;
 use crate::capability::http::Outward;
-use crate::capability::{CallState, OpenFolders, OwnStore};
+use crate::capability::{CallState, OpenFolders, Powers};
 use crate::clock::{Deadline, DeadlinePassed, FIRST_SLICE};
 use crate::dialect::Callable;
 use crate::dialect::typed::TypedTool;
 use crate::guest_runtime::{FirstSlice, Lost, move_over};
-use crate::imports::Import;
 use crate::invocation::{Invocation, Terms};
 use crate::outcome::{self, Phase};
 use crate::shared::Shared;
+use crate::surface::Surface;
 
 /// A call that may use more memory than this never runs on its caller's thread: one bulk instruction over all of it is
 /// not interrupted, and takes tens of milliseconds for each 64 MiB.
@@ -59,36 +55,21 @@ struct RunnableParts {
     shared: Arc<Shared>,
     callable: Callable,
     uses_wasi: bool,
-    grant: Arc<Grant>,
-    store: Arc<OwnStore>,
+    powers: Powers,
     folders: Option<Arc<OpenFolders>>,
-    outward: Outward,
 }
 
 impl Runnable {
-    /// `name` is the owner of what the component keeps.
-    ///
-    /// # Errors
-    /// If the secrets of the grant are too many to be looked for in what the tool says.
     pub(crate) fn new(
         shared: &Arc<Shared>,
         callable: Callable,
-        imports: &[Import],
-        grant: Arc<Grant>,
-        name: Option<Namespace>,
+        surface: &Surface,
+        powers: Powers,
         folders: Option<Arc<OpenFolders>>,
-    ) -> Result<Self, RedactError> {
-        let uses_wasi = imports.iter().any(|import| import.name.starts_with("wasi:"));
-        let store = Arc::new(OwnStore::new(&shared.key_value, name));
-        let redactor = Redactor::new(grant.secrets())?.map(Arc::new);
-        let outward = Outward { network: shared.network.clone(), redactor };
+    ) -> Self {
+        let uses_wasi = surface.imports.iter().any(|import| import.starts_with("wasi:"));
         let shared = Arc::clone(shared);
-        Ok(Self(Arc::new(RunnableParts { shared, callable, uses_wasi, grant, store, folders, outward })))
-    }
-
-    /// What finds the tool's secrets in what it says, if it has any.
-    pub(crate) fn redactor(&self) -> Option<&Redactor> {
-        self.0.outward.redactor.as_deref()
+        Self(Arc::new(RunnableParts { shared, callable, uses_wasi, powers, folders }))
     }
 
     /// The tools, if they are plain typed functions.
@@ -99,12 +80,25 @@ impl Runnable {
         }
     }
 
+    /// Asks a component of the contract for its tools, within the limits of a call.
+    pub(crate) async fn describe(&self, limits: Limits) -> Result<Vec<RawDefinition>, CallError> {
+        let terms = Terms { limits, ..Terms::default() };
+        let (output, _) = self.run(Input::Describe, Invocation::default(), terms, None).await;
+        match output? {
+            Output::Described(raw) => Ok(raw),
+            _ => Err(CallError::new(ErrorKind::Host, "`describe` returned something else")),
+        }
+    }
+
     /// Waits for a place, then runs the call to its end, whatever that is.
+    ///
+    /// `outward` takes the place of what the component's requests go through otherwise.
     pub(crate) async fn run(
         &self,
         input: Input,
         invocation: Invocation,
         terms: Terms,
+        outward: Option<Outward>,
     ) -> (Result<Output, CallError>, Metadata) {
         let queued = match unless_cancelled(terms.cancelled.as_ref(), self.0.shared.admission.enter()).await {
             Some(Ok(queued)) => queued,
@@ -113,7 +107,7 @@ impl Runnable {
         };
         let place = Place(self.clone());
         let memory = terms.limits.memory;
-        let execution = Box::pin(execute(place, input, invocation, terms, queued));
+        let execution = Box::pin(execute(place, input, invocation, terms, queued, outward));
         let first = match memory {
             more if more > FIRST_SLICE_MEMORY => FirstSlice::Elsewhere,
             _ if self.0.uses_wasi => FirstSlice::HereWithReactor,
@@ -142,19 +136,19 @@ async fn execute(
     invocation: Invocation,
     terms: Terms,
     queued: Duration,
+    outward: Option<Outward>,
 ) -> (Result<Output, CallError>, Metadata) {
     let Terms { limits, observer, cancelled } = terms;
     let parts = &*place.0.0;
     let _ticking = parts.shared.ticker.run();
     let deadline = Deadline::after(Instant::now(), limits.deadline);
     // What a component says about itself comes before anybody has approved it, so it is said without any power.
-    let (grant, folders) = match input {
-        Input::Describe => (Arc::default(), None),
-        _ => (Arc::clone(&parts.grant), parts.folders.clone()),
+    let (mut powers, folders) = match input {
+        Input::Describe => (parts.powers.without_grant(), None),
+        _ => (parts.powers.clone(), parts.folders.clone()),
     };
-    let (store, outward) = (Arc::clone(&parts.store), parts.outward.clone());
-    let state =
-        CallState::new(Arc::new(invocation), limits, grant, store, deadline, observer, outward).with_folders(folders);
+    powers.outward = outward.unwrap_or(powers.outward);
+    let state = CallState::new(Arc::new(invocation), limits, powers, deadline, observer).with_folders(folders);
     let mut store = Store::new(&parts.shared.engine, state);
     let output = match arm(&mut store, &limits) {
         Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits, cancelled.as_ref()).await,
@@ -219,7 +213,7 @@ async fn until_deadline(
 }
 
 /// The output of `future`, or nothing if the call is cancelled before.
-async fn unless_cancelled<F: Future>(cancelled: Option<&CancellationToken>, future: F) -> Option<F::Output> {
+pub(crate) async fn unless_cancelled<F: Future>(cancelled: Option<&CancellationToken>, future: F) -> Option<F::Output> {
     match cancelled {
         Some(cancelled) => cancelled.run_until_cancelled(future).await,
         None => Some(future.await),
@@ -266,7 +260,7 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
     let state = store.data();
     let (stdout, stderr) = state.wasi().map(|wasi| wasi.captured()).unwrap_or_default();
     let mut metadata = Metadata {
-        sanitized: [state.journal.hidden(), hidden(&stdout.text), hidden(&stderr.text)].into_iter().sum(),
+        sanitized: [state.journal.hidden(), stdout.text.hidden(), stderr.text.hidden()].into_iter().sum(),
         queued,
         deadline: limits.deadline,
         fuel_used,
@@ -285,7 +279,7 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
     metadata
 }
 
-fn turned_away(turned: Turned) -> CallError {
+pub(crate) fn turned_away(turned: Turned) -> CallError {
     match turned {
         Turned::Full => CallError::new(ErrorKind::Unavailable, "too many calls are waiting for a place already")
             .with_hint("call again in a moment")
@@ -294,7 +288,7 @@ fn turned_away(turned: Turned) -> CallError {
     }
 }
 
-fn lost_call(lost: Lost) -> CallError {
+pub(crate) fn lost_call(lost: Lost) -> CallError {
     match lost {
         Lost::ShutDown => CallError::new(ErrorKind::Cancelled, "the host shut down while the tool was running"),
         Lost::Panicked(text) => CallError::new(ErrorKind::Host, format!("the host panicked during the call: {text}")),

@@ -1,8 +1,11 @@
 //! The sandbox as its users see it.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use fumehood_core::permission::files::FileRole;
 use serde_json::Value;
 use wasmtime::Engine;
 
@@ -11,8 +14,9 @@ use crate::config::SandboxConfig;
 use crate::engine::SandboxError;
 use crate::guest_runtime::Late;
 use crate::invocation::{Invocation, Terms};
-use crate::load::{self, LoadOptions};
+use crate::load;
 use crate::load_error::LoadError;
+use crate::load_options::LoadOptions;
 use crate::outcome::Execution;
 use crate::shared::Shared;
 
@@ -29,6 +33,11 @@ impl Sandbox {
     /// If a setting is zero, or the machine does not give the address space or the threads.
     pub fn new(config: SandboxConfig) -> Result<Self, SandboxError> {
         Ok(Self { shared: Arc::new(Shared::new(config)?) })
+    }
+
+    /// Protects a file of the host from all tools, those that are loaded already among them. Looks at the file system.
+    pub fn protect(&self, file: &Path, role: FileRole) {
+        self.shared.protected.add(file, role);
     }
 
     /// Compiles a component, or finds its compiled code in the cache, and asks it for its tools.
@@ -90,7 +99,7 @@ impl Sandbox {
     /// How many calls are running guest code right now.
     #[must_use]
     pub fn running(&self) -> usize {
-        self.shared.ticker.running()
+        self.shared.ticker.running() + self.shared.isolated.load(Ordering::Relaxed)
     }
 
     /// Takes no more calls, waits at most `grace` for those that run, and ends the rest.

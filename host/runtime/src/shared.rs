@@ -2,26 +2,31 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
+use fumehood_core::permission::files::FileRole;
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 
 use crate::admission::Admission;
 use crate::cache::CodeCache;
-use crate::capability::{self, CallState, Keeper, ScratchRoot};
+use crate::capability::{self, CallState, Keeper, Protected, ScratchRoot};
 use crate::compile::{CompileLimits, Workshop};
 use crate::config::SandboxConfig;
-use crate::engine::{self, SandboxError};
+use crate::engine::{self, EngineProfile, SandboxError};
 use crate::file_pool::FilePool;
 use crate::guest_runtime::GuestRuntime;
 use crate::network::Network;
 use crate::ticker::Ticker;
+use crate::workers::Workers;
 
 pub(crate) struct Shared {
     pub(crate) runtime: GuestRuntime,
     pub(crate) files: FilePool,
     /// Folders of the host itself, which are never granted.
     pub(crate) own_folders: Vec<PathBuf>,
+    /// Files of the host that stay out of reach in whatever is granted.
+    pub(crate) protected: Protected,
     pub(crate) scratch_root: ScratchRoot,
     pub(crate) ticker: Ticker,
     pub(crate) admission: Admission,
@@ -33,10 +38,24 @@ pub(crate) struct Shared {
     pub(crate) network: Network,
     pub(crate) workshop: Workshop,
     pub(crate) compile_limits: CompileLimits,
+    pub(crate) workers: Option<Workers>,
+    pub(crate) profile: EngineProfile,
+    pub(crate) concurrency: u32,
+    /// Calls that run in worker processes.
+    pub(crate) isolated: AtomicUsize,
 }
 
 impl Shared {
     pub(crate) fn new(config: SandboxConfig) -> Result<Self, SandboxError> {
+        let engine = engine::build(&config.engine())?;
+        let scratch_root = ScratchRoot::usual();
+        let shared = Self::with(config, engine, scratch_root.clone())?;
+        shared.files.detach(move || scratch_root.sweep());
+        Ok(shared)
+    }
+
+    /// The same with an engine that was built before, and a place for scratch spaces.
+    pub(crate) fn with(config: SandboxConfig, engine: Engine, scratch_root: ScratchRoot) -> Result<Self, SandboxError> {
         if config.concurrency == 0 {
             return Err(SandboxError::Zero("call at a time"));
         }
@@ -48,19 +67,19 @@ impl Shared {
         }
         let mut own_folders = config.own_folders.clone();
         own_folders.extend(config.cache.as_ref().map(|cache| cache.folder().to_owned()));
-        let engine = engine::build(&config.engine())?;
+        let protected = Protected::default();
+        own_folders.iter().for_each(|folder| protected.add(folder, FileRole::Host));
+        config.protected_files.iter().for_each(|(file, role)| protected.add(file, *role));
         let mut linker = Linker::new(&engine);
         capability::link(&mut linker).map_err(SandboxError::Engine)?;
         let runtime = GuestRuntime::start(config.guest_threads).map_err(SandboxError::Threads)?;
         let files = FilePool::start().map_err(SandboxError::Threads)?;
-        let scratch_root = ScratchRoot::usual();
-        let left_behind = scratch_root.clone();
-        files.detach(move || left_behind.sweep());
         Ok(Self {
             key_value: Arc::new(Keeper::new(config.key_value, runtime.blocking())),
             runtime,
             files,
             own_folders,
+            protected,
             scratch_root,
             ticker: Ticker::start(&engine).map_err(SandboxError::Threads)?,
             admission: Admission::new(config.concurrency, config.queue),
@@ -71,6 +90,10 @@ impl Shared {
             network: config.network,
             workshop: Workshop::new(config.compiler),
             compile_limits: config.compile_limits,
+            workers: config.workers,
+            profile: config.profile,
+            concurrency: config.concurrency,
+            isolated: AtomicUsize::new(0),
         })
     }
 }

@@ -1,9 +1,9 @@
 //! Compiled code that our own compiler has just made, in memory that nobody can change any more.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read};
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use super::{Authentic, sealed};
 
 /// Compiled code, sealed: neither its bytes nor its length change as long as it exists.
 ///
@@ -18,16 +18,18 @@ impl FreshCode {
     /// # Errors
     /// If there are fewer bytes, or the system has no memory for them.
     pub(crate) fn receive(from: impl Read, bytes: u64) -> io::Result<Self> {
-        let mut file =
-            File::from(rustix::fs::memfd_create("fumehood-code", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
+        let mut file = sealed::new("fumehood-code")?;
         let received = io::copy(&mut from.take(bytes), &mut file)?;
         if received != bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        file.flush()?;
-        rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
-        file.rewind()?;
+        sealed::seal(&mut file)?;
         Ok(Self(file))
+    }
+
+    /// The same for a worker process.
+    pub(crate) fn into_authentic(self) -> Authentic {
+        Authentic(self.0)
     }
 
     pub(super) fn file(&self) -> &File {
@@ -38,6 +40,7 @@ impl FreshCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write as _;
 
     #[test]
     fn what_was_received_cannot_be_changed() {

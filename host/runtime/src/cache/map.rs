@@ -1,12 +1,13 @@
 //! The one `unsafe` step of the project: handing compiled code to wasmtime.
 //!
 //! wasmtime trusts compiled code completely: whoever can put bytes here runs native code in this process. So this
-//! function takes nothing but an [`Authentic`] file, and there are two ways to one. [`super::CodeCache::load`] makes it
+//! function takes nothing but an [`Authentic`] file, and there are three ways to one. [`super::CodeCache::load`] makes it
 //! after it has checked on the open file itself, not on a path, that it belongs to this user, that nobody else may write
 //! it, and that its keyed hash is the one that this installation wrote beside it; a file from anywhere else has no such
 //! hash. [`super::map_fresh`] makes it of [`super::FreshCode`], which came over a pipe from the compiler process that
 //! this process started from a program that the operator named, and is sealed against every change. That program is
-//! trusted as this one is: it is this one, unless an embedder says otherwise.
+//! trusted as this one is: it is this one, unless an embedder says otherwise. In a worker process the host that started it
+//! hands over an open file that it got in one of these ways itself ([`Authentic::handed_over`]).
 #![allow(unsafe_code, reason = "the reason is the documentation of this file")]
 
 use std::os::fd::AsRawFd;

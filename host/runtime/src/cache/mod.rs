@@ -3,9 +3,13 @@
 //! An entry is two files: the code, and a keyed hash over its name and bytes. The key is made when the cache is first
 //! opened and never leaves its folder. An entry that does not check out is compiled again and reported; it is never
 //! mapped.
+//!
+//! The cache has a size. Once an entry was stored, those that were not used for longest are removed until the rest fits.
 
 mod fresh;
 mod map;
+pub(crate) mod sealed;
+mod trim;
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,6 +24,8 @@ use wasmtime::component::Component;
 
 pub(crate) use fresh::FreshCode;
 
+/// The default size of all compiled code together.
+const DEFAULT_CACHE_BYTES: u64 = 1 << 30;
 const KEY_FILE: &str = "key";
 const KEY_BYTES: usize = 32;
 /// Group and others have no business here.
@@ -32,6 +38,7 @@ const CHUNK: usize = 64 << 10;
 pub struct CodeCache {
     folder: PathBuf,
     key: [u8; KEY_BYTES],
+    max_bytes: u64,
 }
 
 /// Why a folder cannot be used as a cache.
@@ -80,8 +87,27 @@ pub enum CacheReport {
     Damaged(String),
 }
 
-/// An open file that may be mapped: its keyed hash, owner and mode were found right, or it is [`FreshCode`].
+/// An open file that may be mapped: its keyed hash, owner and mode were found right, it is [`FreshCode`], or the host of this
+/// worker process handed it over, for which one of the others was true.
 pub(crate) struct Authentic(File);
+
+impl Authentic {
+    /// The code that the host of this worker process sent along with the component.
+    pub(crate) fn handed_over(file: File) -> Self {
+        Self(file)
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.0
+    }
+}
+
+/// Result of looking for compiled code without mapping it.
+pub(crate) enum Found {
+    Code(Authentic),
+    Missing,
+    Damaged(String),
+}
 
 pub(crate) enum Lookup {
     Hit(Component),
@@ -109,7 +135,15 @@ impl CodeCache {
             return Err(CacheError::NotPrivate { path: folder });
         }
         let key = read_or_make_key(&folder)?;
-        Ok(Self { folder, key })
+        Ok(Self { folder, key, max_bytes: DEFAULT_CACHE_BYTES })
+    }
+
+    /// Sets the maximum size of all compiled code together, in bytes; by default 1 GiB. After an entry was stored, those
+    /// that were not used for longest are removed until the rest fits. The entry that was just stored always stays.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
+        self.max_bytes = bytes;
+        self
     }
 
     /// Where it is.
@@ -119,20 +153,38 @@ impl CodeCache {
 
     /// The compiled code for these bytes and this engine, if it is there and checks out.
     pub(crate) fn load(&self, engine: &Engine, digest: &Digest) -> Lookup {
-        let name = entry_name(engine, digest);
-        let path = self.folder.join(format!("{name}.cwasm"));
-        let file = match open_private(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Lookup::Missing,
-            Err(error) => return Lookup::Damaged(error.to_string()),
-        };
-        match self.authenticate(file, &name) {
-            Ok(authentic) => match map::map(engine, &authentic) {
+        match self.find(engine, digest) {
+            Found::Code(authentic) => match map::map(engine, &authentic) {
                 Ok(component) => Lookup::Hit(component),
                 Err(error) => Lookup::Damaged(error.to_string()),
             },
-            Err(reason) => Lookup::Damaged(reason),
+            Found::Missing => Lookup::Missing,
+            Found::Damaged(reason) => Lookup::Damaged(reason),
         }
+    }
+
+    /// The same without mapping it, for another process.
+    pub(crate) fn find(&self, engine: &Engine, digest: &Digest) -> Found {
+        let name = entry_name(engine, digest);
+        let path = self.path(&name, trim::CODE);
+        let file = match open_private(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Found::Missing,
+            Err(error) => return Found::Damaged(error.to_string()),
+        };
+        match self.authenticate(file, &name) {
+            Ok(authentic) => {
+                trim::touch(&authentic.0);
+                Found::Code(authentic)
+            }
+            // Another process has just removed it to keep the cache within its size.
+            Err(_) if !path.exists() => Found::Missing,
+            Err(reason) => Found::Damaged(reason),
+        }
+    }
+
+    fn path(&self, name: &str, extension: &str) -> PathBuf {
+        self.folder.join(format!("{name}.{extension}"))
     }
 
     /// Keeps the compiled code, and holds little of it at a time. Each of the two files is replaced as a whole; whoever
@@ -150,8 +202,10 @@ impl CodeCache {
         }
         let mut mac = self.new_file()?;
         mac.write_all(hasher.finalize().as_bytes())?;
-        mac.persist(self.folder.join(format!("{name}.mac"))).map_err(|error| error.error)?;
-        file.persist(self.folder.join(format!("{name}.cwasm"))).map_err(|error| error.error)?;
+        let code = self.path(&name, trim::CODE);
+        mac.persist(self.path(&name, trim::MAC)).map_err(|error| error.error)?;
+        file.persist(&code).map_err(|error| error.error)?;
+        trim::trim(&self.folder, self.max_bytes, &code);
         Ok(())
     }
 
@@ -166,7 +220,7 @@ impl CodeCache {
         let mut hasher = self.hasher(name);
         hasher.update_reader(&mut file).map_err(|error| error.to_string())?;
         let mut expected = [0; blake3::OUT_LEN];
-        open_private(&self.folder.join(format!("{name}.mac")))
+        open_private(&self.path(name, trim::MAC))
             .and_then(|mut mac| mac.read_exact(&mut expected))
             .map_err(|error| format!("its keyed hash cannot be read: {error}"))?;
         // `Hash` compares in constant time.
@@ -183,13 +237,18 @@ impl CodeCache {
     }
 
     fn new_file(&self) -> std::io::Result<tempfile::NamedTempFile> {
-        tempfile::Builder::new().prefix(".new-").tempfile_in(&self.folder)
+        tempfile::Builder::new().prefix(trim::UNFINISHED).tempfile_in(&self.folder)
     }
 }
 
 /// Maps code that was just made, without a cache.
 pub(crate) fn map_fresh(engine: &Engine, code: &FreshCode) -> wasmtime::Result<Component> {
     map::map(engine, &Authentic(code.file().try_clone()?))
+}
+
+/// Maps code that the host of this worker process handed over.
+pub(crate) fn map_handed_over(engine: &Engine, code: &Authentic) -> wasmtime::Result<Component> {
+    map::map(engine, code)
 }
 
 /// The digest of the bytes, and of everything about the engine that compiled code depends on.
@@ -206,7 +265,7 @@ fn read_or_make_key(folder: &Path) -> Result<[u8; KEY_BYTES], CacheError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let mut key = [0; KEY_BYTES];
             getrandom::fill(&mut key).map_err(CacheError::Random)?;
-            let mut new = tempfile::Builder::new().prefix(".new-").tempfile_in(folder).map_err(io)?;
+            let mut new = tempfile::Builder::new().prefix(trim::UNFINISHED).tempfile_in(folder).map_err(io)?;
             new.write_all(&key).map_err(io)?;
             // If another process was faster, its key is the one.
             match new.persist_noclobber(&path) {

@@ -21,7 +21,7 @@ impl context::Host for CallState {
     }
 
     fn state(&mut self) -> Option<String> {
-        self.call.state.as_deref().filter(|_| self.grant.state()).map(str::to_owned)
+        self.call.state.as_deref().filter(|_| self.powers.grant.state()).map(str::to_owned)
     }
 }
 

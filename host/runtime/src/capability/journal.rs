@@ -107,7 +107,7 @@ impl progress::Host for CallState {
             let partial = update.partial.into_iter().filter_map(|part| self.journal.part(part)).collect();
             let fraction =
                 update.fraction.filter(|fraction| !fraction.is_nan()).map(|fraction| fraction.clamp(0.0, 1.0));
-            let message = update.message.map(|message| self.journal.shown(&message));
+            let message = update.message.map(|message| self.journal.shown(&message).into());
             if let Some(observer) = &self.journal.observer {
                 observer.progress(&self.call, Progress { fraction, message, partial });
             }

@@ -18,7 +18,7 @@ use crate::guest_runtime::{Blocking, Lost};
 /// Steps that are under way at once, over all calls: a store that hangs holds up no more threads than these.
 const TURNS: usize = 8;
 /// The longest that one step waits for others who hold the store.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The store of a sandbox, and the threads that wait for it.
 pub(crate) struct Keeper {
@@ -41,9 +41,9 @@ impl Keeper {
     }
 
     /// Does one step where it holds up nobody. Whoever drops the future leaves it; it keeps its turn until it is done.
-    async fn step<R: Send + 'static>(
+    pub(crate) async fn step<R: Send + 'static>(
         &self,
-        deadline: Deadline,
+        patience: impl FnOnce() -> Duration + Send + 'static,
         step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
         let gone = || StoreError::Unavailable("the host is shutting down".to_owned());
@@ -51,7 +51,7 @@ impl Keeper {
         let store = Arc::clone(&self.store);
         let work = move || {
             let _turn = turn;
-            step(&*store, patience(deadline))
+            step(&*store, patience())
         };
         match self.threads.run(work).await {
             Ok(done) => done,
@@ -76,7 +76,7 @@ impl CallState {
     /// Whose part of the store this call may use, and how much of it. Comes before everything else about the step, so
     /// that a tool without a store learns nothing but that.
     fn admitted(&self, wants: KeyValueUse<'_>) -> Result<(Namespace, KeyValueQuota), Error> {
-        match (&self.store.owner, self.grant.key_value()) {
+        match (&self.powers.store.owner, self.powers.grant.key_value()) {
             (Some(owner), Some(quota)) => Ok((owner.clone(), quota)),
             _ => {
                 self.refusals.add(KeyValueQuota::refusal(&wants));
@@ -89,7 +89,9 @@ impl CallState {
         &mut self,
         step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, Error> {
-        self.store.keeper.step(self.deadline, step).await.map_err(|error| match error {
+        let deadline = self.deadline;
+        let patience = move || patience(deadline);
+        self.powers.store.keeper.step(patience, step).await.map_err(|error| match error {
             StoreError::Full { .. } => Error::Full,
             StoreError::Unavailable(why) => {
                 self.journal.warn(&self.call, &format!("the store of keys and values is unavailable: {why}"));

@@ -28,10 +28,10 @@ use wasmtime_wasi_http::WasiHttpCtx;
 use crate::bindings::Tool;
 
 pub use filesystem::FolderError;
-pub(crate) use filesystem::{OpenFolders, ScratchRoot, open_all};
-pub(crate) use key_value::{Keeper, OwnStore};
-use refusals::Refusals;
-pub(crate) use state::CallState;
+pub(crate) use filesystem::{HeldScratch, OpenFolder, OpenFolders, Protected, ScratchRoot, open_all, open_files};
+pub(crate) use key_value::{Keeper, OwnStore, PATIENCE as STORE_PATIENCE};
+pub(crate) use refusals::Refusals;
+pub(crate) use state::{CallState, Powers};
 
 /// The WASI side of one call.
 pub(crate) struct Wasi {
@@ -52,7 +52,7 @@ impl Wasi {
         random::give(&mut builder, limits.random_bytes, grant.seed());
         filesystem::refuse(&mut builder);
         sockets::refuse(&mut builder, refusals);
-        Self { ctx: builder.build(), http: http::context(grant), egress, stdio }
+        Self { ctx: builder.build(), http: http::context(egress.may_request()), egress, stdio }
     }
 
     /// What was written to stdout and stderr.

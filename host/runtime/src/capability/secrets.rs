@@ -6,6 +6,6 @@ use crate::bindings::fumehood::tool::secrets;
 impl secrets::Host for CallState {
     /// One that others were granted and one that nobody was are alike: both are not in this grant.
     fn exists(&mut self, name: String) -> bool {
-        self.grant.secrets().iter().any(|secret| secret.name() == name)
+        self.powers.secret_names.contains(&name)
     }
 }

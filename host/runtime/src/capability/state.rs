@@ -10,7 +10,7 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use super::Wasi;
 use super::filesystem::{CallFiles, FilesView, OpenFolders, Scratch};
-use super::http::{Egress, Outward, Reports, Watcher};
+use super::http::{DirectEgress, Egress, Outward, Reports, Watcher};
 use super::journal::Journal;
 use super::key_value::OwnStore;
 use super::refusals::Refusals;
@@ -18,16 +18,31 @@ use crate::clock::Deadline;
 use crate::invocation::{Invocation, Observer};
 use crate::memory::MemoryLimiter;
 
+/// What a component may do in its calls. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Powers {
+    pub(crate) grant: Arc<Grant>,
+    /// Names of the secrets that it was granted. Their values never come near a guest.
+    pub(crate) secret_names: Arc<[String]>,
+    pub(crate) store: Arc<OwnStore>,
+    pub(crate) outward: Outward,
+}
+
+impl Powers {
+    /// None at all, as while a component describes itself.
+    pub(crate) fn without_grant(&self) -> Self {
+        Self { grant: Arc::default(), secret_names: Arc::default(), ..self.clone() }
+    }
+}
+
 /// The data of a call's store. It is made for the call and dropped with it.
 pub(crate) struct CallState {
     pub(crate) memory: MemoryLimiter,
     pub(crate) deadline: Deadline,
     pub(crate) call: Arc<Invocation>,
-    pub(crate) grant: Arc<Grant>,
-    pub(crate) store: Arc<OwnStore>,
+    pub(crate) powers: Powers,
     pub(crate) journal: Journal,
     pub(crate) refusals: Refusals,
-    outward: Outward,
     /// Made when the guest first uses WASI: most calls of pure tools never do.
     wasi: Option<Box<Wasi>>,
     folders: Option<Arc<OpenFolders>>,
@@ -41,11 +56,9 @@ impl CallState {
     pub(crate) fn new(
         call: Arc<Invocation>,
         limits: Limits,
-        grant: Arc<Grant>,
-        store: Arc<OwnStore>,
+        powers: Powers,
         deadline: Deadline,
         observer: Option<Arc<dyn Observer>>,
-        outward: Outward,
     ) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
@@ -53,11 +66,9 @@ impl CallState {
             memory: MemoryLimiter::new(limits.memory),
             deadline,
             call,
-            grant,
-            store,
-            journal: Journal::new(limits.log, observer, outward.redactor.clone()),
+            journal: Journal::new(limits.log, observer, powers.outward.redactor()),
+            powers,
             refusals: Refusals::default(),
-            outward,
             wasi: None,
             folders: None,
             files: None,
@@ -93,13 +104,17 @@ impl CallState {
     }
 
     fn wasi_and_table(&mut self) -> (&mut Wasi, &mut ResourceTable) {
-        let (grant, limits, refusals) = (&self.grant, &self.limits, &self.refusals);
+        let (powers, limits, refusals) = (&self.powers, &self.limits, &self.refusals);
         let make = || {
-            let (call, observer) = (Arc::clone(&self.call), self.journal.observer());
-            let watcher =
-                Watcher { call, observer, redactor: self.outward.redactor.clone(), reports: Reports::default() };
-            let egress = Egress::new(grant, &self.outward.network, self.deadline, refusals, watcher);
-            Box::new(Wasi::granted(grant, limits, refusals, egress))
+            let egress = match &powers.outward {
+                Outward::Network { network, redactor } => {
+                    let (call, observer) = (Arc::clone(&self.call), self.journal.observer());
+                    let watcher = Watcher { call, observer, redactor: redactor.clone(), reports: Reports::default() };
+                    Egress::Direct(DirectEgress::new(&powers.grant, network, self.deadline, refusals, watcher))
+                }
+                Outward::Relay(relay) => Egress::Relay(relay.clone()),
+            };
+            Box::new(Wasi::granted(&powers.grant, limits, refusals, egress))
         };
         (self.wasi.get_or_insert_with(make), &mut self.table)
     }

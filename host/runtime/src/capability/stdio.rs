@@ -81,7 +81,7 @@ impl Stream {
 
 impl Written {
     fn captured(&self) -> Captured {
-        Captured { text: String::from_utf8_lossy(&self.bytes).into_owned(), dropped: self.dropped }
+        Captured { text: String::from_utf8_lossy(&self.bytes).into_owned().into(), dropped: self.dropped }
     }
 }
 
@@ -147,8 +147,8 @@ mod tests {
         capture.stream(Which::Stdout).keep(b"hello");
         capture.stream(Which::Stderr).keep(b"world");
         let (stdout, stderr) = capture.captured();
-        assert_eq!((stdout.text.as_str(), stdout.dropped), ("hello", 0));
-        assert_eq!((stderr.text.as_str(), stderr.dropped), ("wor", 2));
+        assert_eq!((&**stdout.text.expose_raw(), stdout.dropped), ("hello", 0));
+        assert_eq!((&**stderr.text.expose_raw(), stderr.dropped), ("wor", 2));
         capture.stream(Which::Stdout).keep(b"more");
         assert_eq!(capture.captured().0.dropped, 4);
     }

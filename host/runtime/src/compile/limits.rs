@@ -26,7 +26,7 @@ pub struct CompileLimits {
     pub functions: u64,
     /// Types, of modules and of components together.
     pub types: u64,
-    /// Bytes of the types of components: written short, they can mean much.
+    /// Bytes of types, of modules and of components together: written short, they can mean much.
     pub type_bytes: u64,
     /// Imports, exports and aliases, of modules and of components together.
     pub names: u64,
@@ -40,6 +40,10 @@ pub struct CompileLimits {
     pub parts: u64,
     /// Components inside of each other.
     pub component_depth: u64,
+    /// Types of components and instances inside of each other. Reading one takes stack for each of them.
+    pub type_depth: u64,
+    /// Bytes of all the `producers` sections, which are kept for as long as the component is loaded.
+    pub producers_bytes: u64,
 }
 
 impl Default for CompileLimits {
@@ -59,6 +63,8 @@ impl Default for CompileLimits {
             segments: 60_000,
             parts: 1_000,
             component_depth: 16,
+            type_depth: 64,
+            producers_bytes: MIB / 4,
         }
     }
 }
@@ -83,6 +89,9 @@ impl CompileLimits {
             segments: by(self.segments),
             parts: by(self.parts),
             component_depth: by(self.component_depth),
+            // What it guards does not grow with patience: the stack.
+            type_depth: self.type_depth,
+            producers_bytes: by(self.producers_bytes),
         }
     }
 }

@@ -5,7 +5,9 @@ mod failure;
 mod limits;
 mod prescan;
 mod process;
+mod proposals;
 mod serve;
+mod types;
 mod wire;
 
 use fumehood_core::digest::Digest;
@@ -13,14 +15,17 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use prescan::{Refused, TooMuch};
+use proposals::Disabled;
 
-use crate::cache::{CacheReport, CodeCache, FreshCode, Lookup, map_fresh};
+use crate::cache::{Authentic, CacheReport, CodeCache, Found, FreshCode, Lookup, map_fresh};
 use crate::load_error::{LoadError, SLOW_COMPILE_BYTES};
+use crate::workers::Isolation;
 
 pub use compiler::Compiler;
 pub(crate) use compiler::{Order, Workshop};
 pub use limits::{CompileBudget, CompileLimits};
 pub use serve::serve_compiler;
+pub(crate) use wire::engine_id;
 
 /// How many times the usual limits hold for a component that may take long.
 pub(crate) const SLOW_FACTOR: u32 = 8;
@@ -56,6 +61,8 @@ pub(crate) type Compiled = (Component, CacheReport);
 /// Where compiling begins: with the code that is there already, or with what is wrong with the cached one.
 pub(crate) enum Start {
     Cached(Component),
+    /// For a worker process: not mapped here.
+    CachedCode(Authentic),
     Compile {
         /// Why the cached code was not used, if there was any.
         damage: Option<String>,
@@ -70,11 +77,20 @@ pub(crate) fn start(
     bytes: &[u8],
     limits: &CompileLimits,
     allow_slow: bool,
+    isolation: Isolation,
 ) -> Result<Start, LoadError> {
-    let damage = match cache.map(|cache| cache.load(engine, digest)) {
-        Some(Lookup::Hit(component)) => return Ok(Start::Cached(component)),
-        Some(Lookup::Damaged(reason)) => Some(reason),
-        Some(Lookup::Missing) | None => None,
+    let damage = match (cache, isolation) {
+        (None, _) => None,
+        (Some(cache), Isolation::InProcess) => match cache.load(engine, digest) {
+            Lookup::Hit(component) => return Ok(Start::Cached(component)),
+            Lookup::Damaged(reason) => Some(reason),
+            Lookup::Missing => None,
+        },
+        (Some(cache), Isolation::Process) => match cache.find(engine, digest) {
+            Found::Code(code) => return Ok(Start::CachedCode(code)),
+            Found::Damaged(reason) => Some(reason),
+            Found::Missing => None,
+        },
     };
     if bytes.len() > SLOW_COMPILE_BYTES && !allow_slow {
         return Err(LoadError::SlowCompile(bytes.len()));
@@ -82,9 +98,15 @@ pub(crate) fn start(
     let limits = if allow_slow { limits.times(SLOW_FACTOR.into()) } else { *limits };
     match prescan::scan(bytes, &limits) {
         Ok(_counts) => Ok(Start::Compile { damage }),
-        Err(Refused::Malformed(error)) => Err(LoadError::Malformed(failure::in_words(&error.to_string()))),
+        Err(Refused::Malformed(error)) => Err(malformed(error)),
+        Err(Refused::Disabled(Disabled { proposal, offset })) => Err(LoadError::Proposal { proposal, offset }),
         Err(Refused::TooMuch(TooMuch { what, found, limit })) => Err(LoadError::TooComplex { what, found, limit }),
     }
+}
+
+/// The error for bytes that cannot be read.
+pub(crate) fn malformed(error: wasmparser::BinaryReaderError) -> LoadError {
+    LoadError::Malformed(failure::in_words(&error.to_string()))
 }
 
 /// Compiles in this process.
@@ -124,6 +146,31 @@ pub(crate) fn from_child(
     let component =
         component.map_err(|error| LoadError::Compiler(format!("its code is not for this host: {error:#}")))?;
     Ok((component, stored))
+}
+
+/// The code for a worker process, compiled in this one if nobody else did.
+pub(crate) fn for_worker(
+    engine: &Engine,
+    cache: Option<&CodeCache>,
+    digest: &Digest,
+    bytes: &[u8],
+    code: Option<FreshCode>,
+    damage: Option<String>,
+) -> Result<(Authentic, CacheReport), LoadError> {
+    let code = match code {
+        Some(code) => code,
+        None => {
+            let code = engine.precompile_component(bytes);
+            let code = code.map_err(|error| LoadError::Malformed(failure::malformed(&error)))?;
+            let received = FreshCode::receive(code.as_slice(), code.len() as u64);
+            received.map_err(|error| LoadError::Host(error.to_string()))?
+        }
+    };
+    let stored = match cache {
+        None => CacheReport::Off,
+        Some(cache) => report(damage, cache.store_fresh(engine, digest, &code).map_err(|error| error.to_string())),
+    };
+    Ok((code.into_authentic(), stored))
 }
 
 fn report(damage: Option<String>, stored: Result<(), String>) -> CacheReport {

@@ -1,20 +1,28 @@
-//! One cheap pass over a component before anything is compiled: how much of everything it holds.
+//! One cheap pass over a component before anything is compiled: how much of everything it holds, and that it uses no proposal
+//! that is off.
 //!
-//! Nothing is kept but counts, and nothing here recurses or trusts a length that the component claims; the time grows with
-//! the bytes and with nothing else. What is malformed is refused here already; what is invalid is left to the engine.
+//! Nothing is kept but counts and the declarations of one module, which are counted before they are read. Nothing here recurses
+//! or trusts a length that the component claims; the time grows with the bytes and with nothing else. That is why bodies of
+//! functions and types of components are not validated here: the parser's validator takes time that grows faster. What is
+//! malformed is refused here already; what is invalid beyond the declarations of modules is left to the engine.
 
 use wasmparser::{
-    BinaryReaderError, ComponentTypeSectionReader, FunctionBody, Operator, OperatorsReader, OperatorsReaderAllocations,
-    Parser, Payload, SectionLimited,
+    BinaryReader, BinaryReaderError, Encoding, FromReader, FunctionBody, ImportSectionReader, Imports, Operator,
+    OperatorsReader, OperatorsReaderAllocations, Parser, Payload, SectionLimited, TypeRef, Validator, WasmFeatures,
 };
 
 use super::limits::CompileLimits;
+use super::proposals::{self, Disabled, require};
+use super::types::{self, TypeError};
+use crate::dialect::PRODUCERS_SECTION;
+use crate::features::ENABLED;
 
 /// Why a component is not handed to the compiler.
 #[derive(Debug)]
 pub(crate) enum Refused {
     Malformed(BinaryReaderError),
     TooMuch(TooMuch),
+    Disabled(Disabled),
 }
 
 /// One thing of which a component holds too much.
@@ -27,13 +35,27 @@ pub(crate) struct TooMuch {
 
 impl From<BinaryReaderError> for Refused {
     fn from(error: BinaryReaderError) -> Self {
-        Self::Malformed(error)
+        Disabled::in_error(&error).map_or(Self::Malformed(error), Self::Disabled)
+    }
+}
+
+impl From<Disabled> for Refused {
+    fn from(disabled: Disabled) -> Self {
+        Self::Disabled(disabled)
     }
 }
 
 /// Counts, and stops at the first limit that is passed.
 pub(crate) fn scan(bytes: &[u8], limits: &CompileLimits) -> Result<Counts, Refused> {
-    let mut scan = Scan { limits, counts: Counts::default(), depth: 0, frames: OperatorsReaderAllocations::default() };
+    let mut scan = Scan {
+        bytes,
+        limits,
+        counts: Counts::default(),
+        depth: 0,
+        module: None,
+        memories: 0,
+        frames: OperatorsReaderAllocations::default(),
+    };
     for payload in Parser::new(0).parse_all(bytes) {
         scan.payload(&payload?)?;
     }
@@ -57,13 +79,20 @@ pub(crate) struct Counts {
     pub(crate) segments: u64,
     pub(crate) parts: u64,
     pub(crate) component_depth: u64,
+    pub(crate) type_depth: u64,
+    pub(crate) producers_bytes: u64,
 }
 
 struct Scan<'l> {
+    bytes: &'l [u8],
     limits: &'l CompileLimits,
     counts: Counts,
     /// How many components and modules are open.
     depth: u64,
+    /// Validates the declarations of the module that is open.
+    module: Option<Validator>,
+    /// How many memories that module has.
+    memories: u64,
     /// Used again for every function.
     frames: OperatorsReaderAllocations,
 }
@@ -85,6 +114,18 @@ fn length<T>(section: &SectionLimited<'_, T>) -> u64 {
     range.end.saturating_sub(range.start) as u64
 }
 
+/// Checks each item of a section.
+fn each<'b, T: FromReader<'b>>(
+    section: &SectionLimited<'b, T>,
+    check: impl Fn(T) -> Result<(), WasmFeatures>,
+) -> Result<(), Refused> {
+    for item in section.clone().into_iter_with_offsets() {
+        let (offset, item) = item?;
+        require(check(item), offset)?;
+    }
+    Ok(())
+}
+
 impl From<TooMuch> for Refused {
     fn from(too_much: TooMuch) -> Self {
         Self::TooMuch(too_much)
@@ -94,30 +135,138 @@ impl From<TooMuch> for Refused {
 impl Scan<'_> {
     fn payload(&mut self, payload: &Payload<'_>) -> Result<(), Refused> {
         match payload {
+            Payload::Version { encoding: Encoding::Module, .. } => {
+                self.module = Some(Validator::new_with_features(ENABLED));
+                self.memories = 0;
+            }
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => self.open()?,
             Payload::End(_) => self.depth = self.depth.saturating_sub(1),
-            Payload::InstanceSection(section) => self.parts(section.count())?,
-            Payload::ComponentInstanceSection(section) => self.parts(section.count())?,
-            Payload::TypeSection(section) => self.types(section.count(), 0)?,
-            Payload::CoreTypeSection(section) => self.types(section.count(), length(section))?,
-            Payload::ComponentTypeSection(section) => self.component_types(section)?,
-            Payload::ImportSection(section) => self.names(section.count(), length(section))?,
-            Payload::ExportSection(section) => self.names(section.count(), length(section))?,
-            Payload::ComponentAliasSection(section) => self.names(section.count(), length(section))?,
-            Payload::ComponentImportSection(section) => self.names(section.count(), length(section))?,
-            Payload::ComponentExportSection(section) => self.names(section.count(), length(section))?,
+            Payload::CustomSection(section) if section.name() == PRODUCERS_SECTION => {
+                let (sum, limit) = (&mut self.counts.producers_bytes, self.limits.producers_bytes);
+                add(sum, section.data().len() as u64, limit, "bytes of `producers` sections")?;
+            }
+            Payload::CodeSectionEntry(body) => self.function(body)?,
+            _ if self.module.is_some() => self.module_section(payload)?,
+            _ => self.component_section(payload)?,
+        }
+        if let Some(module) = &mut self.module {
+            module.payload(payload)?;
+            if matches!(payload, Payload::End(_)) {
+                self.module = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts what a section of a module holds. Its validator sees it afterwards.
+    fn module_section(&mut self, payload: &Payload<'_>) -> Result<(), Refused> {
+        match payload {
+            Payload::TypeSection(section) => {
+                self.types(section.count(), length(section))?;
+                types::of_module(self.reader(section)).map_err(|error| self.in_types(error))?;
+            }
+            Payload::ImportSection(section) => {
+                self.names(section.count(), length(section))?;
+                self.imports(section)?;
+            }
+            Payload::MemorySection(section) => self.memories(section.count().into(), section.range().start)?,
+            Payload::ExportSection(section) => {
+                self.names(section.count(), length(section))?;
+                each(section, |export| proposals::core_kind(export.kind))?;
+            }
             Payload::FunctionSection(section) => self.functions(section.count())?,
-            Payload::ComponentCanonicalSection(section) => self.functions(section.count())?,
             Payload::ElementSection(section) => self.segments(section.count())?,
             Payload::DataSection(section) => {
                 self.segments(section.count())?;
                 let (sum, limit) = (&mut self.counts.data_bytes, self.limits.data_bytes);
                 add(sum, length(section), limit, "bytes of data")?;
             }
-            Payload::CodeSectionEntry(body) => self.function(body)?,
             _ => {}
         }
         Ok(())
+    }
+
+    fn component_section(&mut self, payload: &Payload<'_>) -> Result<(), Refused> {
+        match payload {
+            Payload::InstanceSection(section) => {
+                self.parts(section.count())?;
+                each(section, |instance| proposals::core_instance(&instance))?;
+            }
+            Payload::ComponentInstanceSection(section) => self.parts(section.count())?,
+            Payload::CoreTypeSection(section) => {
+                self.types(section.count(), length(section))?;
+                types::core_types_of_component(self.reader(section)).map_err(|error| self.in_types(error))?;
+            }
+            Payload::ComponentTypeSection(section) => {
+                self.types(section.count(), length(section))?;
+                let deepest = types::of_component(self.reader(section), self.limits.type_depth);
+                let deepest = deepest.map_err(|error| self.in_types(error))?;
+                self.counts.type_depth = self.counts.type_depth.max(deepest);
+            }
+            Payload::ComponentAliasSection(section) => {
+                self.names(section.count(), length(section))?;
+                each(section, |alias| proposals::alias(&alias))?;
+            }
+            Payload::ComponentImportSection(section) => {
+                self.names(section.count(), length(section))?;
+                each(section, |import| proposals::extern_item(&import.name, Some(&import.ty)))?;
+            }
+            Payload::ComponentExportSection(section) => {
+                self.names(section.count(), length(section))?;
+                each(section, |export| {
+                    proposals::extern_item(&export.name, export.ty.as_ref())?;
+                    proposals::component_kind(export.kind)
+                })?;
+            }
+            Payload::ComponentCanonicalSection(section) => {
+                self.functions(section.count())?;
+                each(section, |function| proposals::canonical(&function))?;
+            }
+            Payload::ComponentStartSection { range, .. } => require(Err(WasmFeatures::CM_VALUES), range.start)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Reads a section from its count on.
+    fn reader<'b, T>(&self, section: &SectionLimited<'b, T>) -> BinaryReader<'b>
+    where
+        Self: 'b,
+    {
+        let range = section.range();
+        BinaryReader::new(self.bytes.get(range.clone()).unwrap_or_default(), range.start)
+    }
+
+    fn in_types(&self, error: TypeError) -> Refused {
+        match error {
+            TypeError::Malformed(error) => error.into(),
+            TypeError::Disabled(disabled) => disabled.into(),
+            TypeError::TooDeep(found) => {
+                let what = "types of components inside of each other";
+                TooMuch { what, found, limit: self.limits.type_depth }.into()
+            }
+        }
+    }
+
+    fn imports(&mut self, section: &ImportSectionReader<'_>) -> Result<(), Refused> {
+        for imports in section.clone().into_iter_with_offsets() {
+            let (offset, imports) = imports?;
+            let Imports::Single(_, import) = imports else {
+                return Ok(require(Err(WasmFeatures::COMPACT_IMPORTS), offset)?);
+            };
+            // The validator lets some kinds of imports pass that the engine stops at.
+            require(proposals::entity(&import.ty), offset)?;
+            if matches!(import.ty, TypeRef::Memory(_)) {
+                self.memories(1, offset)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The validator says only that there is one too many.
+    fn memories(&mut self, count: u64, offset: usize) -> Result<(), Refused> {
+        self.memories = self.memories.saturating_add(count);
+        Ok(require(proposals::memories(self.memories), offset)?)
     }
 
     fn open(&mut self) -> Result<(), TooMuch> {
@@ -137,12 +286,7 @@ impl Scan<'_> {
 
     fn types(&mut self, count: u32, bytes: u64) -> Result<(), TooMuch> {
         add(&mut self.counts.types, count.into(), self.limits.types, "types")?;
-        add(&mut self.counts.type_bytes, bytes, self.limits.type_bytes, "bytes of types of components")
-    }
-
-    /// Not read, only measured: types of components nest.
-    fn component_types(&mut self, section: &ComponentTypeSectionReader<'_>) -> Result<(), TooMuch> {
-        self.types(section.count(), length(section))
+        add(&mut self.counts.type_bytes, bytes, self.limits.type_bytes, "bytes of types")
     }
 
     fn names(&mut self, count: u32, bytes: u64) -> Result<(), TooMuch> {
@@ -166,7 +310,9 @@ impl Scan<'_> {
         let mut operators = OperatorsReader::new_with_allocs(reader, std::mem::take(&mut self.frames));
         let mut flow = Flow { locals, ..Flow::default() };
         while !operators.eof() {
-            flow.step(&operators.read()?, &mut self.counts, self.limits)?;
+            let (operator, offset) = operators.read_with_offset()?;
+            require(proposals::operator(&operator), offset)?;
+            flow.step(&operator, &mut self.counts, self.limits)?;
         }
         self.frames = operators.into_allocations();
         Ok(())
@@ -175,7 +321,8 @@ impl Scan<'_> {
     fn locals(&mut self, body: &FunctionBody<'_>) -> Result<u64, Refused> {
         let mut locals = 0;
         for declared in body.get_locals_reader()? {
-            let (count, _) = declared?;
+            let (count, ty) = declared?;
+            require(proposals::value_type(ty), body.range().start)?;
             add(&mut locals, count.into(), self.limits.locals, "local variables in one function")?;
         }
         self.counts.locals = self.counts.locals.max(locals);
@@ -261,6 +408,8 @@ mod tests {
             segments: 2,
             parts: 6,
             component_depth: 2,
+            type_depth: 0,
+            producers_bytes: 0,
         };
         assert_eq!(found, expected);
         assert_eq!(counts("(component)"), Counts::default());
@@ -290,7 +439,11 @@ mod tests {
         check(&text, "targets of jump tables in one function", |limits| limits.jump_targets = 1, 2);
         check(&format!("{0} {0}", module("(func)")), "functions", |limits| limits.functions = 1, 2);
         check("(type string) (type string)", "types", |limits| limits.types = 1, 2);
-        check("(type (list string))", "bytes of types of components", |limits| limits.type_bytes = 2, 3);
+        check("(type (list string))", "bytes of types", |limits| limits.type_bytes = 2, 3);
+        let nested = "(type (component (type (instance))))";
+        check(nested, "types of components inside of each other", |limits| limits.type_depth = 1, 2);
+        let producers = r#"(@custom "producers" "12345")"#;
+        check(producers, "bytes of `producers` sections", |limits| limits.producers_bytes = 4, 5);
         let text = module(r#"(func) (export "a" (func 0)) (export "b" (func 0))"#);
         check(&text, "imports, exports and aliases", |limits| limits.names = 1, 2);
         check(&text, "bytes of imports, exports and aliases", |limits| limits.name_bytes = 8, 9);
@@ -311,6 +464,7 @@ mod tests {
         let scanned = |end: usize| scan(&bytes[..end], &CompileLimits::default());
         let refused = (9..bytes.len()).filter(|end| match scanned(*end) {
             Err(Refused::TooMuch(too_much)) => panic!("{end}: {too_much:?}"),
+            Err(Refused::Disabled(disabled)) => panic!("{end}: {disabled:?}"),
             Err(Refused::Malformed(_)) => true,
             // Between two sections nothing seems to be missing.
             Ok(_) => false,

@@ -1,17 +1,18 @@
 //! The compiler process: one component from standard input, its compiled code to standard output.
 //!
-//! It limits itself before it reads the first byte of the component, and holds no power that it could lose to one: no
-//! files to open, no children, nothing of the host but three pipes.
+//! It goes to jail before it reads the first byte of the component, and holds no power that it could lose to one: no files to
+//! open, no children, nothing of the host but three pipes.
 
 use std::io::{self, BufRead as _, Read, Write};
 use std::process::ExitCode;
 
-use rustix::process::{Resource, Rlimit, Signal};
+use rustix::process::Signal;
 use wasmtime::Engine;
 
 use super::failure::{is_out_of_memory, malformed};
 use super::wire::{self, Request, Said};
 use crate::engine::{self, EngineSettings};
+use crate::jail::{self, Profile, Resources};
 
 /// Address space beyond the memory that may be written to: the program itself, and what allocators set aside.
 const ADDRESS_SPACE: u64 = 1 << 30;
@@ -24,7 +25,9 @@ const DESCRIPTORS: u64 = 16;
 /// thing that a program does.
 #[must_use]
 pub fn serve_compiler() -> ExitCode {
-    match serve(io::stdin().lock(), io::stdout().lock()) {
+    let foreign = |error: io::Error| Said::Unfit(error.to_string());
+    let served = jail::leave_inherited_descriptors().map_err(foreign);
+    match served.and_then(|()| serve(io::stdin().lock(), io::stdout().lock())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(said) => {
             let line = serde_json::to_string(&said).unwrap_or_default();
@@ -37,8 +40,8 @@ pub fn serve_compiler() -> ExitCode {
 
 fn serve(mut input: impl io::BufRead, mut output: impl Write) -> Result<(), Said> {
     let request = read_request(&mut input)?;
-    limit_self(&request).map_err(|error| Said::Unfit(format!("the compiler cannot limit itself: {error}")))?;
     let engine = engine(&request.engine)?;
+    enter_jail(&request).map_err(|error| Said::Unfit(format!("the compiler cannot limit itself: {error}")))?;
     let mut component = Vec::new();
     let length = usize::try_from(request.bytes).unwrap_or(usize::MAX);
     component.try_reserve_exact(length).map_err(|_| Said::Memory)?;
@@ -77,24 +80,18 @@ fn engine(expected: &str) -> Result<Engine, Said> {
     }
 }
 
-/// Whatever happens from here on ends with this process.
-fn limit_self(request: &Request) -> io::Result<()> {
+/// Whatever happens from here on ends with this process. Where the kernel lacks a part of the jail, the rest is in force.
+fn enter_jail(request: &Request) -> Result<(), String> {
     // A compiler whose host is gone compiles for nobody.
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    let limit = |resource, soft: u64, hard: u64| {
-        let now = rustix::process::getrlimit(resource);
-        let at_most = |wanted: u64| Some(now.maximum.map_or(wanted, |most| most.min(wanted)));
-        rustix::process::setrlimit(resource, Rlimit { current: at_most(soft), maximum: at_most(hard) })
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(|errno| errno.to_string())?;
+    let resources = Resources {
+        data: request.memory,
+        address_space: Some(request.memory.saturating_add(ADDRESS_SPACE)),
+        cpu_seconds: Some(request.cpu_seconds),
+        file_size: Some(0),
+        descriptors: DESCRIPTORS,
     };
-    let same = |resource, most: u64| limit(resource, most, most);
-    // The soft limit says by its signal that it was the time; the hard one kills.
-    limit(Resource::Cpu, request.cpu_seconds, request.cpu_seconds.saturating_add(1))?;
-    same(Resource::Data, request.memory)?;
-    same(Resource::As, request.memory.saturating_add(ADDRESS_SPACE))?;
-    same(Resource::Fsize, 0)?;
-    same(Resource::Core, 0)?;
-    same(Resource::Nofile, DESCRIPTORS)?;
-    Ok(())
+    jail::enter(&[], &resources, Profile::Compiler).map(|_layers| ())
 }
 
 #[cfg(test)]

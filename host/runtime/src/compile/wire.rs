@@ -42,7 +42,7 @@ pub(super) enum Said {
 }
 
 /// Everything about an engine that compiled code depends on, as text.
-pub(super) fn engine_id(engine: &Engine) -> String {
+pub(crate) fn engine_id(engine: &Engine) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
     format!("{:016x}", hasher.finish())

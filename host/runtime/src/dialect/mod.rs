@@ -4,8 +4,7 @@ pub(crate) mod typed;
 
 use serde::Serialize;
 use wasmparser::{KnownCustom, Parser, Payload};
-use wasmtime::Engine;
-use wasmtime::component::{InstancePre, types};
+use wasmtime::component::InstancePre;
 
 use crate::bindings::ToolPre;
 use crate::capability::CallState;
@@ -30,9 +29,9 @@ pub(crate) enum Callable {
     Typed { pre: InstancePre<CallState>, tools: Vec<typed::TypedTool> },
 }
 
-/// The dialect of a component of this type.
-pub(crate) fn of(component: &types::Component, engine: &Engine) -> Result<Dialect, LoadError> {
-    let exported = component.exports(engine).find_map(|(name, _)| {
+/// The dialect of a component that exports these names.
+pub(crate) fn of(exports: &[String]) -> Result<Dialect, LoadError> {
+    let exported = exports.iter().find_map(|name| {
         name.starts_with("fumehood:tool/tools").then(|| contract_version(name).unwrap_or("none").to_owned())
     });
     match exported {
@@ -54,7 +53,14 @@ fn is_accepted(version: &str) -> bool {
     patch.is_some_and(|patch| !patch.is_empty() && patch.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
-/// What the component says it was made with: field, values. Nothing if it does not say, or says it badly.
+/// The name of the section that says what a component was made with.
+pub(crate) const PRODUCERS_SECTION: &str = "producers";
+/// The largest section of these that is read, in bytes.
+const MAX_PRODUCERS_BYTES: usize = 16 << 10;
+/// The most fields, and values of one field, that are kept. The convention has three fields.
+const MAX_PRODUCERS: usize = 32;
+
+/// What the component says it was made with: field, values. Nothing if it does not say, or says it badly or at length.
 pub(crate) fn producers(bytes: &[u8]) -> Vec<(String, Vec<String>)> {
     let mut producers = Vec::new();
     let mut depth = 0_usize;
@@ -62,9 +68,11 @@ pub(crate) fn producers(bytes: &[u8]) -> Vec<(String, Vec<String>)> {
         match payload {
             Ok(Payload::ModuleSection { .. } | Payload::ComponentSection { .. }) => depth += 1,
             Ok(Payload::End(_)) => depth = depth.saturating_sub(1),
-            Ok(Payload::CustomSection(section)) if depth == 0 => {
+            Ok(Payload::CustomSection(section)) if depth == 0 && section.data().len() <= MAX_PRODUCERS_BYTES => {
                 if let KnownCustom::Producers(fields) = section.as_known() {
-                    producers.extend(fields.into_iter().filter_map(|field| read_producer(&field.ok()?)));
+                    let fields = fields.into_iter().map_while(Result::ok);
+                    producers.extend(fields.filter_map(|field| read_producer(&field)));
+                    producers.truncate(MAX_PRODUCERS);
                 }
             }
             Ok(_) => {}
@@ -75,7 +83,7 @@ pub(crate) fn producers(bytes: &[u8]) -> Vec<(String, Vec<String>)> {
 }
 
 fn read_producer(field: &wasmparser::ProducersField<'_>) -> Option<(String, Vec<String>)> {
-    let values = field.values.clone().into_iter().map(|value| {
+    let values = field.values.clone().into_iter().take(MAX_PRODUCERS).map(|value| {
         let value = value.ok()?;
         let text = format!("{} {}", value.name, value.version);
         Some(crate::outcome::cut(text.trim()))

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::{Descriptor, Dir, File};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
@@ -122,11 +123,12 @@ impl HostDescriptor for FilesView<'_> {
         let (file, folder) = (Arc::clone(&open.file), Arc::clone(&open.folder));
         let work = move || {
             let ledger = folder.ledger.as_ref();
+            let protected = &folder.protected;
             let opened = match ledger {
                 Some(ledger) if wanted.create => {
-                    names::open_or_create(&*file, ledger, &path, wanted.opening, wanted.exclusive)?
+                    names::open_or_create(&*file, (ledger, protected), &path, wanted.opening, wanted.exclusive)?
                 }
-                _ => beneath::open(&*file, &path, wanted.opening)?,
+                _ => protected.open(&*file, &path, wanted.opening)?,
             };
             match ledger {
                 Some(ledger) if wanted.truncate && !opened.is_dir => ledger.set_size(&opened.file, 0)?,
@@ -159,7 +161,7 @@ impl HostDescriptor for FilesView<'_> {
 
     async fn set_size(&mut self, handle: Resource<Descriptor>, size: Filesize) -> FsResult<()> {
         let found = self.with_file(&handle, "change the size of")?;
-        found.change(move |file, ledger| Ok(ledger.set_size(file, size)?)).await
+        found.change(move |file, (ledger, _)| Ok(ledger.set_size(file, size)?)).await
     }
 
     fn read_via_stream(
@@ -256,7 +258,8 @@ impl HostDescriptor for FilesView<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
-        self.with(&handle, "change the times of")?.writable()?;
+        let found = self.with(&handle, "change the times of")?;
+        found.change(|file, (_, protected)| protected.check_identity(file)).await?;
         delegated!(self, set_times(handle, accessed, modified))
     }
 
@@ -268,8 +271,16 @@ impl HostDescriptor for FilesView<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
-        let attempt = self.with_path(&handle, "change the times of", &path)?.writable()?.attempt;
+        let found = self.with_path(&handle, "change the times of", &path)?.writable()?;
         within_length(&path)?;
+        let attempt = found.attempt.clone();
+        let follow = flags.contains(PathFlags::SYMLINK_FOLLOW);
+        let times = Timestamps { last_access: timespec(accessed)?, last_modification: timespec(modified)? };
+        let at = path.clone();
+        let changed = found.change(move |folder, (_, protected)| protected.set_times(folder, &at, follow, &times));
+        if changed.await? {
+            return Ok(());
+        }
         delegated!(self, set_times_at(handle, flags, path, accessed, modified))
             .map_err(|error| attempt.delegated(error))
     }
@@ -360,6 +371,19 @@ impl HostDescriptor for FilesView<'_> {
 /// Between two granted folders, files are copied: each has an account of its own.
 fn within_one_folder(one: &Use, other: &Use) -> Result<(), ErrorCode> {
     if Arc::ptr_eq(&one.open.folder, &other.open.folder) { Ok(()) } else { Err(ErrorCode::CrossDevice) }
+}
+
+/// A time as the system takes it.
+fn timespec(time: NewTimestamp) -> Result<Timespec, ErrorCode> {
+    let (tv_sec, tv_nsec) = match time {
+        NewTimestamp::NoChange => (0, UTIME_OMIT),
+        NewTimestamp::Now => (0, UTIME_NOW),
+        NewTimestamp::Timestamp(time) if time.nanoseconds < 1_000_000_000 => {
+            (i64::try_from(time.seconds).map_err(|_| ErrorCode::Overflow)?, time.nanoseconds.into())
+        }
+        NewTimestamp::Timestamp(_) => return Err(ErrorCode::Invalid),
+    };
+    Ok(Timespec { tv_sec, tv_nsec })
 }
 
 /// For wasmtime's own functions, which take a path apart before the kernel can refuse it.

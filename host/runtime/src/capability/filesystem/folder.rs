@@ -16,6 +16,7 @@ use wasmtime_wasi::{FsPerms, OpenMode};
 
 use super::beneath;
 use super::ledger::Ledger;
+use super::protect::{Protected, canonical_as_far};
 use super::scratch_root::ScratchRoot;
 use crate::file_pool::FilePool;
 
@@ -37,6 +38,8 @@ pub(crate) struct OpenFolder {
     pub(crate) ledger: Option<Ledger>,
     /// The line of a policy that would allow writing.
     pub(crate) write_line: Option<String>,
+    /// Files in it that stay out of reach.
+    pub(crate) protected: Protected,
 }
 
 /// Why a folder that was granted cannot be used.
@@ -79,27 +82,51 @@ pub enum FolderError {
 
 /// Opens every folder of a grant, or none. Nothing is opened if the grant has none.
 ///
-/// `own` are folders of the host itself, which are never granted.
+/// `own` are folders of the host itself, which are never granted; `protected` files stay out of reach in those that are.
 pub(crate) fn open_all(
     grant: &Grant,
-    own: &[PathBuf],
+    (own, protected): (&[PathBuf], &Protected),
     scratch_root: &ScratchRoot,
     pool: &FilePool,
 ) -> Result<Option<Arc<OpenFolders>>, FolderError> {
     if grant.folders().is_empty() && grant.scratch().is_none() {
         return Ok(None);
     }
-    let place = |folder| canonical(folder).map(|canonical| Place { folder, canonical });
-    let places = grant.folders().iter().map(place).collect::<Result<Vec<_>, _>>()?;
-    let own: Vec<_> = own.iter().map(|own| own.canonicalize().unwrap_or_else(|_| own.clone())).collect();
-    check_places(&places, &own)?;
-    let folders = places.iter().map(|place| open(place).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
+    let open = |granted: GrantedFile<'_>| Arc::new(granted.into_folder(protected));
+    let folders = open_files(grant, own)?.into_iter().map(open).collect();
     Ok(Some(Arc::new(OpenFolders {
         folders,
         scratch: grant.scratch(),
         scratch_root: scratch_root.clone(),
-        pool: pool.clone(),
+        // Without memory for threads of its own, it shares the host's.
+        pool: pool.of_tool().unwrap_or_else(|_| pool.clone()),
     })))
+}
+
+/// A granted folder that is open.
+pub(crate) struct GrantedFile<'g> {
+    pub(crate) folder: &'g Folder,
+    pub(crate) file: File,
+}
+
+impl GrantedFile<'_> {
+    fn into_folder(self, protected: &Protected) -> OpenFolder {
+        let quota = match self.folder.access() {
+            Access::Read => None,
+            Access::Write(quota) => Some(quota),
+        };
+        let write_line = Some(self.folder.write_line());
+        OpenFolder::new(self.file, self.folder.guest(), quota, write_line, protected.clone())
+    }
+}
+
+/// Opens every folder of a grant, in their order, or none.
+pub(crate) fn open_files<'g>(grant: &'g Grant, own: &[PathBuf]) -> Result<Vec<GrantedFile<'g>>, FolderError> {
+    let place = |folder| canonical(folder).map(|canonical| Place { folder, canonical });
+    let places = grant.folders().iter().map(place).collect::<Result<Vec<_>, _>>()?;
+    let own: Vec<_> = own.iter().map(|own| canonical_as_far(own)).collect();
+    check_places(&places, &own)?;
+    places.iter().map(open).collect()
 }
 
 fn canonical(folder: &Folder) -> Result<PathBuf, FolderError> {
@@ -115,7 +142,7 @@ fn canonical(folder: &Folder) -> Result<PathBuf, FolderError> {
 }
 
 /// The path that was judged is the one that is opened: it held no links, and must not hold any now.
-fn open(place: &Place<'_>) -> Result<OpenFolder, FolderError> {
+fn open<'g>(place: &Place<'g>) -> Result<GrantedFile<'g>, FolderError> {
     let folder = place.folder;
     let failed = |errno: Errno| match errno {
         Errno::NOTDIR => FolderError::NotAFolder(folder.host().to_owned()),
@@ -124,11 +151,7 @@ fn open(place: &Place<'_>) -> Result<OpenFolder, FolderError> {
     };
     let file = open_plainly(&place.canonical).map_err(failed)?;
     beneath::is_supported(&file).map_err(|errno| FolderError::Kernel(errno.into()))?;
-    let quota = match folder.access() {
-        Access::Read => None,
-        Access::Write(quota) => Some(quota),
-    };
-    Ok(OpenFolder::new(file, folder.guest(), quota, Some(folder.write_line())))
+    Ok(GrantedFile { folder, file })
 }
 
 /// Opens a folder whose path holds no link.
@@ -139,7 +162,13 @@ pub(super) fn open_plainly(path: &Path) -> Result<File, Errno> {
 }
 
 impl OpenFolder {
-    pub(super) fn new(file: File, guest: &str, quota: Option<Quota>, write_line: Option<String>) -> Self {
+    pub(crate) fn new(
+        file: File,
+        guest: &str,
+        quota: Option<Quota>,
+        write_line: Option<String>,
+        protected: Protected,
+    ) -> Self {
         let (perms, mode) = match quota {
             None => (FsPerms::ReadOnly, OpenMode::READ),
             Some(_) => (FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE),
@@ -149,6 +178,7 @@ impl OpenFolder {
             guest: guest.to_owned(),
             ledger: quota.map(Ledger::new),
             write_line,
+            protected,
         }
     }
 }

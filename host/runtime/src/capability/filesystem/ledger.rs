@@ -1,21 +1,35 @@
 //! The account of what a tool adds to a folder, kept around every change that it makes.
 //!
+//! What counts is the size of files, holes included: a hole is charged when it is made, and filling it then costs nothing
+//! more. A file that had holes before the tool first wrote to it (its blocks are less than its size) is an exception:
+//! its holes were charged to nobody, so whatever is written within the file is charged in whole blocks, until as much was
+//! charged as there were holes. What is cut off such a file, or removed with it, is given back without those holes.
+//! So the account is never less than what the files of the folder take up beyond what they did at the start, but for the
+//! rest of each file's last block.
+//!
 //! One lock holds from looking at a file's size to having changed it, so that two writers never reckon with the same old
 //! size. It is held during one system call, on a thread for file work.
 
-use std::fs::File;
+use std::collections::HashMap;
+use std::fs::{File, Metadata};
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fumehood_core::permission::files::{Account, Quota, Spent};
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Stat};
 use rustix::io::{Errno, ReadWriteFlags};
+use rustix::process::Resource;
 
 /// Removed files that are waited for until nobody has them open. What is removed beyond that is not given back.
 const MOST_OWED: usize = 64;
+
+/// Files whose holes are remembered. Beyond that, every write within a file that has holes is charged.
+const MAX_KNOWN_FILES: usize = 65_536;
+/// The least size of a block in bytes: a single byte in a hole takes up that much.
+const MIN_BLOCK_BYTES: u64 = 4096;
 
 /// The account of one folder, and how many of its files are open.
 pub(crate) struct Ledger {
@@ -27,6 +41,8 @@ struct Books {
     account: Account,
     /// Files that were removed while some call had a file open, and may still take up their room.
     owed: Vec<OwnedFd>,
+    /// By device and inode, how many bytes of holes were there before and have not been charged.
+    holes: HashMap<(u64, u64), u64>,
 }
 
 /// Why a change was not made.
@@ -65,7 +81,8 @@ pub(crate) enum Position {
 
 impl Ledger {
     pub(crate) fn new(quota: Quota) -> Self {
-        Self { books: Mutex::new(Books { account: Account::new(quota), owed: Vec::new() }), open: AtomicUsize::new(0) }
+        let books = Books { account: Account::new(quota), owed: Vec::new(), holes: HashMap::new() };
+        Self { books: Mutex::new(books), open: AtomicUsize::new(0) }
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -75,20 +92,24 @@ impl Ledger {
     /// Writes all of `bytes`, or nothing if the quota does not suffice. Returns how many were written.
     pub(crate) fn write(&self, file: &File, bytes: &[u8], position: Position) -> Result<usize, Unwritten> {
         let mut books = self.books();
-        let account = &mut books.account;
-        let before = file.metadata()?.len();
+        let metadata = file.metadata()?;
+        let before = metadata.len();
         let start = match position {
             Position::At(offset) => offset,
             Position::End => before,
         };
         let end = start.checked_add(bytes.len() as u64).ok_or(Errno::FBIG)?;
+        check_size(end)?;
         let growth = end.saturating_sub(before);
-        account.grow(growth)?;
+        let holes = books.holes_of(&metadata);
+        let filled = filled(&metadata, holes, start, end);
+        books.account.grow(growth.saturating_add(filled))?;
+        books.remember(&metadata, holes.saturating_sub(filled));
         let written = write_fully(file, bytes, position);
         if written != Ok(bytes.len()) {
-            // Less was written: what the file did not grow by is given back.
+            // Less was written: what the file did not grow by is given back. Holes stay charged.
             let grown = file.metadata().map_or(growth, |now| now.len().saturating_sub(before));
-            account.shrink(growth.saturating_sub(grown));
+            books.account.shrink(growth.saturating_sub(grown));
         }
         match written {
             Ok(0) if !bytes.is_empty() => Err(Errno::IO.into()),
@@ -99,17 +120,22 @@ impl Ledger {
     /// Makes a file longer or shorter.
     pub(crate) fn set_size(&self, file: &File, size: u64) -> Result<(), Unwritten> {
         let mut books = self.books();
-        let account = &mut books.account;
-        let before = file.metadata()?.len();
-        let growth = size.saturating_sub(before);
-        account.grow(growth)?;
-        match file.set_len(size) {
-            Ok(()) => account.shrink(before.saturating_sub(size)),
-            Err(error) => {
-                account.shrink(growth);
-                return Err(error.into());
-            }
+        let metadata = file.metadata()?;
+        let before = metadata.len();
+        if size > before {
+            check_size(size)?;
         }
+        let growth = size.saturating_sub(before);
+        let holes = books.holes_of(&metadata);
+        books.account.grow(growth)?;
+        if let Err(error) = file.set_len(size) {
+            books.account.shrink(growth);
+            return Err(error.into());
+        }
+        // Holes go first: they were charged to nobody, so nothing is given back for them.
+        let cut = before.saturating_sub(size);
+        books.account.shrink(cut.saturating_sub(holes));
+        books.remember(&metadata, holes.saturating_sub(cut));
         Ok(())
     }
 
@@ -142,17 +168,58 @@ impl Books {
         if open.load(Ordering::SeqCst) > 0 {
             return;
         }
-        for gone in self.owed.drain(..) {
-            self.account.shrink(size_if_gone(&gone).unwrap_or_default());
+        for gone in self.owed.drain(..).filter_map(|gone| if_gone(&gone)) {
+            let holes = match self.holes.remove(&(gone.st_dev, gone.st_ino)) {
+                Some(holes) => holes,
+                None => holes(gone.st_size.unsigned_abs(), gone.st_blocks.unsigned_abs()),
+            };
+            self.account.shrink(gone.st_size.unsigned_abs().saturating_sub(holes));
+        }
+    }
+
+    /// The holes of a file that were charged to nobody. A file that is seen for the first time was made by somebody else,
+    /// or is empty.
+    fn holes_of(&self, file: &Metadata) -> u64 {
+        let known = self.holes.get(&(file.dev(), file.ino())).copied();
+        known.unwrap_or_else(|| holes(file.len(), file.blocks())).min(file.len())
+    }
+
+    /// From now on the file has so many holes that were charged to nobody, however it looks.
+    fn remember(&mut self, file: &Metadata, holes: u64) {
+        let name = (file.dev(), file.ino());
+        if self.holes.len() < MAX_KNOWN_FILES || self.holes.contains_key(&name) {
+            self.holes.insert(name, holes);
         }
     }
 }
 
-/// The size of a file that no name leads to any more.
-fn size_if_gone(file: &OwnedFd) -> Option<u64> {
+/// Bytes of a file that no block stands behind. `blocks` are of 512 bytes, as the system counts them.
+fn holes(size: u64, blocks: u64) -> u64 {
+    size.saturating_sub(blocks.saturating_mul(512))
+}
+
+/// The most bytes of holes that a write from `start` to `end` can fill, of those that were charged to nobody.
+fn filled(file: &Metadata, holes: u64, start: u64, end: u64) -> u64 {
+    if holes == 0 || start >= file.len() || start == end {
+        return 0;
+    }
+    let block = file.blksize().max(MIN_BLOCK_BYTES);
+    let first = start.checked_div(block).unwrap_or(0).saturating_mul(block);
+    let last = end.min(file.len()).div_ceil(block).saturating_mul(block);
+    last.saturating_sub(first).min(holes)
+}
+
+/// Refuses what the limit of this process on the size of files does not allow. The kernel would end the process for it.
+fn check_size(size: u64) -> Result<(), Errno> {
+    let limit = rustix::process::getrlimit(Resource::Fsize).current;
+    if limit.is_some_and(|limit| size > limit) { Err(Errno::FBIG) } else { Ok(()) }
+}
+
+/// A file that no name leads to any more.
+fn if_gone(file: &OwnedFd) -> Option<Stat> {
     let stat = rustix::fs::fstat(file).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    if is_file && stat.st_nlink == 0 { u64::try_from(stat.st_size).ok() } else { None }
+    (is_file && stat.st_nlink == 0).then_some(stat)
 }
 
 /// The names of a folder, while they are changed.
@@ -177,7 +244,7 @@ impl Names<'_> {
     /// A file that some call has open takes up its room as before, so nothing is given back while any is open.
     pub(crate) fn removed(&mut self, what: OwnedFd) {
         self.books.account.remove_entry();
-        if size_if_gone(&what).is_some() && self.books.owed.len() < MOST_OWED {
+        if if_gone(&what).is_some() && self.books.owed.len() < MOST_OWED {
             self.books.owed.push(what);
         }
         self.books.settle(self.open);
@@ -241,6 +308,72 @@ mod tests {
         ledger.set_size(&file, 4).unwrap();
         assert_eq!(ledger.write(&file, b"123456", Position::End).unwrap(), 6);
         assert!(is_spent(ledger.write(&file, b"x", Position::End)));
+    }
+
+    const MIB: u64 = 1 << 20;
+
+    /// A file with holes alone, made by somebody else.
+    fn sparse(size: u64) -> File {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(size).unwrap();
+        file
+    }
+
+    #[test]
+    fn filling_holes_that_were_there_is_charged() {
+        let ledger = Ledger::new(Quota::new(MIB, 1).unwrap());
+        let file = sparse(64 * MIB);
+        let piece = vec![1; 1 << 16];
+        let written = (0..1024).take_while(|n| ledger.write(&file, &piece, Position::At(n << 16)).is_ok()).count();
+        assert_eq!(written, 16, "1 MiB in pieces of 64 KiB");
+        assert!(is_spent(ledger.write(&file, b"x", Position::At(32 * MIB))));
+        assert_eq!(file.metadata().unwrap().len(), 64 * MIB);
+    }
+
+    #[test]
+    fn a_single_byte_in_a_hole_costs_its_block() {
+        let ledger = Ledger::new(Quota::new(MIB, 1).unwrap());
+        let file = sparse(64 * MIB);
+        let block = file.metadata().unwrap().blksize().max(4096);
+        let written = (0..10_000).take_while(|n| ledger.write(&file, b"x", Position::At(n * block)).is_ok()).count();
+        assert_eq!(written as u64, MIB / block);
+        assert!(file.metadata().unwrap().blocks() * 512 <= MIB);
+    }
+
+    #[test]
+    fn holes_are_charged_once_and_never_given_back_unpaid() {
+        let (ledger, other) = (Ledger::new(Quota::new(MIB, 1).unwrap()), tempfile::tempfile().unwrap());
+        let file = sparse(MIB / 2);
+        let all = vec![1; usize::try_from(MIB / 2).unwrap()];
+        for _ in 0..3 {
+            ledger.write(&file, &all, Position::At(0)).unwrap();
+        }
+        // Its own hole is paid for when it is made, and filling it is free.
+        ledger.set_size(&other, MIB / 2).unwrap();
+        ledger.write(&other, &all, Position::At(0)).unwrap();
+        assert!(is_spent(ledger.write(&other, b"x", Position::End)));
+        // Cutting off holes that nobody paid for is no credit.
+        let large = sparse(64 * MIB);
+        ledger.set_size(&large, MIB).unwrap();
+        assert!(is_spent(ledger.write(&other, b"x", Position::End)));
+        ledger.set_size(&file, 0).unwrap();
+        assert_eq!(ledger.write(&other, &all, Position::End).unwrap(), all.len());
+        assert!(is_spent(ledger.write(&other, b"x", Position::End)));
+    }
+
+    #[test]
+    fn removing_a_file_of_holes_is_no_credit() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Ledger::new(Quota::new(10, 1).unwrap());
+        let (path, own) = (folder.path().join("sparse"), tempfile::tempfile().unwrap());
+        File::create(&path).unwrap().set_len(64 * MIB).unwrap();
+        ledger.write(&own, b"1234567890", Position::End).unwrap();
+        let seen = File::open(&path).unwrap();
+        ledger.names(|names| {
+            std::fs::remove_file(&path).unwrap();
+            names.removed(seen.into());
+        });
+        assert!(is_spent(ledger.write(&own, b"x", Position::End)));
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod folder;
 mod ledger;
 mod listing;
 mod names;
+mod protect;
 mod refuse;
 mod scratch;
 mod scratch_root;
@@ -26,9 +27,10 @@ use wasmtime_wasi::p2::bindings::filesystem::{preopens, types};
 
 pub(crate) use call::CallFiles;
 pub use folder::FolderError;
-pub(crate) use folder::{OpenFolders, open_all};
+pub(crate) use folder::{OpenFolder, OpenFolders, open_all, open_files};
+pub(crate) use protect::Protected;
 pub(crate) use scratch::Scratch;
-pub(crate) use scratch_root::ScratchRoot;
+pub(crate) use scratch_root::{HeldScratch, ScratchRoot};
 pub(crate) use view::FilesView;
 
 /// Leaves wasmtime's own side without a folder, and keeps its file work off the threads that run guests.

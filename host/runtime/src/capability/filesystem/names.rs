@@ -2,12 +2,13 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use fumehood_core::permission::files::Spent;
+use fumehood_core::permission::files::{Protection, Spent};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
 use super::beneath::{self, Failure, Opened, Opening};
 use super::ledger::{Ledger, Unwritten};
+use super::protect::Protected;
 
 /// Why a name was not changed.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(crate) enum Unchanged {
     Unwritten(Unwritten),
     /// A link that could lead out of the folder.
     Link,
+    /// A file of the host.
+    Protected(Protection),
 }
 
 impl From<Failure> for Unchanged {
@@ -38,6 +41,12 @@ impl From<Unwritten> for Unchanged {
     }
 }
 
+impl From<Protection> for Unchanged {
+    fn from(protection: Protection) -> Self {
+        Self::Protected(protection)
+    }
+}
+
 impl From<Spent> for Unchanged {
     fn from(spent: Spent) -> Self {
         Self::Unwritten(spent.into())
@@ -47,27 +56,37 @@ impl From<Spent> for Unchanged {
 /// Opens a file, and creates it if it is not there and that is wanted.
 pub(crate) fn open_or_create(
     folder: impl AsFd,
-    ledger: &Ledger,
+    (ledger, protected): (&Ledger, &Protected),
     path: &str,
     opening: Opening,
     exclusive: bool,
 ) -> Result<Opened, Unchanged> {
     if !exclusive {
-        match beneath::open(&folder, path, opening) {
-            Err(Failure::System(Errno::NOENT)) => {}
-            ended => return Ok(ended?),
+        match protected.open(&folder, path, opening) {
+            Err(Unchanged::Path(Failure::System(Errno::NOENT))) => {}
+            ended => return ended,
         }
     }
-    ledger.names(|names| names.adding(|| Ok(beneath::create(folder, path, opening)?)))
+    ledger.names(|names| names.adding(|| protected.create(folder, path, opening)))
 }
 
-pub(crate) fn create_folder(folder: impl AsFd, ledger: &Ledger, path: &str) -> Result<(), Unchanged> {
+pub(crate) fn create_folder(
+    folder: impl AsFd,
+    (ledger, protected): (&Ledger, &Protected),
+    path: &str,
+) -> Result<(), Unchanged> {
     let new = beneath::parent(folder, path)?;
+    protected.check_name(&new)?;
     ledger.names(|names| names.adding(|| Ok(rustix::fs::mkdirat(&new.parent, new.name, Mode::from_raw_mode(0o777))?)))
 }
 
-pub(crate) fn remove_folder(folder: impl AsFd, ledger: &Ledger, path: &str) -> Result<(), Unchanged> {
+pub(crate) fn remove_folder(
+    folder: impl AsFd,
+    (ledger, protected): (&Ledger, &Protected),
+    path: &str,
+) -> Result<(), Unchanged> {
     let old = beneath::parent(folder, path)?;
+    protected.check_name(&old)?;
     ledger.names(|names| {
         let gone = old.look()?;
         rustix::fs::unlinkat(&old.parent, old.name, AtFlags::REMOVEDIR)?;
@@ -76,8 +95,13 @@ pub(crate) fn remove_folder(folder: impl AsFd, ledger: &Ledger, path: &str) -> R
     })
 }
 
-pub(crate) fn remove_file(folder: impl AsFd, ledger: &Ledger, path: &str) -> Result<(), Unchanged> {
+pub(crate) fn remove_file(
+    folder: impl AsFd,
+    (ledger, protected): (&Ledger, &Protected),
+    path: &str,
+) -> Result<(), Unchanged> {
     let old = beneath::parent(folder, path)?.not_a_folder()?;
+    protected.check_name(&old)?;
     ledger.names(|names| {
         let gone = old.look()?;
         rustix::fs::unlinkat(&old.parent, old.name, AtFlags::empty())?;
@@ -87,8 +111,16 @@ pub(crate) fn remove_file(folder: impl AsFd, ledger: &Ledger, path: &str) -> Res
 }
 
 /// Moves a name within one granted folder.
-pub(crate) fn rename(from: impl AsFd, old: &str, to: impl AsFd, new: &str, ledger: &Ledger) -> Result<(), Unchanged> {
+pub(crate) fn rename(
+    from: impl AsFd,
+    old: &str,
+    to: impl AsFd,
+    new: &str,
+    (ledger, protected): (&Ledger, &Protected),
+) -> Result<(), Unchanged> {
     let (old, new) = (beneath::parent(from, old)?, beneath::parent(to, new)?);
+    protected.check_name(&old)?;
+    protected.check_name(&new)?;
     ledger.names(|names| {
         let moved = old.look()?;
         check_moved_link(&moved)?;
@@ -112,11 +144,21 @@ pub(crate) fn rename(from: impl AsFd, old: &str, to: impl AsFd, new: &str, ledge
 }
 
 /// Gives a file a second name within one granted folder.
-pub(crate) fn link(from: impl AsFd, old: &str, to: impl AsFd, new: &str, ledger: &Ledger) -> Result<(), Unchanged> {
+pub(crate) fn link(
+    from: impl AsFd,
+    old: &str,
+    to: impl AsFd,
+    new: &str,
+    (ledger, protected): (&Ledger, &Protected),
+) -> Result<(), Unchanged> {
     let old = beneath::parent(from, old)?.not_a_folder()?;
     let new = beneath::parent(to, new)?.not_a_folder()?;
+    protected.check_name(&old)?;
+    protected.check_name(&new)?;
     ledger.names(|names| {
-        check_moved_link(&old.look()?)?;
+        let linked = old.look()?;
+        protected.check_identity(&linked)?;
+        check_moved_link(&linked)?;
         names.adding(|| {
             // Without a flag it never follows what bears the old name.
             Ok(rustix::fs::linkat(&old.parent, old.name, &new.parent, new.name, AtFlags::empty())?)
@@ -128,8 +170,14 @@ pub(crate) fn link(from: impl AsFd, old: &str, to: impl AsFd, new: &str, ledger:
 ///
 /// Whatever is on the way up from a link can be moved or replaced later, so that a link with `..` in it could come to
 /// point outside. The sandbox would not follow it; other programs would.
-pub(crate) fn symlink(folder: impl AsFd, target: &str, ledger: &Ledger, path: &str) -> Result<(), Unchanged> {
+pub(crate) fn symlink(
+    folder: impl AsFd,
+    target: &str,
+    (ledger, protected): (&Ledger, &Protected),
+    path: &str,
+) -> Result<(), Unchanged> {
     let new = beneath::parent(folder, path)?.not_a_folder()?;
+    protected.check_name(&new)?;
     check_target(target.as_bytes())?;
     ledger.names(|names| names.adding(|| Ok(rustix::fs::symlinkat(target, &new.parent, new.name)?)))
 }

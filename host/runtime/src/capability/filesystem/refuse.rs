@@ -83,6 +83,7 @@ impl Attempt {
             Unchanged::Link => {
                 self.refuse("a link may only point to what is beside it or below: no `..`, nothing absolute", None)
             }
+            Unchanged::Protected(protection) => self.refuse(protection.to_string(), None),
         }
     }
 

@@ -7,6 +7,7 @@ use fumehood_core::permission::files::{Quota, SCRATCH};
 
 use super::emptying::empty;
 use super::folder::OpenFolder;
+use super::protect::Protected;
 use super::scratch_root::{ScratchRoot, Space};
 use crate::file_pool::FilePool;
 use crate::host_failure::HostFailure;
@@ -26,7 +27,7 @@ impl Scratch {
     pub(super) fn make(quota: Quota, root: &ScratchRoot, pool: &FilePool) -> Result<Self, HostFailure> {
         let failed = |error: std::io::Error| HostFailure(format!("scratch space for the call cannot be made: {error}"));
         let (space, file) = root.space().map_err(failed)?;
-        let folder = Arc::new(OpenFolder::new(file, SCRATCH, Some(quota), None));
+        let folder = Arc::new(OpenFolder::new(file, SCRATCH, Some(quota), None, Protected::default()));
         let removal = Removal { folder: Arc::clone(&folder), space };
         Ok(Self { removal: Some(removal), folder, pool: pool.clone() })
     }

@@ -43,7 +43,24 @@ struct Numbered {
 /// A folder whose lock is held. It is removed when the last space in it is gone.
 struct Locked {
     folder: File,
-    path: PathBuf,
+    /// `None` if somebody else removes it.
+    path: Option<PathBuf>,
+}
+
+/// The scratch folder of a worker process. When it is dropped, whatever is left in it is removed with it.
+pub(crate) struct HeldScratch(Locked);
+
+impl HeldScratch {
+    pub(crate) fn folder(&self) -> &File {
+        &self.0.folder
+    }
+}
+
+impl Drop for HeldScratch {
+    fn drop(&mut self) {
+        // What stays is removed by the next start.
+        let _emptied = empty(&self.0.folder);
+    }
 }
 
 /// The place of one space within it.
@@ -61,6 +78,21 @@ impl ScratchRoot {
     /// In this folder.
     pub(crate) fn within(parent: &Path) -> Self {
         Self(Arc::new(Shared { parent: parent.to_owned(), made: Mutex::default() }))
+    }
+
+    /// The folder that a host made for this process and handed over open. The host removes it.
+    pub(crate) fn handed_over(folder: File) -> Self {
+        let root = Arc::new(Locked { folder, path: None });
+        let made = Mutex::new(Numbered { root: Some(root), spaces: 0 });
+        Self(Arc::new(Shared { parent: PathBuf::new(), made }))
+    }
+
+    /// Makes a folder of its own for another process, to be handed over.
+    ///
+    /// # Errors
+    /// If there is no place for temporary files.
+    pub(crate) fn for_worker(&self) -> io::Result<HeldScratch> {
+        Ok(HeldScratch(Locked::make(&self.0.parent)?))
     }
 
     /// A new empty folder that only this user may enter.
@@ -136,7 +168,7 @@ impl Locked {
             return Err(Errno::NOENT.into());
         }
         let _kept = made.keep();
-        Ok(Self { folder, path })
+        Ok(Self { folder, path: Some(path) })
     }
 
     fn space(root: &Arc<Self>, name: &str) -> io::Result<(Space, File)> {
@@ -149,7 +181,7 @@ impl Locked {
 impl Drop for Locked {
     fn drop(&mut self) {
         // It is not empty if a space could not be removed; then the next start tries.
-        let _removed = std::fs::remove_dir(&self.path);
+        let _removed = self.path.as_ref().map(std::fs::remove_dir);
     }
 }
 
@@ -162,7 +194,7 @@ impl Space {
     /// Where it is.
     #[cfg(test)]
     pub(super) fn path(&self) -> PathBuf {
-        self.root.path.join(&self.name)
+        self.root.path.as_ref().unwrap().join(&self.name)
     }
 }
 

@@ -12,6 +12,7 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 use super::call::{CallFiles, Open};
 use super::ledger::Ledger;
 use super::names::Unchanged;
+use super::protect::Protected;
 use super::refuse::{Attempt, no_folder};
 use super::stream;
 use crate::capability::refusals::Refusals;
@@ -90,11 +91,11 @@ impl Use {
     /// Changes something in the folder, which must be writable.
     pub(super) async fn change<R: Send + 'static>(
         self,
-        work: impl FnOnce(&File, &Ledger) -> Result<R, Unchanged> + Send + 'static,
+        work: impl FnOnce(&File, (&Ledger, &Protected)) -> Result<R, Unchanged> + Send + 'static,
     ) -> FsResult<R> {
         let Self { open, attempt, pool } = self.writable()?;
         let changed = move || match &open.folder.ledger {
-            Some(ledger) => work(&open.file, ledger),
+            Some(ledger) => work(&open.file, (ledger, &open.folder.protected)),
             None => Err(rustix::io::Errno::PERM.into()),
         };
         pool.run(changed).await.map_err(gone)?.map_err(|unchanged| attempt.unchanged(unchanged))

@@ -25,16 +25,68 @@ const FIELDS_BYTES_POWERLESS: usize = 2 << 10;
 const CHUNK_BYTES: usize = 64 << 10;
 const CHUNK_BYTES_POWERLESS: usize = 4 << 10;
 
-/// What the requests of all calls of a component have in common.
+/// Where the requests of a component's calls go.
 #[derive(Clone)]
-pub(crate) struct Outward {
-    pub(crate) network: Network,
-    pub(crate) redactor: Option<Arc<Redactor>>,
+pub(crate) enum Outward {
+    /// Out of this process, once they were decided on.
+    Network { network: Network, redactor: Option<Arc<Redactor>> },
+    /// To the host of this worker process, which decides on them.
+    Relay(RelayEgress),
+}
+
+impl Outward {
+    /// Finds the component's secrets in what it says; `None` if it has none, or they are not in this process.
+    pub(crate) fn redactor(&self) -> Option<Arc<Redactor>> {
+        match self {
+            Self::Network { redactor, .. } => redactor.clone(),
+            Self::Relay(_) => None,
+        }
+    }
+}
+
+/// The HTTP client of one call's guest.
+pub(crate) enum Egress {
+    Direct(DirectEgress),
+    Relay(RelayEgress),
+}
+
+impl Egress {
+    /// Whether any request was granted.
+    pub(crate) fn may_request(&self) -> bool {
+        match self {
+            Self::Direct(egress) => egress.grant.http().is_some(),
+            Self::Relay(relay) => relay.may_request,
+        }
+    }
+
+    /// What became of the requests. All of them are in it once this has been dropped.
+    pub(crate) fn reports(&self) -> Reports {
+        match self {
+            Self::Direct(egress) => egress.reports(),
+            // The host keeps them.
+            Self::Relay(_) => Reports::default(),
+        }
+    }
+}
+
+/// Response, and the future that moves its body.
+pub(crate) type Sending = Box<dyn Future<Output = Result<(http::Response<WasiBody>, Transmitted), Error>> + Send>;
+
+/// Sends requests of one call to where they are decided on.
+pub(crate) trait RequestRelay: Send + Sync {
+    fn send(&self, request: Request<WasiBody>, options: Option<RequestOptions>) -> Sending;
+}
+
+/// Hands every request to a relay.
+#[derive(Clone)]
+pub(crate) struct RelayEgress {
+    pub(crate) relay: Arc<dyn RequestRelay>,
+    pub(crate) may_request: bool,
 }
 
 /// Decides on each request of one call, and sends what is allowed. Without a grant nothing is looked up and nothing is
 /// connected. When it is dropped, every request of the call has been told of.
-pub(crate) struct Egress {
+pub(crate) struct DirectEgress {
     grant: Arc<Grant>,
     network: Network,
     deadline: Deadline,
@@ -45,13 +97,13 @@ pub(crate) struct Egress {
     accounts: Vec<Account>,
 }
 
-pub(crate) fn context(grant: &Grant) -> WasiHttpCtx {
+pub(crate) fn context(may_request: bool) -> WasiHttpCtx {
     let mut ctx = WasiHttpCtx::new();
-    ctx.set_field_size_limit(if grant.http().is_some() { FIELDS_BYTES } else { FIELDS_BYTES_POWERLESS });
+    ctx.set_field_size_limit(if may_request { FIELDS_BYTES } else { FIELDS_BYTES_POWERLESS });
     ctx
 }
 
-impl Egress {
+impl DirectEgress {
     pub(crate) fn new(
         grant: &Arc<Grant>,
         network: &Network,
@@ -75,6 +127,14 @@ impl Egress {
     /// What became of the requests. All of them are in it once this has been dropped.
     pub(crate) fn reports(&self) -> Reports {
         self.watcher.reports.clone()
+    }
+
+    /// Decides on a request, and sends it if it is allowed.
+    pub(crate) fn send(&mut self, request: Request<WasiBody>, options: Option<RequestOptions>) -> Sending {
+        match self.admit(&request, options) {
+            Ok(exchange) => Box::new(exchange.run(Places::in_line(&self.places, &self.network.places), request)),
+            Err(error) => Box::new(async { Err(error) }),
+        }
     }
 
     /// The exchange for a request, or what its guest is told at once.
@@ -107,7 +167,7 @@ impl Egress {
     }
 }
 
-impl Drop for Egress {
+impl Drop for DirectEgress {
     fn drop(&mut self) {
         // What still runs is dropped with the call, but perhaps a moment later, on another thread.
         self.accounts.iter().for_each(Account::tell);
@@ -129,14 +189,14 @@ impl WasiHttpHooks for Egress {
         request: Request<WasiBody>,
         options: Option<RequestOptions>,
         _transmitted: Transmitted,
-    ) -> Box<dyn Future<Output = Result<(http::Response<WasiBody>, Transmitted), Error>> + Send> {
-        match self.admit(&request, options) {
-            Ok(exchange) => Box::new(exchange.run(Places::in_line(&self.places, &self.network.places), request)),
-            Err(error) => Box::new(async { Err(error) }),
+    ) -> Sending {
+        match self {
+            Self::Direct(egress) => egress.send(request, options),
+            Self::Relay(egress) => egress.relay.send(request, options),
         }
     }
 
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
-        if self.grant.http().is_some() { CHUNK_BYTES } else { CHUNK_BYTES_POWERLESS }
+        if self.may_request() { CHUNK_BYTES } else { CHUNK_BYTES_POWERLESS }
     }
 }

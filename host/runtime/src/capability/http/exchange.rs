@@ -39,7 +39,7 @@ const HEADERS: usize = 100;
 const ADDRESSES: usize = 8;
 
 /// The rest of an exchange, which has to be driven for its bodies to move.
-pub(super) type Transmitted = Box<dyn Future<Output = Result<(), Error>> + Send>;
+pub(crate) type Transmitted = Box<dyn Future<Output = Result<(), Error>> + Send>;
 
 /// Everything that one exchange needs.
 pub(super) struct Exchange {

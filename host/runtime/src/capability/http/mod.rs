@@ -12,4 +12,5 @@ mod place;
 mod reason;
 
 pub(crate) use account::{Reports, Watcher};
-pub(crate) use egress::{Egress, Outward, context};
+pub(crate) use egress::{DirectEgress, Egress, Outward, RelayEgress, RequestRelay, Sending, context};
+pub(crate) use exchange::Transmitted;

@@ -33,7 +33,7 @@ pub struct Skipped {
 
 impl Skipped {
     /// Both texts come from the component, so what could steer a terminal is written out.
-    pub(super) fn new(export: &str, why: &str) -> Self {
+    pub(crate) fn new(export: &str, why: &str) -> Self {
         let readable = |text: &str| super::docs::cut(&fumehood_core::sanitize::printable(text), 512);
         Self { export: readable(export), why: readable(why) }
     }

@@ -13,6 +13,7 @@ use fumehood_core::definition::{Annotations, DefinitionError, DefinitionLimits, 
 use fumehood_core::gate::{Gate, GateLimits, SchemaError};
 use fumehood_core::name::ToolName;
 use fumehood_core::typed::{Ty, TypeDocs, TypedFunction};
+use fumehood_core::untrusted::Untrusted;
 use serde_json::Value;
 use wasmtime::Engine;
 use wasmtime::component::types::{self, ComponentExtern, ComponentItem};
@@ -132,7 +133,7 @@ pub(crate) fn discover(
 
 /// Names the exports, which whoever built the component knows, where [`check_set`] only knows tools.
 fn check_names(tools: &[TypedTool]) -> Result<(), TypedError> {
-    let export = |tool: &TypedTool| tool.definition.export.clone().unwrap_or_default();
+    let export = |tool: &TypedTool| tool.definition.export.clone().unwrap_or_default().sanitized().into_owned();
     let mut seen = HashMap::new();
     for tool in tools {
         let name = &tool.definition.name;
@@ -188,11 +189,11 @@ impl Reader<'_> {
         let (input_schema, output_schema) = self.schemas(&function)?;
         let definition = ToolDefinition {
             name,
-            export: Some(export.path()),
+            export: Some(export.path().into()),
             title: None,
-            description: self.description(export, &function),
-            input_schema,
-            output_schema,
+            description: self.description(export, &function).into(),
+            input_schema: input_schema.into(),
+            output_schema: output_schema.map(Untrusted::new),
             annotations: Annotations::default(),
         };
         let instance = export.instance.as_ref().map(|instance| self.component.get_export_index(None, instance));

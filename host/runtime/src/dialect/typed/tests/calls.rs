@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn a_call_goes_there_and_back() {
-    let engine = Engine::default();
+    let engine = engine();
     let bytes = wat::parse_str(component(ADD)).unwrap();
     let component = Component::new(&engine, &bytes).unwrap();
     let found = discover(&component, &bytes, &engine, &DefinitionLimits::default()).unwrap();

@@ -6,9 +6,10 @@ mod documentation;
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::features::ENABLED;
 
 fn find(wat: &str) -> Result<TypedTools, String> {
-    let engine = Engine::default();
+    let engine = engine();
     let bytes = wat::parse_str(wat).unwrap();
     let component = Component::new(&engine, &bytes).unwrap();
     discover(&component, &bytes, &engine, &DefinitionLimits::default()).map_err(|error| error.to_string())
@@ -18,12 +19,23 @@ fn tool<'a>(tools: &'a TypedTools, name: &str) -> &'a TypedTool {
     tools.tools.iter().find(|tool| tool.definition.name.as_str() == name).unwrap()
 }
 
+/// With the features that guests may use, and without fuel and epochs.
+fn engine() -> Engine {
+    let mut config = wasmtime::Config::new();
+    config.wasm_features(wasmparser::WasmFeatures::all(), false).wasm_features(ENABLED, true);
+    Engine::new(&config).unwrap()
+}
+
+fn export(definition: &ToolDefinition) -> String {
+    definition.export.as_ref().map_or_else(|| "?".to_owned(), |export| export.sanitized().into_owned())
+}
+
 /// One line for each tool and each export that is left out.
 fn check(wat: &str, expected: &Expect) {
     let text = match find(wat) {
         Ok(found) => {
             let tools = found.tools.iter().map(|TypedTool { definition: it, .. }| {
-                format!("{} = {}: {}\n", it.name, it.export.as_deref().unwrap_or("?"), it.description)
+                format!("{} = {}: {}\n", it.name, export(it), it.description.sanitized())
             });
             let skipped = found.skipped.iter().map(|it| format!("not {}: {}\n", it.export, it.why));
             tools.chain(skipped).collect()

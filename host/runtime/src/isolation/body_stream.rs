@@ -1,0 +1,232 @@
+//! One HTTP request between a worker and its host: a socket of its own, over which the bodies travel as fast as they are read.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use rustix::fs::OFlags;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+use wasmtime_wasi::runtime::AbortOnDropJoinHandle;
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
+
+use super::message::{BodyMessage, RequestHead};
+use crate::capability::http::{Sending, Transmitted};
+
+/// Largest message of a stream: a chunk of a body, or all headers of a response.
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
+/// Bytes of a body in one message.
+const CHUNK_BYTES: usize = 64 << 10;
+/// Frames of a body that are read ahead.
+const FRAMES_AHEAD: usize = 2;
+
+type Headers = Vec<(String, Vec<u8>)>;
+
+/// The head of a request, for the host.
+pub(super) fn head(request: &Request<WasiBody>, options: Option<&RequestOptions>) -> RequestHead {
+    RequestHead {
+        method: request.method().as_str().to_owned(),
+        uri: request.uri().to_string(),
+        headers: to_pairs(request.headers()),
+        connect_timeout: options.and_then(|options| options.connect_timeout),
+        first_byte_timeout: options.and_then(|options| options.first_byte_timeout),
+        between_bytes_timeout: options.and_then(|options| options.between_bytes_timeout),
+        body_bytes: request.body().size_hint().exact(),
+    }
+}
+
+/// In a worker: sends the body of a request, and returns its response.
+pub(super) async fn exchange(stream: OwnedFd, body: WasiBody) -> Result<(Response<WasiBody>, Transmitted), Error> {
+    let (mut reader, writer) = split(stream).map_err(|_| Error::ConnectionTerminated)?;
+    let sending = wasmtime_wasi::runtime::spawn(send_body(writer, body));
+    match read(&mut reader).await {
+        Ok(BodyMessage::Head { status, headers, body_bytes }) => {
+            let mut response = Response::new(incoming(reader, body_bytes).boxed_unsync());
+            *response.status_mut() = status.try_into().map_err(|_| Error::HttpProtocolError)?;
+            *response.headers_mut() = to_headers(headers).ok_or(Error::HttpProtocolError)?;
+            let transmitted = async move {
+                let _sent = sending.await;
+                Ok(())
+            };
+            Ok((response, Box::new(transmitted)))
+        }
+        Ok(BodyMessage::Failed(number)) => Err(error(number)),
+        Ok(_) | Err(_) => Err(Error::ConnectionTerminated),
+    }
+}
+
+/// In a host: makes the request that a worker sends, and carries back its response.
+///
+/// # Errors
+/// If the worker is gone, or does not keep to the protocol.
+pub(super) async fn serve(
+    stream: OwnedFd,
+    head: RequestHead,
+    send: impl FnOnce(Request<WasiBody>, RequestOptions) -> Option<Sending>,
+) -> io::Result<()> {
+    let (reader, mut writer) = split(stream)?;
+    let invalid = |error: http::Error| io::Error::new(io::ErrorKind::InvalidData, error);
+    let mut request = Request::builder()
+        .method(head.method.as_str())
+        .uri(head.uri.as_str())
+        .body(incoming(reader, head.body_bytes).boxed_unsync())
+        .map_err(invalid)?;
+    *request.headers_mut() = to_headers(head.headers).ok_or(io::ErrorKind::InvalidData)?;
+    let options = RequestOptions {
+        connect_timeout: head.connect_timeout,
+        first_byte_timeout: head.first_byte_timeout,
+        between_bytes_timeout: head.between_bytes_timeout,
+    };
+    let Some(sending) = send(request, options) else { return Ok(()) };
+    match Box::into_pin(sending).await {
+        Ok((response, transmitted)) => {
+            // It moves the bodies for as long as it is there.
+            let _transmitted = wasmtime_wasi::runtime::spawn(Box::into_pin(transmitted));
+            let (parts, body) = response.into_parts();
+            let (status, body_bytes) = (parts.status.as_u16(), body.size_hint().exact());
+            let head = BodyMessage::Head { status, headers: to_pairs(&parts.headers), body_bytes };
+            write(&mut writer, &head).await?;
+            send_body(writer, body).await
+        }
+        Err(failed) => write(&mut writer, &BodyMessage::Failed(number(&failed))).await,
+    }
+}
+
+fn split(stream: OwnedFd) -> io::Result<(OwnedReadHalf, OwnedWriteHalf)> {
+    // Not as the standard library does it: a worker may make no such `ioctl`.
+    rustix::fs::fcntl_setfl(&stream, OFlags::RDWR | OFlags::NONBLOCK)?;
+    Ok(UnixStream::from_std(StdUnixStream::from(stream))?.into_split())
+}
+
+async fn write(writer: &mut OwnedWriteHalf, message: &BodyMessage) -> io::Result<()> {
+    writer.write_all(&super::frame::encode(message)?).await
+}
+
+async fn read(reader: &mut OwnedReadHalf) -> io::Result<BodyMessage> {
+    let length = reader.read_u32_le().await? as usize;
+    if length > MAX_MESSAGE_BYTES {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = vec![0; length];
+    reader.read_exact(&mut bytes).await?;
+    postcard::from_bytes(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+async fn send_body(mut writer: OwnedWriteHalf, mut body: WasiBody) -> io::Result<()> {
+    while let Some(frame) = body.frame().await {
+        match frame.map(Frame::into_data) {
+            Ok(Ok(data)) => {
+                for chunk in data.chunks(CHUNK_BYTES) {
+                    write(&mut writer, &BodyMessage::Data(chunk.to_vec())).await?;
+                }
+            }
+            Ok(Err(frame)) => {
+                if let Ok(trailers) = frame.into_trailers() {
+                    write(&mut writer, &BodyMessage::Trailers(to_pairs(&trailers))).await?;
+                }
+            }
+            Err(failed) => return write(&mut writer, &BodyMessage::Failed(number(&failed))).await,
+        }
+    }
+    write(&mut writer, &BodyMessage::End).await
+}
+
+/// A body that arrives over the stream. Dropping it ends the stream.
+struct Incoming {
+    frames: mpsc::Receiver<Result<Frame<Bytes>, Error>>,
+    bytes: Option<u64>,
+    _reading: AbortOnDropJoinHandle<()>,
+}
+
+fn incoming(mut reader: OwnedReadHalf, bytes: Option<u64>) -> Incoming {
+    let (sender, frames) = mpsc::channel(FRAMES_AHEAD);
+    let reading = async move {
+        loop {
+            let frame = match read(&mut reader).await {
+                Ok(BodyMessage::Data(data)) => Ok(Frame::data(Bytes::from(data))),
+                Ok(BodyMessage::Trailers(trailers)) => match to_headers(trailers) {
+                    Some(trailers) => Ok(Frame::trailers(trailers)),
+                    None => Err(Error::HttpProtocolError),
+                },
+                Ok(BodyMessage::End) => return,
+                Ok(BodyMessage::Failed(number)) => Err(error(number)),
+                Ok(BodyMessage::Head { .. }) | Err(_) => Err(Error::ConnectionTerminated),
+            };
+            let is_last = frame.is_err();
+            if sender.send(frame).await.is_err() || is_last {
+                return;
+            }
+        }
+    };
+    Incoming { frames, bytes, _reading: wasmtime_wasi::runtime::spawn(reading) }
+}
+
+impl Body for Incoming {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        self.frames.poll_recv(cx)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.bytes.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+fn to_pairs(headers: &HeaderMap) -> Headers {
+    headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
+}
+
+fn to_headers(pairs: Headers) -> Option<HeaderMap> {
+    let pair =
+        |(name, value): (String, Vec<u8>)| Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?));
+    pairs.into_iter().map(pair).collect()
+}
+
+/// Errors without any content, each with its number. What the host says to guests is among them.
+fn errors() -> [Error; 24] {
+    [
+        Error::ConnectionTerminated,
+        Error::DnsError { rcode: None, info_code: None },
+        Error::DnsTimeout,
+        Error::DestinationNotFound,
+        Error::DestinationIpProhibited,
+        Error::ConnectionRefused,
+        Error::ConnectionTimeout,
+        Error::ConnectionReadTimeout,
+        Error::ConnectionLimitReached,
+        Error::ConfigurationError,
+        Error::TlsCertificateError,
+        Error::TlsProtocolError,
+        Error::HttpRequestDenied,
+        Error::HttpRequestUriInvalid,
+        Error::HttpRequestBodySize(None),
+        Error::HttpRequestMethodInvalid,
+        Error::HttpResponseBodySize(None),
+        Error::HttpResponseHeaderSectionSize(None),
+        Error::HttpResponseIncomplete,
+        Error::HttpResponseTimeout,
+        Error::HttpProtocolError,
+        Error::HttpRequestHeaderSectionSize(None),
+        Error::HttpRequestTrailerSectionSize(None),
+        Error::LoopDetected,
+    ]
+}
+
+fn number(error: &Error) -> u8 {
+    let found = errors().iter().position(|known| std::mem::discriminant(known) == std::mem::discriminant(error));
+    found.and_then(|position| u8::try_from(position).ok()).unwrap_or_default()
+}
+
+fn error(number: u8) -> Error {
+    errors().into_iter().nth(usize::from(number)).unwrap_or(Error::ConnectionTerminated)
+}

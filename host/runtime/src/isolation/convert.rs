@@ -1,0 +1,305 @@
+//! Between the messages of a worker and the types of the host.
+
+use std::sync::Arc;
+
+use fumehood_core::content::Content;
+use fumehood_core::definition::{Annotations, DefinitionLimits, RawDefinition, ToolDefinition};
+use fumehood_core::limits::Limits;
+use fumehood_core::permission::files::{Access, Quota, QuotaError};
+use fumehood_core::permission::{ClockStep, CommandLine, Environment, Grant, KeyValueQuota, Seed};
+use fumehood_core::result::{CallError, Captured, Metadata};
+use fumehood_core::untrusted::{PrintableText, Untrusted};
+
+use super::message::{
+    CallLimits, CallMessage, Cost, Definition, DefinitionCaps, Failure, FolderQuota, GrantedFolder, Part, Powers,
+};
+use crate::invocation::Invocation;
+
+/// Text on its way to the host's types on the other side, where it is untrusted again.
+fn raw<T>(untrusted: Untrusted<T>) -> T {
+    untrusted.expose_raw_owned()
+}
+
+/// A number that was a `usize` on the other side, which is the same program.
+fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+impl From<&Limits> for CallLimits {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            deadline: limits.deadline,
+            fuel: limits.fuel,
+            memory: limits.memory as u64,
+            output: limits.output as u64,
+            log: limits.log as u64,
+            handles: limits.handles as u64,
+            hostcall_bytes: limits.hostcall_bytes as u64,
+            random_bytes: limits.random_bytes,
+        }
+    }
+}
+
+impl From<CallLimits> for Limits {
+    fn from(limits: CallLimits) -> Self {
+        Self {
+            deadline: limits.deadline,
+            fuel: limits.fuel,
+            memory: size(limits.memory),
+            output: size(limits.output),
+            log: size(limits.log),
+            handles: size(limits.handles),
+            hostcall_bytes: size(limits.hostcall_bytes),
+            random_bytes: limits.random_bytes,
+        }
+    }
+}
+
+impl From<&DefinitionLimits> for DefinitionCaps {
+    fn from(limits: &DefinitionLimits) -> Self {
+        Self {
+            tools: limits.tools as u64,
+            title_bytes: limits.title_bytes as u64,
+            description_bytes: limits.description_bytes as u64,
+            schema_bytes: limits.schema_bytes as u64,
+        }
+    }
+}
+
+impl From<DefinitionCaps> for DefinitionLimits {
+    fn from(caps: DefinitionCaps) -> Self {
+        Self {
+            tools: size(caps.tools),
+            title_bytes: size(caps.title_bytes),
+            description_bytes: size(caps.description_bytes),
+            schema_bytes: size(caps.schema_bytes),
+        }
+    }
+}
+
+impl From<Quota> for FolderQuota {
+    fn from(quota: Quota) -> Self {
+        Self { bytes: quota.bytes(), entries: quota.entries() }
+    }
+}
+
+impl TryFrom<FolderQuota> for Quota {
+    type Error = QuotaError;
+
+    fn try_from(quota: FolderQuota) -> Result<Self, QuotaError> {
+        Self::new(quota.bytes, quota.entries)
+    }
+}
+
+/// The powers that a worker enforces itself, and the names of secrets.
+pub(super) fn powers(grant: &Grant) -> Powers {
+    Powers {
+        state: grant.state(),
+        environment: grant.environment().variables().to_vec(),
+        command_line: grant.command_line().arguments().to_vec(),
+        clock: grant.clock().duration(),
+        seed: grant.seed().map(|seed| *seed.bytes()),
+        key_value_bytes: grant.key_value().map(KeyValueQuota::bytes),
+        scratch: grant.scratch().map(FolderQuota::from),
+        may_request: grant.http().is_some(),
+        secrets: grant.secrets().iter().map(|secret| secret.name().to_owned()).collect(),
+    }
+}
+
+/// The grant of a worker. Folders are handed over open, requests go to the host.
+///
+/// # Errors
+/// If the host sent what is no grant.
+pub(super) fn grant(powers: &Powers) -> Result<Grant, String> {
+    let wrong = |error: &dyn std::fmt::Display| error.to_string();
+    let mut environment = Environment::none();
+    for (name, value) in &powers.environment {
+        environment = environment.with(name, value).map_err(|error| wrong(&error))?;
+    }
+    let command_line = CommandLine::new(&powers.command_line).map_err(|error| wrong(&error))?;
+    let clock = ClockStep::new(powers.clock).map_err(|error| wrong(&error))?;
+    let mut grant = Grant::none().with_environment(environment).with_command_line(command_line).with_clock(clock);
+    if powers.state {
+        grant = grant.with_state();
+    }
+    if let Some(seed) = powers.seed {
+        grant = grant.with_seed(Seed::from(seed));
+    }
+    if let Some(bytes) = powers.key_value_bytes {
+        grant = grant.with_key_value(KeyValueQuota::new(bytes).map_err(|error| wrong(&error))?);
+    }
+    Ok(grant)
+}
+
+/// The granted folders, in their order.
+pub(super) fn folders(grant: &Grant) -> Vec<GrantedFolder> {
+    let folder = |folder: &fumehood_core::permission::files::Folder| GrantedFolder {
+        guest: folder.guest().to_owned(),
+        quota: match folder.access() {
+            Access::Read => None,
+            Access::Write(quota) => Some(quota.into()),
+        },
+        write_line: folder.write_line(),
+    };
+    grant.folders().iter().map(folder).collect()
+}
+
+impl From<ToolDefinition> for Definition {
+    fn from(definition: ToolDefinition) -> Self {
+        let Annotations { read_only, destructive, idempotent, open_world } = definition.annotations;
+        Self {
+            name: definition.name.to_string(),
+            export: definition.export.map(raw),
+            title: definition.title.map(raw),
+            description: raw(definition.description),
+            input_schema: raw(definition.input_schema).to_string(),
+            output_schema: definition.output_schema.map(|schema| raw(schema).to_string()),
+            annotations: [read_only, destructive, idempotent, open_world],
+        }
+    }
+}
+
+impl From<RawDefinition> for Definition {
+    fn from(raw: RawDefinition) -> Self {
+        let Annotations { read_only, destructive, idempotent, open_world } = raw.annotations;
+        Self {
+            name: raw.name,
+            export: None,
+            title: raw.title,
+            description: raw.description,
+            input_schema: raw.input_schema,
+            output_schema: raw.output_schema,
+            annotations: [read_only, destructive, idempotent, open_world],
+        }
+    }
+}
+
+impl From<Definition> for RawDefinition {
+    fn from(definition: Definition) -> Self {
+        let [read_only, destructive, idempotent, open_world] = definition.annotations;
+        Self {
+            name: definition.name,
+            title: definition.title,
+            description: definition.description,
+            input_schema: definition.input_schema,
+            output_schema: definition.output_schema,
+            annotations: Annotations { read_only, destructive, idempotent, open_world },
+        }
+    }
+}
+
+impl CallMessage {
+    pub(super) fn new(call: u64, tool: usize, arguments: String, invocation: &Invocation, limits: &Limits) -> Self {
+        Self {
+            call,
+            tool: u32::try_from(tool).unwrap_or(u32::MAX),
+            arguments,
+            id: invocation.id.clone(),
+            name: invocation.tool.clone(),
+            actor: invocation.actor.as_deref().map(str::to_owned),
+            state: invocation.state.as_deref().map(str::to_owned),
+            limits: limits.into(),
+        }
+    }
+
+    pub(super) fn invocation(&self) -> Invocation {
+        Invocation {
+            id: self.id.clone(),
+            tool: self.name.clone(),
+            actor: self.actor.as_deref().map(Arc::from),
+            state: self.state.as_deref().map(Arc::from),
+        }
+    }
+}
+
+impl Part {
+    /// Bytes of its texts and data.
+    pub(super) fn bytes(&self) -> usize {
+        let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        match self {
+            Self::Text(text) | Self::Json(text) => text.len(),
+            Self::Blob { mime_type, data } => mime_type.len() + data.len(),
+            Self::Link { uri, title, mime_type } => uri.len() + optional(title) + optional(mime_type),
+        }
+    }
+}
+
+impl From<Content> for Part {
+    fn from(content: Content) -> Self {
+        match content {
+            Content::Text { text } => Self::Text(raw(text)),
+            Content::Json { value } => Self::Json(value.expose_raw().to_owned()),
+            Content::Blob { mime_type, data } => Self::Blob { mime_type: raw(mime_type), data },
+            Content::Link { uri, title, mime_type } => {
+                Self::Link { uri: raw(uri), title: title.map(raw), mime_type: mime_type.map(raw) }
+            }
+        }
+    }
+}
+
+impl TryFrom<Part> for Content {
+    type Error = CallError;
+
+    fn try_from(part: Part) -> Result<Self, CallError> {
+        Ok(match part {
+            Part::Text(text) => Self::Text { text: text.into() },
+            Part::Json(text) => crate::outcome::json(text)?,
+            Part::Blob { mime_type, data } => Self::Blob { mime_type: mime_type.into(), data },
+            Part::Link { uri, title, mime_type } => {
+                Self::Link { uri: uri.into(), title: title.map(Into::into), mime_type: mime_type.map(Into::into) }
+            }
+        })
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        let CallError { kind, message, hint, retry_after, backtrace } = error;
+        let text = |text: PrintableText| text.as_str().to_owned();
+        let backtrace = backtrace.into_iter().map(text).collect();
+        Self { kind, message: text(message), hint: hint.map(text), retry_after, backtrace }
+    }
+}
+
+impl From<Failure> for CallError {
+    fn from(failure: Failure) -> Self {
+        let Failure { kind, message, hint, retry_after, backtrace } = failure;
+        let backtrace = backtrace.into_iter().map(PrintableText::from).collect();
+        Self { kind, message: message.into(), hint: hint.map(Into::into), retry_after, backtrace }
+    }
+}
+
+impl From<Metadata> for Cost {
+    fn from(metadata: Metadata) -> Self {
+        let refused = metadata.refused.iter().filter_map(|refusal| serde_json::to_string(refusal).ok());
+        Self {
+            duration: metadata.duration,
+            fuel_used: metadata.fuel_used,
+            peak_memory: metadata.peak_memory as u64,
+            sanitized: metadata.sanitized,
+            log_dropped: metadata.log_dropped,
+            refused: refused.collect(),
+            exhausted: metadata.exhausted,
+            stdout: (raw(metadata.stdout.text), metadata.stdout.dropped),
+            stderr: (raw(metadata.stderr.text), metadata.stderr.dropped),
+        }
+    }
+}
+
+impl From<Cost> for Metadata {
+    fn from(cost: Cost) -> Self {
+        let captured = |(text, dropped): (String, u64)| Captured { text: text.into(), dropped };
+        Self {
+            duration: cost.duration,
+            fuel_used: cost.fuel_used,
+            peak_memory: size(cost.peak_memory),
+            sanitized: cost.sanitized,
+            log_dropped: cost.log_dropped,
+            refused: cost.refused.iter().filter_map(|refusal| serde_json::from_str(refusal).ok()).collect(),
+            exhausted: cost.exhausted,
+            stdout: captured(cost.stdout),
+            stderr: captured(cost.stderr),
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! The host's end of the socket to one worker process: calls on their way, and whoever waits for them.
+//!
+//! Whoever waits for a call reads the socket itself for a short while, because most calls end within microseconds and waking
+//! another thread takes longer. After that a task reads for all who wait.
+
+mod death;
+mod tasks;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::process::{Child, ChildStderr};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use fumehood_core::permission::files::ProtectedFiles;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use rustix::process::{Pid, Signal};
+use tokio::net::UnixStream;
+use tokio::sync::{Notify, oneshot};
+
+use death::how_it_ended;
+use tasks::{Parked, flush, read_for_the_parked};
+
+use super::frame::{self, Received, Receiver};
+use super::message::{Cost, Failure, FromWorker, Part, ToWorker};
+use super::services::{CallRequests, Services};
+use crate::guest_runtime::GuestRuntime;
+use crate::invocation::{Invocation, Observer};
+
+/// How long a caller reads the socket itself before it leaves that to the task.
+const SPIN: Duration = Duration::from_micros(60);
+
+/// One live worker process.
+pub(super) struct Link {
+    itself: Weak<Self>,
+    socket: OwnedFd,
+    unsent: Mutex<VecDeque<Vec<u8>>>,
+    incoming: Mutex<Receiver>,
+    calls: Mutex<HashMap<u64, Pending>>,
+    /// The protected files that the worker knows of.
+    protected: Mutex<Arc<ProtectedFiles>>,
+    /// Callers that left reading to the task.
+    parked: AtomicUsize,
+    news: Arc<Notify>,
+    /// Why the worker is gone.
+    death: OnceLock<String>,
+    process: Mutex<Option<(Child, Option<ChildStderr>)>>,
+    services: Arc<Services>,
+}
+
+/// A call that has not ended.
+pub(super) struct Pending {
+    pub(super) answer: oneshot::Sender<Ended>,
+    pub(super) observer: Option<Arc<dyn Observer>>,
+    pub(super) invocation: Arc<Invocation>,
+    /// Bytes of log lines and progress that the worker may still send: it enforces the limit itself, and this is for one that
+    /// was taken over.
+    pub(super) unsaid: usize,
+    pub(super) deadline: Instant,
+    /// Made for the first request.
+    pub(super) requests: Option<Arc<CallRequests>>,
+    /// Given back when the worker is done with the call, not when its caller stops waiting.
+    pub(super) _place: Box<dyn Send>,
+}
+
+/// How a call ended.
+pub(super) enum Ended {
+    Answered {
+        outcome: Result<Vec<Part>, Failure>,
+        cost: Box<Cost>,
+        requests: Option<Arc<CallRequests>>,
+    },
+    /// The worker died; the text says how.
+    Died(String),
+}
+
+/// An observer, and the call that it hears of.
+type Listener = (Arc<dyn Observer>, Arc<Invocation>);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Link {
+    pub(super) fn new(socket: OwnedFd, incoming: Receiver, mut child: Child, services: Arc<Services>) -> Arc<Self> {
+        let stderr = child.stderr.take();
+        let link = Arc::new_cyclic(|itself| Self {
+            itself: itself.clone(),
+            socket,
+            unsent: Mutex::default(),
+            incoming: Mutex::new(incoming),
+            calls: Mutex::default(),
+            protected: Mutex::default(),
+            parked: AtomicUsize::new(0),
+            news: Arc::new(Notify::new()),
+            death: OnceLock::new(),
+            process: Mutex::new(Some((child, stderr))),
+            services,
+        });
+        link.services.runtime().spawn(read_for_the_parked(Arc::downgrade(&link), Arc::clone(&link.news)));
+        link
+    }
+
+    pub(super) fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    pub(super) fn incoming(&self) -> MutexGuard<'_, Receiver> {
+        lock(&self.incoming)
+    }
+
+    /// The socket, for a task that waits for it.
+    fn watch(&self) -> io::Result<UnixStream> {
+        let socket = StdUnixStream::from(self.socket.try_clone()?);
+        socket.set_nonblocking(true)?;
+        UnixStream::from_std(socket)
+    }
+
+    pub(super) fn runtime(&self) -> &GuestRuntime {
+        self.services.runtime()
+    }
+
+    pub(super) fn weak(&self) -> Weak<Self> {
+        self.itself.clone()
+    }
+
+    /// Why the worker is gone.
+    pub(super) fn how_it_died(&self) -> String {
+        self.death.get().cloned().unwrap_or_else(|| "it was ended".to_owned())
+    }
+
+    /// Whether the worker is gone, as far as the socket says by now.
+    pub(super) fn is_dead(&self) -> bool {
+        if let Ok(incoming) = self.incoming.try_lock() {
+            self.pump(incoming);
+        }
+        self.death.get().is_some()
+    }
+
+    /// Sends a call. Its end arrives where `pending` says.
+    pub(super) fn call(self: &Arc<Self>, call: u64, message: &ToWorker, pending: Pending) -> Result<(), String> {
+        let frame = frame::encode(message).map_err(|error| error.to_string())?;
+        lock(&self.calls).insert(call, pending);
+        self.send(frame);
+        Ok(())
+    }
+
+    /// Notes the protected files that the worker was started with.
+    pub(super) fn protected(&self, files: Arc<ProtectedFiles>) {
+        *lock(&self.protected) = files;
+    }
+
+    /// Tells the worker of the protected files, if they are not those that it knows of.
+    pub(super) fn protect(self: &Arc<Self>, files: &Arc<ProtectedFiles>) {
+        let mut known = lock(&self.protected);
+        if !Arc::ptr_eq(&known, files) {
+            known.clone_from(files);
+            self.tell(&ToWorker::Protect(ProtectedFiles::clone(files)));
+        }
+    }
+
+    /// Sends anything else. A worker that is gone needs no message.
+    pub(super) fn tell(self: &Arc<Self>, message: &ToWorker) {
+        if let Ok(frame) = frame::encode(message) {
+            self.send(frame);
+        }
+    }
+
+    fn send(self: &Arc<Self>, frame: Vec<u8>) {
+        let mut unsent = lock(&self.unsent);
+        if !unsent.is_empty() {
+            unsent.push_back(frame);
+            return;
+        }
+        match frame::send_some(&self.socket, &frame, &[], SendFlags::DONTWAIT) {
+            Ok(sent) if sent == frame.len() => {}
+            Ok(sent) => unsent.push_back(frame.get(sent..).unwrap_or_default().to_vec()),
+            Err(Errno::AGAIN) => unsent.push_back(frame),
+            Err(error) => {
+                drop(unsent);
+                self.die(&format!("it takes no messages: {error}"));
+                return;
+            }
+        }
+        if !unsent.is_empty() {
+            self.services.runtime().spawn(flush(Arc::clone(self)));
+        }
+    }
+
+    /// Waits for the end of a call.
+    pub(super) async fn wait(self: &Arc<Self>, mut answer: oneshot::Receiver<Ended>) -> Ended {
+        let until = Instant::now() + SPIN;
+        loop {
+            if let Ok(incoming) = self.incoming.try_lock() {
+                self.pump(incoming);
+            }
+            match answer.try_recv() {
+                Ok(ended) => return ended,
+                Err(oneshot::error::TryRecvError::Closed) => return self.lost(),
+                Err(oneshot::error::TryRecvError::Empty) if Instant::now() > until => break,
+                Err(oneshot::error::TryRecvError::Empty) => std::thread::yield_now(),
+            }
+        }
+        let _parked = Parked::new(self);
+        answer.await.unwrap_or_else(|_| self.lost())
+    }
+
+    fn lost(&self) -> Ended {
+        Ended::Died(self.how_it_died())
+    }
+
+    /// Takes everything that has arrived.
+    fn pump(&self, mut incoming: MutexGuard<'_, Receiver>) {
+        loop {
+            if self.death.get().is_some() {
+                return;
+            }
+            let received = incoming.receive(&self.socket, RecvFlags::DONTWAIT);
+            loop {
+                match incoming.next::<FromWorker>() {
+                    Ok(Some(message)) => {
+                        if let Err(wrong) = self.dispatch(message, &mut incoming) {
+                            return self.die(&wrong);
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(error) => return self.die(&format!("it does not keep to the protocol: {error}")),
+                }
+            }
+            match received {
+                Ok(Received::Some) => {}
+                Ok(Received::Nothing) => return,
+                Ok(Received::Closed) => return self.die(""),
+                Err(error) => return self.die(&format!("its socket failed: {error}")),
+            }
+        }
+    }
+
+    /// Serves one message of the worker.
+    ///
+    /// # Errors
+    /// If no worker of this program would send it.
+    fn dispatch(&self, message: FromWorker, incoming: &mut Receiver) -> Result<(), String> {
+        match message {
+            FromWorker::Ended { call, outcome, cost } => {
+                if let Some(pending) = lock(&self.calls).remove(&call) {
+                    let Pending { answer, requests, .. } = pending;
+                    let _nobody_waits = answer.send(Ended::Answered { outcome, cost: Box::new(cost), requests });
+                }
+            }
+            FromWorker::Log { call, level, message } => {
+                if let Some((observer, invocation)) = self.heard(call, message.len())? {
+                    observer.log(&invocation, level, &self.services.log_line(&message));
+                }
+            }
+            FromWorker::Progress { call, fraction, message, partial } => {
+                let bytes = message.as_ref().map_or(0, String::len) + partial.iter().map(Part::bytes).sum::<usize>();
+                if let Some((observer, invocation)) = self.heard(call, bytes)? {
+                    observer.progress(&invocation, self.services.progress(fraction, message, partial));
+                }
+            }
+            FromWorker::Store { step, patience, what } => self.services.store(self, step, patience, what)?,
+            FromWorker::Request { call, head } => {
+                let stream = incoming.descriptor().map_err(|error| error.to_string())?;
+                if let Some(pending) = lock(&self.calls).get_mut(&call) {
+                    self.services.request(pending, head, stream);
+                }
+            }
+        }
+        if incoming.waiting_descriptors() > 0 {
+            return Err("it sends descriptors that nobody asked for".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Who hears what a call says, if anybody does.
+    fn heard(&self, call: u64, bytes: usize) -> Result<Option<Listener>, String> {
+        let mut calls = lock(&self.calls);
+        let Some(pending) = calls.get_mut(&call) else { return Ok(None) };
+        let left = pending.unsaid.checked_sub(bytes);
+        pending.unsaid = left.ok_or_else(|| "it says more than any tool may".to_owned())?;
+        Ok(pending.observer.as_ref().map(|observer| (Arc::clone(observer), Arc::clone(&pending.invocation))))
+    }
+
+    /// Whether a call has not ended.
+    pub(super) fn is_pending(&self, call: u64) -> bool {
+        lock(&self.calls).contains_key(&call)
+    }
+
+    /// Ends the process, and every call in it.
+    pub(super) fn die(&self, why: &str) {
+        let Some((mut child, stderr)) = lock(&self.process).take() else { return };
+        // It leads a group of its own. One that has ended by itself keeps the status that it ended with.
+        let _ended = rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL);
+        let status = child.wait();
+        let why = if why.is_empty() { how_it_ended(status, stderr) } else { why.to_owned() };
+        let _first = self.death.set(why.clone());
+        let pending: Vec<Pending> = lock(&self.calls).drain().map(|(_, pending)| pending).collect();
+        for pending in pending {
+            // Nobody is left to send the rest of a body, or to read a response.
+            pending.requests.iter().for_each(|requests| requests.end());
+            let _nobody_waits = pending.answer.send(Ended::Died(why.clone()));
+        }
+    }
+
+    /// The id of the process, while it lives.
+    pub(super) fn process_id(&self) -> Option<u32> {
+        lock(&self.process).as_ref().map(|(child, _)| child.id())
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.die("it was ended");
+        self.news.notify_one();
+    }
+}

@@ -1,0 +1,100 @@
+//! Reading and sending for those who do not wait at the socket themselves.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use tokio::io::Interest;
+use tokio::sync::Notify;
+
+use super::{Link, lock};
+use crate::isolation::frame;
+
+/// Counts a caller that left reading to the task.
+pub(super) struct Parked<'l>(&'l Link);
+
+impl<'l> Parked<'l> {
+    pub(super) fn new(link: &'l Link) -> Self {
+        link.parked.fetch_add(1, Ordering::SeqCst);
+        link.news.notify_one();
+        Self(link)
+    }
+}
+
+impl Drop for Parked<'_> {
+    fn drop(&mut self) {
+        self.0.parked.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Reads for those who wait long. The socket is watched only while there are any, because each message wakes this task.
+pub(super) async fn read_for_the_parked(link: Weak<Link>, news: Arc<Notify>) {
+    loop {
+        news.notified().await;
+        let Some(strong) = link.upgrade() else { return };
+        let Ok(watched) = strong.watch() else {
+            return strong.die("its socket cannot be watched");
+        };
+        drop(strong);
+        // The link is not held while waiting: whoever drops it ends the worker.
+        loop {
+            let ready = tokio::select! {
+                ready = watched.readable() => Some(ready),
+                () = news.notified() => None,
+            };
+            let Some(link) = link.upgrade() else { return };
+            match ready {
+                Some(Ok(())) => {
+                    // Whoever pumps reads until there is nothing; saying so makes the event loop wait for the next event.
+                    let _nothing: io::Result<()> = watched.try_io(Interest::READABLE, || {
+                        link.pump(lock(&link.incoming));
+                        Err(io::ErrorKind::WouldBlock.into())
+                    });
+                }
+                Some(Err(_)) => return link.die("its socket cannot be watched"),
+                None => {}
+            }
+            if link.death.get().is_some() {
+                return;
+            }
+            if link.parked.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+        }
+    }
+}
+
+/// Sends what the socket did not take at once.
+pub(super) async fn flush(link: Arc<Link>) {
+    let Ok(watched) = link.watch() else {
+        return link.die("its socket cannot be watched");
+    };
+    while link.death.get().is_none() {
+        if watched.writable().await.is_err() {
+            return link.die("its socket cannot be watched");
+        }
+        let mut unsent = lock(&link.unsent);
+        while let Some(mut frame) = unsent.pop_front() {
+            match frame::send_some(link.socket.as_fd(), &frame, &[], SendFlags::DONTWAIT) {
+                Ok(sent) if sent == frame.len() => continue,
+                Ok(sent) => unsent.push_front(frame.split_off(sent)),
+                Err(Errno::AGAIN) => {
+                    unsent.push_front(frame);
+                    let _full: io::Result<()> =
+                        watched.try_io(Interest::WRITABLE, || Err(io::ErrorKind::WouldBlock.into()));
+                    break;
+                }
+                Err(error) => {
+                    drop(unsent);
+                    return link.die(&format!("it takes no messages: {error}"));
+                }
+            }
+        }
+        if unsent.is_empty() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What a worker asks of its host: steps at the store of keys and values, and HTTP requests.
+//!
+//! Everything is decided here again. A worker says what its guest wants; whose store that is, what may be requested and which
+//! secrets go along it does not know.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fumehood_core::content::Content;
+use fumehood_core::event::Progress;
+use fumehood_core::key_value::{Key, KeyValueStore, MOST_KEYS, MOST_VALUE_BYTES, Prefix, Query, StoreError};
+use fumehood_core::name::Namespace;
+use fumehood_core::permission::Grant;
+use fumehood_core::redact::Redactor;
+use fumehood_core::sanitize::printable;
+use tokio::task::AbortHandle;
+
+use super::body_stream;
+use super::link::{Link, Pending};
+use super::message::{Part, RequestHead, StoreAnswer, StoreStep, ToWorker};
+use crate::capability::http::{DirectEgress, Reports, Watcher};
+use crate::capability::{Refusals, STORE_PATIENCE};
+use crate::clock::Deadline;
+use crate::guest_runtime::GuestRuntime;
+use crate::outcome::Execution;
+use crate::shared::Shared;
+
+/// Steps at the store that one worker may have under way.
+const MAX_STORE_STEPS: usize = 128;
+/// Requests that one call may have under way here; the grant allows fewer at once.
+const MAX_REQUESTS: usize = 1024;
+
+/// What the host does for the worker of one component.
+pub(super) struct Services {
+    shared: Arc<Shared>,
+    grant: Arc<Grant>,
+    owner: Option<Namespace>,
+    redactor: Option<Arc<Redactor>>,
+    steps: Arc<AtomicUsize>,
+}
+
+/// The requests of one call.
+pub(super) struct CallRequests {
+    /// Taken when the call is over.
+    egress: Mutex<Option<DirectEgress>>,
+    tasks: Mutex<Vec<AbortHandle>>,
+    reports: Reports,
+    refusals: Refusals,
+}
+
+/// One step less is under way when this is dropped.
+struct Step(Arc<AtomicUsize>);
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Services {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        grant: Arc<Grant>,
+        owner: Option<Namespace>,
+        redactor: Option<Arc<Redactor>>,
+    ) -> Self {
+        Self { shared: Arc::clone(shared), grant, owner, redactor, steps: Arc::default() }
+    }
+
+    pub(super) fn runtime(&self) -> &GuestRuntime {
+        &self.shared.runtime
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// A log line without secrets, and printable whatever the worker sent.
+    pub(super) fn log_line(&self, message: &str) -> String {
+        let message = self.redactor.as_ref().map_or(message.into(), |redactor| redactor.text(message));
+        printable(&message).into_owned()
+    }
+
+    /// News of a call, without secrets. Parts that are not well-formed are left out.
+    pub(super) fn progress(&self, fraction: Option<f64>, message: Option<String>, partial: Vec<Part>) -> Progress {
+        let part = |part| {
+            let mut part = Content::try_from(part).ok()?;
+            if let Some(redactor) = &self.redactor {
+                redactor.in_content(&mut part);
+            }
+            Some(part)
+        };
+        Progress {
+            fraction: fraction.filter(|fraction| !fraction.is_nan()).map(|fraction| fraction.clamp(0.0, 1.0)),
+            message: message.map(|message| self.log_line(&message).into()),
+            partial: partial.into_iter().filter_map(part).collect(),
+        }
+    }
+
+    /// Starts a step at the store. Its answer goes back over the link.
+    ///
+    /// # Errors
+    /// If the worker has more steps under way than any guest can.
+    pub(super) fn store(&self, link: &Link, step: u64, patience: Duration, what: StoreStep) -> Result<(), String> {
+        let under_way = Step(Arc::clone(&self.steps));
+        if self.steps.fetch_add(1, Ordering::Relaxed) >= MAX_STORE_STEPS {
+            return Err("it has more steps at the store under way than its calls can have".to_owned());
+        }
+        let (owner, quota) = (self.owner.clone(), self.grant.key_value());
+        let (keeper, link) = (Arc::clone(&self.shared.key_value), link.weak());
+        self.shared.runtime.spawn(async move {
+            let patience = patience.min(STORE_PATIENCE);
+            let answer = match (owner, quota) {
+                (Some(owner), Some(quota)) => {
+                    let most = quota.bytes();
+                    keeper
+                        .step(move || patience, move |store, patience| do_step(store, &owner, most, what, patience))
+                        .await
+                }
+                _ => Err(StoreError::Unavailable("no store was granted".to_owned())),
+            };
+            drop(under_way);
+            if let Some(link) = link.upgrade() {
+                link.tell(&ToWorker::Stored { step, answer: answer.unwrap_or_else(StoreAnswer::from) });
+            }
+        });
+        Ok(())
+    }
+
+    /// Decides on a request, and carries it and its response over `stream`.
+    pub(super) fn request(&self, pending: &mut Pending, head: RequestHead, stream: OwnedFd) {
+        let requests = pending.requests.get_or_insert_with(|| {
+            let (reports, refusals) = (Reports::default(), Refusals::default());
+            let watcher = Watcher {
+                call: Arc::clone(&pending.invocation),
+                observer: pending.observer.clone(),
+                redactor: self.redactor.clone(),
+                reports: reports.clone(),
+            };
+            let now = Instant::now();
+            let deadline = Deadline::after(now, pending.deadline.saturating_duration_since(now));
+            let egress = DirectEgress::new(&self.grant, &self.shared.network, deadline, &refusals, watcher);
+            Arc::new(CallRequests { egress: Mutex::new(Some(egress)), tasks: Mutex::default(), reports, refusals })
+        });
+        let mut tasks = requests.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.retain(|task| !task.is_finished());
+        if tasks.len() >= MAX_REQUESTS {
+            // Dropping the stream tells the guest that its connection ended.
+            return;
+        }
+        let serving = Arc::clone(requests);
+        let task = self.shared.runtime.spawn(async move {
+            // Whatever breaks, the stream breaks off, and the guest is told so.
+            let _ended = body_stream::serve(stream, head, |request, options| {
+                let mut egress = serving.egress.lock().unwrap_or_else(PoisonError::into_inner);
+                egress.as_mut().map(|egress| egress.send(request, Some(options)))
+            })
+            .await;
+        });
+        tasks.push(task.abort_handle());
+    }
+}
+
+impl CallRequests {
+    /// Ends what still runs. Afterwards all requests have been reported.
+    pub(super) fn end(&self) {
+        for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            task.abort();
+        }
+        drop(self.egress.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Ends what still runs, and adds the reports of the requests to a call that is over.
+    pub(super) fn finish(&self, execution: &mut Execution) {
+        self.end();
+        let metadata = &mut execution.metadata;
+        metadata.requests = self.reports.taken();
+        metadata.refused.extend(self.refusals.list());
+        metadata.exhausted.extend(self.refusals.exhausted());
+    }
+}
+
+fn do_step(
+    store: &dyn KeyValueStore,
+    owner: &Namespace,
+    most: u64,
+    step: StoreStep,
+    patience: Duration,
+) -> Result<StoreAnswer, StoreError> {
+    let malformed = || StoreError::Unavailable("the worker sent no key".to_owned());
+    let key = |key: String| Key::parse(key).map_err(|_| malformed());
+    Ok(match step {
+        StoreStep::Get { key: name } => StoreAnswer::Value(store.get(owner, &key(name)?, patience)?),
+        StoreStep::Set { value, .. } if value.len() > MOST_VALUE_BYTES => return Err(malformed()),
+        StoreStep::Set { key: name, value } => {
+            store.set(owner, &key(name)?, &value, most, patience)?;
+            StoreAnswer::Done
+        }
+        StoreStep::Delete { key: name } => StoreAnswer::Deleted(store.delete(owner, &key(name)?, patience)?),
+        StoreStep::List { prefix, after, limit } => {
+            let prefix = Prefix::parse(prefix).map_err(|_| malformed())?;
+            let after = after.map(key).transpose()?;
+            let limit = usize::try_from(limit).unwrap_or(MOST_KEYS).clamp(1, MOST_KEYS);
+            let page = store.list(owner, &Query { prefix, after, limit }, patience)?;
+            StoreAnswer::Page { keys: page.keys.into_iter().map(String::from).collect(), more: page.more }
+        }
+    })
+}
+
+impl From<StoreError> for StoreAnswer {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Full { found, most } => Self::Full { found, most },
+            StoreError::Unavailable(why) => Self::Unavailable(why),
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Starts the worker of a component, starts it again when it has died, and ends it when a call does not stop.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fumehood_core::content::Content;
+use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::limits::Limits;
+use fumehood_core::result::{CallError, Metadata};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use super::launch::{Launch, START};
+use super::link::{Ended, Link, Pending};
+use super::message::{CallMessage, Loaded, ToWorker};
+use super::services::Services;
+use crate::guest_runtime::{Late, Lost};
+use crate::invocation::{Invocation, Terms};
+use crate::jail::JailReport;
+use crate::outcome::{self, Execution};
+use crate::run::{lost_call, turned_away, unless_cancelled};
+use crate::shared::Shared;
+
+/// A worker enforces deadlines itself. It is ended if a call goes on for this much longer.
+const GRACE: Duration = Duration::from_millis(500);
+/// Workers in a row that may die before a restart has to wait.
+const RESTARTS_AT_ONCE: u32 = 3;
+/// The first of those waits. Each is twice as long as the one before.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// Log lines cost more than their text in a message.
+const SAID_FACTOR: usize = 4;
+
+/// The worker process of one component. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Worker(Arc<Supervisor>);
+
+struct Supervisor {
+    /// Before what the worker needs: it ends first.
+    state: Mutex<State>,
+    launch: Arc<Launch>,
+    services: Arc<Services>,
+    jail: JailReport,
+    /// The calls that its worker runs at once.
+    places: Arc<Semaphore>,
+    calls: AtomicU64,
+    /// Held by whoever starts a worker.
+    starting: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    link: Option<Arc<Link>>,
+    /// Workers that died in a row without having answered a call.
+    deaths: u32,
+    not_before: Option<Instant>,
+}
+
+impl Worker {
+    pub(super) fn new(launch: Launch, services: Arc<Services>, jail: JailReport, link: Arc<Link>) -> Self {
+        let places = Arc::new(Semaphore::new(launch.setup.concurrency as usize));
+        let state = Mutex::new(State { link: Some(link), ..State::default() });
+        let (calls, starting) = (AtomicU64::new(0), tokio::sync::Mutex::default());
+        let launch = Arc::new(launch);
+        Self(Arc::new(Supervisor { launch, services, jail, places, calls, state, starting }))
+    }
+
+    /// The restrictions that are in force.
+    pub(crate) fn jail(&self) -> JailReport {
+        self.0.jail
+    }
+
+    /// The id of the worker process, if one lives.
+    pub(crate) fn process_id(&self) -> Option<u32> {
+        self.0.state().link.as_ref()?.process_id()
+    }
+
+    /// Waits for a place, then runs the call in the worker. Dropping the future ends the call.
+    pub(crate) async fn call(&self, tool: usize, arguments: String, invocation: Invocation, terms: Terms) -> Execution {
+        let limits = terms.limits;
+        let cancelled = terms.cancelled.clone();
+        let since = Instant::now();
+        let place = match unless_cancelled(cancelled.as_ref(), self.0.place()).await {
+            Some(Ok(place)) => place,
+            Some(Err(error)) => return failed(error, Duration::ZERO, &limits),
+            None => return failed(CallError::cancelled(), since.elapsed(), &limits),
+        };
+        let queued = since.elapsed();
+        let started = Instant::now();
+        let link = match self.0.live(started + limits.deadline).await {
+            Ok(link) => link,
+            Err(error) => return failed(error, queued, &limits),
+        };
+        let mut execution = self.0.run(&link, place, tool, arguments, invocation, terms, started).await;
+        execution.metadata.queued = queued;
+        execution.metadata.deadline = limits.deadline;
+        execution.metadata.duration = started.elapsed();
+        execution
+    }
+}
+
+fn failed(error: CallError, queued: Duration, limits: &Limits) -> Execution {
+    let metadata = Metadata { queued, deadline: limits.deadline, ..Metadata::default() };
+    Execution { outcome: Err(error), metadata }
+}
+
+/// A place in the worker, and one among all calls of the host.
+struct Place {
+    shared: Arc<Shared>,
+    _in_worker: OwnedSemaphorePermit,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.isolated.fetch_sub(1, Ordering::Relaxed);
+        self.shared.admission.leave();
+    }
+}
+
+impl Supervisor {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn place(&self) -> Result<Place, CallError> {
+        // It is never closed.
+        let closed = |_| CallError::new(ErrorKind::Host, "the worker takes no more calls");
+        let in_worker = match Arc::clone(&self.places).try_acquire_owned() {
+            Ok(place) => place,
+            Err(_) => Arc::clone(&self.places).acquire_owned().await.map_err(closed)?,
+        };
+        let shared = self.services.shared();
+        shared.admission.enter().await.map_err(turned_away)?;
+        shared.isolated.fetch_add(1, Ordering::Relaxed);
+        Ok(Place { shared: Arc::clone(shared), _in_worker: in_worker })
+    }
+
+    /// A worker that lives: the one that there is, or a new one.
+    async fn live(&self, deadline: Instant) -> Result<Arc<Link>, CallError> {
+        if let Some(link) = self.living() {
+            return Ok(link);
+        }
+        let _starting = self.starting.lock().await;
+        if let Some(link) = self.living() {
+            return Ok(link);
+        }
+        let wait = self.state().not_before.map(|until| until.saturating_duration_since(Instant::now()));
+        let runtime = self.services.runtime();
+        if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
+            if Instant::now() + wait > deadline {
+                let message = "the worker process of this tool died several times in a row";
+                return Err(CallError::new(ErrorKind::Unavailable, message)
+                    .with_hint("call again later, and report it if it goes on: no tool should be able to do that")
+                    .with_retry_after(wait));
+            }
+            runtime.sleep(wait).await.map_err(lost_call)?;
+        }
+        let link = self.restart().await?;
+        self.state().link = Some(Arc::clone(&link));
+        Ok(link)
+    }
+
+    fn living(&self) -> Option<Arc<Link>> {
+        let link = self.state().link.clone()?;
+        if !link.is_dead() {
+            return Some(link);
+        }
+        let mut state = self.state();
+        if state.link.as_ref().is_some_and(|current| Arc::ptr_eq(current, &link)) {
+            state.link = None;
+            state.deaths = state.deaths.saturating_add(1);
+            let waits = state.deaths.checked_sub(RESTARTS_AT_ONCE);
+            let wait = waits.map(|waits| FIRST_WAIT.saturating_mul(1 << waits.min(10)).min(LONGEST_WAIT));
+            state.not_before = wait.map(|wait| Instant::now() + wait);
+        }
+        None
+    }
+
+    async fn restart(&self) -> Result<Arc<Link>, CallError> {
+        let (launch, services) = (Arc::clone(&self.launch), Arc::clone(&self.services));
+        let started = self.services.runtime().block(move || launch.start(&services, START)).await;
+        let host = |message: String| CallError::new(ErrorKind::Host, message);
+        match started.map_err(lost_call)? {
+            Ok((link, Loaded::Ready { .. })) => Ok(link),
+            Ok((_, Loaded::Failed { message, .. })) => {
+                Err(host(format!("the worker cannot load the component: {message}")))
+            }
+            Ok((_, Loaded::NotDescribed(failure))) => Err(host(failure.message)),
+            Err(error) => Err(host(error.to_string())),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one call, each of which goes somewhere else")]
+    async fn run(
+        &self,
+        link: &Arc<Link>,
+        place: Place,
+        tool: usize,
+        arguments: String,
+        invocation: Invocation,
+        terms: Terms,
+        started: Instant,
+    ) -> Execution {
+        let Terms { limits, observer, cancelled } = terms;
+        if !self.launch.setup.folders.is_empty() {
+            link.protect(&self.services.shared().protected.files());
+        }
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        let message = ToWorker::Call(CallMessage::new(call, tool, arguments, &invocation, &limits));
+        let (answer, wait) = oneshot::channel();
+        let pending = Pending {
+            answer,
+            observer,
+            invocation: Arc::new(invocation),
+            unsaid: limits.log.saturating_mul(SAID_FACTOR),
+            deadline: started + limits.deadline,
+            requests: None,
+            _place: Box::new(place),
+        };
+        if let Err(message) = link.call(call, &message, pending) {
+            return failed(CallError::new(ErrorKind::Host, message), Duration::ZERO, &limits);
+        }
+        let mut unfinished = Unfinished { link, call, is_over: false };
+        let ended = self.ended(link, call, wait, &limits, cancelled.as_ref()).await;
+        unfinished.is_over = true;
+        match ended {
+            Some(Ended::Answered { outcome, cost, requests }) => {
+                self.state().deaths = 0;
+                let parts = |parts: Vec<_>| parts.into_iter().map(Content::try_from).collect::<Result<Vec<_>, _>>();
+                let outcome = outcome.map_err(CallError::from).and_then(parts);
+                let mut execution = Execution { outcome, metadata: (*cost).into() };
+                if let Some(requests) = requests {
+                    requests.finish(&mut execution);
+                }
+                execution
+            }
+            Some(Ended::Died(how)) => failed(died(&how), Duration::ZERO, &limits),
+            // The timer fired early only because its runtime is gone.
+            None if started.elapsed() < limits.deadline => failed(lost_call(Lost::ShutDown), Duration::ZERO, &limits),
+            None => failed(outcome::deadline(&limits), Duration::ZERO, &limits),
+        }
+    }
+
+    /// How a call ended; `None` if its worker had to be ended.
+    async fn ended(
+        &self,
+        link: &Arc<Link>,
+        call: u64,
+        wait: oneshot::Receiver<Ended>,
+        limits: &Limits,
+        cancelled: Option<&tokio_util::sync::CancellationToken>,
+    ) -> Option<Ended> {
+        let runtime = self.services.runtime();
+        let mut waiting = std::pin::pin!(link.wait(wait));
+        let until = limits.deadline + GRACE;
+        // Most calls are over before a timer is worth setting.
+        if let std::task::Poll::Ready(ended) =
+            std::future::poll_fn(|cx| std::task::Poll::Ready(waiting.as_mut().poll(cx))).await
+        {
+            return Some(ended);
+        }
+        match runtime.within(until, unless_cancelled(cancelled, waiting.as_mut())).await {
+            Ok(Some(ended)) => return Some(ended),
+            Ok(None) => {
+                link.tell(&ToWorker::Cancel { call });
+                if let Ok(ended) = runtime.within(GRACE, waiting).await {
+                    return Some(ended);
+                }
+            }
+            Err(Late) => {}
+        }
+        link.die("it was ended because a call in it did not stop at its deadline");
+        None
+    }
+}
+
+fn died(how: &str) -> CallError {
+    CallError::new(ErrorKind::Trap, format!("the worker process of the tool died: {how}"))
+        .with_hint("the next call starts a new one; a tool that does this again should be looked at before it is used")
+}
+
+/// A call whose caller may stop waiting. Then the worker is told, and ended if that does not help.
+struct Unfinished<'a> {
+    link: &'a Arc<Link>,
+    call: u64,
+    is_over: bool,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        self.link.tell(&ToWorker::Cancel { call: self.call });
+        let (link, call) = (Arc::clone(self.link), self.call);
+        self.link.runtime().spawn(async move {
+            tokio::time::sleep(GRACE).await;
+            if link.is_pending(call) {
+                link.die("it was ended because a call in it did not stop when its caller left");
+            }
+        });
+    }
+}

@@ -1,0 +1,68 @@
+//! The calls of a worker: the first slice of each on the thread that receives, the rest on threads for guests.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tokio_util::sync::CancellationToken;
+
+use super::channel::Channel;
+use super::relay::Voice;
+use super::setup::Running;
+use crate::invocation::Terms;
+use crate::isolation::message::{CallMessage, FromWorker, ToWorker};
+use crate::outcome::Execution;
+use crate::tool_call::Arguments;
+
+/// Calls that can be cancelled.
+type Tokens = Arc<Mutex<HashMap<u64, CancellationToken>>>;
+
+/// Serves calls until the host is gone.
+pub(super) fn serve(channel: &Channel, running: &Running) -> io::Result<()> {
+    let tokens = Tokens::default();
+    while let Some(message) = channel.receive::<ToWorker>()? {
+        match message {
+            ToWorker::Call(message) => call(channel, running, &tokens, message),
+            ToWorker::Protect(files) => running.shared.protected.replace(files),
+            ToWorker::Cancel { call } => {
+                let token = tokens.lock().unwrap_or_else(PoisonError::into_inner).remove(&call);
+                token.iter().for_each(CancellationToken::cancel);
+            }
+            ToWorker::Stored { step, answer } => running.store.answered(step, answer),
+        }
+    }
+    Ok(())
+}
+
+fn call(channel: &Channel, running: &Running, tokens: &Tokens, message: CallMessage) {
+    let call = message.call;
+    let cancelled = CancellationToken::new();
+    let observer = Arc::new(Voice { channel: channel.clone(), call });
+    let terms = Terms { limits: message.limits.into(), observer: Some(observer), cancelled: Some(cancelled.clone()) };
+    let outward = running.requests.outward(Some(call), running.may_request);
+    let (runnable, invocation) = (running.runnable.clone(), message.invocation());
+    let mut calling = Box::pin(async move {
+        let tool = message.tool as usize;
+        runnable.call(tool, Arguments::Text(message.arguments), invocation, terms, Some(outward)).await
+    });
+    // Most calls are over with their first slice.
+    match calling.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(execution) => end(channel, call, execution),
+        Poll::Pending => {
+            tokens.lock().unwrap_or_else(PoisonError::into_inner).insert(call, cancelled);
+            let (channel, tokens) = (channel.clone(), Arc::clone(tokens));
+            running.shared.runtime.spawn(async move {
+                let execution = calling.await;
+                tokens.lock().unwrap_or_else(PoisonError::into_inner).remove(&call);
+                end(&channel, call, execution);
+            });
+        }
+    }
+}
+
+fn end(channel: &Channel, call: u64, execution: Execution) {
+    let Execution { outcome, metadata } = execution;
+    let outcome = outcome.map(|parts| parts.into_iter().map(Into::into).collect()).map_err(Into::into);
+    channel.send(&FromWorker::Ended { call, outcome, cost: metadata.into() }, &[]);
+}

@@ -1,0 +1,74 @@
+//! The worker's end of the socket.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::net::RecvFlags;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::isolation::frame::{self, FrameError, Received, Receiver};
+
+/// How long a worker that is done looks for the next call before it sleeps: waking up takes longer than most calls.
+const SPIN: Duration = Duration::from_micros(50);
+
+/// The socket to the host. Clones are the same.
+#[derive(Clone)]
+pub(super) struct Channel(Arc<Ends>);
+
+struct Ends {
+    socket: OwnedFd,
+    /// Held while a message is sent, so that each is sent as a whole.
+    sending: Mutex<()>,
+    incoming: Mutex<Receiver>,
+}
+
+impl Channel {
+    pub(super) fn new(socket: OwnedFd) -> Self {
+        Self(Arc::new(Ends { socket, sending: Mutex::default(), incoming: Mutex::new(Receiver::new()) }))
+    }
+
+    /// Sends a message, and waits for the host where it has to. A host that is gone ends this process anyhow.
+    pub(super) fn send(&self, message: &impl Serialize, descriptors: &[BorrowedFd<'_>]) {
+        if let Ok(frame) = frame::encode(message) {
+            let _sending = self.0.sending.lock().unwrap_or_else(PoisonError::into_inner);
+            let _sent = frame::send_all(&self.0.socket, &frame, descriptors);
+        }
+    }
+
+    fn incoming(&self) -> MutexGuard<'_, Receiver> {
+        self.0.incoming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next message; `None` once the host is gone. Only one thread receives.
+    pub(super) fn receive<M: DeserializeOwned>(&self) -> io::Result<Option<M>> {
+        let mut incoming = self.incoming();
+        let invalid = |error: FrameError| io::Error::new(io::ErrorKind::InvalidData, error);
+        loop {
+            if let Some(message) = incoming.next().map_err(invalid)? {
+                return Ok(Some(message));
+            }
+            if self.wait(&mut incoming)? == Received::Closed {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn wait(&self, incoming: &mut Receiver) -> io::Result<Received> {
+        let until = Instant::now() + SPIN;
+        loop {
+            match incoming.receive(&self.0.socket, RecvFlags::DONTWAIT)? {
+                Received::Nothing if Instant::now() < until => std::thread::yield_now(),
+                Received::Nothing => return incoming.receive(&self.0.socket, RecvFlags::empty()),
+                received => return Ok(received),
+            }
+        }
+    }
+
+    /// The next descriptor that came with a message.
+    pub(super) fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.incoming().descriptor().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+}

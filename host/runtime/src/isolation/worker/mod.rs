@@ -1,0 +1,46 @@
+//! The worker process: one component in a jail, whose calls arrive over standard input.
+
+mod calls;
+mod channel;
+mod relay;
+mod setup;
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::process::ExitCode;
+
+use rustix::process::Signal;
+
+use channel::Channel;
+
+use crate::jail::leave_inherited_descriptors;
+
+/// Serves the calls of one component until the host is gone: the whole `main` of a worker process.
+///
+/// See [`crate::Workers`] for who starts it. It needs nothing set up before, and must be the first thing that a program does:
+/// threads that exist already would not be in the jail. It does not return while there is a host.
+#[must_use]
+pub fn serve_worker() -> ExitCode {
+    let served = leave_inherited_descriptors().and_then(|()| serve());
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            use std::io::Write as _;
+            // The host repeats it. If it is gone, the exit code says it.
+            let _nobody_reads = writeln!(io::stderr().lock(), "{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve() -> io::Result<()> {
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
+    if rustix::net::sockopt::socket_domain(&socket) != Ok(rustix::net::AddressFamily::UNIX) {
+        return Err(io::Error::other("this command is for a fumehood host, which starts it with a socket"));
+    }
+    // A worker whose host is gone serves nobody.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let channel = Channel::new(socket);
+    let Some(loaded) = setup::load(&channel)? else { return Ok(()) };
+    calls::serve(&channel, &loaded)
+}

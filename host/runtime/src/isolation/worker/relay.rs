@@ -1,0 +1,166 @@
+//! What a guest asks of its host, on its way there: steps at the store, requests, log lines.
+
+use std::collections::HashMap;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fumehood_core::event::{Level, Progress};
+use fumehood_core::key_value::{Key, KeyValueStore, Page, Query, StoreError};
+use fumehood_core::name::Namespace;
+use http::Request;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
+
+use super::channel::Channel;
+use crate::capability::http::{Outward, RelayEgress, RequestRelay, Sending};
+use crate::invocation::{Invocation, Observer};
+use crate::isolation::body_stream;
+use crate::isolation::message::{FromWorker, StoreAnswer, StoreStep};
+
+/// The host answers within the patience of a step. It is given this much longer to say so.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// The host's store of keys and values. Clones are the same.
+#[derive(Clone)]
+pub(super) struct Store(Arc<Steps>);
+
+struct Steps {
+    channel: Channel,
+    number: AtomicU64,
+    waiting: Mutex<HashMap<u64, SyncSender<StoreAnswer>>>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    pub(super) fn new(channel: Channel) -> Self {
+        Self(Arc::new(Steps { channel, number: AtomicU64::new(0), waiting: Mutex::default() }))
+    }
+
+    /// The host's answer to a step.
+    pub(super) fn answered(&self, step: u64, answer: StoreAnswer) {
+        let waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&step);
+        if let Some(waiting) = waiting {
+            let _nobody_waits = waiting.try_send(answer);
+        }
+    }
+
+    fn ask(&self, what: StoreStep, patience: Duration) -> Result<StoreAnswer, StoreError> {
+        let step = self.0.number.fetch_add(1, Ordering::Relaxed);
+        let (sender, answer) = sync_channel(1);
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(step, sender);
+        self.0.channel.send(&FromWorker::Store { step, patience, what }, &[]);
+        let answer = answer.recv_timeout(patience.saturating_add(ANSWER));
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&step);
+        match answer {
+            Ok(StoreAnswer::Full { found, most }) => Err(StoreError::Full { found, most }),
+            Ok(StoreAnswer::Unavailable(why)) => Err(StoreError::Unavailable(why)),
+            Ok(answer) => Ok(answer),
+            Err(_late) => Err(StoreError::Unavailable("the host did not answer in time".to_owned())),
+        }
+    }
+}
+
+fn unexpected() -> StoreError {
+    StoreError::Unavailable("the host answered something else".to_owned())
+}
+
+/// The host knows whose store it is, and how much may be in it.
+impl KeyValueStore for Store {
+    fn get(&self, _owner: &Namespace, key: &Key, patience: Duration) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.ask(StoreStep::Get { key: key.as_str().to_owned() }, patience)? {
+            StoreAnswer::Value(value) => Ok(value),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn set(&self, _: &Namespace, key: &Key, value: &[u8], _most: u64, patience: Duration) -> Result<(), StoreError> {
+        match self.ask(StoreStep::Set { key: key.as_str().to_owned(), value: value.to_vec() }, patience)? {
+            StoreAnswer::Done => Ok(()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn delete(&self, _owner: &Namespace, key: &Key, patience: Duration) -> Result<bool, StoreError> {
+        match self.ask(StoreStep::Delete { key: key.as_str().to_owned() }, patience)? {
+            StoreAnswer::Deleted(was_there) => Ok(was_there),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn list(&self, _owner: &Namespace, query: &Query, patience: Duration) -> Result<Page, StoreError> {
+        let step = StoreStep::List {
+            prefix: query.prefix.as_str().to_owned(),
+            after: query.after.as_ref().map(|key| key.as_str().to_owned()),
+            limit: query.limit as u64,
+        };
+        match self.ask(step, patience)? {
+            StoreAnswer::Page { keys, more } => {
+                let keys = keys.into_iter().map(|key| Key::parse(key).map_err(|_| unexpected()));
+                Ok(Page { keys: keys.collect::<Result<_, _>>()?, more })
+            }
+            _ => Err(unexpected()),
+        }
+    }
+}
+
+/// Requests, which the host decides on and makes.
+#[derive(Clone)]
+pub(super) struct Requests(Channel);
+
+struct RequestsOfCall {
+    channel: Channel,
+    /// `None` while the component describes itself.
+    call: Option<u64>,
+}
+
+impl Requests {
+    pub(super) fn new(channel: Channel) -> Self {
+        Self(channel)
+    }
+
+    pub(super) fn outward(&self, call: Option<u64>, may_request: bool) -> Outward {
+        Outward::Relay(RelayEgress { relay: Arc::new(RequestsOfCall { channel: self.0.clone(), call }), may_request })
+    }
+}
+
+impl RequestRelay for RequestsOfCall {
+    fn send(&self, request: Request<WasiBody>, options: Option<RequestOptions>) -> Sending {
+        let Some(call) = self.call else { return Box::new(async { Err(Error::HttpRequestDenied) }) };
+        let flags = SocketFlags::CLOEXEC;
+        match rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None) {
+            Ok((ours, theirs)) => {
+                let head = body_stream::head(&request, options.as_ref());
+                self.channel.send(&FromWorker::Request { call, head }, &[theirs.as_fd()]);
+                Box::new(body_stream::exchange(ours, request.into_body()))
+            }
+            Err(_) => Box::new(async { Err(Error::ConnectionLimitReached) }),
+        }
+    }
+}
+
+/// What a call says, for whoever hears it at the host.
+pub(super) struct Voice {
+    pub(super) channel: Channel,
+    pub(super) call: u64,
+}
+
+impl Observer for Voice {
+    fn log(&self, _call: &Invocation, level: Level, message: &str) {
+        self.channel.send(&FromWorker::Log { call: self.call, level, message: message.to_owned() }, &[]);
+    }
+
+    fn progress(&self, _call: &Invocation, progress: Progress) {
+        let Progress { fraction, message, partial } = progress;
+        let partial = partial.into_iter().map(Into::into).collect();
+        let message = message.map(|message| message.as_str().to_owned());
+        self.channel.send(&FromWorker::Progress { call: self.call, fraction, message, partial }, &[]);
+    }
+}

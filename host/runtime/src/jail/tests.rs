@@ -1,0 +1,114 @@
+//! What a jailed process can still do, tried by one: this test program starts itself, goes to jail, and tries.
+
+use std::os::fd::AsFd as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use super::{Profile, Reachable, Resources, enter};
+
+/// Names the attempt for the process that is to make it.
+const ATTEMPT: &str = "FUMEHOOD_JAIL_ATTEMPT";
+/// The folder with `read/file` and `write/`, and `outside` beside them.
+const GROUND: &str = "FUMEHOOD_JAIL_GROUND";
+
+type Attempt = fn(&Path) -> std::io::Result<()>;
+
+/// How an attempt ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    Allowed,
+    /// As an error.
+    Refused,
+    /// With the process.
+    Killed,
+}
+
+fn read(path: impl AsRef<Path>) -> std::io::Result<()> {
+    std::fs::read(path).map(|_| ())
+}
+
+const ATTEMPTS: &[(&str, Ends, Attempt)] = &[
+    ("read a granted file", Ends::Allowed, |ground| read(ground.join("read/file"))),
+    ("write to a folder for writing", Ends::Allowed, |ground| std::fs::write(ground.join("write/file"), "x")),
+    ("start a thread", Ends::Allowed, |_| {
+        std::thread::Builder::new().spawn(|| ())?.join().map_err(|_| std::io::ErrorKind::Other.into())
+    }),
+    ("write to a folder for reading", Ends::Refused, |ground| std::fs::write(ground.join("read/file"), "x")),
+    ("make a file in a folder for reading", Ends::Refused, |ground| std::fs::write(ground.join("read/new"), "x")),
+    ("read beside the folders", Ends::Refused, |ground| read(ground.join("outside"))),
+    ("read through a link", Ends::Refused, |ground| read(ground.join("write/link"))),
+    ("list the folder above", Ends::Refused, |ground| std::fs::read_dir(ground).map(|_| ())),
+    ("read a file of the system", Ends::Refused, |_| read("/etc/passwd")),
+    ("read its environment", Ends::Refused, |_| read("/proc/self/environ")),
+    ("read another process", Ends::Refused, |_| read("/proc/1/status")),
+    ("run a program", Ends::Refused, |_| Command::new("/bin/true").spawn().map(|_| ())),
+    ("raise a limit", Ends::Refused, |_| {
+        let all = rustix::process::Rlimit { current: Some(1 << 20), maximum: Some(1 << 20) };
+        Ok(rustix::process::setrlimit(rustix::process::Resource::Nofile, all)?)
+    }),
+    ("take memory without end", Ends::Refused, |_| {
+        Vec::<u8>::new().try_reserve_exact(2 << 30).map_err(|_| std::io::ErrorKind::OutOfMemory.into())
+    }),
+    ("become a program", Ends::Killed, |_| Err(Command::new("/bin/true").exec())),
+    ("listen", Ends::Killed, |_| std::net::TcpListener::bind("127.0.0.1:0").map(|_| ())),
+    ("connect", Ends::Killed, |_| std::net::TcpStream::connect("127.0.0.1:1").map(|_| ())),
+    ("send a signal to its parent", Ends::Killed, |_| {
+        let parent = rustix::process::getppid().ok_or(std::io::ErrorKind::NotFound)?;
+        Ok(rustix::process::kill_process(parent, Signal::URG)?)
+    }),
+    ("change its root", Ends::Killed, |ground| std::os::unix::fs::chroot(ground)),
+];
+
+fn ground() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let ground = folder.path().canonicalize().unwrap();
+    std::fs::create_dir(ground.join("read")).unwrap();
+    std::fs::create_dir(ground.join("write")).unwrap();
+    std::fs::write(ground.join("read/file"), "x").unwrap();
+    std::fs::write(ground.join("outside"), "x").unwrap();
+    std::os::unix::fs::symlink(ground.join("outside"), ground.join("write/link")).unwrap();
+    (folder, ground)
+}
+
+fn attempt(name: &str, ground: &Path) -> std::process::ExitStatus {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "jail::tests::makes_one_attempt", "--nocapture"]);
+    command.env(ATTEMPT, name).env(GROUND, ground).stdout(std::process::Stdio::null());
+    command.stderr(std::process::Stdio::null()).status().unwrap()
+}
+
+/// Does nothing in an ordinary run of the tests.
+#[test]
+fn makes_one_attempt() {
+    let (Some(name), Some(ground)) = (std::env::var_os(ATTEMPT), std::env::var_os(GROUND)) else { return };
+    let ground = PathBuf::from(ground);
+    let (_, _, attempt) = ATTEMPTS.iter().find(|(known, ..)| *known == name).unwrap();
+    let [read, write] = ["read", "write"].map(|folder| std::fs::File::open(ground.join(folder)).unwrap());
+    let reachable =
+        [Reachable { file: read.as_fd(), is_writable: false }, Reachable { file: write.as_fd(), is_writable: true }];
+    let resources =
+        Resources { data: 1 << 30, address_space: None, cpu_seconds: None, file_size: None, descriptors: 64 };
+    let jail = enter(&reachable, &resources, Profile::Worker).unwrap();
+    assert!(jail.is_complete(), "{jail:?}");
+    // Not by a panic: that could end otherwise in here.
+    std::process::exit(if attempt(&ground).is_ok() { 7 } else { 8 });
+}
+
+#[test]
+fn a_jailed_process_has_what_it_was_handed_and_nothing_else() {
+    let (_folder, ground) = ground();
+    for (name, ends, _) in ATTEMPTS {
+        let status = attempt(name, &ground);
+        let ended = match (status.code(), status.signal()) {
+            (Some(7), _) => Ends::Allowed,
+            (Some(8), _) => Ends::Refused,
+            (_, Some(signal)) if signal == Signal::SYS.as_raw() => Ends::Killed,
+            _ => panic!("{name}: {status}"),
+        };
+        assert_eq!(ended, *ends, "{name}");
+    }
+    assert_eq!(std::fs::read(ground.join("read/file")).unwrap(), b"x");
+}

@@ -1,0 +1,81 @@
+//! One call of a tool in this process: arguments on their way in, the result on its way out.
+
+use fumehood_core::compact;
+use fumehood_core::content::Content;
+use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::result::{CallError, Metadata};
+use fumehood_core::sanitize::hidden;
+use serde_json::Value;
+
+use crate::capability::http::Outward;
+use crate::dialect::typed::TypedOutcome;
+use crate::invocation::{Invocation, Terms};
+use crate::outcome::{self, Execution};
+use crate::run::{Input, Output, Runnable};
+
+/// Arguments that have passed the gate.
+pub(crate) enum Arguments<'a> {
+    Value(&'a Value),
+    Text(String),
+}
+
+impl Runnable {
+    /// Runs a tool in this process. Secrets are not looked for yet.
+    pub(crate) async fn call(
+        &self,
+        tool: usize,
+        arguments: Arguments<'_>,
+        invocation: Invocation,
+        terms: Terms,
+        outward: Option<Outward>,
+    ) -> Execution {
+        let input = match self.input(tool, arguments) {
+            Ok(input) => input,
+            Err(error) => return Execution { outcome: Err(error), metadata: Metadata::default() },
+        };
+        let (output, mut metadata) = self.run(input, invocation, terms, outward).await;
+        if let Ok(Output::Contract(Err(failure))) = &output {
+            metadata.sanitized += hidden(&failure.message);
+        }
+        Execution { outcome: output.and_then(|output| self.content(output)), metadata }
+    }
+
+    fn input(&self, tool: usize, arguments: Arguments<'_>) -> Result<Input, CallError> {
+        let refused = |message: String| CallError::new(ErrorKind::InvalidArguments, message);
+        let Some(typed) = self.typed() else {
+            let arguments = match arguments {
+                Arguments::Value(value) => compact::to_text(value),
+                Arguments::Text(text) => text,
+            };
+            return Ok(Input::Contract { arguments });
+        };
+        let found = typed.get(tool).ok_or_else(|| CallError::new(ErrorKind::UnknownTool, "no such tool"))?;
+        let arguments = match arguments {
+            Arguments::Value(value) => found.arguments(value),
+            Arguments::Text(text) => {
+                let value = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
+                found.arguments(&value)
+            }
+        };
+        Ok(Input::Typed { tool, arguments: arguments.map_err(|error| refused(error.to_string()))? })
+    }
+
+    fn content(&self, output: Output) -> Result<Vec<Content>, CallError> {
+        let bad = |message: String| CallError::new(ErrorKind::BadResult, message);
+        match output {
+            Output::Described(_) => Err(bad("the tool described itself instead of answering".to_owned())),
+            Output::Contract(Ok(parts)) => parts.into_iter().map(outcome::to_content).collect(),
+            Output::Contract(Err(failure)) => Err(outcome::from_failure(failure)),
+            Output::Typed { tool, results } => {
+                let typed = self.typed().and_then(|typed| typed.get(tool));
+                let typed = typed.ok_or_else(|| bad("an unknown tool answered".to_owned()))?;
+                match typed.outcome(&results).map_err(|error| bad(error.to_string()))? {
+                    TypedOutcome::Nothing => Ok(Vec::new()),
+                    TypedOutcome::Text(text) => Ok(vec![Content::text(text)]),
+                    TypedOutcome::Json(text) => Ok(vec![outcome::json(text)?]),
+                    TypedOutcome::Failed(message) => Err(CallError::new(ErrorKind::ToolFailed, outcome::cut(&message))),
+                }
+            }
+        }
+    }
+}
