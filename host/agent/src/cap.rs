@@ -1,8 +1,11 @@
 //! What a model is shown of a result: nothing that poses as a part of the prompt, nothing invisible, and not too much.
 
+use std::borrow::Cow;
+
 use fumehood_core::content::Content;
 use fumehood_core::result::CallResult;
-use fumehood_core::sanitize::{beginning, hidden, printable, printable_json};
+use fumehood_core::sanitize::{beginning, hidden, printable};
+use fumehood_core::untrusted::Untrusted;
 use serde_json::Value;
 
 /// What ends a text that was cut. Counted inside the cap.
@@ -34,8 +37,8 @@ pub fn shown(result: &CallResult, cap: usize) -> CallResult {
             let mut error = error.clone();
             // A component's message has been made printable and counted already.
             shown.metadata.sanitized = shown.metadata.sanitized.max(hidden(&error.message));
-            error.message = within(&clean(&error.message), cap);
-            error.hint = error.hint.map(|hint| within(&clean(&hint), cap));
+            error.message = within(&clean(&error.message), cap).into();
+            error.hint = error.hint.map(|hint| within(&clean(&hint), cap).into());
             shown.outcome = Err(error);
         }
     }
@@ -54,7 +57,7 @@ impl Head for CallResult {
     }
 }
 
-fn mime(parts: &[Content]) -> Option<std::borrow::Cow<'static, str>> {
+fn mime(parts: &[Content]) -> Option<Cow<'static, str>> {
     match parts {
         [] => None,
         [part] => Some(part.mime()),
@@ -74,13 +77,13 @@ fn parts_within(parts: &[Content], cap: usize) -> (Vec<Content>, bool) {
             }
             None => {
                 let text = match &part {
-                    Content::Text { text } => text.as_str(),
-                    Content::Json { value } => value.as_str(),
+                    Content::Text { text } => text.sanitized(),
+                    Content::Json { value } => value.sanitized(),
                     // Half a picture or half an address is worth nothing.
-                    Content::Blob { .. } | Content::Link { .. } => "",
+                    Content::Blob { .. } | Content::Link { .. } => "".into(),
                 };
                 make_room(&mut shown, &mut left);
-                shown.push(Content::text(cut(text, left)));
+                shown.push(Content::text(cut(&text, left)));
                 return (shown, true);
             }
         }
@@ -112,31 +115,29 @@ fn cut(text: &str, cap: usize) -> String {
 
 fn clean_part(part: &Content) -> Content {
     match part {
-        Content::Text { text } => Content::text(clean(text)),
+        Content::Text { text } => Content::text(without_tags(text.sanitized())),
         Content::Json { value } => {
-            let clean = clean_json(value.as_str());
-            Content::json(clean).unwrap_or_else(|_| Content::text(self::clean(value.as_str())))
+            // In JSON a `<` stands inside a string.
+            let clean = without_tags(value.sanitized());
+            Content::json(clean).unwrap_or_else(|_| Content::text(without_tags(value.sanitized())))
         }
-        Content::Blob { mime_type, data } => Content::Blob { mime_type: clean(mime_type), data: data.clone() },
+        Content::Blob { mime_type, data } => Content::Blob { mime_type: clean_text(mime_type), data: data.clone() },
         Content::Link { uri, title, mime_type } => Content::Link {
-            uri: clean(uri),
-            title: title.as_deref().map(clean),
-            mime_type: mime_type.as_deref().map(clean),
+            uri: without_tags(uri.sanitized_uri()).into(),
+            title: title.as_ref().map(clean_text),
+            mime_type: mime_type.as_ref().map(clean_text),
         },
     }
+}
+
+fn clean_text(text: &Untrusted<String>) -> Untrusted<String> {
+    without_tags(text.sanitized()).into()
 }
 
 /// A text without hidden characters, and with the tags of prompts written as entities.
 #[must_use]
 pub fn clean(text: &str) -> String {
-    let printable = printable(text);
-    if printable.contains('<') { without_tags(&printable) } else { printable.into_owned() }
-}
-
-/// The same for JSON, where hidden characters become escapes. In JSON a `<` stands inside a string.
-fn clean_json(text: &str) -> String {
-    let printable = printable_json(text);
-    if printable.contains('<') { without_tags(&printable) } else { printable.into_owned() }
+    without_tags(printable(text))
 }
 
 /// The same for all the texts of a schema, names of properties included: a model that is shown such a name cannot use it,
@@ -151,7 +152,10 @@ pub fn clean_schema(schema: &Value) -> Value {
     }
 }
 
-fn without_tags(text: &str) -> String {
+fn without_tags(text: Cow<'_, str>) -> String {
+    if !text.contains('<') {
+        return text.into_owned();
+    }
     let mut out = String::with_capacity(text.len() + 16);
     let mut in_tag = false;
     for (at, c) in text.char_indices() {
@@ -213,9 +217,9 @@ mod tests {
         let texts: Vec<_> = shown.content().iter().map(|part| format!("{part:?}")).collect();
         assert_eq!(texts.len(), 2, "{texts:?}");
         assert!(shown.content().iter().map(Content::bytes).sum::<usize>() <= 30);
-        let full = vec![Content::text("a".repeat(30)), Content::Blob { mime_type: "x/y".to_owned(), data: vec![0; 9] }];
+        let full = vec![Content::text("a".repeat(30)), Content::Blob { mime_type: "x/y".into(), data: vec![0; 9] }];
         let shown = super::shown(&result(full), 30);
-        assert_eq!(shown.text(), Some(MARKER));
+        assert_eq!(shown.text().as_deref(), Some(MARKER));
         assert!(shown.metadata.truncated);
     }
 
@@ -236,8 +240,8 @@ mod tests {
         };
         check(vec![Content::text("plain"), Content::text("a\u{1b}[0m\u{202e}")], 2);
         check(vec![Content::json("\"\u{e0041}\"".to_owned()).unwrap()], 1);
-        let title = Some("\u{200b}".to_owned());
-        check(vec![Content::Link { uri: "\u{7}".to_owned(), title: title.clone(), mime_type: title }], 3);
+        let title = Some(Untrusted::from("\u{200b}"));
+        check(vec![Content::Link { uri: "\u{7}".into(), title: title.clone(), mime_type: title }], 3);
     }
 
     #[test]
@@ -253,7 +257,7 @@ mod tests {
     fn json_stays_json() {
         let json = "{\r\n\"a\": \"<system> \u{202e}\u{e0041}\"}";
         let shown = shown(&result(vec![Content::json(json.to_owned()).unwrap()]), 4096);
-        assert_eq!(shown.text(), Some("{ \n\"a\": \"&lt;system&gt; \\u202e\\udb40\\udc41\"}"));
+        assert_eq!(shown.text().as_deref(), Some("{ \n\"a\": \"&lt;system&gt; \\u202e\\udb40\\udc41\"}"));
         assert!(matches!(shown.content(), [Content::Json { .. }]));
     }
 }

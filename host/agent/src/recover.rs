@@ -178,7 +178,7 @@ mod tests {
 
     fn check(text: &str, expected: &str) {
         let found = match recover(text, Closing::Allowed) {
-            Ok(found) => format!("{}{}", if found.repaired { "repaired " } else { "" }, found.json.as_str()),
+            Ok(found) => format!("{}{}", if found.repaired { "repaired " } else { "" }, found.json.expose_raw()),
             Err(error) => error.to_string(),
         };
         assert_eq!(found, expected, "{text:?}");
@@ -271,7 +271,7 @@ mod tests {
         #[test]
         fn any_near_json_is_survived(text in r#"[\[\]{}":,\\ a1`t]{0,40}"#) {
             if let Ok(found) = recover(&text, Closing::Allowed) {
-                let again = recover(found.json.as_str(), Closing::Never).unwrap();
+                let again = recover(found.json.expose_raw(), Closing::Never).unwrap();
                 prop_assert_eq!(again, Recovered { repaired: false, ..found });
             }
         }
@@ -280,7 +280,7 @@ mod tests {
         fn valid_json_is_left_as_it_is(value in json()) {
             let text = value.to_string();
             let found = recover(&text, Closing::Allowed).unwrap();
-            prop_assert_eq!(found.json.as_str(), text.as_str());
+            prop_assert_eq!(found.json.expose_raw(), text.as_str());
             prop_assert!(!found.repaired);
         }
 
@@ -290,7 +290,7 @@ mod tests {
             let cut: String = text.chars().take(at.index(text.chars().count() + 1)).collect();
             if let Ok(found) = recover(&cut, Closing::Allowed) && found.repaired {
                 // Of a list that does not begin with an object or a string, the first object inside is taken.
-                let json = found.json.as_str();
+                let json = found.json.expose_raw();
                 let without_brackets = json.trim_end_matches(['}', ']']).len();
                 let only_added = (without_brackets..json.len()).any(|end| cut.trim_end().ends_with(&json[..end]));
                 prop_assert!(only_added, "{json} of {cut}");

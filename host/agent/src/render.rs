@@ -3,7 +3,7 @@
 use fumehood_core::chat::Message;
 use fumehood_core::content::{Content, JsonText};
 use fumehood_core::result::CallError;
-use fumehood_core::sanitize::{beginning, printable};
+use fumehood_core::sanitize::beginning;
 
 use crate::cap::clean;
 use crate::execution::ToolExecution;
@@ -28,7 +28,7 @@ pub fn value_text(parts: &[Content]) -> String {
 pub fn failure_text(error: &CallError) -> String {
     match &error.hint {
         Some(hint) => format!("{}\nHint: {hint}", error.message),
-        None => error.message.clone(),
+        None => error.message.to_string(),
     }
 }
 
@@ -105,7 +105,8 @@ pub fn echo(text: &str) -> Option<Message> {
 /// A text that is JSON, as a tool's result would be told; anything but a string in its own notation.
 #[must_use]
 pub fn json_text(value: &JsonText) -> String {
-    let text = value.as_str().trim();
+    let text = value.sanitized();
+    let text = text.trim();
     match text.as_bytes().first() {
         Some(b'"') => value.read::<String>().unwrap_or_else(|_| text.to_owned()),
         Some(b'-' | b'0'..=b'9') => decimal(text),
@@ -123,14 +124,14 @@ fn decimal(number: &str) -> String {
 
 fn part(part: &Content) -> String {
     match part {
-        Content::Text { text } => text.clone(),
+        Content::Text { text } => text.sanitized().into_owned(),
         // The escapes of a JSON string may stand for what was escaped or left out before.
         Content::Json { value } => clean(&json_text(value)),
-        Content::Blob { mime_type, data } => format!("[{} bytes of {}]", data.len(), printable(mime_type)),
+        Content::Blob { mime_type, data } => format!("[{} bytes of {}]", data.len(), mime_type.sanitized()),
         Content::Link { uri, title, mime_type } => {
-            let mut text = format!("[link to {}", printable(uri));
+            let mut text = format!("[link to {}", uri.sanitized_uri());
             for more in [title, mime_type].into_iter().flatten() {
-                text.push_str(&format!(", {}", printable(more)));
+                text.push_str(&format!(", {}", more.sanitized()));
             }
             text.push(']');
             text
@@ -174,11 +175,11 @@ mod tests {
 
     #[test]
     fn i16_several_parts_are_joined_and_bytes_are_described() {
-        let blob = Content::Blob { mime_type: "image/png\u{1b}".to_owned(), data: vec![0; 1234] };
+        let blob = Content::Blob { mime_type: "image/png\u{1b}".into(), data: vec![0; 1234] };
         let link = |title: Option<&str>| Content::Link {
-            uri: "https://example.com/".to_owned(),
-            title: title.map(str::to_owned),
-            mime_type: title.map(|_| "text/html".to_owned()),
+            uri: "https://example.com/".into(),
+            title: title.map(Into::into),
+            mime_type: title.map(|_| "text/html".into()),
         };
         let parts = [Content::text("a"), json("1"), blob, link(None), link(Some("home"))];
         let expected = "a\n1\n[1234 bytes of image/png\\u{1b}]\n[link to https://example.com/]\n\

@@ -168,7 +168,7 @@ impl Recovery {
 #[must_use]
 pub fn escalated(error: CallError, severity: Severity, advice: &str) -> CallError {
     let message = format!("escalated ({severity}): {advice}: {}", error.message);
-    CallError { message, ..error }
+    CallError { message: message.into(), ..error }
 }
 
 #[cfg(test)]

@@ -34,7 +34,8 @@ impl Serialize for Hash {
     }
 }
 
-/// A place in the chain: whoever keeps one elsewhere can later tell whether the log still goes through it.
+/// A place in the chain: whoever keeps one elsewhere can later tell whether the log still goes through it. A
+/// [`crate::Checkpoint`] says in addition which log it is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Mark {
     /// The number of the row.

@@ -1,11 +1,16 @@
-//! The key that seals anchors: 32 random bytes in a file beside the database that only its owner may read.
+//! The key that seals anchors: 32 random bytes in a file that only its owner may read, beside the database or elsewhere.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::chain::Key;
+use crate::checkpoint;
+use crate::options::Options;
+
+/// More than any key file has.
+const MAX_KEY_FILE_BYTES: u64 = 1024;
 
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
@@ -17,13 +22,27 @@ pub enum KeyError {
     )]
     Missing(PathBuf),
     /// The file holds something else.
-    #[error("{path} is no key: it has {found} bytes instead of 32; restore it from a copy")]
+    #[error("{path} is no key: it has {found} bytes instead of 32 (or 64 hexadecimal digits); restore it from a copy")]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// How many bytes it has.
+        /// How many bytes it has; a file of more than 1 KiB is not read further.
         found: usize,
     },
+    /// Others than its owner may read or write the file, so the seals prove nothing.
+    #[error(
+        "the key {path} is open to others (mode {mode:o}), who could forge the log with it; close it with \
+         `chmod 600 {path}`, and if anybody may have read it, begin a new log with a new key"
+    )]
+    NotPrivate {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// There is something else than a file.
+    #[error("the key {0} is not a regular file; name the file that holds the key")]
+    NotAFile(PathBuf),
     /// The file cannot be read or made.
     #[error("the key {path} cannot be read or written; check who owns it and its folder")]
     Io {
@@ -44,16 +63,50 @@ pub(crate) fn beside(database: &Path) -> PathBuf {
     name.into()
 }
 
-/// The key in that file, or nothing if there is no such file.
+/// Where the key of a database is, with these options.
+pub(crate) fn file(database: &Path, options: &Options) -> PathBuf {
+    options.key_file.clone().unwrap_or_else(|| beside(database))
+}
+
+/// The key in that file, or nothing if there is no such file. Either 32 bytes, as [`read_or_make`] writes them, or 64
+/// hexadecimal digits.
 pub(crate) fn read(path: &Path) -> Result<Option<Key>, KeyError> {
-    match fs::read(path) {
-        Ok(bytes) => match Key::try_from(bytes.as_slice()) {
-            Ok(key) => Ok(Some(key)),
-            Err(_) => Err(KeyError::Damaged { path: path.to_owned(), found: bytes.len() }),
-        },
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(KeyError::Io { path: path.to_owned(), source }),
+    let failed = |source| KeyError::Io { path: path.to_owned(), source };
+    // Looked at before it is opened: opening a pipe would wait for whoever writes to it.
+    match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => return Err(KeyError::NotAFile(path.to_owned())),
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
     }
+    let file = File::open(path).map_err(failed)?;
+    check_private(&file, path)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_KEY_FILE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    let digits = || std::str::from_utf8(&bytes).ok().and_then(|text| checkpoint::hex(text.trim()));
+    match Key::try_from(bytes.as_slice()).ok().or_else(digits) {
+        Some(key) => Ok(Some(key)),
+        None => Err(KeyError::Damaged { path: path.to_owned(), found: bytes.len() }),
+    }
+}
+
+/// The key in that file, which must be there.
+pub(crate) fn read_existing(path: &Path) -> Result<Key, KeyError> {
+    read(path)?.ok_or_else(|| KeyError::Missing(path.to_owned()))
+}
+
+/// Refuses a key that its owner shares, by the permissions of the file that was opened.
+fn check_private(file: &File, path: &Path) -> Result<(), KeyError> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let metadata = file.metadata().map_err(|source| KeyError::Io { path: path.to_owned(), source })?;
+        let mode = metadata.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(KeyError::NotPrivate { path: path.to_owned(), mode });
+        }
+    }
+    Ok(())
 }
 
 /// Tells apart keys that are being made by this process.

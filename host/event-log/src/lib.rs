@@ -7,8 +7,9 @@
 //!   not in the database, are set every [`ANCHOR_EVERY`] rows, at the end of every session, when old rows are removed
 //!   and when the log is closed. So [`Reader::verify`] finds an edited, removed or reordered row at once, and a chain
 //!   that somebody computed anew, without the key, at the next anchor.
-//! - What it cannot find: rows cut from the end together with all anchors after them, and changes after the last
-//!   anchor whose maker computed the chain anew. A [`Mark`] that is kept elsewhere closes that gap.
+//! - What it cannot find: rows cut from the end together with all anchors after them, changes after the last anchor
+//!   whose maker computed the chain anew, and anything that somebody did who has the key, which lies beside the database
+//!   unless it is put elsewhere. A [`Checkpoint`] that is kept elsewhere closes that gap: [`Reader::verify_since`].
 //! - Nothing here redacts: whoever makes a record has taken out what must not be kept.
 //!
 //! Reading blocks the calling thread on the disk. An asynchronous program does it on a thread for blocking work.
@@ -32,6 +33,7 @@
 //! ```
 
 mod chain;
+mod checkpoint;
 mod connect;
 mod filter;
 mod follow;
@@ -50,6 +52,7 @@ mod trouble;
 mod verify;
 mod writer;
 
+pub use checkpoint::{Checkpoint, CheckpointError, LogId};
 pub use connect::OpenError;
 pub use filter::{Filter, Order};
 pub use follow::Follow;
@@ -64,4 +67,4 @@ pub use schema::SchemaError;
 pub use show::CallHistory;
 pub use store::ANCHOR_EVERY;
 pub use trouble::Trouble;
-pub use verify::{Finding, Problem, Report};
+pub use verify::{Continuity, Finding, Problem, Report};

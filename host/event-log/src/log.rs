@@ -55,12 +55,12 @@ impl EventLog {
         let key = match options.key {
             Some(key) => key,
             None => {
-                let beside = key::beside(path);
+                let file = key::file(path, options);
                 let head = store::head(&connection, &log).map_err(|error| OpenError::schema(path, error))?;
-                match key::read(&beside)? {
+                match key::read(&file)? {
                     Some(key) => key,
-                    None if head.seq == 0 => key::read_or_make(&beside)?,
-                    None => return Err(key::KeyError::Missing(beside).into()),
+                    None if head.seq == 0 => key::read_or_make(&file)?,
+                    None => return Err(key::KeyError::Missing(file).into()),
                 }
             }
         };

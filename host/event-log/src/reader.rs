@@ -11,7 +11,7 @@ use crate::chain::Key;
 use crate::connect::{self, OpenError};
 use crate::filter::{Filter, Order};
 use crate::hash::Mark;
-use crate::key;
+use crate::key::{self, KeyError};
 use crate::options::Options;
 use crate::row::{self, Stored};
 use crate::trouble::Trouble;
@@ -56,7 +56,7 @@ pub enum ExportError {
 #[derive(Clone)]
 pub struct Reader {
     connection: Arc<Mutex<Connection>>,
-    key: Option<Key>,
+    key: Result<Key, Arc<KeyError>>,
 }
 
 impl Reader {
@@ -69,13 +69,16 @@ impl Reader {
         let path = path.as_ref();
         let connection = connect::read_only(path, options.busy_timeout)?;
         // Whoever may read the log but not its key still reads it; the report says that seals were not checked.
-        let key = options.key.or_else(|| key::read(&key::beside(path)).ok().flatten());
+        let key = match options.key {
+            Some(key) => Ok(key),
+            None => key::read_existing(&key::file(path, options)).map_err(Arc::new),
+        };
         Ok(Self { connection: Arc::new(Mutex::new(connection)), key })
     }
 
     /// Reads over the connection that writes.
     pub(crate) fn sharing(connection: Arc<Mutex<Connection>>, key: Key) -> Self {
-        Self { connection, key: Some(key) }
+        Self { connection, key: Ok(key) }
     }
 
     pub(crate) fn connection(&self) -> MutexGuard<'_, Connection> {
@@ -83,7 +86,13 @@ impl Reader {
     }
 
     pub(crate) fn key(&self) -> Option<&Key> {
-        self.key.as_ref()
+        self.key.as_ref().ok()
+    }
+
+    /// Why seals cannot be checked, if they cannot.
+    #[must_use]
+    pub fn key_error(&self) -> Option<&KeyError> {
+        self.key.as_ref().err().map(AsRef::as_ref)
     }
 
     /// The records that fit a filter, in its order; the next page begins after the last of them.

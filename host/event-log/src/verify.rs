@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use fumehood_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
 use crate::chain::{self, Key, LogId};
+use crate::checkpoint::{self, Checkpoint};
 use crate::hash::{Hash, Mark};
 use crate::reader::{ReadError, Reader};
 use crate::row::{self, CELL_COUNT, CELLS};
@@ -18,16 +20,36 @@ const NEARBY: u64 = 64;
 /// What a check found. It is in order if there is no `finding`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
+    /// The identity of the log.
+    pub log: checkpoint::LogId,
     /// How many rows were checked.
     pub rows: u64,
     /// The last row that was removed because it was old; 0 if none was.
     pub pruned_up_to: u64,
     /// The last row that a good anchor covers: up to here, nobody without the key can have changed anything unseen.
     pub sealed_up_to: u64,
-    /// Whether there was a key to check the seals of anchors with.
+    /// The last row that there is; 0 if the log has no records.
+    pub last: u64,
+    /// Whether there was a key to check the seals of anchors with. Without it, a log that was rewritten as a whole, with
+    /// its hashes, looks like a true one.
     pub seals_checked: bool,
+    /// How the log compares with the place in it that was kept elsewhere; `None` if none was given, or if the check
+    /// ended before it got there.
+    pub continuity: Option<Continuity>,
     /// The first thing that is wrong.
     pub finding: Option<Finding>,
+}
+
+/// How a log compares with a mark or a [`Checkpoint`] of it that was kept elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Continuity {
+    /// The log goes through that row, with that hash: nothing up to it was changed, added or reordered, and nothing is
+    /// missing but the rows up to [`Report::pruned_up_to`].
+    Proven,
+    /// That row itself was removed because it was old, so nothing could be compared. Whether the removed rows were the
+    /// true ones is unknown.
+    Removed,
 }
 
 /// Something that is wrong with the log.
@@ -71,6 +93,8 @@ pub enum Problem {
     AnchorForged,
     /// It is not the row whose mark was kept elsewhere.
     NotAsMarked,
+    /// The checkpoint is that of another log.
+    OtherLog,
     /// The file itself is not in order, in SQLite's words.
     Structure(String),
 }
@@ -94,6 +118,12 @@ impl fmt::Display for Finding {
             Problem::AnchorMissing => write!(f, "the anchor of row {seq} was removed"),
             Problem::AnchorForged => write!(f, "the anchor of row {seq} is forged, or the key is not that of this log"),
             Problem::NotAsMarked => write!(f, "row {seq} is not the one whose mark was kept"),
+            Problem::OtherLog => {
+                write!(
+                    f,
+                    "this is not the log of the checkpoint: another one was put in its place (row {seq} is not in it)"
+                )
+            }
             Problem::Structure(what) => write!(f, "the file is damaged: {what}"),
         }
     }
@@ -106,11 +136,43 @@ impl Reader {
     /// # Errors
     /// The database cannot be read.
     pub fn verify(&self, mark: Option<Mark>) -> Result<Report, ReadError> {
+        self.verified(None, mark)
+    }
+
+    /// Like [`Self::verify`], and checks that this is the log of the checkpoint, and that it still leads to it.
+    ///
+    /// [`Report::continuity`] says whether that is proven. It is not where the row of the checkpoint was removed
+    /// because it was old.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn verify_since(&self, checkpoint: &Checkpoint) -> Result<Report, ReadError> {
+        self.verified(Some(checkpoint.log), Some(checkpoint.mark))
+    }
+
+    fn verified(&self, log: Option<checkpoint::LogId>, mark: Option<Mark>) -> Result<Report, ReadError> {
         let mut connection = self.connection();
         let transaction = connection.transaction()?;
-        let report = check(&transaction, self.key(), mark)?;
+        let mut report = check(&transaction, self.key(), mark)?;
+        if log.is_some_and(|log| report.log != log) {
+            let seq = mark.map_or(0, |mark| mark.seq);
+            (report.finding, report.continuity) = (Some(Finding { seq, problem: Problem::OtherLog }), None);
+        }
         drop(transaction);
         Ok(report)
+    }
+
+    /// The present state of the log, to be kept elsewhere. It is taken from the database as it is: verify the log
+    /// first, since the checkpoint of a changed log vouches for the change.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn checkpoint(&self, now: Timestamp) -> Result<Checkpoint, ReadError> {
+        let mut connection = self.connection();
+        let transaction = connection.transaction()?;
+        let log = store::log_id(&transaction)?;
+        let mark = store::head(&transaction, &log)?;
+        Ok(Checkpoint { log: checkpoint::LogId(log), mark, at: now })
     }
 }
 
@@ -137,10 +199,19 @@ fn check(connection: &Connection, key: Option<&Key>, mark: Option<Mark>) -> rusq
         .query_row(cut, [reason::CUT], |row| Ok(Mark { seq: row::number(row.get(0)?), hash: bytes(row, 1)? }))
         .optional()?;
     let head = cut.unwrap_or_else(|| Mark { seq: 0, hash: chain::genesis(&log) });
-    let report =
-        Report { rows: 0, pruned_up_to: head.seq, sealed_up_to: 0, seals_checked: key.is_some(), finding: None };
+    let report = Report {
+        log: checkpoint::LogId(log),
+        rows: 0,
+        pruned_up_to: head.seq,
+        sealed_up_to: 0,
+        last: head.seq,
+        seals_checked: key.is_some(),
+        continuity: mark.filter(|mark| mark.seq < head.seq).map(|_| Continuity::Removed),
+        finding: None,
+    };
     let mut check = Check { connection, anchors, mark, head, report };
     let problem = check.run()?;
+    check.report.last = check.head.seq;
     check.report.finding = problem.map(|(seq, problem)| Finding { seq, problem });
     Ok(check.report)
 }
@@ -149,9 +220,9 @@ type Wrong = Option<(u64, Problem)>;
 
 impl Check<'_> {
     fn run(&mut self) -> rusqlite::Result<Wrong> {
-        let cut = if self.head.seq > 0 { self.at_anchor() } else { None };
-        if cut.is_some() {
-            return Ok(cut);
+        let beginning = if self.head.seq > 0 { self.at_anchor() } else { self.at_mark() };
+        if beginning.is_some() {
+            return Ok(beginning);
         }
         let all = format!("SELECT seq, hash, content, {CELLS} FROM records NOT INDEXED ORDER BY seq");
         let mut statement = self.connection.prepare(&all)?;
@@ -195,8 +266,8 @@ impl Check<'_> {
     /// Holds the row that was reached against its anchors, and against the mark.
     fn at_anchor(&mut self) -> Wrong {
         let Mark { seq, hash } = self.head;
-        if self.mark.is_some_and(|mark| mark.seq == seq && mark.hash != hash) {
-            return Some((seq, Problem::NotAsMarked));
+        if let Some(wrong) = self.at_mark() {
+            return Some(wrong);
         }
         let Some(anchors) = self.anchors.get(&seq) else {
             return seq.is_multiple_of(ANCHOR_EVERY).then_some((seq, Problem::AnchorMissing));
@@ -208,6 +279,16 @@ impl Check<'_> {
             return Some((seq, Problem::Rewritten { after: self.report.sealed_up_to.max(self.report.pruned_up_to) }));
         }
         self.report.sealed_up_to = seq;
+        None
+    }
+
+    /// Compares the row that was reached with the one that was kept elsewhere, if it is that.
+    fn at_mark(&mut self) -> Wrong {
+        let mark = self.mark.filter(|mark| mark.seq == self.head.seq)?;
+        if mark.hash != self.head.hash {
+            return Some((mark.seq, Problem::NotAsMarked));
+        }
+        self.report.continuity = Some(Continuity::Proven);
         None
     }
 

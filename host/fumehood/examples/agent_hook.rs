@@ -29,7 +29,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
         if let Ok(parts) = &mut used.outcome {
             for part in parts {
                 if let Content::Text { text } = part {
-                    *text = text.replace("hunter2", "[redacted]");
+                    *text = text.expose_raw().replace("hunter2", "[redacted]").into();
                 }
             }
         }
@@ -46,7 +46,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
     let agent = agent.pipeline(|pipeline| pipeline.before(Arc::new(block)).after(Arc::new(redact)));
     let outcome = agent.build()?.run("What is left? Then close it.").await?;
     for execution in outcome.run.executions() {
-        println!("{}: {}", execution.name(), execution.result.text().unwrap_or(execution.error_message()));
+        println!("{}: {}", execution.name(), execution.result.text().unwrap_or(execution.error_message().into()));
     }
     assert_eq!(outcome.text(), "12, and it stays open.");
     Ok(())

@@ -18,7 +18,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     host.load(Load::path(format!("{TOOLS}/calculator.wasm"))).await?;
     host.load(Load::path(format!("{TOOLS}/countdown.wasm")).named("slow")).await?;
     for tool in host.tools() {
-        println!("{}: {}", tool.full_name(), tool.definition().description.lines().next().unwrap_or_default());
+        let description = tool.definition().description.sanitized();
+        println!("{}: {}", tool.full_name(), description.lines().next().unwrap_or_default());
     }
 
     // A model's arguments are text, and are often wrong. The error says how to repair them.

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use fumehood_core::gate::GateLimits;
 use fumehood_core::key_value::KeyValueStore;
 use fumehood_core::limits::{LimitError, Limits};
+use fumehood_core::permission::files::FileRole;
 use fumehood_runtime::{
     CodeCache, CompileLimits, Compiler, EngineProfile, Resolver, Sandbox, SandboxConfig, SandboxError, TrustError,
+    Workers,
 };
 
 use crate::host::Host;
+use crate::isolation::IsolationPolicy;
 
 /// Settings of a host. All of them have defaults that fit a service on a small machine.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +22,7 @@ pub struct HostBuilder {
     sandbox: SandboxConfig,
     limits: Limits,
     gate: GateLimits,
+    isolation: Option<IsolationPolicy>,
 }
 
 /// Why a host cannot be built.
@@ -99,6 +103,14 @@ impl HostBuilder {
         self
     }
 
+    /// Protects a file of this service, whether or not it is there: no tool changes, replaces or plants it, even in a folder
+    /// that it was granted, and [hidden](FileRole::is_hidden) ones are not read either. The files of loaded components are
+    /// always protected.
+    pub fn protect(mut self, file: impl Into<PathBuf>, role: FileRole) -> Self {
+        self.sandbox.protected_files.push((file.into(), role));
+        self
+    }
+
     /// Looks up the names of hosts that tools send requests to. Without this, this machine does.
     pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
         self.sandbox.network = self.sandbox.network.with_resolver(resolver);
@@ -130,6 +142,21 @@ impl HostBuilder {
         self
     }
 
+    /// Runs the calls of components that nobody has approved in worker processes of this program, and of others where
+    /// [`Self::isolation`] or [`crate::Load::isolation`] says so. Without it everything runs in this process, and only the engine
+    /// stands between a guest and the host.
+    pub fn workers(mut self, workers: Workers) -> Self {
+        self.sandbox.workers = Some(workers);
+        self
+    }
+
+    /// Which components run in worker processes, unless [`crate::Load::isolation`] says otherwise.
+    /// [`IsolationPolicy::Unapproved`] where [`Self::workers`] are set.
+    pub fn isolation(mut self, policy: IsolationPolicy) -> Self {
+        self.isolation = Some(policy);
+        self
+    }
+
     /// What a component may hold to be compiled at all. See [`CompileLimits::default`].
     pub fn compile_limits(mut self, limits: CompileLimits) -> Self {
         self.sandbox.compile_limits = limits;
@@ -142,8 +169,12 @@ impl HostBuilder {
     /// If the limits make no sense, or the machine does not give the address space or the threads.
     pub fn build(self) -> Result<Host, BuildError> {
         self.limits.check(self.sandbox.memory_ceiling)?;
+        let usual = match self.sandbox.workers {
+            Some(_) => IsolationPolicy::Unapproved,
+            None => IsolationPolicy::Nothing,
+        };
         let sandbox = Sandbox::new(self.sandbox)?;
-        Ok(Host::new(sandbox, self.limits, self.gate))
+        Ok(Host::new(sandbox, self.limits, self.gate, self.isolation.unwrap_or(usual)))
     }
 }
 

@@ -43,7 +43,7 @@ impl Bus {
 
 impl Observer for Bus {
     fn log(&self, call: &Invocation, level: Level, message: &str) {
-        self.send(|| Event::Log { id: call.id.clone(), level, message: message.to_owned() });
+        self.send(|| Event::Log { id: call.id.clone(), level, message: message.into() });
     }
 
     fn progress(&self, call: &Invocation, progress: Progress) {

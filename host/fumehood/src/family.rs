@@ -115,8 +115,9 @@ fn as_described(tool: &Tool) -> Spec {
     let definition = tool.definition();
     Spec {
         name: tool.full_name().to_owned(),
-        description: definition.description.clone(),
-        parameters: definition.input_schema.clone(),
+        // Cleaned by the contract, which also takes the tags of prompts out.
+        description: definition.description.expose_raw().clone(),
+        parameters: definition.input_schema.expose_raw().clone(),
         annotations: definition.annotations,
         digest: Some(tool.component().digest()),
     }
@@ -153,7 +154,7 @@ impl AgentTool for ComponentTool {
             limits: None,
         };
         let watcher = Arc::new(ForAgent(invocation.partials.clone()));
-        Box::pin(async move { Ok(self.host.call_observed(call, Some(watcher), None).await) })
+        Box::pin(async move { Ok(self.host.call_observed(call, Some(watcher), None, None).await) })
     }
 }
 

@@ -16,19 +16,18 @@ use fumehood_core::event::Event;
 use fumehood_core::gate::GateLimits;
 use fumehood_core::limits::Limits;
 use fumehood_core::name::Namespace;
+use fumehood_core::permission::files::FileRole;
 use fumehood_core::result::{CallError, CallResult, Metadata};
 use fumehood_runtime::{Component, Execution, Invocation, Observer, Sandbox, Terms};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::call_log::{self, CallEntry};
 use crate::events::{Also, Bus, EventStream};
+use crate::isolation::IsolationPolicy;
 use crate::load::{self, Load, LoadError};
 use crate::tool::Tool;
-
-/// Unknown names are answered with at most this many known ones.
-const SUGGESTIONS: usize = 20;
-/// Characters of an unknown name that are repeated: as many as the longest full name may have.
-const LONGEST_NAME: usize = 130;
+use crate::unknown_tool;
 
 /// A set of loaded tools and the sandbox that runs them. Cheap to clone; all clones are the same host.
 #[derive(Clone)]
@@ -48,6 +47,7 @@ struct Inner {
     calls: AtomicU64,
     /// Counts the changes of the set of tools.
     changes: watch::Sender<u64>,
+    isolation: IsolationPolicy,
 }
 
 /// What is loaded at one moment.
@@ -74,7 +74,7 @@ impl Tools {
 }
 
 impl Host {
-    pub(crate) fn new(sandbox: Sandbox, limits: Limits, gate: GateLimits) -> Self {
+    pub(crate) fn new(sandbox: Sandbox, limits: Limits, gate: GateLimits, isolation: IsolationPolicy) -> Self {
         let inner = Inner {
             sandbox,
             tools: ArcSwap::default(),
@@ -84,6 +84,7 @@ impl Host {
             gate,
             calls: AtomicU64::new(0),
             changes: watch::Sender::new(0),
+            isolation,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -115,9 +116,14 @@ impl Host {
         self.check_free(&name, place)?;
         let limits = load.limits().unwrap_or(self.inner.limits);
         limits.check(self.inner.sandbox.memory_ceiling())?;
-        let options = load.options(&name, limits);
+        let mut options = load.options(&name, limits);
         let (pinning, grant) = load.pinning();
+        let wanted = load.isolation_wanted();
+        if let Some(file) = load.file() {
+            self.inner.sandbox.protect(file, FileRole::Component);
+        }
         let bytes = load.read(&name)?;
+        options.isolation = self.inner.isolation.choose(wanted, &pinning, &bytes);
         let component = self
             .inner
             .sandbox
@@ -178,15 +184,16 @@ impl Host {
     /// own. Arguments and results are checked on the polling thread, outside the deadline; [`GateLimits::work`] bounds
     /// what that takes.
     pub async fn call(&self, call: Call) -> CallResult {
-        self.call_observed(call, None, None).await
+        self.call_observed(call, None, None, None).await
     }
 
-    /// The same for a caller that hears what the tool says, and may cancel.
+    /// The same for a caller that hears what the tool says, may cancel, and has the call recorded.
     pub(crate) async fn call_observed(
         &self,
         call: Call,
         observer: Option<Arc<dyn Observer>>,
         cancelled: Option<CancellationToken>,
+        mut entry: Option<CallEntry>,
     ) -> CallResult {
         let Call { id, tool, arguments, actor, state, limits } = call;
         let id = if id.is_empty() { self.next_id() } else { id };
@@ -194,24 +201,40 @@ impl Host {
         let (id, name) = pending.names();
         let (found, limits) = match self.resolve(name, limits) {
             Ok(found) => found,
-            Err(error) => return pending.refused(error),
+            Err(error) => return call_log::ended(entry, pending.refused(error)).await,
         };
         let arguments = match found.admit(arguments, &self.inner.sandbox).await {
             Ok(arguments) => arguments,
-            Err(error) => return pending.refused(error),
+            Err(error) => return call_log::ended(entry, pending.refused(error)).await,
         };
+        let started = match &mut entry {
+            Some(entry) => entry.started(&arguments, Some(found.component().digest())).await,
+            None => Ok(()),
+        };
+        if let Err(error) = started {
+            // Nothing runs that cannot be recorded.
+            let message = format!("the tool was not called, because that could not be recorded: {error}");
+            return call_log::ended(entry, pending.refused(CallError::new(ErrorKind::Host, message))).await;
+        }
         self.inner.bus.send(|| Event::Started { id: id.to_owned(), tool: name.to_owned(), actor: actor.clone() });
         let invocation = Invocation { id: id.to_owned(), tool: found.definition().name.to_string(), actor, state };
         let terms = Terms { limits, observer: self.observer(observer), cancelled };
         let execution = found.run(&self.inner.sandbox, &arguments, invocation, terms).await;
-        pending.finished(execution)
+        call_log::ended(entry, pending.finished(execution)).await
     }
 
     /// Calls a tool until `cancelled` completes; then the guest is stopped within milliseconds, and the result has the
     /// kind `cancelled` and says what the call cost until then.
     pub async fn call_until(&self, call: Call, cancelled: impl Future) -> CallResult {
+        self.call_recorded(call, None, cancelled).await
+    }
+
+    /// Like [`Self::call_until`], and records the call as `entry` if one is given: before it runs, and how it ended.
+    ///
+    /// A call that cannot be recorded does not run; it fails with the kind `host`.
+    pub async fn call_recorded(&self, call: Call, entry: Option<CallEntry>, cancelled: impl Future) -> CallResult {
         let token = CancellationToken::new();
-        let mut call = pin!(self.call_observed(call, None, Some(token.clone())));
+        let mut call = pin!(self.call_observed(call, None, Some(token.clone()), entry));
         let mut cancelled = pin!(cancelled);
         let ended = std::future::poll_fn(|cx| match call.as_mut().poll(cx) {
             Poll::Ready(result) => Poll::Ready(Some(result)),
@@ -279,7 +302,7 @@ impl Host {
     fn resolve(&self, name: &str, limits: Option<Limits>) -> Result<(Arc<Tool>, Limits), CallError> {
         let tools = self.inner.tools.load();
         let Some(tool) = tools.by_name.get(name) else {
-            return Err(unknown(name, &tools));
+            return Err(unknown_tool::error(name, tools.by_name.keys().map(String::as_str)));
         };
         if let Some(refusal) = tool.quarantine() {
             return Err(refusal);
@@ -362,16 +385,4 @@ impl Drop for Pending<'_> {
             self.host.inner.bus.send(send);
         }
     }
-}
-
-fn unknown(name: &str, tools: &Tools) -> CallError {
-    let mut known: Vec<_> = tools.by_name.keys().map(String::as_str).collect();
-    known.sort_unstable();
-    let hint = match known.get(..SUGGESTIONS) {
-        _ if known.is_empty() => "no tools are loaded".to_owned(),
-        None => format!("the tools are: {}", known.join(", ")),
-        Some(first) => format!("some of the {} tools are: {}", known.len(), first.join(", ")),
-    };
-    let name: String = fumehood_core::sanitize::printable(name).chars().take(LONGEST_NAME).collect();
-    CallError::new(ErrorKind::UnknownTool, format!("there is no tool `{name}`")).with_hint(hint)
 }

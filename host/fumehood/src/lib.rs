@@ -15,7 +15,7 @@
 //! host.load(Load::path(path)).await?;
 //!
 //! let sum = host.call(Call::new("calculator__add", json!({"a": 3, "b": 5}))).await;
-//! assert_eq!(sum.text(), Some(r#"{"result":8}"#));
+//! assert_eq!(sum.text().as_deref(), Some(r#"{"result":8}"#));
 //!
 //! let refused = host.call(Call::new("calculator__add", json!({"a": "3", "b": 5}))).await;
 //! println!("{}", refused.error().ok_or("it should be refused")?);
@@ -27,9 +27,12 @@
 //! - Limits: for the host ([`HostBuilder::limits`]), a component ([`Load::with_limits`]) or a call
 //!   ([`Call::with_limits`]).
 //! - Pinning: [`Load::with_approval`] and [`Lock`]. A component that is not what was approved is loaded and not called.
+//! - Isolation: [`HostBuilder::workers`] runs components in processes of their own, in a jail of the kernel.
 //! - Cancelling: drop the future of [`Host::call`], or use [`Host::call_until`]. The guest stops within a few
 //!   milliseconds.
-//! - Watching: [`Host::subscribe`].
+//! - Watching: [`Host::subscribe`]. Subscribers that are slow lose events.
+//! - Recording: opt-in. An agent records through its `Recorder`; other calls through a [`CallLog`], with
+//!   [`Host::call_recorded`] or a [`RecordedHost`]. Calls made in any other way are not recorded.
 //! - An agent that calls the tools: [`Host::agent`].
 //! - Ending: [`Host::shut_down`] takes bounded time, whatever guests do.
 
@@ -41,9 +44,11 @@ pub mod key_value {
 
 mod assistant;
 mod builder;
+mod call_log;
 mod events;
 mod family;
 mod host;
+mod isolation;
 mod load;
 mod lock;
 mod pinned;
@@ -53,9 +58,11 @@ mod servers_tool;
 mod stored_notes;
 mod tool;
 mod toolbox;
+mod unknown_tool;
 
 pub use assistant::{AssistantBuilder, AssistantError};
 pub use builder::{BuildError, HostBuilder};
+pub use call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
 pub use events::{EventStream, Observed};
 pub use family::Components;
 pub use fumehood_agent as agent;
@@ -77,15 +84,18 @@ pub use fumehood_core::redact;
 pub use fumehood_core::result::{CallError, CallResult, Captured, Metadata};
 pub use fumehood_core::sanitize;
 pub use fumehood_core::time;
+pub use fumehood_core::untrusted::{PrintableText, Untrusted};
 pub use fumehood_event_log as event_log;
 pub use fumehood_mcp as mcp;
 pub use fumehood_model as model;
 pub use fumehood_runtime::{
     ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, CompileBudget, CompileLimit, CompileLimits, Compiler,
-    Component, Dialect, EngineProfile, FolderError, Import, LoadError as ComponentError, LoadReport, Network, Resolver,
-    SandboxError, Skipped, SystemResolver, TrustError, Ungranted, serve_compiler,
+    Component, Dialect, EngineProfile, FolderError, Import, Isolation, JailReport, LoadError as ComponentError,
+    LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, TrustError, Ungranted, Workers,
+    serve_compiler, serve_worker,
 };
 pub use host::Host;
+pub use isolation::IsolationPolicy;
 pub use load::{Load, LoadError};
 pub use lock::{Lock, LockError};
 pub use pinned::Pinned;
@@ -93,3 +103,4 @@ pub use remotes::Remotes;
 pub use secret_source::{SecretSource, SecretSourceError};
 pub use stored_notes::StoredNotes;
 pub use tool::Tool;
+pub use toolbox::RecordedHost;

@@ -11,7 +11,7 @@ use fumehood_core::gate::{Gate, GateLimits, SchemaError};
 use fumehood_core::limits::{LimitError, Limits};
 use fumehood_core::name::{NameError, Namespace, ToolName};
 use fumehood_core::permission::Grant;
-use fumehood_runtime::{Component, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
+use fumehood_runtime::{Component, Isolation, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
 use rustix::fs::{Mode, OFlags};
 
 use crate::pinned::{Pinned, Pinning};
@@ -27,6 +27,7 @@ pub struct Load {
     strict_imports: bool,
     pinning: Pinning,
     allow_slow_compile: bool,
+    isolation: Option<Isolation>,
 }
 
 #[derive(Debug, Clone)]
@@ -106,6 +107,7 @@ impl Load {
             strict_imports: false,
             pinning: Pinning::Off,
             allow_slow_compile: false,
+            isolation: None,
         }
     }
 
@@ -164,6 +166,17 @@ impl Load {
         self
     }
 
+    /// Runs its calls there, whatever the host does with others: see [`crate::HostBuilder::isolation`].
+    #[must_use]
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = Some(isolation);
+        self
+    }
+
+    pub(crate) fn isolation_wanted(&self) -> Option<Isolation> {
+        self.isolation
+    }
+
     /// What it will be called.
     ///
     /// # Errors
@@ -193,6 +206,15 @@ impl Load {
             grant: self.grant.clone(),
             strict_imports: self.strict_imports,
             allow_slow_compile: self.allow_slow_compile,
+            isolation: Isolation::default(),
+        }
+    }
+
+    /// The file that it is in, if it is in one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.source {
+            Source::Path(path) => Some(path),
+            Source::Bytes(_) => None,
         }
     }
 
@@ -261,11 +283,15 @@ pub(crate) fn tools(
             let (name, tool) = (name.clone(), definition.name.clone());
             move |source| LoadError::Schema { name, tool, which, source: Box::new(source) }
         };
-        let arguments = Gate::for_arguments(&definition.input_schema, gate_limits.clone()).map_err(refused("input"))?;
+        let arguments =
+            Gate::for_arguments(definition.input_schema.expose_raw(), gate_limits.clone()).map_err(refused("input"))?;
         let results = definition
             .output_schema
             .as_ref()
-            .map(|schema| Gate::for_results(schema, results_limits(gate_limits, &limits)).map_err(refused("output")))
+            .map(|schema| {
+                let limits = results_limits(gate_limits, &limits);
+                Gate::for_results(schema.expose_raw(), limits).map_err(refused("output"))
+            })
             .transpose()?;
         let tool = Tool::new(name, definition, component.clone(), index, arguments, results, limits);
         Ok(tool.pinned(pinned.cloned()))

@@ -1,18 +1,24 @@
 //! `fumehood.lock`: what was approved, in a file.
 
 use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use fumehood_core::approval::{Approval, Parts, PinError};
+use fumehood_core::approval::{Approval, Entry, Parts, PinError};
 use fumehood_core::digest::Digest;
 use fumehood_core::name::{NameError, Namespace};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-/// The form that this program writes and reads.
-const VERSION: u32 = 1;
+/// The form that this program writes. It reads the ones before it, too.
+const VERSION: u32 = 2;
+/// How long another process may be writing.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+/// Between two looks whether it has written.
+const POLL: Duration = Duration::from_millis(10);
 /// More than this is no lock: a component says at most some megabytes about itself.
 const MOST_BYTES: u64 = 64 << 20;
 const HEAD: &str = "\
@@ -27,7 +33,37 @@ const HEAD: &str = "\
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
     path: PathBuf,
+    approved: Approved,
+    /// What was changed since it was read, and is not in the file yet.
+    unsaved: Vec<Change>,
+}
+
+/// What a lock holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Approved {
     approvals: BTreeMap<Namespace, Approval>,
+    entries: BTreeMap<Namespace, Entry>,
+}
+
+/// One change of a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Change {
+    Approve(Namespace, Box<Approval>),
+    ApproveEntry(Namespace, Entry),
+    Revoke(Namespace),
+}
+
+impl Approved {
+    fn apply(&mut self, change: Change) {
+        match change {
+            Change::Approve(name, approval) => drop(self.approvals.insert(name, *approval)),
+            Change::ApproveEntry(name, entry) => drop(self.entries.insert(name, entry)),
+            Change::Revoke(name) => {
+                self.approvals.remove(&name);
+                self.entries.remove(&name);
+            }
+        }
+    }
 }
 
 /// Why a lock cannot be used. What it says is all or nothing.
@@ -97,6 +133,9 @@ pub enum LockError {
         /// The two hashes.
         source: PinError,
     },
+    /// Another process writes it and does not come to an end.
+    #[error("another process has held the lock {0} for ten seconds; end it, or try again when it is done")]
+    Busy(PathBuf),
     /// It cannot be written. The old one is still there.
     #[error("cannot write the lock {path}; the old one was left as it was")]
     Write {
@@ -112,12 +151,23 @@ pub enum LockError {
 struct Written<N> {
     version: u32,
     #[serde(default = "Vec::new", rename = "approved")]
-    entries: Vec<Entry<N>>,
+    approvals: Vec<WrittenApproval<N>>,
+    #[serde(default = "Vec::new", rename = "servers", skip_serializing_if = "Vec::is_empty")]
+    entries: Vec<WrittenEntry<N>>,
+}
+
+/// How a server is started or reached, as it was approved.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenEntry<N> {
+    name: N,
+    pin: Digest,
+    lines: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry<N> {
+struct WrittenApproval<N> {
     /// A text; where it is read from a file, with its place there.
     name: N,
     pin: Digest,
@@ -137,11 +187,8 @@ impl Lock {
     /// If anything in it is not as it was written.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, LockError> {
         let path = path.into();
-        let approvals = match text_of(&path)? {
-            Some(text) => read(&path, &text)?,
-            None => BTreeMap::new(),
-        };
-        Ok(Self { path, approvals })
+        let approved = read_if_there(&path)?;
+        Ok(Self { path, approved, unsaved: Vec::new() })
     }
 
     /// The file.
@@ -153,49 +200,118 @@ impl Lock {
     /// What was approved under that name.
     #[must_use]
     pub fn get(&self, name: &Namespace) -> Option<&Approval> {
-        self.approvals.get(name)
+        self.approved.approvals.get(name)
     }
 
     /// Everything that was approved.
     pub fn iter(&self) -> impl Iterator<Item = (&Namespace, &Approval)> {
-        self.approvals.iter()
+        self.approved.approvals.iter()
+    }
+
+    /// What was approved of how the server of that name is started or reached.
+    #[must_use]
+    pub fn entry(&self, name: &Namespace) -> Option<&Entry> {
+        self.approved.entries.get(name)
+    }
+
+    /// Everything that was approved of how servers are started or reached.
+    pub fn entries(&self) -> impl Iterator<Item = (&Namespace, &Entry)> {
+        self.approved.entries.iter()
     }
 
     /// Approves these parts under that name, instead of what was approved before. Kept with [`Lock::save`].
     pub fn approve(&mut self, name: Namespace, parts: Parts) {
-        self.approvals.insert(name, Approval::of(parts));
+        self.change(Change::Approve(name, Box::new(Approval::of(parts))));
     }
 
-    /// Takes an approval back. Kept with [`Lock::save`].
+    /// Approves that the server of that name is started or reached as the entry says. Kept with [`Lock::save`].
+    pub fn approve_entry(&mut self, name: Namespace, entry: Entry) {
+        self.change(Change::ApproveEntry(name, entry));
+    }
+
+    /// Takes an approval back, and that of how a server is started. Kept with [`Lock::save`].
     pub fn revoke(&mut self, name: &Namespace) -> bool {
-        self.approvals.remove(name).is_some()
+        let was_there = self.get(name).is_some() || self.entry(name).is_some();
+        self.change(Change::Revoke(name.clone()));
+        was_there
     }
 
-    /// Writes the file: beside the old one, which it then replaces. Whoever reads sees one of them, whole.
+    fn change(&mut self, change: Change) {
+        self.approved.apply(change.clone());
+        self.unsaved.push(change);
+    }
+
+    /// Makes the changes in the file: what other processes wrote since it was read stays. The new file is written beside
+    /// the old one, which it then replaces: whoever reads sees one of them, whole.
     ///
     /// # Errors
-    /// If it cannot be written; then the old one is still there.
-    pub fn save(&self) -> Result<(), LockError> {
+    /// If the file cannot be read again, is held by another process for ten seconds, or cannot be written; then the old
+    /// one is still there.
+    pub fn save(&mut self) -> Result<(), LockError> {
+        let _held = self.hold()?;
+        let mut approved = read_if_there(&self.path)?;
+        self.unsaved.iter().cloned().for_each(|change| approved.apply(change));
+        self.write(&approved)?;
+        (self.approved, self.unsaved) = (approved, Vec::new());
+        Ok(())
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    }
+
+    /// Keeps other processes from writing: holds a lock on the folder, because the file is another one after each change.
+    fn hold(&self) -> Result<File, LockError> {
         let io = |source| LockError::Write { path: self.path.clone(), source };
-        let text = self.text().map_err(|error| io(std::io::Error::other(error)))?;
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = File::open(self.folder()).map_err(io)?;
+        let started = Instant::now();
+        loop {
+            match folder.try_lock() {
+                Ok(()) => return Ok(folder),
+                Err(TryLockError::WouldBlock) if started.elapsed() < MAX_WAIT => std::thread::sleep(POLL),
+                Err(TryLockError::WouldBlock) => return Err(LockError::Busy(self.path.clone())),
+                Err(TryLockError::Error(error)) => return Err(io(error)),
+            }
+        }
+    }
+
+    fn write(&self, approved: &Approved) -> Result<(), LockError> {
+        let io = |source| LockError::Write { path: self.path.clone(), source };
+        let text = text(approved).map_err(|error| io(std::io::Error::other(error)))?;
         // There is nothing secret in it, and whoever runs the tools has to read it.
         let readable = std::fs::Permissions::from_mode(0o644);
         let mut builder = tempfile::Builder::new();
-        let mut file = builder.prefix(".fumehood.lock.").permissions(readable).tempfile_in(folder).map_err(io)?;
+        let mut file =
+            builder.prefix(".fumehood.lock.").permissions(readable).tempfile_in(self.folder()).map_err(io)?;
         file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(io)?;
         file.persist(&self.path).map_err(|error| io(error.error))?;
         Ok(())
     }
+}
 
-    fn text(&self) -> Result<String, toml::ser::Error> {
-        let entry = |(name, approval): (&Namespace, &Approval)| Entry {
-            name: name.to_string(),
-            pin: approval.pin(),
-            parts: approval.parts().clone(),
-        };
-        let written = Written { version: VERSION, entries: self.approvals.iter().map(entry).collect() };
-        Ok(format!("{HEAD}{}", toml::to_string(&written)?))
+fn text(approved: &Approved) -> Result<String, toml::ser::Error> {
+    let approval = |(name, approval): (&Namespace, &Approval)| WrittenApproval {
+        name: name.to_string(),
+        pin: approval.pin(),
+        parts: approval.parts().clone(),
+    };
+    let entry = |(name, entry): (&Namespace, &Entry)| WrittenEntry {
+        name: name.to_string(),
+        pin: entry.pin(),
+        lines: entry.lines().to_vec(),
+    };
+    let written = Written {
+        version: VERSION,
+        approvals: approved.approvals.iter().map(approval).collect(),
+        entries: approved.entries.iter().map(entry).collect(),
+    };
+    Ok(format!("{HEAD}{}", toml::to_string(&written)?))
+}
+
+fn read_if_there(path: &Path) -> Result<Approved, LockError> {
+    match text_of(path)? {
+        Some(text) => read(path, &text),
+        None => Ok(Approved::default()),
     }
 }
 
@@ -210,7 +326,7 @@ fn text_of(path: &Path) -> Result<Option<String>, LockError> {
         return Err(refused());
     }
     let mut bytes = Vec::new();
-    std::fs::File::open(path).map_err(io)?.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    File::open(path).map_err(io)?.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
     if bytes.len() as u64 > MOST_BYTES {
         return Err(refused());
     }
@@ -218,30 +334,44 @@ fn text_of(path: &Path) -> Result<Option<String>, LockError> {
     String::from_utf8(bytes).map(Some).map_err(not_text)
 }
 
-fn read(path: &Path, text: &str) -> Result<BTreeMap<Namespace, Approval>, LockError> {
+fn read(path: &Path, text: &str) -> Result<Approved, LockError> {
     let damaged = |error: toml::de::Error| {
         let line = line_of(text, error.span().map_or(0, |span| span.start));
         let message: String = error.message().replace('\n', " ").chars().take(200).collect();
         LockError::Damaged { path: path.to_owned(), message: format!("line {line}: {message}") }
     };
     let found = toml::from_str::<Versioned>(text).map_err(damaged)?.version;
-    if found != VERSION {
+    if found == 0 || found > VERSION {
         return Err(LockError::Version { path: path.to_owned(), found });
     }
-    let mut approvals = BTreeMap::new();
-    for Entry { name, pin, parts } in toml::from_str::<Written<Spanned<String>>>(text).map_err(damaged)?.entries {
-        let (path, line) = (path.to_owned(), line_of(text, name.span().start));
-        let name = match Namespace::parse(name.get_ref()) {
-            Ok(name) => name,
-            Err(source) => return Err(LockError::Name { path, line, source }),
-        };
-        let edited = |source| LockError::Edited { path: path.clone(), line, name: name.clone(), source };
-        let approval = Approval::written(pin, parts).map_err(edited)?;
-        if approvals.insert(name.clone(), approval).is_some() {
-            return Err(LockError::Twice { path, line, name });
-        }
+    let Written { approvals, entries, .. } = toml::from_str::<Written<Spanned<String>>>(text).map_err(damaged)?;
+    let mut approved = Approved::default();
+    for WrittenApproval { name, pin, parts } in approvals {
+        add(&mut approved.approvals, (path, text), &name, Approval::written(pin, parts))?;
     }
-    Ok(approvals)
+    for WrittenEntry { name, pin, lines } in entries {
+        add(&mut approved.entries, (path, text), &name, Entry::written(pin, lines))?;
+    }
+    Ok(approved)
+}
+
+/// Adds what stands in a lock under one name.
+fn add<T>(
+    to: &mut BTreeMap<Namespace, T>,
+    (path, text): (&Path, &str),
+    name: &Spanned<String>,
+    found: Result<T, PinError>,
+) -> Result<(), LockError> {
+    let (path, line) = (path.to_owned(), line_of(text, name.span().start));
+    let name = match Namespace::parse(name.get_ref()) {
+        Ok(name) => name,
+        Err(source) => return Err(LockError::Name { path, line, source }),
+    };
+    let edited = |source| LockError::Edited { path: path.clone(), line, name: name.clone(), source };
+    if to.insert(name.clone(), found.map_err(edited)?).is_some() {
+        return Err(LockError::Twice { path, line, name });
+    }
+    Ok(())
 }
 
 /// The line of the byte at `offset`, from 1 on.
@@ -293,8 +423,8 @@ mod tests {
         check(&good.replace("state = true", "http = everything"), "was edited by hand; remove it, and approve");
         check(&good.replace("name = \"notes\"", "name = \"No tes\""), "an entry with a bad name in line 6");
         check(&good.replace("contract = \"0.1.0\"\n", ""), "is damaged (line");
-        check(&good.replace("version = 1", "version = 2"), "has version 2");
-        check(&good.replace("version = 1\n", "version = 1\n}"), "is damaged (line 4");
+        check(&good.replace("version = 2", "version = 3"), "has version 3");
+        check(&good.replace("version = 2\n", "version = 2\n}"), "is damaged (line 4");
         check(
             &format!("{good}\n{}", good.split_once("\n[[").map(|(_, rest)| format!("[[{rest}")).unwrap()),
             "a second entry for `notes` in line 1",
@@ -302,6 +432,61 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();
         assert!(matches!(Lock::open(&path), Err(LockError::NotALock(_))));
-        assert!(matches!(lock.save(), Err(LockError::Write { .. })));
+        assert!(matches!(lock.save(), Err(LockError::NotALock(_))));
+    }
+
+    fn entry(line: &str) -> Entry {
+        Entry::new(vec![line.to_owned()])
+    }
+
+    #[test]
+    fn the_entry_of_a_server_is_kept_beside_its_tools() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fumehood.lock");
+        let mut lock = Lock::open(&path).unwrap();
+        lock.approve(notes(), parts("run: [\"a\"]"));
+        lock.approve_entry(notes(), entry("run: [\"a\"]"));
+        lock.save().unwrap();
+        let read = Lock::open(&path).unwrap();
+        assert_eq!(read, lock);
+        assert_eq!(read.entry(&notes()), Some(&entry("run: [\"a\"]")));
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace("lines = ['run: [\"a\"]']", "lines = ['run: [\"b\"]']")).unwrap();
+        assert!(matches!(Lock::open(&path), Err(LockError::Edited { .. })));
+        std::fs::write(&path, &text).unwrap();
+        assert!(lock.revoke(&notes()));
+        lock.save().unwrap();
+        assert_eq!(Lock::open(&path).unwrap().entry(&notes()), None);
+    }
+
+    #[test]
+    fn a_lock_of_the_first_version_approves_no_entry() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fumehood.lock");
+        let mut lock = Lock::open(&path).unwrap();
+        lock.approve(notes(), parts("run: [\"a\"]"));
+        lock.save().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace("version = 2", "version = 1")).unwrap();
+        let read = Lock::open(&path).unwrap();
+        assert!(read.get(&notes()).is_some() && read.entry(&notes()).is_none());
+    }
+
+    #[test]
+    fn changes_of_two_that_read_the_same_lock_are_both_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fumehood.lock");
+        let other = Namespace::parse("other").unwrap();
+        let mut one = Lock::open(&path).unwrap();
+        one.approve(notes(), parts("state = true"));
+        one.save().unwrap();
+        let (mut revokes, mut approves) = (Lock::open(&path).unwrap(), Lock::open(&path).unwrap());
+        revokes.revoke(&notes());
+        revokes.save().unwrap();
+        approves.approve(other.clone(), parts("state = true"));
+        approves.save().unwrap();
+        assert_eq!(approves.get(&notes()), None, "a revocation of another process is not undone");
+        let read = Lock::open(&path).unwrap();
+        assert!(read.get(&notes()).is_none() && read.get(&other).is_some());
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use fumehood_core::approval::{Approval, Parts, Standing};
+use fumehood_core::digest::Digest;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::permission::Grant;
 use fumehood_core::result::CallError;
@@ -30,6 +31,12 @@ pub struct Pinned {
 }
 
 impl Pinning {
+    /// Whether an approval is for exactly these bytes. It says nothing of grants and definitions, which are compared later.
+    pub(crate) fn knows(&self, bytes: &[u8]) -> bool {
+        let Self::On { approved: Some(approved), .. } = self else { return false };
+        approved.parts().component == Some(Digest::of(bytes))
+    }
+
     /// Compares a component that was loaded with what was approved.
     pub(crate) fn compare(&self, component: &Component, grant: &Grant) -> Option<Pinned> {
         let Self::On { approved, base } = self else { return None };

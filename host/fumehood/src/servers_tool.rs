@@ -46,6 +46,8 @@ impl ServersTool {
 fn as_described(tool: RemoteTool) -> Spec {
     let parameters = tool.arguments_schema();
     let RemoteTool { name, description, annotations, digest, .. } = tool;
+    // Cleaned by the contract, which also takes the tags of prompts out.
+    let description = description.expose_raw_owned();
     Spec { name, description, parameters, annotations, digest: Some(digest) }
 }
 

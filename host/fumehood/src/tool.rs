@@ -170,7 +170,7 @@ fn refused(violations: &Violations) -> CallError {
 fn matches(gate: &Gate, parts: &[Content]) -> Result<(), CallError> {
     let bad = |message: String| CallError::new(ErrorKind::BadResult, message);
     let mut values = parts.iter().filter_map(|part| match part {
-        Content::Json { value } => Some(value.as_str()),
+        Content::Json { value } => Some(value.expose_raw()),
         Content::Text { .. } | Content::Blob { .. } | Content::Link { .. } => None,
     });
     let (Some(value), None) = (values.next(), values.next()) else {

@@ -9,6 +9,7 @@ use fumehood_mcp::{Listing, Request, Toolbox, Watcher};
 use fumehood_runtime::{Invocation, Observer};
 use tokio::sync::watch;
 
+use crate::call_log::CallLog;
 use crate::host::Host;
 
 impl Toolbox for Host {
@@ -23,14 +24,48 @@ impl Toolbox for Host {
     }
 
     fn call(&self, request: Request) -> BoxFuture<'_, CallResult> {
-        let Request { call, watcher, cancelled } = request;
-        let observer = watcher.map(|watcher| Arc::new(Watched(watcher)) as Arc<dyn Observer>);
-        Box::pin(self.call_observed(call, observer, Some(cancelled)))
+        let Request { call, watcher, cancelled, client: _ } = request;
+        Box::pin(self.call_observed(call, observer(watcher), Some(cancelled), None))
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
         Host::changes(self)
     }
+}
+
+/// The tools of a host, with every call recorded before it runs.
+#[derive(Clone)]
+pub struct RecordedHost {
+    host: Host,
+    log: CallLog,
+}
+
+impl RecordedHost {
+    /// Records the calls of `host` in `log`.
+    #[must_use]
+    pub fn new(host: Host, log: CallLog) -> Self {
+        Self { host, log }
+    }
+}
+
+impl Toolbox for RecordedHost {
+    fn list(&self) -> Vec<Listing> {
+        Toolbox::list(&self.host)
+    }
+
+    fn call(&self, request: Request) -> BoxFuture<'_, CallResult> {
+        let Request { call, watcher, cancelled, client } = request;
+        let entry = self.log.entry(&call).with_client(client);
+        Box::pin(self.host.call_observed(call, observer(watcher), Some(cancelled), Some(entry)))
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.host.changes()
+    }
+}
+
+fn observer(watcher: Option<Arc<dyn Watcher>>) -> Option<Arc<dyn Observer>> {
+    watcher.map(|watcher| Arc::new(Watched(watcher)) as Arc<dyn Observer>)
 }
 
 /// Tells a client what its call says.

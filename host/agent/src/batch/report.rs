@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use fumehood_core::content::Content;
+use fumehood_core::sanitize::printable_json;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -136,11 +137,11 @@ fn value_of(parts: &[Content]) -> String {
 
 fn part_value(part: &Content) -> String {
     match part {
-        Content::Text { text } => quoted(text),
-        Content::Json { value } => value.as_str().to_owned(),
+        Content::Text { text } => quoted(&text.sanitized()),
+        Content::Json { value } => value.sanitized().into_owned(),
         // Neither holds anything that JSON could refuse.
         Content::Blob { .. } | Content::Link { .. } => {
-            serde_json::to_string(part).unwrap_or_else(|_| "null".to_owned())
+            serde_json::to_string(part).map_or_else(|_| "null".to_owned(), |json| printable_json(&json).into_owned())
         }
     }
 }
@@ -180,7 +181,7 @@ mod tests {
         assert_eq!(content_of(Ok(vec![json(r#"{"bytes": 22}"#)])), json!({"bytes": 22}));
         assert_eq!(content_of(Ok(Vec::new())), Value::Null);
         assert_eq!(content_of(Ok(vec![Content::text("a"), json("[1]")])), json!(["a", [1]]));
-        let blob = Content::Blob { mime_type: "image/png".to_owned(), data: vec![1] };
+        let blob = Content::Blob { mime_type: "image/png".into(), data: vec![1] };
         assert_eq!(content_of(Ok(vec![blob]))["type"], "blob");
         let error = CallError::new(ErrorKind::ToolFailed, "File not found: config.json");
         assert_eq!(content_of(Err(error.clone())), json!("File not found: config.json"));

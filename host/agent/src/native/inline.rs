@@ -23,7 +23,7 @@ struct Inline {
 pub fn inline_call(text: &str, closing: Closing) -> Option<ToolIntent> {
     let found = recover(after_thoughts(text), closing).ok()?;
     // A list of two would otherwise be read as the two fields.
-    if !found.json.as_str().starts_with('{') {
+    if !found.json.expose_raw().starts_with('{') {
         return None;
     }
     let inline: Inline = found.json.read().ok()?;

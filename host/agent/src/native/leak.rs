@@ -21,7 +21,7 @@ pub(super) fn is_leak(text: &str, calls: &[ToolIntent]) -> bool {
     let Ok(said @ Value::Object(_)) = found.json.read::<Value>() else {
         return false;
     };
-    let telling = said.as_object().is_some_and(|object| !object.is_empty()) || found.json.as_str() == text.trim();
+    let telling = said.as_object().is_some_and(|object| !object.is_empty()) || found.json.expose_raw() == text.trim();
     telling && calls.iter().any(|call| serde_json::from_str::<Value>(&call.arguments).is_ok_and(|args| args == said))
 }
 

@@ -4,6 +4,7 @@ use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordError;
 use fumehood_core::result::CallError;
 use fumehood_core::sanitize::{beginning, printable};
+use fumehood_core::untrusted::PrintableText;
 use serde_json::Value;
 
 use crate::execution::Status;
@@ -33,7 +34,7 @@ impl Halt {
         Self::Refused(Box::new(Refusal { status, error }))
     }
 
-    pub(super) fn denied(message: impl Into<String>) -> Self {
+    pub(super) fn denied(message: impl Into<PrintableText>) -> Self {
         Self::refused(Status::RejectedDenied, CallError::new(ErrorKind::Denied, message))
     }
 }

@@ -135,11 +135,12 @@ impl Course<'_> {
             && error.kind == ErrorKind::Trap
         {
             let (name, said) = (&result.tool, &error.message);
-            error.message = if self.batch.is_channel() {
+            let message = if self.batch.is_channel() {
                 format!("[error: tool '{name}' threw an exception: {said}]")
             } else {
                 format!("Exception during execution of tool '{name}': {said}")
             };
+            error.message = message.into();
         }
         result
     }
@@ -199,7 +200,7 @@ impl Course<'_> {
                 observers.on_tool_use.iter().for_each(|see| see(name, &cleared.invocation.arguments, result));
             }
             Purpose::Knowledge => {
-                observers.on_knowledge_used.iter().for_each(|see| see(name, result.text().unwrap_or_default()));
+                observers.on_knowledge_used.iter().for_each(|see| see(name, &result.text().unwrap_or_default()));
             }
         });
     }
@@ -210,7 +211,7 @@ impl Course<'_> {
         let kept = self.persist.is_full();
         let result = match &seen.outcome {
             Ok(_) => seen.text().unwrap_or_default(),
-            Err(error) => &error.message,
+            Err(error) => error.message.as_str().into(),
         };
         let scope = self.batch.scope;
         let episode = Episode {
@@ -219,7 +220,7 @@ impl Course<'_> {
             tool: tool.to_owned(),
             arguments: if kept { arguments.to_string() } else { String::new() },
             status: status.to_owned(),
-            result: if kept { result.to_owned() } else { String::new() },
+            result: if kept { result.into_owned() } else { String::new() },
         };
         episodes.add(&scope.session, episode);
     }

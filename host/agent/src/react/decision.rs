@@ -57,7 +57,7 @@ impl Raw {
         let found =
             recover(text, Closing::from(response.stop)).map_err(|error| format!("No decision found: {error}."))?;
         // A list of five would otherwise be read as the five fields.
-        if !found.json.as_str().starts_with('{') {
+        if !found.json.expose_raw().starts_with('{') {
             return Err("No decision found: a decision is one JSON object.".to_owned());
         }
         found.json.read().map_err(|error| format!("No decision found: the object is not as it must be: {error}."))

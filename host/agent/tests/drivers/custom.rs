@@ -20,7 +20,7 @@ fn request(conversation: &[Message], trace: &[Message]) -> Request {
 fn told(executions: &[ToolExecution]) -> Vec<Message> {
     executions
         .iter()
-        .map(|done| Message::user(format!("{}: {}", done.name(), done.result.text().unwrap_or("failed"))))
+        .map(|done| Message::user(format!("{}: {}", done.name(), done.result.text().unwrap_or("failed".into()))))
         .collect()
 }
 

@@ -45,8 +45,8 @@ async fn c3_registries_are_asked_in_order_and_the_first_hit_wins() {
             .family(Arc::new(Other(Family::Mcp, saying("only_mcp", "mcp"))))
     };
     let stage = stage(add);
-    assert_eq!(stage.call("where", "{}").await.result.text(), Some("component"));
-    assert_eq!(stage.call("only_mcp", "{}").await.result.text(), Some("mcp"));
+    assert_eq!(stage.call("where", "{}").await.result.text().as_deref(), Some("component"));
+    assert_eq!(stage.call("only_mcp", "{}").await.result.text().as_deref(), Some("mcp"));
     let names: Vec<_> = stage.pipeline.specs(&stage.scope).into_iter().map(|spec| spec.name).collect();
     assert_eq!(names.iter().filter(|name| *name == "where").count(), 1);
 }
@@ -122,7 +122,7 @@ async fn l6_the_actor_is_asked_for_after_the_schema_and_before_the_tool() {
     assert_eq!(refused.error_message(), "[error: not authorized to call tool 'whoami']");
     stage.scope.actor = Some(Arc::from("ann"));
     let execution = stage.call("whoami", r#"{"text": ""}"#).await;
-    assert_eq!(execution.result.text(), Some("ann"));
+    assert_eq!(execution.result.text().as_deref(), Some("ann"));
 }
 
 #[tokio::test]
@@ -132,9 +132,9 @@ async fn l20_the_actor_comes_from_the_host_and_is_not_shown_to_the_model() {
         |_: Text, call: Arc<Invocation>| async move { Ok::<_, Failure>(call.actor.as_deref().map(str::to_owned)) };
     tools.register(BuiltIn::new("whoami", "Says who.", run).unwrap()).unwrap();
     let mut stage = stage_of(Arc::new(tools), |builder| builder);
-    assert_eq!(stage.call("whoami", r#"{"text": "ann"}"#).await.result.text(), Some("null"));
+    assert_eq!(stage.call("whoami", r#"{"text": "ann"}"#).await.result.text().as_deref(), Some("null"));
     stage.scope.actor = Some(Arc::from("ann"));
-    assert_eq!(stage.call("whoami", r#"{"text": "bob"}"#).await.result.text(), Some("ann"));
+    assert_eq!(stage.call("whoami", r#"{"text": "bob"}"#).await.result.text().as_deref(), Some("ann"));
     assert_eq!(stage.call("whoami", r#"{"text": "", "actor": "bob"}"#).await.status, Status::RejectedSchema);
     assert!(!serde_json::to_string(&stage.pipeline.specs(&stage.scope)).unwrap().contains("actor"));
 }

@@ -60,7 +60,7 @@ async fn l1_a_tool_is_a_name_a_description_a_schema_a_check_of_the_actor_and_a_f
     let mut stage = stage_of(Arc::new(tools), |builder| builder);
     assert_eq!(stage.call("add", ADD).await.status, Status::RejectedUnauthorized);
     stage.scope.actor = Some(Arc::from("ann"));
-    assert_eq!(stage.call("add", ADD).await.result.text(), Some("3 for ann"));
+    assert_eq!(stage.call("add", ADD).await.result.text().as_deref(), Some("3 for ann"));
     let bare = PipelineBuilder::default().allowlists(everything()).build().unwrap();
     assert!(bare.specs(&stage.scope).is_empty());
 }
@@ -104,7 +104,7 @@ async fn i28_a_hook_changes_the_result_and_the_state_after_the_call() {
     });
     let stage = stage(|builder| builder.after(Arc::new(hook)).state_sink(Arc::clone(&states) as Arc<dyn StateSink>));
     let outcome = stage.batch(&[("add", ADD)]).await;
-    assert_eq!(outcome.executions[0].result.text(), Some("changed"));
+    assert_eq!(outcome.executions[0].result.text().as_deref(), Some("changed"));
     assert_eq!(outcome.state.as_deref(), Some(r#"{"calls":1}"#));
     assert_eq!(*states.0.lock().unwrap(), [r#"{"calls":1}"#]);
 
@@ -114,7 +114,7 @@ async fn i28_a_hook_changes_the_result_and_the_state_after_the_call() {
         After::Continue
     });
     let outcome = crate::stage::stage(|builder| builder.after(Arc::new(hook))).batch(&[("add", ADD)]).await;
-    assert_eq!((outcome.executions[0].result.text(), outcome.state), (Some("3"), None));
+    assert_eq!((outcome.executions[0].result.text().as_deref(), outcome.state), (Some("3"), None));
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn g24_a_call_whose_start_is_not_kept_does_not_run_and_one_that_ran_keeps_
         let execution = stage.call("act", "{}").await;
         assert_eq!(*runs.lock().unwrap(), ran, "{room}");
         if ran == 1 {
-            assert_eq!(execution.result.text(), Some("1"), "{room}");
+            assert_eq!(execution.result.text().as_deref(), Some("1"), "{room}");
         } else {
             assert!(execution.error_message().contains("the disk is full"), "{room}");
         }

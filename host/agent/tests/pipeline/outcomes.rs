@@ -63,7 +63,7 @@ async fn c16_a_hook_transforms_a_result_before_anybody_sees_it() {
         After::Continue
     });
     let stage = stage(|builder| builder.after(Arc::new(redact)));
-    assert_eq!(stage.call("echo", SECRET).await.result.text(), Some("[redacted]"));
+    assert_eq!(stage.call("echo", SECRET).await.result.text().as_deref(), Some("[redacted]"));
     assert!(!stage.kept.of(RecordKind::ToolResult)[0].body.to_string().contains("hunter2"));
     assert!(!stage.kept.of(RecordKind::ToolFinished)[0].body.to_string().contains("hunter2"));
 }
@@ -133,7 +133,7 @@ async fn k25_arguments_are_fixed_escalated_or_end_the_run() {
         stage(|builder| builder.agent_policy(Policy { recovery, ..Policy::default() }))
     };
     let fixed = of(Remedy::fix(|raw, _| (raw == "1+2").then(|| json!({"a": 1, "b": 2}))));
-    assert_eq!(fixed.call("add", "1+2").await.result.text(), Some("3"));
+    assert_eq!(fixed.call("add", "1+2").await.result.text().as_deref(), Some("3"));
     assert_eq!(fixed.call("add", "2+2").await.status, Status::RejectedSchema);
     let escalated = of(Remedy::Escalate { severity: Severity::Low, advice: "ask for help".to_owned() });
     let message = escalated.call("add", "{}").await.error_message().to_owned();
@@ -176,7 +176,7 @@ async fn l22_the_model_sees_4096_bytes() {
 async fn l8_a_call_that_overruns_is_marked_and_its_result_used() {
     let policy = Policy { expected_duration: Some(std::time::Duration::ZERO), ..Policy::default() };
     let stage = stage(|builder| builder.tool_policy("add", policy));
-    assert_eq!(stage.call("add", ADD).await.result.text(), Some("3"));
+    assert_eq!(stage.call("add", ADD).await.result.text().as_deref(), Some("3"));
     assert_eq!(stage.kept.of(RecordKind::ToolFinished)[0].body["overran"], true);
     stage.call("echo", SECRET).await;
     assert_eq!(stage.kept.of(RecordKind::ToolFinished)[1].body["overran"], false);

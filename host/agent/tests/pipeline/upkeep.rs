@@ -40,7 +40,7 @@ async fn k14_a_field_with_a_default_need_not_be_given() {
     let stage = stage_of(Arc::new(tools), |builder| builder);
     let schema = &stage.pipeline.specs(&stage.scope)[0].parameters;
     assert_eq!(schema["required"], json!(["name"]));
-    assert_eq!(stage.call("greet", r#"{"name": "a"}"#).await.result.text(), Some("aa"));
+    assert_eq!(stage.call("greet", r#"{"name": "a"}"#).await.result.text().as_deref(), Some("aa"));
 }
 
 #[test]
@@ -61,7 +61,7 @@ async fn k12_the_function_gets_and_gives_typed_values() {
     let run = |pair: Pair, _: Arc<Invocation>| async move { Ok::<_, Failure>(Sum { sum: pair.a + pair.b }) };
     tools.register(BuiltIn::new("sum", "Adds.", run).unwrap()).unwrap();
     let execution = stage_of(Arc::new(tools), |builder| builder).call("sum", r#"{"a": 1, "b": 2}"#).await;
-    assert_eq!(execution.result.text(), Some(r#"{"sum":3}"#));
+    assert_eq!(execution.result.text().as_deref(), Some(r#"{"sum":3}"#));
 }
 
 /// Fits any schema for integers, and is taken only if it is even.
@@ -144,7 +144,7 @@ async fn l15_what_a_tool_keeps_to_itself_is_in_no_record() {
             builder.tool_policy("echo", policy)
         });
         let execution = stage.call("echo", r#"{"text": "hunter2"}"#).await;
-        assert_eq!(execution.result.text(), Some("hunter2"));
+        assert_eq!(execution.result.text().as_deref(), Some("hunter2"));
         stage.call("echo", r#"{"text": "hunter2", "x": "hunter2"}"#).await;
         stage.kept
     };
@@ -165,7 +165,7 @@ async fn k20_knowledge_is_loaded_when_it_is_called_for() {
     let specs = serde_json::to_string(&stage.pipeline.specs(&stage.scope)).unwrap();
     assert!(specs.contains("faq") && !specs.contains("the answer"));
     assert_eq!(*loads.lock().unwrap(), 0);
-    assert_eq!(stage.call("faq", "{}").await.result.text(), Some("the answer"));
+    assert_eq!(stage.call("faq", "{}").await.result.text().as_deref(), Some("the answer"));
     assert_eq!(*loads.lock().unwrap(), 1);
 }
 
@@ -208,9 +208,9 @@ async fn k15_memory_is_there_for_every_skill_once_it_is_configured() {
     stage.scope.skill = Some(Arc::from("s"));
     stage.scope.actor = Some(Arc::from("ann"));
     stage.call("memory_write", r#"{"key": "colour", "text": "blue"}"#).await;
-    assert_eq!(stage.call("memory_read", r#"{"key": "colour"}"#).await.result.text(), Some("blue"));
+    assert_eq!(stage.call("memory_read", r#"{"key": "colour"}"#).await.result.text().as_deref(), Some("blue"));
     let found = stage.call("memory_search", r#"{"query": "BLUE colour"}"#).await;
-    assert_eq!(found.result.text(), Some(r#"[{"key":"colour","text":"blue"}]"#));
+    assert_eq!(found.result.text().as_deref(), Some(r#"[{"key":"colour","text":"blue"}]"#));
     stage.scope.actor = Some(Arc::from("bob"));
     assert!(stage.call("memory_read", r#"{"key": "colour"}"#).await.has_error());
 }
@@ -229,7 +229,7 @@ async fn c22_a_short_account_of_calls_is_there_for_later_steps() {
 async fn c14_parts_of_a_result_are_told_while_the_call_runs() {
     let tools = BuiltIns::default();
     let run = |text: Text, call: Arc<Invocation>| async move {
-        call.partials.send(Progress { fraction: Some(0.5), message: Some(text.text), partial: Vec::new() });
+        call.partials.send(Progress { fraction: Some(0.5), message: Some(text.text.into()), partial: Vec::new() });
         Ok::<_, Failure>("done")
     };
     tools.register(BuiltIn::new("slow", "Takes its time.", run).unwrap()).unwrap();

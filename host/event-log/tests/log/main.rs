@@ -10,6 +10,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod checkpoint;
 mod kill;
 mod read;
 mod sample;

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -129,6 +130,7 @@ fn a_log_without_its_key_is_not_continued_but_can_be_read() {
     let report = Reader::open(&path, &quick()).unwrap().verify(None).unwrap();
     assert_eq!((report.rows, report.seals_checked, report.finding), (3, false, None));
     fs::write(&key, "short").unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
     assert!(refusal(&path).to_string().contains("it has 5 bytes instead of 32"));
 }
 

@@ -68,7 +68,7 @@ impl Driver for Plain {
 fn pair(execution: &ToolExecution) -> Vec<Message> {
     let mut ask = Message::assistant("");
     ask.tool_calls = vec![execution.call.clone()];
-    let text = execution.result.text().unwrap_or(execution.error_message()).to_owned();
+    let text = execution.result.text().unwrap_or(execution.error_message().into()).into_owned();
     vec![ask, Message::tool(execution.call.id.clone(), text)]
 }
 

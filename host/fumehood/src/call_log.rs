@@ -1,0 +1,319 @@
+//! Records of calls that no agent makes: those of a program, a person or an MCP client.
+//!
+//! They have the shape of an agent's records, so that one log holds both: a session starts, each of its calls is
+//! rejected or started, finished and answered, and the session ends.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fumehood_agent::clock::{Clock as _, SystemClock};
+use fumehood_agent::persist::Persist;
+use fumehood_core::call::{Arguments, Call};
+use fumehood_core::content::Content;
+use fumehood_core::digest::Digest;
+use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
+use fumehood_core::result::{CallResult, Metadata};
+use fumehood_core::sanitize::{beginning, printable};
+use serde_json::{Map, Value, json};
+
+/// The maximum size of rejected arguments in a record. No tool ever saw them.
+const MAX_REJECTED_BYTES: usize = 4096;
+/// The maximum length of an unknown tool's name in a record.
+const MAX_NAME_BYTES: usize = 130;
+
+/// What is kept of the calls of a tool, by its full name.
+type PersistPolicy = Arc<dyn Fn(&str) -> Persist + Send + Sync>;
+
+/// How calls are recorded.
+#[derive(Clone)]
+pub struct CallLogOptions {
+    /// Where calls come from, such as `call` or `serve mcp`. Every record says so.
+    pub entry_point: String,
+    /// On whose behalf the session as a whole runs. Each call has an actor of its own.
+    pub actor: Option<String>,
+    /// Whether a call waits until its start is on disk, or only until the log has room for it.
+    pub durability: Durability,
+    /// What is kept of arguments and results, by the full name of a tool. By default all of it.
+    pub persist: PersistPolicy,
+}
+
+impl CallLogOptions {
+    /// Records calls from this entry point: queued, with arguments and results.
+    #[must_use]
+    pub fn new(entry_point: impl Into<String>) -> Self {
+        let (entry_point, persist) = (entry_point.into(), Arc::new(|_: &str| Persist::Full));
+        Self { entry_point, actor: None, durability: Durability::default(), persist }
+    }
+}
+
+impl fmt::Debug for CallLogOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { entry_point, actor, durability, persist: _ } = self;
+        let mut shown = f.debug_struct("CallLogOptions");
+        shown.field("entry_point", entry_point).field("actor", actor).field("durability", durability);
+        shown.finish_non_exhaustive()
+    }
+}
+
+/// A log of calls was not begun.
+#[derive(Debug, thiserror::Error)]
+pub enum CallLogError {
+    /// The system has no random numbers to name the session with.
+    #[error("the system gave no random bytes to name the session of the event log with")]
+    Random(#[source] getrandom::Error),
+    /// The log refuses the first record.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
+
+/// One session of calls in an event log. Cheap to clone; all clones are the same session.
+#[derive(Clone)]
+pub struct CallLog {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    recorder: Arc<dyn Recorder>,
+    options: CallLogOptions,
+    session: String,
+    records: AtomicU64,
+    calls: AtomicU64,
+}
+
+impl CallLog {
+    /// Begins a session.
+    ///
+    /// # Errors
+    /// The log refuses its first record, or there are no random numbers to name it with.
+    pub async fn begin(recorder: Arc<dyn Recorder>, options: CallLogOptions) -> Result<Self, CallLogError> {
+        let session = format!("c{:016x}", getrandom::u64().map_err(CallLogError::Random)?);
+        let (records, calls) = (AtomicU64::new(0), AtomicU64::new(0));
+        let log = Self { inner: Arc::new(Inner { recorder, options, session, records, calls }) };
+        log.record(log.of_session(RecordKind::SessionStarted, None)).await?;
+        Ok(log)
+    }
+
+    /// Ends the session: `status` in one word.
+    ///
+    /// # Errors
+    /// The log refuses the record.
+    pub async fn end(&self, status: &str) -> Result<(), RecordError> {
+        self.record(self.of_session(RecordKind::SessionFinished, Some(status))).await
+    }
+
+    /// The name of the session in the records.
+    #[must_use]
+    pub fn session(&self) -> &str {
+        &self.inner.session
+    }
+
+    /// Prepares the records of one call. Nothing is recorded before it started or was rejected.
+    #[must_use]
+    pub fn entry(&self, call: &Call) -> CallEntry {
+        let inner = &self.inner;
+        let number = inner.calls.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        CallEntry {
+            log: self.clone(),
+            call: format!("{}-{number}", inner.session),
+            tool: beginning(&printable(&call.tool), MAX_NAME_BYTES).to_owned(),
+            digest: None,
+            actor: call.actor.as_deref().map(str::to_owned),
+            client: None,
+            persist: (inner.options.persist)(&call.tool),
+            arguments: Value::Null,
+            rejected: Some(beginning_of(&call.arguments)),
+            last: self.first_id(),
+            is_running: false,
+            has_ended: false,
+        }
+    }
+
+    fn first_id(&self) -> String {
+        format!("{}-r0", self.inner.session)
+    }
+
+    async fn record(&self, record: Record) -> Result<(), RecordError> {
+        self.inner.recorder.record(record, self.inner.options.durability).await
+    }
+
+    fn of_session(&self, kind: RecordKind, status: Option<&str>) -> Record {
+        let parent = (kind != RecordKind::SessionStarted).then(|| self.first_id());
+        let body = json!({ "entry_point": self.inner.options.entry_point });
+        Record { actor: self.inner.options.actor.clone(), ..self.bare(kind, parent, status, body) }
+    }
+
+    fn bare(&self, kind: RecordKind, parent: Option<String>, status: Option<&str>, body: Value) -> Record {
+        let number = self.inner.records.fetch_add(1, Ordering::Relaxed);
+        Record {
+            id: format!("{}-r{number:x}", self.inner.session),
+            parent,
+            session: self.inner.session.clone(),
+            at: SystemClock.now(),
+            kind,
+            actor: None,
+            tool: None,
+            digest: None,
+            call: None,
+            status: status.map(str::to_owned),
+            body,
+        }
+    }
+}
+
+impl fmt::Debug for CallLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallLog").field("session", &self.inner.session).finish_non_exhaustive()
+    }
+}
+
+/// The records of one call. If it is dropped before the call ended, that is recorded as `cancelled`.
+pub struct CallEntry {
+    log: CallLog,
+    call: String,
+    tool: String,
+    digest: Option<Digest>,
+    actor: Option<String>,
+    client: Option<String>,
+    persist: Persist,
+    /// As the tool gets them.
+    arguments: Value,
+    /// The beginning of what was sent, until the call started.
+    rejected: Option<String>,
+    last: String,
+    is_running: bool,
+    has_ended: bool,
+}
+
+impl CallEntry {
+    /// Says which client made the call, as far as it named itself.
+    #[must_use]
+    pub fn with_client(mut self, client: Option<String>) -> Self {
+        self.client = client;
+        self
+    }
+
+    /// The name of the call in the records.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.call
+    }
+
+    /// Records that the call passed every check and runs now, with these arguments, a tool of these bytes.
+    ///
+    /// # Errors
+    /// The log refuses the record. Then the tool must not run. [`Self::ended`] is still due: the log may keep the record
+    /// and write it later.
+    pub async fn started(&mut self, arguments: &Value, digest: Option<Digest>) -> Result<(), RecordError> {
+        self.digest = digest;
+        self.rejected = None;
+        let kept = self.persist.arguments(arguments);
+        let body = kept.map(|arguments| json!({ "arguments": arguments })).unwrap_or_default();
+        if matches!(self.persist, Persist::Redact { .. }) {
+            self.arguments = arguments.clone();
+        }
+        self.is_running = true;
+        let record = self.next(RecordKind::ToolStarted, None, body);
+        self.log.record(record).await
+    }
+
+    /// Records how the call ended. A failure to record does not take the result back: the log tells the next call.
+    pub async fn ended(mut self, result: &CallResult) {
+        self.has_ended = true;
+        let status = result.error().map_or("ok", |error| error.kind.as_str());
+        if !self.is_running {
+            let record = self.rejection(status, Some(result));
+            let _next_call_is_told = self.log.record(record).await;
+            return;
+        }
+        let record = self.next(RecordKind::ToolFinished, Some(status), usage(result));
+        let _next_call_is_told = self.log.record(record).await;
+        if let Some(kept) = self.persist.result(&self.arguments, result, result) {
+            let body = json!({ "result": kept, "truncated": result.metadata.truncated });
+            let record = self.next(RecordKind::ToolResult, Some(status), body);
+            let _next_call_is_told = self.log.record(record).await;
+        }
+    }
+
+    fn rejection(&mut self, status: &str, result: Option<&CallResult>) -> Record {
+        // As JSON if that is what they are; else as text.
+        let sent = self.rejected.take().map(|text| serde_json::from_str(&text).unwrap_or(Value::from(text)));
+        let arguments = sent.and_then(|arguments| self.persist.arguments(&arguments));
+        // The message repeats what was given, which may be what the tool keeps to itself.
+        let error = match result.and_then(CallResult::error).filter(|_| self.persist.is_full()) {
+            Some(error) => json!(error),
+            None => json!({ "kind": status }),
+        };
+        self.next(RecordKind::ToolRejected, Some(status), json!({ "arguments": arguments, "error": error }))
+    }
+
+    fn next(&mut self, kind: RecordKind, status: Option<&str>, body: Value) -> Record {
+        let mut body = match body {
+            Value::Object(body) => body,
+            _ => Map::new(),
+        };
+        body.insert("entry_point".to_owned(), Value::from(self.log.inner.options.entry_point.as_str()));
+        body.extend(self.client.as_deref().map(|client| ("client".to_owned(), Value::from(client))));
+        let record = Record {
+            actor: self.actor.clone(),
+            tool: Some(self.tool.clone()),
+            digest: self.digest.map(|digest| digest.to_string()),
+            call: Some(self.call.clone()),
+            ..self.log.bare(kind, Some(self.last.clone()), status, Value::Object(body))
+        };
+        self.last.clone_from(&record.id);
+        record
+    }
+}
+
+impl fmt::Debug for CallEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallEntry").field("call", &self.call).field("tool", &self.tool).finish_non_exhaustive()
+    }
+}
+
+impl Drop for CallEntry {
+    /// Whoever waited for the call has given up. That is recorded all the same, without waiting for the disk.
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        let record = match self.is_running {
+            true => self.next(RecordKind::ToolFinished, Some("cancelled"), Value::Null),
+            false => self.rejection("cancelled", None),
+        };
+        drop(self.log.inner.recorder.record(record, self.log.inner.options.durability));
+    }
+}
+
+/// Records how a call ended, if it is recorded.
+pub(crate) async fn ended(entry: Option<CallEntry>, result: CallResult) -> CallResult {
+    if let Some(entry) = entry {
+        entry.ended(&result).await;
+    }
+    result
+}
+
+/// What a call cost, without anything of its result.
+fn usage(result: &CallResult) -> Value {
+    let Metadata { duration, fuel_used, peak_memory, requests, .. } = &result.metadata;
+    let mut body = json!({
+        "duration_ms": u64::try_from(duration.as_micros()).unwrap_or(u64::MAX) as f64 / 1000.0,
+        "fuel_used": fuel_used,
+        "peak_memory": peak_memory,
+        "bytes": result.content().iter().map(Content::bytes).sum::<usize>(),
+    });
+    if let (false, Value::Object(body)) = (requests.is_empty(), &mut body) {
+        // Method, host, status and sizes, and nothing of what was asked or answered.
+        body.insert("requests".to_owned(), json!(requests));
+    }
+    body
+}
+
+/// The beginning of arguments that no tool has accepted yet.
+fn beginning_of(arguments: &Arguments) -> String {
+    match arguments {
+        Arguments::Text(text) => beginning(text, MAX_REJECTED_BYTES).to_owned(),
+        Arguments::Value(value) => beginning(&value.to_string(), MAX_REJECTED_BYTES).to_owned(),
+    }
+}
