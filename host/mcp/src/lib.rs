@@ -2,10 +2,12 @@
 //!
 //! The only crate that names rmcp. It knows no sandbox and no agent loop: a [`Toolbox`] is what it serves.
 
+mod bounds;
 mod client;
 mod http;
 mod library;
 mod lines;
+mod parsing;
 mod server;
 mod splitter;
 mod template;

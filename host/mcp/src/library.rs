@@ -6,6 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::sanitize::{hidden, printable};
+use fumehood_core::untrusted::PrintableText;
 
 use crate::template::{self, TemplateError};
 
@@ -103,6 +105,9 @@ pub enum LibraryError {
     /// Two prompts have one name.
     #[error("two prompts are called `{0}`; rename one of them")]
     SameName(String),
+    /// A name that clients have to repeat has characters that nobody sees.
+    #[error("the name `{0}` has characters that nobody sees; write it without them")]
+    HiddenName(PrintableText),
     /// A prompt names an entry that is not there.
     #[error("the prompt `{prompt}` names the entry `{uri}`, and there is none of that address")]
     NoEntry {
@@ -128,8 +133,10 @@ impl Library {
     /// Adds an entry.
     ///
     /// # Errors
-    /// If its address is none, or taken.
-    pub fn add_entry(&mut self, entry: Entry) -> Result<(), LibraryError> {
+    /// If its address is none, or taken. Hidden characters in its texts are written out.
+    pub fn add_entry(&mut self, mut entry: Entry) -> Result<(), LibraryError> {
+        let texts = [&mut entry.name, &mut entry.mime_type];
+        sanitize(texts.into_iter().chain(&mut entry.title).chain(&mut entry.description));
         if !is_address(&entry.uri) {
             return Err(LibraryError::NoAddress(entry.uri));
         }
@@ -145,8 +152,15 @@ impl Library {
     /// Adds a prompt. The entries that it names have to be there already.
     ///
     /// # Errors
-    /// If its name is taken, or an entry is not there.
-    pub fn add_prompt(&mut self, prompt: Prompt) -> Result<(), LibraryError> {
+    /// If its name is taken, a name has hidden characters, or an entry is not there. Hidden characters in its texts are
+    /// written out.
+    pub fn add_prompt(&mut self, mut prompt: Prompt) -> Result<(), LibraryError> {
+        let names = std::iter::once(&prompt.name).chain(prompt.parameters.iter().map(|it| &it.name));
+        if let Some(name) = names.into_iter().find(|name| hidden(name) > 0) {
+            return Err(LibraryError::HiddenName(name.into()));
+        }
+        let descriptions = prompt.parameters.iter_mut().map(|it| &mut it.description);
+        sanitize(descriptions.chain(&mut prompt.title).chain(&mut prompt.description));
         if let Some(uri) = prompt.entries.iter().find(|uri| !self.entries.contains_key(*uri)) {
             return Err(LibraryError::NoEntry { prompt: prompt.name.clone(), uri: uri.clone() });
         }
@@ -186,6 +200,13 @@ impl Library {
         }
         let text = template::filled(&text, &arguments).map_err(PromptError::Arguments)?;
         Ok((before, text))
+    }
+}
+
+/// Writes out what is hidden, once and for every client.
+fn sanitize<'a>(texts: impl Iterator<Item = &'a mut String>) {
+    for text in texts.filter(|text| hidden(text) > 0) {
+        *text = printable(text).into_owned();
     }
 }
 

@@ -1,35 +1,45 @@
 //! MCP over a pair of byte streams: one message a line, nothing else.
 //!
-//! Lines have a longest length, and memory for them is bounded by it. What is no message is answered, not ignored, so
-//! that nobody waits for an answer that never comes.
+//! Lines have a longest length, and memory for them is bounded by it and by what parsing one may take. What is no message is
+//! answered, not ignored, so that nobody waits for an answer that never comes.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::sanitize::{printable, printable_json};
 use rmcp::model::{ErrorData, GetExtensions as _, JsonRpcMessage, JsonRpcRequest, RequestId};
 use rmcp::service::{RxJsonRpcMessage, ServiceRole, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::Deserialize;
 use serde_json::error::Category;
+use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tokio_util::bytes::BytesMut;
 use tokio_util::sync::CancellationToken;
 
+use crate::bounds::{self, BoundsError};
 use crate::splitter::{Line, Splitter};
 use crate::written;
 
 /// Lines in a row that are no messages, before a server is taken for one that speaks something else.
 const JUNK: u32 = 10_000;
 
+/// Maximum length of a request's id that is repeated in a refusal, in bytes.
+const MAX_ID_BYTES: usize = 256;
+
 /// Messages over a reader and a writer.
-pub(crate) struct Lines<R, W> {
+pub(crate) struct Lines<Role: ServiceRole, R, W> {
     reader: R,
     lines: Splitter,
     writer: Arc<Mutex<Option<W>>>,
     /// An answer to a line that was no message, on its way.
     answering: Option<BoxFuture<'static, ()>>,
+    /// A line that is parsed on another thread.
+    parsing: Option<JoinHandle<Parsed<Role>>>,
     /// Whether the other side has asked for anything. What comes before that is no reason to end.
     opened: bool,
     /// Cancelled as soon as either stream has ended, long before rmcp is done with what is left to do.
@@ -40,8 +50,17 @@ pub(crate) struct Lines<R, W> {
     junk: u32,
 }
 
-impl<R, W> Lines<R, W>
+/// What a line is.
+enum Parsed<Role: ServiceRole> {
+    Message(RxJsonRpcMessage<Role>),
+    /// No message, with the id of the request that it may be meant to be.
+    Refused(ErrorData, Option<RequestId>),
+    Empty,
+}
+
+impl<Role, R, W> Lines<Role, R, W>
 where
+    Role: ServiceRole,
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
@@ -53,6 +72,7 @@ where
             lines: Splitter::new(longest),
             writer,
             answering: None,
+            parsing: None,
             opened: false,
             closed,
             flooded: Arc::default(),
@@ -66,12 +86,11 @@ where
     }
 
     /// Writes one message. It is turned into text at once and sent when it is its turn.
-    fn write<Role: ServiceRole>(
-        &self,
-        message: &TxJsonRpcMessage<Role>,
-    ) -> impl Future<Output = io::Result<()>> + Send + use<Role, R, W> {
-        let line = serde_json::to_vec(message).map(|mut line| {
-            line.push(b'\n');
+    fn write(&self, message: &TxJsonRpcMessage<Role>) -> impl Future<Output = io::Result<()>> + Send + use<Role, R, W> {
+        // A last line of defence for texts that the protocol's library makes itself: nothing hidden is on the wire as such.
+        let line = serde_json::to_string(message).map(|text| {
+            let mut line = printable_json(&text).into_owned();
+            line.push('\n');
             line
         });
         let (writer, closed) = (Arc::clone(&self.writer), self.closed.clone());
@@ -80,23 +99,23 @@ where
             let mut writer = writer.lock().await;
             let writer = writer.as_mut().ok_or(io::ErrorKind::NotConnected)?;
             let sent = async {
-                writer.write_all(&line).await?;
+                writer.write_all(line.as_bytes()).await?;
                 writer.flush().await
             };
             sent.await.inspect_err(|_| closed.cancel())
         }
     }
 
-    fn refuse<Role: ServiceRole>(&mut self, error: ErrorData, id: Option<RequestId>) {
+    fn refuse(&mut self, error: ErrorData, id: Option<RequestId>) {
         // A client's peer is a server that prints something: no reason to send it anything.
         if !Role::IS_CLIENT {
-            let answer = self.write::<Role>(&JsonRpcMessage::error(error, id));
+            let answer = self.write(&JsonRpcMessage::error(error, id));
             self.answering = Some(Box::pin(async { drop(answer.await) }));
         }
     }
 
     /// A server that prints something else than messages is left alone for a while, not for ever.
-    fn passed_over<Role: ServiceRole>(&mut self) {
+    fn passed_over(&mut self) {
         self.junk = self.junk.saturating_add(1);
         if Role::IS_CLIENT && self.junk > JUNK {
             self.flooded.store(true, Ordering::Relaxed);
@@ -104,68 +123,114 @@ where
         }
     }
 
-    /// The message in a line, unless it is to be passed over.
-    fn message<Role: ServiceRole>(&mut self, line: &[u8]) -> Option<RxJsonRpcMessage<Role>> {
-        let line = line.trim_ascii();
-        if line.is_empty() {
-            return None;
-        }
-        match serde_json::from_slice::<RxJsonRpcMessage<Role>>(line) {
-            Ok(JsonRpcMessage::Request(request)) if !Role::IS_CLIENT => self.request::<Role>(request, line),
-            Ok(message) => (self.opened || Role::IS_CLIENT).then_some(message),
-            Err(error) if error.classify() == Category::Data => {
-                let why = "this is JSON, and no JSON-RPC 2.0 message of MCP; send an object with `jsonrpc`, `method`, \
-                           and `id` if it wants an answer";
-                self.refuse::<Role>(ErrorData::invalid_request(why, None), id_of(line));
+    /// Parses a line, elsewhere if that takes long. What it would cost is known beforehand.
+    fn parse(&mut self, line: BytesMut) -> Option<Parsed<Role>> {
+        match bounds::measure(&line) {
+            Ok(size) if size.is_cheap() => Some(parsed(&line)),
+            Ok(_) => {
+                self.parsing = Some(tokio::task::spawn_blocking(move || parsed(&line)));
                 None
             }
             Err(error) => {
-                self.refuse::<Role>(ErrorData::parse_error(format!("this is not JSON: {error}"), None), None);
+                if Role::IS_CLIENT && error == BoundsError::Values {
+                    // As with a line that is too long.
+                    self.flooded.store(true, Ordering::Relaxed);
+                    self.closed.cancel();
+                }
+                Some(match error {
+                    BoundsError::Depth => Parsed::Refused(ErrorData::parse_error(error.to_string(), None), None),
+                    BoundsError::Batch => Parsed::Refused(ErrorData::invalid_request(error.to_string(), None), None),
+                    BoundsError::Values => {
+                        Parsed::Refused(ErrorData::invalid_request(error.to_string(), None), id_of(&line))
+                    }
+                })
+            }
+        }
+    }
+
+    /// The message that was parsed, unless it is to be passed over.
+    fn message(&mut self, parsed: Parsed<Role>) -> Option<RxJsonRpcMessage<Role>> {
+        match parsed {
+            Parsed::Message(message) => {
+                self.opened |= Role::IS_CLIENT || matches!(message, JsonRpcMessage::Request(_));
+                self.opened.then_some(message)
+            }
+            Parsed::Refused(error, id) => {
+                self.refuse(error, id);
                 None
             }
+            Parsed::Empty => None,
         }
     }
 
-    /// A request of a client, with its arguments as they are in the line.
-    fn request<Role: ServiceRole>(
-        &mut self,
-        mut request: JsonRpcRequest<Role::PeerReq>,
-        line: &[u8],
-    ) -> Option<RxJsonRpcMessage<Role>> {
-        match written::arguments(line) {
-            Ok(None) => {}
-            Ok(Some(arguments)) => drop(request.request.extensions_mut().insert(arguments)),
-            Err(written::Twice(what)) => {
-                let why = format!("the message can be read in two ways: {what}; send each member once");
-                self.refuse::<Role>(ErrorData::invalid_request(why, None), Some(request.id));
-                return None;
-            }
+    /// Whether anything more came.
+    async fn read_more(&mut self) -> bool {
+        let read = tokio::select! {
+            biased;
+            () = self.closed.cancelled() => Ok(0),
+            read = self.reader.read_buf(self.lines.space()) => read,
+        };
+        let came = read.is_ok_and(|bytes| bytes > 0);
+        if !came {
+            self.closed.cancel();
         }
-        self.opened = true;
-        Some(JsonRpcMessage::Request(request))
+        came
     }
 
-    fn too_long<Role: ServiceRole>(&mut self) {
+    fn too_long(&mut self) {
         self.flooded.store(true, Ordering::Relaxed);
         if Role::IS_CLIENT {
             // Whatever call it answers, its result is lost; nothing that comes after can be trusted to be in order.
             self.closed.cancel();
         }
         let why = format!("a message is longer than {} bytes; send less at once", self.lines.longest());
-        self.refuse::<Role>(ErrorData::invalid_request(why, None), None);
+        self.refuse(ErrorData::invalid_request(why, None), None);
     }
+}
+
+/// Parses a line, with the arguments of a request as they are in it.
+fn parsed<Role: ServiceRole>(line: &[u8]) -> Parsed<Role> {
+    let line = line.trim_ascii();
+    if line.is_empty() {
+        return Parsed::Empty;
+    }
+    match serde_json::from_slice::<RxJsonRpcMessage<Role>>(line) {
+        Ok(JsonRpcMessage::Request(request)) if !Role::IS_CLIENT => with_arguments(request, line),
+        Ok(message) => Parsed::Message(message),
+        Err(error) if error.classify() == Category::Data => {
+            let why = "this is JSON, and no JSON-RPC 2.0 message of MCP; send an object with `jsonrpc`, `method`, \
+                       and `id` if it wants an answer";
+            Parsed::Refused(ErrorData::invalid_request(why, None), id_of(line))
+        }
+        Err(error) => Parsed::Refused(ErrorData::parse_error(format!("this is not JSON: {error}"), None), None),
+    }
+}
+
+fn with_arguments<Role: ServiceRole>(mut request: JsonRpcRequest<Role::PeerReq>, line: &[u8]) -> Parsed<Role> {
+    match written::arguments(line) {
+        Ok(None) => {}
+        Ok(Some(arguments)) => drop(request.request.extensions_mut().insert(arguments)),
+        Err(written::Twice(what)) => {
+            let why = format!("the message can be read in two ways: {}; send each member once", printable(&what));
+            return Parsed::Refused(ErrorData::invalid_request(why, None), Some(request.id));
+        }
+    }
+    Parsed::Message(JsonRpcMessage::Request(request))
 }
 
 /// The id in a line that is JSON.
-fn id_of(line: &[u8]) -> Option<RequestId> {
+pub(crate) fn id_of(line: &[u8]) -> Option<RequestId> {
     #[derive(Deserialize)]
-    struct WithId {
-        id: RequestId,
+    struct WithId<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
     }
-    serde_json::from_slice(line).ok().map(|WithId { id }| id)
+    let WithId { id } = serde_json::from_slice(line).ok()?;
+    let is_short = id.get().len() <= MAX_ID_BYTES;
+    is_short.then(|| serde_json::from_str(id.get()).ok()).flatten()
 }
 
-impl<Role, R, W> Transport<Role> for Lines<R, W>
+impl<Role, R, W> Transport<Role> for Lines<Role, R, W>
 where
     Role: ServiceRole,
     R: AsyncRead + Send + Unpin + 'static,
@@ -177,7 +242,7 @@ where
         &mut self,
         message: TxJsonRpcMessage<Role>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.write::<Role>(&message)
+        self.write(&message)
     }
 
     /// May be dropped at any point and called again: nothing is lost.
@@ -190,27 +255,31 @@ where
             if Role::IS_CLIENT && self.flooded.load(Ordering::Relaxed) {
                 return None;
             }
-            match self.lines.next_line() {
-                Some(Line::Whole(line)) => {
-                    if let Some(message) = self.message::<Role>(&line) {
-                        self.junk = 0;
-                        return Some(message);
-                    }
-                    self.passed_over::<Role>();
+            let parsed = match &mut self.parsing {
+                Some(parsing) => {
+                    let parsed = parsing.await;
+                    self.parsing = None;
+                    let why = "the message could not be parsed; send a simpler one";
+                    parsed.unwrap_or_else(|_| Parsed::Refused(ErrorData::internal_error(why, None), None))
                 }
-                Some(Line::TooLong) => self.too_long::<Role>(),
-                None => {
-                    let read = tokio::select! {
-                        biased;
-                        () = self.closed.cancelled() => Ok(0),
-                        read = self.reader.read_buf(self.lines.space()) => read,
-                    };
-                    if !read.is_ok_and(|bytes| bytes > 0) {
-                        self.closed.cancel();
-                        return None;
+                None => match self.lines.next_line() {
+                    Some(Line::Whole(line)) => match self.parse(line) {
+                        Some(parsed) => parsed,
+                        None => continue,
+                    },
+                    Some(Line::TooLong) => {
+                        self.too_long();
+                        continue;
                     }
-                }
+                    None if self.read_more().await => continue,
+                    None => return None,
+                },
+            };
+            if let Some(message) = self.message(parsed) {
+                self.junk = 0;
+                return Some(message);
             }
+            self.passed_over();
         }
     }
 

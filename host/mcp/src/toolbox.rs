@@ -38,6 +38,8 @@ pub struct Request {
     pub watcher: Option<Arc<dyn Watcher>>,
     /// Once this is cancelled, the guest must stop within milliseconds.
     pub cancelled: CancellationToken,
+    /// The client's own name and version, `name/version`, printable and at most 128 bytes. It is the client's word.
+    pub client: Option<String>,
 }
 
 /// A set of tools that can be listed and called, and may change. Nothing that grants power is ever in it.

@@ -16,6 +16,7 @@ use super::changes;
 use super::ears::Ears;
 use super::endpoint::{Endpoint, Launch};
 use super::headers::Headers;
+use super::http_client::BoundedClient;
 use super::pending::Pending;
 use super::process::Process;
 use super::watched::{Listener, News, OnProgress, Watched};
@@ -113,7 +114,7 @@ impl Connection {
         let failed = |source| ConnectError::Start { program: launch.program.display().to_string(), source };
         let (process, output, input) = Process::start(launch).await.map_err(failed)?;
         let (closed, news) = (CancellationToken::new(), News::new(terms.unasked, THINK));
-        let lines = Lines::new(output, input, terms.longest, closed.clone());
+        let lines = Lines::<RoleClient, _, _>::new(output, input, terms.longest, closed.clone());
         let overflowed = lines.flooded();
         match shake_hands(lines, &news, &closed, how).await {
             Ok(service) => Ok(Self { service, process: Some(process), closed, news, overflowed }),
@@ -138,7 +139,7 @@ impl Connection {
         if let Some(token) = token {
             config = config.auth_header(token.reveal());
         }
-        let transport = StreamableHttpClientTransport::with_client(client, config);
+        let transport = StreamableHttpClientTransport::with_client(BoundedClient::new(client, terms.longest), config);
         let (closed, news) = (CancellationToken::new(), News::new(terms.unasked, THINK_LONG));
         let service = shake_hands(transport, &news, &closed, how).await.map_err(|error| handshake(error, ""))?;
         Ok(Self { service, process: None, closed, news, overflowed: Arc::default() })

@@ -6,6 +6,7 @@ use fumehood_core::definition::{Annotations, DefinitionLimits, ToolDefinition};
 use fumehood_core::digest::Digest;
 use fumehood_core::name::{NameError, Namespace, QualifiedName, ToolName};
 use fumehood_core::sanitize::printable;
+use fumehood_core::untrusted::Untrusted;
 use rmcp::model::Tool;
 use serde_json::{Value, json};
 
@@ -19,13 +20,13 @@ pub struct RemoteTool {
     /// What its server calls it.
     pub foreign: Arc<str>,
     /// A short name for people.
-    pub title: Option<String>,
-    /// What it does, printable and at most 4 KiB.
-    pub description: String,
+    pub title: Option<Untrusted<String>>,
+    /// What it does, at most 4 KiB.
+    pub description: Untrusted<String>,
     /// JSON Schema of its arguments, as the server wrote it. The gate has not seen it yet.
-    pub input_schema: Value,
+    pub input_schema: Untrusted<Value>,
     /// JSON Schema of its structured results, if it has one.
-    pub output_schema: Option<Value>,
+    pub output_schema: Option<Untrusted<Value>>,
     /// What the server promises about its effects.
     pub annotations: Annotations,
     /// What it is pinned by: the digest of all of the above as the server wrote it.
@@ -38,7 +39,7 @@ impl RemoteTool {
         let shown: String = printable(&tool.name).chars().take(80).collect();
         let name = ToolName::from_foreign(&tool.name).map_err(|error| format!("{shown}: {error}"))?;
         let caps = DefinitionLimits::default();
-        let description = printable(tool.description.as_deref().unwrap_or_default()).into_owned();
+        let description = tool.description.as_deref().unwrap_or_default().to_owned();
         let input_schema = Value::Object(tool.input_schema.as_ref().clone());
         let output_schema = tool.output_schema.as_ref().map(|schema| Value::Object(schema.as_ref().clone()));
         let size = |schema: &Value| schema.to_string().len();
@@ -55,10 +56,10 @@ impl RemoteTool {
         Ok(Self {
             name: QualifiedName { namespace: server.clone(), tool: name }.to_string(),
             foreign: tool.name.as_ref().into(),
-            title: tool.title.as_deref().map(|title| printable(title).into_owned()),
-            description,
-            input_schema,
-            output_schema,
+            title: tool.title.as_deref().map(Untrusted::from),
+            description: description.into(),
+            input_schema: input_schema.into(),
+            output_schema: output_schema.map(Untrusted::new),
             annotations: annotations(tool),
             digest: digest(tool),
         })
@@ -70,7 +71,7 @@ impl RemoteTool {
     /// nothing take anything, as their authors mean them.
     #[must_use]
     pub fn arguments_schema(&self) -> Value {
-        free_form::spelled_out(&self.input_schema)
+        free_form::spelled_out(self.input_schema.expose_raw())
     }
 
     /// What an approval of it is about.
@@ -79,7 +80,7 @@ impl RemoteTool {
     /// If its name is none of ours, which it is for every tool that was listed.
     pub fn definition(&self) -> Result<ToolDefinition, NameError> {
         let name = ToolName::from_foreign(&self.foreign)?;
-        let export = (name.as_str() != &*self.foreign).then(|| printable(&self.foreign).into_owned());
+        let export = (name.as_str() != &*self.foreign).then(|| Untrusted::from(&*self.foreign));
         Ok(ToolDefinition {
             name,
             export,
@@ -133,7 +134,7 @@ mod tests {
         let long = json!({"name": "a", "description": "d".repeat(4097), "inputSchema": {}});
         assert_eq!(tool(long).unwrap_err(), "a: its description has 4097 bytes; at most 4096 are accepted");
         let hidden = json!({"name": "a", "description": "a\u{200b}b", "inputSchema": {}});
-        assert_eq!(tool(hidden).unwrap().description, "a\\u{200b}b");
+        assert_eq!(tool(hidden).unwrap().description.sanitized(), "a\\u{200b}b");
     }
 
     #[test]

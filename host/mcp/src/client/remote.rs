@@ -163,7 +163,7 @@ impl Remote {
         let this = self.clone();
         Arc::new(move |mut progress| {
             if let (Some(redactor), Some(message)) = (&this.0.options.redactor, &mut progress.message) {
-                redactor.in_text(message);
+                redactor.in_printable(message);
             }
             listener(progress);
         })

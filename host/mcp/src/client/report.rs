@@ -1,7 +1,7 @@
 //! What a server reports of a call that is still running, as progress of ours.
 
 use fumehood_core::event::Progress;
-use fumehood_core::sanitize::printable;
+use fumehood_core::untrusted::PrintableText;
 use rmcp::model::ProgressNotificationParam;
 
 /// Characters of a message.
@@ -12,7 +12,7 @@ pub(crate) fn progress(told: &ProgressNotificationParam) -> Progress {
     let fraction = told.total.map(|total| told.progress / total).filter(|fraction| fraction.is_finite());
     let message = told.message.as_deref().map(|text| {
         let beginning: String = text.chars().take(MESSAGE).collect();
-        printable(&beginning).into_owned()
+        PrintableText::from(beginning)
     });
     Progress { fraction: fraction.map(|fraction| fraction.clamp(0.0, 1.0)), message, partial: Vec::new() }
 }

@@ -8,6 +8,7 @@ use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::gate::Gate;
 use fumehood_core::result::CallError;
+use fumehood_core::untrusted::Untrusted;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 /// Steps of a check that are made without going elsewhere, some 5 ms at worst.
@@ -55,7 +56,7 @@ pub(crate) async fn checked(gate: Arc<Gate>, parts: Vec<Content>) -> Result<Vec<
 
 fn fits(gate: &Gate, parts: &[Content]) -> Result<(), CallError> {
     let structure = parts.iter().find_map(|part| match part {
-        Content::Json { value } => Some(value.as_str()),
+        Content::Json { value } => Some(value.expose_raw()),
         Content::Text { .. } | Content::Blob { .. } | Content::Link { .. } => None,
     });
     let Some(structure) = structure else {
@@ -68,10 +69,10 @@ fn fits(gate: &Gate, parts: &[Content]) -> Result<(), CallError> {
 }
 
 fn failure(parts: &[Content]) -> CallError {
-    let texts: Vec<&str> = parts
+    let texts: Vec<_> = parts
         .iter()
         .filter_map(|part| match part {
-            Content::Text { text } => Some(text.as_str()),
+            Content::Text { text } => Some(text.sanitized()),
             Content::Json { .. } | Content::Blob { .. } | Content::Link { .. } => None,
         })
         .collect();
@@ -88,9 +89,11 @@ fn part(block: ContentBlock) -> Result<Content, CallError> {
         ContentBlock::Text(text) => Content::text(text.text),
         ContentBlock::Image(image) => blob(image.mime_type, &image.data)?,
         ContentBlock::Audio(audio) => blob(audio.mime_type, &audio.data)?,
-        ContentBlock::ResourceLink(link) => {
-            Content::Link { uri: link.uri, title: link.title.or(Some(link.name)), mime_type: link.mime_type }
-        }
+        ContentBlock::ResourceLink(link) => Content::Link {
+            uri: link.uri.into(),
+            title: link.title.or(Some(link.name)).map(Untrusted::new),
+            mime_type: link.mime_type.map(Untrusted::new),
+        },
         ContentBlock::Resource(embedded) => match embedded.resource {
             ResourceContents::TextResourceContents { text, .. } => Content::text(text),
             ResourceContents::BlobResourceContents { mime_type, blob: data, .. } => {
@@ -104,7 +107,7 @@ fn part(block: ContentBlock) -> Result<Content, CallError> {
 
 fn blob(mime_type: String, data: &str) -> Result<Content, CallError> {
     let data = BASE64_STANDARD.decode(data).map_err(|error| bad(&format!("its data is not base64: {error}")))?;
-    Ok(Content::Blob { mime_type, data })
+    Ok(Content::Blob { mime_type: mime_type.into(), data })
 }
 
 #[cfg(test)]

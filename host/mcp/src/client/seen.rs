@@ -55,7 +55,7 @@ fn known(server: &Namespace, tool: &Tool, output: usize) -> Result<Known, String
     let tool = RemoteTool::of(server, tool)?;
     // Results are bounded as a whole; a long text in one is no sign of anything.
     let limits = GateLimits { document_bytes: output, string_bytes: output, ..GateLimits::default() };
-    let gate = tool.output_schema.as_ref().map(|schema| Gate::for_results(schema, limits)).transpose();
+    let gate = tool.output_schema.as_ref().map(|schema| Gate::for_results(schema.expose_raw(), limits)).transpose();
     let gate = gate.map_err(|error| format!("{}: its output schema is refused: {error}", printable(&tool.foreign)))?;
     Ok(Known { tool, results: gate.map(Arc::new) })
 }

@@ -1,47 +1,45 @@
-//! The listener: connections, their limits, and the way of a request to a session.
+//! The listener: it accepts connections, and holds each phase of one to a deadline.
 
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::transport::StreamableHttpServerConfig;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
-use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use serde::Deserialize;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::guard::{Access, Guard, Turned};
-use super::held::{Answer, Held};
+use super::connections::{Capacity, Connection, Connections};
+use super::guard::{Access, Guard};
+use super::requests::{Door, Doors, HEAD_BYTES, Service};
+use super::share::{Share, memory_of};
+use super::write_deadline::WriteDeadline;
+use crate::bounds::{MAX_VALUES, Size};
+use crate::parsing::ParseQueue;
 use crate::server::{Server, Session};
-use crate::written::{self, Twice};
 
 /// Where MCP is.
 const PATH: &str = "/mcp";
-/// How long the head of a request may take, and then its body.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of the head of a request.
-const HEAD_BYTES: usize = 32 << 10;
+/// How long the head of a request may take, from the moment that the connection waits for it.
+const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client may take nothing of a response.
+const WRITE_PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes that the kernel holds for a client that takes nothing; it doubles the number. Otherwise that is megabytes for each.
+const SEND_BUFFER_BYTES: usize = 128 << 10;
 /// Headers of a request.
 const HEADERS: usize = 64;
-/// Sessions of one principal.
-const SESSIONS: usize = 256;
 /// How long open requests have when the server stops.
 const GRACE: Duration = Duration::from_secs(1);
-/// After how many seconds a full server is worth another try.
-const RETRY: HeaderValue = HeaderValue::from_static("1");
-const TWICE: &str = "the message can be read in two ways; send each member once";
-const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+/// How long nothing is accepted where the system refuses to accept.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(20);
+/// The same, where a connection was dropped to make room.
+const SHED_BACKOFF: Duration = Duration::from_millis(1);
 
 /// How a listener lets clients in.
 #[derive(Debug, Clone)]
@@ -54,17 +52,33 @@ pub struct HttpOptions {
     pub hosts: Vec<String>,
     /// More `Origin` headers that are right: `https://app.example`.
     pub origins: Vec<String>,
-    /// Connections at once; more wait to be accepted.
+    /// Connections at once on which a request was let in. For one more, the one that has stalled the longest is dropped:
+    /// idle, in the middle of a body, or not taking a response. If none has stalled, its request is refused.
     pub connections: usize,
-    /// Requests at once; more are refused.
+    /// Connections at once on which no request was let in yet. For one more, the oldest is dropped. None ever waits to be
+    /// accepted.
+    pub unauthenticated_connections: usize,
+    /// Requests of one principal at once; more are refused.
     pub requests: usize,
+    /// Bytes that the messages of one principal may take while they are handled, with what they are parsed into. More wait,
+    /// for ten seconds at most. Messages of up to 64 KiB are not counted. At least two of the largest messages fit.
+    pub in_flight_bytes: usize,
 }
 
 impl HttpOptions {
-    /// At this address, for these: 256 connections, 256 requests.
+    /// At this address, for these: 256 connections, 128 unauthenticated ones, 256 requests, and 64 MiB in flight.
     #[must_use]
     pub fn new(address: SocketAddr, access: Access) -> Self {
-        Self { address, access, hosts: Vec::new(), origins: Vec::new(), connections: 256, requests: 256 }
+        Self {
+            address,
+            access,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            connections: 256,
+            unauthenticated_connections: 128,
+            requests: 256,
+            in_flight_bytes: 64 << 20,
+        }
     }
 }
 
@@ -83,7 +97,7 @@ pub enum HttpError {
         /// Where.
         address: SocketAddr,
         /// What the system says.
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
@@ -92,18 +106,8 @@ pub struct HttpListener {
     listener: TcpListener,
     address: SocketAddr,
     doors: Arc<Doors>,
-    connections: Arc<Semaphore>,
+    connections: Connections,
     stop: CancellationToken,
-}
-
-type Service = StreamableHttpService<Session, LocalSessionManager>;
-
-/// The way in: the guard, and behind it a service for each principal.
-struct Doors {
-    guard: Guard,
-    services: Vec<(Service, Arc<LocalSessionManager>)>,
-    requests: Arc<Semaphore>,
-    body_bytes: usize,
 }
 
 impl HttpListener {
@@ -125,11 +129,17 @@ impl HttpListener {
         let address = listener.local_addr().map_err(failed)?;
         let guard = Guard::new(options.access, address, &options.hosts, &options.origins, PATH);
         let stop = CancellationToken::new();
-        let services = principals.into_iter().map(|actor| service(server, actor, &guard, &stop)).collect();
-        let requests = Arc::new(Semaphore::new(options.requests));
-        let doors = Doors { guard, services, requests, body_bytes: server.options().message_bytes };
-        let connections = Arc::new(Semaphore::new(options.connections));
-        Ok(Self { listener, address, doors: Arc::new(doors), connections, stop })
+        let body_bytes = server.options().message_bytes;
+        let largest = memory_of(Size { bytes: body_bytes, values: MAX_VALUES });
+        let in_flight = options.in_flight_bytes.max(largest.saturating_mul(2));
+        let door = |(principal, actor)| {
+            let (service, sessions) = service(server, actor, &guard, &stop);
+            Door { service, sessions, share: Share::new(principal, options.requests, in_flight) }
+        };
+        let doors = principals.into_iter().enumerate().map(door).collect();
+        let doors = Doors { guard, doors, body_bytes, parsers: ParseQueue::new() };
+        let capacity = Capacity { pending: options.unauthenticated_connections, authenticated: options.connections };
+        Ok(Self { listener, address, doors: Arc::new(doors), connections: Connections::new(capacity), stop })
     }
 
     /// Where it listens.
@@ -146,29 +156,37 @@ impl HttpListener {
 
     /// Serves until `stop`; then open requests have a second to end, and their calls are stopped.
     pub async fn serve(self, stop: CancellationToken) {
-        let connections = TaskTracker::new();
+        let tasks = TaskTracker::new();
         loop {
-            let Ok(place) = Arc::clone(&self.connections).acquire_owned().await else { break };
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,
                 accepted = self.listener.accept() => accepted,
             };
             match accepted {
                 Ok((stream, _)) => {
-                    let served = connection(stream, Arc::clone(&self.doors), self.stop.clone());
-                    connections.spawn(async move {
-                        served.await;
-                        drop(place);
-                    });
+                    let connection = Arc::new(self.connections.add());
+                    tasks.spawn(serve(stream, connection, Arc::clone(&self.doors), self.stop.clone()));
+                    // Many connections at once do not keep those before them from sending their heads.
+                    tokio::task::yield_now().await;
                 }
-                // Such as too many open files: what there is goes on, and some of it ends.
-                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                Err(error) if is_of_peer(&error) => {}
+                // Such as too many open files. One connection less makes room for the next.
+                Err(_) => {
+                    let backoff = if self.connections.shed() { SHED_BACKOFF } else { ACCEPT_BACKOFF };
+                    let _stopped = stop.run_until_cancelled(tokio::time::sleep(backoff)).await;
+                }
             }
         }
         self.stop.cancel();
-        connections.close();
-        let _in_time = tokio::time::timeout(GRACE, connections.wait()).await;
+        tasks.close();
+        let _in_time = tokio::time::timeout(GRACE, tasks.wait()).await;
     }
+}
+
+/// Whether a connection was gone before it was accepted.
+fn is_of_peer(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
 fn service(
@@ -186,110 +204,30 @@ fn service(
     let sessions = Arc::new(LocalSessionManager::default());
     let (server, closed) = (server.clone(), stop.clone());
     let make = move || Ok(Session::new(server.clone(), actor.clone(), closed.child_token()));
-    (StreamableHttpService::new(make, Arc::clone(&sessions), config), sessions)
+    (Service::new(make, Arc::clone(&sessions), config), sessions)
 }
 
-async fn connection(stream: TcpStream, doors: Arc<Doors>, stop: CancellationToken) {
+/// Serves a connection until it ends, has to make room for another one, or `stop`.
+async fn serve(stream: TcpStream, connection: Arc<Connection>, doors: Arc<Doors>, stop: CancellationToken) {
     // Small answers go out at once: waiting for more costs 40 ms.
     let _slower = stream.set_nodelay(true);
+    let _larger = rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
+    let stream = WriteDeadline::new(stream, WRITE_PATIENCE, Arc::clone(&connection));
+    let of_request = Arc::clone(&connection);
     let service = service_fn(move |request| {
-        let doors = Arc::clone(&doors);
-        async move { Ok::<_, Infallible>(doors.answer(request).await) }
+        let (doors, connection) = (Arc::clone(&doors), Arc::clone(&of_request));
+        async move { Ok::<_, Infallible>(doors.answer(request, connection).await) }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(HEAD_BYTES).max_headers(HEADERS);
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD_BYTES).max_headers(HEADERS);
     let mut serving = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         _ended = serving.as_mut() => return,
+        () = connection.dropped() => return,
         () = stop.cancelled() => serving.as_mut().graceful_shutdown(),
     }
-    let _ended = serving.await;
-}
-
-impl Doors {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Answer> {
-        let mut response = match self.admitted(request).await {
-            Ok(response) => response,
-            Err(turned) => refusal(&turned),
-        };
-        let headers = response.headers_mut();
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-        response
+    tokio::select! {
+        _ended = serving => {}
+        () = connection.dropped() => {}
     }
-
-    async fn admitted(&self, request: Request<Incoming>) -> Result<Response<Answer>, Turned> {
-        // The connection reads in large pieces, and may have taken up to twice as much.
-        if head_bytes(&request) > HEAD_BYTES {
-            let why = "the head of the request is too large; send fewer or shorter headers";
-            return Err(Turned { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, why });
-        }
-        let principal = self.guard.admit(request.method(), request.uri(), request.headers())?;
-        let unknown = Turned { status: StatusCode::UNAUTHORIZED, why: "there is nobody of that token" };
-        let (service, sessions) = self.services.get(principal).ok_or(unknown)?;
-        // Streams of events stay open for hours; they are limited as connections.
-        let place = match *request.method() {
-            Method::POST => Some(Arc::clone(&self.requests).try_acquire_owned().map_err(|_| full())?),
-            _ => None,
-        };
-        let (mut head, body) = request.into_parts();
-        let body = self.read(body).await?;
-        match written::arguments(&body) {
-            Ok(None) => {}
-            Ok(Some(arguments)) => drop(head.extensions.insert(arguments)),
-            Err(Twice(_)) => return Err(Turned { status: StatusCode::BAD_REQUEST, why: TWICE }),
-        }
-        if !head.headers.contains_key(SESSION_ID) && opens(&body) && sessions.sessions.read().await.len() >= SESSIONS {
-            return Err(full());
-        }
-        let response = service.handle(Request::from_parts(head, Full::new(body))).await;
-        Ok(response.map(|body| Held::new(body, place).boxed()))
-    }
-
-    async fn read(&self, body: Incoming) -> Result<Bytes, Turned> {
-        let read = tokio::time::timeout(PATIENCE, Limited::new(body, self.body_bytes).collect()).await;
-        match read {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Turned {
-                status: StatusCode::PAYLOAD_TOO_LARGE,
-                why: "the message is too large; send less at once",
-            }),
-            Ok(Err(_)) => Err(Turned { status: StatusCode::BAD_REQUEST, why: "the message broke off" }),
-            Err(_) => Err(Turned { status: StatusCode::REQUEST_TIMEOUT, why: "the message came too slowly" }),
-        }
-    }
-}
-
-/// Bytes of the head as HTTP/1.1 usually has it, with the empty line at its end.
-fn head_bytes<T>(request: &Request<T>) -> usize {
-    let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
-    let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
-    request.method().as_str().len() + uri + " HTTP/1.1 \r\n\r\n".len() + headers.sum::<usize>()
-}
-
-/// Whether a message would open a session.
-fn opens(body: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct WithMethod<'a> {
-        #[serde(borrow)]
-        method: std::borrow::Cow<'a, str>,
-    }
-    serde_json::from_slice::<WithMethod<'_>>(body).is_ok_and(|message| message.method == "initialize")
-}
-
-fn full() -> Turned {
-    Turned { status: StatusCode::SERVICE_UNAVAILABLE, why: "this server is full; try again in a second" }
-}
-
-fn refusal(turned: &Turned) -> Response<Answer> {
-    let mut response = Response::new(Full::new(Bytes::from_static(turned.why.as_bytes())).boxed());
-    *response.status_mut() = turned.status;
-    let headers = response.headers_mut();
-    headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    match turned.status {
-        StatusCode::UNAUTHORIZED => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
-        StatusCode::SERVICE_UNAVAILABLE => drop(headers.insert(RETRY_AFTER, RETRY)),
-        _ => {}
-    }
-    response
 }

@@ -1,9 +1,13 @@
 //! Serving over streamable HTTP: what is let in, and the listener.
 
+mod connections;
 mod guard;
 mod held;
 mod listener;
+mod requests;
+mod share;
 mod token;
+mod write_deadline;
 
 pub use guard::{Access, Principal};
 pub use listener::{HttpError, HttpListener, HttpOptions};

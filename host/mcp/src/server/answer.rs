@@ -2,11 +2,12 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use fumehood_core::content::Content;
+use fumehood_core::content::{Content, JsonText};
 use fumehood_core::result::{CallError, CallResult};
-use fumehood_core::sanitize::printable;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Resource, ResourceContents};
 use serde_json::Value;
+
+use super::sanitizer::Sanitizer;
 
 /// Under this name, a failure says again what it is, for programs.
 const ERROR: &str = "fumehood/error";
@@ -15,24 +16,37 @@ const UNKNOWN: &str = "application/octet-stream";
 
 /// The result of a call. `structured`: the client expects structured content, because the tool has an output schema.
 pub(crate) fn of(result: CallResult, structured: bool) -> CallToolResult {
-    let CallResult { id, outcome, .. } = result;
-    match outcome {
-        Ok(parts) => {
-            let value = if structured { parts.iter().find_map(json) } else { None };
-            let blocks = parts.into_iter().enumerate().map(|(at, part)| block(part, &id, at)).collect();
-            let mut answer = CallToolResult::success(blocks);
-            answer.structured_content = value;
-            answer
-        }
+    let CallResult { id, outcome, metadata, .. } = result;
+    let mut sanitizer = Sanitizer::default();
+    let mut answer = match outcome {
+        Ok(parts) => success(parts, &id, structured, &mut sanitizer),
         Err(error) => failure(&error),
-    }
+    };
+    sanitizer.at_least(metadata.sanitized);
+    sanitizer.report(&mut answer.meta);
+    answer
 }
 
-/// What a model can repair the call from: the kind, what was wrong, what to do.
+fn success(parts: Vec<Content>, call: &str, structured: bool, sanitizer: &mut Sanitizer) -> CallToolResult {
+    let mut value = None;
+    let blocks = parts.into_iter().enumerate().map(|(at, part)| match part {
+        Content::Json { value: text } => {
+            let (text, read) = json(&text, structured && value.is_none(), sanitizer);
+            value = value.take().or(read);
+            ContentBlock::text(text)
+        }
+        other => block(other, call, at, sanitizer),
+    });
+    let mut answer = CallToolResult::success(blocks.collect());
+    answer.structured_content = value;
+    answer
+}
+
+/// What a model can repair the call from: the kind, what was wrong, what to do. All of it is printable text already.
 fn failure(error: &CallError) -> CallToolResult {
-    let mut text = format!("{}: {}", error.kind, printable(&error.message));
+    let mut text = format!("{}: {}", error.kind, error.message);
     if let Some(hint) = &error.hint {
-        text.push_str(&format!("\n{}", printable(hint)));
+        text.push_str(&format!("\n{hint}"));
     }
     if let Some(after) = error.retry_after {
         text.push_str(&format!("\nIt is worth another try after {} ms.", after.as_millis()));
@@ -46,36 +60,47 @@ fn failure(error: &CallError) -> CallToolResult {
     answer
 }
 
-fn json(part: &Content) -> Option<Value> {
-    match part {
-        Content::Json { value } => serde_json::from_str(value.as_str()).ok(),
-        Content::Text { .. } | Content::Blob { .. } | Content::Link { .. } => None,
+/// JSON of a tool as text, and as a value if that is wanted. Where nothing is hidden, the text is the tool's own.
+fn json(value: &JsonText, structured: bool, sanitizer: &mut Sanitizer) -> (String, Option<Value>) {
+    let is_plain = value.hidden() == 0;
+    if is_plain && !structured {
+        return (value.sanitized().into_owned(), None);
     }
+    // It was parsed once, so it parses again.
+    let Ok(read) = value.read::<Value>() else { return (value.sanitized().into_owned(), None) };
+    let clean = sanitizer.value(read);
+    sanitizer.at_least(value.hidden());
+    let text = if is_plain { value.sanitized().into_owned() } else { clean.to_string() };
+    (text, structured.then_some(clean))
 }
 
-fn block(part: Content, call: &str, at: usize) -> ContentBlock {
+fn block(part: Content, call: &str, at: usize, sanitizer: &mut Sanitizer) -> ContentBlock {
     match part {
-        Content::Text { text } => ContentBlock::text(shown(text)),
-        Content::Json { value } => ContentBlock::text(value.as_str()),
-        Content::Blob { mime_type, data } => blob(&mime_type, data, format!("fumehood://{call}/{at}")),
+        Content::Text { text } => ContentBlock::text(sanitizer.untrusted(&text)),
+        Content::Json { value } => ContentBlock::text(json(&value, false, sanitizer).0),
+        Content::Blob { mime_type, data } => {
+            let mime_type = sanitizer.untrusted(&mime_type);
+            blob(&mime_type, data, format!("fumehood://{call}/{at}"), sanitizer)
+        }
         Content::Link { uri, title, mime_type } => {
-            let title = title.map(shown);
+            let title = title.map(|title| sanitizer.untrusted(&title));
+            let uri = sanitizer.uri(&uri);
             let mut link = Resource::new(uri.clone(), title.clone().unwrap_or(uri));
             link.title = title;
-            link.mime_type = mime_type.map(|mime| sound(&mime).to_owned());
+            link.mime_type = mime_type.map(|mime| sound(&sanitizer.untrusted(&mime)).to_owned());
             ContentBlock::ResourceLink(link)
         }
     }
 }
 
 /// Bytes of a media type as the content type that clients expect for it.
-pub(crate) fn blob(mime_type: &str, data: Vec<u8>, uri: String) -> ContentBlock {
+pub(crate) fn blob(mime_type: &str, data: Vec<u8>, uri: String, sanitizer: &mut Sanitizer) -> ContentBlock {
     let mime = sound(mime_type);
     match mime.split_once('/').map_or("", |(kind, _)| kind) {
         "image" => ContentBlock::image(encoded(&data), mime),
         "audio" => ContentBlock::audio(encoded(&data), mime),
         "text" => match String::from_utf8(data) {
-            Ok(text) => resource(ResourceContents::text(shown(text), uri), mime),
+            Ok(text) => resource(ResourceContents::text(sanitizer.text(text), uri), mime),
             Err(bytes) => resource(ResourceContents::blob(encoded(bytes.as_bytes()), uri), mime),
         },
         _ => resource(ResourceContents::blob(encoded(&data), uri), mime),
@@ -83,12 +108,12 @@ pub(crate) fn blob(mime_type: &str, data: Vec<u8>, uri: String) -> ContentBlock 
 }
 
 /// The text that these bytes are, unless their media type says otherwise or they are none.
-pub(crate) fn text_of(mime_type: &str, bytes: Vec<u8>) -> Result<String, Vec<u8>> {
+pub(crate) fn text_of(mime_type: &str, bytes: Vec<u8>, sanitizer: &mut Sanitizer) -> Result<String, Vec<u8>> {
     if ["image/", "audio/", "video/"].iter().any(|kind| mime_type.starts_with(kind)) {
         return Err(bytes);
     }
     String::from_utf8(bytes)
-        .map(|text| shown(text.replace("\r\n", "\n")))
+        .map(|text| sanitizer.text(text.replace("\r\n", "\n")))
         .map_err(std::string::FromUtf8Error::into_bytes)
 }
 
@@ -99,14 +124,6 @@ pub(crate) fn encoded(data: &[u8]) -> String {
 
 fn resource(contents: ResourceContents, mime: &str) -> ContentBlock {
     ContentBlock::resource(contents.with_mime_type(mime))
-}
-
-/// Without what a reader would not see and a terminal would act on.
-fn shown(text: String) -> String {
-    match printable(&text) {
-        std::borrow::Cow::Borrowed(_) => text,
-        std::borrow::Cow::Owned(clean) => clean,
-    }
 }
 
 /// The text if it looks like a MIME type, such as `image/png` or `text/plain; charset=utf-8`.
@@ -144,20 +161,46 @@ mod tests {
 
     #[test]
     fn every_part_has_its_content_type() {
-        let blob = |mime: &str, data: &[u8]| Content::Blob { mime_type: mime.to_owned(), data: data.to_vec() };
+        let blob = |mime: &str, data: &[u8]| Content::Blob { mime_type: mime.into(), data: data.to_vec() };
         part(Content::text("hi"), json!({"type": "text", "text": "hi"}));
-        part(Content::text("a\u{1b}[2Jb"), json!({"type": "text", "text": "a\\u{1b}[2Jb"}));
         part(blob("image/png", &[0]), json!({"type": "image", "data": "AA==", "mimeType": "image/png"}));
         part(blob("audio/wav", &[0]), json!({"type": "audio", "data": "AA==", "mimeType": "audio/wav"}));
         let bytes = json!({"uri": "fumehood://1/0", "mimeType": "application/octet-stream", "blob": "AA=="});
         part(blob("application/octet-stream", &[0]), json!({"type": "resource", "resource": bytes}));
         part(blob("no type\n", &[0]), json!({"type": "resource", "resource": bytes}));
-        part(blob("image/\u{1b}", &[0]), json!({"type": "resource", "resource": bytes}));
         let text = json!({"uri": "fumehood://1/0", "mimeType": "text/csv", "text": "a,b"});
         part(blob("text/csv", b"a,b"), json!({"type": "resource", "resource": text}));
-        let link = Content::Link { uri: "https://example.com/".to_owned(), title: None, mime_type: None };
+        let link = Content::Link { uri: "https://example.com/".into(), title: None, mime_type: None };
         let plain = json!({"type": "resource_link", "uri": "https://example.com/", "name": "https://example.com/"});
         part(link, plain);
+    }
+
+    #[test]
+    fn hidden_characters_are_written_out_and_counted() {
+        let hidden = |part: Content, structured: bool, count: u64, block: Value, structure: Option<Value>| {
+            let mut expected = json!({"content": [block], "isError": false, "_meta": {"fumehood/sanitized": count}});
+            if let Some(structure) = structure {
+                expected["structuredContent"] = structure;
+            }
+            check(Ok(vec![part]), structured, expected);
+        };
+        let text = |text: &str| json!({"type": "text", "text": text});
+        hidden(Content::text("a\u{1b}[2Jb\u{2800}"), false, 2, text("a\\u{1b}[2Jb\\u{2800}"), None);
+        let json = |text: &str| Content::json(text.to_owned()).unwrap();
+        let value = "{\"a\u{202e}\": \"\\u001b[1m\", \"b\": 2.50}";
+        let clean = json!({"a\\u{202e}": "\\u{1b}[1m", "b": 2.5});
+        hidden(json(value), true, 2, text(&clean.to_string()), Some(clean.clone()));
+        hidden(json(value), false, 2, text(&clean.to_string()), None);
+        let evil = || "e\u{e0041}".into();
+        let link = Content::Link { uri: "a:\u{200b}".into(), title: Some(evil()), mime_type: Some(evil()) };
+        let mime = "application/octet-stream";
+        let block = json!({"type": "resource_link", "uri": "a:%E2%80%8B", "name": "e\\u{e0041}", "title": "e\\u{e0041}",
+            "mimeType": mime});
+        hidden(link, false, 3, block, None);
+        let bytes = |mime: &str, key: &str, data: &str| json!({"type": "resource", "resource": {"uri": "fumehood://1/0", "mimeType": mime, key: data}});
+        let blob = |mime: &str, data: &[u8]| Content::Blob { mime_type: mime.into(), data: data.to_vec() };
+        hidden(blob("image/\u{1b}", &[0]), false, 1, bytes(mime, "blob", "AA=="), None);
+        hidden(blob("text/csv", "a\u{3164}".as_bytes()), false, 1, bytes("text/csv", "text", "a\\u{3164}"), None);
     }
 
     #[test]

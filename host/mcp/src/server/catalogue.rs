@@ -4,10 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use fumehood_core::definition::Annotations;
+use fumehood_core::untrusted::Untrusted;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
 use super::client_name::{Naming, for_clients};
+use super::sanitizer::Sanitizer;
 use crate::toolbox::Listing;
 
 /// How many known names the answer to an unknown one has.
@@ -104,12 +106,17 @@ fn ambiguous(listings: &[Listing]) -> HashSet<String> {
 
 fn describe(name: String, listing: &Listing) -> Tool {
     let definition = &listing.definition;
-    let mut tool = Tool::new(name, definition.description.clone(), object_schema(&definition.input_schema));
-    tool.title = definition.title.clone();
+    let mut sanitizer = Sanitizer::default();
+    let input_schema = definition.input_schema.sanitized();
+    let mut tool = Tool::new(name, sanitizer.untrusted(&definition.description), object_schema(&input_schema));
+    tool.title = definition.title.as_ref().map(|title| sanitizer.untrusted(title));
     // Before 2026-07-28, structured content is an object. A tool whose result is something else answers with text.
-    let output = definition.output_schema.as_ref().and_then(Value::as_object);
+    let output = definition.output_schema.as_ref().map(Untrusted::<Value>::sanitized);
+    let output = output.as_deref().and_then(Value::as_object);
     tool.output_schema = output.filter(|schema| schema.get("type") == Some(&json!("object"))).cloned().map(Arc::new);
     tool.annotations = annotations(definition.annotations);
+    sanitizer.at_least(definition.hidden());
+    sanitizer.report(&mut tool.meta);
     tool
 }
 

@@ -6,6 +6,7 @@ mod client_name;
 mod log_level;
 mod news;
 mod offer;
+mod sanitizer;
 mod session;
 mod shelves;
 mod stdio;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fumehood_core::event::{Level, Progress};
+use fumehood_core::untrusted::PrintableText;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -29,10 +30,10 @@ pub(crate) enum News {
         /// Of how much.
         total: Option<f64>,
         /// What is being done.
-        message: Option<String>,
+        message: Option<PrintableText>,
     },
     /// A log line.
-    Log(Level, String),
+    Log(Level, PrintableText),
     /// So many log lines were dropped at this point.
     Dropped(u64),
 }
@@ -180,7 +181,7 @@ impl Waiting {
             self.lines -= 1;
         }
         self.lines += 1;
-        self.news.push_back(News::Log(level, message.to_owned()));
+        self.news.push_back(News::Log(level, message.into()));
     }
 }
 
@@ -220,7 +221,7 @@ mod tests {
     }
 
     fn report(fraction: Option<f64>, message: Option<&str>) -> Progress {
-        Progress { fraction, message: message.map(str::to_owned), partial: Vec::new() }
+        Progress { fraction, message: message.map(PrintableText::from), partial: Vec::new() }
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use fumehood_core::sanitize::printable;
 use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use tokio::sync::watch;
 
@@ -112,8 +113,8 @@ impl Server {
         capabilities.resources = (!options.library.entries().is_empty()).then(Default::default);
         capabilities.prompts = (!options.library.prompts().is_empty()).then(Default::default);
         let mut config = ServerConfig::new(capabilities)
-            .with_server_info(Implementation::new(options.name.clone(), options.version.clone()));
-        config.instructions.clone_from(&options.instructions);
+            .with_server_info(Implementation::new(printable(&options.name), printable(&options.version)));
+        config.instructions = options.instructions.as_deref().map(|text| printable(text).into_owned());
         config
     }
 }

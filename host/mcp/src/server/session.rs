@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use fumehood_core::call::{Arguments, Call};
 use fumehood_core::event::Level;
-use fumehood_core::sanitize::printable;
+use fumehood_core::sanitize::{beginning, printable};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, Extensions,
-    GetPromptRequestParams, GetPromptResponse, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-    ServerConfig, SetLevelRequestParams, SubscriptionFilter, Tool,
+    GetPromptRequestParams, GetPromptResponse, Implementation, JsonObject, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ServerConfig, SetLevelRequestParams, SubscriptionFilter, Tool,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -31,6 +31,9 @@ use crate::written::Written;
 
 /// Characters of an unknown name that are repeated.
 const LONGEST_NAME: usize = 130;
+
+/// The maximum length of a client's name and version in records.
+const MAX_CLIENT_NAME_BYTES: usize = 128;
 
 /// One client's session.
 pub(crate) struct Session {
@@ -97,7 +100,8 @@ impl Session {
             ..Call::default()
         };
         let watcher = outbox.clone().map(|outbox| outbox as Arc<dyn Watcher>);
-        let running = self.run(Request { call, watcher, cancelled: context.ct.clone() });
+        let client = context.client_info().map(|client| client_name(&client));
+        let running = self.run(Request { call, watcher, cancelled: context.ct.clone(), client });
         let result = match &outbox {
             None => running.await,
             Some(outbox) => {
@@ -205,7 +209,7 @@ impl ServerHandler for Session {
         let method = request.method.as_str();
         if self.knows(method, is_stateless(&context)) {
             let why = match request.params_as::<CallToolRequestParams>() {
-                Err(error) if request.method == "tools/call" => format!(": {error}"),
+                Err(error) if request.method == "tools/call" => format!(": {}", printable(&error.to_string())),
                 _ => String::new(),
             };
             return Err(ErrorData::invalid_params(format!("the parameters of {method} do not fit{why}"), None));
@@ -257,6 +261,12 @@ impl ServerHandler for Session {
 /// Whether the request is of a revision without a handshake.
 fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| !version.has_initialize())
+}
+
+/// The name and version that a client gives itself.
+fn client_name(client: &Implementation) -> String {
+    let name = printable(&format!("{}/{}", client.name, client.version)).into_owned();
+    beginning(&name, MAX_CLIENT_NAME_BYTES).to_owned()
 }
 
 /// The arguments as they were written, which only a transport knows.

@@ -12,6 +12,7 @@ use rmcp::model::{
 use serde_json::json;
 
 use super::answer;
+use super::sanitizer::Sanitizer;
 use crate::library::{self, Entry, Library, PromptError};
 
 /// In front of a key in a cursor, so that other texts are refused.
@@ -49,11 +50,14 @@ pub(crate) async fn read(library: &Library, uri: &str) -> Result<ReadResourceRes
         return Err(ErrorData::resource_not_found(message, Some(json!({"uri": uri}))));
     };
     let bytes = entry.source.read().await.map_err(unreadable)?;
-    let contents = match answer::text_of(&entry.mime_type, bytes) {
+    let mut sanitizer = Sanitizer::default();
+    let contents = match answer::text_of(&entry.mime_type, bytes, &mut sanitizer) {
         Ok(text) => ResourceContents::text(text, uri),
         Err(bytes) => ResourceContents::blob(answer::encoded(&bytes), uri),
     };
-    Ok(ReadResourceResult::new(vec![contents.with_mime_type(entry.mime_type.clone())]))
+    let mut result = ReadResourceResult::new(vec![contents.with_mime_type(entry.mime_type.clone())]);
+    sanitizer.report(&mut result.meta);
+    Ok(result)
 }
 
 /// A prompt with its arguments in it. What the text is about comes before it.
@@ -64,24 +68,26 @@ pub(crate) async fn prompted(library: &Library, asked: GetPromptRequestParams) -
             let message = format!("there is no prompt {}; `prompts/list` says which there are", shown(&asked.name));
             ErrorData::invalid_params(message, None)
         }
-        PromptError::Arguments(error) => ErrorData::invalid_params(error.to_string(), None),
+        PromptError::Arguments(error) => ErrorData::invalid_params(printable(&error.to_string()).into_owned(), None),
         PromptError::Unreadable(why) => unreadable(why),
     })?;
-    let attached = |(entry, bytes)| PromptMessage::new(Role::User, attachment(entry, bytes));
+    let mut sanitizer = Sanitizer::default();
+    let attached = |(entry, bytes)| PromptMessage::new(Role::User, attachment(entry, bytes, &mut sanitizer));
     let mut messages: Vec<PromptMessage> = before.into_iter().map(attached).collect();
-    messages.push(PromptMessage::new_text(Role::User, text));
+    messages.push(PromptMessage::new_text(Role::User, sanitizer.text(text.replace("\r\n", "\n"))));
     let mut result = GetPromptResult::new(messages);
     result.description = library.prompts().get(&asked.name).and_then(|prompt| prompt.description.clone());
+    sanitizer.report(&mut result.meta);
     Ok(result)
 }
 
-fn attachment(entry: &Entry, bytes: Vec<u8>) -> ContentBlock {
-    match answer::text_of(&entry.mime_type, bytes) {
+fn attachment(entry: &Entry, bytes: Vec<u8>, sanitizer: &mut Sanitizer) -> ContentBlock {
+    match answer::text_of(&entry.mime_type, bytes, sanitizer) {
         Ok(text) => {
             let contents = ResourceContents::text(text, entry.uri.clone());
             ContentBlock::resource(contents.with_mime_type(entry.mime_type.clone()))
         }
-        Err(bytes) => answer::blob(&entry.mime_type, bytes, entry.uri.clone()),
+        Err(bytes) => answer::blob(&entry.mime_type, bytes, entry.uri.clone(), sanitizer),
     }
 }
 
@@ -124,7 +130,7 @@ fn prompt(of: &library::Prompt) -> Prompt {
 }
 
 fn unreadable(why: String) -> ErrorData {
-    ErrorData::new(ErrorCode::INTERNAL_ERROR, why, None)
+    ErrorData::new(ErrorCode::INTERNAL_ERROR, printable(&why).into_owned(), None)
 }
 
 fn shown(text: &str) -> String {

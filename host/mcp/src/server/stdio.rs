@@ -1,7 +1,7 @@
 //! Serving one client over a pair of byte streams, such as standard input and output.
 
-use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
+use rmcp::{RoleServer, ServiceExt as _};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
@@ -44,7 +44,7 @@ impl Server {
         stop: CancellationToken,
     ) -> Result<(), StdioError> {
         let closed = CancellationToken::new();
-        let lines = Lines::new(input, output, self.options().message_bytes, closed.clone());
+        let lines = Lines::<RoleServer, _, _>::new(input, output, self.options().message_bytes, closed.clone());
         let session = Session::new(self.clone(), self.options().actor.clone(), closed);
         match session.serve_with_ct(lines, stop).await {
             Ok(running) => {

@@ -2,7 +2,7 @@
 #![allow(deprecated, reason = "logging is on its way out of the protocol, and clients of older revisions have it")]
 
 use fumehood_core::event::Level;
-use fumehood_core::sanitize::printable;
+use fumehood_core::untrusted::PrintableText;
 use rmcp::model::{LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
 use rmcp::{Peer, RoleServer};
 use serde_json::Value;
@@ -34,17 +34,17 @@ impl Told<'_> {
                 let Some(token) = self.token.clone() else { return };
                 let mut report = ProgressNotificationParam::new(token, done);
                 report.total = total;
-                report.message = message.map(|message| printable(&message).into_owned());
+                report.message = message.map(String::from);
                 let _gone = self.peer.notify_progress(report).await;
             }
             News::Log(level, line) => self.log(level, line).await,
-            News::Dropped(lines) => self.log(Level::Warn, format!("{lines} log lines were dropped")).await,
+            News::Dropped(lines) => self.log(Level::Warn, format!("{lines} log lines were dropped").into()).await,
         }
     }
 
-    async fn log(&self, level: Level, line: String) {
-        let line =
-            LoggingMessageNotificationParam::new(log_level::name(level), Value::String(line)).with_logger(self.tool);
+    async fn log(&self, level: Level, line: PrintableText) {
+        let line = LoggingMessageNotificationParam::new(log_level::name(level), Value::String(line.into()))
+            .with_logger(self.tool);
         let _gone = self.peer.notify_logging_message(line).await;
     }
 }

@@ -1,0 +1,149 @@
+//! Limits on what a JSON message costs to parse, checked before it is parsed.
+//!
+//! A parsed value takes some thirty bytes where the message may spend two on it, and the protocol's library reads a message
+//! into generic values first and then tries one type after the other on them. So a short message can cost seconds and
+//! hundreds of megabytes. [`measure`] looks at each byte once, allocates nothing, and bounds what any parser can make of
+//! the message. Every message passes it: bodies, lines, and what servers of others send.
+
+/// Maximum nesting of arrays and objects. `serde_json` refuses more than this, too.
+pub(crate) const MAX_DEPTH: usize = 127;
+/// Maximum number of values and member names in a message. The largest honest messages, lists of a thousand tools with
+/// their schemas and tables as arguments, have some ten thousand.
+pub(crate) const MAX_VALUES: usize = 100_000;
+/// A message with at most this many bytes and [`CHEAP_VALUES`] is parsed where it is read, which takes about a millisecond.
+pub(crate) const CHEAP_BYTES: usize = 64 << 10;
+/// See [`CHEAP_BYTES`].
+pub(crate) const CHEAP_VALUES: usize = 512;
+
+/// An upper bound for what parsing a message takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// Bytes of the message.
+    pub(crate) bytes: usize,
+    /// Values and member names, empty arrays and objects counted twice.
+    pub(crate) values: usize,
+}
+
+impl Size {
+    /// Whether the message may be parsed on a thread that serves others.
+    pub(crate) fn is_cheap(self) -> bool {
+        self.bytes <= CHEAP_BYTES && self.values <= CHEAP_VALUES
+    }
+}
+
+/// A message that is not parsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BoundsError {
+    /// Arrays and objects are nested too deep.
+    #[error("the message is nested deeper than {MAX_DEPTH} levels; send a flatter one")]
+    Depth,
+    /// There are too many values and names.
+    #[error("the message has more than {MAX_VALUES} values and names; send less at once")]
+    Values,
+    /// Several messages in an array. The revisions of the protocol that are served have no batches.
+    #[error("batches are not supported; send one message at a time, as an object")]
+    Batch,
+}
+
+/// Bounds what parsing the message takes, in one pass and without allocating. It need not be JSON.
+///
+/// Up to the byte at which a parser finds an error, strings begin and end here where they do for the parser, so the counts
+/// hold for what it has read by then.
+///
+/// # Errors
+/// If the message is over [`MAX_DEPTH`] or [`MAX_VALUES`], or is an array.
+pub(crate) fn measure(message: &[u8]) -> Result<Size, BoundsError> {
+    let (mut values, mut depth) = (1_usize, 0_usize);
+    let mut bytes = message.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => skip_string(&mut bytes),
+            b'[' | b'{' => {
+                (values, depth) = (values + 1, depth + 1);
+                if depth > MAX_DEPTH {
+                    return Err(BoundsError::Depth);
+                }
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            // The first element of an array or object was counted with its bracket.
+            b',' | b':' => values += 1,
+            _ => continue,
+        }
+        if values > MAX_VALUES {
+            return Err(BoundsError::Values);
+        }
+    }
+    if message.trim_ascii_start().starts_with(b"[") {
+        return Err(BoundsError::Batch);
+    }
+    Ok(Size { bytes: message.len(), values })
+}
+
+/// Goes on behind the quote that ends a string.
+fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => return,
+            b'\\' => {
+                let _escaped = bytes.next();
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(message: &str) -> usize {
+        measure(message.as_bytes()).unwrap().values
+    }
+
+    #[test]
+    fn counts_values_and_names_outside_of_strings() {
+        assert_eq!(values(""), 1);
+        assert_eq!(values("7"), 1);
+        assert_eq!(values(r#""[1,2]{:\"[[[,""#), 1);
+        assert_eq!(values("{}"), 2);
+        // The object, two names, two values.
+        assert_eq!(values(r#"{"a":1,"b":2}"#), 5);
+        assert_eq!(values(r#"{"a":[0,0,0]}"#), 6);
+        assert_eq!(values(r#"{"a\\":[0,0]}"#), 5);
+    }
+
+    #[test]
+    fn limits_are_exact() {
+        let zeroes = |count: usize| format!(r#"{{"a":[{}0]}}"#, "0,".repeat(count - 1));
+        // The object, its member's name, and the array are three.
+        assert_eq!(values(&zeroes(MAX_VALUES - 3)), MAX_VALUES);
+        assert_eq!(measure(zeroes(MAX_VALUES - 2).as_bytes()), Err(BoundsError::Values));
+        let deep = |depth: usize| format!("{}0{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
+        assert!(measure(deep(MAX_DEPTH).as_bytes()).is_ok());
+        assert!(serde_json::from_str::<serde_json::Value>(&deep(MAX_DEPTH)).is_ok());
+        assert_eq!(measure(deep(MAX_DEPTH + 1).as_bytes()), Err(BoundsError::Depth));
+        assert!(serde_json::from_str::<serde_json::Value>(&deep(MAX_DEPTH + 1)).is_err());
+        for batch in ["[]", " [1]", r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#] {
+            assert_eq!(measure(batch.as_bytes()), Err(BoundsError::Batch), "{batch}");
+        }
+    }
+
+    #[test]
+    fn never_counts_less_than_a_parser_finds() {
+        fn parsed(value: &serde_json::Value) -> usize {
+            1 + match value {
+                serde_json::Value::Array(items) => items.iter().map(parsed).sum(),
+                serde_json::Value::Object(members) => members.values().map(|value| 1 + parsed(value)).sum(),
+                _ => 0,
+            }
+        }
+        for message in [
+            r#"{"a":{"b":[],"c":{},"d":[[],[{}]]},"e":"\"","f":"\\","g":null}"#,
+            "{\"\\u0022\":[1.5e3,true,false,null,\"\u{e4},\"]}",
+            " { \"a\" : [ 1 , 2 ] } ",
+        ] {
+            let value: serde_json::Value = serde_json::from_str(message).unwrap();
+            assert!(values(message) >= parsed(&value), "{message}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The HTTP client under rmcp's transport. It bounds what a message of a server takes to parse, before it is parsed.
+//!
+//! rmcp has a client of its own for `reqwest`, which parses whatever comes, up to 16 MiB. This one answers as that does.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use futures_util::stream::{BoxStream, StreamExt as _};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderName, HeaderValue, StatusCode};
+use reqwest::{Client, Response};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError,
+    StreamableHttpPostResponse,
+};
+use sse_stream::{Sse, SseStream};
+
+use super::event_limit::EventLimit;
+use crate::bounds::{self, BoundsError};
+use crate::lines::id_of;
+
+/// Bytes of a body that says why a request was refused.
+const MAX_REFUSAL_BYTES: usize = 64 << 10;
+const SESSION_ID: &str = "mcp-session-id";
+const EVENTS: &str = "text/event-stream";
+const JSON: &str = "application/json";
+
+type Headers = HashMap<HeaderName, HeaderValue>;
+type Failed = StreamableHttpError<reqwest::Error>;
+type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+/// A client whose messages are bounded.
+#[derive(Clone)]
+pub(crate) struct BoundedClient {
+    http: Client,
+    max_message_bytes: usize,
+}
+
+impl BoundedClient {
+    /// Takes messages of at most `max_message_bytes`, within what [`bounds::measure`] allows.
+    pub(crate) fn new(http: Client, max_message_bytes: usize) -> Self {
+        Self { http, max_message_bytes }
+    }
+
+    async fn post(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let mut request = self.http.post(uri.as_ref()).header(ACCEPT, format!("{EVENTS}, {JSON}"));
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        request = headers.into_iter().fold(request, |request, (name, value)| request.header(name, value));
+        let has_session = session.is_some();
+        if let Some(session) = session {
+            request = request.header(SESSION_ID, session.as_ref());
+        }
+        let response = request.json(&message).send().await?;
+        if let Some(challenge) = challenge(&response) {
+            return Err(challenge);
+        }
+        let status = response.status();
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && has_session {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        if !status.is_success() {
+            return refused(&message, has_session, response).await;
+        }
+        self.answered(&message, response).await
+    }
+
+    async fn answered(
+        &self,
+        message: &ClientJsonRpcMessage,
+        response: Response,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let wants_answer = matches!(message, JsonRpcMessage::Request(_));
+        if response.content_length() == Some(0) && !wants_answer {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        let session = text_of(&response, SESSION_ID);
+        let kind = text_of(&response, CONTENT_TYPE.as_str());
+        match kind.as_deref() {
+            Some(kind) if kind.starts_with(EVENTS) => {
+                let limit = EventLimit::new(response.bytes_stream(), self.max_message_bytes);
+                Ok(StreamableHttpPostResponse::Sse(bounded(SseStream::from_bytes_stream(limit).boxed()), session))
+            }
+            Some(kind) if kind.starts_with(JSON) => {
+                let body = read(response, self.max_message_bytes).await?;
+                match parse(body).await {
+                    Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
+                    Err(_) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
+                    Err(why) => Err(StreamableHttpError::UnexpectedServerResponse(why.into())),
+                }
+            }
+            _ => Err(StreamableHttpError::UnexpectedContentType(kind)),
+        }
+    }
+}
+
+/// Parses a message, elsewhere if that takes long. One that would take too much is an error in answer to the same request.
+async fn parse(body: Vec<u8>) -> Result<ServerJsonRpcMessage, String> {
+    let size = match bounds::measure(&body) {
+        Ok(size) => size,
+        Err(error) => return in_place_of(&body, error).ok_or_else(|| error.to_string()),
+    };
+    let parse = move || serde_json::from_slice(&body).map_err(|error| format!("no JSON-RPC message of MCP: {error}"));
+    match size.is_cheap() {
+        true => parse(),
+        false => tokio::task::spawn_blocking(parse).await.map_err(|error| error.to_string())?,
+    }
+}
+
+/// An error for whoever waits for this message, if it answers something.
+fn in_place_of(message: &[u8], error: BoundsError) -> Option<ServerJsonRpcMessage> {
+    let why = ErrorData::internal_error(format!("the server answered with too much at once: {error}"), None);
+    id_of(message).map(|id| JsonRpcMessage::error(why, Some(id)))
+}
+
+/// Puts an error in the place of each event that would take too much to parse, or ends the stream there.
+fn bounded(events: Events) -> Events {
+    let check = |event: Result<Sse, SseError>| {
+        let mut event = event?;
+        let data = event.data.as_deref().unwrap_or_default().as_bytes();
+        // What is nested too deep, or is several messages, the library refuses by itself.
+        if let Err(error @ BoundsError::Values) = bounds::measure(data) {
+            let refusal = in_place_of(data, error).and_then(|refusal| serde_json::to_string(&refusal).ok());
+            let refusal = refusal.ok_or_else(|| SseError::Body(Box::new(io::Error::other(error))))?;
+            event.data = Some(refusal);
+        }
+        Ok(event)
+    };
+    events.map(check).boxed()
+}
+
+async fn read(mut response: Response, max: usize) -> Result<Vec<u8>, Failed> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if chunk.len() > max.saturating_sub(body.len()) {
+            return Err(StreamableHttpError::ResponseBodyTooLarge { max_size: max });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+fn text_of(response: &Response, name: &str) -> Option<String> {
+    response.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+fn challenge(response: &Response) -> Option<Failed> {
+    let challenge = text_of(response, WWW_AUTHENTICATE.as_str())?;
+    match response.status() {
+        StatusCode::UNAUTHORIZED => Some(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge))),
+        StatusCode::FORBIDDEN => {
+            Some(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge, None)))
+        }
+        _ => None,
+    }
+}
+
+/// What a response says that is no success.
+async fn refused(
+    message: &ClientJsonRpcMessage,
+    has_session: bool,
+    response: Response,
+) -> Result<StreamableHttpPostResponse, Failed> {
+    let (status, session) = (response.status(), text_of(&response, SESSION_ID));
+    let is_json = text_of(&response, CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with(JSON));
+    let by_status = (status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error())
+        .then(|| HttpStatusError::new(status.as_u16(), text_of(&response, RETRY_AFTER.as_str())));
+    let by_status = match by_status {
+        Some(error) if !is_json || status == StatusCode::TOO_MANY_REQUESTS => return Err(error.into()),
+        by_status => by_status,
+    };
+    let body = match read(response, MAX_REFUSAL_BYTES).await {
+        Ok(body) => body,
+        Err(error @ StreamableHttpError::ResponseBodyTooLarge { .. }) => {
+            return Err(by_status.map_or(error, Into::into));
+        }
+        Err(_) => Vec::new(),
+    };
+    let words = String::from_utf8_lossy(&body).into_owned();
+    let error = match parse(body).await {
+        Ok(JsonRpcMessage::Error(error)) => Some(error),
+        _ => None,
+    };
+    let is_unauthorized = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    // The answer to the question of the newest revision, from a server that does not know it, whatever its id is.
+    if let JsonRpcMessage::Request(request) = message
+        && matches!(request.request, ClientRequest::DiscoverRequest(_))
+        && !has_session
+        && status.is_client_error()
+        && !is_unauthorized
+    {
+        let why =
+            || ErrorData::invalid_request(format!("server/discover was refused with HTTP {status}: {words}"), None);
+        let error = error.map_or_else(why, |error| error.error);
+        return Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::error(error, Some(request.id.clone())), None));
+    }
+    match (error, by_status) {
+        (Some(error), _) if is_json && !is_unauthorized => {
+            Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
+        }
+        (_, Some(by_status)) => Err(by_status.into()),
+        _ => Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {words}").into())),
+    }
+}
+
+impl StreamableHttpClient for BoundedClient {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        self.post(uri, message, session_id, auth_header, custom_headers).await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        auth_header: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<(), Failed> {
+        self.http.delete_session(uri, session_id, auth_header, custom_headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<Events, Failed> {
+        let most = self.max_message_bytes;
+        let opened = self.http.get_stream_with_max_sse_event_size(
+            uri,
+            session_id,
+            last_event_id,
+            auth_header,
+            custom_headers,
+            most,
+        );
+        opened.await.map(bounded)
+    }
+}

@@ -1,0 +1,275 @@
+//! The open connections of a listener: how many there may be, and which one makes room for another.
+//!
+//! No connection waits to be accepted. What is over a limit is made room for by dropping the connection that has stalled the
+//! longest. There is no limit per peer address: on loopback, and behind a proxy, all clients have the same one.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+
+/// Limits on open connections.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Capacity {
+    /// Connections that have not sent a request which passed the guard.
+    pub(crate) pending: usize,
+    /// Connections that have.
+    pub(crate) authenticated: usize,
+}
+
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It waits for the head of a request: the first one, or another one.
+    Head,
+    /// It waits for the rest of a request's body.
+    Body,
+    /// A request is handled, or its response is sent.
+    Response,
+    /// It is open for messages of the server, for hours perhaps.
+    Stream,
+}
+
+/// All open connections of a listener. Cheap to clone; all clones are the same.
+#[derive(Clone)]
+pub(crate) struct Connections {
+    capacity: Capacity,
+    table: Arc<Mutex<Table>>,
+}
+
+#[derive(Default)]
+struct Table {
+    /// In the order in which they were accepted.
+    open: BTreeMap<u64, Entry>,
+    next: u64,
+}
+
+struct Entry {
+    /// Whose it is, once a request on it passed the guard.
+    principal: Option<usize>,
+    phase: Phase,
+    /// Since when it is in this phase.
+    since: Instant,
+    /// Since when the peer has not taken any of what is sent to it.
+    blocked: Option<Instant>,
+    close: CancellationToken,
+}
+
+impl Entry {
+    /// Since when it waits for its peer, if it does.
+    fn stalled(&self) -> Option<Instant> {
+        self.blocked.or_else(|| matches!(self.phase, Phase::Head | Phase::Body).then_some(self.since))
+    }
+}
+
+impl Connections {
+    pub(crate) fn new(capacity: Capacity) -> Self {
+        Self { capacity, table: Arc::default() }
+    }
+
+    /// Adds a connection that was just accepted. If too many are unauthenticated, the oldest of these is dropped.
+    pub(crate) fn add(&self) -> Connection {
+        let mut table = self.lock();
+        let pending = table.open.values().filter(|entry| entry.principal.is_none()).count();
+        if pending >= self.capacity.pending.max(1) {
+            table.drop_oldest_pending();
+        }
+        let (id, close) = (table.next, CancellationToken::new());
+        table.next += 1;
+        let entry =
+            Entry { principal: None, phase: Phase::Head, since: Instant::now(), blocked: None, close: close.clone() };
+        table.open.insert(id, entry);
+        Connection { id, close, connections: self.clone() }
+    }
+
+    /// Drops a connection, because the process has no room for another one: the oldest unauthenticated one, or else the one
+    /// that has stalled the longest. Returns false if there is none.
+    pub(crate) fn shed(&self) -> bool {
+        let mut table = self.lock();
+        table.drop_oldest_pending() || table.drop_stalled(|_, entry| entry.stalled().is_some())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        // Nothing between lock and unlock can panic half-way.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn remove(&mut self, id: u64) {
+        if let Some(entry) = self.open.remove(&id) {
+            entry.close.cancel();
+        }
+    }
+
+    fn drop_oldest_pending(&mut self) -> bool {
+        let oldest = self.open.iter().find(|(_, entry)| entry.principal.is_none()).map(|(id, _)| *id);
+        oldest.inspect(|id| self.remove(*id)).is_some()
+    }
+
+    /// Drops the connection that has stalled the longest among those that may be chosen. Streams come last, as nobody can
+    /// tell whether they have stalled.
+    fn drop_stalled(&mut self, may_be_chosen: impl Fn(u64, &Entry) -> bool) -> bool {
+        let candidates = self.open.iter().filter(|(id, entry)| may_be_chosen(**id, entry));
+        let rank = |entry: &Entry| (entry.stalled().is_none(), entry.stalled().unwrap_or(entry.since));
+        let chosen = candidates.min_by_key(|(_, entry)| rank(entry)).map(|(id, _)| *id);
+        chosen.inspect(|id| self.remove(*id)).is_some()
+    }
+
+    /// Drops a connection of whoever has the most, but of nobody else who has as few as `principal`.
+    fn make_room_for(&mut self, principal: usize) -> bool {
+        let mut held: BTreeMap<usize, usize> = BTreeMap::new();
+        for holder in self.open.values().filter_map(|entry| entry.principal) {
+            *held.entry(holder).or_default() += 1;
+        }
+        let own = held.get(&principal).copied().unwrap_or_default();
+        let mut holders: Vec<(usize, usize)> =
+            held.into_iter().filter(|(holder, number)| *holder == principal || *number > own).collect();
+        holders.sort_by_key(|(_, number)| Reverse(*number));
+        holders.into_iter().any(|(holder, _)| {
+            self.drop_stalled(|_, entry| {
+                entry.principal == Some(holder) && (entry.stalled().is_some() || entry.phase == Phase::Stream)
+            })
+        })
+    }
+}
+
+/// One open connection. Dropping it frees its place.
+pub(crate) struct Connection {
+    id: u64,
+    close: CancellationToken,
+    connections: Connections,
+}
+
+impl Connection {
+    /// Returns once the connection has to make room for another one.
+    pub(crate) async fn dropped(&self) {
+        self.close.cancelled().await;
+    }
+
+    /// Marks the connection as that of a principal, since the head of a request on it passed the guard. If there are too
+    /// many of these, one that has stalled is dropped; of a principal with many connections sooner than of one with few.
+    ///
+    /// Returns false if there is none to drop. The connection stays among those that are not authenticated.
+    pub(crate) fn authenticate(&self, principal: usize) -> bool {
+        let mut table = self.connections.lock();
+        let authenticated = table.open.values().filter(|entry| entry.principal.is_some()).count();
+        let Some(entry) = table.open.get(&self.id) else { return false };
+        let is_full = authenticated >= self.connections.capacity.authenticated.max(1);
+        if entry.principal.is_none() && is_full && !table.make_room_for(principal) {
+            return false;
+        }
+        let Some(entry) = table.open.get_mut(&self.id) else { return false };
+        (entry.principal, entry.phase, entry.since) = (Some(principal), Phase::Body, Instant::now());
+        true
+    }
+
+    /// Drops the connection of a principal that has waited longest for a body, or for its peer to take a response.
+    pub(crate) fn make_room_among_requests(&self, principal: usize) -> bool {
+        let own = Some(principal);
+        let mut table = self.connections.lock();
+        table.drop_stalled(|id, entry| {
+            id != self.id && entry.principal == own && entry.phase != Phase::Head && entry.stalled().is_some()
+        })
+    }
+
+    /// Notes that the connection does something else now.
+    pub(crate) fn enter(&self, phase: Phase) {
+        if let Some(entry) = self.connections.lock().open.get_mut(&self.id) {
+            (entry.phase, entry.since) = (phase, Instant::now());
+        }
+    }
+
+    /// Notes since when the peer takes nothing of what is sent to it; `None`: it does again.
+    pub(crate) fn set_blocked(&self, since: Option<Instant>) {
+        if let Some(entry) = self.connections.lock().open.get_mut(&self.id) {
+            entry.blocked = since;
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.connections.lock().remove(self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(connection: &Connection, is_dropped: bool) {
+        assert_eq!(connection.close.is_cancelled(), is_dropped, "connection {}", connection.id);
+    }
+
+    fn connections(pending: usize, authenticated: usize) -> Connections {
+        Connections::new(Capacity { pending, authenticated })
+    }
+
+    /// So that what comes next is younger than what was before.
+    fn later() {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+
+    #[test]
+    fn the_oldest_unauthenticated_connection_is_dropped() {
+        let connections = connections(2, 2);
+        let [first, second, third] = std::array::from_fn(|_| connections.add());
+        check(&first, true);
+        assert!(second.authenticate(0) && !first.authenticate(0));
+        let fourth = connections.add();
+        for kept in [&second, &third, &fourth] {
+            check(kept, false);
+        }
+        assert!(connections.shed());
+        check(&third, true);
+    }
+
+    #[test]
+    fn stalled_connections_make_room_and_busy_ones_do_not() {
+        let connections = connections(8, 3);
+        let [body, busy, stream, newcomer, last] = std::array::from_fn(|_| connections.add());
+        for (connection, phase) in [(&body, Phase::Body), (&busy, Phase::Response), (&stream, Phase::Stream)] {
+            assert!(connection.authenticate(0));
+            connection.enter(phase);
+            later();
+        }
+        assert!(newcomer.authenticate(0));
+        check(&body, true);
+        newcomer.enter(Phase::Response);
+        assert!(last.authenticate(0));
+        check(&stream, true);
+        last.enter(Phase::Response);
+        let refused = connections.add();
+        assert!(!refused.authenticate(0), "all of them are busy");
+        // One whose peer takes nothing is not.
+        busy.set_blocked(Some(Instant::now()));
+        assert!(refused.authenticate(0));
+        check(&busy, true);
+        check(&last, false);
+    }
+
+    #[test]
+    fn a_principal_makes_room_at_its_own_cost() {
+        let connections = connections(8, 4);
+        let [quiet, a, b, c, newcomer, another] = std::array::from_fn(|_| connections.add());
+        assert!(quiet.authenticate(1));
+        for connection in [&a, &b, &c] {
+            later();
+            assert!(connection.authenticate(0));
+            connection.enter(Phase::Body);
+        }
+        // Although another's has stalled for longer.
+        assert!(newcomer.authenticate(0));
+        check(&quiet, false);
+        check(&a, true);
+        assert!(another.authenticate(1));
+        check(&quiet, false);
+        check(&b, true);
+        assert!(newcomer.make_room_among_requests(0));
+        check(&c, true);
+        assert!(!newcomer.make_room_among_requests(0));
+    }
+}

@@ -1,0 +1,99 @@
+//! What one principal may use at once, so that it cannot use what the others need.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::connections::Connection;
+use crate::bounds::Size;
+
+/// A message that takes at most this many bytes is not counted.
+const FREE_BYTES: usize = 64 << 10;
+/// Bytes that a parsed value takes at most while a message is handled, besides the message itself.
+const VALUE_BYTES: usize = 64;
+/// How long a request waits for a place that is being freed.
+const PLACE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The share of one principal.
+pub(crate) struct Share {
+    principal: usize,
+    requests: Arc<Semaphore>,
+    /// In units of a kibibyte.
+    memory: Arc<Semaphore>,
+    /// At most one message of a principal is parsed at a time.
+    parsing: Arc<Semaphore>,
+}
+
+/// Bytes of memory that a request holds. Clones share them; they are free again when the last clone is gone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InFlight {
+    _held: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+/// A reservation that can grow.
+#[derive(Debug, Default)]
+pub(crate) struct Reservation(Option<OwnedSemaphorePermit>);
+
+impl Reservation {
+    pub(crate) fn share(self) -> InFlight {
+        InFlight { _held: self.0.map(Arc::new) }
+    }
+}
+
+impl Share {
+    /// At most `requests` at once, whose messages take at most `bytes` of memory. Small messages are not counted.
+    pub(crate) fn new(principal: usize, requests: usize, bytes: usize) -> Self {
+        let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
+        Self { principal, requests: semaphore(requests), memory: semaphore(bytes >> 10), parsing: semaphore(1) }
+    }
+
+    /// The turn of this principal to have a message parsed.
+    pub(crate) fn parsing(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.parsing)
+    }
+
+    /// Takes a place among the requests. Where there is none, a request that has stalled is dropped for it.
+    ///
+    /// Returns `None` if all of them are busy.
+    pub(crate) async fn place(&self, connection: &Connection) -> Option<OwnedSemaphorePermit> {
+        if let Ok(place) = Arc::clone(&self.requests).try_acquire_owned() {
+            return Some(place);
+        }
+        if !connection.make_room_among_requests(self.principal) {
+            return None;
+        }
+        let place = tokio::time::timeout(PLACE_PATIENCE, Arc::clone(&self.requests).acquire_owned()).await;
+        place.ok()?.ok()
+    }
+
+    /// Extends a reservation to `bytes`. Where there is not so much left, a request that has stalled is dropped for it, and
+    /// the others are waited for.
+    pub(crate) async fn reserve(&self, held: &mut Reservation, bytes: usize, connection: &Connection) {
+        if bytes <= FREE_BYTES {
+            return;
+        }
+        let held = &mut held.0;
+        let has = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let missing = u32::try_from(bytes.div_ceil(1 << 10).saturating_sub(has)).unwrap_or(u32::MAX);
+        let memory = Arc::clone(&self.memory);
+        let more = match Arc::clone(&memory).try_acquire_many_owned(missing) {
+            Ok(more) => more,
+            Err(_) => {
+                connection.make_room_among_requests(self.principal);
+                // The semaphore is never closed.
+                let Ok(more) = memory.acquire_many_owned(missing).await else { return };
+                more
+            }
+        };
+        match held {
+            Some(held) => held.merge(more),
+            None => *held = Some(more),
+        }
+    }
+}
+
+/// Bytes of memory that a message takes while it is handled.
+pub(crate) fn memory_of(size: Size) -> usize {
+    size.bytes.saturating_add(size.values.saturating_mul(VALUE_BYTES))
+}

@@ -1,0 +1,117 @@
+//! Parsing of expensive messages, away from the thread that serves connections and listens for signals.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use tokio::sync::Semaphore;
+
+/// Messages that are parsed at once.
+const PARSERS: usize = 2;
+
+/// A future that was begun, and its output if it has ended.
+type Begun<F> = Result<<F as Future>::Output, Pin<Box<F>>>;
+
+/// Runs work on other threads, a little at a time.
+///
+/// Each principal has one turn and waits for the next one in a queue of all, so principals take turns.
+pub(crate) struct ParseQueue {
+    places: Arc<Semaphore>,
+}
+
+impl ParseQueue {
+    pub(crate) fn new() -> Self {
+        Self { places: Arc::new(Semaphore::new(PARSERS)) }
+    }
+
+    /// Runs `work` when it is the turn of whoever `turn` belongs to. Work that was begun goes on, and keeps its place, when
+    /// nobody waits for it any more.
+    ///
+    /// Returns `None` if the work panicked or the runtime is shutting down.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        turn: Arc<Semaphore>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let turn = turn.acquire_owned().await.ok()?;
+        let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
+        let working = tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop((turn, place));
+            done
+        });
+        working.await.ok()
+    }
+
+    /// Completes `future`, with everything that it computes before it waits for the first time done like other work.
+    pub(crate) async fn begin<F>(&self, turn: Arc<Semaphore>, future: F) -> Option<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send,
+    {
+        let begin = move || -> Begun<F> {
+            let mut future = Box::pin(future);
+            // Whoever waits for it polls it again, with a waker that counts.
+            match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(output) => Ok(output),
+                Poll::Pending => Err(future),
+            }
+        };
+        match self.run(turn, begin).await? {
+            Ok(output) => Some(output),
+            Err(future) => Some(future.await),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn turn() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(1))
+    }
+
+    #[tokio::test]
+    async fn principals_take_turns_and_the_serving_thread_goes_on() {
+        let queue = Arc::new(ParseQueue::new());
+        let done = Arc::new(Mutex::new(Vec::new()));
+        let [greedy, modest] = [turn(), turn()];
+        let work = |name: &'static str, turn: &Arc<Semaphore>| {
+            let (queue, done, turn) = (Arc::clone(&queue), Arc::clone(&done), Arc::clone(turn));
+            tokio::spawn(async move {
+                let work = move || {
+                    std::thread::sleep(Duration::from_millis(50));
+                    done.lock().unwrap().push(name);
+                };
+                queue.run(turn, work).await.unwrap();
+            })
+        };
+        let greedy: Vec<_> = (0..8).map(|_| work("greedy", &greedy)).collect();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        work("modest", &modest).await.unwrap();
+        let before = done.lock().unwrap().len();
+        assert!(before <= 4, "{before} of 9 came first");
+        for greedy in greedy {
+            greedy.await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_future_that_was_begun_elsewhere_goes_on_here() {
+        let queue = ParseQueue::new();
+        let here = std::thread::current().id();
+        let future = async move {
+            let first = std::thread::current().id();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            (first == here, std::thread::current().id() == here)
+        };
+        assert_eq!(queue.begin(turn(), future).await, Some((false, true)));
+        assert_eq!(queue.begin(turn(), async { 7 }).await, Some(7));
+        let panicking = queue.run(turn(), || -> u8 { panic!("for this test") });
+        assert_eq!(panicking.await, None);
+    }
+}
