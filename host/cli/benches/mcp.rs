@@ -175,6 +175,7 @@ impl Bench {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fumehood"));
         command.args(["serve", "mcp"]).args(arguments).current_dir(self.folder.path());
         command.env("FUMEHOOD_CACHE_DIR", self.folder.path().join("cache")).env_remove("FUMEHOOD_CONFIG");
+        command.env("XDG_STATE_HOME", self.folder.path().join("state")).env_remove("FUMEHOOD_LOG");
         command
     }
 

@@ -37,15 +37,20 @@ fn starts(cache: &std::path::Path) {
         let started = Instant::now();
         let mut command = Command::new(program);
         command.args(arguments).env("FUMEHOOD_CACHE_DIR", cache).stdout(Stdio::null()).stderr(Stdio::null());
+        command.env("XDG_STATE_HOME", cache.with_file_name("state")).env_remove("FUMEHOOD_LOG");
         assert!(command.status().expect("it starts").success());
         started.elapsed()
     };
     let call = ["call", calculator(), "add", r#"{"a": 3, "b": 5}"#];
     start(env!("CARGO_BIN_EXE_fumehood"), &call);
     let mut warm: Vec<_> = (0..STARTS).map(|_| start(env!("CARGO_BIN_EXE_fumehood"), &call)).collect();
+    let mut unrecorded: Vec<_> =
+        (0..STARTS).map(|_| start(env!("CARGO_BIN_EXE_fumehood"), &[&call[..], &["--no-log"]].concat())).collect();
     let mut floor: Vec<_> = (0..STARTS).map(|_| start("/bin/true", &[])).collect();
     let (p50, p99, nothing) = (percentile(&mut warm, 0.5), percentile(&mut warm, 0.99), percentile(&mut floor, 0.5));
     println!("process start to first result, warm cache: p50 {p50:.2} ms, p99 {p99:.2} ms (`true`: {nothing:.2} ms)");
+    let (p50, p99) = (percentile(&mut unrecorded, 0.5), percentile(&mut unrecorded, 0.99));
+    println!("the same without a record in the event log: p50 {p50:.2} ms, p99 {p99:.2} ms");
 }
 
 /// Distinct bytes, and so distinct components, with the same code: a custom section tells them apart.

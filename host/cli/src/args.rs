@@ -4,6 +4,7 @@ pub(crate) mod log;
 mod mcp;
 pub(crate) mod run;
 mod serve;
+mod trust;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,10 +14,12 @@ use fumehood::Limits;
 use fumehood::limits::{LimitError, parse_bytes, parse_count, parse_duration};
 
 use crate::exit::UsageError;
+use crate::isolation::Mode;
 use crate::power_arguments::PowerArguments;
 
 pub(crate) use mcp::{CallRemote, Client, Config, List, Mcp, ServerOptions};
 pub(crate) use serve::{Http, Serve, ServeMcp};
+pub(crate) use trust::Trust;
 
 /// The command by which this program is its own compiler.
 pub(crate) const COMPILE_COMPONENT: &str = "compile-component";
@@ -32,13 +35,14 @@ Exit codes:
   0    it worked
   1    the tool ran and failed, or its result was bad
   2    the command line is wrong
-  3    refused before anything ran: unknown tool, invalid arguments, not allowed, not approved
+  3    refused before anything ran: unknown tool, invalid arguments, not allowed, not approved, not trusted
   4    stopped by a limit: deadline, fuel, memory, output, quota
   5    the tool crashed
   6    the component could not be loaded
   7    the host itself failed
   8    the model gave no answer, or none that could be used
   9    the event log is not what was written
+  10   whether the event log is what was written cannot be told
   130  interrupted";
 
 /// Runs WebAssembly tools behind glass: every call in a fresh instance, with fuel, a deadline that is kept, a memory
@@ -66,9 +70,25 @@ pub(crate) struct Arguments {
     #[arg(long, global = true)]
     pub(crate) no_cache: bool,
 
-    /// The configuration [default: ./fumehood.toml, if there is one]
+    /// Where tools run: `auto`, `in-process`, `process` or `process=required`
+    ///
+    /// A process of its own, in a jail of the kernel, contains what a bug of the WebAssembly engine would let out. `auto` takes
+    /// one for every component that is not approved. `process=required` refuses where the kernel lacks a part of the jail.
+    #[arg(long, global = true, value_name = "MODE", value_parser = Mode::parse, hide_short_help = true)]
+    pub(crate) isolation: Option<Mode>,
+
+    /// The most compiled code that is kept there, such as `512MiB`; what was not used for longest goes first [default: 1GiB]
+    #[arg(long, global = true, value_name = "BYTES", value_parser = parse_bytes)]
+    pub(crate) cache_size: Option<usize>,
+
+    /// The configuration; naming it is trusting it [default: ./fumehood.toml, if there is one and it is trusted]
     #[arg(long, global = true, value_name = "FILE", env = "FUMEHOOD_CONFIG")]
     pub(crate) config: Option<PathBuf>,
+
+    /// Use ./fumehood.toml in this run whether or not it is trusted, for automation that checked it out itself
+    // No variable: one that is left set would switch the question off everywhere.
+    #[arg(long, global = true)]
+    pub(crate) trust_config: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -89,10 +109,12 @@ pub(crate) enum Command {
     /// Talk to a model that has tools, line by line
     #[command(after_help = run::EXIT_CODES)]
     Chat(run::Chat),
-    /// Look into the event log: list, show, follow, export, verify
+    /// Look into the event log: list, show, follow, export, verify, head
     Log(log::Log),
     /// Look at what configured components are and may do, and let their tools be called
     Approve(Approve),
+    /// Show what a configuration starts, grants and reads, and let it take effect from then on
+    Trust(Trust),
     /// Check the configuration, or print what it may contain
     #[command(subcommand)]
     Config(Configuration),
@@ -100,6 +122,10 @@ pub(crate) enum Command {
     // Never parsed: see `main`. It is here so that `help` knows it.
     #[command(hide = true)]
     CompileComponent,
+    /// Run one component for a host that is running
+    // Never parsed: see `main`.
+    #[command(hide = true)]
+    RunWorker,
     /// Serve tools to other programs
     #[command(subcommand)]
     Serve(Serve),
@@ -131,6 +157,10 @@ pub(crate) struct Approve {
     #[arg(long)]
     pub(crate) yes: bool,
 
+    /// Show every line of every text, however long
+    #[arg(long)]
+    pub(crate) full: bool,
+
     /// Approve nothing; exit with 3 if something needs approval
     #[arg(long, conflicts_with = "yes")]
     pub(crate) check: bool,
@@ -159,6 +189,10 @@ pub(crate) enum Configuration {
 pub(crate) struct Inspect {
     /// The component, a `.wasm` file
     pub(crate) component: PathBuf,
+
+    /// Show every line of every text, however long
+    #[arg(long)]
+    pub(crate) full: bool,
 
     /// Compile it even if that takes many seconds
     #[arg(long)]
@@ -194,6 +228,9 @@ pub(crate) struct Call {
 
     #[command(flatten)]
     pub(crate) powers: PowerArguments,
+
+    #[command(flatten)]
+    pub(crate) recording: log::Recording,
 }
 
 #[derive(Debug, Args)]

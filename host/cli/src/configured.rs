@@ -61,7 +61,8 @@ pub(crate) fn lock_file(config: &Config) -> PathBuf {
     lock_file_beside(&config.origin)
 }
 
-fn lock_file_beside(origin: &Path) -> PathBuf {
+/// The file with the approvals that lies beside a configuration.
+pub(crate) fn lock_file_beside(origin: &Path) -> PathBuf {
     origin.with_extension("lock")
 }
 
@@ -78,7 +79,8 @@ pub(crate) fn lock_beside(origin: &Path) -> Result<Lock> {
 /// # Errors
 /// If a folder of components cannot be read.
 pub(crate) fn stale(config: &Config, lock: &Lock) -> Result<BTreeSet<Namespace>> {
-    let mut stale: BTreeSet<Namespace> = lock.iter().map(|(name, _)| name.clone()).collect();
+    let named = lock.iter().map(|(name, _)| name).chain(lock.entries().map(|(name, _)| name));
+    let mut stale: BTreeSet<Namespace> = named.cloned().collect();
     for (name, _) in in_folders(config)? {
         stale.remove(&name);
     }
@@ -141,6 +143,9 @@ fn configured(config: &Config, lock: &Lock, name: &str, section: &ToolSection) -
     }
     if section.allow_slow_compile {
         load = load.allow_slow_compile();
+    }
+    if let Some(isolation) = section.isolation {
+        load = load.isolation(isolation.into());
     }
     let approved = lock.get(&name).map(Approval::pin);
     let terms = Terms { section: Some(section.clone()), limits, approved };

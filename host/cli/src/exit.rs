@@ -22,6 +22,7 @@ pub(crate) enum Exit {
     Host = 7,
     NoAnswer = 8,
     Tampered = 9,
+    Unverified = 10,
     Interrupted = 130,
 }
 
@@ -29,6 +30,17 @@ pub(crate) enum Exit {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
+
+/// A configuration has no effect, because nobody has looked at it.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{file} {why}, so nothing in it was used: it could start programs and have secrets sent; look at it and trust it with \
+     `fumehood trust`, or use it for this run only with `--trust-config`"
+)]
+pub(crate) struct NotTrusted {
+    pub(crate) file: String,
+    pub(crate) why: &'static str,
+}
 
 /// A component that was not loaded, named after its file: what a host would call it says nothing to whoever typed it.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +76,7 @@ impl Exit {
             Self::Host => "host",
             Self::NoAnswer => "no_answer",
             Self::Tampered => "tampered",
+            Self::Unverified => "unverified",
             Self::Interrupted => "cancelled",
         }
     }
@@ -97,6 +110,7 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
         Some(_) => Exit::NotLoaded,
         None if error.is::<CannotLoad>() => Exit::NotLoaded,
         None if error.is::<UsageError>() || error.is::<CannotAsk>() => Exit::Usage,
+        None if error.is::<NotTrusted>() => Exit::Refused,
         None if error.is::<ConfigError>() || error.is::<LockError>() => Exit::Usage,
         None if matches!(error.downcast_ref(), Some(AssistantError::Tool(_))) => Exit::NotLoaded,
         None => Exit::Host,

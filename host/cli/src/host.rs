@@ -7,12 +7,17 @@ use std::time::Duration;
 use anyhow::Result;
 use etcetera::BaseStrategy as _;
 use fumehood::key_value::DiskStore;
+use fumehood::permission::files::FileRole;
 use fumehood::{CacheReport, CodeCache, Compiler, Component, Digest, Host, HostBuilder, Load, LoadError};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Arguments, COMPILE_COMPONENT};
-use crate::config::Config;
+use crate::config::secret::ValueSource;
+use crate::config::{Config, relative};
+use crate::configured::lock_file_beside;
 use crate::exit::{CannotLoad, UsageError};
+use crate::isolation::Mode;
+use crate::power_arguments::PowerArguments;
 use crate::render;
 
 /// Longer than this and a person wonders.
@@ -24,10 +29,19 @@ const NAMELESS: &str = "component";
 
 /// Settings for a host of one command.
 pub(crate) fn builder(arguments: &Arguments) -> HostBuilder {
+    isolated_builder(arguments, arguments.isolation.unwrap_or_default())
+}
+
+/// The same for tools that run there, whatever the command line says.
+pub(crate) fn isolated_builder(arguments: &Arguments, isolation: Mode) -> HostBuilder {
     let compiler = Compiler::this_program([COMPILE_COMPONENT]);
-    let builder = Host::builder().concurrency(CONCURRENCY).compiler(compiler);
+    let builder = protected(Host::builder().concurrency(CONCURRENCY).compiler(compiler), arguments);
+    let builder = isolation.apply(builder);
     match cache_folder(arguments).map(CodeCache::open) {
-        Some(Ok(cache)) => builder.code_cache(cache),
+        Some(Ok(cache)) => match arguments.cache_size {
+            Some(bytes) => builder.code_cache(cache.max_bytes(bytes as u64)),
+            None => builder.code_cache(cache),
+        },
         Some(Err(error)) => {
             render::warning(&format!("{:#}; going on without a code cache", anyhow::Error::new(error)));
             builder
@@ -36,13 +50,81 @@ pub(crate) fn builder(arguments: &Arguments) -> HostBuilder {
     }
 }
 
-/// The same for the components of a configuration: no tool is granted a folder with the configuration or the state in it,
-/// and what tools keep is kept where the configuration says.
+/// Keeps from all tools, in every command, what decides what they may do: the configuration and its lock, there or not,
+/// named or in the working folder, and the user's state and caches.
+fn protected(builder: HostBuilder, arguments: &Arguments) -> HostBuilder {
+    let builder = state_folder().into_iter().chain(usual_cache()).fold(builder, HostBuilder::own_folder);
+    let builder = arguments.cache_dir.iter().fold(builder, HostBuilder::own_folder);
+    let here = Config::place(None);
+    let named = Config::place(arguments.config.as_deref());
+    [here, named].iter().fold(builder, |builder, file| {
+        // Where the file is a link, a lock beside its target would be that of another configuration.
+        let real = file.canonicalize().unwrap_or_else(|_| file.clone());
+        builder
+            .protect(file, FileRole::Configuration)
+            .protect(lock_file_beside(file), FileRole::Lock)
+            .protect(lock_file_beside(&real), FileRole::Lock)
+    })
+}
+
+/// The same for what was typed: the files of its secrets.
+pub(crate) fn with_typed(builder: HostBuilder, powers: &PowerArguments) -> HostBuilder {
+    let powers = powers.powers();
+    powers.secrets.iter().fold(builder, |builder, secret| with_secret(builder, Path::new("."), &secret.from))
+}
+
+/// Keeps components that were typed from all tools, before any of them is loaded.
+pub(crate) fn with_components(builder: HostBuilder, files: &[PathBuf]) -> HostBuilder {
+    files.iter().fold(builder, |builder, file| builder.protect(file, FileRole::Component))
+}
+
+/// Keeps the file of a secret from all tools.
+pub(crate) fn with_secret_file(builder: HostBuilder, file: Option<&Path>) -> HostBuilder {
+    file.into_iter().fold(builder, |builder, file| builder.protect(file, FileRole::Secret))
+}
+
+fn with_secret(builder: HostBuilder, base: &Path, source: &ValueSource) -> HostBuilder {
+    match source {
+        ValueSource::File(path) => builder.protect(relative::from(base, path), FileRole::Secret),
+        ValueSource::Env(_) | ValueSource::Keyring(_) => builder,
+    }
+}
+
+/// Keeps from all tools what a configuration names: the files of secrets, lists of what is not allowed, components, and
+/// the programs of servers.
+fn with_named(mut builder: HostBuilder, config: &Config) -> HostBuilder {
+    let servers = config.mcp.servers.values();
+    let of_servers = servers
+        .clone()
+        .flat_map(|server| server.secret_env.values().chain(server.secret_headers.values()).chain(&server.bearer));
+    let of_tools = config.tools.values().flat_map(|tool| tool.secrets.iter().map(|secret| &secret.from));
+    let others = config.model.key.iter().chain(&config.log.key).chain(&config.serve.token);
+    for source in of_servers.chain(of_tools).chain(others) {
+        builder = with_secret(builder, config.folder(), source);
+    }
+    if let Some(file) = &config.guardrails.ignore_file {
+        builder = builder.protect(config.path(file), FileRole::Policy);
+    }
+    for tool in config.tools.values() {
+        builder = builder.protect(config.path(&tool.component), FileRole::Component);
+    }
+    for server in servers {
+        let folder = server.folder.as_ref().map_or_else(|| PathBuf::from("."), |folder| config.path(folder));
+        // An argument may be a script, which counts from where the program is started; the program itself does not.
+        let words = server.command.iter().flatten().map(|word| folder.join(word));
+        let program = server.command.iter().flatten().take(1).map(|word| config.folder().join(word));
+        for file in words.chain(program).filter(|file| file.is_file()) {
+            builder = builder.protect(file, FileRole::Program);
+        }
+    }
+    builder
+}
+
+/// The same for the components of a configuration: what it names is kept from tools as well, and what tools keep is kept
+/// where it says.
 pub(crate) fn builder_for(arguments: &Arguments, config: &Config) -> Result<HostBuilder> {
     let mut builder = builder(arguments);
-    // The lock lies beside it, so that whoever holds one of them holds both.
-    builder = builder.own_folder(&config.origin);
-    builder = state_folder().into_iter().fold(builder, HostBuilder::own_folder);
+    builder = with_named(builder, config);
     // What is too large for that was refused when the configuration was read.
     let most = config.http_in_flight.and_then(|count| u32::try_from(count.0).ok());
     builder = most.into_iter().fold(builder, HostBuilder::http_in_flight);
@@ -72,7 +154,7 @@ fn usual_store(config: &Config) -> Result<PathBuf> {
 }
 
 /// Where the command keeps what is not to be lost, and not to be edited either.
-fn state_folder() -> Option<PathBuf> {
+pub(crate) fn state_folder() -> Option<PathBuf> {
     let strategy = etcetera::choose_base_strategy().ok()?;
     Some(strategy.state_dir().unwrap_or_else(|| strategy.data_dir()).join("fumehood"))
 }
@@ -81,8 +163,11 @@ fn cache_folder(arguments: &Arguments) -> Option<PathBuf> {
     if arguments.no_cache {
         return None;
     }
-    let usual = || Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("fumehood").join("code"));
-    arguments.cache_dir.clone().or_else(usual)
+    arguments.cache_dir.clone().or_else(usual_cache)
+}
+
+fn usual_cache() -> Option<PathBuf> {
+    Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("fumehood").join("code"))
 }
 
 /// How to load the component in this file, and what it is called then: after the file, if that makes a name.
@@ -107,6 +192,7 @@ pub(crate) async fn reload(host: &Host, what: &str, load: Load) -> Result<Compon
 
 async fn loaded(what: &str, loading: impl Future<Output = Result<Component, LoadError>>) -> Result<Component> {
     let component = visibly(what, loading).await.map_err(|error| named(what, error))?;
+    warn_of_incomplete_jail(&component);
     match &component.report().cache {
         CacheReport::Damaged(reason) => {
             render::warning(&format!("the cached code of {what} was damaged and was compiled again: {reason}"));
@@ -117,6 +203,19 @@ async fn loaded(what: &str, loading: impl Future<Output = Result<Component, Load
         CacheReport::Off | CacheReport::Hit | CacheReport::Stored => {}
     }
     Ok(component)
+}
+
+/// Says once that the kernel lacks a part of the jail.
+fn warn_of_incomplete_jail(component: &Component) {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    if let Some(jail) = component.jail().filter(|jail| !jail.is_complete()) {
+        ONCE.call_once(|| {
+            let missing = jail.missing();
+            render::warning(&format!(
+                "this kernel has no {missing}: tools run in processes of their own, without that part of their jail"
+            ));
+        });
+    }
 }
 
 fn named(file: &str, error: LoadError) -> anyhow::Error {

@@ -7,6 +7,7 @@ use etcetera::BaseStrategy as _;
 use fumehood::event_log::{EventLog, Keep, OpenError, Options, Reader};
 use fumehood::time::Timestamp;
 
+use crate::args::log::Recording;
 use crate::config::Config;
 use crate::exit::UsageError;
 use crate::{digits, source};
@@ -27,18 +28,32 @@ pub(crate) fn place(typed: Option<&Path>, config: &Config) -> Result<PathBuf> {
     })
 }
 
+/// The log file of a command; `None` if its calls are not recorded.
+///
+/// # Errors
+/// If there is no place for it.
+pub(crate) fn wanted(typed: &Recording, config: &Config) -> Result<Option<PathBuf>> {
+    if typed.no_log || (config.log.off && typed.log.is_none()) {
+        return Ok(None);
+    }
+    place(typed.log.as_deref(), config).map(Some)
+}
+
 fn usual() -> Option<PathBuf> {
     let folders = etcetera::choose_base_strategy().ok()?;
     let folder = folders.state_dir().unwrap_or_else(|| folders.data_dir());
     Some(folder.join("fumehood").join("events.db"))
 }
 
-/// How it is opened: with the key of the configuration, if that names one.
+/// How it is opened: with the key in the file that was typed, or else that of the configuration, if it names one.
 ///
 /// # Errors
 /// If the key is not where the configuration says, or is none.
-pub(crate) fn options(config: &Config) -> Result<Options> {
+pub(crate) fn options(typed: Option<&Path>, config: &Config) -> Result<Options> {
     const WHAT: &str = "[log] key";
+    if let Some(file) = typed {
+        return Ok(Options { key_file: Some(file.to_owned()), ..Options::default() });
+    }
     let Some(from) = &config.log.key else { return Ok(Options::default()) };
     let digits = source::secret(config, from, WHAT)?;
     let key = digits::parse(&digits).ok_or_else(|| UsageError(format!("{WHAT}: expected 64 hexadecimal digits")))?;
@@ -58,7 +73,8 @@ pub(crate) fn read(path: &Path, options: &Options) -> Result<Reader> {
     if !path.exists() {
         let path = path.display();
         return Err(UsageError(format!(
-            "there is no event log at {path}; `fumehood run` makes one there, `--log FILE` names another"
+            "there is no event log at {path}; `fumehood run` and `fumehood call` make one there, `--log FILE` names \
+             another"
         ))
         .into());
     }

@@ -9,12 +9,15 @@ mod digits;
 mod exit;
 mod grounds;
 mod host;
+mod isolation;
 mod log_file;
 mod moment;
 mod power_arguments;
+mod recording;
 mod render;
 mod servers;
 mod source;
+mod trust;
 mod value;
 
 use std::process::ExitCode;
@@ -29,6 +32,9 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == args::COMPILE_COMPONENT) {
         return fumehood::serve_compiler();
     }
+    if std::env::args_os().nth(1).is_some_and(|first| first == isolation::RUN_WORKER) {
+        return fumehood::serve_worker();
+    }
     if std::env::args_os().nth(1).is_some_and(|first| first == args::END_WITH_PARENT) {
         return end_with_parent();
     }
@@ -39,6 +45,7 @@ fn main() -> ExitCode {
         Err(error) => return render::failure(&anyhow::Error::new(error), arguments.json_failures(), Exit::Host),
     };
     let ended = runtime.block_on(async {
+        survive_file_size_limit();
         match &arguments.command {
             Command::Demo => commands::demo::run(&arguments).await,
             Command::Selftest => commands::selftest::run(&arguments).await,
@@ -48,8 +55,11 @@ fn main() -> ExitCode {
             Command::Chat(chat) => commands::chat::run(&arguments, chat).await,
             Command::Log(log) => commands::log::run(&arguments, log).await,
             Command::Approve(approve) => commands::approve::run(&arguments, approve).await,
+            Command::Trust(trust) => commands::trust::run(&arguments, trust),
             Command::Config(configuration) => commands::config::run(&arguments, configuration),
-            Command::CompileComponent => Err(exit::UsageError("give no options with this command".to_owned()).into()),
+            Command::CompileComponent | Command::RunWorker => {
+                Err(exit::UsageError("give no options with this command".to_owned()).into())
+            }
             Command::Serve(serve) => commands::serve::run(&arguments, serve).await,
             Command::Mcp(mcp) => commands::mcp::run(&arguments, mcp).await,
             Command::Completions { shell } => commands::completions::run(*shell),
@@ -64,6 +74,13 @@ fn main() -> ExitCode {
             render::failure(&error, arguments.json_failures(), exit)
         }
     }
+}
+
+/// Makes writing beyond `ulimit -f` an error of that write. Without a handler, the signal that comes with it ends the process.
+fn survive_file_size_limit() {
+    use tokio::signal::unix::{SignalKind, signal};
+    // The handler stays, whether or not anybody listens. Without one, things are as they were.
+    let _nobody_listens = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
 }
 
 /// Becomes the program that the rest of the command line names.

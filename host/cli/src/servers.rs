@@ -21,22 +21,44 @@ use crate::source::secret;
 /// Wall time for a call, and for connecting.
 const USUAL: Duration = Duration::from_secs(10);
 
-/// A server of a configuration. Nothing is started or connected to yet.
+/// A server of a configuration. Nothing of it was started, connected to or read yet.
 pub(crate) struct Server {
     /// What it is called.
-    pub(crate) remote: Remote,
-    /// What stands behind it, one line each, as an approval is about it.
-    pub(crate) grants: Vec<String>,
+    pub(crate) name: Namespace,
+    /// How it is started or reached, one line each: an approval is about that first, and then about its tools.
+    pub(crate) entry: Vec<String>,
     /// Whether it has to be approved.
     pub(crate) is_pinned: bool,
+    section: McpServerSection,
+}
+
+impl Server {
+    fn of(name: &str, section: &McpServerSection) -> Result<Self> {
+        let name = Namespace::parse(name).map_err(|error| UsageError(error.to_string()))?;
+        let is_pinned = section.approval == ApprovalRule::Required;
+        Ok(Self { name, entry: entry_lines(section), is_pinned, section: section.clone() })
+    }
+
+    /// Whether it may be started or connected to.
+    pub(crate) fn may_start(&self, lock: &Lock) -> bool {
+        !self.is_pinned || lock.entry(&self.name).is_some_and(|entry| entry.lines() == self.entry)
+    }
+
+    /// Reads what it needs. It may be started or connected to from then on.
+    ///
+    /// # Errors
+    /// If something that it needs, such as the value of a secret, cannot be had.
+    pub(crate) fn remote(&self, config: &Config) -> Result<Remote> {
+        remote(config, &self.name, &self.section)
+    }
 }
 
 /// One server by its name; `None` if the configuration has none of that name.
 ///
 /// # Errors
-/// If something that it needs, such as the value of a secret, cannot be had.
+/// If the name cannot be one.
 pub(crate) fn named(config: &Config, name: &str) -> Result<Option<Server>> {
-    config.mcp.servers.get(name).map(|section| server(config, name, section)).transpose()
+    config.mcp.servers.get(name).map(|section| Server::of(name, section)).transpose()
 }
 
 /// All servers, in the order of their names.
@@ -44,25 +66,46 @@ pub(crate) fn named(config: &Config, name: &str) -> Result<Option<Server>> {
 /// # Errors
 /// As [`named`].
 pub(crate) fn all(config: &Config) -> Result<Vec<Server>> {
-    config.mcp.servers.iter().map(|(name, section)| server(config, name, section)).collect()
+    config.mcp.servers.iter().map(|(name, section)| Server::of(name, section)).collect()
 }
 
-/// Connects to all servers at once and takes their tools, as far as they were approved. A server that cannot be used is
-/// told of and left out.
+/// Those that may be started. Of the others a warning tells.
+fn startable(config: &Config, lock: &Lock) -> Result<Vec<(Server, Remote)>> {
+    let mut startable = Vec::new();
+    for server in all(config)? {
+        if server.may_start(lock) {
+            let remote = server.remote(config)?;
+            startable.push((server, remote));
+            continue;
+        }
+        let name = &server.name;
+        let why = match lock.entry(name) {
+            Some(_) => "how it is started or reached changed since it was approved",
+            None => "how it is started or reached was never approved",
+        };
+        render::warning(&format!(
+            "going on without the MCP server `{name}`: {why}; look at it with `fumehood approve {name}`"
+        ));
+    }
+    Ok(startable)
+}
+
+/// Connects to all servers that may be started, at once, and takes their tools, as far as they were approved. A server
+/// that cannot be used is told of and left out.
 ///
 /// # Errors
-/// As [`all`].
+/// If something that one of them needs, such as the value of a secret, cannot be had.
 pub(crate) async fn connect(config: &Config, lock: &Lock) -> Result<Remotes> {
-    let servers = all(config)?;
+    let servers = startable(config, lock)?;
     let mut connecting = JoinSet::new();
-    for Server { remote, .. } in &servers {
+    for (_, remote) in &servers {
         let remote = remote.clone();
         // What comes of it is asked again below, and then it is there already, or failed a moment ago.
         connecting.spawn(async move { (remote.name().clone(), remote.tools().await.err()) });
     }
     let failed = connecting.join_all().await;
     let mut remotes = Remotes::default();
-    for Server { remote, grants, is_pinned } in servers {
+    for (Server { entry, is_pinned, .. }, remote) in servers {
         let name = remote.name();
         if let Some((_, Some(error))) = failed.iter().find(|(other, _)| other == name) {
             render::warning(&format!("going on without the MCP server `{name}`: {}", causes(error)));
@@ -70,7 +113,7 @@ pub(crate) async fn connect(config: &Config, lock: &Lock) -> Result<Remotes> {
         }
         let known = remotes.refused().len();
         let taken = match is_pinned {
-            true => remotes.add_pinned(&remote, grants, lock.get(name)).await.map(drop),
+            true => remotes.add_pinned(&remote, entry, lock.get(name)).await.map(drop),
             false => remotes.add(&remote).await,
         };
         if let Err(error) = taken {
@@ -90,22 +133,20 @@ fn causes(error: &dyn std::error::Error) -> String {
     }
 }
 
-fn server(config: &Config, name: &str, section: &McpServerSection) -> Result<Server> {
-    let name = Namespace::parse(name).map_err(|error| UsageError(error.to_string()))?;
+fn remote(config: &Config, name: &Namespace, section: &McpServerSection) -> Result<Remote> {
     let usual = RemoteOptions::default();
-    let secrets = secrets(config, &name, section)?;
+    let secrets = secrets(config, name, section)?;
     let options = RemoteOptions {
         deadline: section.timeout.map_or(USUAL, |time| time.0),
         patience: section.start_timeout.map_or(USUAL, |time| time.0),
         output: section.output.map_or(usual.output, |bytes| bytes.0),
         unasked: section.unasked.map_or(usual.unasked, |count| count.0.try_into().unwrap_or(u32::MAX)),
         only: section.tools.as_ref().map(|names| names.iter().cloned().collect()),
-        headers: headers(&name, section, &secrets)?,
+        headers: headers(name, section, &secrets)?,
         redactor: Redactor::of_values(secrets.iter().map(|secret| (secret.name.as_str(), secret.value.as_str())))?,
         ..usual
     };
-    let remote = Remote::new(name.clone(), endpoint(config, &name, section, &secrets)?, options);
-    Ok(Server { remote, grants: grants(section), is_pinned: section.approval == ApprovalRule::Required })
+    Ok(Remote::new(name.clone(), endpoint(config, name, section, &secrets)?, options))
 }
 
 /// A value that the server is given, and that nobody is told.
@@ -186,8 +227,8 @@ fn wrong(what: &str, error: &dyn std::error::Error) -> UsageError {
     UsageError(format!("{what}: {error}"))
 }
 
-/// What somebody approves of with the tools: where they come from. Secrets are told by their names.
-fn grants(section: &McpServerSection) -> Vec<String> {
+/// How a server is started or reached, one line each. Secrets are told by their names, and by where they come from.
+pub(crate) fn entry_lines(section: &McpServerSection) -> Vec<String> {
     let mut lines = Vec::new();
     // As JSON, so that where one word ends is never in doubt.
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
@@ -198,9 +239,11 @@ fn grants(section: &McpServerSection) -> Vec<String> {
     lines.extend(section.folder.as_ref().map(|folder| format!("run in: {}", quoted(&folder.to_string_lossy()))));
     lines.extend(section.url.as_ref().map(|url| format!("be asked at: {}", quoted(url))));
     lines.extend(section.env.iter().map(|(name, value)| format!("env: {name} = {}", quoted(value))));
-    lines.extend(section.secret_env.keys().map(|name| format!("env: {name} = a secret")));
+    let secret = |source: &ValueSource| format!("a secret, {}", source.place());
+    lines.extend(section.secret_env.iter().map(|(name, source)| format!("env: {name} = {}", secret(source))));
     lines.extend(section.headers.iter().map(|(name, value)| format!("header: {name} = {}", quoted(value))));
-    lines.extend(section.secret_headers.keys().map(|name| format!("header: {name} = a secret")));
-    lines.extend(section.bearer.as_ref().map(|_| "header: Authorization = a secret".to_owned()));
+    let headers = section.secret_headers.iter();
+    lines.extend(headers.map(|(name, source)| format!("header: {name} = {}", secret(source))));
+    lines.extend(section.bearer.as_ref().map(|source| format!("header: Authorization = {}", secret(source))));
     lines
 }

@@ -11,6 +11,17 @@ use crate::config::secret::ValueSource;
 const SERVICE: &str = "fumehood";
 
 impl ValueSource {
+    /// Where the value is, for people: a variable, a file, an entry of the keyring.
+    pub(crate) fn place(&self) -> String {
+        // As JSON, so that where the name ends is never in doubt.
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        match self {
+            Self::Env(name) => format!("the variable {}", quoted(name)),
+            Self::File(path) => format!("the file {}", quoted(&path.to_string_lossy())),
+            Self::Keyring(name) => format!("the keyring entry {}", quoted(name)),
+        }
+    }
+
     /// The value. Files are relative to `base`.
     ///
     /// # Errors

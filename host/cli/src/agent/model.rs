@@ -5,16 +5,25 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::chat::Model;
-use fumehood::model::{ModelSpec, Provider, ProviderConfig, ScriptedModel, SetupError};
+use fumehood::model::{ModelSpec, Provider, ScriptedModel, SetupError};
 
+use super::settings;
 use crate::args::run::ModelArguments;
+use crate::config::Config;
 use crate::exit::{CannotAsk, UsageError};
 
 /// Where a model may be named besides the command line.
 const VARIABLE: &str = "FUMEHOOD_MODEL";
 
 /// The model that answers.
-pub(crate) fn of(typed: &ModelArguments, settings: ProviderConfig, configured: Option<&str>) -> Result<Arc<dyn Model>> {
+///
+/// The address and the key of a configuration belong to the model that it names: where another provider was chosen, its
+/// key must not go to that address.
+///
+/// # Errors
+/// If there is no model, or it cannot be asked.
+pub(crate) fn of(typed: &ModelArguments, config: &Config) -> Result<Arc<dyn Model>> {
+    let configured = config.model.name.as_deref();
     if let Some(file) = &typed.script {
         return scripted(file);
     }
@@ -30,6 +39,7 @@ pub(crate) fn of(typed: &ModelArguments, settings: ProviderConfig, configured: O
     match ModelSpec::parse(name.trim()).map_err(CannotAsk::Name)? {
         ModelSpec::Scripted(file) => scripted(&file),
         spec @ ModelSpec::Provider { .. } => {
+            let settings = settings::provider(config, !is_other(&spec, configured))?;
             let settings = match &typed.base_url {
                 Some(url) => settings.with_base_url(url),
                 None => settings,
@@ -45,6 +55,16 @@ pub(crate) fn of(typed: &ModelArguments, settings: ProviderConfig, configured: O
             Ok(Arc::new(provider))
         }
     }
+}
+
+/// Returns whether the configuration names a model of another provider.
+fn is_other(spec: &ModelSpec, configured: Option<&str>) -> bool {
+    let service = |spec: &ModelSpec| match spec {
+        ModelSpec::Provider { service, .. } => Some(*service),
+        ModelSpec::Scripted(_) => None,
+    };
+    let configured = configured.and_then(|name| ModelSpec::parse(name.trim()).ok());
+    configured.is_some_and(|configured| service(&configured) != service(spec))
 }
 
 fn scripted(file: &Path) -> Result<Arc<dyn Model>> {

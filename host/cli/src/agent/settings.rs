@@ -18,17 +18,20 @@ use crate::config::model::{ModelSection, Temperature};
 use crate::exit::UsageError;
 use crate::source::{secret, text};
 
-/// How to reach the model.
+/// The settings of the provider. The address and the key are left out where they are not the chosen provider's.
 ///
 /// # Errors
 /// If the key is not where the configuration says.
-pub(crate) fn provider(config: &Config) -> Result<ProviderConfig> {
+pub(crate) fn provider(config: &Config, is_its_own: bool) -> Result<ProviderConfig> {
     let ModelSection { key_over_plain_http, temperature, supports_tools, .. } = config.model;
     let section = &config.model;
     let mut settings = ProviderConfig { key_over_plain_http, ..ProviderConfig::default() };
-    settings.base_url.clone_from(&section.base_url);
     settings.proxy.clone_from(&section.proxy);
-    settings.key = section.key.as_ref().map(|source| secret(config, source, "[model] key")).transpose()?.map(Key::new);
+    if is_its_own {
+        settings.base_url.clone_from(&section.base_url);
+        let key = section.key.as_ref().map(|source| secret(config, source, "[model] key")).transpose()?;
+        settings.key = key.map(Key::new);
+    }
     match temperature {
         Some(Temperature::Number(number)) => settings.temperature = Some(number),
         Some(Temperature::Provider(_)) => settings.temperature = None,

@@ -1,6 +1,6 @@
 //! An agent over the tools that were named, with its log, ready to be asked.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ use crate::args::run::{AgentArguments, DriverName};
 use crate::args::{Arguments, bad_limit};
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
+use crate::trust::ConfigSource;
 use crate::{configured, host, log_file, moment, render, servers};
 
 /// The largest memory that `--memory` may ask for.
@@ -50,10 +51,10 @@ impl Desk {
     /// # Errors
     /// If the model, a component, a name or the log is not to be had.
     pub(crate) async fn set_up(arguments: &Arguments, typed: &AgentArguments, keyboard: Arc<Keyboard>) -> Result<Self> {
-        let config = Config::find(arguments.config.as_deref())?;
+        let config = ConfigSource::of(arguments).open()?;
         let usual = config.limits.over(Limits::default());
         let limits = typed.limits.over(usual, MEMORY_CEILING).map_err(|error| bad_limit(&error))?;
-        let model = model::of(&typed.model, settings::provider(&config)?, config.model.name.as_deref())?;
+        let model = model::of(&typed.model, &config)?;
         let skill = reach::skill(&config, typed)?;
         let channel = reach::channel(&config, typed, skill)?;
         let session = settings::session(&config, typed, skill)?;
@@ -61,10 +62,10 @@ impl Desk {
         let knowledge = settings::knowledge(&config)?;
         let modes = settings::modes(&config);
         let judge = treatment::judge(&config, &model)?;
-        let place = log_place(typed, &config)?;
+        let place = log_file::wanted(&typed.recording, &config)?;
         // Before anything is loaded: only files that are there can be kept from tools.
         let notes = open_notes(&config)?;
-        let log = place.as_deref().map(|place| open_log(place, &config)).transpose()?;
+        let log = place.as_deref().map(|place| open_log(place, typed, &config)).transpose()?;
         let host = load(arguments, typed, &config, limits, place.as_deref()).await?;
         let policies = treatment::policies(&config, &host);
         let remotes = Arc::new(servers::connect(&config, &configured::lock(&config)?).await?);
@@ -174,7 +175,8 @@ async fn load(
     let configured = configured::all(config, &configured::lock(config)?)?;
     let memories = configured.iter().map(|component| component.limits.memory);
     let most = memories.chain([limits.memory, Limits::default().memory]).max().unwrap_or(limits.memory);
-    let builder = host::builder_for(arguments, config)?;
+    let builder = host::with_components(host::builder_for(arguments, config)?, &typed.tool);
+    let builder = host::with_typed(builder, &typed.powers);
     let builder = match &typed.powers.key_value_store {
         Some(file) => own_store(builder, config, file)?,
         None => builder,
@@ -182,7 +184,7 @@ async fn load(
     let memory = config.agent.memory.as_ref().map(|file| config.path(file));
     let builder = memory.into_iter().fold(builder, HostBuilder::own_folder);
     // A tool that could change the log, or read the key beside it, would be the one to say what it did.
-    let builder = log.into_iter().fold(builder, HostBuilder::own_folder);
+    let builder = log.into_iter().chain(typed.recording.log_key.as_deref()).fold(builder, HostBuilder::own_folder);
     let host = builder.limits(limits).memory_ceiling(most).build()?;
     for file in &typed.tool {
         let (load, _) = host::load_of(file, typed.allow_slow_compile);
@@ -230,22 +232,14 @@ fn known(host: &Host, remotes: &Remotes, flag: &str, names: &[String]) -> Result
     Err(UsageError(format!("`{flag}`: there is no tool `{name}`; there are: {there}")).into())
 }
 
-/// Where what happens is recorded, if it is.
-fn log_place(typed: &AgentArguments, config: &Config) -> Result<Option<PathBuf>> {
-    if typed.no_log || (config.log.off && typed.log.is_none()) {
-        return Ok(None);
-    }
-    log_file::place(typed.log.as_deref(), config).map(Some)
-}
-
 /// The notes of the model, if it may keep any.
 fn open_notes(config: &Config) -> Result<Option<StoredNotes>> {
     let Some(file) = &config.agent.memory else { return Ok(None) };
     Ok(Some(StoredNotes::new(Arc::new(DiskStore::open(config.path(file))?))))
 }
 
-fn open_log(place: &Path, config: &Config) -> Result<Arc<EventLog>> {
-    Ok(Arc::new(log_file::write(place, &log_file::options(config)?)?))
+fn open_log(place: &Path, typed: &AgentArguments, config: &Config) -> Result<Arc<EventLog>> {
+    Ok(Arc::new(log_file::write(place, &log_file::options(typed.recording.log_key.as_deref(), config)?)?))
 }
 
 /// On whose behalf, and within what.

@@ -1,9 +1,11 @@
 //! What can be typed after `fumehood log`.
 
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use fumehood::event_log::{Checkpoint, CheckpointError};
 use fumehood::limits::parse_duration;
 use fumehood::record::RecordKind;
 
@@ -19,8 +21,30 @@ pub(crate) struct Log {
     #[arg(long = "log", global = true, value_name = "FILE", env = "FUMEHOOD_LOG")]
     pub(crate) file: Option<PathBuf>,
 
+    /// The file with the key that seals the log [default: the file beside the log, `LOG.key`]
+    #[arg(long, global = true, value_name = "FILE", env = "FUMEHOOD_LOG_KEY")]
+    pub(crate) log_key: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) list: List,
+}
+
+/// The log of a command.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Log")]
+pub(crate) struct Recording {
+    /// Where to record what happens [default: `fumehood/events.db` in the user's state folder]
+    #[arg(long = "log", value_name = "FILE", env = "FUMEHOOD_LOG")]
+    pub(crate) log: Option<PathBuf>,
+
+    /// The file with the key that seals the log; made if the log is new [default: the file beside the log, `LOG.key`]
+    #[arg(long, value_name = "FILE", env = "FUMEHOOD_LOG_KEY")]
+    pub(crate) log_key: Option<PathBuf>,
+
+    /// Record nothing, wherever it would be recorded
+    // No conflict with `--log`: whoever has set the variable could never use this.
+    #[arg(long)]
+    pub(crate) no_log: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -33,8 +57,10 @@ pub(crate) enum LogAction {
     Follow(Follow),
     /// Print records as JSON Lines, oldest first
     Export(Export),
-    /// Check that nothing was edited, removed or reordered
+    /// Check that nothing was edited, removed or reordered; exit with 9 if it was, with 10 if that cannot be told
     Verify(Verify),
+    /// Print a checkpoint of the log, one line to keep elsewhere, for `fumehood log verify --since`
+    Head,
 }
 
 /// What is shown in a list.
@@ -160,8 +186,32 @@ pub(crate) struct Export {
 pub(crate) struct Verify {
     /// A row and its hash that were kept elsewhere, `ROW:HASH` as an earlier `verify` printed it: the log must still go
     /// through it
-    #[arg(long, value_name = "MARK", value_parser = parse_mark)]
+    #[arg(long, value_name = "MARK", value_parser = parse_mark, conflicts_with = "since")]
     pub(crate) mark: Option<fumehood::event_log::Mark>,
+
+    /// A checkpoint that was kept elsewhere, as `fumehood log head` printed it, or `@FILE` with one: nothing that was
+    /// recorded before may have changed or vanished since
+    #[arg(long, value_name = "CHECKPOINT", value_parser = parse_checkpoint)]
+    pub(crate) since: Option<Checkpoint>,
+
+    /// Accept that the key cannot be read. Then the seals are not checked, and a log that was rewritten as a whole is not
+    /// noticed
+    #[arg(long)]
+    pub(crate) without_key: bool,
+}
+
+/// A checkpoint, or the last line of the file that is named after `@`.
+fn parse_checkpoint(text: &str) -> Result<Checkpoint, String> {
+    /// Far more than the checkpoints that anybody collects in one file.
+    const MAX_FILE_BYTES: u64 = 1 << 20;
+    let Some(path) = text.strip_prefix('@') else {
+        return text.parse().map_err(|error: CheckpointError| error.to_string());
+    };
+    let mut lines = String::new();
+    let file = std::fs::File::open(path).map_err(|error| format!("{path} cannot be read: {error}"))?;
+    file.take(MAX_FILE_BYTES).read_to_string(&mut lines).map_err(|error| format!("{path} cannot be read: {error}"))?;
+    let last = lines.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+    last.parse().map_err(|error| format!("{path}: {error}"))
 }
 
 fn parse_mark(text: &str) -> Result<fumehood::event_log::Mark, String> {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use fumehood::limits::parse_duration;
 
+use super::log::Recording;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Mcp {
     /// List the tools of an MCP server
@@ -41,6 +43,9 @@ pub(crate) struct CallRemote {
     /// How long the call may take
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
+
+    #[command(flatten)]
+    pub(crate) recording: Recording,
 
     /// The server: a URL, or a command that starts it
     #[arg(last = true, required = true, value_name = "URL|COMMAND")]

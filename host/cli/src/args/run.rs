@@ -7,6 +7,7 @@ use clap::Args;
 use fumehood::limits::{parse_count, parse_duration};
 
 use super::LimitArguments;
+use super::log::Recording;
 use crate::power_arguments::PowerArguments;
 
 /// What the exit codes of these two mean.
@@ -15,6 +16,7 @@ Exit codes:
   0    the model answered
   1    a tool ended the run, or tools failed too often
   2    the command line, the configuration or the script is wrong
+  3    the configuration is not trusted
   4    a budget was exhausted, or the model asked for the same call again and again
   6    a component could not be loaded
   7    the host itself failed, or what happened could not be recorded
@@ -98,14 +100,8 @@ pub(crate) struct AgentArguments {
     #[command(flatten)]
     pub(crate) powers: PowerArguments,
 
-    /// Where to record what happens [default: `fumehood/events.db` in the user's state folder]
-    #[arg(long = "log", value_name = "FILE", env = "FUMEHOOD_LOG", help_heading = "Log")]
-    pub(crate) log: Option<PathBuf>,
-
-    /// Record nothing, wherever it would be recorded
-    // No conflict with `--log`: whoever has set the variable could never use this.
-    #[arg(long, help_heading = "Log")]
-    pub(crate) no_log: bool,
+    #[command(flatten)]
+    pub(crate) recording: Recording,
 }
 
 #[derive(Debug, Args)]

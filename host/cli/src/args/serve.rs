@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::LimitArguments;
+use super::log::Recording;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Serve {
@@ -53,6 +54,9 @@ pub(crate) struct ServeMcp {
 
     #[command(flatten)]
     pub(crate) limits: LimitArguments,
+
+    #[command(flatten)]
+    pub(crate) recording: Recording,
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use fumehood::approval::Entry;
 use fumehood::{Host, Lock, Namespace, Pinned, Remotes};
 use serde::Serialize;
 
@@ -13,7 +14,9 @@ use crate::config::Config;
 use crate::config::limits::MEMORY_CEILING;
 use crate::configured::{self, Configured};
 use crate::exit::{Exit, UsageError};
+use crate::render::Origin;
 use crate::servers::{self, Server};
+use crate::trust::ConfigSource;
 use crate::{host, render};
 
 /// What became of one component, for `--json`.
@@ -28,17 +31,27 @@ struct Line<'a> {
     parts: Option<&'a fumehood::approval::Parts>,
 }
 
+/// The command or address of a server, for `--json`.
+#[derive(Serialize)]
+struct EntryLine<'a> {
+    name: &'a str,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    old: Option<&'a [String]>,
+    entry: &'a [String],
+}
+
 /// What can be approved.
 enum Candidate {
     Component(Box<Configured>),
-    Server(Server),
+    Server(Box<Server>),
 }
 
 impl Candidate {
     fn name(&self) -> &Namespace {
         match self {
             Self::Component(component) => &component.name,
-            Self::Server(server) => server.remote.name(),
+            Self::Server(server) => &server.name,
         }
     }
 
@@ -57,14 +70,21 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
     if approve.prune {
         return revoke::stale(arguments);
     }
-    let config = Config::find(arguments.config.as_deref())?;
+    let config = ConfigSource::of(arguments).open()?;
     let mut lock = configured::lock(&config)?;
     let chosen = chosen(&config, &lock, approve)?;
     let host = host::builder_for(arguments, &config)?.memory_ceiling(MEMORY_CEILING).build()?;
     let mut open = Vec::new();
     for candidate in chosen {
-        let (file, pinned) = look(&host, &lock, &candidate).await?;
-        if !decide(arguments, approve, &mut lock, candidate.name(), &file, &pinned)? {
+        if let Candidate::Server(server) = &candidate
+            && !server.may_start(&lock)
+            && !decide_entry(arguments, approve, &mut lock, server)?
+        {
+            open.push(candidate.name().to_string());
+            continue;
+        }
+        let (origin, pinned) = look(&host, &config, &lock, &candidate).await?;
+        if !decide(arguments, approve, &mut lock, candidate.name(), &origin, &pinned)? {
             open.push(candidate.name().to_string());
         }
     }
@@ -88,7 +108,7 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
 fn chosen(config: &Config, lock: &Lock, approve: &args::Approve) -> Result<Vec<Candidate>> {
     if approve.names.is_empty() {
         let components = configured::all(config, lock)?.into_iter().map(|it| Candidate::Component(Box::new(it)));
-        let servers = servers::all(config)?.into_iter().map(Candidate::Server);
+        let servers = servers::all(config)?.into_iter().map(|server| Candidate::Server(Box::new(server)));
         let pinned: Vec<_> = components.chain(servers).filter(Candidate::is_pinned).collect();
         if pinned.is_empty() {
             render::note(&format!("{} has no components that need approval", config.origin.display()));
@@ -105,7 +125,7 @@ fn chosen(config: &Config, lock: &Lock, approve: &args::Approve) -> Result<Vec<C
 
 fn candidate(config: &Config, lock: &Lock, name: &str) -> Result<Option<Candidate>> {
     match servers::named(config, name)? {
-        Some(server) => Ok(Some(Candidate::Server(server))),
+        Some(server) => Ok(Some(Candidate::Server(Box::new(server)))),
         None => Ok(configured::named(config, lock, name)?.map(|it| Candidate::Component(Box::new(it)))),
     }
 }
@@ -124,26 +144,52 @@ pub(crate) fn unknown(config: &Config, name: &str) -> UsageError {
 }
 
 /// What it is now, and where that comes from. A component is loaded for it, a server is asked.
-async fn look(host: &Host, lock: &Lock, candidate: &Candidate) -> Result<(String, Pinned)> {
+async fn look(host: &Host, config: &Config, lock: &Lock, candidate: &Candidate) -> Result<(Origin, Pinned)> {
     match candidate {
         Candidate::Component(component) => {
             let file = host::file_name(&component.file);
-            host::load(host, &file, component.load.clone()).await?;
+            let loaded = host::load(host, &file, component.load.clone()).await?;
             let pinned = pinned(host, &component.name).context("the component was loaded without being compared")?;
-            Ok((file, pinned))
+            Ok((Origin::File(file, loaded), pinned))
         }
-        Candidate::Server(Server { remote, grants, .. }) => {
-            let name = remote.name();
+        Candidate::Server(server) => {
+            let (name, remote) = (&server.name, server.remote(config)?);
             let mut remotes = Remotes::default();
-            let added = remotes.add_pinned(remote, grants.clone(), lock.get(name)).await;
+            let added = remotes.add_pinned(&remote, server.entry.clone(), lock.get(name)).await;
             remotes.close().await;
             for why in remotes.refused() {
                 render::warning(&format!("the MCP server `{name}`: left out {why}"));
             }
             let pinned = added.with_context(|| format!("the MCP server `{name}` cannot be looked at"))?;
-            Ok(("MCP server".to_owned(), pinned))
+            Ok((Origin::Server, pinned))
         }
     }
+}
+
+/// Shows how a server is started or reached, and approves of that if it is told to, before it is. Whether it may be then.
+fn decide_entry(
+    arguments: &Arguments,
+    approve: &args::Approve,
+    lock: &mut Lock,
+    Server { name, entry, .. }: &Server,
+) -> Result<bool> {
+    let old = lock.entry(name).map(Entry::lines);
+    if arguments.json {
+        let status = if approve.yes { "entry_approved" } else { "entry_needs_approval" };
+        render::json(&EntryLine { name: name.as_str(), status, old, entry })?;
+    } else {
+        render::entry(name.as_str(), old, entry)?;
+    }
+    if approve.check {
+        return Ok(false);
+    }
+    let question = || render::ask(&format!("Start or reach `{name}` like this, to look at its tools?"));
+    if approve.yes || (can_ask(arguments) && question()?) {
+        lock.approve_entry(name.clone(), Entry::new(entry.clone()));
+        lock.save()?;
+        return Ok(true);
+    }
+    Ok(false)
 }
 
 /// Shows it, and approves it if it is told to. Whether it is approved then.
@@ -152,7 +198,7 @@ fn decide(
     approve: &args::Approve,
     lock: &mut Lock,
     name: &Namespace,
-    file: &str,
+    origin: &Origin,
     pinned: &Pinned,
 ) -> Result<bool> {
     let is_approved = pinned.standing().is_approved();
@@ -165,7 +211,7 @@ fn decide(
     if arguments.json {
         render::json(&line(name.as_str(), status, pinned))?;
     } else {
-        render::standing(name.as_str(), file, pinned)?;
+        render::standing(name.as_str(), origin, pinned, approve.full)?;
     }
     if is_approved || approve.check {
         return Ok(is_approved);

@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::Result;
 use fumehood::limits::display_bytes;
 use fumehood::{
-    Call, CallResult, Component, ErrorKind, EventStream, Host, HostBuilder, Limits, Load, Namespace, Observed,
+    Call, CallEntry, CallResult, Component, ErrorKind, EventStream, Host, HostBuilder, Limits, Load, Namespace,
+    Observed,
 };
 
 use super::approve;
@@ -16,8 +17,9 @@ use crate::config::Config;
 use crate::config::limits::MEMORY_CEILING;
 use crate::configured::{self, Configured};
 use crate::exit::{self, Exit, UsageError};
-use crate::host;
-use crate::render;
+use crate::recording::Recording;
+use crate::trust::ConfigSource;
+use crate::{host, render};
 
 /// More than this is no arguments, whatever the gate says.
 const MOST_ARGUMENTS: u64 = 16 << 20;
@@ -26,7 +28,11 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     // What is wrong with the command line is said before anything is read.
     call.limits.over(Limits::default(), MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
     let json = read_arguments(call)?;
-    let Chosen { builder, load, name, file, usual } = chosen(arguments, call)?;
+    let config = configuration(arguments, call)?;
+    // Before anything is loaded: nothing runs that cannot be recorded, and only files that are there can be kept from tools.
+    let recording = Recording::begin(&call.recording, &config, "call", call.actor.as_deref()).await?;
+    let Chosen { builder, load, name, file, usual } = chosen(arguments, call, &config)?;
+    let builder = recording.iter().fold(builder, |builder, recording| recording.protect(builder));
     let limits = call.limits.over(usual, MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
     let roomy = at_least_usual(&limits);
     let host = builder.limits(roomy).memory_ceiling(roomy.memory).build()?;
@@ -38,19 +44,39 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     if let Some(actor) = &call.actor {
         request = request.with_actor(actor.as_str());
     }
-    let mut result = watched(&host, request).await;
+    let entry = recording.as_ref().map(|recording| recording.calls().entry(&request));
+    let mut result = watched(&host, request, entry).await;
     host.shut_down(Duration::ZERO).await;
     if let Some(error) = result.outcome.as_mut().err().filter(|error| error.kind == ErrorKind::UnknownTool) {
         // There is one component, so its name in front of every tool says nothing.
-        error.message = error.message.replace(&prefix, "");
-        error.hint = error.hint.take().map(|hint| hint.replace(&prefix, ""));
+        error.message = error.message.replace(&prefix, "").into();
+        error.hint = error.hint.take().map(|hint| hint.replace(&prefix, "").into());
     }
     if arguments.json {
         render::json(&result)?;
     } else {
         render::result(&result)?;
     }
-    Ok(exit::of_result(&result))
+    let exit = exit::of_result(&result);
+    if let Some(recording) = recording {
+        recording.end(exit.kind()).await?;
+    }
+    Ok(exit)
+}
+
+/// The configuration, where the component is one of it. A file is called as it was typed, whatever lies in this folder:
+/// then only a configuration that was named says where calls are recorded.
+fn configuration(arguments: &Arguments, call: &args::Call) -> Result<Config> {
+    match configured_name(call).is_some() || arguments.config.is_some() {
+        true => ConfigSource::of(arguments).open(),
+        false => Ok(Config::none()),
+    }
+}
+
+/// The name, if the component is named and not a file.
+fn configured_name(call: &args::Call) -> Option<&str> {
+    let name = call.component.to_str().filter(|name| Namespace::parse(name).is_ok());
+    name.filter(|_| !call.component.is_file())
 }
 
 /// The component whose tool is called.
@@ -65,16 +91,15 @@ struct Chosen {
 }
 
 /// A file, with the powers that were typed; or else a component of the configuration, with those that it has there.
-fn chosen(arguments: &Arguments, call: &args::Call) -> Result<Chosen> {
-    let name = call.component.to_str().filter(|name| Namespace::parse(name).is_ok());
-    if let Some(name) = name.filter(|_| !call.component.is_file()) {
-        return from_configuration(arguments, call, name);
+fn chosen(arguments: &Arguments, call: &args::Call, config: &Config) -> Result<Chosen> {
+    if let Some(name) = configured_name(call) {
+        return from_configuration(arguments, call, config, name);
     }
     let grant = call.powers.grant()?;
     let (load, name) = host::load_of(&call.component, call.allow_slow_compile);
     let load = load.with_grant(grant);
     let load = if call.powers.strict_imports { load.strict_imports() } else { load };
-    let builder = host::builder(arguments);
+    let builder = host::with_typed(host::builder(arguments), &call.powers);
     let builder = match &call.powers.key_value_store {
         Some(file) => host::with_store(builder, file)?,
         None => builder,
@@ -82,11 +107,10 @@ fn chosen(arguments: &Arguments, call: &args::Call) -> Result<Chosen> {
     Ok(Chosen { builder, load, name, file: host::file_name(&call.component), usual: Limits::default() })
 }
 
-fn from_configuration(arguments: &Arguments, call: &args::Call, name: &str) -> Result<Chosen> {
-    let config = Config::find(arguments.config.as_deref())?;
-    let lock = configured::lock(&config)?;
-    let Some(Configured { name, file, load, limits, .. }) = configured::named(&config, &lock, name)? else {
-        return Err(UsageError(format!("there is no file {name}, and {}", approve::unknown(&config, name))).into());
+fn from_configuration(arguments: &Arguments, call: &args::Call, config: &Config, name: &str) -> Result<Chosen> {
+    let lock = configured::lock(config)?;
+    let Some(Configured { name, file, load, limits, .. }) = configured::named(config, &lock, name)? else {
+        return Err(UsageError(format!("there is no file {name}, and {}", approve::unknown(config, name))).into());
     };
     if call.powers.are_given() {
         let place = config.origin.display();
@@ -95,7 +119,7 @@ fn from_configuration(arguments: &Arguments, call: &args::Call, name: &str) -> R
         return Err(UsageError(message).into());
     }
     let load = if call.allow_slow_compile { load.allow_slow_compile() } else { load };
-    let builder = host::builder_for(arguments, &config)?;
+    let builder = host::builder_for(arguments, config)?;
     Ok(Chosen { builder, load, name: name.to_string(), file: host::file_name(&file), usual: limits })
 }
 
@@ -130,9 +154,9 @@ fn no_tool(call: &args::Call, component: &Component) -> UsageError {
 }
 
 /// Calls, and shows log lines and progress as they come. Ctrl-C stops the tool.
-async fn watched(host: &Host, request: Call) -> CallResult {
+async fn watched(host: &Host, request: Call, entry: Option<CallEntry>) -> CallResult {
     let mut events = host.subscribe();
-    let mut called = std::pin::pin!(host.call_until(request, tokio::signal::ctrl_c()));
+    let mut called = std::pin::pin!(host.call_recorded(request, entry, tokio::signal::ctrl_c()));
     let result = loop {
         tokio::select! {
             biased;

@@ -17,7 +17,7 @@ pub(crate) async fn run(arguments: &Arguments, inspect: &args::Inspect) -> Resul
     if arguments.json {
         render::json(&report)?;
     } else {
-        render::inspection(&report)?;
+        render::inspection(&report, inspect.full)?;
     }
     Ok(Exit::Ok)
 }

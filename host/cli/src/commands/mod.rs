@@ -13,3 +13,4 @@ pub(crate) mod revoke;
 pub(crate) mod run;
 pub(crate) mod selftest;
 pub(crate) mod serve;
+pub(crate) mod trust;

@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::configured;
 use crate::exit::{Exit, UsageError};
 use crate::render;
+use crate::trust::ConfigSource;
 
 /// What became of one approval, for `--json`.
 #[derive(Serialize)]
@@ -32,7 +33,7 @@ pub(crate) fn named(arguments: &Arguments, names: &[String]) -> Result<Exit> {
 
 /// Takes back every approval that belongs to no component of the configuration.
 pub(crate) fn stale(arguments: &Arguments) -> Result<Exit> {
-    let config = Config::find(arguments.config.as_deref())?;
+    let config = ConfigSource::of(arguments).open()?;
     if !config.origin.exists() {
         let message =
             format!("there is no {} that could say which approvals are still needed", config.origin.display());
@@ -65,12 +66,19 @@ pub(crate) fn tell_stale(arguments: &Arguments, config: &Config, lock: &Lock) ->
     Ok(())
 }
 
+/// Everything that the lock has an approval of, servers perhaps twice.
+fn names_in(lock: &Lock) -> impl Iterator<Item = &Namespace> {
+    lock.iter().map(|(name, _)| name).chain(lock.entries().map(|(name, _)| name))
+}
+
 fn approved(lock: &Lock, written: &str) -> Result<Namespace, UsageError> {
-    let found = Namespace::parse(written).ok().filter(|name| lock.get(name).is_some());
+    let is_there = |name: &Namespace| lock.get(name).is_some() || lock.entry(name).is_some();
+    let found = Namespace::parse(written).ok().filter(is_there);
     found.ok_or_else(|| {
-        let known = match lock.iter().next() {
-            Some(_) => format!("it has: {}", listed(lock.iter().map(|(name, _)| name.as_str()))),
-            None => "it has none".to_owned(),
+        let known: BTreeSet<&str> = names_in(lock).map(Namespace::as_str).collect();
+        let known = match known.is_empty() {
+            false => format!("it has: {}", listed(known.into_iter())),
+            true => "it has none".to_owned(),
         };
         let written = fumehood::sanitize::printable(written);
         UsageError(format!("{} has no approval of `{written}`; {known}", lock.path().display()))

@@ -33,5 +33,5 @@ mod tree;
 
 pub(crate) use fault::ConfigError;
 pub(crate) use file::Config;
-pub(crate) use open::USUAL;
+pub(crate) use open::{USUAL, text_of};
 pub(crate) use schema::schema;

@@ -14,16 +14,9 @@ pub(crate) const USUAL: &str = "fumehood.toml";
 const MOST_BYTES: u64 = 1 << 20;
 
 impl Config {
-    /// The configuration that was named, or else the one in the working folder; an empty one if there is none.
-    ///
-    /// # Errors
-    /// If the named file is missing, or anything is wrong with the file that there is.
-    pub(crate) fn find(named: Option<&Path>) -> Result<Self, ConfigError> {
-        match named {
-            Some(file) => Self::load(file),
-            None if Path::new(USUAL).exists() => Self::load(Path::new(USUAL)),
-            None => Ok(Self { origin: Self::place(None), ..Self::default() }),
-        }
+    /// The empty configuration of a working folder without a file.
+    pub(crate) fn none() -> Self {
+        Self { origin: Self::place(None), ..Self::default() }
     }
 
     /// Where the configuration is that was named, or else the usual one; there need not be any.
@@ -38,17 +31,28 @@ impl Config {
         found.map_or_else(|| file.to_string(), |Position { line, column }| format!("{file}:{line}:{column}"))
     }
 
-    /// The configuration in `file`.
+    /// Reads the configuration in `file`, whether or not it is trusted: to check or to show it.
     ///
     /// # Errors
     /// If it cannot be read, or anything is wrong with it: then it says everything that is.
     pub(crate) fn load(file: &Path) -> Result<Self, ConfigError> {
-        let text = text_of(file)?;
-        read::read(file, &text).map_err(ConfigError::Wrong)
+        Self::parse(file, &text_of(file)?)
+    }
+
+    /// The configuration that `text`, the content of `file`, stands for.
+    ///
+    /// # Errors
+    /// If anything is wrong with it: then it says everything that is.
+    pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
+        read::read(file, text).map_err(ConfigError::Wrong)
     }
 }
 
-fn text_of(path: &Path) -> Result<String, ConfigError> {
+/// The content of a configuration.
+///
+/// # Errors
+/// If it is not a regular file of text within the size of a configuration, or cannot be read.
+pub(crate) fn text_of(path: &Path) -> Result<String, ConfigError> {
     let io = |source| ConfigError::Read { path: path.to_owned(), source };
     // Looked at before it is opened: opening a pipe would wait for somebody to write.
     if !std::fs::metadata(path).map_err(io)?.is_file() {

@@ -32,6 +32,25 @@ pub(crate) enum PersistRule {
     Nothing,
 }
 
+/// Where the calls of a component run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum IsolationRule {
+    /// In a worker process of its own.
+    Process,
+    /// In the process of the host.
+    InProcess,
+}
+
+impl From<IsolationRule> for fumehood::Isolation {
+    fn from(rule: IsolationRule) -> Self {
+        match rule {
+            IsolationRule::Process => Self::Process,
+            IsolationRule::InProcess => Self::InProcess,
+        }
+    }
+}
+
 /// A component, and what its tools may do. Without further lines they can compute, and nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -56,6 +75,10 @@ pub(crate) struct ToolSection {
     /// Compile it even if it is so large that this takes many seconds.
     #[serde(default)]
     pub(crate) allow_slow_compile: bool,
+    /// Where its calls run: "process" for a worker process in a jail of the kernel, or "in_process". Usually a process until
+    /// it is approved, unless `--isolation` says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) isolation: Option<IsolationRule>,
     /// May it read the snapshot of the agent's state that comes with a call?
     #[serde(default)]
     pub(crate) state: bool,

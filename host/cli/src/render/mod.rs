@@ -1,14 +1,17 @@
 //! Everything that is printed. What a guest made is made printable first; colours go to terminals only.
 
+mod annotations;
+mod imports;
 mod inspection;
 pub(crate) mod paragraph;
+mod quotation;
 pub(crate) mod record;
 mod result;
 mod schema;
 mod standing;
 pub(crate) mod table;
 
-use std::io::Write as _;
+use std::io::{BufRead as _, Write as _};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
@@ -18,7 +21,7 @@ use serde::Serialize;
 
 pub(crate) use inspection::{Report, inspection};
 pub(crate) use result::{count, duration, event, result};
-pub(crate) use standing::standing;
+pub(crate) use standing::{Origin, entry, standing};
 
 use crate::exit::Exit;
 
@@ -52,6 +55,17 @@ pub(crate) fn prompt(text: &str) {
     let _ = write!(stderr, "{text}").and_then(|()| stderr.flush());
 }
 
+/// Asks a question at the terminal. Anything but a clear yes is a no.
+///
+/// # Errors
+/// If the answer cannot be read.
+pub(crate) fn ask(question: &str) -> Result<bool> {
+    prompt(&format!("{} {} ", fumehood::sanitize::printable(question), styled(STRONG, "[y/N]")));
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
 /// Bytes on standard output, as they are.
 pub(crate) fn bytes(bytes: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
@@ -81,7 +95,7 @@ pub(crate) fn note(text: &str) {
 
 /// Something that a person should know and that changes nothing.
 pub(crate) fn warning(text: &str) {
-    note(&format!("{} {}", styled(CAUTION, "warning:"), fumehood::sanitize::printable(text)));
+    note(&format!("{} {}", styled(CAUTION, "warning:"), quotation::unbroken(&fumehood::sanitize::printable(text), 9)));
 }
 
 /// Why a command did not do what it was asked: the whole chain of causes, outermost first.
@@ -93,9 +107,9 @@ pub(crate) fn failure(error: &anyhow::Error, as_json: bool, exit: Exit) -> ExitC
         json(&Failure { status: "error", error }).is_ok()
     };
     if !is_told {
-        note(&format!("{} {message}", styled(BAD, "error:")));
+        note(&format!("{} {}", styled(BAD, "error:"), quotation::unbroken(&message, 7)));
         for cause in because {
-            note(&format!("  because: {cause}"));
+            note(&format!("  because: {}", quotation::unbroken(&cause, 11)));
         }
     }
     exit.into()

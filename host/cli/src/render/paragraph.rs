@@ -31,43 +31,9 @@ pub(crate) fn paragraphs(text: &str) -> Vec<String> {
     paragraphs.map(|lines| one_line(&lines.join(" "))).filter(|paragraph| !paragraph.is_empty()).collect()
 }
 
-/// The lines of one paragraph, behind so many spaces, and `hanging` more from the second line on.
-pub(crate) fn wrapped(text: &str, indent: usize, hanging: usize, width: Option<usize>) -> Vec<String> {
-    let nested = text.chars().take_while(|c| *c == ' ').count();
-    let first = " ".repeat(indent + nested);
-    let text = text.trim_start();
-    let Some(width) = width else { return vec![format!("{first}{text}")] };
-    let next = " ".repeat(indent + nested + hanging);
-    let mut lines = Vec::new();
-    let mut line = first;
-    let mut is_begun = false;
-    for word in text.split(' ') {
-        if is_begun && line.chars().count() + 1 + word.chars().count() > width {
-            lines.push(std::mem::replace(&mut line, next.clone()));
-            is_begun = false;
-        }
-        if is_begun {
-            line.push(' ');
-        }
-        line.push_str(word);
-        is_begun = true;
-    }
-    lines.push(line);
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn long_text_is_wrapped_between_words() {
-        let text = "one two three four five";
-        assert_eq!(wrapped(text, 2, 2, Some(12)), ["  one two", "    three", "    four", "    five"]);
-        assert_eq!(wrapped(text, 2, 2, None), ["  one two three four five"]);
-        assert_eq!(wrapped("  nested property", 1, 1, Some(10)), ["   nested", "    property"]);
-        assert_eq!(wrapped("unbreakable", 0, 0, Some(4)), ["unbreakable"]);
-    }
 
     #[test]
     fn a_guest_cannot_begin_a_line() {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 use fumehood::limits::display_bytes;
-use fumehood::sanitize::{printable, printable_json};
 use fumehood::{CallError, CallResult, Captured, Content, Event, Level, Metadata};
 
 use super::paragraph::{one_line, set_in};
@@ -46,16 +45,19 @@ pub(crate) fn cost(metadata: &Metadata) -> String {
 
 fn part(part: &Content) -> Result<()> {
     match part {
-        Content::Text { text } => line(&printable(text)),
-        Content::Json { value } => line(&printable_json(value.as_str())),
+        Content::Text { text } => line(&text.sanitized()),
+        Content::Json { value } => line(&value.sanitized()),
         Content::Blob { mime_type, data } if std::io::stdout().is_terminal() => {
             let size = display_bytes(data.len() as u64);
-            line(&format!("[{size} of {}; send standard output to a file to keep them]", one_line(mime_type)))
+            line(&format!(
+                "[{size} of {}; send standard output to a file to keep them]",
+                one_line(&mime_type.sanitized())
+            ))
         }
         Content::Blob { data, .. } => bytes(data),
         Content::Link { uri, title, .. } => match title {
-            Some(title) => line(&format!("{}: {}", one_line(title), one_line(uri))),
-            None => line(&one_line(uri)),
+            Some(title) => line(&format!("{}: {}", one_line(&title.sanitized()), uri.sanitized_uri())),
+            None => line(&uri.sanitized_uri()),
         },
     }
 }
@@ -74,8 +76,8 @@ fn error(error: &CallError) {
 }
 
 fn captured(name: &str, captured: &Captured) {
-    for text in captured.text.lines() {
-        note(&format!("{} {}", styled(FAINT, &format!("{name}|")), printable(text)));
+    for text in captured.text.sanitized().lines() {
+        note(&format!("{} {}", styled(FAINT, &format!("{name}|")), text));
     }
     if captured.dropped > 0 {
         note(&styled(FAINT, &format!("{name}| … and {} more bytes, which were dropped", captured.dropped)));
@@ -97,7 +99,7 @@ pub(crate) fn event(event: &Event) {
             note(&format!("{}{message}", styled(STRONG, &percent)));
             for part in &progress.partial {
                 if let Content::Text { text } = part {
-                    note(&format!("       {}", set_in(text, "       ")));
+                    note(&format!("       {}", set_in(&text.sanitized(), "       ")));
                 }
             }
         }

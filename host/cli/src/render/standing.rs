@@ -1,65 +1,159 @@
-//! How a component stands to what was approved: what is new, old beside new.
+//! How a component stands to what was approved: all that is pinned, or what is new, old beside new.
 
 use anyhow::Result;
-use fumehood::Pinned;
-use fumehood::approval::{Change, Parts, Standing};
+use fumehood::approval::{Change, Parts, Standing, ToolParts};
+use fumehood::limits::display_bytes;
+use fumehood::{Component, Pinned, Untrusted};
 
-use super::paragraph::set_in;
-use super::{BAD, FAINT, GOOD, STRONG, line, styled};
+use super::quotation::{Quotation, own};
+use super::{BAD, FAINT, GOOD, STRONG, annotations, imports, line, styled};
 
 /// Lines around a change that are shown with it.
 const CONTEXT: usize = 2;
 
-/// All that somebody has to see before approving.
-pub(crate) fn standing(name: &str, file: &str, pinned: &Pinned) -> Result<()> {
-    match pinned.standing() {
-        Standing::Approved => line(&format!("{} {} is approved", styled(GOOD, "✓"), styled(STRONG, name))),
+/// Where something that wants approval comes from.
+pub(crate) enum Origin {
+    /// A file, and the component in it.
+    File(String, Component),
+    /// A server of MCP: what its tools do is not known.
+    Server,
+}
+
+/// All that somebody has to see before approving. `full` shows every line of every text.
+pub(crate) fn standing(name: &str, origin: &Origin, pinned: &Pinned, full: bool) -> Result<()> {
+    let mut quotation = Quotation::new(full);
+    let hidden = match pinned.standing() {
+        Standing::Approved => return heading(&mut quotation, &styled(GOOD, "✓"), name, "is approved"),
         Standing::Never => {
-            line(&format!("{} {} was never approved", styled(BAD, "!"), styled(STRONG, name)))?;
-            whole(file, pinned.parts())
+            heading(&mut quotation, &styled(BAD, "!"), name, "was never approved")?;
+            whole(&mut quotation, origin, pinned.parts())?;
+            pinned.parts().tools.iter().map(hidden_in).sum::<u64>()
         }
         Standing::Changed(changes) => {
-            line(&format!("{} {} changed since it was approved", styled(BAD, "!"), styled(STRONG, name)))?;
-            changes.iter().try_for_each(change)
+            heading(&mut quotation, &styled(BAD, "!"), name, "changed since it was approved")?;
+            changes.iter().try_for_each(|it| change(&mut quotation, it))?;
+            changes.iter().flat_map(|it| [&it.old, &it.new]).flatten().map(Untrusted::<String>::hidden).sum()
         }
+    };
+    if hidden > 0 {
+        own(2, &format!("{hidden} invisible or controlling characters of these texts were written out"))?;
+    }
+    match quotation.left_out() {
+        0 => Ok(()),
+        lines => own(2, &format!("{lines} lines are not shown; look at them with `--full` before you approve")),
     }
 }
 
-fn whole(file: &str, parts: &Parts) -> Result<()> {
-    match parts.component {
-        Some(digest) => line(&format!("  component  {file}  {}", styled(FAINT, &digest.to_string())))?,
-        None => line(&format!("  from       an {file}: what its tools do is not known here"))?,
+/// How a server is started or reached, before it is for the first time, or after that changed.
+pub(crate) fn entry(name: &str, old: Option<&[String]>, new: &[String]) -> Result<()> {
+    let mut quotation = Quotation::new(true);
+    let what = if old.is_some() { "changed since it was approved" } else { "was never approved" };
+    let status = format!("is a server whose command or address {what}");
+    heading(&mut quotation, &styled(BAD, "!"), name, &status)?;
+    let old = old.unwrap_or_default();
+    for gone in old.iter().filter(|gone| !new.contains(gone)) {
+        quotation.signed("    - ", BAD, gone)?;
     }
-    if parts.grants.is_empty() {
-        line("  may        compute, and nothing else")?;
-    }
-    for grant in &parts.grants {
-        line(&format!("  may        {}", set_in(grant, "             ")))?;
-    }
-    for tool in &parts.tools {
-        line(&format!("  tool       {}", styled(STRONG, &tool.name)))?;
-        line(&format!("    {}", set_in(&tool.description, "    ")))?;
-        line(&format!("    {}", styled(FAINT, &set_in(&tool.input_schema, "    "))))?;
+    for text in new {
+        let (label, style) = if old.contains(text) { ("      ", FAINT) } else { ("    + ", GOOD) };
+        quotation.signed(label, style, text)?;
     }
     Ok(())
 }
 
-fn change(change: &Change) -> Result<()> {
-    line(&format!("  {}", set_in(&change.what, "  ")))?;
-    for (sign, text) in differences(&lines(change.old.as_deref()), &lines(change.new.as_deref())) {
+/// On one line where it fits. A name that does not fit stands behind the bar: the screen must not break it.
+fn heading(quotation: &mut Quotation, mark: &str, name: &str, status: &str) -> Result<()> {
+    if quotation.fits(&format!("! {name} {status}")) {
+        return line(&format!("{mark} {} {status}", styled(STRONG, name)));
+    }
+    line(&format!("{mark} {status}"))?;
+    quotation.block(2, name)
+}
+
+fn hidden_in(tool: &ToolParts) -> u64 {
+    let texts = [tool.export.as_ref(), tool.title.as_ref(), Some(&tool.description), Some(&tool.input_schema)];
+    texts.into_iter().chain([tool.output_schema.as_ref()]).flatten().map(Untrusted::<String>::hidden).sum()
+}
+
+fn whole(quotation: &mut Quotation, origin: &Origin, parts: &Parts) -> Result<()> {
+    match origin {
+        Origin::File(file, component) => {
+            quotation.labelled("  component  ", file)?;
+            quotation.fact("  digest     ", &component.digest().to_string())?;
+            quotation.fact("  size       ", &display_bytes(component.size() as u64))?;
+            quotation.fact("  contract   ", &contract(&parts.contract))?;
+            line("  imports")?;
+            imports::in_words(component.imports())?;
+        }
+        Origin::Server => own(2, "from       an MCP server: what its tools do is not known here")?,
+    }
+    line("  granted")?;
+    if parts.grants.is_empty() {
+        own(4, "nothing: it may compute, and nothing else")?;
+    }
+    for grant in &parts.grants {
+        quotation.block(4, grant)?;
+    }
+    parts.tools.iter().try_for_each(|it| tool(quotation, it))
+}
+
+fn contract(version: &str) -> String {
+    match version {
+        "typed" => "plain typed functions; names and schemas come from their types".to_owned(),
+        version => format!("fumehood:tool {}", super::paragraph::one_line(version)),
+    }
+}
+
+fn tool(quotation: &mut Quotation, tool: &ToolParts) -> Result<()> {
+    line("")?;
+    quotation.labelled("  tool       ", &tool.name)?;
+    let mut text = |what: &str, text: Option<&Untrusted<String>>| match text {
+        Some(text) => {
+            line(&format!("    {what}"))?;
+            quotation.block(6, &text.sanitized())
+        }
+        None => Ok(()),
+    };
+    text("is the export", tool.export.as_ref())?;
+    text("title", tool.title.as_ref())?;
+    text("description", Some(&tool.description))?;
+    line("    says of itself")?;
+    for promise in annotations::of_pinned(&tool.annotations) {
+        own(6, &promise)?;
+    }
+    let mut schema = |what: &str, schema: Option<&Untrusted<String>>| match schema {
+        Some(_) => {
+            line(&format!("    {what}"))?;
+            quotation.block(6, &lines(schema).join("\n"))
+        }
+        None => own(4, &format!("{what}: not described")),
+    };
+    schema("schema of its arguments", Some(&tool.input_schema))?;
+    schema("schema of its result", tool.output_schema.as_ref())
+}
+
+fn change(quotation: &mut Quotation, change: &Change) -> Result<()> {
+    let what = super::paragraph::one_line(&change.what);
+    // It may name a tool: the screen must not break it.
+    match quotation.fits(&format!("  {what}")) {
+        true => line(&format!("  {what}"))?,
+        false => quotation.block(2, &what)?,
+    }
+    for (sign, text) in differences(&lines(change.old.as_ref()), &lines(change.new.as_ref())) {
         let style = match sign {
             '-' => BAD,
             '+' => GOOD,
             _ => FAINT,
         };
-        line(&format!("    {}", styled(style, &format!("{sign} {}", set_in(text, "      ")))))?;
+        quotation.signed(&format!("    {sign} "), style, text)?;
     }
     Ok(())
 }
 
 /// The lines of a text; those of JSON, if it is an object or a list.
-fn lines(text: Option<&str>) -> Vec<String> {
-    let Some(text) = text else { return Vec::new() };
+fn lines(text: Option<&Untrusted<String>>) -> Vec<String> {
+    let Some(text) = text.map(Untrusted::<String>::sanitized) else { return Vec::new() };
+    let text = text.as_ref();
     let json = text.starts_with(['{', '[']).then(|| serde_json::from_str::<serde_json::Value>(text).ok()).flatten();
     let pretty = json.and_then(|value| serde_json::to_string_pretty(&value).ok());
     pretty.as_deref().unwrap_or(text).lines().map(str::to_owned).collect()
@@ -103,8 +197,8 @@ mod tests {
 
     #[test]
     fn schemas_are_shown_line_by_line() {
-        assert_eq!(lines(Some(r#"{"a":1}"#)), ["{", "  \"a\": 1", "}"]);
-        assert_eq!(lines(Some("[no json")), ["[no json"]);
+        assert_eq!(lines(Some(&r#"{"a":1}"#.into())), ["{", "  \"a\": 1", "}"]);
+        assert_eq!(lines(Some(&"[no json".into())), ["[no json"]);
         assert!(lines(None).is_empty());
     }
 }

@@ -35,36 +35,40 @@ fn a_tool_is_called_once_it_is_approved() {
         &bench,
         &["approve"],
         expect![[r#"
-        ── stdout
-        ! notes was never approved
-          component  notes.wasm  [digest]
-          may        env: PLACE = "home"
-          tool       read
-            A tool of a test.
-            {"additionalProperties":true,"type":"object"}
-        ── stderr
-        error: nobody can be asked here, so nothing was approved of: notes; look at it, and approve with `--yes`
-        ── exit 2
-    "#]],
+            ── stdout
+            ! notes was never approved
+              component  │ notes.wasm
+              digest
+                [digest]
+              size       [size]
+              contract   fumehood:tool 0.1.0
+              imports
+                without any grant
+                  share types with the host
+                and no more than that: there is nothing to grant
+              granted
+                │ env: PLACE = "home"
+
+              tool       │ read
+                description
+                  │ A tool of a test.
+                says of itself
+                  nothing; the worst is assumed of its effects
+                schema of its arguments
+                  │ {
+                  │   "additionalProperties": true,
+                  │   "type": "object"
+                  │ }
+                schema of its result: not described
+            ── stderr
+            error: nobody can be asked here, so nothing was approved of: notes; look at it, and approve with `--yes`
+            ── exit 2
+        "#]],
     );
     assert!(!bench.path("fumehood.lock").exists(), "looking is not approving");
     assert_eq!(bench.run(&["approve", "--check"]).code, 3);
-    check(
-        &bench,
-        &["approve", "notes", "--yes"],
-        expect![[r#"
-        ── stdout
-        ! notes was never approved
-          component  notes.wasm  [digest]
-          may        env: PLACE = "home"
-          tool       read
-            A tool of a test.
-            {"additionalProperties":true,"type":"object"}
-        ── stderr
-        approved `notes`, kept in fumehood.lock
-        ── exit 0
-    "#]],
-    );
+    let approved = bench.run(&["approve", "notes", "--yes"]);
+    assert_eq!((approved.code, approved.stderr.as_str()), (0, "approved `notes`, kept in fumehood.lock\n"));
     check(
         &bench,
         &["approve", "--check"],
@@ -86,7 +90,7 @@ fn a_lock_says_what_was_approved() {
     expect![[r##"
         # What was approved, written by `fumehood approve`: not to be edited by hand.
         # Every entry is held against its pin, and an entry that does not fit it is refused.
-        version = 1
+        version = 2
 
         [[approved]]
         name = "notes"
@@ -128,41 +132,42 @@ fn what_changed_is_shown_old_beside_new() {
         &bench,
         &["approve"],
         expect![[r#"
-        ── stdout
-        ! notes changed since it was approved
-          grant
-            - env: PLACE = "home"
-          grant
-            + env: PLACE = "away"
-          component
-            - [digest]
-            + [digest]
-          description of `read`
-              A tool of a test.
-            + Also reads \u{202e}mail.
-          input schema of `read`
-              {
-            -   "additionalProperties": true,
-            +   "properties": {
-            +     "all": {
-            +       "type": "boolean"
-            +     }
-            +   },
-                "type": "object"
-              }
-          tool
-            + send
-          description of `send`
-            + A tool of a test.
-          input schema of `send`
-            + {
-            +   "additionalProperties": true,
-            +   "type": "object"
-            + }
-        ── stderr
-        error: nobody can be asked here, so nothing was approved of: notes; look at it, and approve with `--yes`
-        ── exit 2
-    "#]],
+            ── stdout
+            ! notes changed since it was approved
+              grant
+                - │ env: PLACE = "home"
+              grant
+                + │ env: PLACE = "away"
+              component
+                - │ [digest]
+                + │ [digest]
+              description of `read`
+                  │ A tool of a test.
+                + │ Also reads \u{202e}mail.
+              input schema of `read`
+                  │ {
+                - │   "additionalProperties": true,
+                + │   "properties": {
+                + │     "all": {
+                + │       "type": "boolean"
+                + │     }
+                + │   },
+                  │   "type": "object"
+                  │ }
+              tool
+                + │ send
+              description of `send`
+                + │ A tool of a test.
+              input schema of `send`
+                + │ {
+                + │   "additionalProperties": true,
+                + │   "type": "object"
+                + │ }
+              1 invisible or controlling characters of these texts were written out
+            ── stderr
+            error: nobody can be asked here, so nothing was approved of: notes; look at it, and approve with `--yes`
+            ── exit 2
+        "#]],
     );
     let line = bench.run(&["approve", "--json", "--check"]).json();
     assert_eq!((&line["status"], &line["changes"][0]["what"]), (&"needs_approval".into(), &"grant".into()), "{line}");
@@ -258,17 +263,35 @@ fn components_of_a_folder_have_no_powers_and_need_approval_too() {
         &bench,
         &["approve"],
         expect![[r#"
-        ── stdout
-        ! my-notes was never approved
-          component  my notes.wasm  [digest]
-          may        compute, and nothing else
-          tool       read
-            A tool of a test.
-            {"additionalProperties":true,"type":"object"}
-        ── stderr
-        error: nobody can be asked here, so nothing was approved of: my-notes; look at it, and approve with `--yes`
-        ── exit 2
-    "#]],
+            ── stdout
+            ! my-notes was never approved
+              component  │ my notes.wasm
+              digest
+                [digest]
+              size       [size]
+              contract   fumehood:tool 0.1.0
+              imports
+                without any grant
+                  share types with the host
+                and no more than that: there is nothing to grant
+              granted
+                nothing: it may compute, and nothing else
+
+              tool       │ read
+                description
+                  │ A tool of a test.
+                says of itself
+                  nothing; the worst is assumed of its effects
+                schema of its arguments
+                  │ {
+                  │   "additionalProperties": true,
+                  │   "type": "object"
+                  │ }
+                schema of its result: not described
+            ── stderr
+            error: nobody can be asked here, so nothing was approved of: my-notes; look at it, and approve with `--yes`
+            ── exit 2
+        "#]],
     );
     assert_eq!(bench.run(&["approve", "my-notes", "--yes"]).code, 0);
     assert_eq!(bench.run(&["call", "my-notes", "read"]).code, 0);

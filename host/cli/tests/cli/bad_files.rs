@@ -340,3 +340,16 @@ fn tools_whose_texts_are_refused() {
     "#]],
     );
 }
+
+#[test]
+fn a_disabled_proposal_is_refused_with_its_name_and_code() {
+    let bench = Workbench::new();
+    for program in ["function-subtyping-test", "function-subtyping-cast", "function-subtyping-call", "rec-group"] {
+        bench.put("it.wasm", fumehood_tests::component(&format!("proposals/{program}")).unwrap());
+        for command in [&["inspect", "it.wasm"][..], &["call", "it.wasm", "run"]] {
+            let ran = bench.run(command);
+            assert_eq!(ran.code, 6, "{program} {command:?}: {ran:?}");
+            assert!(ran.stderr.contains("\"garbage collection\""), "{program} {command:?}: {}", ran.stderr);
+        }
+    }
+}

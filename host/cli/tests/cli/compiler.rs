@@ -58,7 +58,7 @@ async fn what_a_process_of_its_own_compiles_runs_and_is_kept() {
         let host = builder.build().unwrap();
         let component = host.load(Load::bytes("it", bytes.clone())).await.unwrap();
         let called = host.call(fumehood::Call::new("it__run", r#"{"to": 3}"#)).await;
-        assert_eq!(called.text(), Some("3"), "{called:?} {:?}", component.report());
+        assert_eq!(called.text().as_deref(), Some("3"), "{called:?} {:?}", component.report());
     }
     let cache = CodeCache::open(folder.path().join("cache")).unwrap();
     // What was kept there is as good as what this process would have compiled.

@@ -209,7 +209,7 @@ fn a_log_that_is_not_there_or_is_none_is_an_error_that_says_what_to_do() {
         words.iter().for_each(|words| assert!(ran.stderr.contains(words), "{words}: {ran:?}"));
     };
     check(&["log", "--log", "none.db"], 2, &["there is no event log at none.db", "`--log FILE`"]);
-    check(&["log"], 2, &["state/fumehood/events.db", "`fumehood run` makes one there"]);
+    check(&["log"], 2, &["state/fumehood/events.db", "`fumehood run` and `fumehood call` make one there"]);
     check(&["log", "verify", "--log", "notes.txt"], 7, &["notes.txt", "is not a database"]);
     assert!(!bench.path("none.db").exists() && !bench.path("state").exists(), "nothing is made by looking");
 }

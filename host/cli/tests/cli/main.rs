@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod approve;
 #[cfg(test)]
+mod approve_screen;
+#[cfg(test)]
 mod arguments;
 #[cfg(test)]
 mod bad_files;
@@ -32,15 +34,25 @@ mod inspect;
 #[cfg(test)]
 mod interrupt;
 #[cfg(test)]
+mod isolation;
+#[cfg(test)]
 mod log;
 #[cfg(test)]
 mod log_kept;
 #[cfg(test)]
 mod log_trouble;
 #[cfg(test)]
+mod log_witness;
+#[cfg(test)]
 mod mcp;
 #[cfg(test)]
+mod mcp_load;
+#[cfg(test)]
+mod planted;
+#[cfg(test)]
 mod powers;
+#[cfg(test)]
+mod recorded;
 #[cfg(test)]
 mod requests;
 #[cfg(test)]
@@ -67,6 +79,8 @@ mod streams;
 mod terminal;
 #[cfg(test)]
 mod treatment;
+#[cfg(test)]
+mod trust;
 #[cfg(test)]
 mod watch;
 #[cfg(test)]

@@ -89,7 +89,8 @@ fn used(process: u32) -> Duration {
 fn cancelling_stops_the_processor_time_of_a_guest() {
     let bench = Workbench::new();
     bench.program("spin");
-    let mut session = Session::start(&bench, &["spin.wasm", "--timeout", "60s", "--fuel", "900G"]);
+    let mut session =
+        Session::start(&bench, &["spin.wasm", "--timeout", "60s", "--fuel", "900G", "--isolation", "in-process"]);
     let process = session.process();
     let (before, began) = (used(process), Instant::now());
     for id in 1..=2 {
@@ -153,7 +154,7 @@ fn people_list_and_call_the_tools_of_a_server() {
     bench.example("calculator");
     let program = env!("CARGO_BIN_EXE_fumehood");
     let cache = format!("FUMEHOOD_CACHE_DIR={}", bench.cache().display());
-    let server = [program, "serve", "mcp", "calculator.wasm"];
+    let server = [program, "serve", "mcp", "--no-log", "calculator.wasm"];
     let ran = bench.run(&[&["mcp", "list", "--env", &cache], server.as_slice()].concat());
     assert!(ran.code == 0 && ran.stdout.contains("calculator__add  Adds two numbers: a + b."), "{ran:?}");
     // What comes after `--` is the command, whatever it looks like.
@@ -235,6 +236,7 @@ fn ten_thousand_calls_leave_nothing_behind() {
     let (memory, files, threads) = calls(1, 1_000);
     let (memory_after, files_after, threads_after) = calls(2_000, 10_000);
     assert!(memory_after <= memory + (8 << 10), "{memory} KiB became {memory_after} KiB");
-    assert!(files_after <= files && threads_after <= threads + 1, "{files_after} files, {threads_after} threads");
+    // The socket of each worker is watched through a second descriptor for as long as a call is waited for.
+    assert!(files_after <= files + 2 && threads_after <= threads + 1, "{files_after} files, {threads_after} threads");
     session.leave();
 }

@@ -83,9 +83,11 @@ fn what_cannot_be_granted_is_refused_before_anything_is_loaded() {
 }
 
 #[test]
-fn the_configuration_itself_is_out_of_reach() {
+fn the_state_of_the_host_is_out_of_reach() {
     let bench = Workbench::new();
-    bench.program("count").put("fumehood.toml", "[tools.a]\ncomponent = \"count.wasm\"\nread = [\".:/all\"]\n");
+    let approved = "component = \"count.wasm\"\napproval = \"off\"\n";
+    bench.program("count").put("fumehood.toml", format!("[tools.a]\n{approved}read = [\"state:/all\"]\n"));
+    std::fs::create_dir_all(bench.path("state/fumehood")).unwrap();
     let refused = bench.run(&["call", "a", "run"]);
     assert_eq!(refused.code, 6, "{refused:?}");
     assert!(refused.stderr.contains("where the host keeps its own files"), "{refused:?}");

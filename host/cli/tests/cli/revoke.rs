@@ -3,6 +3,7 @@
 use expect_test::{Expect, expect};
 use fumehood_tests::contract::{Answer, Described};
 
+use crate::terminal::AtTerminal;
 use crate::workbench::Workbench;
 
 const BOTH: &str = "[tools.notes]\ncomponent = \"notes.wasm\"\n[tools.post]\ncomponent = \"post.wasm\"\n";
@@ -181,4 +182,36 @@ fn nothing_is_pruned_where_nobody_says_what_is_needed() {
     bench.put("fumehood.toml", format!("tools_in = [\"gone\"]\n{NOTES}"));
     assert_eq!(bench.run(&["approve", "--prune"]).code, 2);
     assert_eq!(lock(&bench), before);
+}
+
+#[test]
+fn a_revocation_during_another_approval_is_not_lost() {
+    let bench = bench();
+    bench.put("fumehood.toml", BOTH.replace("[tools.post]\n", "[tools.post]\nstate = true\n"));
+    let mut approves = AtTerminal::of(bench.command(&["approve", "post"]));
+    // By now it has read the lock.
+    approves.wait_for("Approve `post`?");
+    assert_eq!(bench.run(&["approve", "--revoke", "notes"]).code, 0);
+    approves.type_in("y\n");
+    let (code, _, screen) = approves.finish();
+    assert_eq!(code, Some(0), "{screen}");
+    assert_eq!(bench.run(&["call", "post", "send"]).code, 0);
+    assert_eq!(bench.run(&["call", "notes", "read"]).code, 3, "{}", lock(&bench));
+}
+
+#[test]
+fn a_lock_that_is_held_is_waited_for() {
+    let bench = bench();
+    let held = std::fs::File::open(bench.path(".")).unwrap();
+    held.lock().unwrap();
+    let children: Vec<_> = ["notes", "post"]
+        .map(|name| bench.command(&["approve", "--revoke", name]).stdout(std::process::Stdio::null()).spawn().unwrap())
+        .into();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(lock(&bench).contains("name = \"notes\""), "it is not written while another process holds it");
+    held.unlock().unwrap();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    assert!(!lock(&bench).contains("name ="), "{}", lock(&bench));
 }

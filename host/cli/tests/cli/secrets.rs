@@ -53,7 +53,7 @@ fn a_secret_reaches_neither_the_screen_nor_the_log_of_events() {
         String::from_utf8(all).unwrap()
     };
     // Without its grant the same program says it, so that it is there to be taken out.
-    let plain = bench.run(&["call", "it.wasm", "tell"]);
+    let plain = bench.run(&["call", "it.wasm", "tell", "--no-log"]);
     assert!(SPELLINGS.iter().all(|spelling| plain.stdout.contains(spelling)), "{plain:?}");
     assert!(plain.stderr.contains(VALUE), "log lines and progress: {plain:?}");
 

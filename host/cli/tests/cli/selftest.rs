@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::workbench::Workbench;
 
 #[test]
@@ -10,8 +12,17 @@ fn everything_is_contained_next_to_an_honest_tool() {
     let started = Instant::now();
     let ran = bench.run(&["selftest", "--json"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
-    assert!(started.elapsed() < Duration::from_secs(120), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(240), "{:?}", started.elapsed());
     let report = ran.json();
+    let modes = report["modes"].as_array().unwrap();
+    assert_eq!(
+        modes.iter().map(|mode| mode["isolation"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["in-process", "process"]
+    );
+    modes.iter().for_each(check);
+}
+
+fn check(report: &Value) {
     let cases = report["cases"].as_array().unwrap();
     assert!(cases.len() > 70);
     for case in cases {
@@ -31,9 +42,9 @@ fn everything_is_contained_next_to_an_honest_tool() {
 #[test]
 fn people_are_told_in_a_table() {
     let bench = Workbench::new();
-    let ran = bench.run(&["selftest"]);
+    let ran = bench.run(&["selftest", "--isolation", "process"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
-    for part in ["how it ended", "fill the disk", "late by", "An honest tool", "The host ended"] {
+    for part in ["Isolation: process", "how it ended", "fill the disk", "late by", "An honest tool", "The host ended"] {
         assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
     }
     assert!(!ran.stdout.contains("NOT contained"), "{}", ran.stdout);

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn bench(script: &str) -> Workbench {
 }
 
 /// A command whose standard input and error are a terminal.
-struct AtTerminal {
+pub(crate) struct AtTerminal {
     child: Child,
     keys: File,
     screen: Receiver<Vec<u8>>,
@@ -32,9 +32,12 @@ struct AtTerminal {
 
 impl AtTerminal {
     fn start(bench: &Workbench, arguments: &[&str]) -> Self {
+        Self::of(bench.command(arguments))
+    }
+
+    pub(crate) fn of(mut command: Command) -> Self {
         let size = Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
         let OpenptyResult { master, slave } = openpty(Some(&size), None).unwrap();
-        let mut command = bench.command(arguments);
         command.env("TERM", "xterm").stdin(Stdio::from(slave.try_clone().unwrap())).stdout(Stdio::piped());
         let child = command.stderr(Stdio::from(slave)).spawn().unwrap();
         // The command holds the other end as well; once it ends, reading does.
@@ -54,7 +57,7 @@ impl AtTerminal {
     }
 
     /// Waits until these words are on the screen, after those that were waited for before.
-    fn wait_for(&mut self, words: &str) {
+    pub(crate) fn wait_for(&mut self, words: &str) {
         let started = Instant::now();
         while !self.seen.contains(words) {
             let left = PATIENCE.saturating_sub(started.elapsed());
@@ -66,12 +69,12 @@ impl AtTerminal {
         self.seen = rest.to_owned();
     }
 
-    fn type_in(&mut self, keys: &str) {
+    pub(crate) fn type_in(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
     /// The exit code, standard output, and what else was on the screen.
-    fn finish(mut self) -> (Option<i32>, String, String) {
+    pub(crate) fn finish(mut self) -> (Option<i32>, String, String) {
         let output = self.child.wait_with_output().unwrap();
         while let Ok(more) = self.screen.recv_timeout(Duration::from_millis(200)) {
             self.seen.push_str(&String::from_utf8_lossy(&more));

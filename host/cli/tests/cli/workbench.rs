@@ -11,9 +11,10 @@ use regex::Regex;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Variables that would bring in what is not in the folder.
-const ELSEWHERE: [&str; 8] = [
+const ELSEWHERE: [&str; 9] = [
     "FUMEHOOD_CONFIG",
     "FUMEHOOD_LOG",
+    "FUMEHOOD_LOG_KEY",
     "FUMEHOOD_MODEL",
     "ANTHROPIC_API_KEY",
     "OLLAMA_HOST",
@@ -77,8 +78,13 @@ impl Workbench {
         self
     }
 
-    /// The tool, ready to be run in the folder.
+    /// The tool, ready to be run in the folder. A configuration there is trusted.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        self.command_without_trust(&[&["--trust-config"], arguments].concat())
+    }
+
+    /// The same where nobody has said that a configuration is trusted.
+    pub(crate) fn command_without_trust(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fumehood"));
         command
             .args(arguments)
@@ -104,6 +110,11 @@ impl Workbench {
         let mut command = assert_cmd::Command::from_std(self.command(arguments));
         command.write_stdin(input);
         Self::finish(command)
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run_command(command: Command) -> Ran {
+        Self::finish(assert_cmd::Command::from_std(command))
     }
 
     fn finish(mut command: assert_cmd::Command) -> Ran {

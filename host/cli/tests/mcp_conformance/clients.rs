@@ -25,7 +25,7 @@ fn the_inspector_lists_and_calls() {
     let Some(tools) = folder("node", "the Inspector") else { return };
     let server = Served::fixture();
     let component = example("mcp-conformance");
-    let program = [FUMEHOOD, "serve", "mcp", "--short-names", component.to_str().unwrap()];
+    let program = [FUMEHOOD, "serve", "mcp", "--no-log", "--short-names", component.to_str().unwrap()];
     let http = [server.url.as_str(), "--transport", "http"];
     for target in [&program[..], &http[..]] {
         let listed = inspect(&tools, target, &["--method", "tools/list"]);
@@ -42,7 +42,7 @@ fn the_python_client_lists_and_calls() {
     let Some(tools) = folder("python", "the Python client") else { return };
     let server = Served::fixture();
     let component = example("mcp-conformance");
-    let program = [FUMEHOOD, "serve", "mcp", "--short-names", component.to_str().unwrap()];
+    let program = [FUMEHOOD, "serve", "mcp", "--no-log", "--short-names", component.to_str().unwrap()];
     for target in [&program[..], &[server.url.as_str()]] {
         let mut command = Command::new(tools.join("python/bin/python"));
         let printed = run(command.arg(root().join("tests/mcp/client.py")).args(target));

@@ -66,10 +66,11 @@ impl Served {
         std::fs::write(folder.path().join("fumehood.toml"), CONFIGURATION).unwrap();
         std::fs::write(folder.path().join("dot.png"), DOT).unwrap();
         let mut child = Command::new(FUMEHOOD)
-            .args(["serve", "mcp", "--short-names", "--http", "127.0.0.1:0", "--no-auth"])
+            .args(["--trust-config", "serve", "mcp", "--short-names", "--http", "127.0.0.1:0", "--no-auth"])
             .arg(example("mcp-conformance"))
             .current_dir(folder.path())
             .env("FUMEHOOD_CACHE_DIR", folder.path().join("cache"))
+            .env("XDG_STATE_HOME", folder.path().join("state"))
             .env_remove("FUMEHOOD_CONFIG")
             .stdin(Stdio::null())
             .stdout(Stdio::null())

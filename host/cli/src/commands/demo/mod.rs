@@ -16,6 +16,7 @@ use crate::args::Arguments;
 use crate::exit::Exit;
 use crate::grounds::Grounds;
 use crate::host;
+use crate::isolation::Mode;
 use crate::render::{self, paragraph, table};
 use blocked::Attempt;
 use script::{Act, Expected, Step};
@@ -69,7 +70,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
     } else {
         let calls = results.len() + blocked.len() + session.calls.len();
         // One component is loaded once more, with a shorter deadline.
-        show(&rows, calls, components + blocked::COMPONENTS.len() + 1)?;
+        let is_isolated = arguments.isolation != Some(Mode::InProcess);
+        show(&rows, calls, components + blocked::COMPONENTS.len() + 1, is_isolated)?;
     }
     let failed = rows.iter().flat_map(|(_, rows)| rows).filter(|row| !row.as_expected).count();
     let missing = session::calls().saturating_sub(session.calls.len());
@@ -140,7 +142,7 @@ impl<'a> Row<'a> {
     }
 }
 
-fn show(rows: &[(String, Vec<Row<'_>>)], calls: usize, components: usize) -> Result<()> {
+fn show(rows: &[(String, Vec<Row<'_>>)], calls: usize, components: usize, is_isolated: bool) -> Result<()> {
     let headings = ["what it tried", "how it ended", "time", "deadline", "fuel", "peak memory"];
     let mut table = table::new(&headings, &[2, 3, 4, 5]);
     if let Some(endings) = table.column_mut(1) {
@@ -154,9 +156,10 @@ fn show(rows: &[(String, Vec<Row<'_>>)], calls: usize, components: usize) -> Res
         }
     }
     render::line(&table.to_string())?;
-    let memory = resident().map_or_else(String::new, |bytes| format!(", which holds {}", display_bytes(bytes)));
+    let process = if is_isolated { "a process of its own" } else { "this process" };
+    let memory = resident().map_or_else(String::new, |bytes| format!("; this process holds {}", display_bytes(bytes)));
     render::line(&format!(
-        "{calls} calls of {components} components, each call in a fresh instance, all in this one process{memory}."
+        "{calls} calls of {components} components, each call in a fresh instance, each component in {process}{memory}."
     ))?;
     render::line("Next: `fumehood inspect FILE.wasm`, `fumehood call FILE.wasm TOOL '{…}'`, `fumehood run \"TASK\"`.")
 }
@@ -191,7 +194,7 @@ fn ending(result: &CallResult) -> String {
             let message = message.strip_prefix("arguments did not match schema\n").unwrap_or(message);
             within(&format!("{}: {message}", error.kind))
         }
-        None => within(result.text().unwrap_or("done")),
+        None => within(&result.text().unwrap_or("done".into())),
     }
 }
 

@@ -89,6 +89,10 @@ pub(super) struct Session {
     pub(super) tampered: Option<String>,
 }
 
+/// Attempts to have the log alone, and the pause between them.
+const RELEASE_ATTEMPTS: usize = 500;
+const RELEASE_PAUSE: Duration = Duration::from_millis(10);
+
 /// Plays it.
 ///
 /// # Errors
@@ -100,7 +104,7 @@ pub(super) async fn play(host: &Host, hanging: Vec<u8>, deadline: Duration) -> R
     let path = folder.path().join("events.db");
     let log = Arc::new(EventLog::open(&path, &Options::default())?);
     let outcome = converse(host, Arc::clone(&log) as _).await?;
-    let log = Arc::into_inner(log).ok_or_else(|| anyhow!("the demo's event log is still in use"))?;
+    let log = alone(log).await?;
     log.flush().await?;
     let report = log.reader().verify(None)?;
     log.close()?;
@@ -114,6 +118,18 @@ pub(super) async fn play(host: &Host, hanging: Vec<u8>, deadline: Duration) -> R
         whole: report.finding.is_none().then_some(report.rows),
         tampered: tampered(&path, &folder.path().join("copy.db"))?,
     })
+}
+
+/// The log, once the last thread that hears of calls has let go of it: that may be a moment after the last call has ended.
+async fn alone(mut log: Arc<EventLog>) -> Result<EventLog> {
+    for _ in 0..RELEASE_ATTEMPTS {
+        match Arc::try_unwrap(log) {
+            Ok(log) => return Ok(log),
+            Err(shared) => log = shared,
+        }
+        tokio::time::sleep(RELEASE_PAUSE).await;
+    }
+    Err(anyhow!("the demo's event log is still in use"))
 }
 
 /// How many calls there have to be.

@@ -32,6 +32,11 @@ struct CallRow {
     duration_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     actor: Option<String>,
+    /// Entry point of the call: `call`, `serve mcp`, `mcp call`, or `agent`.
+    entry_point: String,
+    /// Name that the MCP client gives itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<String>,
     #[serde(skip)]
     seq: u64,
 }
@@ -139,6 +144,7 @@ fn has_end(reader: &Reader, started: &Stored) -> Result<bool, ReadError> {
 
 fn call_row(row: &Stored, status: Option<&str>) -> CallRow {
     let record = &row.record;
+    let text = |field: &str| record.body.get(field).and_then(Value::as_str).map(str::to_owned);
     CallRow {
         at: record.at.0,
         session: record.session.clone(),
@@ -147,6 +153,8 @@ fn call_row(row: &Stored, status: Option<&str>) -> CallRow {
         status: status.map(str::to_owned).or_else(|| record.status.clone()).unwrap_or_else(|| "?".to_owned()),
         duration_ms: record.body.get("duration_ms").and_then(Value::as_f64),
         actor: record.actor.clone(),
+        entry_point: text("entry_point").unwrap_or_else(|| "agent".to_owned()),
+        client: text("client"),
         seq: row.seq,
     }
 }
@@ -194,8 +202,9 @@ fn show_calls(rows: &[CallRow]) -> Result<()> {
     if rows.is_empty() {
         return nothing();
     }
-    let mut table = table::new(&["when (UTC)", "session", "call", "tool", "outcome", "time", "actor"], &[5]);
+    let mut table = table::new(&["when (UTC)", "session", "call", "tool", "outcome", "time", "actor", "from"], &[5]);
     for row in rows {
+        let from = row.client.iter().fold(row.entry_point.clone(), |from, client| format!("{from}: {client}"));
         let time = render::record::duration_of(&serde_json::json!({ "duration_ms": row.duration_ms }));
         table.add_row(vec![
             when(row.at),
@@ -205,6 +214,7 @@ fn show_calls(rows: &[CallRow]) -> Result<()> {
             table::verdict(&one_line(&row.status), row.status == "ok"),
             Cell::new(time.map_or_else(|| "–".to_owned(), render::duration)),
             actor(row.actor.as_deref()),
+            Cell::new(one_line(&from)),
         ]);
     }
     render::line(&table.to_string())?;

@@ -3,6 +3,7 @@
 mod export;
 mod filter;
 mod follow;
+mod head;
 mod list;
 mod show;
 mod verify;
@@ -14,21 +15,25 @@ use crate::args::log::{Log, LogAction};
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
 use crate::log_file;
+use crate::trust::ConfigSource;
 
 pub(crate) async fn run(arguments: &Arguments, log: &Log) -> Result<Exit> {
     if log.action.is_some() && !log.list.is_untouched() {
         let message = "filters are written after the action, as in `fumehood log export --tool NAME`";
         return Err(UsageError(message.to_owned()).into());
     }
-    let config = Config::find(arguments.config.as_deref())?;
+    let uses = |config: &Config| config.log.key.is_some() || (log.file.is_none() && config.log.path.is_some());
+    let config = ConfigSource::of(arguments).open_if(uses)?;
     let path = log_file::place(log.file.as_deref(), &config)?;
-    let reader = log_file::read(&path, &log_file::options(&config)?)?;
+    let key = log.log_key.as_deref();
+    let reader = log_file::read(&path, &log_file::options(key, &config)?)?;
     match &log.action {
         None => list::run(&reader, &log.list, arguments.json),
         Some(LogAction::List(list)) => list::run(&reader, list, arguments.json),
         Some(LogAction::Show(show)) => show::run(&reader, show, arguments.json),
         Some(LogAction::Follow(follow)) => follow::run(reader, follow, arguments.json).await,
         Some(LogAction::Export(export)) => export::run(&reader, export),
-        Some(LogAction::Verify(verify)) => verify::run(&reader, verify, arguments.json),
+        Some(LogAction::Verify(verify)) => verify::run(&reader, verify, (&path, key), &config, arguments.json),
+        Some(LogAction::Head) => head::run(&reader, arguments.json),
     }
 }

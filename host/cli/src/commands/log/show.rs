@@ -50,6 +50,7 @@ fn facts(history: &CallHistory) -> Result<()> {
     let ended = records().rev().find(|it| matches!(it.kind, RecordKind::ToolFinished | RecordKind::ToolRejected));
     let arguments = body(RecordKind::ToolStarted, "arguments").or_else(|| body(RecordKind::ToolRejected, "arguments"));
     let result = body(RecordKind::ToolResult, "result").map(render::record::result);
+    let text = |field: &str| records().find_map(|record| record.body.get(field)?.as_str().map(str::to_owned));
     let refusal = || body(RecordKind::ToolRejected, "error")?.get("message")?.as_str().map(str::to_owned);
     let request = |kind: RecordKind| history.before.iter().rev().map(|row| &row.record).find(|it| it.kind == kind);
     let facts = [
@@ -57,6 +58,8 @@ fn facts(history: &CallHistory) -> Result<()> {
         ("asked", request(RecordKind::ModelAsked).map(|asked| render::record::asked(&asked.body))),
         ("answered", request(RecordKind::ModelAnswered).map(|answered| render::record::answered(&answered.body))),
         ("actor", from(|record| record.actor.as_deref())),
+        ("from", text("entry_point")),
+        ("client", text("client")),
         ("digest", from(|record| record.digest.as_deref())),
         ("outcome", ended.map(|record| record.status.clone().unwrap_or_else(|| "?".to_owned()))),
         ("arguments", arguments.map(Value::to_string)),

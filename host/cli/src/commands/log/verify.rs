@@ -1,12 +1,16 @@
-//! `fumehood log verify`: is the log what was written?
+//! `fumehood log verify`: whether the log is what was written. What cannot be checked counts as not verified.
+
+use std::path::Path;
 
 use anyhow::Result;
-use fumehood::event_log::{Reader, Report};
+use fumehood::event_log::{Checkpoint, Continuity, Reader, Report};
 use serde::Serialize;
 
 use crate::args::log::Verify;
+use crate::config::Config;
 use crate::exit::Exit;
 use crate::render::{self, BAD, GOOD, styled};
+use crate::{log_file, moment};
 
 /// What was found, for programs.
 #[derive(Serialize)]
@@ -14,42 +18,129 @@ struct Verified<'a> {
     status: &'static str,
     #[serde(flatten)]
     report: &'a Report,
+    /// What is wrong.
     message: Option<String>,
+    /// What could not be checked, though it was not waived.
+    unchecked: Vec<String>,
+    /// Whether the key lies beside the log, so that whoever can write both can forge it.
+    key_beside_log: bool,
     mark: Option<String>,
+    checkpoint: Option<Checkpoint>,
 }
 
-pub(super) fn run(reader: &Reader, verify: &Verify, json: bool) -> Result<Exit> {
-    let mark = reader.last()?.map(|mark| format!("{}:{}", mark.seq, mark.hash));
-    let report = reader.verify(verify.mark)?;
-    let message = report.finding.as_ref().map(ToString::to_string);
-    let is_whole = message.is_none();
+pub(super) fn run(
+    reader: &Reader,
+    verify: &Verify,
+    (path, key): (&Path, Option<&Path>),
+    config: &Config,
+    json: bool,
+) -> Result<Exit> {
+    let report = match &verify.since {
+        Some(checkpoint) => reader.verify_since(checkpoint)?,
+        None => reader.verify(verify.mark)?,
+    };
+    let exit = match &report.finding {
+        Some(_) => Exit::Tampered,
+        None if unchecked(reader, verify, &report).is_empty() => Exit::Ok,
+        None => Exit::Unverified,
+    };
+    let checkpoint = reader.checkpoint(moment::now())?;
+    let is_whole = exit == Exit::Ok;
+    let verified = Verified {
+        status: if is_whole { "ok" } else { exit.kind() },
+        message: report.finding.as_ref().map(ToString::to_string),
+        unchecked: unchecked(reader, verify, &report),
+        key_beside_log: report.seals_checked && key.is_none() && config.log.key.is_none(),
+        mark: is_whole.then(|| format!("{}:{}", checkpoint.mark.seq, checkpoint.mark.hash)),
+        checkpoint: is_whole.then_some(checkpoint),
+        report: &report,
+    };
     if json {
-        let status = if is_whole { "ok" } else { "tampered" };
-        render::json(&Verified { status, report: &report, message, mark: mark.filter(|_| is_whole) })?;
+        render::json(&verified)?;
     } else {
-        show(&report, message.as_deref(), mark.as_deref())?;
+        show(&verified, verify, config)?;
+        if verified.key_beside_log && report.finding.is_none() {
+            warn_of_key(path, verify);
+        }
     }
-    Ok(if is_whole { Exit::Ok } else { Exit::Tampered })
+    Ok(exit)
 }
 
-fn show(report: &Report, message: Option<&str>, mark: Option<&str>) -> Result<()> {
+/// What was not checked, though whoever asked counts on it.
+fn unchecked(reader: &Reader, verify: &Verify, report: &Report) -> Vec<String> {
+    let mut unchecked = Vec::new();
+    if !report.seals_checked && !verify.without_key {
+        let why = reader.key_error().map(ToString::to_string).unwrap_or_default();
+        unchecked.push(format!(
+            "the seals were not checked: {why}; `--log-key FILE` names the key, `--without-key` accepts a log whose \
+             seals are not checked"
+        ));
+    }
+    if report.continuity == Some(Continuity::Removed) {
+        let (row, cut) = (verify.since.map(|since| since.mark).or(verify.mark), report.pruned_up_to);
+        let row = row.map_or(0, |mark| mark.seq);
+        unchecked.push(format!(
+            "row {row} of the checkpoint was removed because it was old, with all up to row {cut}, so nothing could be \
+             compared with it; compare with a checkpoint that was taken after row {cut}"
+        ));
+    }
+    unchecked
+}
+
+fn show(verified: &Verified<'_>, verify: &Verify, config: &Config) -> Result<()> {
+    let Verified { report, message, unchecked, checkpoint, .. } = verified;
+    let rows = report.rows;
     match message {
         Some(message) => {
             render::line(&format!("{} {}", styled(BAD, "not in order:"), render::paragraph::one_line(message)))?;
-            render::line(&format!("{} rows before it are in order", report.rows))?;
+            render::line(&format!("{rows} rows before it are in order"))?;
         }
-        None => render::line(&format!("{} {} rows", styled(GOOD, "in order:"), report.rows))?,
+        None if unchecked.is_empty() => render::line(&format!("{} {rows} rows", styled(GOOD, "in order:")))?,
+        None => {
+            let what = format!("{rows} rows follow each other, and that is all that was found out");
+            render::line(&format!("{} {what}", styled(BAD, "not verified:")))?;
+        }
     }
+    unchecked.iter().try_for_each(|what| render::line(&render::paragraph::one_line(what)))?;
     if report.pruned_up_to > 0 {
         render::line(&format!("rows up to {} were removed because they were old", report.pruned_up_to))?;
+        if log_file::kept(config, moment::now()).is_empty() {
+            render::warning("the configuration keeps all records; somebody removed old ones with other settings");
+        }
     }
     if report.seals_checked {
         render::line(&format!("sealed up to row {}", report.sealed_up_to))?;
-    } else {
-        render::warning("the seals were not checked, because the key beside the log cannot be read");
+        if report.sealed_up_to < report.last && message.is_none() {
+            let first = report.sealed_up_to.saturating_add(1);
+            let last = report.last;
+            render::line(&format!(
+                "rows {first} to {last} have no seal yet: whoever can write the log can change them"
+            ))?;
+        }
+    } else if verify.without_key && message.is_none() {
+        render::warning(
+            "the seals were not checked, as asked: somebody may have rewritten rows and their hashes, or removed old ones",
+        );
     }
-    match (message, mark) {
-        (None, Some(mark)) => render::line(&format!("mark to keep elsewhere: {mark}")),
-        _ => Ok(()),
+    match (report.continuity, &verify.since) {
+        (Some(Continuity::Proven), Some(since)) if message.is_none() => {
+            let row = since.mark.seq;
+            render::line(&format!("it leads to the checkpoint: nothing up to row {row} was changed or has vanished"))?;
+        }
+        _ => {}
     }
+    checkpoint.map_or(Ok(()), |checkpoint| render::line(&format!("checkpoint to keep elsewhere: {checkpoint}")))
+}
+
+/// The seal is worth as much as the distance between the log and its key.
+fn warn_of_key(path: &Path, verify: &Verify) {
+    let key = format!("{}.key", path.display());
+    let advice = match verify.since {
+        Some(_) => "a checkpoint, as given, is what shows that",
+        None => "keep checkpoints elsewhere (`fumehood log head`), and compare with them (`--since`)",
+    };
+    render::warning(&render::paragraph::one_line(&format!(
+        "the key {key} lies beside the log: whoever can write both can rewrite the log and seal it anew. Keep it where \
+         tools and other users cannot write ([log] `key`, or `--log-key FILE`); {advice}"
+    )));
 }

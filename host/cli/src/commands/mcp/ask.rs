@@ -6,11 +6,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use fumehood::mcp::{Endpoint, Launch, Remote, RemoteOptions, RemoteTool, Token};
 use fumehood::sanitize::printable;
-use fumehood::{CallError, CallResult, Content, ErrorKind, Gate, GateLimits, Metadata, Namespace};
+use fumehood::{
+    Call, CallEntry, CallError, CallResult, Content, ErrorKind, Gate, GateLimits, Metadata, Namespace, Untrusted,
+};
 use serde_json::{Value, json};
 
 use crate::args::{Arguments, CallRemote, List, ServerOptions};
+use crate::config::Config;
 use crate::exit::{self, Exit, UsageError};
+use crate::recording::Recording;
 use crate::render;
 use crate::servers::ending_with_us;
 
@@ -31,7 +35,8 @@ pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
     } else {
         for tool in &tools {
             let name = printable(&tool.foreign);
-            let about = tool.description.lines().next().unwrap_or_default();
+            let description = tool.description.sanitized();
+            let about = description.lines().next().unwrap_or_default();
             render::line(&format!("{}  {about}", render::styled(render::STRONG, &name)))?;
         }
     }
@@ -39,38 +44,54 @@ pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
 }
 
 fn in_json(tool: &RemoteTool) -> Value {
+    // For programs, so the values are the server's own; whatever is hidden in them is written as an escape.
     json!({
         "name": tool.foreign.as_ref(),
-        "title": tool.title,
-        "description": tool.description,
-        "input_schema": tool.input_schema,
-        "output_schema": tool.output_schema,
+        "title": tool.title.as_ref().map(Untrusted::expose_raw),
+        "description": tool.description.expose_raw(),
+        "input_schema": tool.input_schema.expose_raw(),
+        "output_schema": tool.output_schema.as_ref().map(Untrusted::expose_raw),
         "annotations": tool.annotations,
         "digest": tool.digest,
     })
 }
 
 pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exit> {
+    let config = arguments.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    let recording = Recording::begin(&call.recording, &config, "mcp call", None).await?;
+    let request = Call::new(call.tool.as_str(), call.arguments.as_str());
+    let mut entry = recording.as_ref().map(|recording| recording.calls().entry(&request));
     let limits = RemoteOptions { deadline: call.timeout, ..RemoteOptions::default() };
     let remote = remote(&call.server, &call.options, limits)?;
     let started = Instant::now();
     let outcome = tokio::select! {
-        outcome = checked(&remote, call) => outcome,
+        outcome = checked(&remote, call, entry.as_mut()) => outcome,
         _ = tokio::signal::ctrl_c() => Ok(Err(CallError::cancelled())),
     };
     let duration = started.elapsed();
     remote.close().await;
     let result = result(call, outcome?, duration);
+    if let Some(entry) = entry {
+        entry.ended(&result).await;
+    }
     if arguments.json {
         render::json(&result)?
     } else {
         render::result(&result)?
     }
-    Ok(exit::of_result(&result))
+    let exit = exit::of_result(&result);
+    if let Some(recording) = recording {
+        recording.end(exit.kind()).await?;
+    }
+    Ok(exit)
 }
 
-/// Calls if the arguments fit the tool's schema, as for any other tool.
-async fn checked(remote: &Remote, call: &CallRemote) -> Result<Result<Vec<Content>, CallError>> {
+/// Calls if the arguments fit the tool's schema, as for any other tool, and if that can be recorded.
+async fn checked(
+    remote: &Remote,
+    call: &CallRemote,
+    entry: Option<&mut CallEntry>,
+) -> Result<Result<Vec<Content>, CallError>> {
     let tools = remote.tools().await.context("cannot list the tools")?;
     let Some(tool) = tools.iter().find(|tool| *tool.foreign == *call.tool) else {
         let known: Vec<_> = tools.iter().map(|tool| printable(&tool.foreign).into_owned()).collect();
@@ -81,7 +102,12 @@ async fn checked(remote: &Remote, call: &CallRemote) -> Result<Result<Vec<Conten
     let gate =
         Gate::for_arguments(&tool.arguments_schema(), GateLimits::default()).context("the tool's schema is refused")?;
     Ok(match gate.parse(&call.arguments) {
-        Ok(arguments) => remote.call(&tool.foreign, arguments).await,
+        Ok(arguments) => {
+            if let Some(entry) = entry {
+                entry.started(&arguments, None).await.context("the server was not asked")?;
+            }
+            remote.call(&tool.foreign, arguments).await
+        }
         Err(violations) => Err(CallError::new(ErrorKind::InvalidArguments, violations.to_string())
             .with_hint("correct the arguments and call again; the server was not asked")),
     })

@@ -6,9 +6,10 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use crate::args::{Arguments, Client, Config};
-use crate::config::{Config as File, USUAL};
+use crate::config::USUAL;
 use crate::exit::{Exit, UsageError};
 use crate::render;
+use crate::trust::ConfigSource;
 
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
     let program = std::env::current_exe().context("cannot tell where this program is")?;
@@ -30,10 +31,11 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
 
 /// The configuration that was named, or the one in the working folder, if its tools can be served.
 fn configuration(arguments: &Arguments) -> Result<Option<PathBuf>> {
-    let named = arguments.config.as_deref();
-    let Some(path) = named.or(Some(Path::new(USUAL)).filter(|path| path.exists())) else { return Ok(None) };
-    File::load(path)?;
-    found("configuration", path).map(Some)
+    // What is printed names it, and whoever names a configuration trusts it.
+    let source = ConfigSource::of(arguments);
+    source.open()?;
+    let file = source.file();
+    if file.exists() { found("configuration", &file).map(Some) } else { Ok(None) }
 }
 
 /// Clients run elsewhere, so paths are whole.

@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use comfy_table::Cell;
 use fumehood::limits::display_bytes;
-use fumehood::{Call, Host, Limits, Load};
+use fumehood::{Call, Host, JailReport, Limits, Load};
 use serde::Serialize;
 
 use crate::args::Arguments;
 use crate::exit::Exit;
 use crate::grounds::Grounds;
 use crate::host;
+use crate::isolation::Mode;
 use crate::render::{self, table};
 use course::Finding;
 use neighbour::{Neighbour, p99};
@@ -37,9 +38,19 @@ const SETTLING: Duration = Duration::from_millis(100);
 /// What is on its way out is given this time.
 const LEAVING: Duration = Duration::from_secs(2);
 
-/// All that was found.
+/// All that was found, in every mode of isolation.
 #[derive(Serialize)]
 struct Report {
+    modes: Vec<ModeReport>,
+}
+
+/// All that was found in one mode.
+#[derive(Serialize)]
+struct ModeReport {
+    /// As `--isolation` names it.
+    isolation: &'static str,
+    /// The layers of the jail of worker processes that the kernel lacks; empty if none, or if there are no workers.
+    jail_lacks: &'static str,
     cases: Vec<Finding>,
     summary: Summary,
 }
@@ -68,10 +79,27 @@ struct Summary {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
+    let modes = arguments.isolation.map_or_else(|| vec![Mode::InProcess, Mode::Process], |mode| vec![mode]);
+    let mut report = Report { modes: Vec::new() };
+    for mode in modes {
+        let found = attack(arguments, mode).await?;
+        if !arguments.json {
+            show(&found)?;
+        }
+        report.modes.push(found);
+    }
+    if arguments.json {
+        render::json(&report)?;
+    }
+    Ok(if report.modes.iter().all(ModeReport::is_contained) { Exit::Ok } else { Exit::ToolFailed })
+}
+
+/// Tries every case in one mode.
+async fn attack(arguments: &Arguments, mode: Mode) -> Result<ModeReport> {
     let before = held_by_the_engine(arguments).await?;
     let grounds = Grounds::prepare().await?;
-    let host = Arc::new(host::builder(arguments).resolver(Grounds::resolver()).build()?);
-    load(&host, &grounds).await?;
+    let host = Arc::new(host::isolated_builder(arguments, mode).resolver(Grounds::resolver()).build()?);
+    let jail = load(&host, &grounds).await?;
     let alone = neighbour::alone(&host, ALONE).await;
     let neighbour = Neighbour::start(&host);
     let cases = findings(&host, &grounds).await?;
@@ -81,23 +109,24 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
     drop(grounds);
     let left = left(before).await;
     let summary = summary(&cases, &alone, &record, (ended, answers), left);
-    let all_well = summary.contained == summary.cases && summary.wrong.is_empty();
-    let report = Report { cases, summary };
-    if arguments.json {
-        render::json(&report)?;
-    } else {
-        show(&report)?;
-    }
-    Ok(if all_well { Exit::Ok } else { Exit::ToolFailed })
+    let jail_lacks = jail.map_or("", JailReport::missing);
+    Ok(ModeReport { isolation: mode.as_str(), jail_lacks, cases, summary })
 }
 
-async fn load(host: &Host, grounds: &Grounds) -> Result<()> {
-    host::load(host, "neighbour", Load::bytes("neighbour", CALCULATOR)).await?;
+impl ModeReport {
+    fn is_contained(&self) -> bool {
+        self.summary.contained == self.summary.cases && self.summary.wrong.is_empty()
+    }
+}
+
+/// Loads the honest tool and the hostile ones. Returns the jail that they are in, if they run in worker processes.
+async fn load(host: &Host, grounds: &Grounds) -> Result<Option<JailReport>> {
+    let neighbour = host::load(host, "neighbour", Load::bytes("neighbour", CALCULATOR)).await?;
     for (name, text, powers) in cases::COMPONENTS {
         let bytes = wat::parse_str(text).with_context(|| format!("the hostile tool `{name}` is not well-formed"))?;
         host::load(host, name, Load::bytes(*name, bytes).with_grant(grounds.grant(*powers)?)).await?;
     }
-    Ok(())
+    Ok(neighbour.jail())
 }
 
 /// Every case, in the order of the rows.
@@ -186,7 +215,13 @@ fn summary(
     }
 }
 
-fn show(report: &Report) -> Result<()> {
+fn show(report: &ModeReport) -> Result<()> {
+    let jail = match (report.isolation, report.jail_lacks) {
+        ("in-process", _) => "in this process".to_owned(),
+        (_, "") => "each component in a process of its own, with Landlock and seccomp".to_owned(),
+        (_, lacks) => format!("each component in a process of its own; this kernel has no {lacks}"),
+    };
+    render::line(&format!("Isolation: {} ({jail})", report.isolation))?;
     let headings =
         ["row", "what it tries", "tries", "", "how it ended", "late by", "guest memory", "process grew", "left"];
     let mut table = table::new(&headings, &[0, 2, 5, 6, 7, 8]);

@@ -68,7 +68,7 @@ async fn call(host: &Host, number: u32, record: &mut Record) {
     let result = host.call(Call::new("neighbour__add", arguments)).await;
     record.times.push(started.elapsed());
     let right = format!(r#"{{"result":{}}}"#, number + 1);
-    record.wrong += usize::from(result.text() != Some(right.as_str()));
+    record.wrong += usize::from(result.text().as_deref() != Some(right.as_str()));
 }
 
 impl Record {

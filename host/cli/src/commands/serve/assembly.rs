@@ -11,12 +11,14 @@ use crate::commands::approve;
 use crate::config::Config;
 use crate::configured::{self, Configured, Terms};
 use crate::exit::UsageError;
+use crate::recording::PersistRules;
+use crate::trust::ConfigSource;
 use crate::{host, render};
 
 /// What was asked to be served.
 pub(crate) struct Asked {
-    /// The configuration that was named; the usual one if none was.
-    pub(crate) named: Option<PathBuf>,
+    /// Where the configuration comes from.
+    pub(crate) source: ConfigSource,
     /// What that said at the start.
     pub(crate) config: Config,
     /// The components of the command line.
@@ -25,16 +27,19 @@ pub(crate) struct Asked {
     pub(crate) configured: Vec<Configured>,
     /// Whether compiling may take many seconds.
     pub(crate) allow_slow_compile: bool,
+    /// What is recorded of calls.
+    pub(crate) persist: PersistRules,
 }
 
 /// A host, and what should be loaded in it.
 pub(crate) struct Assembly {
     host: Host,
-    named: Option<PathBuf>,
+    source: ConfigSource,
     config: Config,
     typed: Vec<Configured>,
     wanted: Vec<Configured>,
     allow_slow_compile: bool,
+    persist: PersistRules,
     /// The stamps of the files that say what is wanted.
     seen: Vec<Option<Stamp>>,
     kept: BTreeMap<Namespace, Kept>,
@@ -56,11 +61,12 @@ impl Assembly {
     /// # Errors
     /// If anything of it cannot be loaded.
     pub(crate) async fn load(host: Host, asked: Asked) -> Result<Self> {
-        let Asked { named, config, typed, configured, allow_slow_compile } = asked;
+        let Asked { source, config, typed, configured, allow_slow_compile, persist } = asked;
         let wanted = typed.iter().cloned().chain(configured).collect();
         let has_store = config.tools.values().any(|tool| tool.key_value.is_some());
         let (seen, kept) = (Vec::new(), BTreeMap::new());
-        let mut assembly = Self { host, named, config, typed, wanted, allow_slow_compile, seen, kept, has_store };
+        let mut assembly =
+            Self { host, source, config, typed, wanted, allow_slow_compile, persist, seen, kept, has_store };
         assembly.seen = assembly.sources();
         for component in assembly.wanted.clone() {
             let stamp = Stamp::of(&component.file);
@@ -104,7 +110,9 @@ impl Assembly {
         let config = &self.config;
         let lock = configured::lock_file(config);
         let folders = config.tools_in.iter().map(|folder| Stamp::of(&config.path(folder)));
-        [Stamp::of(&config.origin), Stamp::of(&lock)].into_iter().chain(folders).collect()
+        // A file that changed is read once it is trusted again.
+        let trust = self.source.record().as_deref().and_then(Stamp::of);
+        [Stamp::of(&config.origin), Stamp::of(&lock), trust].into_iter().chain(folders).collect()
     }
 
     fn read_sources(&mut self) {
@@ -119,7 +127,7 @@ impl Assembly {
     }
 
     fn read(&mut self) -> Result<()> {
-        let config = Config::find(self.named.as_deref())?;
+        let config = self.source.open()?;
         if !config.origin.exists() {
             return Err(UsageError(format!("{} is gone", config.origin.display())).into());
         }
@@ -135,6 +143,7 @@ impl Assembly {
                  changed there",
             );
         }
+        self.persist.update(&config);
         (self.config, self.wanted) = (config, wanted);
         // It may name other folders now.
         self.seen = self.sources();

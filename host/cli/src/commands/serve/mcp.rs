@@ -16,17 +16,25 @@ use crate::args::{Arguments, ServeMcp};
 use crate::config::Config;
 use crate::configured::{self, Configured, Terms};
 use crate::exit::{Exit, UsageError};
+use crate::recording::Recording;
+use crate::trust::ConfigSource;
 use crate::{host, render};
 
+/// What records say of where their calls came from.
+const ENTRY_POINT: &str = "serve mcp";
 /// The largest memory that `--memory` may ask for: every place in the pool has that much address space.
 const MEMORY_CEILING: usize = 1 << 30;
 
 pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit> {
-    let config = Config::find(arguments.config.as_deref())?;
+    let source = ConfigSource::of(arguments);
+    let config = source.open()?;
     let http = settings::http(serve, &config)?;
     let options = settings::server(serve, &config)?;
-    let (host, assembly) = load(arguments, serve, &config).await?;
-    let offered = Offered::of(&host, config.serve.tools.as_deref())?;
+    // Before anything is loaded: only files that are there can be kept from tools.
+    let recording = Recording::begin(&serve.recording, &config, ENTRY_POINT, serve.actor.as_deref()).await?;
+    let (host, assembly) = load(arguments, serve, (source, &config), recording.as_ref()).await?;
+    let log = recording.as_ref().map(|recording| recording.calls().clone());
+    let offered = Offered::of(&host, config.serve.tools.as_deref(), log)?;
     let tools = fumehood::mcp::Toolbox::list(&offered).iter().filter(|tool| tool.is_listed).count();
     let server = Server::new(Arc::new(offered), options);
     let stop = until_told()?;
@@ -45,6 +53,9 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit>
     if let Some(watch) = watch {
         let _panicked = watch.join();
     }
+    if let Some(recording) = recording {
+        recording.end(if served.is_ok() { "ok" } else { "host" }).await?;
+    }
     served?;
     Ok(Exit::Ok)
 }
@@ -58,7 +69,12 @@ async fn over_http(server: &Server, http: HttpOptions, tools: usize, stop: Cance
 
 /// A host with everything that was named: components of the command line without any power, those of the configuration
 /// with the powers that they have there, as far as they were approved.
-async fn load(arguments: &Arguments, serve: &ServeMcp, config: &Config) -> Result<(Host, Assembly)> {
+async fn load(
+    arguments: &Arguments,
+    serve: &ServeMcp,
+    (source, config): (ConfigSource, &Config),
+    recording: Option<&Recording>,
+) -> Result<(Host, Assembly)> {
     let configured = configured::all(config, &configured::lock(config)?)?;
     let may_come = serve.watch && config.origin.exists();
     let has_texts = !config.knowledge.is_empty() || !config.prompts.is_empty();
@@ -73,15 +89,19 @@ async fn load(arguments: &Arguments, serve: &ServeMcp, config: &Config) -> Resul
         true => host::builder(arguments),
         false => host::builder_for(arguments, config)?,
     };
+    let builder = host::with_components(builder, &serve.components);
+    let builder = host::with_secret_file(builder, serve.http.token_file.as_deref());
+    let builder = recording.into_iter().fold(builder, |builder, recording| recording.protect(builder));
     let (calls, waiting) = (settings::calls(serve, config), settings::waiting(serve, config));
     let host = builder.concurrency(calls).queue(waiting).limits(limits).memory_ceiling(most).build()?;
     let typed = serve.components.iter().map(|path| typed(path, limits)).collect::<Result<_>>()?;
     let asked = Asked {
-        named: arguments.config.clone(),
+        source: source.without_asking(),
         config: config.clone(),
         typed,
         configured,
         allow_slow_compile: serve.allow_slow_compile,
+        persist: recording.map(|recording| recording.persist().clone()).unwrap_or_default(),
     };
     let assembly = Assembly::load(host.clone(), asked).await?;
     Ok((host, assembly))

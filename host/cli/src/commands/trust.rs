@@ -1,0 +1,82 @@
+//! `fumehood trust`: what a configuration does, and whether it may.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+
+use crate::args::{self, Arguments};
+use crate::config::{Config, USUAL, text_of};
+use crate::exit::{Exit, UsageError};
+use crate::render;
+use crate::trust::{Effect, TrustStatus, TrustStore, effects, lines};
+
+/// How a configuration stands, for `--json`.
+#[derive(Serialize)]
+struct Line<'a> {
+    file: &'a str,
+    status: &'static str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    effects: &'a [Effect],
+}
+
+/// Starts nothing, and reads nothing but the file itself.
+pub(crate) fn run(arguments: &Arguments, trust: &args::Trust) -> Result<Exit> {
+    let store = TrustStore::of_user()?;
+    if trust.list {
+        return list(arguments, &store);
+    }
+    let file = place(arguments, trust);
+    let shown = file.display().to_string();
+    if trust.revoke {
+        if !store.revoke(&file).with_context(|| format!("the trust in {shown} cannot be taken back"))? {
+            return Err(UsageError(format!("{shown} was not trusted; `fumehood trust --list` lists what is")).into());
+        }
+        tell(arguments, &shown, "revoked", &[])?;
+        return Ok(Exit::Ok);
+    }
+    let text = text_of(&file)?;
+    let config = Config::parse(&file, &text)?;
+    let status = store.status(&file, &text);
+    if !arguments.json {
+        render::line(&format!("{shown} may:"))?;
+        lines(&config).iter().try_for_each(|line| render::line(line))?;
+    }
+    let effects = effects(&config);
+    if trust.check {
+        let status_word = if status == TrustStatus::Trusted { "trusted" } else { "not_trusted" };
+        tell(arguments, &shown, status_word, &effects)?;
+        return Ok(if status == TrustStatus::Trusted { Exit::Ok } else { Exit::Refused });
+    }
+    store.trust(&file, &text).with_context(|| format!("the trust in {shown} cannot be kept"))?;
+    tell(arguments, &shown, "trusted", &effects)?;
+    Ok(Exit::Ok)
+}
+
+fn place(arguments: &Arguments, trust: &args::Trust) -> PathBuf {
+    match &trust.path {
+        Some(folder) if folder.is_dir() => folder.join(USUAL),
+        Some(file) => file.clone(),
+        None => Config::place(arguments.config.as_deref()),
+    }
+}
+
+fn list(arguments: &Arguments, store: &TrustStore) -> Result<Exit> {
+    for record in store.list() {
+        tell(arguments, &record.file, "trusted", &[])?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn tell(arguments: &Arguments, file: &str, status: &'static str, effects: &[Effect]) -> Result<()> {
+    if arguments.json {
+        return render::json(&Line { file, status, effects });
+    }
+    let file = fumehood::sanitize::printable(file).replace('\n', "\\n");
+    let words = match status {
+        "revoked" => "is not trusted any more",
+        "trusted" => "is trusted as it is now",
+        _ => "is not trusted",
+    };
+    render::line(&format!("{file} {words}"))
+}

@@ -1,0 +1,112 @@
+//! Records of the calls of commands that have no agent: `call`, `serve mcp` and `mcp call`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use anyhow::{Context as _, Result};
+use fumehood::agent::persist::Persist;
+use fumehood::event_log::{EventLog, Keep};
+use fumehood::record::Recorder;
+use fumehood::{CallLog, CallLogOptions, HostBuilder};
+
+use crate::agent::settings;
+use crate::args::log::Recording as Typed;
+use crate::config::Config;
+use crate::config::tool::PersistRule;
+use crate::{log_file, moment, render};
+
+const UNSAVED: &str = "the call is over, but not all of what happened is in the event log";
+
+/// An open log and the session of this command in it.
+pub(crate) struct Recording {
+    log: Arc<EventLog>,
+    calls: CallLog,
+    persist: PersistRules,
+    kept: Vec<Keep>,
+    /// The log and its key, which no tool may reach.
+    files: Vec<PathBuf>,
+}
+
+/// Which components' arguments and results are not recorded, as the configuration says now.
+#[derive(Clone, Default)]
+pub(crate) struct PersistRules(Arc<RwLock<BTreeMap<String, PersistRule>>>);
+
+impl PersistRules {
+    /// Takes over what the configuration says.
+    pub(crate) fn update(&self, config: &Config) {
+        let rules = config.tools.iter().map(|(name, tool)| (name.to_string(), tool.persist)).collect();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = rules;
+    }
+
+    /// What is kept of the calls of a tool, by its full name.
+    fn of(&self, tool: &str) -> Persist {
+        let component = tool.split("__").next().unwrap_or_default();
+        match self.0.read().unwrap_or_else(PoisonError::into_inner).get(component) {
+            Some(PersistRule::Nothing) => Persist::Nothing,
+            Some(PersistRule::Full) | None => Persist::Full,
+        }
+    }
+}
+
+impl Recording {
+    /// Opens the log and begins a session; `None` if nothing is to be recorded.
+    ///
+    /// # Errors
+    /// If the log cannot be opened or written. Then nothing may run.
+    pub(crate) async fn begin(
+        typed: &Typed,
+        config: &Config,
+        entry_point: &str,
+        actor: Option<&str>,
+    ) -> Result<Option<Self>> {
+        let Some(place) = log_file::wanted(typed, config)? else { return Ok(None) };
+        let options = log_file::options(typed.log_key.as_deref(), config)?;
+        let files = [&place].into_iter().chain(&typed.log_key).cloned().collect();
+        let log = Arc::new(log_file::write(&place, &options)?);
+        let persist = PersistRules::default();
+        persist.update(config);
+        let rules = persist.clone();
+        let options = CallLogOptions {
+            actor: actor.map(str::to_owned),
+            durability: settings::modes(config).durability,
+            persist: Arc::new(move |tool| rules.of(tool)),
+            ..CallLogOptions::new(entry_point)
+        };
+        let calls = CallLog::begin(Arc::clone(&log) as Arc<dyn Recorder>, options).await?;
+        let kept = log_file::kept(config, moment::now());
+        Ok(Some(Self { log, calls, persist, kept, files }))
+    }
+
+    /// Where calls are recorded.
+    pub(crate) fn calls(&self) -> &CallLog {
+        &self.calls
+    }
+
+    /// The rules that a changed configuration has to be told to.
+    pub(crate) fn persist(&self) -> &PersistRules {
+        &self.persist
+    }
+
+    /// Keeps the log and its key from every tool: one that could change them would be the one to say what it did.
+    pub(crate) fn protect(&self, builder: HostBuilder) -> HostBuilder {
+        self.files.iter().map(PathBuf::as_path).map(Path::to_owned).fold(builder, HostBuilder::own_folder)
+    }
+
+    /// Ends the session, and waits until all of it is on disk. What is older than the configuration keeps is removed.
+    ///
+    /// # Errors
+    /// If not all of it can be written.
+    pub(crate) async fn end(self, status: &str) -> Result<()> {
+        self.calls.end(status).await.context(UNSAVED)?;
+        self.log.flush().await.context(UNSAVED)?;
+        for keep in self.kept {
+            // What is old can go another time; what is new is safe.
+            if let Err(error) = self.log.retain(keep).await {
+                render::warning(&format!("old records were not removed: {error}"));
+                break;
+            }
+        }
+        Ok(())
+    }
+}

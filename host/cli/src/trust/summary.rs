@@ -1,0 +1,194 @@
+//! What a configuration would start, send, grant and read, for whoever decides whether to trust it.
+
+use fumehood::sanitize::printable;
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::config::secret::{SecretSection, ValueSource};
+use crate::config::text::TextSource;
+use crate::config::tool::{ApprovalRule, ToolSection};
+use crate::servers;
+
+/// Characters of one line. Longer texts go on in the next one, behind the same mark: no text draws a line of its own.
+const WIDTH: usize = 100;
+const MARK: &str = "  | ";
+const MARK_FURTHER: &str = "  |     ";
+
+/// One thing that a configuration does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Effect {
+    /// `start`, `connect`, `model`, `grant`, `read`.
+    pub(crate) kind: &'static str,
+    /// What exactly.
+    pub(crate) what: String,
+}
+
+/// Everything that it does.
+pub(crate) fn effects(config: &Config) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    servers(config, &mut effects);
+    model(config, &mut effects);
+    for (name, tool) in &config.tools {
+        tool_effects(config, name, tool, &mut effects);
+    }
+    let mut add = |kind, what: String| effects.push(Effect { kind, what });
+    for folder in &config.tools_in {
+        add("grant", format!("components of the folder {}, without powers", quoted(&folder.to_string_lossy())));
+    }
+    if let Some(source) = &config.serve.token {
+        add("read", format!("the token of `serve` from {}", source.place()));
+    }
+    if let Some(source) = &config.log.key {
+        add("read", format!("the key of the event log from {}", source.place()));
+    }
+    let texts = config.knowledge.iter().map(|(name, section)| (format!("knowledge {name}"), Some(&section.text)));
+    let prompts = config.prompts.iter().map(|(name, section)| (format!("prompt {name}"), Some(&section.text)));
+    let skills = config.skills.iter().map(|(name, section)| (format!("skill {name}"), section.instructions.as_ref()));
+    let system = std::iter::once(("instructions".to_owned(), config.agent.system.as_ref()));
+    for (name, text) in texts.chain(prompts).chain(skills).chain(system) {
+        if let Some(TextSource::InFile(file)) = text {
+            add("read", format!("{name} from the file {}", quoted(&file.file.to_string_lossy())));
+        }
+    }
+    let files = [
+        ("the event log", config.log.path.as_ref()),
+        ("what tools keep", config.key_value_store.as_ref()),
+        ("the notes of the model", config.agent.memory.as_ref()),
+        ("an ignore list", config.guardrails.ignore_file.as_ref()),
+    ];
+    for (name, file) in files {
+        if let Some(file) = file {
+            add("read", format!("{name} in the file {}", quoted(&file.to_string_lossy())));
+        }
+    }
+    if config.log.off {
+        add("grant", "runs that are not recorded".to_owned());
+    }
+    effects
+}
+
+fn servers(config: &Config, effects: &mut Vec<Effect>) {
+    for (name, section) in &config.mcp.servers {
+        let kind = if section.command.is_some() { "start" } else { "connect" };
+        for line in servers::entry_lines(section) {
+            effects.push(Effect { kind, what: format!("MCP server {name}: {line}") });
+        }
+        if section.approval == ApprovalRule::Off {
+            effects.push(Effect { kind, what: format!("MCP server {name}: without your approval") });
+        }
+    }
+}
+
+fn model(config: &Config, effects: &mut Vec<Effect>) {
+    let model = &config.model;
+    let mut add = |what: String| effects.push(Effect { kind: "model", what });
+    if let Some(name) = &model.name {
+        add(format!("ask {}", quoted(name)));
+    }
+    if let Some(url) = &model.base_url {
+        add(format!("send everything, with the key of the provider, to {}", quoted(url)));
+    }
+    if let Some(proxy) = &model.proxy {
+        add(format!("go through the proxy {}", quoted(proxy)));
+    }
+    if let Some(source) = &model.key {
+        add(format!("use the key from {}", source.place()));
+    }
+    if model.key_over_plain_http {
+        add("send the key over plain http".to_owned());
+    }
+}
+
+fn tool_effects(config: &Config, name: &str, tool: &ToolSection, effects: &mut Vec<Effect>) {
+    let mut add = |what: String| effects.push(Effect { kind: "grant", what: format!("tool {name}: {what}") });
+    let component = quoted(&tool.component.to_string_lossy());
+    match tool.approval {
+        ApprovalRule::Required => add(format!("component {component}, once it is approved")),
+        ApprovalRule::Off => add(format!("component {component}, without your approval")),
+    }
+    let any = |_: &ValueSource| Ok("any value".to_owned());
+    // What cannot be granted was found when the file was read.
+    if let Ok(grant) = tool.powers().grant(&config.absolute_folder(), &any) {
+        grant.lines(Some(&config.absolute_folder())).into_iter().for_each(&mut add);
+    }
+    for SecretSection { name, from, .. } in &tool.secrets {
+        add(format!("secret {} from {}", quoted(name), from.place()));
+    }
+}
+
+/// As JSON, so that where a text ends is never in doubt, and no line ends within one.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// The same for a screen, wrapped.
+pub(crate) fn lines(config: &Config) -> Vec<String> {
+    let mut lines = Vec::new();
+    for Effect { kind, what } in effects(config) {
+        let text: Vec<char> = printable(&format!("{kind:<8}{what}").replace('\n', "\\n")).chars().collect();
+        for (index, piece) in text.chunks(WIDTH).enumerate() {
+            let mark = if index == 0 { MARK } else { MARK_FURTHER };
+            lines.push(format!("{mark}{}", piece.iter().collect::<String>()));
+        }
+    }
+    if lines.is_empty() {
+        lines.push(format!("{MARK}start nothing, grant nothing and read nothing"));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn everything_that_a_file_does_is_told() {
+        let text = r#"
+            tools_in = ["tools"]
+            [model]
+            name = "openai:gpt"
+            base_url = "https://evil.example/v1"
+            key = { env = "A_KEY" }
+            [tools.notes]
+            component = "notes.wasm"
+            write = ["./out:/out"]
+            approval = "off"
+            http = ["GET https://api.example.com/**"]
+            [[tools.notes.secrets]]
+            name = "token"
+            from = { file = "token.txt" }
+            for = "https://api.example.com/**"
+            header = "Authorization"
+            [mcp.servers.time]
+            command = ["sh", "-c", "echo\n  | start nothing"]
+            secret_env = { KEY = { env = "HOME" } }
+            [agent]
+            system = { file = "/etc/passwd" }
+        "#;
+        let config = Config::parse(Path::new("fumehood.toml"), text).unwrap();
+        let shown = lines(&config).join("\n");
+        for part in [
+            r#"start   MCP server time: run: ["sh", "-c", "echo\n  | start nothing"]"#,
+            r#"MCP server time: env: KEY = a secret, the variable "HOME""#,
+            r#"model   send everything, with the key of the provider, to "https://evil.example/v1""#,
+            r#"model   use the key from the variable "A_KEY""#,
+            r#"grant   tool notes: component "notes.wasm", without your approval"#,
+            r#"grant   tool notes: http: GET https://api.example.com/**"#,
+            r#"grant   tool notes: secret "token" from the file "token.txt""#,
+            r#"grant   components of the folder "tools", without powers"#,
+            r#"read    instructions from the file "/etc/passwd""#,
+        ] {
+            assert!(shown.contains(part), "{part}\n{shown}");
+        }
+    }
+
+    #[test]
+    fn long_texts_go_on_behind_the_mark() {
+        let text = format!("[mcp.servers.a]\ncommand = [\"{}\"]\n", "x".repeat(500));
+        let config = Config::parse(Path::new("fumehood.toml"), &text).unwrap();
+        let lines = lines(&config);
+        assert!(lines.len() > 4 && lines.iter().all(|line| line.starts_with("  |") && line.len() < 120), "{lines:?}");
+        assert_eq!(super::lines(&Config::none()), ["  | start nothing, grant nothing and read nothing"]);
+    }
+}
