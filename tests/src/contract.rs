@@ -7,12 +7,16 @@ use std::fmt::Write as _;
 pub struct Described {
     /// Its name.
     pub name: String,
+    /// Its name for people.
+    pub title: Option<String>,
     /// Its description.
     pub description: String,
     /// The text of the schema of its arguments.
     pub input_schema: String,
     /// The text of the schema of its results.
     pub output_schema: Option<String>,
+    /// Whether it says that it only reads.
+    pub read_only: Option<bool>,
 }
 
 impl Described {
@@ -21,9 +25,11 @@ impl Described {
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
+            title: None,
             description: "A tool of a test.".to_owned(),
             input_schema: r#"{"type":"object","additionalProperties":true}"#.to_owned(),
             output_schema: None,
+            read_only: None,
         }
     }
 
@@ -47,6 +53,8 @@ pub enum Answer<'a> {
     Text(&'a [u8]),
     /// `json` content with these bytes.
     Json(&'a [u8]),
+    /// `link` content with this text as its URI, title and MIME type.
+    Link(&'a str),
     /// Success without content.
     Nothing,
     /// A failure of this kind (its number in the contract) with this message.
@@ -122,8 +130,15 @@ fn definition(data: &mut Data, tool: &Described) -> Vec<u8> {
         Some(schema) => (1, data.text(schema.as_bytes())),
         None => (0, [0, 0]),
     };
-    let title = [0, 0, 0];
-    let annotations = [0, 0];
+    let title = match &tool.title {
+        Some(title) => {
+            let [title, len] = data.text(title.as_bytes());
+            [1, title, len]
+        }
+        None => [0, 0, 0],
+    };
+    // Four optional flags of two bytes, the first of them `read-only`.
+    let annotations = [tool.read_only.map_or(0, |is| 1 | u32::from(is) << 8), 0];
     let mut fields = vec![name, name_len];
     fields.extend(title);
     fields.extend([description, description_len, input, input_len, has_output, output, output_len]);
@@ -136,6 +151,11 @@ fn result(data: &mut Data, answer: Answer<'_>) -> usize {
     let fields = match answer {
         Answer::Text(bytes) => ok(data, 0, bytes),
         Answer::Json(bytes) => ok(data, 1, bytes),
+        Answer::Link(text) => {
+            let [at, len] = data.text(text.as_bytes());
+            let part = data.put(&words(&[3, at, len, 1, at, len, 1, at, len]));
+            vec![0, 0, u32_of(part), 1]
+        }
         Answer::Nothing => vec![0, 0, 0, 0],
         Answer::Failure(kind, message) => {
             let [message, len] = data.text(message.as_bytes());

@@ -47,12 +47,12 @@ async fn changes(bytes: Vec<u8>, grant: Grant, approved: Option<Approval>) -> Ve
     let result = host.call(Call::new(tool.full_name(), json!({}))).await;
     let standing = tool.approval().unwrap().standing().clone();
     if standing.is_approved() {
-        assert_eq!(result.text(), Some("hello"));
+        assert_eq!(result.text().as_deref(), Some("hello"));
         return Vec::new();
     }
     let error = result.error().unwrap();
     assert_eq!((error.kind, result.metadata.fuel_used), (ErrorKind::NeedsApproval, 0));
-    assert_eq!(error.message, format!("`notes` {standing}"));
+    assert_eq!(error.message.as_str(), format!("`notes` {standing}"));
     assert!(error.hint.as_ref().unwrap().contains("`fumehood approve notes`"), "{error:?}");
     let ended = std::iter::from_fn(|| events.try_next()).collect::<Vec<_>>();
     assert!(matches!(&ended[..], [Observed::Event(Event::Finished { .. })]), "refused, and not started: {ended:?}");
@@ -111,7 +111,7 @@ async fn two_policies_for_one_component_are_approved_apart() {
         let load = Load::bytes(name.as_str(), plain(read_tool())).with_grant(grant);
         host.load(load.with_approval(lock.get(name).cloned())).await.unwrap();
     }
-    assert_eq!(host.call(Call::new("reads__read", json!({}))).await.text(), Some("hello"));
+    assert_eq!(host.call(Call::new("reads__read", json!({}))).await.text().as_deref(), Some("hello"));
     let refused = host.call(Call::new("writes__read", json!({}))).await;
     assert_eq!(refused.error().unwrap().kind, ErrorKind::NeedsApproval);
     // The approval of the one says nothing for the other, whose grant is wider.
@@ -137,8 +137,8 @@ async fn what_a_tool_says_of_itself_it_says_without_powers() {
     let grant = Grant::none().with_key_value(KeyValueQuota::new(64 << 10).unwrap());
     host.load(Load::bytes("it", contract("act-in-describe").unwrap()).with_grant(grant)).await.unwrap();
     let look = || host.call(Call::new("it__look", json!({})));
-    assert_eq!(look().await.text(), Some("new"), "nothing was kept while it was loaded");
-    assert_eq!(look().await.text(), Some("kept"), "a call can keep something");
+    assert_eq!(look().await.text().as_deref(), Some("new"), "nothing was kept while it was loaded");
+    assert_eq!(look().await.text().as_deref(), Some("kept"), "a call can keep something");
 }
 
 #[tokio::test]

@@ -41,7 +41,7 @@ async fn invalid_arguments_run_not_one_guest_instruction() {
     let tool = answering(&[Described::new("t").taking(schema)], Answer::Text(b"ran")).unwrap();
     host.load(Load::bytes("it", tool)).await.unwrap();
     let good = host.call(Call::new("it__t", r#"{"a": 1}"#)).await;
-    assert_eq!(good.text(), Some("ran"));
+    assert_eq!(good.text().as_deref(), Some("ran"));
     let long = format!(r#"{{"a": "{}"}}"#, "x".repeat(11 << 10));
     let deep = format!(r#"{{"a": {}{}}}"#, "[".repeat(100), "]".repeat(100));
     for (arguments, says) in [
@@ -151,7 +151,7 @@ async fn nothing_is_kept_between_calls() {
         let host = builder().engine_profile(profile).build().unwrap();
         host.load(Load::bytes("it", component("counter").unwrap())).await.unwrap();
         for _ in 0..100 {
-            assert_eq!(host.call(Call::new("it__run", "{}")).await.text(), Some("101"));
+            assert_eq!(host.call(Call::new("it__run", "{}")).await.text().as_deref(), Some("101"));
         }
     }
 }
@@ -165,7 +165,7 @@ async fn nothing_is_left_in_memory_or_tables_for_another_component() {
     for round in 0..10_000 {
         assert!(host.call(Call::new("one__run", "{}")).await.is_ok());
         let found = host.call(Call::new("other__run", "{}")).await;
-        assert_eq!(found.text(), Some("0"), "round {round}");
+        assert_eq!(found.text().as_deref(), Some("0"), "round {round}");
     }
 }
 

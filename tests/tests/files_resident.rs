@@ -46,12 +46,12 @@ async fn an_enormous_folder_is_listed_in_little_memory() {
         let arguments = json!({"folder": 0, "path": ".", "streams": streams, "names": names});
         host.call(Call::new("it__list", arguments))
     };
-    assert_eq!(list(2, 10).await.text(), Some("20"));
+    assert_eq!(list(2, 10).await.text().as_deref(), Some("20"));
     // Writing 5 sets the peak back to what is held now.
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = status("VmRSS");
-    assert_eq!(list(1, NAMES * 2).await.text(), Some(NAMES.to_string().as_str()), "all of it");
-    assert_eq!(list(10, 9_000).await.text(), Some("90000"), "ten at once");
+    assert_eq!(list(1, NAMES * 2).await.text().as_deref(), Some(NAMES.to_string().as_str()), "all of it");
+    assert_eq!(list(10, 9_000).await.text().as_deref(), Some("90000"), "ten at once");
     let grown = status("VmHWM").saturating_sub(before);
     assert!(grown <= 16 * MIB, "{} MiB", grown / MIB);
     // One call may list 100,000 names.

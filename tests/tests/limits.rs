@@ -68,7 +68,7 @@ async fn floods_of_host_calls_meet_the_deadline_too() {
     check(&result, ErrorKind::Deadline, "did not finish");
     let stdout = &result.metadata.stdout;
     assert!(stdout.text.len() <= Limits::default().log, "{}", stdout.text.len());
-    assert!(stdout.text.starts_with("{\"jsonrpc\""));
+    assert!(stdout.text.sanitized().starts_with("{\"jsonrpc\""));
     assert_eq!((stdout.text.len() as u64 + stdout.dropped) % 49, 0, "every byte is kept or counted");
     let result = run("write-zeroes", "run", json!({})).await;
     check(&result, ErrorKind::Trap, "");
@@ -79,7 +79,7 @@ async fn a_call_after_a_stopped_one_works() {
     let host = load("count").await;
     let count = |to: u64| host.call(Call::new("it__run", json!({"to": to})));
     check(&count(1 << 50).await, ErrorKind::Deadline, "");
-    assert_eq!(count(5).await.text(), Some("5"));
+    assert_eq!(count(5).await.text().as_deref(), Some("5"));
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn fuel_ends_a_call_and_is_the_same_every_time() {
 #[tokio::test]
 async fn memory_stays_under_its_ceiling() {
     let grown = run("memory-grow", "run", json!({})).await;
-    assert_eq!(grown.text(), Some("1024"), "{grown:?}");
+    assert_eq!(grown.text().as_deref(), Some("1024"), "{grown:?}");
     assert_eq!(grown.metadata.peak_memory, 64 << 20);
     let bomb = load("memory-bomb").await;
     let limits = Limits { deadline: PATIENCE, ..limits() };
@@ -110,7 +110,7 @@ async fn memory_stays_under_its_ceiling() {
     check(&bombed, ErrorKind::Memory, "more memory than the 64.0 MiB");
     check(&run("many-memories", "run", json!({})).await, ErrorKind::Memory, "more memory");
     let table = run("table-grow", "run", json!({})).await;
-    assert_eq!(table.text(), Some("-1"), "{table:?}");
+    assert_eq!(table.text().as_deref(), Some("-1"), "{table:?}");
 }
 
 #[tokio::test]

@@ -56,16 +56,16 @@ impl Canary {
 #[tokio::test]
 async fn there_is_no_environment_no_argument_and_no_folder() {
     for tool in ["environment", "arguments", "folders"] {
-        assert_eq!(run("look-around", tool).await.text(), Some("0"), "{tool}");
+        assert_eq!(run("look-around", tool).await.text().as_deref(), Some("0"), "{tool}");
     }
-    assert_eq!(run("look-around", "input").await.text(), Some(r#""closed""#), "standard input is empty");
+    assert_eq!(run("look-around", "input").await.text().as_deref(), Some(r#""closed""#), "standard input is empty");
 }
 
 #[tokio::test]
 async fn sockets_are_refused() {
     // 1 is `access-denied` in the error codes of WASI.
-    assert_eq!(run("reach-out", "tcp").await.text(), Some("1"));
-    assert_eq!(run("reach-out", "udp").await.text(), Some("1"));
+    assert_eq!(run("reach-out", "tcp").await.text().as_deref(), Some("1"));
+    assert_eq!(run("reach-out", "udp").await.text().as_deref(), Some("1"));
 }
 
 #[tokio::test]
@@ -125,6 +125,6 @@ async fn agent_state_is_shown_only_where_it_was_granted() {
         call.state = Some(r#"{"step":1}"#.into());
         host.call(call)
     };
-    assert_eq!(call("denied").await.text(), Some("none"));
-    assert_eq!(call("granted").await.text(), Some(r#"{"step":1}"#));
+    assert_eq!(call("denied").await.text().as_deref(), Some("none"));
+    assert_eq!(call("granted").await.text().as_deref(), Some(r#"{"step":1}"#));
 }

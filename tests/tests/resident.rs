@@ -25,9 +25,39 @@ fn status(name: &str) -> u64 {
     line.trim_start_matches(':').trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() * 1024
 }
 
+/// A component whose `producers` section has so many bytes, in values of one byte.
+fn with_producers(bytes: usize) -> Vec<u8> {
+    let mut section = wasm_encoder::ProducersSection::new();
+    let mut field = wasm_encoder::ProducersField::new();
+    for _ in 0..bytes / 4 {
+        field.value("a", "1");
+    }
+    section.field("language", &field);
+    let mut component = fumehood_tests::component("count").unwrap();
+    wasm_encoder::ComponentSection::append_to_component(&section, &mut component);
+    component
+}
+
+/// Loading it costs hardly more than the bytes themselves: too much of it is refused, and what is long is not kept.
+async fn an_enormous_producers_section_is_refused_or_ignored(host: &Host) {
+    for (bytes, is_refused) in [(15 << 20, true), (200 << 10, false)] {
+        let component = with_producers(bytes);
+        std::fs::write("/proc/self/clear_refs", "5").unwrap();
+        let before = status("VmRSS");
+        let loaded = host.load(Load::bytes("producers", component)).await;
+        let grown = status("VmHWM").saturating_sub(before);
+        assert!(grown <= SLACK, "{bytes}: {} MiB", grown / MIB);
+        match loaded {
+            Err(error) => assert!(is_refused, "{bytes}: {error:?}"),
+            Ok(component) => assert!(!is_refused && component.producers().is_empty(), "{bytes}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn nothing_grows_past_what_was_allowed() {
     let host = Host::builder().concurrency(4).build().unwrap();
+    an_enormous_producers_section_is_refused_or_ignored(&host).await;
     let limits = Limits { deadline: Duration::from_millis(300), ..Limits::default() };
     // Program, tool, and how much of its own memory it may have filled.
     for (program, tool, own) in [

@@ -24,7 +24,7 @@ impl Started {
     async fn says(&self, tool: &str, arguments: Value) -> Value {
         let result = self.0.call(Call::new(format!("it__{tool}"), arguments)).await;
         let text = result.text().unwrap_or_else(|| panic!("{tool} should succeed: {:?}", result.outcome));
-        serde_json::from_str(text).unwrap()
+        serde_json::from_str(&text).unwrap()
     }
 }
 

@@ -52,6 +52,29 @@ const CONFINED: &[(&str, &str)] = &[
 /// Files that may hold `unsafe` code: our own authenticated code cache, and generated bindings of guests.
 const UNSAFE: &[&str] = &["host/runtime/src/cache/map.rs"];
 
+/// Files that may use text of tools, servers and models as it was written: for digests, schemas, redaction and parsing, or for
+/// JSON that programs read.
+const RAW: &[&str] = &[
+    "host/agent/src/native/inline.rs",
+    "host/agent/src/native/leak.rs",
+    "host/agent/src/react/decision.rs",
+    "host/cli/src/commands/mcp/ask.rs",
+    "host/core/src/approval.rs",
+    "host/core/src/content.rs",
+    "host/core/src/definition.rs",
+    "host/core/src/redact.rs",
+    "host/core/src/result.rs",
+    "host/core/src/untrusted.rs",
+    "host/fumehood/src/family.rs",
+    "host/fumehood/src/load.rs",
+    "host/fumehood/src/servers_tool.rs",
+    "host/fumehood/src/tool.rs",
+    "host/mcp/src/client/foreign.rs",
+    "host/mcp/src/client/result.rs",
+    "host/mcp/src/client/seen.rs",
+    "host/runtime/src/isolation/convert.rs",
+];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -221,6 +244,28 @@ fn unsafe_code_is_in_one_file() {
         }
     }
     fail_on("unsafe code is in one file", &broken);
+}
+
+#[test]
+fn untrusted_text_is_exposed_in_listed_files_only() {
+    let exposes = |text: &str| before_tests(text).iter().any(|line| line.contains("expose_raw"));
+    let found: BTreeSet<String> = sources("host")
+        .into_iter()
+        .filter(|(name, text)| name.contains("/src/") && exposes(text))
+        .map(|it| it.0)
+        .collect();
+    let listed: BTreeSet<String> = RAW.iter().map(|name| (*name).to_owned()).collect();
+    let broken: Vec<String> = found.symmetric_difference(&listed).cloned().collect();
+    fail_on("raw text of others is used in the files that are listed, and in all of these", &broken);
+    // What is serialized as a whole has the raw text in it. A failure has none.
+    let mut broken = Vec::new();
+    for (name, text) in sources("host/mcp/src/server") {
+        let is_raw = |line: &&str| line.contains("serde_json::to_") && !line.contains("to_value(error)");
+        if before_tests(&text).iter().any(is_raw) {
+            broken.push(name);
+        }
+    }
+    fail_on("the MCP server writes no value of ours as a whole", &broken);
 }
 
 #[test]

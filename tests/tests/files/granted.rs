@@ -65,12 +65,12 @@ async fn what_was_opened_at_load_stays_what_is_granted() {
 #[tokio::test]
 async fn scratch_space_is_new_for_every_call() {
     let host = load(Grant::none().with_scratch(Quota::new(10_000, 20).unwrap()).unwrap()).await.unwrap();
-    assert_eq!(call(&host, "folders", json!({})).await.text(), Some(r#"["/scratch"]"#));
+    assert_eq!(call(&host, "folders", json!({})).await.text().as_deref(), Some(r#"["/scratch"]"#));
     for _ in 0..3 {
         let flood = call(&host, "flood", json!({"folder": 0, "folders": 0, "count": 20})).await;
-        assert_eq!(flood.text(), Some("20"));
+        assert_eq!(flood.text().as_deref(), Some("20"));
         let write = json!({"folder": 0, "path": "x", "how": CREATE, "offset": 0, "size": 10_000, "times": 1});
-        assert_eq!(call(&host, "write", write).await.text(), Some("10000"));
+        assert_eq!(call(&host, "write", write).await.text().as_deref(), Some("10000"));
         let full = json!({"folder": 0, "path": "x", "how": CREATE, "offset": 0, "size": 10_000, "times": 2});
         assert_eq!(call(&host, "write", full).await.error().unwrap().kind, ErrorKind::Quota);
     }

@@ -12,6 +12,7 @@ mod granted;
 mod links;
 mod paths;
 mod place;
+mod protected;
 mod quotas;
 mod race;
 mod reading;

@@ -60,7 +60,7 @@ impl Place {
 
     pub(crate) async fn works(&self, tool: &str, arguments: Value) -> String {
         let result = self.call(tool, arguments).await;
-        result.text().unwrap_or_else(|| panic!("{tool} should work: {result:?}")).to_owned()
+        result.text().unwrap_or_else(|| panic!("{tool} should work: {result:?}")).into_owned()
     }
 
     /// Everything that nobody may change.

@@ -62,7 +62,7 @@ impl Guests {
         let tools: Vec<_> =
             self.host.tools().iter().map(|tool| (tool.full_name().to_owned(), tool.definition().clone())).collect();
         for (tool, definition) in tools {
-            let arguments = arguments(&definition.input_schema, random);
+            let arguments = arguments(definition.input_schema.expose_raw(), random);
             let result = self.runtime.block_on(self.host.call(Call::new(tool, arguments.to_string())));
             self.calls += 1;
             let was_stopped = result.error().is_some_and(|error| error.kind == ErrorKind::Deadline);

@@ -88,7 +88,7 @@ async fn requests_get_their_turn_in_the_order_in_which_they_were_made() {
     });
     let (stage, at) = stage(&server, HttpLimits::default()).await;
     let result = stage.host.call(Call::new("it__many", json!({"authority": at, "path": "/", "count": 500}))).await;
-    assert_eq!(result.text(), Some("32"), "{result:?}");
+    assert_eq!(result.text().as_deref(), Some("32"), "{result:?}");
 }
 
 /// Row 49: http-fanout.
@@ -100,7 +100,7 @@ async fn few_requests_run_at_once_and_not_many_in_all() {
     });
     let (stage, at) = stage(&server, HttpLimits::default()).await;
     let result = stage.host.call(Call::new("it__many", json!({"authority": at, "path": "/", "count": 500}))).await;
-    assert_eq!(result.text(), Some("32"), "{result:?}");
+    assert_eq!(result.text().as_deref(), Some("32"), "{result:?}");
     assert_eq!(result.metadata.exhausted, ["http: the tool made all of its 32 requests"]);
     assert_eq!(server.seen.heads().len(), 32);
     let at_once = server.seen.at_once.load(SeqCst);
@@ -144,7 +144,7 @@ async fn all_calls_together_have_no_more_requests_running_than_the_host_may() {
     assert_eq!(server.seen.heads().len(), 1, "and the other one never left");
     // The place is free again; many requests of one call take turns.
     let result = stage.host.call(Call::new("it__many", json!({"authority": at, "path": "/", "count": 10}))).await;
-    assert_eq!(result.text(), Some("10"), "{result:?}");
+    assert_eq!(result.text().as_deref(), Some("10"), "{result:?}");
     let error = Host::builder().http_in_flight(0).build().map(|_| ()).unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert_eq!(cause, "the sandbox needs at least one HTTP request of all calls at a time");

@@ -24,7 +24,7 @@ async fn host(builder: HostBuilder, tool: &str, grant: Grant) -> Host {
 fn json_of(result: &CallResult) -> Value {
     let shown = serde_json::to_string(result).unwrap();
     assert!(!shown.contains(TOKEN), "{shown}");
-    serde_json::from_str(result.text().unwrap_or_else(|| panic!("it should succeed: {result:?}"))).unwrap()
+    serde_json::from_str(&result.text().unwrap_or_else(|| panic!("it should succeed: {result:?}"))).unwrap()
 }
 
 #[tokio::test]

@@ -207,7 +207,7 @@ async fn a_tool_learns_of_its_own_secrets_that_they_are_there_and_of_others_noth
     {
         host.load(Load::bytes(name, program.clone()).with_grant(grant)).await.unwrap();
         let result = host.call(Call::new(format!("{name}__ask"), json!({}))).await;
-        assert_eq!(result.text(), Some(expected), "{name}: {result:?}");
+        assert_eq!(result.text().as_deref(), Some(expected), "{name}: {result:?}");
         assert!(result.metadata.refused.is_empty(), "{name}: {result:?}");
     }
 }

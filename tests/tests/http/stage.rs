@@ -125,7 +125,7 @@ impl<'a> Ask<'a> {
 
 /// The status, the beginning of the body, and its length.
 pub(crate) fn answer(result: &CallResult) -> (u64, String, u64) {
-    let value: Value = serde_json::from_str(result.text().unwrap_or_else(|| panic!("{result:?}"))).unwrap();
+    let value: Value = serde_json::from_str(&result.text().unwrap_or_else(|| panic!("{result:?}"))).unwrap();
     (value["status"].as_u64().unwrap(), value["text"].as_str().unwrap().to_owned(), value["length"].as_u64().unwrap())
 }
 

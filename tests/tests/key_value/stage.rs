@@ -29,7 +29,7 @@ pub(crate) async fn call(host: &Host, tool: &str, arguments: Value) -> CallResul
 pub(crate) async fn step(host: &Host, tool: &str, arguments: Value) -> Result<Value, String> {
     let result = call(host, tool, arguments).await;
     match result.error() {
-        None => Ok(result.text().map_or(Value::Null, |text| serde_json::from_str(text).unwrap())),
+        None => Ok(result.text().map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())),
         Some(error) => Err(error.message.trim_matches('"').to_owned()),
     }
 }

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use fumehood::ErrorKind;
-use fumehood::mcp::RemoteOptions;
+use fumehood::mcp::{Endpoint, RemoteOptions};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::remote::{fake, text};
+use crate::remote::{fake, remote, text};
 
 const LOG: &str = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#;
 const STRAY: &str = r#"{"jsonrpc":"2.0","id":777,"result":{"content":[]}}"#;
@@ -37,6 +38,13 @@ async fn a_server_that_dies_hangs_or_floods_fails_one_call() {
     check("yes junk", long(), much, "or much that is none").await;
     check("yes ''", long(), much, "or much that is none").await;
     check("text $(printf %3000000s x | tr ' ' x)", long(), much, "far over 1000 bytes").await;
+    check(
+        "printf '{\"jsonrpc\":\"2.0\",\"id\":%s,\"x\":[0' $id; yes ,0 | head -n 100000 | tr -d '\\n'; echo ']}'",
+        whole(),
+        much,
+        "was cut off",
+    )
+    .await;
     check("text $(printf %1001s x | tr ' ' x)", long(), much, "1001 bytes").await;
     for line in [LOG, STRAY, QUESTION] {
         check(&for_ever(line), long(), much, "more than 100 messages that nobody asked for").await;
@@ -117,5 +125,84 @@ async fn a_tool_that_describes_itself_anew_is_quarantined() {
         assert_eq!(error.kind, ErrorKind::NeedsApproval, "{error}");
         assert_eq!(remote.refused(), ["t: it is not what was approved"]);
         remote.close().await;
+    }
+}
+
+/// A server over HTTP that answers each call with the same body, of this type.
+async fn over_http(kind: &'static str, body: String) -> (String, tokio::task::JoinHandle<()>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let Some(asked) = request(&mut stream).await else {
+                let refusal = b"HTTP/1.1 405 X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                let _gone = stream.write_all(refusal).await;
+                continue;
+            };
+            let answer = |result: serde_json::Value| json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});
+            let (status, kind, body) = match asked["method"].as_str().unwrap() {
+                "initialize" => {
+                    let server = json!({"name": "fake", "version": "0"});
+                    let result =
+                        json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": server});
+                    (200, "application/json", answer(result).to_string())
+                }
+                "tools/list" => {
+                    let tools = json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]});
+                    (200, "application/json", answer(tools).to_string())
+                }
+                "tools/call" => (200, kind, body.replace("ID", &asked["id"].to_string())),
+                "server/discover" => (400, "text/plain", "what?".to_owned()),
+                _ => (202, "text/plain", String::new()),
+            };
+            let head = format!(
+                "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                body.len()
+            );
+            let _gone = stream.write_all(format!("{head}{body}").as_bytes()).await;
+        }
+    });
+    (url, serving)
+}
+
+/// The message in a request; none in one without a body.
+async fn request(stream: &mut tokio::net::TcpStream) -> Option<serde_json::Value> {
+    let mut bytes = Vec::new();
+    while stream.read_buf(&mut bytes).await.unwrap() > 0 {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.to_lowercase().lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        if body.len() >= length.unwrap_or(0_usize) {
+            return serde_json::from_str(body).ok();
+        }
+    }
+    None
+}
+
+#[tokio::test]
+async fn answers_of_too_many_values_are_not_parsed() {
+    let bomb = |values: usize| {
+        let zeroes = "0,".repeat(values);
+        format!(r#"{{"jsonrpc":"2.0","id":ID,"result":{{"content":[],"structuredContent":{{"a":[{zeroes}0]}}}}}}"#)
+    };
+    let event = |body: String| format!("data: {body}\n\n");
+    for (kind, body, says) in [
+        ("application/json", bomb(1_000_000), "100000 values"),
+        ("text/event-stream", event(bomb(1_000_000)), "100000 values"),
+        ("application/json", bomb(1_000), "[0,0,"),
+        ("text/event-stream", event(bomb(1_000)), "[0,0,"),
+        ("text/event-stream", format!("{}\n\n", event(bomb(1_000)).trim_end().repeat(3_000)), ""),
+    ] {
+        let (url, serving) = over_http(kind, body).await;
+        let options = RemoteOptions { deadline: Duration::from_secs(10), ..RemoteOptions::default() };
+        let remote = remote(Endpoint::Http { url, token: None }, options);
+        remote.tools().await.unwrap();
+        let started = Instant::now();
+        let said = format!("{:?}", remote.call("t", json!({})).await);
+        assert!(said.contains(says), "{kind}: {said:.300}");
+        assert!(started.elapsed() < Duration::from_secs(20), "{kind}: {:?}", started.elapsed());
+        remote.close().await;
+        serving.abort();
     }
 }

@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::raw::{PATIENCE, host, running};
 
-const TOKEN: &str = "a-token-for-one-test";
+pub(crate) const TOKEN: &str = "a-token-for-one-test";
 /// The longest message.
 const BODY: usize = 16 << 10;
-const OTHER: &str = "a-token-for-another-one";
+pub(crate) const OTHER: &str = "a-token-for-another-one";
 
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
@@ -36,7 +36,10 @@ impl Served {
     async fn with(host: &Host, http: HttpOptions) -> Self {
         let options = ServerOptions { message_bytes: BODY, ..ServerOptions::default() };
         let server = Server::new(Arc::new(host.clone()), options);
-        let listener = HttpListener::bind(&server, http).await.unwrap();
+        Self::of(HttpListener::bind(&server, http).await.unwrap())
+    }
+
+    pub(crate) fn of(listener: HttpListener) -> Self {
         let (address, stop) = (listener.address(), CancellationToken::new());
         let served = tokio::spawn(listener.serve(stop.clone()));
         Self { address, stop, served }
@@ -46,13 +49,13 @@ impl Served {
         format!("http://{}/mcp", self.address)
     }
 
-    async fn end(self) {
+    pub(crate) async fn end(self) {
         self.stop.cancel();
         tokio::time::timeout(PATIENCE, self.served).await.expect("it never ends").unwrap();
     }
 
     /// Sends the head and body as they are, and returns the status and everything else.
-    async fn send(&self, request: &str) -> (u16, String) {
+    pub(crate) async fn send(&self, request: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
@@ -62,7 +65,7 @@ impl Served {
         (status, answer)
     }
 
-    fn post(&self, headers: &[(&str, &str)], body: &str) -> String {
+    pub(crate) fn post(&self, headers: &[(&str, &str)], body: &str) -> String {
         let mut request = format!("POST /mcp HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
         let host = self.address.to_string();
         let usual = [
@@ -84,7 +87,7 @@ pub(crate) fn tokens() -> Access {
 }
 
 /// A request of the stateless revision.
-fn stateless(method: &str, mut params: Value) -> String {
+pub(crate) fn stateless(method: &str, mut params: Value) -> String {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "0"},
@@ -93,7 +96,7 @@ fn stateless(method: &str, mut params: Value) -> String {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()
 }
 
-fn initialize() -> String {
+pub(crate) fn initialize() -> String {
     let params =
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "0"}});
     json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string()
@@ -158,10 +161,9 @@ async fn a_request_has_a_largest_body_and_head() {
 }
 
 #[tokio::test]
-async fn requests_connections_and_sessions_are_counted() {
+async fn requests_are_counted() {
     let host = host(&["calculator"], &["spin"]).await;
-    let http =
-        HttpOptions { requests: 2, connections: 4, ..HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Anyone) };
+    let http = HttpOptions { requests: 2, ..HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Anyone) };
     let served = Served::with(&host, http).await;
     let call = |tool: &str, arguments: Value| {
         let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", tool)];
@@ -177,18 +179,40 @@ async fn requests_connections_and_sessions_are_counted() {
     }
     let (status, answer) = served.send(&add).await;
     assert!(status == 503 && answer.contains("retry-after: 1") && answer.contains("is full"), "{answer}");
-    // As many connections as there may be: the next one waits until one of them is gone.
-    let idle = [TcpStream::connect(served.address).await.unwrap(), TcpStream::connect(served.address).await.unwrap()];
-    let waiting = async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        busy.pop();
-        running(&host, 1).await;
-    };
-    let asked = Instant::now();
-    let ((status, answer), ()) = tokio::join!(served.send(&add), waiting);
-    assert!(status == 200 && asked.elapsed() >= Duration::from_millis(200), "{:?}: {answer}", asked.elapsed());
-    drop((busy, idle));
+    drop(busy.pop());
+    running(&host, 1).await;
+    let (status, answer) = served.send(&add).await;
+    assert!(status == 200, "{answer}");
+    drop(busy);
     running(&host, 0).await;
+    served.end().await;
+}
+
+#[tokio::test]
+async fn a_busy_connection_makes_no_room_and_an_idle_one_does() {
+    let host = host(&["calculator"], &["spin"]).await;
+    let options = HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Anyone);
+    let served = Served::with(&host, HttpOptions { connections: 1, ..options }).await;
+    let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "spin__run")];
+    let spin = served.post(&headers, &stateless("tools/call", json!({"name": "spin__run", "arguments": {}})));
+    let mut busy = TcpStream::connect(served.address).await.unwrap();
+    busy.write_all(spin.as_bytes()).await.unwrap();
+    running(&host, 1).await;
+    let (status, answer) = served.send(&served.post(&[], &initialize())).await;
+    assert!(status == 503 && answer.contains("connection: close"), "{answer}");
+    assert_eq!(host.running(), 1);
+    drop(busy);
+    running(&host, 0).await;
+    // One that was answered and is kept open for another request.
+    let mut idle = TcpStream::connect(served.address).await.unwrap();
+    let kept = served.post(&[], &initialize()).replace("Connection: close\r\n", "");
+    idle.write_all(kept.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"0\r\n\r\n") {
+        tokio::time::timeout(PATIENCE, idle.read_buf(&mut answer)).await.expect("no answer").unwrap();
+    }
+    let (status, answer) = served.send(&served.post(&[], &initialize())).await;
+    assert_eq!(status, 200, "{answer}");
     served.end().await;
 }
 

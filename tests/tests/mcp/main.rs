@@ -16,4 +16,8 @@ mod raw;
 #[cfg(test)]
 mod remote;
 #[cfg(test)]
+mod sanitizing;
+#[cfg(test)]
+mod stalled;
+#[cfg(test)]
 mod stdio;

@@ -32,7 +32,7 @@ pub(crate) fn remote(endpoint: Endpoint, options: RemoteOptions) -> Remote {
 pub(crate) fn text(outcome: Result<Vec<Content>, fumehood::CallError>) -> String {
     match outcome {
         Ok(parts) => match parts.first() {
-            Some(Content::Text { text }) => text.clone(),
+            Some(Content::Text { text }) => text.sanitized().into_owned(),
             other => panic!("{other:?}"),
         },
         Err(error) => error.to_string(),
@@ -52,7 +52,7 @@ async fn tools_of_a_server_are_the_third_family() {
     assert!(add.contract().gate().check(&json!({"a": "3", "b": 5})).is_err());
     let invocation = Invocation { id: "1".to_owned(), arguments: json!({"a": 3, "b": 5}), ..Invocation::default() };
     let result = add.call(Arc::new(invocation)).await.unwrap();
-    assert_eq!(result.text(), Some(r#"{"result":8}"#), "{result:?}");
+    assert_eq!(result.text().as_deref(), Some(r#"{"result":8}"#), "{result:?}");
     remotes.close().await;
 }
 
@@ -136,7 +136,7 @@ async fn progress_of_a_call_reaches_whoever_made_it_in_order() {
     let partials = Partials::to(Arc::clone(&heard) as _);
     let invocation = Invocation { id: "1".to_owned(), arguments: json!({}), partials, ..Invocation::default() };
     let result = remotes.find("other__t").unwrap().call(Arc::new(invocation)).await.unwrap();
-    assert_eq!(result.text(), Some("done"), "{result:?}");
+    assert_eq!(result.text().as_deref(), Some("done"), "{result:?}");
     remotes.close().await;
     let heard = heard.0.lock().unwrap();
     let said: Vec<_> = heard.iter().map(|it| (it.fraction.unwrap(), it.message.as_deref().unwrap())).collect();
