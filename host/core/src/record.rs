@@ -122,7 +122,8 @@ pub struct Record {
     /// Which bytes that tool is: the digest of its component, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The id of the call that it is about.
+    /// The id of the call that it is about: no other call of any session has it. The id that a model gave the call is
+    /// `model_call` in the body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
     /// How it ended, in one word: `ok`, or the name of an [`crate::error_kind::ErrorKind`], or of a verdict.

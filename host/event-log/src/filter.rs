@@ -31,6 +31,8 @@ pub struct Filter {
     pub status: Option<String>,
     /// About the call of this id.
     pub call: Option<String>,
+    /// About a call that the model gave this id. Models reuse ids: several calls may fit, in one session, too.
+    pub model_call: Option<String>,
     /// Made at this moment or later.
     pub since: Option<Timestamp>,
     /// Made before this moment.
@@ -62,6 +64,7 @@ impl Filter {
             ("kind =", self.kind.map(|kind| Value::Text(kind.as_str().to_owned()))),
             ("status =", text(&self.status)),
             ("call =", text(&self.call)),
+            ("json_extract(body, '$.model_call') =", text(&self.model_call)),
             ("at >=", moment(self.since)),
             ("at <", moment(self.until)),
             (beyond, self.after_seq.map(|seq| Value::Integer(row::integer(seq)))),

@@ -25,24 +25,24 @@ pub struct CallHistory {
 }
 
 impl Reader {
-    /// The calls of this id, the newest first. Models name calls as they like, so several sessions may have used the
-    /// same id; within `session`, if that is given.
+    /// Returns the call of this id with its history. If there is none, returns the calls that a model gave this id, the newest
+    /// first: models reuse ids, in one session, too. `session` narrows both.
     ///
     /// # Errors
     /// The database cannot be read, or a row holds no record.
     pub fn show(&self, call: &str, session: Option<&str>) -> Result<Vec<CallHistory>, ReadError> {
-        let mut left = self.query(&Filter {
-            call: Some(call.to_owned()),
-            session: session.map(str::to_owned),
-            order: Order::Descending,
-            ..Filter::default()
-        })?;
+        let newest = Filter { session: session.map(str::to_owned), order: Order::Descending, ..Filter::default() };
+        let mut left = self.query(&Filter { call: Some(call.to_owned()), ..newest.clone() })?;
+        if left.is_empty() {
+            left = self.query(&Filter { model_call: Some(call.to_owned()), ..newest })?;
+        }
+        let key = |row: &Stored| (row.record.session.clone(), row.record.call.clone());
         let mut calls = Vec::new();
-        while let Some(session) = left.first().map(|newest| newest.record.session.clone()) {
-            let (mut own, others): (Vec<_>, Vec<_>) = left.into_iter().partition(|row| row.record.session == session);
+        while let Some(of) = left.first().map(key) {
+            let (mut own, others): (Vec<_>, Vec<_>) = left.into_iter().partition(|row| key(row) == of);
             own.reverse();
             left = others;
-            calls.push(self.history(session, own)?);
+            calls.push(self.history(of.0, own)?);
         }
         Ok(calls)
     }

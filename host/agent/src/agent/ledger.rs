@@ -165,7 +165,7 @@ impl Ledger {
         let kind = if execution.status.ran() { RecordKind::ToolFinished } else { RecordKind::ToolRejected };
         let status = execution.error().map(|error| error.kind.as_str());
         let body = json!({
-            "execution": execution.id,
+            "model_call": execution.call.id,
             "status": execution.status,
             "message": execution.error_message(),
             "argument_bytes": execution.args().len(),
@@ -175,7 +175,7 @@ impl Ledger {
         // A leaf: the step follows from the answer, not from one of its calls.
         self.last = parent;
         record.tool = Some(execution.call.name.clone());
-        record.call = Some(execution.call.id.clone());
+        record.call = Some(execution.id.clone());
         record
     }
 }

@@ -27,7 +27,7 @@ impl<'a> Course<'a> {
             call.id = parts.ids.next("call");
         }
         let execution = parts.ids.next("exec");
-        let journal = Journal::new(parts, batch.scope, call.id.clone(), execution.clone(), legible(&call.name));
+        let journal = Journal::new(parts, batch.scope, execution.clone(), call.id.clone(), legible(&call.name));
         let (notes, persist) = (Vec::new(), Persist::Full);
         Self { parts, batch, call, journal, notes, persist, execution, started_at: parts.clock.now() }
     }

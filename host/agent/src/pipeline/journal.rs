@@ -19,7 +19,7 @@ pub(super) struct Journal<'a> {
     parts: &'a Parts,
     scope: &'a Scope,
     call: String,
-    tool_execution: String,
+    model_call: String,
     tool: String,
     digest: Option<Digest>,
     last: Option<String>,
@@ -28,10 +28,11 @@ pub(super) struct Journal<'a> {
 }
 
 impl<'a> Journal<'a> {
-    pub(super) fn new(parts: &'a Parts, scope: &'a Scope, call: String, tool_execution: String, tool: String) -> Self {
+    /// Starts the records of `call`, an id that no other call has. Models reuse `model_call`.
+    pub(super) fn new(parts: &'a Parts, scope: &'a Scope, call: String, model_call: String, tool: String) -> Self {
         let last = scope.cause.clone();
         let keeps = parts.recorder.keeps();
-        Self { parts, scope, call, tool_execution, tool, digest: None, last, running: false, keeps }
+        Self { parts, scope, call, model_call, tool, digest: None, last, running: false, keeps }
     }
 
     /// The tool was found, or another one takes its place.
@@ -87,7 +88,7 @@ impl<'a> Journal<'a> {
             Value::Object(body) => body,
             _ => Map::new(),
         };
-        body.insert("tool_execution".to_owned(), Value::from(self.tool_execution.as_str()));
+        body.insert("model_call".to_owned(), Value::from(self.model_call.as_str()));
         body.insert("execution".to_owned(), Value::from(self.scope.execution.as_str()));
         body.insert("step".to_owned(), Value::from(self.scope.step));
         let mut put = |name: &str, value: Option<&str>| {

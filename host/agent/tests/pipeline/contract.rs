@@ -130,7 +130,7 @@ async fn i38_events_of_a_call_say_who_where_what_and_when() {
     };
     stage.batch(&[("add", ADD), ("fail", "{}")]).await;
     let of = |kind, call: &str| -> Record {
-        stage.kept.of(kind).into_iter().find(|record| record.call.as_deref() == Some(call)).unwrap()
+        stage.kept.of(kind).into_iter().find(|record| record.body["model_call"] == call).unwrap()
     };
     for call in ["c0", "c1"] {
         let (started, finished) = (of(RecordKind::ToolStarted, call), of(RecordKind::ToolFinished, call));
@@ -142,7 +142,7 @@ async fn i38_events_of_a_call_say_who_where_what_and_when() {
         }
         assert_eq!(started.parent.as_deref(), Some("rec-9"));
         assert_eq!(finished.parent.as_deref(), Some(started.id.as_str()));
-        assert_eq!(started.body["tool_execution"], finished.body["tool_execution"]);
+        assert_eq!(started.call, finished.call);
         assert!(started.at <= finished.at && finished.body["duration_ms"].is_number());
     }
     assert_eq!(of(RecordKind::ToolStarted, "c0").body["arguments"], json!({"a": 1, "b": 2}));

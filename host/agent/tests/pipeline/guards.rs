@@ -59,7 +59,7 @@ async fn c12_every_verdict_is_recorded_with_its_call() {
     let stage = stage(|builder| builder.rule(Arc::new(allow)));
     stage.call("add", ADD).await;
     let verdict = &stage.kept.of(RecordKind::Verdict)[0];
-    assert_eq!((verdict.status.as_deref(), verdict.call.as_deref()), (Some("allow"), Some("c0")));
+    assert_eq!((verdict.status.as_deref(), verdict.body["model_call"].as_str()), (Some("allow"), Some("c0")));
     assert_eq!(verdict.body["by"], "yes");
     assert_eq!(stage.kept.of(RecordKind::ToolStarted)[0].parent.as_ref(), Some(&verdict.id));
 }

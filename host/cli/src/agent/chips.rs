@@ -127,10 +127,8 @@ impl Chips {
     }
 }
 
-/// Which execution of which call: a model may use an id twice.
 fn key(record: &Record) -> String {
-    let execution = record.body.get("tool_execution").and_then(Value::as_str);
-    execution.or(record.call.as_deref()).unwrap_or_default().to_owned()
+    record.call.clone().unwrap_or_default()
 }
 
 fn size(body: &Value) -> String {

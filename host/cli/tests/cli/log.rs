@@ -37,14 +37,16 @@ fn rows(ran: &Ran) -> Vec<Value> {
 fn c20_calls_are_listed_the_newest_first() {
     let bench = bench();
     let rows = rows(&log(&bench, &["--json"]));
-    let told: Vec<[&str; 4]> =
-        rows.iter().map(|row| ["call", "tool", "status", "actor"].map(|name| row[name].as_str().unwrap())).collect();
+    let told: Vec<[&str; 4]> = rows
+        .iter()
+        .map(|row| ["model_call", "tool", "status", "actor"].map(|name| row[name].as_str().unwrap()))
+        .collect();
     let tool = "calculator__add";
     assert_eq!(told, [["second", tool, "ok", "ada"], ["first", tool, "invalid_arguments", "ada"]]);
     assert!(rows[0]["duration_ms"].is_number() && rows[1].get("duration_ms").is_none());
     let ran = log(&bench, &[]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    for words in ["when (UTC)", "second", "first", "invalid_arguments", "ada"] {
+    for words in ["when (UTC)", rows[0]["call"].as_str().unwrap(), "invalid_arguments", "ada"] {
         assert!(ran.stdout.contains(words), "{words}: {ran:?}");
     }
     assert_eq!(log(&bench, &["list", "--json"]).stdout, log(&bench, &["--json"]).stdout);
@@ -91,7 +93,8 @@ fn c20_a_call_is_shown_with_its_causal_chain() {
     let ran = log(&bench, &["show", "second"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     for words in [
-        "second  calculator__add",
+        "  calculator__add",
+        "alias      second",
         "actor      ada",
         "digest     sha256:",
         "outcome    ok",
@@ -117,6 +120,27 @@ fn c20_a_call_is_shown_with_its_causal_chain() {
     assert_eq!(kinds("call"), ["verdict", "tool_started", "tool_finished", "tool_result"]);
     let ran = log(&bench, &["show", "first"]);
     assert!(ran.stdout.contains("outcome    invalid_arguments"), "{ran:?}");
+}
+
+#[test]
+fn a_call_is_found_by_its_own_id_where_a_model_used_one_twice() {
+    let bench = bench();
+    let again = ["run", "Add 3 and 5", "--tool", "calculator.wasm", "--script", "script.jsonl", "--log", "e.db"];
+    assert_eq!(bench.run(&again).code, 0);
+    let ids: Vec<String> = rows(&log(&bench, &["--json"]))
+        .iter()
+        .filter(|row| row["model_call"] == "second")
+        .map(|row| row["call"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(ids.len() == 2 && ids[0] != ids[1], "{ids:?}");
+    let ran = log(&bench, &["show", "second"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
+    assert!(ids.iter().all(|id| ran.stderr.contains(id)), "{ran:?}");
+    for id in &ids {
+        let calls = log(&bench, &["show", id, "--json"]).json();
+        assert_eq!(calls.as_array().unwrap().len(), 1, "{calls}");
+        assert!(log(&bench, &["show", id]).stdout.starts_with(id.as_str()));
+    }
 }
 
 #[test]

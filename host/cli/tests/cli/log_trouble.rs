@@ -126,7 +126,7 @@ fn a_log_that_is_held_for_a_while_in_the_middle_of_a_run_loses_nothing() {
     let (code, stdout, stderr) = finish(child, stderr);
     assert_eq!((code, stdout.as_str()), (Some(0), "Good morning.\n"), "{stderr}");
     let calls = bench.run(&["log", "--log", "e.db", "--json"]).json();
-    assert_eq!((&calls[0]["call"], &calls[0]["status"]), (&"nap".into(), &"deadline".into()), "{calls}");
+    assert_eq!((&calls[0]["model_call"], &calls[0]["status"]), (&"nap".into(), &"deadline".into()), "{calls}");
     let sessions = bench.run(&["log", "--log", "e.db", "--of", "sessions", "--json"]).json();
     assert_eq!(sessions[0]["status"], "answered");
     assert_eq!(bench.run(&["log", "verify", "--log", "e.db"]).code, 0);

@@ -96,6 +96,25 @@ fn c20_a_call_is_shown_with_what_led_to_it_and_what_followed() {
 }
 
 #[test]
+fn an_id_of_a_model_finds_each_of_its_calls() {
+    let log = EventLog::in_memory(&Options::default()).unwrap();
+    let call = |number, call: &str, model_call: &str| Record {
+        call: Some(call.to_owned()),
+        body: serde_json::json!({ "model_call": model_call }),
+        ..record(number)
+    };
+    for record in [call(1, "one", "call_1_1"), call(2, "two", "call_1_1"), call(3, "three", "one")] {
+        keep(&log, record).unwrap();
+    }
+    let found = |id: &str| {
+        let calls = log.reader().show(id, None).unwrap();
+        calls.iter().map(|call| call.call[0].record.call.clone().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(found("call_1_1"), ["two", "one"]);
+    assert_eq!(found("one"), ["one"], "an id of a call goes before one of a model");
+}
+
+#[test]
 fn a_circle_of_parents_comes_to_an_end() {
     let log = EventLog::in_memory(&Options::default()).unwrap();
     keep(&log, Record { parent: Some("r2".to_owned()), ..record(1) }).unwrap();

@@ -25,6 +25,9 @@ struct CallRow {
     at: u64,
     session: String,
     call: String,
+    /// Id that the model gave the call. Models reuse them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model_call: Option<String>,
     tool: String,
     /// `running` if its end is not recorded: it runs, or its host was killed.
     status: String,
@@ -109,12 +112,15 @@ fn calls(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<CallRow>>
     let mut seen = HashSet::new();
     let mut rows = Vec::new();
     for row in &ended {
-        // A call that was stopped in the middle has two ends: its own, and that which the session made up for it.
-        if seen.insert((row.record.session.clone(), row.record.call.clone(), run_of(row))) {
+        if seen.insert((row.record.session.clone(), row.record.call.clone())) {
             rows.push(call_row(row, None));
         }
     }
-    rows.dedup_by(|next, row| (&next.session, &next.call, &next.status) == (&row.session, &row.call, &row.status));
+    // A call that was stopped in the middle has two ends: its own, and that which the session made up for it.
+    rows.dedup_by(|next, row| {
+        let key = |row: &CallRow| (row.session.clone(), row.model_call.clone(), row.status.clone());
+        next.model_call.is_some() && key(next) == key(row)
+    });
     for row in newest(reader, filter, RecordKind::ToolStarted, limit)? {
         if !has_end(reader, &row)? {
             rows.push(call_row(&row, Some("running")));
@@ -123,11 +129,6 @@ fn calls(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<CallRow>>
     rows.sort_by_key(|row| std::cmp::Reverse(row.seq));
     rows.truncate(limit);
     Ok(rows)
-}
-
-/// Which of the calls of this id: models may use one twice.
-fn run_of(row: &Stored) -> Option<String> {
-    row.record.body.get("tool_execution").and_then(Value::as_str).map(str::to_owned)
 }
 
 fn has_end(reader: &Reader, started: &Stored) -> Result<bool, ReadError> {
@@ -149,6 +150,7 @@ fn call_row(row: &Stored, status: Option<&str>) -> CallRow {
         at: record.at.0,
         session: record.session.clone(),
         call: record.call.clone().unwrap_or_default(),
+        model_call: text("model_call"),
         tool: record.tool.clone().unwrap_or_default(),
         status: status.map(str::to_owned).or_else(|| record.status.clone()).unwrap_or_else(|| "?".to_owned()),
         duration_ms: record.body.get("duration_ms").and_then(Value::as_f64),

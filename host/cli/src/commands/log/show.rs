@@ -22,16 +22,29 @@ pub(super) fn run(reader: &Reader, show: &Show, json: bool) -> Result<Exit> {
         render::json(&calls)?;
         return Ok(Exit::Ok);
     }
-    for (index, call) in calls.iter().enumerate() {
-        if index > 0 {
-            line("")?;
-        }
-        history(&show.call, call)?;
+    match calls.as_slice() {
+        [call] => history(call)?,
+        several => return Err(ambiguous(&show.call, several).into()),
     }
     Ok(Exit::Ok)
 }
 
-fn history(id: &str, history: &CallHistory) -> Result<()> {
+/// The error for an id that a model gave to several calls.
+fn ambiguous(id: &str, calls: &[CallHistory]) -> UsageError {
+    let list: Vec<String> = calls
+        .iter()
+        .map(|call| format!("  {}  in the session {}", one_line(call_id(call)), one_line(&call.session)))
+        .collect();
+    let message = format!("a model gave the id `{}` to {} calls; show one of them:\n", one_line(id), calls.len());
+    UsageError(message + &list.join("\n"))
+}
+
+fn call_id(history: &CallHistory) -> &str {
+    history.call.iter().find_map(|row| row.record.call.as_deref()).unwrap_or_default()
+}
+
+fn history(history: &CallHistory) -> Result<()> {
+    let id = call_id(history);
     let tool = history.call.iter().find_map(|row| row.record.tool.as_deref()).unwrap_or("?");
     line(&styled(STRONG, &format!("{}  {}", one_line(id), one_line(tool))))?;
     facts(history)?;
@@ -55,6 +68,7 @@ fn facts(history: &CallHistory) -> Result<()> {
     let request = |kind: RecordKind| history.before.iter().rev().map(|row| &row.record).find(|it| it.kind == kind);
     let facts = [
         ("session", Some(history.session.clone())),
+        ("alias", text("model_call")),
         ("asked", request(RecordKind::ModelAsked).map(|asked| render::record::asked(&asked.body))),
         ("answered", request(RecordKind::ModelAnswered).map(|answered| render::record::answered(&answered.body))),
         ("actor", from(|record| record.actor.as_deref())),
