@@ -2,9 +2,11 @@
 
 mod closing;
 mod cost;
+mod foreign;
 mod properties;
 mod refusal;
 mod words;
+mod yielding;
 
 use serde_json::Value;
 
