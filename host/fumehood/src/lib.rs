@@ -43,6 +43,7 @@ pub mod key_value {
 }
 
 mod assistant;
+mod assistant_error;
 mod builder;
 mod call_log;
 mod events;
@@ -60,7 +61,8 @@ mod tool;
 mod toolbox;
 mod unknown_tool;
 
-pub use assistant::{AssistantBuilder, AssistantError};
+pub use assistant::AssistantBuilder;
+pub use assistant_error::AssistantError;
 pub use builder::{BuildError, HostBuilder};
 pub use call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
 pub use events::{EventStream, Observed};

@@ -2,26 +2,43 @@
 
 use std::sync::Arc;
 
+use fumehood_agent::identity::ActorArguments;
 use fumehood_agent::registry::{Family, Tool as AgentTool, ToolFamily};
 use fumehood_core::approval::{Approval, Parts};
 use fumehood_core::result::CallError;
-use fumehood_mcp::{ConnectError, Remote, RemoteTool};
+use fumehood_mcp::{ConnectError, Remote, RemoteTool, ToolNotice};
 
 use crate::pinned::Pinned;
-use crate::servers_tool::ServersTool;
+use crate::servers_tool::{ServersTool, is_acceptable};
 
 /// How the tools of servers are called, for approvals.
 const CONTRACT: &str = "mcp";
 
 /// The tools that servers had when this was made, in the order of their names.
-#[derive(Default)]
 pub struct Remotes {
     tools: Vec<Arc<dyn AgentTool>>,
-    refused: Vec<String>,
+    refused: Vec<ToolNotice>,
+    unchecked: Vec<ToolNotice>,
     servers: Vec<Remote>,
+    actor_arguments: ActorArguments,
+}
+
+impl Default for Remotes {
+    /// No servers; arguments of their tools may have any name.
+    fn default() -> Self {
+        Self::without_arguments(ActorArguments::none())
+    }
 }
 
 impl Remotes {
+    /// No servers yet, for an operator who wants no tool to have arguments of these names: they would let the model choose on
+    /// whose behalf it runs. A tool that has one is left out.
+    #[must_use]
+    pub fn without_arguments(actor_arguments: ActorArguments) -> Self {
+        let (refused, unchecked) = (Vec::new(), Vec::new());
+        Self { tools: Vec::new(), refused, unchecked, servers: Vec::new(), actor_arguments }
+    }
+
     /// Connects to a server and takes its tools. One whose name or schema is not acceptable is left out, and
     /// [`Remotes::refused`] says why.
     ///
@@ -46,7 +63,9 @@ impl Remotes {
         approved: Option<&Approval>,
     ) -> Result<Pinned, ConnectError> {
         let tools = remote.tools().await?;
-        let definitions: Vec<_> = tools.iter().filter_map(|tool| tool.definition().ok()).collect();
+        // Nobody approves of what would not be taken.
+        let acceptable = tools.iter().filter(|tool| is_acceptable(tool, &self.actor_arguments));
+        let definitions: Vec<_> = acceptable.filter_map(|tool| tool.definition().ok()).collect();
         let pinned = Pinned::compare(Parts::new(None, CONTRACT, grants, &definitions), approved);
         self.take(remote, tools, pinned.refusal(remote.name().as_str()));
         Ok(pinned)
@@ -54,8 +73,9 @@ impl Remotes {
 
     fn take(&mut self, remote: &Remote, tools: Vec<RemoteTool>, refusal: Option<CallError>) {
         self.refused.extend(remote.refused());
+        self.unchecked.extend(remote.unchecked());
         for tool in tools {
-            match ServersTool::new(remote, tool, refusal.clone()) {
+            match ServersTool::new(remote, tool, refusal.clone(), &self.actor_arguments) {
                 Ok(tool) => self.tools.push(Arc::new(tool)),
                 Err(why) => self.refused.push(why),
             }
@@ -66,8 +86,14 @@ impl Remotes {
 
     /// Tools that servers offered and that were not taken, each with the reason.
     #[must_use]
-    pub fn refused(&self) -> &[String] {
+    pub fn refused(&self) -> &[ToolNotice] {
         &self.refused
+    }
+
+    /// What of the schemas of servers is not checked: see [`Remote::unchecked`].
+    #[must_use]
+    pub fn unchecked(&self) -> &[ToolNotice] {
+        &self.unchecked
     }
 
     /// Ends the connections to all servers, and the programs behind them, in good order.
