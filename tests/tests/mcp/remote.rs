@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fumehood::agent::registry::{Family, Invocation, PartialSink, Partials, ToolFamily as _};
-use fumehood::mcp::{Access, ConnectError, Endpoint, Headers, Launch, Principal, Remote, RemoteOptions, Token};
+use fumehood::mcp::{
+    Access, ConnectError, Endpoint, Headers, Launch, Principal, Remote, RemoteOptions, Token, ToolNotice,
+};
 use fumehood::{Content, ErrorKind, Load, Namespace, Progress, Remotes};
 use fumehood_tests::fake_server;
 use serde_json::json;
@@ -95,7 +97,7 @@ async fn only_the_tools_that_are_wanted_are_taken() {
     let remote = fake(&[("TOOLS", tools)], RemoteOptions { only, ..RemoteOptions::default() });
     let names: Vec<_> = remote.tools().await.unwrap().into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["other__a"]);
-    assert_eq!(remote.refused(), ["c: the server has no such tool"]);
+    assert_eq!(ToolNotice::lines(&remote.refused()), ["c: the server has no such tool"]);
     assert_eq!(remote.call("b", json!({})).await.unwrap_err().kind, ErrorKind::UnknownTool);
     remote.close().await;
 }
@@ -213,7 +215,7 @@ async fn a_call_that_nobody_waits_for_is_taken_back() {
 #[tokio::test]
 async fn a_program_that_cannot_begin_says_why() {
     for (program, arguments, expected) in [
-        ("/nowhere/at-all", vec![], "cannot start /nowhere/at-all"),
+        ("/nowhere/at-all", vec![], "cannot start `/nowhere/at-all`: there is no such file; correct the path"),
         ("sh", vec!["-c", "echo no such thing >&2; exit 1"], "it said: no such thing"),
     ] {
         let arguments = arguments.into_iter().map(str::to_owned).collect();

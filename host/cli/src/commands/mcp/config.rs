@@ -106,8 +106,8 @@ mod tests {
         let typed = json!({"type": "stdio", "command": command["command"], "args": command["args"]});
         assert_eq!(json(Client::ClaudeCode), json!({"mcpServers": {"fumehood": typed}}));
         assert_eq!(json(Client::Vscode), json!({"servers": {"fumehood": typed}}));
-        let expected =
-            "[mcp_servers.fumehood]\ncommand = \"/bin/fumehood\"\nargs = [\"serve\", \"mcp\", \"/tools/a.wasm\"]";
-        assert_eq!(of(Client::Codex), expected);
+        let codex: Table = of(Client::Codex).parse().unwrap();
+        let entry = &codex["mcp_servers"]["fumehood"];
+        assert_eq!(serde_json::to_value(entry).unwrap(), command);
     }
 }
