@@ -216,6 +216,7 @@ async fn a_call_that_nobody_waits_for_is_taken_back() {
 async fn a_program_that_cannot_begin_says_why() {
     for (program, arguments, expected) in [
         ("/nowhere/at-all", vec![], "cannot start `/nowhere/at-all`: there is no such file; correct the path"),
+        ("no-such-program-at-all", vec![], "`no-such-program-at-all`: there is no such program in PATH; install it"),
         ("sh", vec!["-c", "echo no such thing >&2; exit 1"], "it said: no such thing"),
     ] {
         let arguments = arguments.into_iter().map(str::to_owned).collect();
@@ -266,4 +267,23 @@ async fn a_program_is_ended_with_whatever_it_started() {
         assert!(closed.elapsed() < Duration::from_secs(5), "{pid} goes on");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+#[tokio::test]
+async fn an_address_where_nothing_listens_is_told_in_one_line() {
+    let address = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        free.local_addr().unwrap()
+    };
+    let url = format!("http://{address}/mcp?key=hush");
+    let error = remote(Endpoint::Http { url, token: None }, RemoteOptions::default()).tools().await.unwrap_err();
+    assert!(matches!(error, ConnectError::Unreachable { .. }), "{error:?}");
+    assert_eq!(error.to_string(), format!("cannot reach http://{address}: connection refused"));
+}
+
+#[tokio::test]
+async fn a_server_that_is_slow_is_told_with_the_key_that_gives_it_time() {
+    let options = RemoteOptions { patience: Duration::from_millis(300), ..RemoteOptions::default() };
+    let error = fake(&[("ON_START", "sleep 1000")], options).tools().await.unwrap_err();
+    assert!(error.to_string().contains("within 300ms, its `start_timeout`"), "{error}");
 }

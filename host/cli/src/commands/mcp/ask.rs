@@ -56,6 +56,8 @@ fn cannot_list(error: ConnectError, flag: &str) -> anyhow::Error {
         ConnectError::Late(time) => {
             anyhow!("the server did not start and list its tools within {time:?}; give it longer with `{flag}`")
         }
+        // One line says it all.
+        error @ (ConnectError::NoProgram { .. } | ConnectError::Unreachable { .. }) => error.into(),
         error => anyhow::Error::new(error).context("cannot list the tools"),
     }
 }
