@@ -9,7 +9,7 @@ use fumehood_core::result::CallError;
 use fumehood_mcp::{ConnectError, Remote, RemoteTool, ToolNotice};
 
 use crate::pinned::Pinned;
-use crate::servers_tool::{ServersTool, is_acceptable};
+use crate::servers_tool::{ServersTool, check};
 
 /// How the tools of servers are called, for approvals.
 const CONTRACT: &str = "mcp";
@@ -45,7 +45,7 @@ impl Remotes {
     /// # Errors
     /// If the server cannot be used. What was taken before stays.
     pub async fn add(&mut self, remote: &Remote) -> Result<(), ConnectError> {
-        let tools = remote.tools().await?;
+        let tools = self.acceptable(remote.tools().await?);
         self.take(remote, tools, None);
         Ok(())
     }
@@ -62,13 +62,24 @@ impl Remotes {
         grants: Vec<String>,
         approved: Option<&Approval>,
     ) -> Result<Pinned, ConnectError> {
-        let tools = remote.tools().await?;
         // Nobody approves of what would not be taken.
-        let acceptable = tools.iter().filter(|tool| is_acceptable(tool, &self.actor_arguments));
-        let definitions: Vec<_> = acceptable.filter_map(|tool| tool.definition().ok()).collect();
+        let tools = self.acceptable(remote.tools().await?);
+        let definitions: Vec<_> = tools.iter().filter_map(|tool| tool.definition().ok()).collect();
         let pinned = Pinned::compare(Parts::new(None, CONTRACT, grants, &definitions), approved);
         self.take(remote, tools, pinned.refusal(remote.name().as_str()));
         Ok(pinned)
+    }
+
+    /// The tools that can be taken. Of the others a notice is kept.
+    fn acceptable(&mut self, tools: Vec<RemoteTool>) -> Vec<RemoteTool> {
+        let mut acceptable = Vec::new();
+        for tool in tools {
+            match check(&tool, &self.actor_arguments) {
+                Ok(()) => acceptable.push(tool),
+                Err(why) => self.refused.push(why),
+            }
+        }
+        acceptable
     }
 
     fn take(&mut self, remote: &Remote, tools: Vec<RemoteTool>, refusal: Option<CallError>) {

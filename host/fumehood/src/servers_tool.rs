@@ -48,9 +48,13 @@ impl ServersTool {
     }
 }
 
-/// Whether a tool would be taken once its server is approved.
-pub(crate) fn is_acceptable(tool: &RemoteTool, actor_arguments: &ActorArguments) -> bool {
-    contract(tool.clone(), false, actor_arguments).is_ok()
+/// Checks that a tool can be taken once its server is approved.
+///
+/// # Errors
+/// If it cannot be shown to a model, or has an argument that the operator does not want.
+pub(crate) fn check(tool: &RemoteTool, actor_arguments: &ActorArguments) -> Result<(), ToolNotice> {
+    let contract = contract(tool.clone(), false, actor_arguments);
+    contract.map(drop).map_err(|error| ToolNotice::new(&tool.foreign, error.to_string()))
 }
 
 /// What a tool says about itself reaches no model before somebody has looked at it.

@@ -197,7 +197,7 @@ fn clients_are_told_what_components_may_do() {
         "fumehood.toml",
         "[tools.words]\ncomponent = \"text.wasm\"\napproval = \"off\"\nread = [\"docs:/docs\"]\nenv = { KEY = \"hush\" }\n",
     );
-    let mut session = Session::start(&bench, &["calculator.wasm"]);
+    let session = Session::start(&bench, &["calculator.wasm"]);
     let about = session.hello()["result"]["instructions"].as_str().unwrap().to_owned();
     let lines: Vec<&str> = about.lines().skip(1).collect();
     assert!(lines[0].starts_with("- calculator (") && lines[0].ends_with("may compute, and nothing else"), "{about}");

@@ -51,9 +51,12 @@ fn offset(text: &str, error: &serde_json::Error) -> usize {
     let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     let place = before.saturating_add(error.column().saturating_sub(1)).min(text.len());
     let place = text.floor_char_boundary(place);
-    // There the parser names the byte before.
-    let control =
-        text.get(place..).filter(|_| is_control(error)).and_then(|rest| rest.find(|c: char| c.is_ascii_control()));
+    if !is_control(error) {
+        return place;
+    }
+    // There the parser names the byte before, or, once it has taken a line break, the line after.
+    let place = if error.column() == 0 { text.floor_char_boundary(place.saturating_sub(1)) } else { place };
+    let control = text.get(place..).and_then(|rest| rest.find(|c: char| c.is_ascii_control()));
     place + control.unwrap_or(0)
 }
 
