@@ -125,13 +125,13 @@ pub(crate) async fn connect(config: &Config, lock: &Lock) -> Result<Remotes> {
         if let Err(error) = taken {
             render::warning(&format!("going on without the MCP server `{name}`: {}", causes(&error)));
         }
-        tell(name, remotes.refused().get(refused..), remotes.unchecked().get(unchecked..));
+        warn_of_tools(name, remotes.refused().get(refused..), remotes.unchecked().get(unchecked..));
     }
     Ok(remotes)
 }
 
 /// Warns of the tools of a server that are left out or checked in part: one line for each reason.
-pub(crate) fn tell(name: &Namespace, refused: Option<&[ToolNotice]>, unchecked: Option<&[ToolNotice]>) {
+pub(crate) fn warn_of_tools(name: &Namespace, refused: Option<&[ToolNotice]>, unchecked: Option<&[ToolNotice]>) {
     for line in ToolNotice::lines(refused.unwrap_or_default()) {
         render::warning(&format!("the MCP server `{name}`: left out {line}"));
     }

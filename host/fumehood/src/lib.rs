@@ -77,7 +77,9 @@ pub use fumehood_core::definition::{Annotations, ToolDefinition};
 pub use fumehood_core::digest::Digest;
 pub use fumehood_core::error_kind::{ErrorKind, Stage};
 pub use fumehood_core::event::{Event, Level, Progress, RequestReport};
-pub use fumehood_core::gate::{Gate, GateLimits, SchemaError, Violation, Violations};
+pub use fumehood_core::gate::{
+    ForeignGate, ForeignSchema, Gate, GateLimits, SchemaError, UncheckedPart, UncheckedReason, Violation, Violations,
+};
 pub use fumehood_core::limits::{self, LimitError, Limits};
 pub use fumehood_core::name::{Namespace, QualifiedName, ToolName};
 pub use fumehood_core::permission::{self, Grant};

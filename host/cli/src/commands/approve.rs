@@ -75,7 +75,7 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
     let chosen = chosen(&config, &lock, approve)?;
     let host = host::builder_for(arguments, &config)?.memory_ceiling(MEMORY_CEILING).build()?;
     let (mut open, mut failed) = (Vec::new(), Vec::new());
-    let chosen_are_several = chosen.len() > 1;
+    let several = chosen.len() > 1;
     for candidate in chosen {
         if let Candidate::Server(server) = &candidate
             && !server.may_start(&lock)
@@ -87,7 +87,7 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
         let (origin, pinned) = match look(&host, &config, &lock, &candidate).await {
             Ok(found) => found,
             // The others may be all right.
-            Err(error) if chosen_are_several => {
+            Err(error) if several => {
                 render::warning(&format!("`{}` was not looked at: {error:#}", candidate.name()));
                 failed.push(candidate.name().to_string());
                 continue;
@@ -171,7 +171,7 @@ async fn look(host: &Host, config: &Config, lock: &Lock, candidate: &Candidate) 
             let mut remotes = Remotes::without_arguments(servers::actor_arguments(config));
             let added = remotes.add_pinned(&remote, server.entry.clone(), lock.get(name)).await;
             remotes.close().await;
-            servers::tell(name, Some(remotes.refused()), Some(remotes.unchecked()));
+            servers::warn_of_tools(name, Some(remotes.refused()), Some(remotes.unchecked()));
             let pinned = added.with_context(|| format!("the MCP server `{name}` cannot be looked at"))?;
             Ok((Origin::Server, pinned))
         }

@@ -45,7 +45,7 @@ fn arguments_that_are_not_an_object_of_json() {
         &[r#"{"a": 1,"#],
         expect![[r#"
         ── stderr
-        error[invalid_arguments]: the text is not JSON: the text ends while parsing an object at line 1, column 8; write one JSON value and nothing else
+        error[invalid_arguments]: the text is not JSON: the text ends while parsing an object at line 1, column 8, after `{"a": 1,`; write the rest, and close every string and bracket that was opened
           hint: correct the arguments and call again; the tool did not run
         ── exit 3
     "#]],

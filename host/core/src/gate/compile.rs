@@ -104,7 +104,7 @@ fn patterns(source: &Source<'_>, limits: &GateLimits) -> Result<Patterns, Schema
 }
 
 /// Whether a pattern is accepted.
-pub(super) fn takes_pattern(pattern: &str, limits: &GateLimits) -> bool {
+pub(super) fn can_compile_pattern(pattern: &str, limits: &GateLimits) -> bool {
     pattern.chars().count() <= limits.pattern_chars && sized(pattern, limits).is_some()
 }
 

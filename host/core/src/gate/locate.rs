@@ -79,12 +79,12 @@ impl<'o> Locator<'o> {
     }
 
     /// Whether a string may be as long as the whole document.
-    pub(super) fn takes_long_strings(&self, nodes: &Nodes) -> bool {
+    pub(super) fn can_be_long(&self, nodes: &Nodes) -> bool {
         self.any(nodes, |node| node.assertions.contains_key("maxLength"))
     }
 
     /// Whether a number may be rounded to the nearest binary64.
-    pub(super) fn takes_rounded_numbers(&self, nodes: &Nodes) -> bool {
+    pub(super) fn can_be_rounded(&self, nodes: &Nodes) -> bool {
         self.any(nodes, |node| types(node).contains(&"number"))
     }
 

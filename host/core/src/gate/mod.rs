@@ -31,12 +31,12 @@ mod explain;
 mod finding;
 mod foreign;
 mod in_place;
+mod json_hints;
 mod keywords;
 mod locate;
 mod number;
 mod outline;
 mod preparation;
-mod slips;
 mod source;
 mod strict;
 #[cfg(test)]
@@ -176,7 +176,7 @@ impl Gate {
             Some(read) => read,
             None => {
                 let locator = Locator::new(&self.outline, &self.patterns);
-                let refused = || Violations::one(slips::not_strict(text));
+                let refused = || Violations::one(json_hints::not_strict(text));
                 trace::examine(text, self.caps(), self.limits.violations, locator)?;
                 strict::read(text, self.relaxed_caps()).ok_or_else(refused)?
             }
@@ -194,7 +194,7 @@ impl Gate {
             None => {
                 let locator = Locator::new(&self.outline, &self.patterns);
                 trace::examine_value(value, self.caps(), self.limits.violations, locator)?;
-                let refused = || Violations::one(slips::not_strict(""));
+                let refused = || Violations::one(json_hints::not_strict(""));
                 strict::measure(value, self.relaxed_caps()).ok_or_else(refused)?
             }
         };

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use super::json_hints;
 use super::keywords::escape;
 use super::locate::{Locator, Nodes, Step};
 use super::number::{self, Inexact};
-use super::slips;
 use super::strict::{Caps, in_number};
 use super::violation::{Violation, Violations};
 use super::words::{cut, quoted};
@@ -24,7 +24,7 @@ pub(super) fn examine(text: &str, caps: Caps, cap: usize, locator: Locator<'_>) 
     }
     // Reads any depth without recursion, and looks neither into numbers nor into escapes.
     if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
-        return Err(Violations::one(slips::not_json(text, &error)));
+        return Err(Violations::one(json_hints::not_json(text, &error)));
     }
     let levels = Vec::new();
     let mut trace = Trace { caps, cap, locator, found: Vec::new(), more: 0, allowed: false, levels, skipped: 0 };
@@ -32,7 +32,7 @@ pub(super) fn examine(text: &str, caps: Caps, cap: usize, locator: Locator<'_>) 
     match (trace.found.is_empty(), trace.allowed) {
         (true, true) => Ok(()),
         // The parser proper is stricter in some way that the walk does not know of.
-        (true, false) => Err(Violations::one(slips::not_strict(text))),
+        (true, false) => Err(Violations::one(json_hints::not_strict(text))),
         (false, _) => Err(Violations { violations: trace.found, more: trace.more }),
     }
 }
@@ -168,7 +168,7 @@ impl Trace<'_> {
         match serde_json::from_str::<String>(token) {
             Ok(text) if text.len() > self.caps.string => {
                 let schemas = self.schemas();
-                match self.locator.takes_long_strings(&schemas) {
+                match self.locator.can_be_long(&schemas) {
                     true => self.allowed = true,
                     false => self.too_long("a string", text.len()),
                 }
@@ -209,7 +209,7 @@ impl Trace<'_> {
         let Err(inexact) = number::exact(token) else { return };
         if inexact != Inexact::Range {
             let schemas = self.schemas();
-            if self.locator.takes_rounded_numbers(&schemas) {
+            if self.locator.can_be_rounded(&schemas) {
                 self.allowed = true;
                 return;
             }
@@ -283,7 +283,7 @@ pub(super) fn examine_value(
                 bytes += text.len();
                 if text.len() > caps.string {
                     let schemas = locator.at(document, &pointer);
-                    if !locator.takes_long_strings(&schemas) {
+                    if !locator.can_be_long(&schemas) {
                         report(long("a string", text, &pointer));
                     }
                 }

@@ -82,7 +82,7 @@ impl Connection {
             Err(error) => {
                 // A program that could not start says why, and then ends.
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                Err(failure::of_handshake(error, &process.last_words()))
+                Err(failure::from_handshake(error, &process.last_words()))
             }
         }
     }
@@ -103,7 +103,7 @@ impl Connection {
         let transport = StreamableHttpClientTransport::with_client(BoundedClient::new(client, terms.longest), config);
         let (closed, news) = (CancellationToken::new(), News::new(terms.unasked, THINK_LONG));
         let service =
-            shake_hands(transport, &news, &closed, how).await.map_err(|error| failure::of_address(error, url))?;
+            shake_hands(transport, &news, &closed, how).await.map_err(|error| failure::from_address(error, url))?;
         Ok(Self { service, process: None, closed, news, overflowed: Arc::default() })
     }
 

@@ -65,7 +65,7 @@ pub enum ConnectError {
 }
 
 /// The failure of a handshake with a program, and its last words.
-pub(super) fn of_handshake(error: ClientInitializeError, words: &str) -> ConnectError {
+pub(super) fn from_handshake(error: ClientInitializeError, words: &str) -> ConnectError {
     let said = match printable(words) {
         words if words.is_empty() => String::new(),
         words => format!("; it said: {words}"),
@@ -74,19 +74,19 @@ pub(super) fn of_handshake(error: ClientInitializeError, words: &str) -> Connect
 }
 
 /// The failure of a handshake with a server at an address.
-pub(super) fn of_address(error: ClientInitializeError, url: &str) -> ConnectError {
-    match reason(&error) {
+pub(super) fn from_address(error: ClientInitializeError, url: &str) -> ConnectError {
+    match connect_failure(&error) {
         Some(why) => ConnectError::Unreachable { address: origin(url), why },
-        None => of_handshake(error, ""),
+        None => from_handshake(error, ""),
     }
 }
 
 /// Why no connection came about, if that is what failed.
-fn reason(error: &ClientInitializeError) -> Option<String> {
+fn connect_failure(error: &ClientInitializeError) -> Option<String> {
     let error = match error {
         ClientInitializeError::TransportError { error, .. } => error,
         ClientInitializeError::LegacyFallbackFailed { discover, fallback } => {
-            return reason(fallback).or_else(|| reason(discover));
+            return connect_failure(fallback).or_else(|| connect_failure(discover));
         }
         _ => return None,
     };

@@ -63,7 +63,7 @@ impl RemoteTool {
                 return Err(refused(format!("its {what} has {found} bytes; at most {most} are accepted")));
             }
         }
-        let compiled = arguments(&input_schema, limits);
+        let compiled = compile_arguments(&input_schema, limits);
         let ForeignGate { gate, unchecked } = compiled.map_err(|error| refused(error.to_string()))?;
         let reasons: BTreeSet<_> = unchecked.into_iter().map(|part| part.reason).collect();
         let mut notices: Vec<_> = reasons.into_iter().map(|reason| refused(reason.to_string())).collect();
@@ -91,7 +91,7 @@ impl RemoteTool {
 }
 
 /// Compiles a schema of arguments, whatever draft it is of.
-fn arguments(schema: &Value, limits: &GateLimits) -> Result<ForeignGate, SchemaError> {
+fn compile_arguments(schema: &Value, limits: &GateLimits) -> Result<ForeignGate, SchemaError> {
     Gate::for_foreign_arguments(&ForeignSchema::translate(schema, limits), limits.clone())
 }
 

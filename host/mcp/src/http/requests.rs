@@ -101,7 +101,7 @@ impl Doors {
         }
         if is_health_check(&request) {
             connection.enter(Phase::Head);
-            return Ok(healthy());
+            return Ok(health_response());
         }
         let principal = self.guard.admit(request.method(), request.uri(), request.headers())?;
         let unknown = Turned { status: StatusCode::UNAUTHORIZED, why: "there is nobody of that token" };
@@ -204,7 +204,7 @@ fn is_health_check<T>(request: &Request<T>) -> bool {
 }
 
 /// Says that connections are accepted, and nothing else.
-fn healthy() -> Response<Answer> {
+fn health_response() -> Response<Answer> {
     let mut response = Response::new(Full::new(Bytes::from_static(br#"{"status":"ok"}"#)).boxed());
     response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response

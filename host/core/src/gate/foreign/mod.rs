@@ -88,7 +88,7 @@ impl Gate {
     /// # Errors
     /// If not even a schema that accepts any object compiles.
     pub fn for_foreign_arguments(schema: &ForeignSchema, limits: GateLimits) -> Result<ForeignGate, SchemaError> {
-        prune::arguments(schema, &limits.sane())
+        prune::compile_arguments(schema, &limits.sane())
     }
 
     /// Compiles the schema of the results of a tool that another program has.

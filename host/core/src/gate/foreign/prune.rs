@@ -29,21 +29,22 @@ const DECLARING: [&str; 13] = [
 ];
 
 /// Compiles as much of the schema as can be compiled.
-pub(super) fn arguments(foreign: &ForeignSchema, limits: &GateLimits) -> Result<ForeignGate, SchemaError> {
+pub(super) fn compile_arguments(foreign: &ForeignSchema, limits: &GateLimits) -> Result<ForeignGate, SchemaError> {
     let mut unchecked = Vec::new();
     if foreign.unknown_dialect.is_some() {
         unchecked.push(UncheckedPart { pointer: "/$schema".to_owned(), reason: UncheckedReason::Dialect });
     }
     if bounds::check(&foreign.schema, limits).is_ok() {
         let mut schema = foreign.schema.clone();
-        let mut removed = unreadable_patterns(&mut schema, limits);
-        if let Some(gate) = without_refused(&mut schema, limits, &mut removed) {
+        let mut removed = remove_unreadable_patterns(&mut schema, limits);
+        if let Some(gate) = compile_pruned(&mut schema, limits, &mut removed) {
             unchecked.append(&mut removed);
             return Ok(ForeignGate { gate, unchecked });
         }
     }
     let whole = |reason| UncheckedPart { pointer: String::new(), reason };
-    if let Some(gate) = top(&foreign.schema).and_then(|top| compile::gate(&top, limits.clone(), true).ok()) {
+    if let Some(gate) = top_level(&foreign.schema).and_then(|schema| compile::gate(&schema, limits.clone(), true).ok())
+    {
         unchecked.push(whole(UncheckedReason::Complexity));
         return Ok(ForeignGate { gate, unchecked });
     }
@@ -53,7 +54,7 @@ pub(super) fn arguments(foreign: &ForeignSchema, limits: &GateLimits) -> Result<
 }
 
 /// Compiles the schema, and removes whatever the gate refuses as long as that leads somewhere.
-fn without_refused(schema: &mut Value, limits: &GateLimits, removed: &mut Vec<UncheckedPart>) -> Option<Gate> {
+fn compile_pruned(schema: &mut Value, limits: &GateLimits, removed: &mut Vec<UncheckedPart>) -> Option<Gate> {
     for _ in 0..=MAX_REMOVED {
         let error = match compile::gate(schema, limits.clone(), true) {
             Ok(gate) => return Some(gate),
@@ -136,12 +137,12 @@ fn open_after(schema: &mut Map<String, Value>, keyword: &str) {
 }
 
 /// Removes patterns that the gate does not take, and those beyond as many as it takes.
-fn unreadable_patterns(document: &mut Value, limits: &GateLimits) -> Vec<UncheckedPart> {
+fn remove_unreadable_patterns(document: &mut Value, limits: &GateLimits) -> Vec<UncheckedPart> {
     let mut known: BTreeMap<String, bool> = BTreeMap::new();
     let mut readable = 0;
     let mut is_readable = |pattern: &str| {
         *known.entry(pattern.to_owned()).or_insert_with_key(|pattern| {
-            let is_readable = readable < limits.patterns && compile::takes_pattern(pattern, limits);
+            let is_readable = readable < limits.patterns && compile::can_compile_pattern(pattern, limits);
             readable += usize::from(is_readable);
             is_readable
         })
@@ -178,7 +179,7 @@ fn unreadable_patterns(document: &mut Value, limits: &GateLimits) -> Vec<Uncheck
 }
 
 /// The names at the top of a schema, with their types where those are plain; `None` if names come from elsewhere too.
-fn top(schema: &Value) -> Option<Value> {
+fn top_level(schema: &Value) -> Option<Value> {
     let map = schema.as_object()?;
     let properties = map.get("properties")?.as_object()?;
     let composed = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"];

@@ -1,12 +1,12 @@
 //! What passes the gate, what does not, and in which words.
 
+mod allowances;
 mod closing;
 mod cost;
 mod foreign;
 mod properties;
 mod refusal;
 mod words;
-mod yielding;
 
 use serde_json::Value;
 
