@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fumehood_core::gate::{Gate, GateLimits};
+use fumehood_core::gate::{ForeignSchema, Gate, GateLimits};
 
 /// Separates the schema from the document.
 const SEPARATOR: &str = "\n---\n";
@@ -15,8 +15,11 @@ pub fn run(data: &[u8]) {
     let (schema, document) = text.split_once(SEPARATOR).unwrap_or((text, "{}"));
     let Ok(schema) = serde_json::from_str(schema) else { return };
     let started = Instant::now();
-    for gate in [Gate::for_arguments(&schema, GateLimits::default()), Gate::for_results(&schema, GateLimits::default())]
-    {
+    let limits = GateLimits::default;
+    let foreign = Gate::for_foreign_arguments(&ForeignSchema::translate(&schema, &limits()), limits());
+    let foreign = foreign.map(|foreign| foreign.gate);
+    assert!(foreign.is_ok(), "{schema}");
+    for gate in [Gate::for_arguments(&schema, limits()), Gate::for_results(&schema, limits()), foreign] {
         let Ok(gate) = gate else { continue };
         match gate.parse(document) {
             // What was read strictly is a value that passes as a value.

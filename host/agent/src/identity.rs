@@ -1,11 +1,16 @@
-//! Names of arguments that say on whose behalf a call runs: no tool may have one, because a model would fill it in.
+//! Names of arguments that say on whose behalf a call runs.
+//!
+//! A model that fills such an argument in chooses the actor. The functions of a host have none, because the host tells them
+//! their actor. In tools of others `user` is mostly data, such as whom to look up; an operator says which names are not.
+
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// What such a name looks like once case and separators are taken away.
-const SHAPES: [&str; 7] = ["userid", "user", "actorid", "accountid", "tenantid", "viewerid", "onbehalfof"];
+/// Names that the functions of a host must not have, without case and separators.
+const DEFAULT_NAMES: [&str; 7] = ["userid", "user", "actorid", "accountid", "tenantid", "viewerid", "onbehalfof"];
 
-/// A tool wants to be told by the model on whose behalf it runs.
+/// A parameter would let the model choose the actor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the tool '{tool}' has the parameter '{parameter}', which says on whose behalf it runs; the host tells a tool its \
@@ -18,48 +23,75 @@ pub struct IdentityError {
     pub parameter: String,
 }
 
-/// Looks for such names anywhere in the schema of a tool's arguments.
-///
-/// # Errors
-/// If there is one: the first that was found.
-pub fn check(tool: &str, schema: &Value) -> Result<(), IdentityError> {
-    match find(schema) {
-        Some(parameter) => Err(IdentityError { tool: tool.to_owned(), parameter }),
-        None => Ok(()),
+/// Names of arguments that would let the model choose the actor, however they are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActorArguments(BTreeSet<String>);
+
+impl Default for ActorArguments {
+    /// `user_id`, `user`, `actor_id`, `account_id`, `tenant_id`, `viewer_id` and `on_behalf_of`.
+    fn default() -> Self {
+        Self::new(DEFAULT_NAMES)
     }
 }
 
-/// Whether a name is one of them, however it is written.
-#[must_use]
-pub fn is_identity(name: &str) -> bool {
-    let folded: String = name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
-    SHAPES.contains(&folded.as_str())
-}
-
-fn find(schema: &Value) -> Option<String> {
-    match schema {
-        Value::Array(schemas) => schemas.iter().find_map(find),
-        Value::Object(keywords) => keywords.iter().find_map(|(keyword, value)| in_keyword(keyword, value)),
-        _ => None,
+impl ActorArguments {
+    /// These names. Upper and lower case, and separators, make no difference.
+    pub fn new<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Self {
+        Self(names.into_iter().map(|name| folded(name.as_ref())).filter(|name| !name.is_empty()).collect())
     }
-}
 
-fn in_keyword(keyword: &str, value: &Value) -> Option<String> {
-    match keyword {
-        "properties" | "patternProperties" | "dependentSchemas" => {
-            let members = value.as_object()?;
-            let named = members.keys().find(|name| is_identity(name)).cloned();
-            named.or_else(|| members.values().find_map(find))
+    /// No names.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self(BTreeSet::new())
+    }
+
+    /// Looks for these names anywhere in the schema of a tool's arguments.
+    ///
+    /// # Errors
+    /// If there is one: the first that was found.
+    pub fn check(&self, tool: &str, schema: &Value) -> Result<(), IdentityError> {
+        match self.find(schema).filter(|_| !self.0.is_empty()) {
+            Some(parameter) => Err(IdentityError { tool: tool.to_owned(), parameter }),
+            None => Ok(()),
         }
-        "required" => {
-            value.as_array()?.iter().filter_map(Value::as_str).find(|name| is_identity(name)).map(str::to_owned)
-        }
-        // Names in here are those of definitions, not of arguments.
-        "$defs" | "definitions" => value.as_object()?.values().find_map(find),
-        // Values, not schemas.
-        "const" | "enum" | "default" | "examples" => None,
-        _ => find(value),
     }
+
+    /// Whether a name is one of them.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.contains(&folded(name))
+    }
+
+    fn find(&self, schema: &Value) -> Option<String> {
+        match schema {
+            Value::Array(schemas) => schemas.iter().find_map(|schema| self.find(schema)),
+            Value::Object(keywords) => keywords.iter().find_map(|(keyword, value)| self.in_keyword(keyword, value)),
+            _ => None,
+        }
+    }
+
+    fn in_keyword(&self, keyword: &str, value: &Value) -> Option<String> {
+        match keyword {
+            "properties" | "patternProperties" | "dependentSchemas" => {
+                let members = value.as_object()?;
+                let named = members.keys().find(|name| self.contains(name)).cloned();
+                named.or_else(|| members.values().find_map(|schema| self.find(schema)))
+            }
+            "required" => {
+                value.as_array()?.iter().filter_map(Value::as_str).find(|name| self.contains(name)).map(str::to_owned)
+            }
+            // Names in here are those of definitions, not of arguments.
+            "$defs" | "definitions" => value.as_object()?.values().find_map(|schema| self.find(schema)),
+            // Values, not schemas.
+            "const" | "enum" | "default" | "examples" => None,
+            _ => self.find(value),
+        }
+    }
+}
+
+fn folded(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 #[cfg(test)]
@@ -70,7 +102,7 @@ mod tests {
     #[test]
     fn l12_identity_shaped_names_are_found_however_they_are_written_and_nested() {
         let check = |schema: Value, expected: Option<&str>| {
-            assert_eq!(find(&schema).as_deref(), expected, "{schema}");
+            assert_eq!(ActorArguments::default().find(&schema).as_deref(), expected, "{schema}");
         };
         for name in ["user_id", "userid", "user", "userId", "UserID", "user-id", "USER_ID", "actor_id", "accountId"] {
             check(json!({"type": "object", "properties": {name: {}}}), Some(name));
@@ -85,7 +117,16 @@ mod tests {
         check(json!({"$defs": {"user": {"properties": {"name": {}}}}}), None);
         check(json!({"properties": {"a": {"enum": [{"properties": {"user_id": 1}}]}}}), None);
         check(json!({"properties": {"username": {}, "order_id": {}, "users": {}}}), None);
-        let error = super::check("orders", &json!({"properties": {"userId": {}}})).unwrap_err().to_string();
+        let error = ActorArguments::default().check("orders", &json!({"properties": {"userId": {}}}));
+        let error = error.unwrap_err().to_string();
         assert!(error.contains("'orders'") && error.contains("'userId'") && error.contains("actor"), "{error}");
+    }
+
+    #[test]
+    fn an_operator_says_which_names_are_meant() {
+        let schema = json!({"properties": {"user": {}, "x-Tenant": {}}});
+        assert_eq!(ActorArguments::none().check("t", &schema), Ok(()));
+        assert_eq!(ActorArguments::new(["x_tenant"]).check("t", &schema).unwrap_err().parameter, "x-Tenant");
+        assert_eq!(ActorArguments::new(["", "-"]), ActorArguments::none());
     }
 }

@@ -255,6 +255,10 @@ pub(crate) struct LimitArguments {
     /// Size of log lines and progress, and of stdout and stderr [default: 256KiB]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, allow_negative_numbers = true)]
     max_log: Option<usize>,
+
+    /// Size of a single string in the arguments [default: 10KiB]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, allow_negative_numbers = true)]
+    max_string: Option<usize>,
 }
 
 impl LimitArguments {
@@ -266,6 +270,7 @@ impl LimitArguments {
             memory: self.memory.unwrap_or(usual.memory),
             output: self.max_output.unwrap_or(usual.output),
             log: self.max_log.unwrap_or(usual.log),
+            string: self.max_string.or(usual.string),
             ..usual
         };
         limits.check(ceiling).map(|()| limits)
@@ -280,6 +285,7 @@ pub(crate) fn bad_limit(error: &LimitError) -> UsageError {
             "fuel" => "--fuel: ",
             "memory" => "--memory: ",
             "output" => "--max-output: ",
+            "string" => "--max-string: ",
             _ => "",
         },
         LimitError::Duration(_) | LimitError::Bytes(_) | LimitError::Count(_) => "",

@@ -1,10 +1,12 @@
 //! The MCP servers of a configuration, ready to be connected to.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use fumehood::mcp::{Endpoint, Headers, Launch, Remote, RemoteOptions, Through, Token};
+use fumehood::agent::identity::ActorArguments;
+use fumehood::mcp::{Endpoint, Headers, Launch, Remote, RemoteOptions, Through, Token, ToolNotice};
 use fumehood::redact::Redactor;
 use fumehood::{Lock, Namespace, Remotes};
 use tokio::task::JoinSet;
@@ -18,8 +20,12 @@ use crate::exit::UsageError;
 use crate::render;
 use crate::source::secret;
 
-/// Wall time for a call, and for connecting.
-const USUAL: Duration = Duration::from_secs(10);
+/// Wall time for a call, and for starting or connecting to a server.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Wall time for starting a server with a program that may have to install it first.
+const DEFAULT_INSTALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// Programs that install what they run.
+const INSTALLERS: [&str; 11] = ["npx", "npm", "pnpx", "pnpm", "yarn", "bunx", "uvx", "uv", "pipx", "docker", "podman"];
 
 /// A server of a configuration. Nothing of it was started, connected to or read yet.
 pub(crate) struct Server {
@@ -104,14 +110,14 @@ pub(crate) async fn connect(config: &Config, lock: &Lock) -> Result<Remotes> {
         connecting.spawn(async move { (remote.name().clone(), remote.tools().await.err()) });
     }
     let failed = connecting.join_all().await;
-    let mut remotes = Remotes::default();
+    let mut remotes = Remotes::without_arguments(actor_arguments(config));
     for (Server { entry, is_pinned, .. }, remote) in servers {
         let name = remote.name();
         if let Some((_, Some(error))) = failed.iter().find(|(other, _)| other == name) {
             render::warning(&format!("going on without the MCP server `{name}`: {}", causes(error)));
             continue;
         }
-        let known = remotes.refused().len();
+        let (refused, unchecked) = (remotes.refused().len(), remotes.unchecked().len());
         let taken = match is_pinned {
             true => remotes.add_pinned(&remote, entry, lock.get(name)).await.map(drop),
             false => remotes.add(&remote).await,
@@ -119,14 +125,37 @@ pub(crate) async fn connect(config: &Config, lock: &Lock) -> Result<Remotes> {
         if let Err(error) = taken {
             render::warning(&format!("going on without the MCP server `{name}`: {}", causes(&error)));
         }
-        for why in remotes.refused().iter().skip(known) {
-            render::warning(&format!("the MCP server `{name}`: left out {why}"));
-        }
+        warn_of_tools(name, remotes.refused().get(refused..), remotes.unchecked().get(unchecked..));
     }
     Ok(remotes)
 }
 
-fn causes(error: &dyn std::error::Error) -> String {
+/// Warns of the tools of a server that are left out or checked in part: one line for each reason.
+pub(crate) fn warn_of_tools(name: &Namespace, refused: Option<&[ToolNotice]>, unchecked: Option<&[ToolNotice]>) {
+    for line in ToolNotice::lines(refused.unwrap_or_default()) {
+        render::warning(&format!("the MCP server `{name}`: left out {line}"));
+    }
+    for line in ToolNotice::lines(unchecked.unwrap_or_default()) {
+        render::warning(&format!("the MCP server `{name}`: not all is checked of {line}"));
+    }
+}
+
+/// The names of arguments that no tool may have.
+pub(crate) fn actor_arguments(config: &Config) -> ActorArguments {
+    ActorArguments::new(&config.agent.actor_arguments)
+}
+
+/// How long a server may take to start, unless something else is said.
+pub(crate) fn start_timeout(command: Option<&[String]>) -> Duration {
+    let program = command.and_then(<[String]>::first).and_then(|program| Path::new(program).file_name());
+    match program.and_then(OsStr::to_str).is_some_and(|program| INSTALLERS.contains(&program)) {
+        true => DEFAULT_INSTALL_TIMEOUT,
+        false => DEFAULT_TIMEOUT,
+    }
+}
+
+/// An error with its causes, in one line.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {}", causes(cause)),
         None => error.to_string(),
@@ -137,9 +166,10 @@ fn remote(config: &Config, name: &Namespace, section: &McpServerSection) -> Resu
     let usual = RemoteOptions::default();
     let secrets = secrets(config, name, section)?;
     let options = RemoteOptions {
-        deadline: section.timeout.map_or(USUAL, |time| time.0),
-        patience: section.start_timeout.map_or(USUAL, |time| time.0),
+        deadline: section.timeout.map_or(DEFAULT_TIMEOUT, |time| time.0),
+        patience: section.start_timeout.map_or_else(|| start_timeout(section.command.as_deref()), |time| time.0),
         output: section.output.map_or(usual.output, |bytes| bytes.0),
+        string: section.string.map_or(usual.string, |bytes| bytes.0),
         unasked: section.unasked.map_or(usual.unasked, |count| count.0.try_into().unwrap_or(u32::MAX)),
         only: section.tools.as_ref().map(|names| names.iter().cloned().collect()),
         headers: headers(name, section, &secrets)?,
@@ -246,4 +276,22 @@ pub(crate) fn entry_lines(section: &McpServerSection) -> Vec<String> {
     lines.extend(headers.map(|(name, source)| format!("header: {name} = {}", secret(source))));
     lines.extend(section.bearer.as_ref().map(|source| format!("header: Authorization = {}", secret(source))));
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_that_install_first_have_longer_to_start() {
+        let of = |command: &[&str]| {
+            let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+            start_timeout(Some(&command)).as_secs()
+        };
+        assert_eq!(
+            (of(&["npx", "-y", "x"]), of(&["/usr/bin/uvx", "x"]), of(&["node", "npx"]), of(&[])),
+            (60, 60, 10, 10)
+        );
+        assert_eq!(start_timeout(None).as_secs(), 10);
+    }
 }

@@ -27,6 +27,10 @@ pub struct Limits {
     pub hostcall_bytes: usize,
     /// Bytes of randomness that the guest may ask for in one request.
     pub random_bytes: u64,
+    /// Bytes of a single string in the arguments; as the gate of the host has it, if not said. What a component is loaded
+    /// with counts, not what a call brings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub string: Option<usize>,
 }
 
 impl Default for Limits {
@@ -42,6 +46,7 @@ impl Default for Limits {
             handles: 1024,
             hostcall_bytes: 8 << 20,
             random_bytes: 64 << 10,
+            string: None,
         }
     }
 }
@@ -87,6 +92,7 @@ impl Limits {
             ("fuel", self.fuel == 0),
             ("memory", self.memory == 0),
             ("output", self.output == 0),
+            ("string", self.string == Some(0)),
         ];
         if let Some((what, _)) = zero.iter().find(|(_, zero)| *zero) {
             return Err(LimitError::Zero(what));

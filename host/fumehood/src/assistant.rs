@@ -4,34 +4,36 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fumehood_agent::agent::{Agent, AgentBuilder, BuildError, Clock, SystemClock, Tap};
-use fumehood_agent::allowlist::{self, Allowlists, EnvelopeKey, SealError, Skill};
+use fumehood_agent::agent::{Agent, AgentBuilder, Clock, SystemClock, Tap};
+use fumehood_agent::allowlist::{self, Allowlists, EnvelopeKey, Skill};
 use fumehood_agent::budget::{Budget, TenantFuel};
 use fumehood_agent::driver::Driver;
 use fumehood_agent::executor::{Scope, ToolExecutor};
 use fumehood_agent::guardrail::ArgumentBytes;
 use fumehood_agent::human::Human;
-use fumehood_agent::memory::{self, Memory, MemoryToolsError};
+use fumehood_agent::identity::ActorArguments;
+use fumehood_agent::memory::{self, Memory};
 use fumehood_agent::native::NativeDriver;
-use fumehood_agent::pipeline::{Modes, PipelineBuilder, PipelineError};
-use fumehood_agent::registry::{BuiltIns, ContractError, ToolFamily};
+use fumehood_agent::pipeline::{Modes, PipelineBuilder};
+use fumehood_agent::registry::{BuiltIns, ToolFamily};
 use fumehood_agent::session::SessionConfig;
 use fumehood_core::chat::Model;
 use fumehood_core::record::{Durability, Forget, Recorder};
-use fumehood_event_log::{EventLog, OpenError, Options};
+use fumehood_event_log::{EventLog, Options};
 
+use crate::assistant_error::AssistantError;
 use crate::family::Components;
 use crate::host::Host;
 
-/// The most bytes of arguments that a call may have, unless a host sets its own rules: 64 KiB.
-const ARGUMENT_BYTES: usize = 64 << 10;
+/// Maximum size of the arguments of a call, in bytes, unless a host sets another.
+const MAX_ARGUMENT_BYTES: usize = 1 << 20;
 
 type Change = Box<dyn FnOnce(PipelineBuilder) -> PipelineBuilder + Send>;
 
 /// An agent in the making: [`Host::agent`].
 ///
 /// Unless said otherwise: the native driver; the pipeline over the host's tools, of which **none may be called** until
-/// they are allowed; one rule, that arguments have at most 64 KiB; the budget of [`Budget::default`]; nothing is kept;
+/// they are allowed; one rule, that arguments have at most 1 MiB; the budget of [`Budget::default`]; nothing is kept;
 /// nobody is asked.
 #[must_use = "nothing happens before `build`"]
 pub struct AssistantBuilder {
@@ -46,45 +48,13 @@ pub struct AssistantBuilder {
     config: SessionConfig,
     scope: Scope,
     channel: Option<String>,
+    argument_bytes: usize,
+    actor_arguments: ActorArguments,
     log: Option<PathBuf>,
     recorder: Option<Arc<dyn Recorder>>,
     durability: Durability,
     clock: Arc<dyn Clock>,
     human: Option<Arc<dyn Human>>,
-}
-
-/// Why there is no agent.
-#[derive(Debug, thiserror::Error)]
-pub enum AssistantError {
-    /// A tool of the host is none for models.
-    #[error("a tool of the host cannot be shown to a model")]
-    Tool(#[from] ContractError),
-    /// The tools of the memory cannot be registered.
-    #[error("the tools of the memory cannot be registered")]
-    Memory(#[from] MemoryToolsError),
-    /// The skill in use is none of the host's.
-    #[error("the skill '{0}' is to be used, and there is none of that name; add it with `skill` or correct the name")]
-    UnknownSkill(String),
-    /// The channel in use is none of the host's.
-    #[error(
-        "the channel '{0}' is to be used, and there is none of that name; add it with `channel` or correct the name"
-    )]
-    UnknownChannel(String),
-    /// The list of the channel in use cannot be signed.
-    #[error("the list of the channel in use cannot be signed")]
-    Seal(#[from] SealError),
-    /// The system gives no random numbers.
-    #[error("the system gives no random numbers to sign the list of a channel with; give the allowlists a key")]
-    Random,
-    /// The path of a call cannot be set up.
-    #[error("the path of a call cannot be set up")]
-    Pipeline(#[from] PipelineError),
-    /// The event log does not open.
-    #[error("the event log cannot be opened")]
-    Log(#[from] OpenError),
-    /// The agent's own parts do not fit.
-    #[error("the agent cannot be put together")]
-    Agent(#[from] BuildError),
 }
 
 impl Host {
@@ -127,6 +97,8 @@ impl Host {
             config: SessionConfig::default(),
             scope: Scope::default(),
             channel: None,
+            argument_bytes: MAX_ARGUMENT_BYTES,
+            actor_arguments: ActorArguments::none(),
             log: None,
             recorder: None,
             durability: Durability::default(),
@@ -219,6 +191,20 @@ impl AssistantBuilder {
     /// Gives the model notes of its own, and three tools to use them, which may always be called.
     pub fn with_memory(mut self, memory: Arc<dyn Memory>) -> Self {
         self.memory = Some(memory);
+        self
+    }
+
+    /// Maximum size of the arguments of a call, in bytes. 1 MiB.
+    pub fn argument_bytes(mut self, bytes: usize) -> Self {
+        self.argument_bytes = bytes;
+        self
+    }
+
+    /// Refuses tools of components with arguments of these names: they would let the model choose on whose behalf they run.
+    /// Without this, such names are data like any other. For tools of servers, see
+    /// [`Remotes::without_arguments`](crate::Remotes::without_arguments).
+    pub fn actor_arguments(mut self, names: ActorArguments) -> Self {
+        self.actor_arguments = names;
         self
     }
 
@@ -355,9 +341,9 @@ impl AssistantBuilder {
         }
         pipeline = pipeline
             .family(Arc::clone(&self.built_ins) as _)
-            .family(Arc::new(Components::of(&self.host)?))
+            .family(Arc::new(Components::without_arguments(&self.host, self.actor_arguments.clone())?))
             .allowlists(allowlists)
-            .rule(Arc::new(ArgumentBytes(ARGUMENT_BYTES)))
+            .rule(Arc::new(ArgumentBytes(self.argument_bytes)))
             .recorder(Arc::clone(tap) as _)
             .modes(Modes { durability: self.durability, ..Modes::default() })
             .clock(Arc::clone(&self.clock));

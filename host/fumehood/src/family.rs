@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use fumehood_agent::identity::ActorArguments;
 use fumehood_agent::registry::{
     Contract, ContractError, Family, Invocation, Partials, Spec, Stop, Tool as AgentTool, ToolFamily,
 };
@@ -10,6 +11,7 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::{Arguments, Call};
 use fumehood_core::definition::Annotations;
 use fumehood_core::event::{Level, Progress};
+use fumehood_core::gate::Gate;
 use fumehood_core::result::CallResult;
 use fumehood_runtime::{Invocation as Running, Observer};
 
@@ -21,6 +23,7 @@ use crate::tool::Tool;
 /// A tool that is loaded later and cannot be shown to a model is left out: see [`Components::left_out`].
 pub struct Components {
     host: Host,
+    actor_arguments: ActorArguments,
     view: ArcSwap<View>,
 }
 
@@ -42,13 +45,21 @@ impl Components {
     /// The tools that `host` holds, now and later.
     ///
     /// # Errors
-    /// If one that it holds now cannot be shown to a model: its arguments want to say on whose behalf it runs, which
-    /// only the host may say.
+    /// If one that it holds now cannot be shown to a model.
     pub fn of(host: &Host) -> Result<Self, ContractError> {
-        let mut view = View::new(host, host.set(), &[]);
+        Self::without_arguments(host, ActorArguments::none())
+    }
+
+    /// Like [`Components::of`], for an operator who wants no tool to have arguments of these names: they would let the model
+    /// choose on whose behalf it runs.
+    ///
+    /// # Errors
+    /// If a tool that `host` holds now cannot be shown to a model, or has such an argument.
+    pub fn without_arguments(host: &Host, actor_arguments: ActorArguments) -> Result<Self, ContractError> {
+        let mut view = View::new(host, host.set(), &[], &actor_arguments);
         match view.left_out.pop() {
             Some(error) => Err(error),
-            None => Ok(Self { host: host.clone(), view: ArcSwap::from_pointee(view) }),
+            None => Ok(Self { host: host.clone(), actor_arguments, view: ArcSwap::from_pointee(view) }),
         }
     }
 
@@ -64,7 +75,7 @@ impl Components {
         if Arc::ptr_eq(&view.of, &now) {
             return view;
         }
-        let view = Arc::new(View::new(&self.host, now, &view.tools));
+        let view = Arc::new(View::new(&self.host, now, &view.tools, &self.actor_arguments));
         self.view.store(Arc::clone(&view));
         view
     }
@@ -72,12 +83,12 @@ impl Components {
 
 impl View {
     /// Tools that were there before keep their contracts.
-    fn new(host: &Host, of: Arc<Tools>, before: &[Arc<ComponentTool>]) -> Self {
+    fn new(host: &Host, of: Arc<Tools>, before: &[Arc<ComponentTool>], actor_arguments: &ActorArguments) -> Self {
         let (mut tools, mut left_out) = (Vec::new(), Vec::new());
         for tool in of.in_order() {
             match before.iter().find(|known| Arc::ptr_eq(&known.tool, &tool)) {
                 Some(known) => tools.push(Arc::clone(known)),
-                None => match ComponentTool::new(host, tool) {
+                None => match ComponentTool::new(host, tool, actor_arguments) {
                     Ok(tool) => tools.push(Arc::new(tool)),
                     Err(error) => left_out.push(error),
                 },
@@ -104,9 +115,17 @@ impl ToolFamily for Components {
 }
 
 impl ComponentTool {
-    fn new(host: &Host, tool: Arc<Tool>) -> Result<Self, ContractError> {
-        let spec = if tool.is_approved() { as_described(&tool) } else { in_quarantine(&tool) };
-        let contract = Contract::new(spec, host.gate_limits().clone())?;
+    fn new(host: &Host, tool: Arc<Tool>, actor_arguments: &ActorArguments) -> Result<Self, ContractError> {
+        let contract = match tool.is_approved() {
+            true => Contract::with_gate(as_described(&tool), tool.arguments_gate(), actor_arguments)?,
+            false => {
+                let spec = in_quarantine(&tool);
+                let gate = Gate::for_arguments(&spec.parameters, host.gate_limits().clone());
+                let refused = |source| ContractError::Schema { tool: spec.name.clone(), source };
+                let gate = Arc::new(gate.map_err(refused)?);
+                Contract::with_gate(spec, gate, &ActorArguments::none())?
+            }
+        };
         Ok(Self { host: host.clone(), tool, contract })
     }
 }

@@ -134,7 +134,9 @@ impl Host {
         let compile = move || {
             let (name, component, gate) = gating;
             let pinned = pinning.compare(&component, &grant).map(Arc::new);
-            load::tools(&name, &component, limits, &gate, pinned.as_ref())
+            let powers: Arc<[String]> = grant.phrases().into();
+            let tools = load::tools(&name, &component, limits, &gate, pinned.as_ref())?;
+            Ok::<_, LoadError>(tools.into_iter().map(|tool| tool.with_powers(Arc::clone(&powers))).collect::<Vec<_>>())
         };
         let tools = self.inner.sandbox.off_thread(compile).await.ok_or(LoadError::Host)??;
         let names = tools.iter().map(|tool| tool.full_name().to_owned()).collect();

@@ -43,6 +43,7 @@ pub mod key_value {
 }
 
 mod assistant;
+mod assistant_error;
 mod builder;
 mod call_log;
 mod events;
@@ -60,7 +61,8 @@ mod tool;
 mod toolbox;
 mod unknown_tool;
 
-pub use assistant::{AssistantBuilder, AssistantError};
+pub use assistant::AssistantBuilder;
+pub use assistant_error::AssistantError;
 pub use builder::{BuildError, HostBuilder};
 pub use call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
 pub use events::{EventStream, Observed};
@@ -75,7 +77,9 @@ pub use fumehood_core::definition::{Annotations, ToolDefinition};
 pub use fumehood_core::digest::Digest;
 pub use fumehood_core::error_kind::{ErrorKind, Stage};
 pub use fumehood_core::event::{Event, Level, Progress, RequestReport};
-pub use fumehood_core::gate::{Gate, GateLimits, SchemaError, Violation, Violations};
+pub use fumehood_core::gate::{
+    ForeignGate, ForeignSchema, Gate, GateLimits, SchemaError, UncheckedPart, UncheckedReason, Violation, Violations,
+};
 pub use fumehood_core::limits::{self, LimitError, Limits};
 pub use fumehood_core::name::{Namespace, QualifiedName, ToolName};
 pub use fumehood_core::permission::{self, Grant};

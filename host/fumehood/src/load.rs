@@ -278,13 +278,17 @@ pub(crate) fn tools(
     gate_limits: &GateLimits,
     pinned: Option<&Arc<Pinned>>,
 ) -> Result<Vec<Tool>, LoadError> {
+    let arguments_limits = match limits.string {
+        Some(bytes) => gate_limits.clone().with_string_bytes(bytes),
+        None => gate_limits.clone(),
+    };
     let gated = |(index, definition): (usize, &ToolDefinition)| {
         let refused = |which| {
             let (name, tool) = (name.clone(), definition.name.clone());
             move |source| LoadError::Schema { name, tool, which, source: Box::new(source) }
         };
-        let arguments =
-            Gate::for_arguments(definition.input_schema.expose_raw(), gate_limits.clone()).map_err(refused("input"))?;
+        let arguments = Gate::for_arguments(definition.input_schema.expose_raw(), arguments_limits.clone())
+            .map_err(refused("input"))?;
         let results = definition
             .output_schema
             .as_ref()

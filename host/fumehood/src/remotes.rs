@@ -2,33 +2,50 @@
 
 use std::sync::Arc;
 
+use fumehood_agent::identity::ActorArguments;
 use fumehood_agent::registry::{Family, Tool as AgentTool, ToolFamily};
 use fumehood_core::approval::{Approval, Parts};
 use fumehood_core::result::CallError;
-use fumehood_mcp::{ConnectError, Remote, RemoteTool};
+use fumehood_mcp::{ConnectError, Remote, RemoteTool, ToolNotice};
 
 use crate::pinned::Pinned;
-use crate::servers_tool::ServersTool;
+use crate::servers_tool::{ServersTool, check};
 
 /// How the tools of servers are called, for approvals.
 const CONTRACT: &str = "mcp";
 
 /// The tools that servers had when this was made, in the order of their names.
-#[derive(Default)]
 pub struct Remotes {
     tools: Vec<Arc<dyn AgentTool>>,
-    refused: Vec<String>,
+    refused: Vec<ToolNotice>,
+    unchecked: Vec<ToolNotice>,
     servers: Vec<Remote>,
+    actor_arguments: ActorArguments,
+}
+
+impl Default for Remotes {
+    /// No servers; arguments of their tools may have any name.
+    fn default() -> Self {
+        Self::without_arguments(ActorArguments::none())
+    }
 }
 
 impl Remotes {
+    /// No servers yet, for an operator who wants no tool to have arguments of these names: they would let the model choose on
+    /// whose behalf it runs. A tool that has one is left out.
+    #[must_use]
+    pub fn without_arguments(actor_arguments: ActorArguments) -> Self {
+        let (refused, unchecked) = (Vec::new(), Vec::new());
+        Self { tools: Vec::new(), refused, unchecked, servers: Vec::new(), actor_arguments }
+    }
+
     /// Connects to a server and takes its tools. One whose name or schema is not acceptable is left out, and
     /// [`Remotes::refused`] says why.
     ///
     /// # Errors
     /// If the server cannot be used. What was taken before stays.
     pub async fn add(&mut self, remote: &Remote) -> Result<(), ConnectError> {
-        let tools = remote.tools().await?;
+        let tools = self.acceptable(remote.tools().await?);
         self.take(remote, tools, None);
         Ok(())
     }
@@ -45,17 +62,31 @@ impl Remotes {
         grants: Vec<String>,
         approved: Option<&Approval>,
     ) -> Result<Pinned, ConnectError> {
-        let tools = remote.tools().await?;
+        // Nobody approves of what would not be taken.
+        let tools = self.acceptable(remote.tools().await?);
         let definitions: Vec<_> = tools.iter().filter_map(|tool| tool.definition().ok()).collect();
         let pinned = Pinned::compare(Parts::new(None, CONTRACT, grants, &definitions), approved);
         self.take(remote, tools, pinned.refusal(remote.name().as_str()));
         Ok(pinned)
     }
 
+    /// The tools that can be taken. Of the others a notice is kept.
+    fn acceptable(&mut self, tools: Vec<RemoteTool>) -> Vec<RemoteTool> {
+        let mut acceptable = Vec::new();
+        for tool in tools {
+            match check(&tool, &self.actor_arguments) {
+                Ok(()) => acceptable.push(tool),
+                Err(why) => self.refused.push(why),
+            }
+        }
+        acceptable
+    }
+
     fn take(&mut self, remote: &Remote, tools: Vec<RemoteTool>, refusal: Option<CallError>) {
         self.refused.extend(remote.refused());
+        self.unchecked.extend(remote.unchecked());
         for tool in tools {
-            match ServersTool::new(remote, tool, refusal.clone()) {
+            match ServersTool::new(remote, tool, refusal.clone(), &self.actor_arguments) {
                 Ok(tool) => self.tools.push(Arc::new(tool)),
                 Err(why) => self.refused.push(why),
             }
@@ -66,8 +97,14 @@ impl Remotes {
 
     /// Tools that servers offered and that were not taken, each with the reason.
     #[must_use]
-    pub fn refused(&self) -> &[String] {
+    pub fn refused(&self) -> &[ToolNotice] {
         &self.refused
+    }
+
+    /// What of the schemas of servers is not checked: see [`Remote::unchecked`].
+    #[must_use]
+    pub fn unchecked(&self) -> &[ToolNotice] {
+        &self.unchecked
     }
 
     /// Ends the connections to all servers, and the programs behind them, in good order.

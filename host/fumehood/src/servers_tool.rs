@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use fumehood_agent::registry::{Contract, Invocation, Spec, Stop, Tool as AgentTool};
+use fumehood_agent::identity::ActorArguments;
+use fumehood_agent::registry::{Contract, ContractError, Invocation, Spec, Stop, Tool as AgentTool};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::content::Content;
 use fumehood_core::definition::Annotations;
 use fumehood_core::gate::GateLimits;
 use fumehood_core::result::{CallError, CallResult, Metadata};
-use fumehood_mcp::{Remote, RemoteTool};
+use fumehood_mcp::{Remote, RemoteTool, ToolNotice};
 
 /// One tool of a server, as the loop sees it.
 pub(crate) struct ServersTool {
@@ -21,15 +22,19 @@ pub(crate) struct ServersTool {
 }
 
 impl ServersTool {
-    /// A tool of this server; `refusal` is the answer to every call, if there is one. An error in words, if it cannot be
-    /// shown to a model.
-    pub(crate) fn new(remote: &Remote, tool: RemoteTool, refusal: Option<CallError>) -> Result<Self, String> {
+    /// A tool of this server; `refusal` is the answer to every call, if there is one.
+    ///
+    /// # Errors
+    /// If it cannot be shown to a model, or has an argument that the operator does not want.
+    pub(crate) fn new(
+        remote: &Remote,
+        tool: RemoteTool,
+        refusal: Option<CallError>,
+        actor_arguments: &ActorArguments,
+    ) -> Result<Self, ToolNotice> {
         let foreign = Arc::clone(&tool.foreign);
-        let spec = if refusal.is_none() { as_described(tool) } else { in_quarantine(tool) };
-        let contract = Contract::new(spec, GateLimits::default()).map_err(|error| {
-            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-            format!("{error}{cause}")
-        })?;
+        let contract = contract(tool, refusal.is_some(), actor_arguments);
+        let contract = contract.map_err(|error| ToolNotice::new(&foreign, error.to_string()))?;
         Ok(Self { remote: remote.clone(), foreign, contract, refusal })
     }
 
@@ -43,22 +48,36 @@ impl ServersTool {
     }
 }
 
-fn as_described(tool: RemoteTool) -> Spec {
-    let parameters = tool.arguments_schema();
-    let RemoteTool { name, description, annotations, digest, .. } = tool;
-    // Cleaned by the contract, which also takes the tags of prompts out.
-    let description = description.expose_raw_owned();
-    Spec { name, description, parameters, annotations, digest: Some(digest) }
+/// Checks that a tool can be taken once its server is approved.
+///
+/// # Errors
+/// If it cannot be shown to a model, or has an argument that the operator does not want.
+pub(crate) fn check(tool: &RemoteTool, actor_arguments: &ActorArguments) -> Result<(), ToolNotice> {
+    let contract = contract(tool.clone(), false, actor_arguments);
+    contract.map(drop).map_err(|error| ToolNotice::new(&tool.foreign, error.to_string()))
 }
 
 /// What a tool says about itself reaches no model before somebody has looked at it.
-fn in_quarantine(tool: RemoteTool) -> Spec {
-    Spec {
+fn contract(
+    tool: RemoteTool,
+    in_quarantine: bool,
+    actor_arguments: &ActorArguments,
+) -> Result<Contract, ContractError> {
+    let parameters = tool.parameters();
+    let RemoteTool { name, description, arguments, annotations, digest, .. } = tool;
+    // Cleaned by the contract, which also takes the tags of prompts out.
+    let description = description.expose_raw_owned();
+    let spec = Spec { name, description, parameters, annotations, digest: Some(digest) };
+    if !in_quarantine {
+        return Contract::with_gate(spec, arguments, actor_arguments);
+    }
+    let spec = Spec {
         description: "Can not be called now: an operator has to approve it first.".to_owned(),
         parameters: serde_json::json!({"type": "object", "additionalProperties": true}),
         annotations: Annotations::default(),
-        ..as_described(tool)
-    }
+        ..spec
+    };
+    Contract::new(spec, GateLimits::default())
 }
 
 impl AgentTool for ServersTool {

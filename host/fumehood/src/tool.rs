@@ -25,10 +25,11 @@ pub struct Tool {
     definition: ToolDefinition,
     component: Component,
     index: usize,
-    arguments: Gate,
+    arguments: Arc<Gate>,
     results: Option<Gate>,
     limits: Limits,
     pinned: Option<Arc<Pinned>>,
+    powers: Arc<[String]>,
 }
 
 impl Tool {
@@ -43,11 +44,33 @@ impl Tool {
     ) -> Self {
         let name = QualifiedName { namespace: namespace.clone(), tool: definition.name.clone() };
         let (full_name, definition) = (name.to_string(), definition.clone());
-        Self { full_name, definition, component, index, arguments, results, limits, pinned: None }
+        let arguments = Arc::new(arguments);
+        Self {
+            full_name,
+            definition,
+            component,
+            index,
+            arguments,
+            results,
+            limits,
+            pinned: None,
+            powers: Arc::default(),
+        }
     }
 
     pub(crate) fn pinned(self, pinned: Option<Arc<Pinned>>) -> Self {
         Self { pinned, ..self }
+    }
+
+    /// Notes what its component may do, in words.
+    pub(crate) fn with_powers(self, powers: Arc<[String]>) -> Self {
+        Self { powers, ..self }
+    }
+
+    /// What it may do beyond computing, one phrase for each power.
+    #[must_use]
+    pub fn powers(&self) -> &[String] {
+        &self.powers
     }
 
     /// How its component stands to what was approved; `None` if it needs no approval.
@@ -84,6 +107,11 @@ impl Tool {
     #[must_use]
     pub fn component(&self) -> &Component {
         &self.component
+    }
+
+    /// What its arguments have to pass.
+    pub(crate) fn arguments_gate(&self) -> Arc<Gate> {
+        Arc::clone(&self.arguments)
     }
 
     /// The limits of its calls, unless a call brings its own.

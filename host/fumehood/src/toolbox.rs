@@ -19,6 +19,7 @@ impl Toolbox for Host {
             name: tool.full_name().to_owned(),
             definition: tool.definition().clone(),
             is_listed: tool.is_approved(),
+            may: tool.powers().to_vec(),
         };
         self.tools().iter().map(listing).collect()
     }

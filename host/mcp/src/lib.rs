@@ -16,7 +16,7 @@ mod written;
 
 pub use client::{
     AddressError, ConnectError, Endpoint, HeaderError, Headers, Launch, OnProgress, Remote, RemoteOptions, RemoteTool,
-    Through, check_address, end_with_parent,
+    Through, ToolNotice, check_address, end_with_parent,
 };
 pub use http::{Access, HttpError, HttpListener, HttpOptions, Principal, Token, TokenError};
 pub use library::{Entry, Library, LibraryError, Parameter, Prompt, Source};

@@ -20,6 +20,9 @@ pub struct Listing {
     /// Whether clients are told of it. One that is withheld keeps its name, and whoever calls it hears why it cannot be
     /// called.
     pub is_listed: bool,
+    /// What it may do beyond computing, one phrase for each power, such as `read files in /docs`. In what the server says
+    /// of itself; those of one component are the same.
+    pub may: Vec<String>,
 }
 
 /// Hears what a running call says. Both methods run while the guest waits: they must return at once and never block.

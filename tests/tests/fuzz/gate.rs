@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fumehood::{Gate, GateLimits};
+use fumehood::{ForeignSchema, Gate, GateLimits};
 use serde_json::{Map, Value, json};
 
 use crate::cases::{Random, run};
@@ -135,9 +135,11 @@ fn schemas_and_documents() {
     run("schemas and documents", |random| {
         let schema = schema(random, DEPTH);
         let started = Instant::now();
-        for gate in
-            [Gate::for_arguments(&schema, GateLimits::default()), Gate::for_results(&schema, GateLimits::default())]
-        {
+        let limits = GateLimits::default;
+        // Whatever another program wrote, something of it can be checked.
+        let foreign = Gate::for_foreign_arguments(&ForeignSchema::translate(&schema, &limits()), limits());
+        let foreign = foreign.unwrap_or_else(|error| panic!("{error}: {schema}")).gate;
+        for gate in [Gate::for_arguments(&schema, limits()), Gate::for_results(&schema, limits()), Ok(foreign)] {
             let Ok(gate) = gate else { continue };
             accepted += 1;
             for _ in 0..4 {

@@ -103,6 +103,24 @@ pub(crate) fn initialize() -> String {
 }
 
 #[tokio::test]
+async fn anybody_hears_whether_the_server_is_up() {
+    let host = host(&["calculator"], &[]).await;
+    let served = Served::new(&host, tokens()).await;
+    let ask = async |method: &str, path: &str| {
+        served.send(&format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nHost: probe\r\n\r\n")).await
+    };
+    let (status, answer) = ask("GET", "/health").await;
+    assert_eq!(status, 200, "{answer}");
+    assert!(answer.ends_with("{\"status\":\"ok\"}") && answer.contains("content-type: application/json"), "{answer}");
+    assert!(!answer.to_lowercase().contains("access-control"), "pages of others cannot read it: {answer}");
+    assert_eq!(ask("HEAD", "/health").await.0, 200);
+    for (method, path) in [("POST", "/health"), ("GET", "/health/"), ("GET", "/")] {
+        assert_eq!(ask(method, path).await.0, 403, "{method} {path}");
+    }
+    served.end().await;
+}
+
+#[tokio::test]
 async fn only_those_who_belong_here_are_let_in() {
     let host = host(&["calculator"], &[]).await;
     let served = Served::new(&host, tokens()).await;

@@ -14,6 +14,7 @@ mod library;
 #[cfg(test)]
 mod raw;
 #[cfg(test)]
+mod real_lists;
 mod remote;
 #[cfg(test)]
 mod sanitizing;

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fumehood::agent::registry::{Family, Invocation, PartialSink, Partials, ToolFamily as _};
-use fumehood::mcp::{Access, ConnectError, Endpoint, Headers, Launch, Principal, Remote, RemoteOptions, Token};
+use fumehood::mcp::{
+    Access, ConnectError, Endpoint, Headers, Launch, Principal, Remote, RemoteOptions, Token, ToolNotice,
+};
 use fumehood::{Content, ErrorKind, Load, Namespace, Progress, Remotes};
 use fumehood_tests::fake_server;
 use serde_json::json;
@@ -95,7 +97,7 @@ async fn only_the_tools_that_are_wanted_are_taken() {
     let remote = fake(&[("TOOLS", tools)], RemoteOptions { only, ..RemoteOptions::default() });
     let names: Vec<_> = remote.tools().await.unwrap().into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["other__a"]);
-    assert_eq!(remote.refused(), ["c: the server has no such tool"]);
+    assert_eq!(ToolNotice::lines(&remote.refused()), ["c: the server has no such tool"]);
     assert_eq!(remote.call("b", json!({})).await.unwrap_err().kind, ErrorKind::UnknownTool);
     remote.close().await;
 }
@@ -213,7 +215,8 @@ async fn a_call_that_nobody_waits_for_is_taken_back() {
 #[tokio::test]
 async fn a_program_that_cannot_begin_says_why() {
     for (program, arguments, expected) in [
-        ("/nowhere/at-all", vec![], "cannot start /nowhere/at-all"),
+        ("/nowhere/at-all", vec![], "cannot start `/nowhere/at-all`: there is no such file; correct the path"),
+        ("no-such-program-at-all", vec![], "`no-such-program-at-all`: there is no such program in PATH; install it"),
         ("sh", vec!["-c", "echo no such thing >&2; exit 1"], "it said: no such thing"),
     ] {
         let arguments = arguments.into_iter().map(str::to_owned).collect();
@@ -264,4 +267,23 @@ async fn a_program_is_ended_with_whatever_it_started() {
         assert!(closed.elapsed() < Duration::from_secs(5), "{pid} goes on");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+#[tokio::test]
+async fn an_address_where_nothing_listens_is_told_in_one_line() {
+    let address = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        free.local_addr().unwrap()
+    };
+    let url = format!("http://{address}/mcp?key=hush");
+    let error = remote(Endpoint::Http { url, token: None }, RemoteOptions::default()).tools().await.unwrap_err();
+    assert!(matches!(error, ConnectError::Unreachable { .. }), "{error:?}");
+    assert_eq!(error.to_string(), format!("cannot reach http://{address}: connection refused"));
+}
+
+#[tokio::test]
+async fn a_server_that_is_slow_is_told_with_the_key_that_gives_it_time() {
+    let options = RemoteOptions { patience: Duration::from_millis(300), ..RemoteOptions::default() };
+    let error = fake(&[("ON_START", "sleep 1000")], options).tools().await.unwrap_err();
+    assert!(error.to_string().contains("within 300ms, its `start_timeout`"), "{error}");
 }

@@ -1,5 +1,7 @@
 //! What a tool says about itself, once it has been checked: a tool without a checked contract cannot be registered.
 
+use std::sync::Arc;
+
 use fumehood_core::chat::ToolSpec;
 use fumehood_core::definition::Annotations;
 use fumehood_core::digest::Digest;
@@ -8,7 +10,7 @@ use fumehood_core::sanitize::beginning;
 use serde_json::Value;
 
 use crate::cap::{clean, clean_schema};
-use crate::identity::{self, IdentityError};
+use crate::identity::{ActorArguments, IdentityError};
 
 /// The longest full name, in bytes: a namespace, the separator and a name.
 const NAME_BYTES: usize = 130;
@@ -43,7 +45,7 @@ pub enum ContractError {
          `_`, `-`, `.`"
     )]
     Name(String),
-    /// It wants to be told by the model on whose behalf it runs.
+    /// A parameter would let the model choose the actor.
     #[error(transparent)]
     Identity(#[from] IdentityError),
     /// Its schema is not accepted.
@@ -60,21 +62,30 @@ pub enum ContractError {
 #[derive(Debug)]
 pub struct Contract {
     spec: Spec,
-    gate: Gate,
+    gate: Arc<Gate>,
 }
 
 impl Contract {
-    /// Checks the name, compiles the schema, and looks for arguments that say on whose behalf the tool runs.
+    /// The contract of a function of the host: checks the name, compiles the schema, and looks for arguments that say on
+    /// whose behalf it runs.
     ///
     /// # Errors
     /// If any of this is not acceptable.
     pub fn new(spec: Spec, limits: GateLimits) -> Result<Self, ContractError> {
+        let gate = Gate::for_arguments(&spec.parameters, limits)
+            .map_err(|source| ContractError::Schema { tool: spec.name.clone(), source })?;
+        Self::with_gate(spec, Arc::new(gate), &ActorArguments::default())
+    }
+
+    /// The contract of a tool whose schema was compiled before, and in which the operator wants no argument of these names.
+    ///
+    /// # Errors
+    /// If the name is none, or there is such an argument.
+    pub fn with_gate(spec: Spec, gate: Arc<Gate>, actor_arguments: &ActorArguments) -> Result<Self, ContractError> {
         if !is_full_name(&spec.name) {
             return Err(ContractError::Name(beginning(&spec.name, 80).to_owned()));
         }
-        let gate = Gate::for_arguments(&spec.parameters, limits)
-            .map_err(|source| ContractError::Schema { tool: spec.name.clone(), source })?;
-        identity::check(&spec.name, &spec.parameters)?;
+        actor_arguments.check(&spec.name, &spec.parameters)?;
         Ok(Self { spec, gate })
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Result;
-use fumehood::agent::guardrail::{ArgumentBytes, IgnoreList, Proposed, Rule, RuleFn, Verdict, Workspace};
+use fumehood::agent::guardrail::{IgnoreList, Proposed, Rule, RuleFn, Verdict, Workspace};
 
 use crate::args::run::AgentArguments;
 use crate::config::Config;
@@ -18,7 +18,6 @@ use crate::source;
 pub(crate) fn of(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<dyn Rule>>> {
     let section = &config.guardrails;
     let mut rules: Vec<Arc<dyn Rule>> = Vec::new();
-    rules.extend(section.argument_bytes.map(|bytes| Arc::new(ArgumentBytes(bytes.0)) as _));
     if !section.deny.is_empty() {
         rules.push(denying(section.deny.iter().cloned().collect()));
     }

@@ -78,6 +78,7 @@ impl Desk {
             .with_recorder(recorder)
             .with_built_ins(Arc::new(knowledge))
             .with_config(session)
+            .actor_arguments(servers::actor_arguments(&config))
             .allowlists(reach::allowlists(&config, typed, channel))
             .with_durability(modes.durability)
             .with_family(Arc::clone(&remotes) as _)
@@ -87,6 +88,9 @@ impl Desk {
             .pipeline(move |pipeline| {
                 policies.into_iter().fold(pipeline, |all, (tool, policy)| all.tool_policy(tool, policy))
             });
+        if let Some(bytes) = config.guardrails.argument_bytes {
+            builder = builder.argument_bytes(bytes.0);
+        }
         if let Some((judge, policy)) = judge {
             builder = builder.pipeline(move |pipeline| pipeline.judge(Arc::new(judge), policy));
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use fumehood::limits::parse_duration;
+use fumehood::limits::{parse_bytes, parse_duration};
 
 use super::log::Recording;
 
@@ -22,6 +22,10 @@ pub(crate) enum Mcp {
 pub(crate) struct List {
     #[command(flatten)]
     pub(crate) options: ServerOptions,
+
+    /// How long the server may take to start and to list its tools [default: 15s; 60s for npx, uvx and the like]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
 
     /// The server: a URL, or a command that starts it
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "URL|COMMAND")]
@@ -43,6 +47,14 @@ pub(crate) struct CallRemote {
     /// How long the call may take
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
+
+    /// How long the server may take to start and to list its tools [default: 15s; 60s for npx, uvx and the like]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) start_timeout: Option<Duration>,
+
+    /// Size of a single string in the arguments
+    #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]
+    pub(crate) max_string: usize,
 
     #[command(flatten)]
     pub(crate) recording: Recording,
@@ -77,12 +89,22 @@ pub(crate) struct Config {
 /// A client whose configuration is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Client {
+    /// `.mcp.json` of a project
+    ClaudeCode,
     /// `claude_desktop_config.json`
     ClaudeDesktop,
-    /// `.vscode/mcp.json`
-    Vscode,
+    /// `~/.codex/config.toml`
+    Codex,
     /// `.cursor/mcp.json`
     Cursor,
+    /// `~/.gemini/settings.json`
+    GeminiCli,
+    /// `.vscode/mcp.json`
+    Vscode,
+    /// `~/.codeium/windsurf/mcp_config.json`
+    Windsurf,
+    /// `~/.config/zed/settings.json`
+    Zed,
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {

@@ -74,7 +74,8 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
     let mut lock = configured::lock(&config)?;
     let chosen = chosen(&config, &lock, approve)?;
     let host = host::builder_for(arguments, &config)?.memory_ceiling(MEMORY_CEILING).build()?;
-    let mut open = Vec::new();
+    let (mut open, mut failed) = (Vec::new(), Vec::new());
+    let several = chosen.len() > 1;
     for candidate in chosen {
         if let Candidate::Server(server) = &candidate
             && !server.may_start(&lock)
@@ -83,7 +84,16 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
             open.push(candidate.name().to_string());
             continue;
         }
-        let (origin, pinned) = look(&host, &config, &lock, &candidate).await?;
+        let (origin, pinned) = match look(&host, &config, &lock, &candidate).await {
+            Ok(found) => found,
+            // The others may be all right.
+            Err(error) if several => {
+                render::warning(&format!("`{}` was not looked at: {error:#}", candidate.name()));
+                failed.push(candidate.name().to_string());
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         if !decide(arguments, approve, &mut lock, candidate.name(), &origin, &pinned)? {
             open.push(candidate.name().to_string());
         }
@@ -91,6 +101,10 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
     host.shut_down(Duration::ZERO).await;
     if approve.names.is_empty() {
         revoke::tell_stale(arguments, &config, &lock)?;
+    }
+    if !failed.is_empty() {
+        let message = "nothing was approved of them; see above, correct that, and approve again";
+        return Err(anyhow::anyhow!("could not look at: {}; {message}", failed.join(", ")));
     }
     if open.is_empty() {
         return Ok(Exit::Ok);
@@ -154,12 +168,10 @@ async fn look(host: &Host, config: &Config, lock: &Lock, candidate: &Candidate) 
         }
         Candidate::Server(server) => {
             let (name, remote) = (&server.name, server.remote(config)?);
-            let mut remotes = Remotes::default();
+            let mut remotes = Remotes::without_arguments(servers::actor_arguments(config));
             let added = remotes.add_pinned(&remote, server.entry.clone(), lock.get(name)).await;
             remotes.close().await;
-            for why in remotes.refused() {
-                render::warning(&format!("the MCP server `{name}`: left out {why}"));
-            }
+            servers::warn_of_tools(name, Some(remotes.refused()), Some(remotes.unchecked()));
             let pinned = added.with_context(|| format!("the MCP server `{name}` cannot be looked at"))?;
             Ok((Origin::Server, pinned))
         }

@@ -40,6 +40,10 @@ pub(crate) struct AgentSection {
     /// Tools that are always at hand, whatever the skill.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) auto_tools: Vec<String>,
+    /// Arguments by which a model would choose on whose behalf a tool runs, such as ["user_id", "tenant_id"]: a tool of a
+    /// component or server that has one is not used. Usually none, and such names are data like any other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) actor_arguments: Vec<String>,
     /// The file in which the model may keep notes of its own, those of each actor apart. Usually none, and it has no tools
     /// for that. The path is relative to this configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -24,7 +24,7 @@ pub(crate) struct GuardrailsSection {
     /// A file with such lines. The path is relative to this configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ignore_file: Option<PathBuf>,
-    /// Size of the arguments of one call.
+    /// Size of the arguments of one call. Usually 1MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) argument_bytes: Option<Bytes>,
     /// Tools that a person has to agree to, each time.

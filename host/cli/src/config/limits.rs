@@ -28,6 +28,10 @@ pub(crate) struct LimitsSection {
     /// Size of log lines and progress, and of stdout and stderr. Usually 256KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) log: Option<Bytes>,
+    /// Size of a single string in the arguments, such as "100KiB". Usually 10KiB, and for a property that has a `maxLength`
+    /// whatever that allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) string: Option<Bytes>,
 }
 
 impl LimitsSection {
@@ -39,6 +43,7 @@ impl LimitsSection {
             memory: self.memory.map_or(usual.memory, |bytes| bytes.0),
             output: self.output.map_or(usual.output, |bytes| bytes.0),
             log: self.log.map_or(usual.log, |bytes| bytes.0),
+            string: self.string.map(|bytes| bytes.0).or(usual.string),
             ..usual
         }
     }

@@ -50,12 +50,16 @@ pub(crate) struct McpServerSection {
     /// Wall time for one call. Usually 10s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timeout: Option<Time>,
-    /// How long it may take to start. Usually 10s.
+    /// How long it may take to start and to list its tools. Usually 10s, and 60s for a program that installs first what it
+    /// runs, such as npx and uvx.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) start_timeout: Option<Time>,
     /// Size of one result. Usually 1MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<Bytes>,
+    /// Size of a single string in the arguments of a call. Usually 1MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) string: Option<Bytes>,
     /// Messages that it may send without being asked, such as progress and logs, in one call. Usually 10k.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unasked: Option<Count>,

@@ -114,13 +114,13 @@ mod tests {
         check(
             "[limits]\ndedline = \"2s\"\nfule = 1\n",
             expect![[r#"
-            fumehood.toml:2:1: [limits] has the unknown key `dedline`; did you mean `deadline`?; known there: deadline, fuel, log, memory, output
+            fumehood.toml:2:1: [limits] has the unknown key `dedline`; did you mean `deadline`?; known there: deadline, fuel, log, memory, output, string
             fumehood.toml:3:1: [limits] has the unknown key `fule`; did you mean `fuel`?; known there: deadline, fuel, log, memory, output"#]],
         );
         check(
             "[tools.notes]\ncomponent = \"n.wasm\"\nlimits = { mem = \"1MiB\" }\nallow-write = []\n",
             expect![[r#"
-                fumehood.toml:3:12: [tools.notes.limits] has the unknown key `mem`; known there: deadline, fuel, log, memory, output
+                fumehood.toml:3:12: [tools.notes.limits] has the unknown key `mem`; known there: deadline, fuel, log, memory, output, string
                 fumehood.toml:4:1: [tools.notes] has the unknown key `allow-write`; known there: allow_slow_compile, approval, args, clock, component, env, http, http_limits, isolation, key_value, limits, persist, private_addresses, random_seed, read, result_bytes, scratch, secrets, state, strict_imports, write"#]],
         );
         check(

@@ -33,7 +33,10 @@ pub(crate) fn check(broken: &mut Vec<Broken>, config: &Config) {
             add(&["timeout"], "no call ends in no time; leave it out for 10s".to_owned());
         }
         if server.start_timeout.is_some_and(|time| time.0.is_zero()) {
-            add(&["start_timeout"], "no server starts in no time; leave it out for 10s".to_owned());
+            add(&["start_timeout"], "no server starts in no time; leave it out for the usual time".to_owned());
+        }
+        if server.string.is_some_and(|bytes| bytes.0 == 0) {
+            add(&["string"], "no argument has a text of no bytes only; leave it out for 1MiB".to_owned());
         }
         if server.tools.as_ref().is_some_and(Vec::is_empty) {
             add(&["tools"], "none of its tools is used; leave `tools` out for all, or the server".to_owned());

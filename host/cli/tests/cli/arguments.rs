@@ -35,7 +35,7 @@ fn arguments_that_are_not_an_object_of_json() {
         &["three and five"],
         expect![[r#"
         ── stderr
-        error[invalid_arguments]: the text is not JSON: expected ident at line 1, column 2; write one JSON value and nothing else
+        error[invalid_arguments]: the text is not JSON: expected ident at line 1, column 2, between `t` and `hree and five`; write one JSON value and nothing else
           hint: correct the arguments and call again; the tool did not run
         ── exit 3
     "#]],
@@ -45,7 +45,7 @@ fn arguments_that_are_not_an_object_of_json() {
         &[r#"{"a": 1,"#],
         expect![[r#"
         ── stderr
-        error[invalid_arguments]: the text is not JSON: the text ends while parsing an object at line 1, column 8; write one JSON value and nothing else
+        error[invalid_arguments]: the text is not JSON: the text ends while parsing an object at line 1, column 8, after `{"a": 1,`; write the rest, and close every string and bracket that was opened
           hint: correct the arguments and call again; the tool did not run
         ── exit 3
     "#]],
@@ -100,7 +100,7 @@ fn arguments_that_do_not_fit_the_schema() {
         &[""],
         expect![[r#"
         ── stderr
-        error[invalid_arguments]: the text is not JSON: the text ends while parsing a value at line 1, column 0; write one JSON value and nothing else
+        error[invalid_arguments]: the text is not JSON: the text ends while parsing a value at line 1, column 0; write one JSON value, `{}` if there are no arguments
           hint: correct the arguments and call again; the tool did not run
         ── exit 3
     "#]],

@@ -65,7 +65,7 @@ http = ["http://127.0.0.1:8080/**"]
         expect![[r#"
         ── stderr
         error: bad.toml:3:12: `limits.deadline`: `soon` is not an amount of time; write a number and a unit, such as `250ms`, `2s` or `1m 30s`
-            bad.toml:4:1: [limits] has the unknown key `dealine`; did you mean `deadline`?; known there: deadline, fuel, log, memory, output
+            bad.toml:4:1: [limits] has the unknown key `dealine`; did you mean `deadline`?; known there: deadline, fuel, log, memory, output, string
             bad.toml:8:9: `./docs` does not say where the tool sees the folder; write both paths, such as `./docs:/docs`
             bad.toml:8:36: `~/x` begins with `~`, which is not resolved here; write the path out
             bad.toml:9:10: a quota of zero bytes lets the tool write nothing; leave it out for the default, or grant the folder for reading only

@@ -169,7 +169,11 @@ fn people_list_and_call_the_tools_of_a_server() {
     let ran = call("calculator__add", r#"{"a": "3"}"#);
     assert_eq!((ran.code, &ran.json()["error"]["kind"]), (3, &json!("invalid_arguments")), "{ran:?}");
     assert_eq!(call("calculator__ad", "{}").code, 3);
-    assert_eq!(bench.run(&["mcp", "list", "/nowhere/at-all"]).code, 7);
+    let ran = bench.run(&["mcp", "list", "/nowhere/at-all"]);
+    assert_eq!(ran.code, 7);
+    assert_eq!(ran.stderr, "error: cannot start `/nowhere/at-all`: there is no such file; correct the path\n");
+    let ran = bench.run(&["mcp", "list", "--timeout", "200ms", "sleep", "1000"]);
+    assert!(ran.code == 7 && ran.stderr.contains("within 200ms; give it longer with `--timeout`"), "{ran:?}");
 }
 
 #[test]
@@ -182,6 +186,24 @@ fn the_snippet_for_a_client_is_json_with_whole_paths() {
     let path = bench.path("calculator.wasm").canonicalize().unwrap();
     assert_eq!(server["args"], json!(["serve", "mcp", path]));
     assert_eq!(bench.run(&["mcp", "config", "vscode", "nothing.wasm"]).code, 2);
+}
+
+#[test]
+fn clients_are_told_what_components_may_do() {
+    let bench = Workbench::new();
+    bench.example("calculator").example("text");
+    std::fs::create_dir(bench.path("docs")).unwrap();
+    bench.put(
+        "fumehood.toml",
+        "[tools.words]\ncomponent = \"text.wasm\"\napproval = \"off\"\nread = [\"docs:/docs\"]\nenv = { KEY = \"hush\" }\n",
+    );
+    let session = Session::start(&bench, &["calculator.wasm"]);
+    let about = session.hello()["result"]["instructions"].as_str().unwrap().to_owned();
+    let lines: Vec<&str> = about.lines().skip(1).collect();
+    assert!(lines[0].starts_with("- calculator (") && lines[0].ends_with("may compute, and nothing else"), "{about}");
+    assert!(lines[1].starts_with("- words (") && lines[1].contains("read files in /docs; read its own"), "{about}");
+    assert!(!about.contains("hush") && !about.contains(bench.path("docs").to_str().unwrap()), "{about}");
+    session.leave();
 }
 
 #[test]

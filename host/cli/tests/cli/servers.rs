@@ -208,6 +208,43 @@ fn a_server_that_cannot_be_used_is_told_of_and_left_out() {
 }
 
 #[test]
+fn approve_goes_on_past_what_does_not_start() {
+    let bench = fake(&CALL.replace("WORD", ""), &[("ON_START", "exit 3")], "");
+    let file = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap();
+    bench.put("other.sh", fake_server::SCRIPT);
+    bench.put("fumehood.toml", format!("{file}[mcp.servers.well]\ncommand = [\"sh\", \"other.sh\"]\n"));
+    let ran = bench.run(&["approve", "--yes"]);
+    assert_eq!(ran.code, 7, "{ran:?}");
+    assert!(
+        ran.stderr.contains("`other` was not looked at:") && ran.stderr.contains("could not look at: other;"),
+        "{ran:?}"
+    );
+    assert!(ran.stderr.contains("approved `well`"), "{ran:?}");
+    assert!(std::fs::read_to_string(bench.path("fumehood.lock")).unwrap().contains("well"));
+}
+
+#[test]
+fn only_tools_that_are_used_are_approved_and_reasons_are_told_once() {
+    let user = r#"{"type":"object","properties":{"user_id":{"type":"string"}}}"#;
+    let odd = r#"{"type":"object","properties":{"q":{"pattern":"^(?!-)"}}}"#;
+    let tool = |name: &str, schema: &str| format!(r#"{{"name":"{name}","inputSchema":{schema}}}"#);
+    let tools = [tool("t", r#"{"type":"object"}"#), tool("u", user), tool("v", odd), tool("w", odd)].join(",");
+    let bench = fake(&CALL.replace("WORD", ""), &[("TOOLS", &format!("[{tools}]"))], "");
+    let file = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap();
+    bench.put("fumehood.toml", format!("{file}[agent]\nactor_arguments = [\"user_id\"]\n"));
+    let ran = bench.run(&["approve", "--yes"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let lock = std::fs::read_to_string(bench.path("fumehood.lock")).unwrap();
+    assert!(lock.contains("\"v\"") && !lock.contains("\"u\""), "{lock}");
+    let said = run(&bench, &[]);
+    assert_eq!(said.code, 0, "{said:?}");
+    for ran in [&ran, &said] {
+        assert_eq!(ran.stderr.matches("left out").count(), 1, "{ran:?}");
+        assert_eq!(ran.stderr.matches("not all is checked of v, w: a pattern").count(), 1, "{ran:?}");
+    }
+}
+
+#[test]
 fn the_limits_of_the_configuration_hold() {
     let check = |on_call: &str, more: &str, word: &str| {
         let bench = fake(&CALL.replace("WORD", word), &[("ON_CALL", on_call)], more);
@@ -323,7 +360,7 @@ comand = ["a"]
             bad.toml:23:41: `bearer` is sent as this header already; leave one of them out
             bad.toml:24:28: `a b` is not the name of a header; such a one is `x-api-key`
             bad.toml:25:1: the MCP server `typo` has neither `command` nor `url`; add command = ["PROGRAM", …] or url = "https://…"
-            bad.toml:26:1: [mcp.servers.typo] has the unknown key `comand`; did you mean `command`?; known there: approval, bearer, command, env, folder, headers, output, secret_env, secret_headers, start_timeout, timeout, tools, unasked, url
+            bad.toml:26:1: [mcp.servers.typo] has the unknown key `comand`; did you mean `command`?; known there: approval, bearer, command, env, folder, headers, output, secret_env, secret_headers, start_timeout, string, timeout, tools, unasked, url
         ── exit 2
     "#]],
     );

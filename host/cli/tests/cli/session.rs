@@ -18,6 +18,7 @@ pub(crate) struct Session {
     input: Option<ChildStdin>,
     lines: Receiver<String>,
     errors: tempfile::NamedTempFile,
+    hello: Value,
 }
 
 impl Session {
@@ -34,13 +35,19 @@ impl Session {
                 let _nobody_listens = sender.send(line);
             }
         });
-        let mut session = Self { child, input, lines, errors };
+        let mut session = Self { child, input, lines, errors, hello: Value::Null };
         let client = json!({"name": "test", "version": "0"});
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
         session.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}));
-        assert_eq!(session.next()["result"]["protocolVersion"], "2025-11-25");
+        session.hello = session.next();
+        assert_eq!(session.hello["result"]["protocolVersion"], "2025-11-25");
         session.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         session
+    }
+
+    /// The answer to the handshake.
+    pub(crate) fn hello(&self) -> &Value {
+        &self.hello
     }
 
     /// The number of the process.

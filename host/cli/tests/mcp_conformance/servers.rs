@@ -1,11 +1,11 @@
-//! A server of other people behind our client.
+//! Servers of other people behind our client.
 
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::served::FUMEHOOD;
-use crate::tools::{Printed, folder, run};
+use crate::tools::{Printed, folder, root, run};
 
 fn ask(arguments: &[&str]) -> (Printed, Value) {
     let printed = run(Command::new(FUMEHOOD).args(arguments));
@@ -33,4 +33,46 @@ fn a_server_from_elsewhere_is_listed_and_called() {
     // What it refuses itself is a failure like any other tool's.
     let (_, failed) = call(r#"{"source_timezone": "Nowhere/AtAll", "time": "12:00", "target_timezone": "Asia/Tokyo"}"#);
     assert_eq!(failed["error"]["kind"], "tool_failed", "{failed}");
+}
+
+/// The tools that a server has, by a list that was taken from it.
+fn tools_in_list(name: &str) -> Vec<String> {
+    let list = std::fs::read_to_string(root().join(format!("tests/mcp/tool-lists/{name}.json"))).unwrap();
+    let tools: Vec<Value> = serde_json::from_str(&list).unwrap();
+    let mut names: Vec<String> = tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn official_servers_lose_no_tool() {
+    let Some(tools) = folder("node", "the official servers") else { return };
+    let node = tools.join("bin/node");
+    for name in ["filesystem", "memory", "everything", "sequential-thinking"] {
+        let script = tools.join(format!("node/node_modules/@modelcontextprotocol/server-{name}/dist/index.js"));
+        let work = tempfile::tempdir().unwrap();
+        let mut server = vec![node.to_str().unwrap(), script.to_str().unwrap()];
+        server.extend(work.path().to_str().filter(|_| name == "filesystem"));
+        let (printed, listed) = ask(&[&["--json", "mcp", "list", "--timeout", "60s"], &server[..]].concat());
+        let mut names: Vec<_> =
+            listed["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, tools_in_list(name), "{name}: {printed:?}");
+        assert!(!printed.stderr.contains("left out") && !printed.stderr.contains("not all is checked"), "{printed:?}");
+    }
+}
+
+#[test]
+fn a_large_file_is_written_through_the_official_server() {
+    let Some(tools) = folder("node", "the filesystem server") else { return };
+    let script = tools.join("node/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js");
+    let work = tempfile::tempdir().unwrap();
+    let folder = work.path().canonicalize().unwrap();
+    let (node, file) = (tools.join("bin/node"), folder.join("a.txt"));
+    let server = [node.to_str().unwrap(), script.to_str().unwrap(), folder.to_str().unwrap()];
+    let content = "x".repeat(11_000);
+    let arguments = serde_json::json!({"path": file, "content": content}).to_string();
+    let (printed, written) = ask(&[&["--json", "mcp", "call", "write_file", &arguments, "--"], &server[..]].concat());
+    assert_eq!(written["status"], "ok", "{printed:?}");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), content);
 }

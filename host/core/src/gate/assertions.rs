@@ -7,7 +7,7 @@ use jsonschema::Validator;
 use serde_json::{Map, Number, Value};
 
 use super::outline::Node;
-use super::words::{choices, given, hint, kind, names, quoted, shortened};
+use super::words::{NO_CHOICE, choices, given, hint, kind, names, quoted, shortened};
 
 /// One validator for each pattern of the schema: they decide the same way as the validator of the whole. With it, the
 /// steps that matching one byte of text takes at most.
@@ -108,6 +108,7 @@ fn not_listed(own: &Map<String, Value>, value: &Value) -> Option<Failure> {
         _ => return None,
     };
     let expected = match listed {
+        [] => NO_CHOICE.to_owned(),
         [only] => shortened(only),
         listed => format!("one of {}", names(listed.iter().map(shortened))),
     };

@@ -3,6 +3,9 @@
 //! A schema at a *value location* (the root, a property, an item …) is closed as a whole. What is composed there
 //! (`allOf`, `anyOf`, `$ref` …) is not closed piece by piece, for each piece would refuse what another declares;
 //! except where only one piece can apply to any one object, so that closing the piece is the same and far cheaper.
+//!
+//! Below the root, an object that declares no name at all is left open: closed, it could only be empty, and whoever writes
+//! `{"type": "object"}` means any object. At the root it means a tool without arguments.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -34,6 +37,9 @@ const OBJECT_KEYWORDS: [&str; 7] = [
     "maxProperties",
 ];
 
+/// Keywords that give names to properties, or write values out.
+const SPECIFYING: [&str; 6] = ["properties", "patternProperties", "required", "dependentRequired", "const", "enum"];
+
 /// Keywords with which a schema says itself what becomes of other properties.
 const SAYING: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
 
@@ -49,21 +55,22 @@ pub(super) struct Closer<'a, 's> {
     source: &'a Source<'s>,
     admits: HashMap<*const Value, bool>,
     describes: HashMap<*const Value, bool>,
+    bare: HashMap<*const Value, bool>,
 }
 
 impl<'a, 's> Closer<'a, 's> {
     pub(super) fn new(source: &'a Source<'s>) -> Self {
-        Self { source, admits: HashMap::new(), describes: HashMap::new() }
+        Self { source, admits: HashMap::new(), describes: HashMap::new(), bare: HashMap::new() }
     }
 
-    /// Decides for the schema at a value location.
-    pub(super) fn decide(&mut self, schema: &'s Value) -> Closing {
+    /// Decides for the schema at a value location; `is_root` says whether that is the document as a whole.
+    pub(super) fn decide(&mut self, schema: &'s Value, is_root: bool) -> Closing {
         let Some(map) = schema.as_object() else {
             return Closing::Leave;
         };
         // Values that are written out in full are declared in full.
         let listed = map.contains_key("const") || map.contains_key("enum");
-        if says(map) || listed || !self.describes_object(schema) {
+        if says(map) || listed || !self.describes_object(schema) || (!is_root && self.is_bare(schema)) {
             return Closing::Leave;
         }
         let composing: Vec<_> = COMPOSING.into_iter().filter(|keyword| map.contains_key(*keyword)).collect();
@@ -73,6 +80,28 @@ impl<'a, 's> Closer<'a, 's> {
             [keyword] if !declares && self.one_piece_decides(map, keyword) => Closing::Within(keyword),
             _ => Closing::Unevaluated,
         }
+    }
+
+    /// Whether the schema takes any object: it admits objects and declares no property, or one of its alternatives does so.
+    fn is_bare(&mut self, schema: &'s Value) -> bool {
+        let Some(map) = schema.as_object() else { return false };
+        if let Some(known) = self.bare.get(&std::ptr::from_ref(schema)) {
+            return *known;
+        }
+        self.bare.insert(schema, false);
+        let answer = !says(map) && !SPECIFYING.iter().any(|keyword| map.contains_key(*keyword)) && {
+            let composing: Vec<_> = COMPOSING.into_iter().filter(|keyword| map.contains_key(*keyword)).collect();
+            let pieces: Vec<_> = match composing.as_slice() {
+                [] => Vec::new(),
+                ["$ref" | "$dynamicRef"] => self.source.targets(schema).into_iter().map(|(_, target)| target).collect(),
+                [keyword @ ("anyOf" | "oneOf")] => pieces(map, keyword).collect(),
+                _ => Vec::new(),
+            };
+            self.describes_object(schema)
+                && (composing.is_empty() || pieces.into_iter().any(|piece| self.is_bare(piece)))
+        };
+        self.bare.insert(schema, answer);
+        answer
     }
 
     /// Whether every object is up to a single piece of the applicator `keyword`, and that piece is about objects, so

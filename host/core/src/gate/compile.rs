@@ -103,6 +103,11 @@ fn patterns(source: &Source<'_>, limits: &GateLimits) -> Result<Patterns, Schema
     compiled.map(Patterns)
 }
 
+/// Whether a pattern is accepted.
+pub(super) fn can_compile_pattern(pattern: &str, limits: &GateLimits) -> bool {
+    pattern.chars().count() <= limits.pattern_chars && sized(pattern, limits).is_some()
+}
+
 /// Matching takes time linear in the text, but also, at worst, in the compiled pattern; how large that is can only be
 /// told by asking for less and less. On a slow machine a step is some 50 ns, which is what 512 bytes of pattern take.
 fn sized(pattern: &str, limits: &GateLimits) -> Option<(Validator, u64)> {

@@ -18,6 +18,9 @@ use super::words::{asked, given, meant, quoted};
 /// Evaluations of a subschema that an explanation may take.
 const EFFORT: u64 = 200_000;
 
+/// Names that providers and protocols have for the arguments of a call.
+const WRAPPERS: [&str; 7] = ["arguments", "args", "input", "parameters", "params", "kwargs", "tool_input"];
+
 /// What the schemas in place of one value have looked at: what `unevaluated…` leaves alone.
 #[derive(Default)]
 pub(super) struct Seen<'v> {
@@ -38,12 +41,23 @@ pub(super) fn violations(outline: &Outline, patterns: &Patterns, document: &Valu
     let mut found = Found::up_to(cap);
     walk.value(ROOT, document, &Path::START, &mut found);
     let more = found.more;
-    let violations: Vec<_> = found.list.into_iter().map(|finding| finding.violation).collect();
+    let mut violations: Vec<_> = found.list.into_iter().map(|finding| finding.violation).collect();
+    if let Some(wrapper) = wrapper(document) {
+        let hint = format!("; write what is in {0} at the top, without {0} around it", quoted(wrapper));
+        let of_wrapper = |violation: &&mut Violation| violation.pointer.strip_prefix('/') == Some(wrapper);
+        violations.iter_mut().filter(of_wrapper).for_each(|violation| violation.hint_undeclared(&hint));
+    }
     if violations.is_empty() {
         let expected = "a document that fits the schema";
         return Violations::one(Violation::mismatch(String::new(), expected, given(document)));
     }
     Violations { violations, more }
+}
+
+/// The one member of a document that wraps its arguments once more, as messages of protocols do.
+fn wrapper(document: &Value) -> Option<&'static str> {
+    let members = document.as_object().filter(|members| members.len() == 1)?;
+    WRAPPERS.into_iter().find(|name| members.get(*name).is_some_and(Value::is_object))
 }
 
 pub(super) struct Walk<'w> {

@@ -134,6 +134,26 @@ fn shape(keyword: &str) -> Option<Shape> {
     })
 }
 
+/// Where the schemas are in the value of a keyword.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The value is a schema.
+    Schema,
+    /// The value is a list of schemas.
+    List,
+    /// The value has schemas by name.
+    Named,
+}
+
+/// Where the schemas are that a keyword holds; `None` if it holds none.
+pub(super) fn place(keyword: &str) -> Option<Place> {
+    shape(keyword).map(|shape| match shape {
+        Shape::One(_) => Place::Schema,
+        Shape::List(_) => Place::List,
+        Shape::Named(_) | Shape::Definitions => Place::Named,
+    })
+}
+
 /// Keywords that assert something and hold no schema. Every other keyword is an annotation and is left out.
 pub(super) const ASSERTIONS: [&str; 20] = [
     "type",

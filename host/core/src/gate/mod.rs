@@ -29,8 +29,11 @@ mod declared;
 mod error;
 mod explain;
 mod finding;
+mod foreign;
 mod in_place;
+mod json_hints;
 mod keywords;
+mod locate;
 mod number;
 mod outline;
 mod preparation;
@@ -47,10 +50,12 @@ use jsonschema::Validator;
 use serde_json::Value;
 
 pub use error::SchemaError;
+pub use foreign::{ForeignGate, ForeignSchema, UncheckedPart, UncheckedReason};
 pub use violation::{Violation, Violations};
 
 use assertions::Patterns;
 use cost::Costs;
+use locate::Locator;
 use outline::Outline;
 use strict::{Caps, Extent};
 
@@ -59,7 +64,8 @@ use strict::{Caps, Extent};
 pub struct GateLimits {
     /// Bytes of a document. 1 MiB.
     pub document_bytes: usize,
-    /// Bytes of a single string or property name of a document. 10 KiB.
+    /// Bytes of a single string or property name of a document. 10 KiB. A string whose schema has a `maxLength` is bounded by
+    /// that, and by the document.
     pub string_bytes: usize,
     /// Levels of arrays and objects in a document. 64; never more than [`GateLimits::MOST_DEPTH`].
     pub depth: usize,
@@ -76,7 +82,7 @@ pub struct GateLimits {
     pub schema_nodes: usize,
     /// Different patterns in a schema. 50.
     pub patterns: usize,
-    /// Characters of a pattern. 256.
+    /// Characters of a pattern. 512.
     pub pattern_chars: usize,
     /// Bytes of a compiled pattern. 256 KiB.
     pub pattern_bytes: usize,
@@ -89,6 +95,14 @@ pub struct GateLimits {
 impl GateLimits {
     /// The deepest nesting that can be asked for: what the parser and the stack are good for.
     pub const MOST_DEPTH: usize = 100;
+
+    /// These limits with another cap on a single string, and documents that have room for such a string.
+    #[must_use]
+    pub fn with_string_bytes(self, bytes: usize) -> Self {
+        // An escape makes two bytes of one.
+        let document_bytes = self.document_bytes.max(bytes.saturating_mul(2));
+        Self { string_bytes: bytes, document_bytes, ..self }
+    }
 
     fn sane(mut self) -> Self {
         self.depth = self.depth.min(Self::MOST_DEPTH);
@@ -110,7 +124,7 @@ impl Default for GateLimits {
             schema_depth: 32,
             schema_nodes: 2_000,
             patterns: 50,
-            pattern_chars: 256,
+            pattern_chars: 512,
             pattern_bytes: 256 << 10,
             pattern_cache_bytes: 1 << 20,
             cost: 10_000,
@@ -152,15 +166,22 @@ impl Gate {
     /// Reads a text as strict JSON and checks it against the schema.
     ///
     /// Strict means: JSON as of RFC 8259, no name twice in an object, numbers that are held exactly (64-bit integers,
-    /// or decimals that a binary64 leads back to), Unicode without lone surrogates, and the caps of [`GateLimits`].
+    /// or decimals that a binary64 leads back to; where the schema says `number`, the nearest binary64 will do), Unicode
+    /// without lone surrogates, and the caps of [`GateLimits`].
     ///
     /// # Errors
     /// Everything that is wrong with the text, or else everything that does not fit the schema.
     pub fn parse(&self, text: &str) -> Result<Value, Violations> {
-        match strict::read(text, self.caps()) {
-            Some((value, extent)) => self.fits(&value, extent).map(|()| value),
-            None => Err(trace::violations(text, self.caps(), self.limits.violations)),
-        }
+        let (value, extent) = match strict::read(text, self.caps()) {
+            Some(read) => read,
+            None => {
+                let locator = Locator::new(&self.outline, &self.patterns);
+                let refused = || Violations::one(json_hints::not_strict(text));
+                trace::examine(text, self.caps(), self.limits.violations, locator)?;
+                strict::read(text, self.relaxed_caps()).ok_or_else(refused)?
+            }
+        };
+        self.fits(&value, extent).map(|()| value)
     }
 
     /// Checks a value that is in memory already against the same caps and the schema.
@@ -168,10 +189,16 @@ impl Gate {
     /// # Errors
     /// Everything that is over a cap, or else everything that does not fit the schema.
     pub fn check(&self, value: &Value) -> Result<(), Violations> {
-        match strict::measure(value, self.caps()) {
-            Some(extent) => self.fits(value, extent),
-            None => Err(trace::violations_of_value(value, self.caps(), self.limits.violations)),
-        }
+        let extent = match strict::measure(value, self.caps()) {
+            Some(extent) => extent,
+            None => {
+                let locator = Locator::new(&self.outline, &self.patterns);
+                trace::examine_value(value, self.caps(), self.limits.violations, locator)?;
+                let refused = || Violations::one(json_hints::not_strict(""));
+                strict::measure(value, self.relaxed_caps()).ok_or_else(refused)?
+            }
+        };
+        self.fits(value, extent)
     }
 
     /// The steps that checking a text of so many bytes takes at most, whatever it says; see [`GateLimits::work`]. What
@@ -188,7 +215,7 @@ impl Gate {
     /// The same for a value that is in memory already.
     #[must_use]
     pub fn most_steps_of(&self, value: &Value) -> u64 {
-        strict::measure(value, self.caps()).map_or(0, |extent| self.costs.steps(extent).min(self.limits.work))
+        strict::measure(value, self.relaxed_caps()).map_or(0, |extent| self.costs.steps(extent).min(self.limits.work))
     }
 
     fn fits(&self, value: &Value, extent: Extent) -> Result<(), Violations> {
@@ -209,6 +236,11 @@ impl Gate {
 
     fn caps(&self) -> Caps {
         let GateLimits { document_bytes: text, string_bytes: string, depth, .. } = self.limits;
-        Caps { text, string, depth }
+        Caps { text, string, depth, exact: true }
+    }
+
+    /// The caps of a document in which the schema allows what the usual ones refuse.
+    fn relaxed_caps(&self) -> Caps {
+        Caps { string: self.limits.document_bytes, exact: false, ..self.caps() }
     }
 }

@@ -72,6 +72,8 @@ struct Reach {
     here: bool,
     /// Close the value locations below it.
     below: bool,
+    /// It is about the document as a whole.
+    root: bool,
 }
 
 impl Outline {
@@ -80,7 +82,7 @@ impl Outline {
     /// # Errors
     /// If the copies that closing needs make the schema too large.
     pub(super) fn build(source: &Source<'_>, close: bool, limits: &GateLimits) -> Result<Self, SchemaError> {
-        let reach = Reach { here: close, below: close };
+        let reach = Reach { here: close, below: close, root: true };
         let mut builder = Builder {
             source,
             closer: Closer::new(source),
@@ -217,7 +219,7 @@ impl<'s> Builder<'_, 's> {
     ) -> Result<(), SchemaError> {
         let mut node = Node { never: schema == &Value::Bool(false), owner, ..Node::default() };
         if let Some(map) = schema.as_object() {
-            let closing = if reach.here { self.closer.decide(schema) } else { Closing::Leave };
+            let closing = if reach.here { self.closer.decide(schema, reach.root) } else { Closing::Leave };
             node.assertions = ASSERTIONS
                 .into_iter()
                 .filter_map(|keyword| Some((keyword.to_owned(), map.get(keyword)?.clone())))
@@ -312,5 +314,7 @@ fn reach_below(role: &Role, reach: Reach, closing: Closing) -> Reach {
         Closing::Within(closed) => keyword == closed,
         _ => false,
     };
-    Reach { here: below && (here || !role.in_place()), below }
+    // Without closing, whose meaning it is, there is nothing to tell apart.
+    let root = reach.root && below && role.in_place();
+    Reach { here: below && (here || !role.in_place()), below, root }
 }

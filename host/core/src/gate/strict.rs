@@ -17,6 +17,8 @@ pub(super) struct Caps {
     pub(super) string: usize,
     /// Levels of arrays and objects.
     pub(super) depth: usize,
+    /// Whether numbers have to be held exactly.
+    pub(super) exact: bool,
 }
 
 /// How large a document turned out to be.
@@ -47,7 +49,7 @@ pub(super) fn read(text: &str, caps: Caps) -> Option<(Value, Extent)> {
     let value = seed.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
     // Integers are held as they are; most documents have no other numbers, and are not read twice.
-    if floats.get() && !numbers_are_exact(text.as_bytes()) {
+    if caps.exact && floats.get() && !numbers_are_exact(text.as_bytes()) {
         return None;
     }
     Some((value, Extent { values: values.get(), depth: deepest.get(), text: bytes.get() }))

@@ -5,68 +5,63 @@ use std::collections::HashSet;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use super::json_hints;
 use super::keywords::escape;
+use super::locate::{Locator, Nodes, Step};
 use super::number::{self, Inexact};
 use super::strict::{Caps, in_number};
 use super::violation::{Violation, Violations};
 use super::words::{cut, quoted};
 
-/// Says what is wrong with a text that [`super::strict::read`] refused.
-pub(super) fn violations(text: &str, caps: Caps, cap: usize) -> Violations {
+/// Looks for what [`super::strict::read`] refused in a text, and for whether the schema allows it there.
+///
+/// # Errors
+/// Everything that is wrong with the text and that the schema does not allow.
+pub(super) fn examine(text: &str, caps: Caps, cap: usize, locator: Locator<'_>) -> Result<(), Violations> {
     if text.len() > caps.text {
         let expected = format!("a text of at most {} bytes", caps.text);
-        return Violations::one(Violation::mismatch(String::new(), expected, format!("{} bytes", text.len())));
+        return Err(Violations::one(Violation::mismatch(String::new(), expected, format!("{} bytes", text.len()))));
     }
     // Reads any depth without recursion, and looks neither into numbers nor into escapes.
     if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
-        return Violations::one(not_json(&error));
+        return Err(Violations::one(json_hints::not_json(text, &error)));
     }
-    let mut trace = Trace { caps, cap, found: Vec::new(), more: 0, levels: Vec::new(), skipped: 0 };
+    let levels = Vec::new();
+    let mut trace = Trace { caps, cap, locator, found: Vec::new(), more: 0, allowed: false, levels, skipped: 0 };
     trace.walk(text);
-    if trace.found.is_empty() {
+    match (trace.found.is_empty(), trace.allowed) {
+        (true, true) => Ok(()),
         // The parser proper is stricter in some way that the walk does not know of.
-        return Violations::one(match serde_json::from_str::<Value>(text) {
-            Err(error) => not_json(&error),
-            Ok(_) => Violation::mismatch(String::new(), "strict JSON", cut(text, 80)),
-        });
+        (true, false) => Err(Violations::one(json_hints::not_strict(text))),
+        (false, _) => Err(Violations { violations: trace.found, more: trace.more }),
     }
-    Violations { violations: trace.found, more: trace.more }
-}
-
-fn not_json(error: &serde_json::Error) -> Violation {
-    let message = error.to_string();
-    let what = message.split(" at line ").next().unwrap_or_default();
-    let sentence = format!(
-        "the text is not JSON: {} at line {}, column {}; write one JSON value and nothing else",
-        what.replace("EOF", "the text ends"),
-        error.line(),
-        error.column()
-    );
-    Violation::plain(String::new(), "JSON", sentence)
 }
 
 /// One array or object that the walk is in.
 struct Level {
     /// The names so far; `None` in an array.
     names: Option<HashSet<String>>,
-    /// The step of the pointer that leads to what is read next.
-    step: String,
-    /// How many items came before.
-    index: usize,
+    /// The step that leads to what is read next.
+    step: Step,
+    /// The schemas of this array or object, once somebody has asked.
+    schemas: Option<Nodes>,
 }
 
 /// A walk over a text that is known to be JSON.
-struct Trace {
+struct Trace<'o> {
     caps: Caps,
     cap: usize,
+    locator: Locator<'o>,
     found: Vec<Violation>,
     more: usize,
+    /// Whether something was met that the schema allows.
+    allowed: bool,
     levels: Vec<Level>,
     /// How many levels of what is too deep the walk is in. Nothing in there is looked at.
     skipped: usize,
 }
 
-impl Trace {
+impl Trace<'_> {
     fn walk(&mut self, text: &str) {
         let mut rest = text;
         // Whether the next string is the name of a member.
@@ -122,8 +117,8 @@ impl Trace {
             return;
         }
         let names = object.then(HashSet::new);
-        let step = if object { String::new() } else { "0".to_owned() };
-        self.levels.push(Level { names, step, index: 0 });
+        let step = if object { Step::Name(String::new()) } else { Step::Index(0) };
+        self.levels.push(Level { names, step, schemas: None });
     }
 
     fn leave(&mut self) {
@@ -141,9 +136,8 @@ impl Trace {
         let Some(level) = self.levels.last_mut() else {
             return false;
         };
-        level.index += 1;
-        if level.names.is_none() {
-            level.step = level.index.to_string();
+        if let Step::Index(index) = &mut level.step {
+            *index += 1;
         }
         level.names.is_some()
     }
@@ -152,26 +146,52 @@ impl Trace {
         let Ok(name) = serde_json::from_str::<String>(token) else {
             // It is no text, so the pointer leads to it as it is written.
             if let Some(level) = self.levels.last_mut() {
-                level.step = escape(token.trim_matches('"'));
+                level.step = Step::Name(token.trim_matches('"').to_owned());
             }
             self.surrogate(token);
             return;
         };
         let twice = self.levels.last_mut().is_some_and(|level| {
-            level.step = escape(&name);
+            level.step = Step::Name(name.clone());
             !level.names.as_mut().is_none_or(|names| names.insert(name.clone()))
         });
         if twice {
             let sentence = format!("the name {} is given twice; give it once", quoted(&name));
             self.report(|pointer| Violation::plain(pointer, "each name once", sentence));
         }
-        self.length(&name, "a name");
+        if name.len() > self.caps.string {
+            self.too_long("a name", name.len());
+        }
     }
 
     fn string(&mut self, token: &str) {
         match serde_json::from_str::<String>(token) {
-            Ok(text) => self.length(&text, "a string"),
+            Ok(text) if text.len() > self.caps.string => {
+                let schemas = self.schemas();
+                match self.locator.can_be_long(&schemas) {
+                    true => self.allowed = true,
+                    false => self.too_long("a string", text.len()),
+                }
+            }
+            Ok(_) => {}
             Err(_) => self.surrogate(token),
+        }
+    }
+
+    /// The schemas of the value that is read now.
+    fn schemas(&mut self) -> Nodes {
+        let Self { levels, locator, .. } = self;
+        let mut above: Option<(&Nodes, &Step)> = None;
+        for Level { schemas, step, .. } in levels {
+            let own = schemas.get_or_insert_with(|| match above {
+                Some((parents, step)) => locator.child(parents, step),
+                None => locator.root(),
+            });
+            above = Some((own, step));
+        }
+        match above {
+            Some((parents, step)) => locator.child(parents, step),
+            None => locator.root(),
         }
     }
 
@@ -180,28 +200,34 @@ impl Trace {
         self.report(|pointer| Violation::mismatch(pointer, expected, cut(token, 80)));
     }
 
-    fn length(&mut self, text: &str, what: &str) {
-        if text.len() > self.caps.string {
-            let expected = format!("{what} of at most {} bytes", self.caps.string);
-            self.report(|pointer| Violation::mismatch(pointer, expected, format!("{} bytes", text.len())));
-        }
+    fn too_long(&mut self, what: &str, bytes: usize) {
+        let expected = format!("{what} of at most {} bytes", self.caps.string);
+        self.report(|pointer| Violation::mismatch(pointer, expected, format!("{bytes} bytes")));
     }
 
     fn number(&mut self, token: &str) {
-        let expected = match number::exact(token) {
-            Ok(()) => return,
-            Err(Inexact::Integer) => {
-                "an integer of at most 64 bits (write a larger one as a string, if the tool takes it)"
+        let Err(inexact) = number::exact(token) else { return };
+        if inexact != Inexact::Range {
+            let schemas = self.schemas();
+            if self.locator.can_be_rounded(&schemas) {
+                self.allowed = true;
+                return;
             }
-            Err(Inexact::Range) => "a number within the range of a 64-bit float",
-            Err(Inexact::Digits) => "a number with no more digits than a 64-bit float keeps (about 15)",
+        }
+        let expected = match inexact {
+            Inexact::Integer => "an integer of at most 64 bits (write a larger one as a string, if the tool takes it)",
+            Inexact::Range => "a number within the range of a 64-bit float",
+            Inexact::Digits => "a number with no more digits than a 64-bit float keeps (about 15)",
         };
         self.report(|pointer| Violation::mismatch(pointer, expected, cut(token, 80)));
     }
 
     fn report(&mut self, violation: impl FnOnce(String) -> Violation) {
         if self.found.len() < self.cap {
-            let pointer = self.levels.iter().fold(String::new(), |path, level| path + "/" + &level.step);
+            let pointer = self.levels.iter().fold(String::new(), |path, level| match &level.step {
+                Step::Name(name) => path + "/" + &escape(name),
+                Step::Index(index) => format!("{path}/{index}"),
+            });
             self.found.push(violation(pointer));
         } else {
             self.more += 1;
@@ -223,12 +249,20 @@ fn string_length(text: &str) -> usize {
     text.len()
 }
 
-/// Says what is wrong with a value in memory that [`super::strict::measure`] refused.
-pub(super) fn violations_of_value(value: &Value, caps: Caps, cap: usize) -> Violations {
+/// Looks for what [`super::strict::measure`] refused in a value, and for whether the schema allows it there.
+///
+/// # Errors
+/// Everything that is over a cap and that the schema does not allow.
+pub(super) fn examine_value(
+    document: &Value,
+    caps: Caps,
+    cap: usize,
+    mut locator: Locator<'_>,
+) -> Result<(), Violations> {
     let mut found = Vec::new();
     let mut more = 0;
     // Without recursion: the value may be deeper than the stack is.
-    let mut pending = vec![(value, 0, String::new())];
+    let mut pending = vec![(document, 0, String::new())];
     let mut report = |violation| {
         if found.len() < cap { found.push(violation) } else { more += 1 }
     };
@@ -248,7 +282,10 @@ pub(super) fn violations_of_value(value: &Value, caps: Caps, cap: usize) -> Viol
             Value::String(text) => {
                 bytes += text.len();
                 if text.len() > caps.string {
-                    report(long("a string", text, &pointer));
+                    let schemas = locator.at(document, &pointer);
+                    if !locator.can_be_long(&schemas) {
+                        report(long("a string", text, &pointer));
+                    }
                 }
             }
             Value::Array(items) => {
@@ -273,5 +310,5 @@ pub(super) fn violations_of_value(value: &Value, caps: Caps, cap: usize) -> Viol
             break;
         }
     }
-    Violations { violations: found, more }
+    if found.is_empty() { Ok(()) } else { Err(Violations { violations: found, more }) }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::sanitize::is_hidden;
+
 use super::words::{cut, shortened};
 
 /// How many bytes of a pointer a message repeats. The pointer itself is never shortened.
@@ -52,6 +54,13 @@ impl Violation {
         Self { pointer, expected: expected.into(), given: sentence.into(), form: Form::Plain }
     }
 
+    /// Appends a hint to an undeclared property; other violations stay as they are.
+    pub(super) fn hint_undeclared(&mut self, hint: &str) {
+        if self.form == Form::Undeclared {
+            self.expected.push_str(hint);
+        }
+    }
+
     /// The sentence without the place.
     pub(super) fn sentence(&self) -> String {
         let Self { expected, given, .. } = self;
@@ -72,9 +81,10 @@ impl fmt::Display for Violation {
             return f.write_str(&self.sentence());
         }
         let pointer = if self.pointer.is_empty() { "at the top" } else { &self.pointer };
-        // Control characters in the names of properties would let a document write lines of its own.
+        // Control characters in the names of properties would let a document write lines of its own, and invisible ones
+        // would make two names look the same.
         let pointer = cut(pointer, POINTER);
-        if pointer.chars().any(char::is_control) {
+        if pointer.chars().any(|c| c.is_control() || is_hidden(c)) {
             write!(f, "{}: {}", shortened(&pointer.into()), self.sentence())
         } else {
             write!(f, "{pointer}: {}", self.sentence())

@@ -6,6 +6,8 @@ use std::io;
 
 use serde_json::Value;
 
+use crate::sanitize::{is_hidden, printable_json};
+
 use super::keywords::Role;
 use super::outline::{NodeId, Outline};
 
@@ -17,6 +19,12 @@ const LIST: usize = 400;
 
 /// How far a schema is followed in search of words for it.
 const HOPS: usize = 4;
+
+/// What an empty `enum` asks for.
+pub(super) const NO_CHOICE: &str = "no value at all (the schema has an empty `enum`)";
+
+/// Longest name that a suggestion is made for, in bytes.
+const MAX_NAME_BYTES: usize = 64;
 
 /// At most `limit` bytes of `text`, cut between characters and marked with `…`.
 pub(super) fn cut(text: &str, limit: usize) -> String {
@@ -41,14 +49,14 @@ pub(super) fn shortened(value: &Value) -> String {
     let mut start = Start(Vec::new());
     // The error is the writer's own, when it has had enough.
     let _enough = serde_json::to_writer(&mut start, value);
-    cut(&lossless(start.0), GIVEN)
+    cut(&printable_json(&lossless(start.0)), GIVEN)
 }
 
 /// A name or a text as JSON in at most 80 bytes.
 pub(super) fn quoted(text: &str) -> String {
     let mut start = Start(Vec::new());
     let _enough = serde_json::to_writer(&mut start, text);
-    cut(&lossless(start.0), GIVEN)
+    cut(&printable_json(&lossless(start.0)), GIVEN)
 }
 
 /// The bytes may end within a character; what is left of it is dropped.
@@ -171,7 +179,7 @@ fn describe(outline: &Outline, id: NodeId, hops: usize) -> Option<String> {
         return Some(shortened(constant));
     }
     if let Some(Value::Array(values)) = node.assertions.get("enum") {
-        return Some(choices(values.iter().map(shortened)));
+        return Some(if values.is_empty() { NO_CHOICE.to_owned() } else { choices(values.iter().map(shortened)) });
     }
     let tag = node.edges.iter().find_map(|(role, target)| match role {
         Role::Property(name) => Some((name, outline.node(*target)?.assertions.get("const")?)),
@@ -203,36 +211,22 @@ fn describe(outline: &Outline, id: NodeId, hops: usize) -> Option<String> {
 
 /// The name that was most likely meant: few letters differ, and no other name is as near.
 pub(super) fn meant<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    if name.len() > 64 {
+    if name.len() > MAX_NAME_BYTES {
         return None;
     }
-    let near = |candidate: &str| candidate.len().abs_diff(name.len()) <= 2 && candidate.len() <= 64;
-    let (distance, best) =
-        known.filter(|candidate| near(candidate)).map(|candidate| (distance(name, candidate), candidate)).min()?;
-    (distance <= 2 && distance * 3 <= name.chars().count()).then_some(best)
+    let name = folded(name);
+    let letters = name.chars().count();
+    let near = |candidate: &&str| candidate.len() <= MAX_NAME_BYTES && candidate.chars().count().abs_diff(letters) <= 2;
+    // Optimal string alignment: letters inserted, deleted, replaced, or swapped with their neighbour.
+    let distance = |candidate: &'n str| (strsim::osa_distance(&name, &folded(candidate)), candidate);
+    let (distance, best) = known.filter(near).map(distance).min()?;
+    (distance <= 2 && distance * 3 <= letters).then_some(best)
 }
 
-/// Letters to insert, delete or replace (Levenshtein), upper and lower case and `-` and `_` being the same.
-fn distance(left: &str, right: &str) -> usize {
-    let fold = |text: &str| -> Vec<char> {
-        text.chars().map(|letter| if letter == '-' { '_' } else { letter.to_ascii_lowercase() }).collect()
-    };
-    let (left, right) = (fold(left), fold(right));
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (index, letter) in left.iter().enumerate() {
-        let mut diagonal = index;
-        let mut before = index + 1;
-        for (other, above) in right.iter().zip(row.iter_mut().skip(1)) {
-            let cost = (diagonal + usize::from(letter != other)).min(before + 1).min(*above + 1);
-            diagonal = *above;
-            before = cost;
-            *above = cost;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = index + 1;
-        }
-    }
-    row.last().copied().unwrap_or(left.len())
+/// Upper and lower case, and `-` and `_`, are the same; invisible characters are left out.
+fn folded(name: &str) -> String {
+    let visible = name.chars().filter(|letter| !is_hidden(*letter));
+    visible.map(|letter| if letter == '-' { '_' } else { letter.to_ascii_lowercase() }).collect()
 }
 
 #[cfg(test)]
@@ -271,6 +265,8 @@ mod tests {
         check("pth", Some("path"));
         check("Path", Some("path"));
         check("contents", Some("content"));
+        check("ptah", Some("path"));
+        check("mo\u{200b}de", Some("mode"));
         check("x", None);
         check("zzzz", None);
     }

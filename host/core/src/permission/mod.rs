@@ -16,6 +16,7 @@ mod quote;
 mod random;
 mod refusal;
 mod secret;
+mod summary;
 
 pub use arguments::{CommandLine, CommandLineError};
 pub use clock::{ClockStep, ClockStepError};

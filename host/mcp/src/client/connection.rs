@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood_core::sanitize::printable;
 use rmcp::model::{CallToolRequest, CallToolRequestParams, CallToolResponse, ClientRequest, PaginatedRequestParams};
 use rmcp::model::{ProtocolVersion, ServerResult, Tool};
 use rmcp::service::{ClientInitializeError, PeerRequestOptions, RunningService, ServiceError};
@@ -15,61 +14,21 @@ use tokio_util::sync::CancellationToken;
 use super::changes;
 use super::ears::Ears;
 use super::endpoint::{Endpoint, Launch};
+use super::failure::{self, ConnectError};
 use super::headers::Headers;
 use super::http_client::BoundedClient;
 use super::pending::Pending;
 use super::process::Process;
+use super::program;
 use super::watched::{Listener, News, OnProgress, Watched};
+use super::{MAX_LISTED_TOOLS, MAX_PAGES};
 use crate::http::Token;
 use crate::lines::Lines;
 
-/// Pages of tools that are asked for.
-const PAGES: usize = 64;
-/// Tools that are taken from one server.
-const TOOLS: usize = 1000;
 /// How long a program may think about whether it knows the newest revision. It may have to start first.
 const THINK: Duration = Duration::from_secs(4);
 /// How long a server at a URL may. The network may be slow.
 const THINK_LONG: Duration = Duration::from_secs(9);
-
-/// Why a server cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// The program cannot be started.
-    #[error("cannot start {program}")]
-    Start {
-        /// Which program.
-        program: String,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// There can be no HTTP client.
-    #[error("cannot make an HTTP client")]
-    Client(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// It does not speak MCP, or none that is known here.
-    #[error("the server did not begin as MCP servers do{said}")]
-    Handshake {
-        /// Its last words, in a form to append.
-        said: String,
-        /// What went wrong.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// It cannot say which tools it has.
-    #[error("the server did not list its tools")]
-    List(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// It lists more than anybody could use.
-    #[error("the server lists more than {TOOLS} tools, or on more than {PAGES} pages")]
-    Endless,
-    /// It said far more than it was asked for.
-    #[error("the server said far more than it was asked for and was cut off")]
-    Flooded,
-    /// It took too long.
-    #[error("the server did not answer within {0:?}")]
-    Late(Duration),
-    /// It failed a moment ago.
-    #[error("the server failed a moment ago; it is tried again in {0:?}")]
-    TooEarly(Duration),
-}
 
 /// What holds for a connection.
 #[derive(Debug, Clone)]
@@ -111,7 +70,9 @@ impl Connection {
     }
 
     async fn start(launch: &Launch, terms: &Terms, how: ClientLifecycleMode) -> Result<Self, ConnectError> {
-        let failed = |source| ConnectError::Start { program: launch.program.display().to_string(), source };
+        let program = || launch.program.display().to_string();
+        program::check(launch).map_err(|why| ConnectError::NoProgram { program: program(), why })?;
+        let failed = |source| ConnectError::Start { program: program(), source };
         let (process, output, input) = Process::start(launch).await.map_err(failed)?;
         let (closed, news) = (CancellationToken::new(), News::new(terms.unasked, THINK));
         let lines = Lines::<RoleClient, _, _>::new(output, input, terms.longest, closed.clone());
@@ -121,7 +82,7 @@ impl Connection {
             Err(error) => {
                 // A program that could not start says why, and then ends.
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                Err(handshake(error, &process.last_words()))
+                Err(failure::from_handshake(error, &process.last_words()))
             }
         }
     }
@@ -141,7 +102,8 @@ impl Connection {
         }
         let transport = StreamableHttpClientTransport::with_client(BoundedClient::new(client, terms.longest), config);
         let (closed, news) = (CancellationToken::new(), News::new(terms.unasked, THINK_LONG));
-        let service = shake_hands(transport, &news, &closed, how).await.map_err(|error| handshake(error, ""))?;
+        let service =
+            shake_hands(transport, &news, &closed, how).await.map_err(|error| failure::from_address(error, url))?;
         Ok(Self { service, process: None, closed, news, overflowed: Arc::default() })
     }
 
@@ -166,7 +128,7 @@ impl Connection {
 
     pub(crate) async fn list(&self) -> Result<Vec<Tool>, ConnectError> {
         let (mut tools, mut cursor) = (Vec::new(), None);
-        for _ in 0..PAGES {
+        for _ in 0..MAX_PAGES {
             let asked = PaginatedRequestParams::default().with_cursor(cursor);
             let failed = |error: ServiceError| match self.news.was_flooded() || self.has_overflowed() {
                 true => ConnectError::Flooded,
@@ -175,7 +137,7 @@ impl Connection {
             let page = self.unless_closed(self.service.list_tools(Some(asked))).await.map_err(failed)?;
             tools.extend(page.tools);
             cursor = page.next_cursor;
-            if tools.len() > TOOLS {
+            if tools.len() > MAX_LISTED_TOOLS {
                 break;
             }
             if cursor.is_none() {
@@ -247,14 +209,6 @@ async fn shake_hands<T: Transport<RoleClient> + 'static>(
     let service = Ears.serve_with_lifecycle(watched, how).await?;
     changes::follow(service.peer(), closed);
     Ok(service)
-}
-
-fn handshake(error: ClientInitializeError, words: &str) -> ConnectError {
-    let said = match printable(words) {
-        words if words.is_empty() => String::new(),
-        words => format!("; it said: {words}"),
-    };
-    ConnectError::Handshake { said, source: Box::new(error) }
 }
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,16 +1,17 @@
 //! Tools of servers: their names as ours, and what they are known by.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fumehood_core::definition::{Annotations, DefinitionLimits, ToolDefinition};
 use fumehood_core::digest::Digest;
+use fumehood_core::gate::{ForeignGate, ForeignSchema, Gate, GateLimits, SchemaError};
 use fumehood_core::name::{NameError, Namespace, QualifiedName, ToolName};
-use fumehood_core::sanitize::printable;
 use fumehood_core::untrusted::Untrusted;
 use rmcp::model::Tool;
 use serde_json::{Value, json};
 
-use super::free_form;
+use super::notice::ToolNotice;
 
 /// A tool of a server, as it was when its description was first seen.
 #[derive(Debug, Clone)]
@@ -23,8 +24,10 @@ pub struct RemoteTool {
     pub title: Option<Untrusted<String>>,
     /// What it does, at most 4 KiB.
     pub description: Untrusted<String>,
-    /// JSON Schema of its arguments, as the server wrote it. The gate has not seen it yet.
+    /// JSON Schema of its arguments, as the server wrote it.
     pub input_schema: Untrusted<Value>,
+    /// What its arguments have to pass: the schema, as far as it can be checked here.
+    pub arguments: Arc<Gate>,
     /// JSON Schema of its structured results, if it has one.
     pub output_schema: Option<Untrusted<Value>>,
     /// What the server promises about its effects.
@@ -34,10 +37,18 @@ pub struct RemoteTool {
 }
 
 impl RemoteTool {
-    /// A tool of the server of this name; an error in words, if it cannot be one of ours.
-    pub(crate) fn of(server: &Namespace, tool: &Tool) -> Result<Self, String> {
-        let shown: String = printable(&tool.name).chars().take(80).collect();
-        let name = ToolName::from_foreign(&tool.name).map_err(|error| format!("{shown}: {error}"))?;
+    /// A tool of the server of this name, with notices about what of its schema is not checked; `limits` are those of its
+    /// arguments.
+    ///
+    /// # Errors
+    /// If it cannot be one of ours.
+    pub(crate) fn of(
+        server: &Namespace,
+        tool: &Tool,
+        limits: &GateLimits,
+    ) -> Result<(Self, Vec<ToolNotice>), ToolNotice> {
+        let refused = |reason: String| ToolNotice::new(&tool.name, reason);
+        let name = ToolName::from_foreign(&tool.name).map_err(|error| refused(error.to_string()))?;
         let caps = DefinitionLimits::default();
         let description = tool.description.as_deref().unwrap_or_default().to_owned();
         let input_schema = Value::Object(tool.input_schema.as_ref().clone());
@@ -47,31 +58,48 @@ impl RemoteTool {
             ("title", tool.title.as_ref().map_or(0, String::len), caps.title_bytes),
             ("description", description.len(), caps.description_bytes),
             ("input schema", size(&input_schema), caps.schema_bytes),
-            ("output schema", output_schema.as_ref().map_or(0, size), caps.schema_bytes),
         ] {
             if found > most {
-                return Err(format!("{shown}: its {what} has {found} bytes; at most {most} are accepted"));
+                return Err(refused(format!("its {what} has {found} bytes; at most {most} are accepted")));
             }
         }
-        Ok(Self {
+        let compiled = compile_arguments(&input_schema, limits);
+        let ForeignGate { gate, unchecked } = compiled.map_err(|error| refused(error.to_string()))?;
+        let reasons: BTreeSet<_> = unchecked.into_iter().map(|part| part.reason).collect();
+        let mut notices: Vec<_> = reasons.into_iter().map(|reason| refused(reason.to_string())).collect();
+        let found = output_schema.as_ref().map_or(0, size);
+        let output_schema = output_schema.filter(|_| found <= caps.schema_bytes);
+        if found > caps.schema_bytes {
+            let most = caps.schema_bytes;
+            notices.push(refused(format!(
+                "its output schema has more than {most} bytes, so that its results are not checked"
+            )));
+        }
+        let tool = Self {
             name: QualifiedName { namespace: server.clone(), tool: name }.to_string(),
             foreign: tool.name.as_ref().into(),
             title: tool.title.as_deref().map(Untrusted::from),
             description: description.into(),
             input_schema: input_schema.into(),
             output_schema: output_schema.map(Untrusted::new),
+            arguments: Arc::new(gate),
             annotations: annotations(tool),
             digest: digest(tool),
-        })
+        };
+        Ok((tool, notices))
     }
 }
 
+/// Compiles a schema of arguments, whatever draft it is of.
+fn compile_arguments(schema: &Value, limits: &GateLimits) -> Result<ForeignGate, SchemaError> {
+    Gate::for_foreign_arguments(&ForeignSchema::translate(schema, limits), limits.clone())
+}
+
 impl RemoteTool {
-    /// The schema that arguments are held against: that of the server, in which objects below the root that declare
-    /// nothing take anything, as their authors mean them.
+    /// The schema of its arguments in the draft that models are told in: complete, and without `$schema`.
     #[must_use]
-    pub fn arguments_schema(&self) -> Value {
-        free_form::spelled_out(self.input_schema.expose_raw())
+    pub fn parameters(&self) -> Value {
+        ForeignSchema::translate(self.input_schema.expose_raw(), &GateLimits::default()).schema
     }
 
     /// What an approval of it is about.
@@ -122,7 +150,9 @@ mod tests {
     use super::*;
 
     fn tool(value: Value) -> Result<RemoteTool, String> {
-        RemoteTool::of(&Namespace::parse("server").unwrap(), &serde_json::from_value(value).unwrap())
+        let (server, tool) = (Namespace::parse("server").unwrap(), serde_json::from_value(value).unwrap());
+        let found = RemoteTool::of(&server, &tool, &GateLimits::default());
+        found.map(|(tool, _)| tool).map_err(|notice| notice.to_string())
     }
 
     #[test]

@@ -17,12 +17,14 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::backoff::Backoff;
-use super::connection::{ConnectError, Connection, Terms};
+use super::connection::{Connection, Terms};
 use super::endpoint::Endpoint;
+use super::failure::ConnectError;
 use super::foreign::RemoteTool;
 use super::headers::Headers;
+use super::notice::ToolNotice;
 use super::result;
-use super::seen::{Listed, Seen};
+use super::seen::{Listed, Seen, Sizes};
 use super::watched::OnProgress;
 
 /// Room in a message for all that is not the result.
@@ -39,6 +41,8 @@ pub struct RemoteOptions {
     pub patience: Duration,
     /// Bytes of a result.
     pub output: usize,
+    /// Bytes of a single string in the arguments of a call.
+    pub string: usize,
     /// Messages that the server may send without being asked, in one call or in one minute between calls: news, logs,
     /// requests. More end the connection.
     pub unasked: u32,
@@ -54,13 +58,14 @@ pub struct RemoteOptions {
 }
 
 impl Default for RemoteOptions {
-    /// A deadline of 30 s, 15 s to connect, results of 1 MiB, 10,000 messages that nobody asked for, all tools, no further
+    /// A deadline of 30 s, 15 s to connect, results and strings of 1 MiB, 10,000 messages that nobody asked for, all tools, no further
     /// headers, no secrets, no pins.
     fn default() -> Self {
         Self {
             deadline: Duration::from_secs(30),
             patience: Duration::from_secs(15),
             output: 1 << 20,
+            string: 1 << 20,
             unasked: 10_000,
             only: None,
             headers: Headers::default(),
@@ -115,8 +120,15 @@ impl Remote {
     /// Tools that the server has and that cannot be used, each with the reason: a name or a description that is not
     /// acceptable, or one that is not what was pinned.
     #[must_use]
-    pub fn refused(&self) -> Vec<String> {
+    pub fn refused(&self) -> Vec<ToolNotice> {
         self.seen().refused()
+    }
+
+    /// What of the schemas of its tools is not checked here, such as patterns with look-around. The server checks its
+    /// arguments itself.
+    #[must_use]
+    pub fn unchecked(&self) -> Vec<ToolNotice> {
+        self.seen().unchecked()
     }
 
     /// How long one of its calls may take.
@@ -199,7 +211,7 @@ impl Remote {
 
     fn late(&self) -> CallError {
         let deadline = self.0.options.deadline.as_millis();
-        let mut why = format!("the server `{}` did not answer within {deadline} ms", self.0.name);
+        let mut why = format!("the server `{}` did not answer within {deadline} ms, its `timeout`", self.0.name);
         // Somebody who connects holds the lock, and then there is nothing to tell.
         let strays = self.0.link.try_lock().ok();
         let strays = strays.and_then(|link| Some(link.connection.as_ref()?.news().strays())).unwrap_or(0);
@@ -303,8 +315,8 @@ impl Remote {
         let tools = connection.list().await?;
         let this = self.clone();
         let read = move || {
-            let RemoteOptions { only, output, .. } = &this.0.options;
-            Listed::of(&this.0.name, &tools, only.as_ref(), *output)
+            let RemoteOptions { only, output, string, .. } = &this.0.options;
+            Listed::of(&this.0.name, &tools, only.as_ref(), Sizes { string: *string, output: *output })
         };
         // Other people's schemas may take long to compile.
         let listed = tokio::task::spawn_blocking(read).await.map_err(|error| ConnectError::List(Box::new(error)))?;

@@ -9,9 +9,15 @@ use fumehood_core::gate::{Gate, GateLimits};
 use fumehood_core::name::Namespace;
 use fumehood_core::result::CallError;
 use fumehood_core::sanitize::printable;
+use fumehood_core::untrusted::Untrusted;
 use rmcp::model::Tool;
+use serde_json::Value;
 
 use super::foreign::RemoteTool;
+use super::notice::ToolNotice;
+
+/// Why the results of a tool are not checked.
+const UNREADABLE_OUTPUT: &str = "its output schema cannot be read, so that its results are not checked";
 
 /// A tool, and what its results have to be.
 #[derive(Clone)]
@@ -24,7 +30,17 @@ pub(crate) struct Known {
 #[derive(Default)]
 pub(crate) struct Listed {
     tools: BTreeMap<Arc<str>, Known>,
-    refused: Vec<String>,
+    refused: Vec<ToolNotice>,
+    unchecked: Vec<ToolNotice>,
+}
+
+/// Limits of what passes between a server and its callers, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    /// One string in the arguments of a call.
+    pub(crate) string: usize,
+    /// One result.
+    pub(crate) output: usize,
 }
 
 /// What is known of the tools.
@@ -35,29 +51,38 @@ pub(crate) struct Seen {
 }
 
 impl Listed {
-    /// What a server of this name listed, as far as it is wanted. `output` bounds results, in bytes. Compiles schemas,
-    /// which takes its time.
-    pub(crate) fn of(server: &Namespace, tools: &[Tool], only: Option<&BTreeSet<String>>, output: usize) -> Self {
+    /// What a server of this name listed, as far as it is wanted. Compiles schemas, which takes its time.
+    pub(crate) fn of(server: &Namespace, tools: &[Tool], only: Option<&BTreeSet<String>>, sizes: Sizes) -> Self {
         let mut listed = Self::default();
         for tool in tools.iter().filter(|tool| only.is_none_or(|only| only.contains(tool.name.as_ref()))) {
-            match known(server, tool, output) {
+            match listed.known(server, tool, sizes) {
                 Ok(known) => drop(listed.tools.insert(Arc::clone(&known.tool.foreign), known)),
                 Err(why) => listed.refused.push(why),
             }
         }
         let missing = only.into_iter().flatten().filter(|name| tools.iter().all(|tool| tool.name != **name));
-        listed.refused.extend(missing.map(|name| format!("{}: the server has no such tool", printable(name))));
+        listed.refused.extend(missing.map(|name| ToolNotice::new(name, "the server has no such tool")));
         listed
     }
-}
 
-fn known(server: &Namespace, tool: &Tool, output: usize) -> Result<Known, String> {
-    let tool = RemoteTool::of(server, tool)?;
-    // Results are bounded as a whole; a long text in one is no sign of anything.
-    let limits = GateLimits { document_bytes: output, string_bytes: output, ..GateLimits::default() };
-    let gate = tool.output_schema.as_ref().map(|schema| Gate::for_results(schema.expose_raw(), limits)).transpose();
-    let gate = gate.map_err(|error| format!("{}: its output schema is refused: {error}", printable(&tool.foreign)))?;
-    Ok(Known { tool, results: gate.map(Arc::new) })
+    fn known(&mut self, server: &Namespace, tool: &Tool, sizes: Sizes) -> Result<Known, ToolNotice> {
+        let limits = GateLimits::default().with_string_bytes(sizes.string);
+        let (tool, mut notices) = RemoteTool::of(server, tool, &limits)?;
+        self.unchecked.append(&mut notices);
+        // Results are bounded as a whole; a long text in one is no sign of anything.
+        let limits = GateLimits { document_bytes: sizes.output, string_bytes: sizes.output, ..GateLimits::default() };
+        let compile = |schema: &Untrusted<Value>| Gate::for_foreign_results(schema.expose_raw(), limits);
+        let results = match tool.output_schema.as_ref().map(compile) {
+            Some(Ok(gate)) => Some(Arc::new(gate)),
+            // The server promised something that nobody here can hold it to: its results are taken as they come.
+            Some(Err(_)) => {
+                self.unchecked.push(ToolNotice::new(&tool.foreign, UNREADABLE_OUTPUT));
+                None
+            }
+            None => None,
+        };
+        Ok(Known { tool, results })
+    }
 }
 
 impl Seen {
@@ -81,10 +106,15 @@ impl Seen {
     }
 
     /// Those that cannot be used, each with the reason.
-    pub(crate) fn refused(&self) -> Vec<String> {
+    pub(crate) fn refused(&self) -> Vec<ToolNotice> {
         let changed = self.listed.tools.values().filter(|known| self.is_changed(&known.tool));
-        let changed = changed.map(|known| format!("{}: it is not what was approved", printable(&known.tool.foreign)));
+        let changed = changed.map(|known| ToolNotice::new(&known.tool.foreign, "it is not what was approved"));
         self.listed.refused.iter().cloned().chain(changed).collect()
+    }
+
+    /// What of the schemas of tools is not checked.
+    pub(crate) fn unchecked(&self) -> Vec<ToolNotice> {
+        self.listed.unchecked.clone()
     }
 
     /// The tool of this name, if it may be called.

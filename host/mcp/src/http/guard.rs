@@ -90,7 +90,10 @@ impl Guard {
             }
         }
         if uri.path() != self.path {
-            return turned(StatusCode::NOT_FOUND, "there is nothing here; MCP is at /mcp");
+            return turned(
+                StatusCode::NOT_FOUND,
+                "there is nothing here; MCP is at /mcp, and /health says whether the server is up",
+            );
         }
         let Some(principal) = self.principal(headers) else {
             return turned(StatusCode::UNAUTHORIZED, "show the server's token: `Authorization: Bearer TOKEN`");

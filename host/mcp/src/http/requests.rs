@@ -30,6 +30,8 @@ pub(crate) const HEAD_BYTES: usize = 32 << 10;
 const BODY_PATIENCE: Duration = Duration::from_secs(10);
 /// Sessions of one principal.
 const SESSIONS: usize = 256;
+/// Where the server says that it is up.
+const HEALTH_PATH: &str = "/health";
 /// After how many seconds a full server is worth another try.
 const RETRY: HeaderValue = HeaderValue::from_static("1");
 const TWICE: &str = "the message can be read in two ways; send each member once";
@@ -96,6 +98,10 @@ impl Doors {
         if head_bytes(&request) > HEAD_BYTES {
             let why = "the head of the request is too large; send fewer or shorter headers";
             return Err(Turned { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, why });
+        }
+        if is_health_check(&request) {
+            connection.enter(Phase::Head);
+            return Ok(health_response());
         }
         let principal = self.guard.admit(request.method(), request.uri(), request.headers())?;
         let unknown = Turned { status: StatusCode::UNAUTHORIZED, why: "there is nobody of that token" };
@@ -190,6 +196,18 @@ impl Doors {
         }
         Ok(read.freeze())
     }
+}
+
+/// Whether somebody asks if this server is up: a load balancer or a supervisor, which knows neither name nor token.
+fn is_health_check<T>(request: &Request<T>) -> bool {
+    matches!(*request.method(), Method::GET | Method::HEAD) && request.uri().path() == HEALTH_PATH
+}
+
+/// Says that connections are accepted, and nothing else.
+fn health_response() -> Response<Answer> {
+    let mut response = Response::new(Full::new(Bytes::from_static(br#"{"status":"ok"}"#)).boxed());
+    response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 /// Bounds a message and reads what has to be known before it is parsed.

@@ -8,6 +8,7 @@ use fumehood_core::untrusted::Untrusted;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
+use super::about;
 use super::client_name::{Naming, for_clients};
 use super::sanitizer::Sanitizer;
 use crate::toolbox::Listing;
@@ -23,6 +24,8 @@ pub(crate) struct Catalogue {
     /// In the order of their names, as clients see these.
     tools: Vec<Tool>,
     entries: HashMap<String, Entry>,
+    /// What is said of the tools as a whole.
+    instructions: Option<String>,
 }
 
 /// What a call of a tool needs to know.
@@ -39,8 +42,9 @@ pub(crate) struct Entry {
 pub(crate) struct BadCursor;
 
 impl Catalogue {
-    pub(crate) fn new(listings: Vec<Listing>, naming: Naming) -> Self {
-        let mut catalogue = Self::default();
+    /// The tools under these names; `own` is what the operator has to say of them.
+    pub(crate) fn new(listings: Vec<Listing>, naming: Naming, own: Option<&str>) -> Self {
+        let mut catalogue = Self { instructions: about::instructions(own, &listings), ..Self::default() };
         let ambiguous = ambiguous(&listings);
         for listing in listings {
             let name = match listing.definition.name.as_str() {
@@ -59,6 +63,11 @@ impl Catalogue {
         }
         catalogue.tools.sort_by(|a, b| a.name.cmp(&b.name));
         catalogue
+    }
+
+    /// What clients are told of the tools as a whole.
+    pub(crate) fn instructions(&self) -> Option<&str> {
+        self.instructions.as_deref()
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
@@ -144,12 +153,13 @@ mod tests {
     fn listing(name: &str) -> Listing {
         let tool = name.split_once("__").unwrap().1.to_owned();
         let raw = RawDefinition { name: tool, input_schema: "{}".to_owned(), ..RawDefinition::default() };
-        Listing { name: name.to_owned(), definition: raw.parse(&Default::default()).unwrap(), is_listed: true }
+        let definition = raw.parse(&Default::default()).unwrap();
+        Listing { name: name.to_owned(), definition, is_listed: true, may: Vec::new() }
     }
 
     #[test]
     fn pages_follow_names_and_survive_changes() {
-        let of = |names: &[&str]| Catalogue::new(names.iter().map(|name| listing(name)).collect(), Naming::Full);
+        let of = |names: &[&str]| Catalogue::new(names.iter().map(|name| listing(name)).collect(), Naming::Full, None);
         let names = |page: &[Tool]| page.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>().join(" ");
         let all = of(&["c__1", "a__1", "b__1", "d__1", "e__1"]);
         let (first, next) = all.page(None, 2).unwrap();
@@ -163,7 +173,7 @@ mod tests {
 
     #[test]
     fn schemas_say_that_arguments_are_an_object() {
-        let catalogue = Catalogue::new(vec![listing("a__t")], Naming::Full);
+        let catalogue = Catalogue::new(vec![listing("a__t")], Naming::Full, None);
         let tool = catalogue.tool("a__t").unwrap();
         assert_eq!(Value::Object(tool.input_schema.as_ref().clone()), json!({"type": "object"}));
         assert_eq!((&tool.output_schema, &tool.annotations), (&None, &None));
@@ -173,7 +183,7 @@ mod tests {
     fn what_is_withheld_keeps_its_name_and_is_not_shown() {
         let mut listings = ["a__add", "b__get"].map(listing).to_vec();
         listings[0].is_listed = false;
-        let catalogue = Catalogue::new(listings, Naming::Short);
+        let catalogue = Catalogue::new(listings, Naming::Short, None);
         assert!(catalogue.tool("add").is_none());
         assert_eq!(catalogue.suggestions(), "the tools are: get");
         assert_eq!(catalogue.find("add").unwrap().full_name.as_ref(), "a__add");
@@ -183,12 +193,12 @@ mod tests {
     fn short_names_are_those_that_say_which_tool_is_meant() {
         let listings = ["a__add", "a__get", "b__get", "c__a__add"].map(listing).to_vec();
         let names = |naming| {
-            let (page, _) = Catalogue::new(listings.clone(), naming).page(None, 10).unwrap();
+            let (page, _) = Catalogue::new(listings.clone(), naming, None).page(None, 10).unwrap();
             page.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(names(Naming::Full), "a__add a__get b__get c__a__add");
         assert_eq!(names(Naming::Short), "a__get add b__get c__a__add");
-        let catalogue = Catalogue::new(["a__add", "a__get", "b__get"].map(listing).to_vec(), Naming::Short);
+        let catalogue = Catalogue::new(["a__add", "a__get", "b__get"].map(listing).to_vec(), Naming::Short, None);
         assert_eq!(catalogue.suggestions(), "the tools are: a__get, add, b__get");
         assert_eq!(catalogue.find("add").unwrap().full_name.as_ref(), "a__add");
         assert!(catalogue.find("a__add").is_none(), "what is not listed cannot be called");

@@ -1,5 +1,6 @@
 //! The server: one set of tools for any number of clients.
 
+mod about;
 mod answer;
 mod catalogue;
 mod client_name;

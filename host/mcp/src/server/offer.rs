@@ -19,7 +19,7 @@ pub struct ServerOptions {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// What a model should know about its tools as a whole.
+    /// What a model should know about its tools as a whole, before the list of components and what they may do.
     pub instructions: Option<String>,
     /// On whose behalf calls are made that come over stdio. Tools may be told.
     pub actor: Option<Arc<str>>,
@@ -97,11 +97,16 @@ impl Server {
         match kept.as_ref() {
             Some((of, catalogue)) if *of == change => Arc::clone(catalogue),
             _ => {
-                let catalogue = Arc::new(Catalogue::new(self.inner.toolbox.list(), self.options().naming));
+                let catalogue = Arc::new(self.make_catalogue());
                 *kept = Some((change, Arc::clone(&catalogue)));
                 catalogue
             }
         }
+    }
+
+    fn make_catalogue(&self) -> Catalogue {
+        let ServerOptions { naming, instructions, .. } = self.options();
+        Catalogue::new(self.inner.toolbox.list(), *naming, instructions.as_deref())
     }
 
     /// What clients are told when they connect.
@@ -114,7 +119,7 @@ impl Server {
         capabilities.prompts = (!options.library.prompts().is_empty()).then(Default::default);
         let mut config = ServerConfig::new(capabilities)
             .with_server_info(Implementation::new(printable(&options.name), printable(&options.version)));
-        config.instructions = options.instructions.as_deref().map(|text| printable(text).into_owned());
+        config.instructions = self.catalogue().instructions().map(str::to_owned);
         config
     }
 }

@@ -51,6 +51,8 @@ impl From<CallLimits> for Limits {
             handles: size(limits.handles),
             hostcall_bytes: size(limits.hostcall_bytes),
             random_bytes: limits.random_bytes,
+            // Arguments are checked before they come to a worker.
+            string: None,
         }
     }
 }

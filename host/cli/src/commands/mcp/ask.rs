@@ -3,12 +3,10 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
-use fumehood::mcp::{Endpoint, Launch, Remote, RemoteOptions, RemoteTool, Token};
+use anyhow::{Context as _, Result, anyhow};
+use fumehood::mcp::{ConnectError, Endpoint, Launch, Remote, RemoteOptions, RemoteTool, Token, ToolNotice};
 use fumehood::sanitize::printable;
-use fumehood::{
-    Call, CallEntry, CallError, CallResult, Content, ErrorKind, Gate, GateLimits, Metadata, Namespace, Untrusted,
-};
+use fumehood::{Call, CallEntry, CallError, CallResult, Content, ErrorKind, Metadata, Namespace, Untrusted};
 use serde_json::{Value, json};
 
 use crate::args::{Arguments, CallRemote, List, ServerOptions};
@@ -16,18 +14,22 @@ use crate::config::Config;
 use crate::exit::{self, Exit, UsageError};
 use crate::recording::Recording;
 use crate::render;
-use crate::servers::ending_with_us;
+use crate::servers::{self, ending_with_us};
 
 /// What a server is called here. People name no servers.
 const SERVER: &str = "server";
 
 pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
-    let remote = remote(&list.server, &list.options, RemoteOptions::default())?;
+    let patience = start_timeout(&list.server, list.timeout);
+    let remote = remote(&list.server, &list.options, RemoteOptions { patience, ..RemoteOptions::default() })?;
     let listed = remote.tools().await;
     remote.close().await;
-    let tools = listed.context("cannot list the tools")?;
-    for why in remote.refused() {
-        render::warning(&format!("left out {why}"));
+    let tools = listed.map_err(|error| cannot_list(error, "--timeout"))?;
+    for line in ToolNotice::lines(&remote.refused()) {
+        render::warning(&format!("left out {line}"));
+    }
+    for line in ToolNotice::lines(&remote.unchecked()) {
+        render::warning(&format!("not all is checked of {line}"));
     }
     if arguments.json {
         let tools: Vec<Value> = tools.iter().map(in_json).collect();
@@ -41,6 +43,23 @@ pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
         }
     }
     Ok(Exit::Ok)
+}
+
+/// How long the server may take to start.
+fn start_timeout(server: &[String], typed: Option<Duration>) -> Duration {
+    typed.unwrap_or_else(|| servers::start_timeout(Some(server)).max(RemoteOptions::default().patience))
+}
+
+/// A server that is too slow is told by the flag that gives it more time.
+fn cannot_list(error: ConnectError, flag: &str) -> anyhow::Error {
+    match error {
+        ConnectError::Late(time) => {
+            anyhow!("the server did not start and list its tools within {time:?}; give it longer with `{flag}`")
+        }
+        // One line says it all.
+        error @ (ConnectError::NoProgram { .. } | ConnectError::Unreachable { .. }) => error.into(),
+        error => anyhow::Error::new(error).context("cannot list the tools"),
+    }
 }
 
 fn in_json(tool: &RemoteTool) -> Value {
@@ -61,7 +80,9 @@ pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exi
     let recording = Recording::begin(&call.recording, &config, "mcp call", None).await?;
     let request = Call::new(call.tool.as_str(), call.arguments.as_str());
     let mut entry = recording.as_ref().map(|recording| recording.calls().entry(&request));
-    let limits = RemoteOptions { deadline: call.timeout, ..RemoteOptions::default() };
+    let patience = start_timeout(&call.server, call.start_timeout);
+    let limits =
+        RemoteOptions { deadline: call.timeout, patience, string: call.max_string, ..RemoteOptions::default() };
     let remote = remote(&call.server, &call.options, limits)?;
     let started = Instant::now();
     let outcome = tokio::select! {
@@ -92,16 +113,14 @@ async fn checked(
     call: &CallRemote,
     entry: Option<&mut CallEntry>,
 ) -> Result<Result<Vec<Content>, CallError>> {
-    let tools = remote.tools().await.context("cannot list the tools")?;
+    let tools = remote.tools().await.map_err(|error| cannot_list(error, "--start-timeout"))?;
     let Some(tool) = tools.iter().find(|tool| *tool.foreign == *call.tool) else {
         let known: Vec<_> = tools.iter().map(|tool| printable(&tool.foreign).into_owned()).collect();
         let why = format!("there is no tool `{}`", printable(&call.tool));
         let error = CallError::new(ErrorKind::UnknownTool, why);
         return Ok(Err(error.with_hint(format!("the tools are: {}", known.join(", ")))));
     };
-    let gate =
-        Gate::for_arguments(&tool.arguments_schema(), GateLimits::default()).context("the tool's schema is refused")?;
-    Ok(match gate.parse(&call.arguments) {
+    Ok(match tool.arguments.parse(&call.arguments) {
         Ok(arguments) => {
             if let Some(entry) = entry {
                 entry.started(&arguments, None).await.context("the server was not asked")?;

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use serde_json::{Value, json};
+use serde_json::json;
+use toml::{Table, Value as Toml};
 
 use crate::args::{Arguments, Client, Config};
 use crate::config::USUAL;
@@ -23,9 +24,9 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
     if served.is_empty() {
         return Err(UsageError(format!("there is nothing to serve; name components, or make a {USUAL}")).into());
     }
-    let snippet = snippet(config.client, &program, served);
+    let snippet = snippet(config.client, &program, served)?;
     render::note(&format!("Put this into {}:", file(config.client)));
-    render::bytes(format!("{}\n", serde_json::to_string_pretty(&snippet)?).as_bytes())?;
+    render::bytes(format!("{snippet}\n").as_bytes())?;
     Ok(Exit::Ok)
 }
 
@@ -48,27 +49,44 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-fn snippet(client: Client, program: &Path, served: Vec<String>) -> Value {
+/// The text to paste.
+fn snippet(client: Client, program: &Path, served: Vec<String>) -> Result<String> {
     let mut arguments = vec!["serve".to_owned(), "mcp".to_owned()];
     arguments.extend(served);
-    let command = json!({"command": text(program), "args": arguments});
-    match client {
-        Client::ClaudeDesktop | Client::Cursor => json!({"mcpServers": {"fumehood": command}}),
-        Client::Vscode => {
-            let mut command = command;
-            if let Some(members) = command.as_object_mut() {
-                members.shift_insert(0, "type".to_owned(), json!("stdio"));
-            }
-            json!({"servers": {"fumehood": command}})
-        }
+    let command = text(program);
+    if client == Client::Codex {
+        return codex(command, arguments);
     }
+    let key = match client {
+        Client::Vscode => "servers",
+        Client::Zed => "context_servers",
+        _ => "mcpServers",
+    };
+    let entry = match client {
+        Client::ClaudeCode | Client::Vscode => json!({"type": "stdio", "command": command, "args": arguments}),
+        _ => json!({"command": command, "args": arguments}),
+    };
+    Ok(serde_json::to_string_pretty(&json!({ key: {"fumehood": entry} }))?)
+}
+
+/// The configuration of Codex is the one in TOML.
+fn codex(command: String, arguments: Vec<String>) -> Result<String> {
+    let entry = Table::from_iter([("command".to_owned(), command.into()), ("args".to_owned(), arguments.into())]);
+    let servers = Table::from_iter([("fumehood".to_owned(), Toml::Table(entry))]);
+    let whole = Table::from_iter([("mcp_servers".to_owned(), Toml::Table(servers))]);
+    Ok(toml::to_string(&whole)?.trim_end().to_owned())
 }
 
 fn file(client: Client) -> &'static str {
     match client {
+        Client::ClaudeCode => ".mcp.json of a project",
         Client::ClaudeDesktop => "claude_desktop_config.json (Settings, Developer, Edit Config), then restart Claude",
-        Client::Vscode => ".vscode/mcp.json of a folder, or run `MCP: Open User Configuration`",
+        Client::Codex => "~/.codex/config.toml",
         Client::Cursor => "~/.cursor/mcp.json, or .cursor/mcp.json of a folder",
+        Client::GeminiCli => "~/.gemini/settings.json, or .gemini/settings.json of a folder",
+        Client::Vscode => ".vscode/mcp.json of a folder, or run `MCP: Open User Configuration`",
+        Client::Windsurf => "~/.codeium/windsurf/mcp_config.json",
+        Client::Zed => "~/.config/zed/settings.json, or .zed/settings.json of a folder",
     }
 }
 
@@ -78,10 +96,18 @@ mod tests {
 
     #[test]
     fn every_client_has_its_own_shape() {
-        let of = |client| snippet(client, Path::new("/bin/fumehood"), vec!["/tools/a.wasm".to_owned()]).to_string();
-        let command = r#""command":"/bin/fumehood","args":["serve","mcp","/tools/a.wasm"]}}}"#;
-        assert_eq!(of(Client::ClaudeDesktop), format!(r#"{{"mcpServers":{{"fumehood":{{{command}"#));
-        assert_eq!(of(Client::Cursor), of(Client::ClaudeDesktop));
-        assert_eq!(of(Client::Vscode), format!(r#"{{"servers":{{"fumehood":{{"type":"stdio",{command}"#));
+        let of = |client| snippet(client, Path::new("/bin/fumehood"), vec!["/tools/a.wasm".to_owned()]).unwrap();
+        let json = |client| serde_json::from_str::<serde_json::Value>(&of(client)).unwrap();
+        let command = json!({"command": "/bin/fumehood", "args": ["serve", "mcp", "/tools/a.wasm"]});
+        for client in [Client::ClaudeDesktop, Client::Cursor, Client::GeminiCli, Client::Windsurf] {
+            assert_eq!(json(client), json!({"mcpServers": {"fumehood": command}}), "{client:?}");
+        }
+        assert_eq!(json(Client::Zed), json!({"context_servers": {"fumehood": command}}));
+        let typed = json!({"type": "stdio", "command": command["command"], "args": command["args"]});
+        assert_eq!(json(Client::ClaudeCode), json!({"mcpServers": {"fumehood": typed}}));
+        assert_eq!(json(Client::Vscode), json!({"servers": {"fumehood": typed}}));
+        let codex: Table = of(Client::Codex).parse().unwrap();
+        let entry = &codex["mcp_servers"]["fumehood"];
+        assert_eq!(serde_json::to_value(entry).unwrap(), command);
     }
 }

@@ -26,14 +26,19 @@ fn undeclared_properties_are_refused() {
     z_is_refused(json!({"required": ["a"]}), json!({"a": 1, "z": 1}));
     z_is_refused(json!({"type": "object", "$ref": "#/$defs/any", "$defs": {"any": {}}}), json!({"z": 1}));
     z_is_refused(json!({"type": "object", "anyOf": [true, {"type": "null"}]}), json!({"z": 1}));
-    z_is_refused(json!({"properties": {"a": {"type": "object"}}}), json!({"a": {"z": 1}}));
+    z_is_refused(json!({"properties": {"a": {"type": "object", "properties": {}}}}), json!({"a": {"z": 1}}));
     z_is_refused(
         json!({"properties": {"a": {"items": {"properties": {"b": true}}}}}),
         json!({"a": [{"b": 1, "z": 1}]}),
     );
-    z_is_refused(json!({"properties": {"a": {"prefixItems": [{"type": "object"}]}}}), json!({"a": [{"z": 1}]}));
+    z_is_refused(
+        json!({"properties": {"a": {"prefixItems": [{"type": "object", "required": ["b"]}]}}}),
+        json!({"a": [{"b": 1, "z": 1}]}),
+    );
     z_is_refused(json!({"additionalProperties": {"properties": {"b": true}}}), json!({"any": {"b": 1, "z": 1}}));
-    z_is_refused(json!({"patternProperties": {"^x": {"type": "object"}}}), json!({"xy": {"z": 1}}));
+    z_is_refused(json!({"patternProperties": {"^x": {"properties": {}}}}), json!({"xy": {"z": 1}}));
+    z_is_refused(json!({"$ref": "#/$defs/A", "$defs": {"A": {"type": "object"}}}), json!({"z": 1}));
+    z_is_refused(json!({"anyOf": [{"type": "object"}]}), json!({"z": 1}));
     z_is_refused(json!({"patternProperties": {"^x": {"type": "object"}}}), json!({"xy": {}, "z": 1}));
 }
 
@@ -62,6 +67,28 @@ fn undeclared_properties_of_composed_schemas_are_refused() {
                "$defs": {"T": {"properties": {"kids": {"type": "array", "items": {"$ref": "#/$defs/T"}}}}}}),
         json!({"t": {"kids": [{"kids": [{"z": 1}]}]}}),
     );
+}
+
+#[test]
+fn bare_objects_below_the_root_are_open() {
+    let check = |schema: Value| {
+        let gate = arguments(json!({"type": "object", "properties": {"a": schema}}));
+        for document in [json!({"a": {}}), json!({"a": {"z": {"z": [1]}}})] {
+            gate.check(&document).unwrap_or_else(|refused| panic!("{schema} {document}: {refused}"));
+        }
+        assert!(gate.check(&json!({"z": 1})).is_err());
+    };
+    let bare = json!({"type": "object"});
+    check(bare.clone());
+    check(json!({"type": ["object", "null"], "description": "any"}));
+    check(json!({"type": "object", "minProperties": 0}));
+    check(json!({"anyOf": [bare, {"type": "null"}]}));
+    check(json!({"anyOf": [{"type": "object", "properties": {"b": true}}, bare]}));
+    let gate = arguments(json!({
+        "properties": {"a": {"$ref": "#/$defs/Any"}, "b": {"items": {"type": "object"}}},
+        "$defs": {"Any": {"type": "object"}},
+    }));
+    assert_eq!(gate.check(&json!({"a": {"z": 1}, "b": [{"z": 1}]})), Ok(()));
 }
 
 fn without_z(value: &mut Value) {

@@ -1,7 +1,9 @@
 //! What passes the gate, what does not, and in which words.
 
+mod allowances;
 mod closing;
 mod cost;
+mod foreign;
 mod properties;
 mod refusal;
 mod words;

@@ -126,36 +126,38 @@ fn strictness_in_words() {
     check(
         "",
         expect![
-            "the text is not JSON: the text ends while parsing a value at line 1, column 0; write one JSON value and nothing else"
+            "the text is not JSON: the text ends while parsing a value at line 1, column 0; write one JSON value, `{}` if there are no arguments"
         ],
     );
     check(
         "{\"a\": 1,}",
-        expect![
-            "the text is not JSON: key must be a string at line 1, column 9; write one JSON value and nothing else"
-        ],
+        expect![[
+            r#"the text is not JSON: key must be a string at line 1, column 9, between `{"a": 1,` and `}`; leave out the comma before the closing bracket"#
+        ]],
     );
     check(
         "{\"a\": 1} x",
-        expect![
-            "the text is not JSON: trailing characters at line 1, column 10; write one JSON value and nothing else"
-        ],
+        expect![[
+            r#"the text is not JSON: trailing characters at line 1, column 10, between `{"a": 1} ` and `x`; write one JSON value and nothing else"#
+        ]],
     );
     check(
         "{'a': 1}",
-        expect![
-            "the text is not JSON: key must be a string at line 1, column 2; write one JSON value and nothing else"
-        ],
+        expect![[
+            r#"the text is not JSON: key must be a string at line 1, column 2, between `{` and `'a': 1}`; write names and strings in double quotes: "…""#
+        ]],
     );
     check(
         "{\"a\": \"\n\"}",
         expect![[
-            r#"the text is not JSON: control character (\u0000-\u001F) found while parsing a string at line 1, column 7; write one JSON value and nothing else"#
+            r#"the text is not JSON: control character (\u0000-\u001F) found while parsing a string at line 1, column 7, between `{"a": "` and `\n"}`; write a line break within a string as `\n`"#
         ]],
     );
     check(
         "{\"a\": NaN}",
-        expect!["the text is not JSON: expected value at line 1, column 7; write one JSON value and nothing else"],
+        expect![[
+            r#"the text is not JSON: expected value at line 1, column 7, between `{"a": ` and `NaN}`; JSON has no `NaN`; write a number, or `null` if the tool takes it"#
+        ]],
     );
 }
 
@@ -190,7 +192,7 @@ fn everything_that_is_not_strict_is_said_at_once() {
     check(
         &"[".repeat(1000),
         expect![
-            "the text is not JSON: the text ends while parsing a list at line 1, column 1000; write one JSON value and nothing else"
+            "the text is not JSON: the text ends while parsing a list at line 1, column 1000, after `…[[[[[[[[[[[[[[[[[[[[[[[[`; write the rest, and close every string and bracket that was opened"
         ],
     );
     check(

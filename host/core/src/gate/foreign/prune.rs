@@ -1,0 +1,204 @@
+//! What a gate cannot take of a schema is left out of it: first single keywords, then all but the top, then everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::super::keywords::{escape, held};
+use super::super::{Gate, GateLimits, SchemaError, bounds, compile};
+use super::{ForeignGate, ForeignSchema, UncheckedPart, UncheckedReason};
+
+/// Keywords that are removed one after the other, each because the gate refused it. A schema with more is a broken one.
+const MAX_REMOVED: usize = 16;
+
+/// Keywords that declare properties. Without one of them, the names that it declares would be unknown.
+const DECLARING: [&str; 13] = [
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "$ref",
+    "$dynamicRef",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "if",
+    "then",
+    "else",
+    "dependentSchemas",
+];
+
+/// Compiles as much of the schema as can be compiled.
+pub(super) fn compile_arguments(foreign: &ForeignSchema, limits: &GateLimits) -> Result<ForeignGate, SchemaError> {
+    let mut unchecked = Vec::new();
+    if foreign.unknown_dialect.is_some() {
+        unchecked.push(UncheckedPart { pointer: "/$schema".to_owned(), reason: UncheckedReason::Dialect });
+    }
+    if bounds::check(&foreign.schema, limits).is_ok() {
+        let mut schema = foreign.schema.clone();
+        let mut removed = remove_unreadable_patterns(&mut schema, limits);
+        if let Some(gate) = compile_pruned(&mut schema, limits, &mut removed) {
+            unchecked.append(&mut removed);
+            return Ok(ForeignGate { gate, unchecked });
+        }
+    }
+    let whole = |reason| UncheckedPart { pointer: String::new(), reason };
+    if let Some(gate) = top_level(&foreign.schema).and_then(|schema| compile::gate(&schema, limits.clone(), true).ok())
+    {
+        unchecked.push(whole(UncheckedReason::Complexity));
+        return Ok(ForeignGate { gate, unchecked });
+    }
+    unchecked.push(whole(UncheckedReason::Everything));
+    let any = json!({"type": "object", "additionalProperties": true});
+    Ok(ForeignGate { gate: compile::gate(&any, limits.clone(), true)?, unchecked })
+}
+
+/// Compiles the schema, and removes whatever the gate refuses as long as that leads somewhere.
+fn compile_pruned(schema: &mut Value, limits: &GateLimits, removed: &mut Vec<UncheckedPart>) -> Option<Gate> {
+    for _ in 0..=MAX_REMOVED {
+        let error = match compile::gate(schema, limits.clone(), true) {
+            Ok(gate) => return Some(gate),
+            Err(error) => error,
+        };
+        let (pointer, reason) = match &error {
+            SchemaError::Malformed { pointer, .. } => (keyword_at(schema, pointer)?, UncheckedReason::Keyword),
+            SchemaError::Keyword { pointer, keyword, .. } => {
+                (format!("{pointer}/{}", escape(keyword)), UncheckedReason::Keyword)
+            }
+            SchemaError::Reference { pointer, .. } => (reference_at(schema, pointer)?, UncheckedReason::Reference),
+            _ => return None,
+        };
+        remove(schema, &pointer)?;
+        removed.push(UncheckedPart { pointer, reason });
+    }
+    None
+}
+
+/// Every schema in the document, by its JSON pointer.
+fn schemas(document: &Value) -> BTreeMap<String, &Value> {
+    let mut found = BTreeMap::new();
+    let mut pending = vec![(String::new(), document)];
+    while let Some((pointer, schema)) = pending.pop() {
+        if let Some(map) = schema.as_object() {
+            pending.extend(held(map).into_iter().map(|held| (format!("{pointer}{}", held.suffix), held.schema)));
+        }
+        found.insert(pointer, schema);
+    }
+    found
+}
+
+/// The keyword, or the schema, in which a place lies that is not as JSON Schema has it.
+fn keyword_at(document: &Value, pointer: &str) -> Option<String> {
+    let schemas = schemas(document);
+    if schemas.contains_key(pointer) {
+        return Some(pointer.to_owned()).filter(|pointer| !pointer.is_empty());
+    }
+    let is_below = |schema: &str| pointer.strip_prefix(schema).is_some_and(|rest| rest.starts_with('/'));
+    let holder = schemas.keys().filter(|schema| is_below(schema)).max_by_key(|schema| schema.len())?;
+    let keyword = pointer.get(holder.len() + 1..)?.split('/').next()?;
+    Some(format!("{holder}/{keyword}"))
+}
+
+fn reference_at(document: &Value, pointer: &str) -> Option<String> {
+    let schema = document.pointer(pointer)?;
+    let keyword = ["$ref", "$dynamicRef"].into_iter().find(|keyword| schema.get(*keyword).is_some())?;
+    Some(format!("{pointer}/{keyword}"))
+}
+
+/// Removes the keyword at the pointer, or puts `true` in place of the schema there.
+fn remove(document: &mut Value, pointer: &str) -> Option<()> {
+    if schemas(document).contains_key(pointer) {
+        let place = document.pointer_mut(pointer)?;
+        // A keyword that holds one schema can be left out; what stands in a list or under a name has to stay.
+        *place = Value::Bool(true);
+        return Some(());
+    }
+    let (holder, keyword) = pointer.rsplit_once('/')?;
+    let holder = document.pointer_mut(holder)?.as_object_mut()?;
+    let keyword = keyword.replace("~1", "/").replace("~0", "~");
+    holder.shift_remove(&keyword)?;
+    open_after(holder, &keyword);
+    Some(())
+}
+
+/// Lets a schema accept the names that a removed keyword declared.
+fn open_after(schema: &mut Map<String, Value>, keyword: &str) {
+    if !DECLARING.contains(&keyword) {
+        return;
+    }
+    match keyword {
+        // `additionalProperties` is about everything but what these two declare.
+        "properties" | "patternProperties" => drop(schema.insert("additionalProperties".to_owned(), Value::Bool(true))),
+        _ if schema.contains_key("unevaluatedProperties") => {
+            schema.insert("unevaluatedProperties".to_owned(), Value::Bool(true));
+        }
+        _ => drop(schema.entry("additionalProperties").or_insert(Value::Bool(true))),
+    }
+}
+
+/// Removes patterns that the gate does not take, and those beyond as many as it takes.
+fn remove_unreadable_patterns(document: &mut Value, limits: &GateLimits) -> Vec<UncheckedPart> {
+    let mut known: BTreeMap<String, bool> = BTreeMap::new();
+    let mut readable = 0;
+    let mut is_readable = |pattern: &str| {
+        *known.entry(pattern.to_owned()).or_insert_with_key(|pattern| {
+            let is_readable = readable < limits.patterns && compile::can_compile_pattern(pattern, limits);
+            readable += usize::from(is_readable);
+            is_readable
+        })
+    };
+    let (mut values, mut names) = (Vec::new(), Vec::new());
+    for (pointer, schema) in schemas(document) {
+        if schema.get("pattern").and_then(Value::as_str).is_some_and(|pattern| !is_readable(pattern)) {
+            values.push(pointer.clone());
+        }
+        for pattern in schema.get("patternProperties").and_then(Value::as_object).into_iter().flat_map(Map::keys) {
+            if !is_readable(pattern) {
+                names.push((pointer.clone(), pattern.clone()));
+            }
+        }
+    }
+    let part = |pointer| UncheckedPart { pointer, reason: UncheckedReason::Pattern };
+    let mut removed = Vec::new();
+    for pointer in values {
+        if let Some(schema) = document.pointer_mut(&pointer).and_then(Value::as_object_mut) {
+            schema.shift_remove("pattern");
+            removed.push(part(format!("{pointer}/pattern")));
+        }
+    }
+    for (pointer, pattern) in names {
+        if let Some(schema) = document.pointer_mut(&pointer).and_then(Value::as_object_mut) {
+            if let Some(named) = schema.get_mut("patternProperties").and_then(Value::as_object_mut) {
+                named.shift_remove(&pattern);
+            }
+            open_after(schema, "patternProperties");
+            removed.push(part(format!("{pointer}/patternProperties/{}", escape(&pattern))));
+        }
+    }
+    removed
+}
+
+/// The names at the top of a schema, with their types where those are plain; `None` if names come from elsewhere too.
+fn top_level(schema: &Value) -> Option<Value> {
+    let map = schema.as_object()?;
+    let properties = map.get("properties")?.as_object()?;
+    let composed = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"];
+    let is_closed = map.get("additionalProperties").is_none_or(|others| others == &Value::Bool(false));
+    if composed.into_iter().any(|keyword| map.contains_key(keyword)) || !is_closed {
+        return None;
+    }
+    let typed = |(name, schema): (&String, &Value)| {
+        let kind = schema.get("type").filter(|kind| kind.is_string());
+        let schema = match kind.and_then(Value::as_str) {
+            Some("object") => json!({"type": "object", "additionalProperties": true}),
+            Some(kind) => json!({ "type": kind }),
+            None => Value::Bool(true),
+        };
+        (name.clone(), schema)
+    };
+    let named: Map<String, Value> = properties.iter().map(typed).collect();
+    let required: Vec<&str> =
+        map.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: BTreeSet<&str> = required.into_iter().collect();
+    Some(json!({"type": "object", "properties": named, "required": required, "additionalProperties": false}))
+}

@@ -1,0 +1,250 @@
+//! Older drafts of JSON Schema as draft 2020-12.
+//!
+//! What differs: a list of `items` with `additionalItems`, `dependencies`, boolean `exclusiveMinimum` and
+//! `exclusiveMaximum`, `$id` for anchors, `$recursiveRef`, and, up to draft 7, keywords beside `$ref`, which do not count.
+//! <https://json-schema.org/specification-links> has all drafts.
+
+use serde_json::{Map, Value};
+
+use super::super::keywords::{Place, place};
+use super::super::words::cut;
+use super::ForeignSchema;
+
+/// A version of JSON Schema, as far as the versions differ here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Draft {
+    /// Draft 4.
+    Four,
+    /// Drafts 6 and 7.
+    Seven,
+    /// Draft 2019-09 or later, or not said.
+    Later,
+}
+
+/// Keywords that still count beside a `$ref` of draft 7 or earlier.
+const BESIDE_REF: [&str; 7] = ["$ref", "definitions", "$defs", "title", "description", "default", "examples"];
+
+/// Translates a schema whose depth was checked before.
+pub(super) fn to_2020_12(schema: &Value) -> ForeignSchema {
+    let (draft, unknown_dialect) = draft_of(schema);
+    let keyword = if draft == Draft::Four { "id" } else { "$id" };
+    let base = schema.get(keyword).and_then(Value::as_str).map(|id| id.trim_end_matches('#').to_owned());
+    let translation = Translation { root: schema, draft, base };
+    ForeignSchema { schema: translation.schema(schema), unknown_dialect }
+}
+
+fn draft_of(schema: &Value) -> (Draft, Option<String>) {
+    let Some(named) = schema.get("$schema") else { return (Draft::Later, None) };
+    let text = named.as_str().unwrap_or_default().trim_end_matches('#');
+    let path = ["https://", "http://"].into_iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or(text);
+    match path {
+        "json-schema.org/draft-04/schema" => (Draft::Four, None),
+        "json-schema.org/draft-06/schema" | "json-schema.org/draft-07/schema" => (Draft::Seven, None),
+        "json-schema.org/draft/2019-09/schema" | "json-schema.org/draft/2020-12/schema" | "json-schema.org/schema" => {
+            (Draft::Later, None)
+        }
+        _ => (Draft::Later, Some(cut(text, 80))),
+    }
+}
+
+struct Translation<'s> {
+    root: &'s Value,
+    draft: Draft,
+    /// What the document calls itself, without a fragment.
+    base: Option<String>,
+}
+
+impl Translation<'_> {
+    /// Recursion is bounded by the depth of the document.
+    fn schema(&self, schema: &Value) -> Value {
+        let Some(map) = schema.as_object() else { return schema.clone() };
+        let refers = self.draft != Draft::Later && map.contains_key("$ref");
+        let mut translated = Map::new();
+        for (keyword, value) in map.iter().filter(|(keyword, _)| !refers || BESIDE_REF.contains(&keyword.as_str())) {
+            self.keyword(map, keyword, value, &mut translated);
+        }
+        Value::Object(translated)
+    }
+
+    fn keyword(&self, map: &Map<String, Value>, keyword: &str, value: &Value, into: &mut Map<String, Value>) {
+        match (keyword, value) {
+            ("$schema" | "$recursiveAnchor" | "$vocabulary", _) => {}
+            ("$id" | "id", Value::String(name)) if keyword == "$id" || self.draft == Draft::Four => {
+                if let Some(anchor) = name.strip_prefix('#').filter(|anchor| !anchor.is_empty()) {
+                    into.insert("$anchor".to_owned(), anchor.into());
+                }
+            }
+            ("$ref" | "$dynamicRef", Value::String(reference)) => {
+                into.insert(keyword.to_owned(), self.reference(reference).into());
+            }
+            ("$recursiveRef", _) => drop(into.insert("$ref".to_owned(), value.clone())),
+            ("items", Value::Array(items)) => {
+                // In draft 2020-12 the list must not be empty.
+                if !items.is_empty() {
+                    into.insert("prefixItems".to_owned(), self.list(items));
+                }
+            }
+            ("additionalItems", _) => {
+                if map.get("items").is_some_and(Value::is_array) {
+                    into.insert("items".to_owned(), self.schema(value));
+                }
+            }
+            ("dependencies", Value::Object(named)) => self.dependencies(named, into),
+            ("minimum" | "maximum", _) => {
+                let (_, exclusive) = BOUNDS.into_iter().find(|(bound, _)| *bound == keyword).unwrap_or_default();
+                let is_exclusive = map.get(exclusive) == Some(&Value::Bool(true));
+                into.insert(if is_exclusive { exclusive } else { keyword }.to_owned(), value.clone());
+            }
+            ("exclusiveMinimum" | "exclusiveMaximum", Value::Bool(_)) => {}
+            _ => drop(into.insert(keyword.to_owned(), self.other(keyword, value))),
+        }
+    }
+
+    /// The value of a keyword that is called the same in draft 2020-12.
+    fn other(&self, keyword: &str, value: &Value) -> Value {
+        match (place(keyword), value) {
+            (Some(Place::Schema), schema) => self.schema(schema),
+            (Some(Place::List), Value::Array(list)) => self.list(list),
+            (Some(Place::Named), Value::Object(named)) => {
+                Value::Object(named.iter().map(|(name, schema)| (name.clone(), self.schema(schema))).collect())
+            }
+            _ => value.clone(),
+        }
+    }
+
+    fn list(&self, list: &[Value]) -> Value {
+        list.iter().map(|schema| self.schema(schema)).collect()
+    }
+
+    fn dependencies(&self, named: &Map<String, Value>, into: &mut Map<String, Value>) {
+        for (name, dependency) in named {
+            let (keyword, value) = match dependency {
+                Value::Array(_) => ("dependentRequired", dependency.clone()),
+                // Draft 3 wrote a single name, and generators still do.
+                Value::String(_) => ("dependentRequired", Value::Array(vec![dependency.clone()])),
+                _ => ("dependentSchemas", self.schema(dependency)),
+            };
+            let entry = into.entry(keyword).or_insert_with(|| Value::Object(Map::new()));
+            if let Some(entries) = entry.as_object_mut() {
+                entries.insert(name.clone(), value);
+            }
+        }
+    }
+
+    /// A reference, leading to where its target is after the translation.
+    fn reference(&self, reference: &str) -> String {
+        let local = self.base.as_deref().filter(|base| !base.is_empty()).and_then(|base| reference.strip_prefix(base));
+        let reference = match local {
+            Some("") => "#",
+            Some(rest) if rest.starts_with('#') => rest,
+            _ => reference,
+        };
+        let Some(pointer) = reference.strip_prefix("#/") else { return reference.to_owned() };
+        let mut translated = "#".to_owned();
+        let (mut at, mut is_schema) = (Some(self.root), true);
+        for step in pointer.split('/') {
+            let below = at.and_then(|value| match value {
+                Value::Array(items) => items.get(step.parse::<usize>().ok()?),
+                value => value.get(step.replace("~1", "/").replace("~0", "~")),
+            });
+            let items_is_list = at.and_then(|value| value.get("items")).is_some_and(Value::is_array);
+            let step = match step {
+                "items" if is_schema && below.is_some_and(Value::is_array) => "prefixItems",
+                "additionalItems" if is_schema && items_is_list => "items",
+                "dependencies" if is_schema => "dependentSchemas",
+                step => step,
+            };
+            translated.push('/');
+            translated.push_str(step);
+            is_schema = !is_schema || !holds_several(step);
+            at = below;
+        }
+        translated
+    }
+}
+
+/// Whether what is below the keyword is a list of schemas, or schemas by name.
+fn holds_several(keyword: &str) -> bool {
+    matches!(place(keyword), Some(Place::List | Place::Named))
+}
+
+/// The keyword of a bound, and that of the same bound without its end.
+const BOUNDS: [(&str, &str); 2] = [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(schema: Value, expected: Value) {
+        assert_eq!(to_2020_12(&schema).schema, expected, "{schema}");
+    }
+
+    const SEVEN: &str = "http://json-schema.org/draft-07/schema#";
+
+    #[test]
+    fn keywords_of_older_drafts_are_translated() {
+        let string = json!({"type": "string"});
+        check(json!({"$schema": SEVEN, "type": "object"}), json!({"type": "object"}));
+        check(json!({"items": [string], "additionalItems": false}), json!({"prefixItems": [string], "items": false}));
+        check(json!({"items": [], "additionalItems": string}), json!({"items": string}));
+        check(json!({"items": string, "additionalItems": false}), json!({"items": string}));
+        check(
+            json!({"dependencies": {"a": ["b"], "c": {"required": ["d"]}}}),
+            json!({"dependentRequired": {"a": ["b"]}, "dependentSchemas": {"c": {"required": ["d"]}}}),
+        );
+        check(json!({"minimum": 1, "exclusiveMinimum": true}), json!({"exclusiveMinimum": 1}));
+        check(json!({"exclusiveMaximum": false, "maximum": 1}), json!({"maximum": 1}));
+        check(json!({"minimum": 1, "exclusiveMinimum": 0}), json!({"minimum": 1, "exclusiveMinimum": 0}));
+        check(json!({"$recursiveAnchor": true, "items": {"$recursiveRef": "#"}}), json!({"items": {"$ref": "#"}}));
+        check(
+            json!({"properties": {"items": {"items": [true]}}}),
+            json!({"properties": {"items": {"prefixItems": [true]}}}),
+        );
+        check(
+            json!({"const": {"items": [1]}, "enum": [{"$schema": 1}]}),
+            json!({"const": {"items": [1]}, "enum": [{"$schema": 1}]}),
+        );
+    }
+
+    #[test]
+    fn keywords_beside_a_reference_count_from_2019_on() {
+        let beside = |schema: &str| json!({"$schema": schema, "definitions": {"a": {}}, "$ref": "#/definitions/a", "minLength": 1});
+        check(beside(SEVEN), json!({"definitions": {"a": {}}, "$ref": "#/definitions/a"}));
+        check(
+            beside("https://json-schema.org/draft/2020-12/schema"),
+            json!({"definitions": {"a": {}}, "$ref": "#/definitions/a", "minLength": 1}),
+        );
+    }
+
+    #[test]
+    fn references_follow_what_was_moved() {
+        let of = |reference: &str| {
+            let schema = json!({
+                "$id": "https://example.com/s",
+                "properties": {"t": {"items": [{"type": "string"}], "additionalItems": {"type": "null"}}, "u": {"$ref": reference}},
+                "dependencies": {"t": {"required": ["u"]}},
+            });
+            to_2020_12(&schema).schema["properties"]["u"]["$ref"].clone()
+        };
+        assert_eq!(of("#/properties/t/items/0"), "#/properties/t/prefixItems/0");
+        assert_eq!(of("#/properties/t/additionalItems"), "#/properties/t/items");
+        assert_eq!(of("#/dependencies/t"), "#/dependentSchemas/t");
+        assert_eq!(of("https://example.com/s#/properties/t"), "#/properties/t");
+        assert_eq!(of("https://example.com/s"), "#");
+        assert_eq!(of("https://example.com/other"), "https://example.com/other");
+        check(json!({"$id": "x", "items": {"$id": "#a"}}), json!({"items": {"$anchor": "a"}}));
+    }
+
+    #[test]
+    fn unknown_dialects_are_reported() {
+        let of = |dialect: Value| to_2020_12(&json!({ "$schema": dialect })).unknown_dialect;
+        for known in [SEVEN, "https://json-schema.org/draft-04/schema", "http://json-schema.org/draft/2019-09/schema#"]
+        {
+            assert_eq!(of(json!(known)), None, "{known}");
+        }
+        assert_eq!(of(json!("https://example.com/mine")).as_deref(), Some("https://example.com/mine"));
+        assert_eq!(of(json!(7)).as_deref(), Some(""));
+    }
+}

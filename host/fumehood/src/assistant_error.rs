@@ -1,0 +1,42 @@
+//! Why an agent over the tools of a host cannot be built.
+
+use fumehood_agent::agent::BuildError;
+use fumehood_agent::allowlist::SealError;
+use fumehood_agent::memory::MemoryToolsError;
+use fumehood_agent::pipeline::PipelineError;
+use fumehood_agent::registry::ContractError;
+use fumehood_event_log::OpenError;
+
+/// Errors of [`AssistantBuilder::build`](crate::AssistantBuilder::build).
+#[derive(Debug, thiserror::Error)]
+pub enum AssistantError {
+    /// A tool of the host is none for models.
+    #[error("a tool of the host cannot be shown to a model")]
+    Tool(#[from] ContractError),
+    /// The tools of the memory cannot be registered.
+    #[error("the tools of the memory cannot be registered")]
+    Memory(#[from] MemoryToolsError),
+    /// The skill in use is none of the host's.
+    #[error("the skill '{0}' is to be used, and there is none of that name; add it with `skill` or correct the name")]
+    UnknownSkill(String),
+    /// The channel in use is none of the host's.
+    #[error(
+        "the channel '{0}' is to be used, and there is none of that name; add it with `channel` or correct the name"
+    )]
+    UnknownChannel(String),
+    /// The list of the channel in use cannot be signed.
+    #[error("the list of the channel in use cannot be signed")]
+    Seal(#[from] SealError),
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers to sign the list of a channel with; give the allowlists a key")]
+    Random,
+    /// The path of a call cannot be set up.
+    #[error("the path of a call cannot be set up")]
+    Pipeline(#[from] PipelineError),
+    /// The event log does not open.
+    #[error("the event log cannot be opened")]
+    Log(#[from] OpenError),
+    /// The agent's own parts do not fit.
+    #[error("the agent cannot be put together")]
+    Agent(#[from] BuildError),
+}

@@ -1,0 +1,68 @@
+//! Whether the program of a server is there, before anything is started.
+//!
+//! It is started through another program, which could only fail in its place.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+
+use super::endpoint::Launch;
+
+/// Where programs are looked for if there is no `PATH`.
+const USUAL_PATH: &str = "/usr/local/bin:/bin:/usr/bin";
+
+/// Says why a program cannot be started, where that can be told from its name alone.
+pub(super) fn check(launch: &Launch) -> Result<(), &'static str> {
+    let Launch { program, folder, .. } = launch;
+    if program.as_os_str().is_empty() {
+        return Err("it has no name; write the program to start");
+    }
+    if program.as_os_str().as_encoded_bytes().contains(&b'/') {
+        let path = folder.as_deref().unwrap_or(Path::new(".")).join(program);
+        return match (path.exists(), is_executable(&path)) {
+            (true, true) => Ok(()),
+            (true, false) => Err("it is no program that you may run; look at its permissions"),
+            (false, _) => Err("there is no such file; correct the path"),
+        };
+    }
+    let folders = search_path(launch);
+    match std::env::split_paths(&folders).any(|folder| is_executable(&folder.join(program))) {
+        true => Ok(()),
+        false => Err("there is no such program in PATH; install it, or give its whole path"),
+    }
+}
+
+/// The `PATH` that the program is started with.
+fn search_path(launch: &Launch) -> OsString {
+    let own = launch.environment.iter().rev().find(|(name, _)| name == "PATH");
+    let own = own.map(|(_, value)| OsString::from(value));
+    own.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| USUAL_PATH.into())
+}
+
+fn is_executable(path: &PathBuf) -> bool {
+    path.is_file() && access(path, Access::EXEC_OK).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_as_the_system_finds_them() {
+        let found = |program: &str, path: Option<&str>, folder: Option<&str>| {
+            let environment = path.map(|path| ("PATH".to_owned(), path.to_owned())).into_iter().collect();
+            let (program, folder) = (PathBuf::from(program), folder.map(PathBuf::from));
+            check(&Launch { program, environment, folder, ..Launch::default() }).is_ok()
+        };
+        assert!(found("sh", None, None));
+        assert!(found("/bin/sh", None, None));
+        assert!(found("./sh", None, Some("/bin")));
+        assert!(!found("./sh", None, Some("/")));
+        assert!(!found("sh", Some("/nowhere"), None));
+        assert!(!found("no-such-program-anywhere", None, None));
+        assert!(!found("/etc/passwd", None, None));
+        assert!(!found("/etc", None, None));
+        assert!(!found("", None, None));
+    }
+}
