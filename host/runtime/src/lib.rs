@@ -44,6 +44,8 @@ pub use capability::FolderError;
 pub use compile::{CompileBudget, CompileLimits, Compiler, serve_compiler};
 pub use component::{Component, LoadReport};
 pub use config::SandboxConfig;
+#[doc(hidden)]
+pub use dialect::convert_typed;
 pub use dialect::{Dialect, Skipped};
 pub use engine::{EngineProfile, SandboxError};
 pub use guest_runtime::Late;

@@ -131,7 +131,7 @@ async fn launch(
 /// The bytes in sealed memory, for another process to read.
 fn in_memory(bytes: &[u8]) -> std::io::Result<File> {
     let mut file = sealed::new("fumehood-component")?;
-    file.write_all(bytes)?;
+    file.write_all(bytes).map_err(|error| sealed::explain(error, "the component"))?;
     sealed::seal(&mut file)?;
     Ok(file)
 }

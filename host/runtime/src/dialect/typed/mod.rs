@@ -24,6 +24,7 @@ use exports::{Export, MAX_EXPORTS};
 
 pub use exports::Skipped;
 pub(crate) use value::ValueError;
+pub use value::convert_typed;
 
 /// How many named types of one instance are looked up in the documentation.
 const MAX_NAMED_TYPES: usize = 64;
