@@ -49,7 +49,7 @@ async fn all_checks(language: &'static str) {
         Err(why) => return skipped(language, &why),
     };
     let host = Host::builder().concurrency(4).build().unwrap();
-    host.load(Load::path(path).allow_slow_compile()).await.unwrap();
+    host.load(Load::path(path)).await.unwrap();
     let shop = Shop { host, language };
     shop.definitions_follow_the_types();
     shop.good_calls_give_results().await;

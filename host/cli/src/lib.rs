@@ -55,6 +55,7 @@ pub fn main() -> ExitCode {
             Command::Demo => commands::demo::run(&arguments).await,
             Command::Selftest => commands::selftest::run(&arguments).await,
             Command::Inspect(inspect) => commands::inspect::run(&arguments, inspect).await,
+            Command::EmbedDocs(embed) => commands::embed_docs::run(&arguments, embed),
             Command::Call(call) => commands::call::run(&arguments, call).await,
             Command::Run(run) => commands::run::run(&arguments, run).await,
             Command::Chat(chat) => commands::chat::run(&arguments, chat).await,

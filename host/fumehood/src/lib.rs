@@ -59,6 +59,7 @@ mod stored_notes;
 mod tool;
 mod toolbox;
 mod unknown_tool;
+mod wit_docs;
 
 pub use assistant::{AssistantBuilder, AssistantError};
 pub use builder::{BuildError, HostBuilder};
@@ -104,3 +105,4 @@ pub use secret_source::{SecretSource, SecretSourceError};
 pub use stored_notes::StoredNotes;
 pub use tool::Tool;
 pub use toolbox::RecordedHost;
+pub use wit_docs::{WitDocs, WitDocsError};

@@ -46,7 +46,7 @@ pub use component::{Component, LoadReport};
 pub use config::SandboxConfig;
 #[doc(hidden)]
 pub use dialect::convert_typed;
-pub use dialect::{Dialect, Skipped};
+pub use dialect::{Dialect, Skipped, embed_docs};
 pub use engine::{EngineProfile, SandboxError};
 pub use guest_runtime::Late;
 pub use imports::{Import, Ungranted};

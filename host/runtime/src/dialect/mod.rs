@@ -11,7 +11,7 @@ use crate::capability::CallState;
 use crate::imports::{Import, contract_version};
 use crate::load_error::LoadError;
 
-pub use typed::{Skipped, convert_typed};
+pub use typed::{Skipped, convert_typed, embed_docs};
 
 /// How a component's tools are called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

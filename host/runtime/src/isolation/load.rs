@@ -122,6 +122,7 @@ async fn launch(
         // As they are when a worker starts.
         protected: ProtectedFiles::default(),
         definitions: (&options.definitions).into(),
+        docs: options.docs.as_deref().map(<[u8]>::to_vec),
         describe: Some((&options.limits).into()),
         is_jail_required: workers.is_jail_required,
     };
