@@ -16,6 +16,7 @@ mod component;
 mod config;
 mod dialect;
 mod engine;
+mod exception;
 mod features;
 mod file_pool;
 mod guest_runtime;

@@ -14,11 +14,14 @@ use wasmtime_wasi::I32Exit;
 
 use crate::bindings::fumehood::tool::types;
 use crate::clock::DeadlinePassed;
+use crate::exception;
 use crate::host_failure::HostFailure;
 use crate::memory::MemoryLimiter;
 
 /// The longest message of a tool that is passed on, in bytes.
 const MESSAGE_BYTES: usize = 4 << 10;
+/// What follows an exception that the tool did not catch.
+const UNCAUGHT: &str = "the tool did not catch this exception";
 /// Frames of a backtrace that are worth showing.
 const FRAMES: usize = 12;
 
@@ -48,6 +51,12 @@ pub(crate) fn deadline(limits: &Limits) -> CallError {
 /// A tool that failed after something was refused to it failed for lack of that power, and one that failed after it had
 /// used up an allowance failed for lack of more: its own words stay, and the hint says what would have to be granted.
 pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError {
+    // The runtime of its language wrote why it aborted. That is a failure of the tool, in its own words.
+    if error.kind == ErrorKind::Trap
+        && let Some(message) = exception::message(&metadata.stderr.text.sanitized())
+    {
+        error = CallError::new(ErrorKind::ToolFailed, cut(&message)).with_hint(UNCAUGHT);
+    }
     // It may itself say that it was denied, because to it both look alike.
     let by_itself =
         matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::Unavailable | ErrorKind::Trap | ErrorKind::Denied);
