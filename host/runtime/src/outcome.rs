@@ -14,14 +14,12 @@ use wasmtime_wasi::I32Exit;
 
 use crate::bindings::fumehood::tool::types;
 use crate::clock::DeadlinePassed;
-use crate::exception;
+use crate::exception::Uncaught;
 use crate::host_failure::HostFailure;
 use crate::memory::MemoryLimiter;
 
 /// The longest message of a tool that is passed on, in bytes.
 const MESSAGE_BYTES: usize = 4 << 10;
-/// What follows an exception that the tool did not catch.
-const UNCAUGHT: &str = "the tool did not catch this exception";
 /// Frames of a backtrace that are worth showing.
 const FRAMES: usize = 12;
 
@@ -53,9 +51,9 @@ pub(crate) fn deadline(limits: &Limits) -> CallError {
 pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError {
     // The runtime of its language wrote why it aborted. That is a failure of the tool, in its own words.
     if error.kind == ErrorKind::Trap
-        && let Some(message) = exception::message(&metadata.stderr.text.sanitized())
+        && let Some(Uncaught { message, hint }) = Uncaught::find(&metadata.stderr.text.sanitized())
     {
-        error = CallError::new(ErrorKind::ToolFailed, cut(&message)).with_hint(UNCAUGHT);
+        error = CallError::new(ErrorKind::ToolFailed, cut(&message)).with_hint(hint);
     }
     // It may itself say that it was denied, because to it both look alike.
     let by_itself =
@@ -71,6 +69,15 @@ pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError 
         error.hint = Some(first.into());
     }
     error
+}
+
+/// Says what else a crash without a word may be, for a component whose language may have exceptions.
+pub(crate) fn hint_at_exceptions(error: &mut CallError, metadata: &Metadata) {
+    if error.kind == ErrorKind::Trap && error.hint.is_none() && metadata.stderr.is_empty() {
+        let hint =
+            "an exception that a tool does not catch ends like this, too; its author can return an error instead";
+        error.hint = Some(hint.into());
+    }
 }
 
 /// The error for whatever wasmtime says went wrong.
