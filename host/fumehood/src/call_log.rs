@@ -95,7 +95,8 @@ impl CallLog {
         let log = Self { inner: Arc::new(Inner { recorder, options, session, records, calls }) };
         // On disk no later than the start of the first call, which comes after it.
         let started = log.of_session(RecordKind::SessionStarted, None);
-        log.inner.recorder.record(started, Durability::Queued).await?;
+        let durability = if log.inner.options.is_single_call { Durability::Deferred } else { Durability::Queued };
+        log.inner.recorder.record(started, durability).await?;
         Ok(log)
     }
 

@@ -15,6 +15,7 @@ mod compile;
 mod component;
 mod config;
 mod dialect;
+mod embed_docs;
 mod engine;
 mod exception;
 mod features;
@@ -47,7 +48,8 @@ pub use component::{Component, LoadReport};
 pub use config::SandboxConfig;
 #[doc(hidden)]
 pub use dialect::convert_typed;
-pub use dialect::{Dialect, Skipped, embed_docs};
+pub use dialect::{Dialect, Skipped};
+pub use embed_docs::embed_docs;
 pub use engine::{EngineProfile, SandboxError};
 pub use guest_runtime::Late;
 pub use imports::{Import, Ungranted};

@@ -8,17 +8,14 @@ use std::collections::BTreeMap;
 
 use fumehood_core::typed::TypeDoc;
 use serde::Deserialize;
-use wasmparser::{BinaryReader, Parser, Payload};
+use wasmparser::{Parser, Payload};
 
-use crate::load_error::LoadError;
-
-const SECTION: &str = "package-docs";
+/// The name of the section.
+pub(crate) const SECTION: &str = "package-docs";
 /// The versions of the section that are understood; they differ only in what they add.
 const VERSIONS: [u8; 2] = [0, 1];
 /// The largest section that is read, in bytes.
 const MAX_SECTION_BYTES: usize = 1 << 20;
-/// Bytes of the magic number and the version that a component begins with.
-const HEADER_BYTES: usize = 8;
 /// The longest text about a type, field or case, in bytes.
 const MAX_TEXT_BYTES: usize = 1 << 10;
 
@@ -120,54 +117,6 @@ pub(super) fn cut(text: &str, most_bytes: usize) -> String {
     let fits = most_bytes.saturating_sub(MORE.len());
     let end = (0..=fits).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     format!("{}{MORE}", text.get(..end).unwrap_or_default())
-}
-
-/// Puts the content of a `package-docs` section into a component, in place of the one that it has, if it has one.
-///
-/// # Errors
-/// If the bytes are not a component.
-pub fn embed_docs(component: &[u8], docs: &[u8]) -> Result<Vec<u8>, LoadError> {
-    crate::compile::recognise(component)?;
-    let mut described = without_docs(component).map_err(crate::compile::malformed)?;
-    let name_length = leb128(SECTION.len());
-    // A custom section is a zero byte, the length of the rest, the length of the name, the name and the content.
-    described.push(0);
-    described.extend(leb128(name_length.len() + SECTION.len() + docs.len()));
-    described.extend(name_length);
-    described.extend_from_slice(SECTION.as_bytes());
-    described.extend_from_slice(docs);
-    Ok(described)
-}
-
-/// The component without the sections of that name that are its own.
-fn without_docs(component: &[u8]) -> wasmparser::Result<Vec<u8>> {
-    let mut reader = BinaryReader::new(component, 0);
-    let mut kept = reader.read_bytes(HEADER_BYTES)?.to_vec();
-    while !reader.eof() {
-        let start = reader.original_position();
-        let id = reader.read_u8()?;
-        let length = reader.read_var_u32()?;
-        let content = reader.read_bytes(length as usize)?;
-        let is_docs = id == 0 && BinaryReader::new(content, 0).read_string()? == SECTION;
-        if !is_docs {
-            kept.extend_from_slice(component.get(start..reader.original_position()).unwrap_or_default());
-        }
-    }
-    Ok(kept)
-}
-
-/// A number as WebAssembly writes it: seven bits in each byte, the lowest first, with a sign in all but the last.
-fn leb128(mut number: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    loop {
-        let low = (number & 0x7f) as u8;
-        number >>= 7;
-        if number == 0 {
-            bytes.push(low);
-            return bytes;
-        }
-        bytes.push(low | 0x80);
-    }
 }
 
 fn find(component: &[u8]) -> Option<&[u8]> {

@@ -70,15 +70,15 @@ fn embedded_docs_replace_those_of_the_component_itself() {
     };
     for items in [ADD.to_owned(), format!("{ADD} {old}"), format!("(component {old}) {ADD} {old}")] {
         let bytes = wat::parse_str(component(&items)).unwrap();
-        let once = super::super::embed_docs(&bytes, &with("New.")).unwrap();
+        let once = crate::embed_docs(&bytes, &with("New.")).unwrap();
         assert_eq!(described(&once).as_deref(), Some("New."), "{items}");
         assert!(wasmparser::Validator::new_with_features(ENABLED).validate_all(&once).is_ok(), "{items}");
-        let twice = super::super::embed_docs(&once, &with("New.")).unwrap();
+        let twice = crate::embed_docs(&once, &with("New.")).unwrap();
         assert_eq!(twice, once, "{items}");
     }
     let module = wat::parse_str("(module)").unwrap();
-    assert!(super::super::embed_docs(&module, &with("New.")).is_err());
-    assert!(super::super::embed_docs(b"\0asm\x0d\0\x01\0\x00\x7f", &with("New.")).is_err());
+    assert!(crate::embed_docs(&module, &with("New.")).is_err());
+    assert!(crate::embed_docs(b"\0asm\x0d\0\x01\0\x00\x7f", &with("New.")).is_err());
 }
 
 #[test]
