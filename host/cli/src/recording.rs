@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::{Context as _, Result};
 use fumehood::agent::persist::Persist;
-use fumehood::event_log::{EventLog, Keep};
+use fumehood::event_log::{EventLog, Keep, Options};
 use fumehood::record::Recorder;
 use fumehood::{CallLog, CallLogOptions, HostBuilder};
 
@@ -79,7 +79,9 @@ impl Recording {
         actor: Option<&str>,
     ) -> Result<Option<Self>> {
         let Some(place) = log_file::wanted(typed, config)? else { return Ok(None) };
+        let is_single_call = entry_point != EntryPoint::ServeMcp;
         let options = log_file::options(typed.log_key.as_deref(), config)?;
+        let options = Options { keep_journal: is_single_call, ..options };
         let files = EventLog::files(&place).into_iter().chain(typed.log_key.clone()).collect();
         let log = Arc::new(log_file::write(&place, &options)?);
         let persist = PersistRules::default();
@@ -88,7 +90,7 @@ impl Recording {
         let options = CallLogOptions {
             actor: actor.map(str::to_owned),
             durability: settings::modes(config).durability,
-            is_single_call: entry_point != EntryPoint::ServeMcp,
+            is_single_call,
             persist: Arc::new(move |tool| rules.of(tool)),
             ..CallLogOptions::new(entry_point.as_str())
         };

@@ -54,12 +54,14 @@ impl OpenError {
 }
 
 /// A connection that writes, to a database of this version.
-pub(crate) fn writable(path: &Path, busy: Duration) -> Result<Connection, OpenError> {
+pub(crate) fn writable(path: &Path, busy: Duration, keep_journal: bool) -> Result<Connection, OpenError> {
     make_file(path).map_err(|error| OpenError::file(path, error))?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connect = || -> Result<Connection, SchemaError> {
         let mut connection = Connection::open_with_flags(path, flags)?;
         prepare(&mut connection, busy)?;
+        // Otherwise the last connection that is closed moves the journal into the database.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep_journal)?;
         Ok(connection)
     };
     patiently(busy, connect).map_err(|error| OpenError::schema(path, error))
@@ -131,8 +133,6 @@ fn prepare(connection: &mut Connection, busy: Duration) -> Result<(), SchemaErro
          PRAGMA journal_size_limit = 67108864",
     )?;
     connection.set_prepared_statement_cache_capacity(32);
-    // The writer decides when the journal is moved into the database: doing so costs more than a short session.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     match found {
         Found::Version(version) if version == schema::version(schema::MIGRATIONS) => Ok(()),
         _ => schema::migrate(connection, schema::MIGRATIONS),

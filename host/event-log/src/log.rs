@@ -56,7 +56,7 @@ impl EventLog {
     /// is ever overwritten.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        let connection = connect::writable(path, options.busy_timeout)?;
+        let connection = connect::writable(path, options.busy_timeout, options.keep_journal)?;
         let log = store::log_id(&connection).map_err(|error| OpenError::schema(path, error))?;
         let key = match options.key {
             Some(key) => key,
@@ -100,7 +100,7 @@ impl EventLog {
         options: &Options,
     ) -> Result<Self, OpenError> {
         let (queue, key) = (Arc::new(Queue::new(options.capacity)), sealer.key);
-        let writer = Writer::new(Arc::clone(&queue), Arc::clone(&connection), sealer);
+        let writer = Writer::new(Arc::clone(&queue), Arc::clone(&connection), sealer, options.keep_journal);
         let thread = thread::Builder::new().name("event-log".to_owned());
         let writer = Some(thread.spawn(move || writer.run()).map_err(OpenError::Thread)?);
         let (reader, close_timeout) = (OnceLock::new(), options.close_timeout);
@@ -220,7 +220,7 @@ mod tests {
     fn failing(folder: &Path) -> (EventLog, Arc<Mutex<Connection>>) {
         let path = folder.join("events.db");
         let options = Options { close_timeout: Duration::from_millis(300), ..Options::default() };
-        let connection = Arc::new(Mutex::new(connect::writable(&path, Duration::ZERO).unwrap()));
+        let connection = Arc::new(Mutex::new(connect::writable(&path, Duration::ZERO, false).unwrap()));
         let sealer = Sealer { log: store::log_id(&lock(&connection)).unwrap(), key: [1; 32] };
         let place = Some((path, options.clone()));
         (EventLog::start(Arc::clone(&connection), place, sealer, &options).unwrap(), connection)

@@ -18,8 +18,7 @@ use crate::trouble::Trouble;
 /// The most records in one transaction, so that none waits long for the others.
 const MOST_AT_ONCE: usize = 4096;
 
-/// A journal that is larger than this when the log is closed is moved into the database. Below that, closing the log of a
-/// short session would cost more than the session.
+/// A journal that is larger than this is moved into the database when the log is closed, in any case.
 const MAX_JOURNAL_BYTES: u64 = 2 << 20;
 
 /// Between the first failure and the next try; doubled until [`LONGEST_PAUSE`].
@@ -34,14 +33,21 @@ pub(crate) struct Writer {
     flushes: Vec<Answer>,
     prunes: Vec<(Keep, Answer<Pruned>)>,
     pause: Option<Duration>,
+    /// Whether a small journal stays when the log is closed.
+    keep_journal: bool,
     /// Whether old records were removed, of which the journal may have copies.
     has_pruned: bool,
 }
 
 impl Writer {
-    pub(crate) fn new(queue: Arc<Queue>, connection: Arc<Mutex<Connection>>, sealer: Sealer) -> Self {
+    pub(crate) fn new(
+        queue: Arc<Queue>,
+        connection: Arc<Mutex<Connection>>,
+        sealer: Sealer,
+        keep_journal: bool,
+    ) -> Self {
         let (records, flushes, prunes) = (VecDeque::new(), Vec::new(), Vec::new());
-        Self { queue, connection, sealer, records, flushes, prunes, pause: None, has_pruned: false }
+        Self { queue, connection, sealer, records, flushes, prunes, pause: None, keep_journal, has_pruned: false }
     }
 
     /// Works until the log is closed.
@@ -111,13 +117,13 @@ impl Writer {
         self.pause = Some(self.pause.map_or(FIRST_PAUSE, |pause| pause.saturating_mul(2).min(LONGEST_PAUSE)));
     }
 
-    /// Seals the end, and moves the journal into the database if it is large or has what was to be removed. Neither is needed for what was written to be safe, so a
+    /// Seals the end, and moves the journal into the database, unless it is small and may stay. Neither is needed for what was written to be safe, so a
     /// failure is not reported: `verify` then finds the end to be as sealed as after a crash.
     fn finish(self) {
         let mut connection = lock(&self.connection);
         drop(store::anchor_head(&mut connection, &self.sealer));
         let journal = connection.path().map_or(0, |path| connect::journal_bytes(Path::new(path)));
-        if journal <= MAX_JOURNAL_BYTES && !self.has_pruned {
+        if self.keep_journal && journal <= MAX_JOURNAL_BYTES && !self.has_pruned {
             return;
         }
         drop(connection.execute_batch("PRAGMA optimize"));

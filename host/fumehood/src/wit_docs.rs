@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use fumehood_core::sanitize::printable;
 use fumehood_runtime::LoadError as ComponentError;
-use wit_parser::{PackageMetadata, Resolve};
+use wit_parser::{PackageMetadata, ParseError, Resolve, ResolveError};
 
 /// The largest documentation that is read from a component, in bytes.
 const MAX_BYTES: usize = 1 << 20;
@@ -58,7 +58,15 @@ impl WitDocs {
             reason: printable(reason.trim()).into_owned(),
         };
         let mut resolve = Resolve::default();
-        let (package, _) = resolve.push_path(path).map_err(|error| malformed(format!("{error:?}")))?;
+        let (package, _) = match resolve.push_path(path) {
+            Ok(read) => read,
+            Err(error) => {
+                let of_parser = error.downcast_ref::<ParseError>().map(|error| error.render(&resolve.source_map));
+                let of_resolver =
+                    || error.downcast_ref::<ResolveError>().map(|error| error.render(&resolve.source_map));
+                return Err(malformed(of_parser.or_else(of_resolver).unwrap_or_else(|| format!("{error:#}"))));
+            }
+        };
         let section = PackageMetadata::extract(&resolve, package).encode();
         let section = section.map_err(|error| malformed(error.to_string()))?;
         let text = String::from_utf8_lossy(&section);

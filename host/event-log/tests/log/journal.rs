@@ -13,10 +13,14 @@ fn journal_bytes(path: &std::path::Path) -> u64 {
     journal.metadata().map_or(0, |metadata| metadata.len())
 }
 
+fn keeping() -> Options {
+    Options { keep_journal: true, ..Options::default() }
+}
+
 #[test]
 fn a_short_session_leaves_its_journal_and_is_read_with_it() {
     let (_folder, path) = place();
-    let log = EventLog::open(&path, &Options::default()).unwrap();
+    let log = EventLog::open(&path, &keeping()).unwrap();
     for number in 1..=3 {
         drop(log.record(record(number), Durability::Deferred));
     }
@@ -25,12 +29,15 @@ fn a_short_session_leaves_its_journal_and_is_read_with_it() {
     let reader = EventLog::open_read_only(&path, &Options::default()).unwrap();
     let report = reader.verify(None).unwrap();
     assert_eq!((report.rows, report.finding), (3, None));
+    // Whoever opens it next without that wish makes it one file.
+    EventLog::open(&path, &Options::default()).unwrap().close().unwrap();
+    assert_eq!(journal_bytes(&path), 0);
 }
 
 #[test]
 fn a_large_journal_is_moved_into_the_database_when_the_log_is_closed() {
     let (_folder, path) = place();
-    let log = EventLog::open(&path, &Options::default()).unwrap();
+    let log = EventLog::open(&path, &keeping()).unwrap();
     for number in 1..=200 {
         let long = json!("x".repeat(20_000));
         block_on(log.record(Record { body: long, ..record(number) }, Durability::Durable)).unwrap();
@@ -43,7 +50,7 @@ fn a_large_journal_is_moved_into_the_database_when_the_log_is_closed() {
 #[test]
 fn removed_records_are_not_left_in_the_journal() {
     let (_folder, path) = place();
-    let log = EventLog::open(&path, &Options::default()).unwrap();
+    let log = EventLog::open(&path, &keeping()).unwrap();
     let secret = json!("a word that nobody else writes");
     block_on(log.record(Record { body: secret, ..record(1) }, Durability::Durable)).unwrap();
     block_on(log.record(record(2), Durability::Durable)).unwrap();

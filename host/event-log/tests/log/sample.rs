@@ -1,6 +1,6 @@
 //! Records to try the log with.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::time::Timestamp;
@@ -31,13 +31,6 @@ pub fn record(number: u64) -> Record {
         status: Some("ok".to_owned()),
         body: json!({"result": number, "note": "ü\u{0} \"quoted\""}),
     }
-}
-
-/// Moves the journal of a closed log into its database, so that the file is all of it.
-pub fn into_one_file(path: &Path) {
-    // The last connection that is closed does that.
-    let database = rusqlite::Connection::open(path).expect("a database");
-    database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("a checkpoint");
 }
 
 /// Records, and waits until it is on disk.

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::sample::{into_one_file, keep, keep_all, place, record};
+use crate::sample::{keep, keep_all, place, record};
 use fumehood_core::record::{Durability, Record, Recorder};
 use fumehood_event_log::{EventLog, Filter, OpenError, Options, Reader, SchemaError, Trouble};
 use futures_executor::block_on;
@@ -49,7 +49,6 @@ fn a_damaged_log_is_refused_and_kept() {
     let log = EventLog::open(&path, &quick()).unwrap();
     keep_all(&log, 1..=2000);
     log.close().unwrap();
-    into_one_file(&path);
     let mut bytes = fs::read(&path).unwrap();
     bytes[4096..].fill(0xa5);
     fs::write(&path, &bytes).unwrap();

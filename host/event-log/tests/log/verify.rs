@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::sample::{into_one_file, keep, keep_all, place, record};
+use crate::sample::{keep, keep_all, place, record};
 use fumehood_core::record::{Record, RecordKind};
 use fumehood_core::time::Timestamp;
 use fumehood_event_log::{EventLog, Filter, Keep, Options, Problem, Pruned, Reader, Report};
@@ -119,7 +119,6 @@ fn a_chain_that_was_computed_anew_is_found_at_its_anchor() {
     keep_all(&log, 1..=10);
     let mark = log.reader().last().unwrap().unwrap();
     log.close().unwrap();
-    into_one_file(&path);
     let forged = path.with_extension("forged");
     std::fs::copy(&path, &forged).unwrap();
     let database = Connection::open(&forged).unwrap();
@@ -130,7 +129,6 @@ fn a_chain_that_was_computed_anew_is_found_at_its_anchor() {
         keep(&log, Record { body: serde_json::json!("nothing to see"), ..record(number) }).unwrap();
     }
     log.close().unwrap();
-    into_one_file(&forged);
     let own = Reader::open(&forged, &Options { key: Some([9; 32]), ..Options::default() }).unwrap();
     assert_eq!(own.verify(None).unwrap().finding, None, "without the true key it looks well");
     assert_eq!(own.verify(Some(mark)).unwrap().finding.unwrap().problem, Problem::NotAsMarked);
