@@ -56,3 +56,47 @@ fn leb128(mut number: usize) -> Vec<u8> {
         bytes.push(low | 0x80);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wasmparser::{Parser, Payload};
+
+    use super::*;
+
+    /// The contents of all sections of documentation, wherever they are.
+    fn found(component: &[u8]) -> Vec<Vec<u8>> {
+        let docs = |payload| match payload {
+            Payload::CustomSection(section) if section.name() == DOCS_SECTION => Some(section.data().to_vec()),
+            _ => None,
+        };
+        Parser::new(0).parse_all(component).map(Result::unwrap).filter_map(docs).collect()
+    }
+
+    #[test]
+    fn docs_replace_those_of_the_component_itself() {
+        let old = r#"(@custom "package-docs" "old") (@custom "other" "kept")"#;
+        let with = |items: &str| wat::parse_str(format!("(component {items})")).unwrap();
+        let long = vec![b'x'; 1000];
+        for (component, inner) in [(with(""), 0), (with(old), 0), (with(&format!("{old} (component {old}) {old}")), 1)]
+        {
+            let once = embed_docs(&component, &long).unwrap();
+            let expected = [vec![b"old".to_vec(); inner], vec![long.clone()]].concat();
+            assert_eq!(found(&once), expected);
+            wasmparser::Validator::new().validate_all(&once).unwrap();
+            assert_eq!(embed_docs(&once, &long).unwrap(), once);
+        }
+    }
+
+    #[test]
+    fn other_bytes_are_refused() {
+        assert!(matches!(embed_docs(&wat::parse_str("(module)").unwrap(), b"x"), Err(LoadError::CoreModule)));
+        assert!(matches!(embed_docs(b"\0asm\x0d\0\x01\0\x00\x7f", b"x"), Err(LoadError::Malformed(_))));
+    }
+
+    #[test]
+    fn numbers_are_split_into_sevens() {
+        assert_eq!(leb128(0), [0]);
+        assert_eq!(leb128(127), [0x7f]);
+        assert_eq!(leb128(624_485), [0xe5, 0x8e, 0x26]);
+    }
+}

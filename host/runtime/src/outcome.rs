@@ -20,6 +20,8 @@ use crate::memory::MemoryLimiter;
 
 /// The longest message of a tool that is passed on, in bytes.
 const MESSAGE_BYTES: usize = 4 << 10;
+/// A trap that was meant.
+const ABORTED: &str = "it aborted (`unreachable`, which is how a panic ends)";
 /// Frames of a backtrace that are worth showing.
 const FRAMES: usize = 12;
 
@@ -71,9 +73,9 @@ pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError 
     error
 }
 
-/// Says what else a crash without a word may be, for a component whose language may have exceptions.
+/// Says what else an abort without a word may be, for a component whose language may have exceptions.
 pub(crate) fn hint_at_exceptions(error: &mut CallError, metadata: &Metadata) {
-    if error.kind == ErrorKind::Trap && error.hint.is_none() && metadata.stderr.is_empty() {
+    if error.kind == ErrorKind::Trap && error.message.as_str().contains(ABORTED) && metadata.stderr.is_empty() {
         let hint =
             "an exception that a tool does not catch ends like this, too; its author can return an error instead";
         error.hint = Some(hint.into());
@@ -160,7 +162,7 @@ pub(crate) fn output_too_large(found: Option<usize>, limits: &Limits) -> CallErr
 fn crashed(error: &wasmtime::Error, trap: Option<Trap>) -> CallError {
     let reason = match trap {
         Some(Trap::StackOverflow) => "its call stack overflowed (too deep a recursion)".to_owned(),
-        Some(Trap::UnreachableCodeReached) => "it aborted (`unreachable`, which is how a panic ends)".to_owned(),
+        Some(Trap::UnreachableCodeReached) => ABORTED.to_owned(),
         Some(Trap::MemoryOutOfBounds) => "it used memory out of bounds".to_owned(),
         Some(Trap::IntegerDivisionByZero) => "it divided an integer by zero".to_owned(),
         Some(Trap::CannotEnterComponent) => "it was entered again while it was running".to_owned(),

@@ -138,7 +138,7 @@ fn of_type(name: &str, schema: &Value, root: &Value, depth: usize) -> String {
 /// Whether a pattern matches nothing but whole numbers in decimal.
 fn is_of_digits(pattern: &str) -> bool {
     let is_whole = pattern.starts_with('^') && pattern.ends_with('$');
-    is_whole && pattern.contains("[0-9]") && pattern.chars().all(|c| c.is_ascii_digit() || "^$()|?-[]{},".contains(c))
+    is_whole && pattern.contains("[0-9]") && pattern.chars().all(|c| c.is_ascii_digit() || "^$()|?+-[]{},".contains(c))
 }
 
 /// A type within a line: an object there has no lines of its own.

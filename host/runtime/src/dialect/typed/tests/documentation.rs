@@ -58,30 +58,6 @@ fn docs_are_found_in_a_component_within() {
 }
 
 #[test]
-fn embedded_docs_replace_those_of_the_component_itself() {
-    let with = |text: &str| {
-        let docs = json!({"worlds": {"w": {"func_exports": {"add": {"docs": text}}}}}).to_string();
-        [&[1], docs.as_bytes()].concat()
-    };
-    let old = docs(1, &json!({"worlds": {"w": {"func_exports": {"add": {"docs": "Old."}}}}}));
-    let described = |bytes: &[u8]| {
-        let docs = PackageDocs::read(bytes);
-        docs.function(None, "add").map(str::to_owned)
-    };
-    for items in [ADD.to_owned(), format!("{ADD} {old}"), format!("(component {old}) {ADD} {old}")] {
-        let bytes = wat::parse_str(component(&items)).unwrap();
-        let once = crate::embed_docs(&bytes, &with("New.")).unwrap();
-        assert_eq!(described(&once).as_deref(), Some("New."), "{items}");
-        assert!(wasmparser::Validator::new_with_features(ENABLED).validate_all(&once).is_ok(), "{items}");
-        let twice = crate::embed_docs(&once, &with("New.")).unwrap();
-        assert_eq!(twice, once, "{items}");
-    }
-    let module = wat::parse_str("(module)").unwrap();
-    assert!(crate::embed_docs(&module, &with("New.")).is_err());
-    assert!(crate::embed_docs(b"\0asm\x0d\0\x01\0\x00\x7f", &with("New.")).is_err());
-}
-
-#[test]
 fn bad_docs_are_no_docs() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     for section in ["", "\\01", "\\01{", "\\01[]", "\\01{\\22worlds\\22:5}", "\\01\\ff\\ff", &format!("\\01{deep}")] {
