@@ -3,8 +3,13 @@
 
 pub mod batch_parser;
 #[cfg(feature = "engine")]
+pub mod configuration;
+#[cfg(feature = "engine")]
 pub mod engine;
 pub mod gate;
+pub mod mcp_framing;
 #[cfg(feature = "engine")]
 pub mod prescan;
+#[cfg(feature = "engine")]
+pub mod typed_conversion;
 pub mod typed_values;

@@ -10,10 +10,7 @@ const MAX_PARTS: usize = 4;
 
 /// Reads a type from the first line, a byte for each part, and checks the rest against the schema of a function of it.
 pub fn run(data: &[u8]) {
-    let line = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
-    let (ty, document) = data.split_at(line);
-    let mut bytes = ty.iter().copied();
-    let ty = read(&mut bytes, MAX_DEPTH);
+    let (ty, document) = split(data);
     let function = TypedFunction { params: vec![("value".to_owned(), ty.clone())], result: Some(ty) };
     let docs = TypeDocs::none();
     let schema = function.input_schema(&docs);
@@ -24,10 +21,17 @@ pub fn run(data: &[u8]) {
     if let Some(schema) = function.output_schema(&docs) {
         assert!(Gate::for_results(&schema, GateLimits::default()).is_ok(), "{schema}");
     }
-    let Ok(document) = std::str::from_utf8(document) else { return };
+    let Some(document) = document else { return };
     if let Ok(value) = gate.parse(document) {
         assert!(gate.check(&value).is_ok(), "{schema} {document}");
     }
+}
+
+/// The type that the first line stands for, and the rest if it is text.
+pub(crate) fn split(data: &[u8]) -> (Ty, Option<&str>) {
+    let line = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
+    let (ty, document) = data.split_at(line);
+    (read(&mut ty.iter().copied(), MAX_DEPTH), std::str::from_utf8(document).ok())
 }
 
 fn read(bytes: &mut impl Iterator<Item = u8>, depth: usize) -> Ty {

@@ -6,7 +6,7 @@
 #![allow(missing_docs, unreachable_pub, unused_qualifications, reason = "generated code")]
 
 wit_bindgen::generate!({
-    path: "../wit",
+    path: "wit",
     world: "tool",
     pub_export_macro: true,
     default_bindings_module: "fumehood_guest::bindings",

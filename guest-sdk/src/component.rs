@@ -1,6 +1,7 @@
 //! The host's side of the conversation, inside a component: the contract's imports as `host`, and what its exports do.
 
 use std::panic;
+use std::time::{Duration, SystemTime};
 
 use crate::bindings::exports::fumehood::tool::tools;
 use crate::bindings::fumehood::tool::{context, key_value, log as host_log, progress as host_progress, secrets, types};
@@ -20,6 +21,14 @@ pub(crate) fn tool_name() -> String {
 
 pub(crate) fn remaining_ms() -> u64 {
     context::remaining_ms()
+}
+
+pub(crate) fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+pub(crate) fn sleep(duration: Duration) {
+    std::thread::sleep(duration);
 }
 
 pub(crate) fn actor() -> Option<String> {

@@ -52,21 +52,34 @@
 //! Everything a model reads comes from the code: the doc comment of a function is the tool's description, those of
 //! fields and parameters describe its properties, and the types are its JSON Schema. See [`tool`](macro@tool) for the
 //! rules, [`progress`], [`log`] and [`context`] for what a running tool can say and ask, [`store`] for what it keeps, and
-//! `testing`, which exists outside of WebAssembly only, for tests of just that.
+//! [`clock`] for time.
+//!
+//! # Testing
+//!
+//! A tool is a function, and a test may call it. The module `testing`, which exists outside of WebAssembly only, calls it as a
+//! host does, with JSON through the same checks, and runs it in surroundings that a test sets: the store, the time, the actor.
+//!
+//! ```
+//! # #[cfg(not(target_arch = "wasm32"))] {
+//! use fumehood_guest::serde_json::json;
+//! use fumehood_guest::{Content, testing, tool};
+//!
+//! /// Says hello.
+//! #[tool]
+//! fn greet(name: String) -> String {
+//!     format!("Hello, {name}.")
+//! }
+//!
+//! assert_eq!(testing::call::<greet>(&json!({"name": "Ada"})), Ok(vec![Content::text("Hello, Ada.")]));
+//! let error = testing::call::<greet>(&json!({"nom": "Ada"})).unwrap_err();
+//! assert!(error.message().contains("/nom"), "{error}");
+//! # }
+//! ```
 //!
 //! # Building a component
 //!
-//! A tool's crate is a library:
-//!
-//! ```toml
-//! [lib]
-//! crate-type = ["cdylib", "rlib"]
-//!
-//! [dependencies]
-//! fumehood-guest = { path = "…/guest-sdk" }
-//! schemars = "1.2"
-//! serde = { version = "1", features = ["derive"] }
-//! ```
+//! A tool's crate is a library with `crate-type = ["cdylib", "rlib"]`: the first is the component, the second is for tests. The
+//! README has the whole `Cargo.toml`, from an empty folder to the first call.
 //!
 //! For `wasm32-wasip2` the compiler makes the component itself. It imports what Rust's standard library asks WASI for,
 //! and an operator can grant some of that:
@@ -104,6 +117,7 @@ mod arguments;
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
 pub mod bindings;
+pub mod clock;
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
 pub mod component;

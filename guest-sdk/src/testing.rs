@@ -18,12 +18,16 @@
 //! assert_eq!(run.returned, false);
 //! assert_eq!(run.updates, [progress::report(0.5)]);
 //! ```
+//!
+//! The clock stands still unless it is moved: [`clock::sleep`](crate::clock::sleep) and [`advance`] move it, and the time that is
+//! left of the call with it.
 
+mod gate;
 mod shelf;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
@@ -32,12 +36,16 @@ use crate::progress::Update;
 use crate::{Content, Tool, ToolError};
 use shelf::Shelf;
 
+/// The time of day at which calls start, since 1970.
+const START: Duration = Duration::from_secs(1_800_000_000);
+
 /// The surroundings of one call.
 #[derive(Clone, Debug)]
 #[must_use = "nothing runs before `.run(…)`"]
 pub struct Call {
     id: String,
     tool: String,
+    now: SystemTime,
     remaining: Duration,
     actor: Option<String>,
     state: Option<Value>,
@@ -54,6 +62,8 @@ pub struct Run<R> {
     pub lines: Vec<(Level, String)>,
     /// What it reported, in order.
     pub updates: Vec<Update>,
+    /// How far its clock was moved.
+    pub elapsed: Duration,
     /// What was in its store at the end.
     pub stored: BTreeMap<String, Vec<u8>>,
 }
@@ -63,6 +73,7 @@ impl Default for Call {
         Self {
             id: String::new(),
             tool: String::new(),
+            now: SystemTime::UNIX_EPOCH + START,
             remaining: Duration::from_secs(3600),
             actor: None,
             state: None,
@@ -73,7 +84,7 @@ impl Default for Call {
 }
 
 impl Call {
-    /// A call with an empty id and name, an hour left, no actor, no state, and an empty store of 1 MiB.
+    /// A call with an empty id and name at 2027-01-15T08:00:00Z, an hour left, no actor, no state, and an empty store of 1 MiB.
     pub fn new() -> Self {
         Self::default()
     }
@@ -90,7 +101,13 @@ impl Call {
         self
     }
 
-    /// Sets how long is left. It stays the same during the call: no clock runs.
+    /// Sets the time of day at which the call starts.
+    pub fn starting_at(mut self, now: SystemTime) -> Self {
+        self.now = now;
+        self
+    }
+
+    /// Sets how long is left when the call starts. It gets less only as the clock is moved.
     pub fn remaining(mut self, remaining: Duration) -> Self {
         self.remaining = remaining;
         self
@@ -134,28 +151,37 @@ impl Call {
 
     /// Runs `call` in these surroundings. One run inside another hides the outer one.
     pub fn run<R>(self, call: impl FnOnce() -> R) -> Run<R> {
-        let outer = SURROUNDINGS.replace(Surroundings { call: self, lines: Vec::new(), updates: Vec::new() });
+        let outer = SURROUNDINGS.replace(Surroundings { call: self, ..Surroundings::default() });
         // Puts the outer ones back even if `call` panics, as a test may expect it to.
         let restore = Restore(Some(outer));
         let returned = call();
-        let Surroundings { call, lines, updates } = SURROUNDINGS.take();
+        let Surroundings { call, elapsed, lines, updates } = SURROUNDINGS.take();
         drop(restore);
-        Run { returned, lines, updates, stored: call.shelf.entries }
+        Run { returned, lines, updates, elapsed, stored: call.shelf.entries }
     }
 }
 
-/// Calls a tool as a host would: with JSON arguments, and with parts of content as its result.
+/// Calls a tool as a host does: the arguments pass its schema first, with the same code and the same limits, and its result
+/// passes the schema of its result.
 ///
 /// # Errors
 ///
-/// Those of the tool, and `invalid-arguments` where the arguments do not fit its types.
+/// - those of the tool;
+/// - `invalid-arguments` in the host's words where the arguments do not fit the schema: the tool does not run;
+/// - `failed` where a host refuses to load a tool with this definition, or refuses the result.
 pub fn call<T: Tool>(arguments: &Value) -> Result<Vec<Content>, ToolError> {
-    T::call(&arguments.to_string())
+    gate::call::<T>(arguments)
+}
+
+/// Moves the clock of the call that runs on this thread.
+pub fn advance(duration: Duration) {
+    SURROUNDINGS.with_borrow_mut(|surroundings| surroundings.elapsed = surroundings.elapsed.saturating_add(duration));
 }
 
 #[derive(Default)]
 struct Surroundings {
     call: Call,
+    elapsed: Duration,
     lines: Vec<(Level, String)>,
     updates: Vec<Update>,
 }
@@ -184,7 +210,9 @@ fn at_shelf<R>(step: impl FnOnce(&mut Shelf) -> R) -> R {
 
 /// The same functions that the contract offers inside a component.
 pub(crate) mod host {
-    use super::{Level, SURROUNDINGS, Update, at_shelf, read};
+    use std::time::{Duration, SystemTime};
+
+    use super::{Level, SURROUNDINGS, Update, advance, at_shelf, read};
     use crate::store::{Page, StoreError};
 
     pub(crate) fn call_id() -> String {
@@ -196,7 +224,20 @@ pub(crate) mod host {
     }
 
     pub(crate) fn remaining_ms() -> u64 {
-        read(|call| u64::try_from(call.remaining.as_millis()).unwrap_or(u64::MAX))
+        let remaining =
+            SURROUNDINGS.with_borrow(|surroundings| surroundings.call.remaining.saturating_sub(surroundings.elapsed));
+        u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn now() -> SystemTime {
+        SURROUNDINGS.with_borrow(|surroundings| {
+            let now = surroundings.call.now.checked_add(surroundings.elapsed);
+            now.unwrap_or(surroundings.call.now)
+        })
+    }
+
+    pub(crate) fn sleep(duration: Duration) {
+        advance(duration);
     }
 
     pub(crate) fn actor() -> Option<String> {
@@ -242,7 +283,7 @@ mod tests {
 
     use super::*;
     use crate::store::{Page, StoreError};
-    use crate::{context, log, progress, secret, store};
+    use crate::{clock, context, log, progress, secret, store};
 
     #[test]
     fn a_run_sees_what_was_set_and_tells_what_was_said() {
@@ -257,6 +298,23 @@ mod tests {
         assert_eq!((remaining, state), (Duration::from_millis(2), Some(json!({"n": 1}))));
         assert_eq!(run.lines, [(Level::Info, "hello".to_owned())]);
         assert_eq!(run.updates, [progress::report(1.0).message("done").partial("x")]);
+    }
+
+    #[test]
+    fn the_clock_moves_only_when_it_is_moved() {
+        let start = SystemTime::UNIX_EPOCH + Duration::from_secs(5);
+        let call = Call::new().starting_at(start).remaining(Duration::from_secs(10));
+        let run = call.run(|| {
+            let before = (clock::now(), context::remaining());
+            clock::sleep(Duration::from_secs(4));
+            advance(Duration::from_secs(3));
+            let between = (clock::now(), context::remaining());
+            advance(Duration::from_secs(60));
+            (before, between, context::remaining())
+        });
+        let seconds = Duration::from_secs;
+        assert_eq!(run.returned, ((start, seconds(10)), (start + seconds(7), seconds(3)), Duration::ZERO));
+        assert_eq!(run.elapsed, seconds(67));
     }
 
     #[test]

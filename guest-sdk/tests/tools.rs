@@ -241,10 +241,55 @@ fn failures_keep_their_kind() {
     assert_eq!(failure(call::<refuse>(json!({"a": 1}))), (FailureKind::Failed, "not 1".to_owned()));
     let too_large = failure(call::<add>(json!({"a": i64::MAX, "b": 1})));
     assert_eq!(too_large, (FailureKind::Failed, "the sum is too large".to_owned()));
-    let (kind, message) = failure(call::<add>(json!({})));
+    // What the schema lets through and the type does not.
+    let (kind, message) = failure(add::call("{}"));
     assert_eq!(kind, FailureKind::InvalidArguments);
     assert!(message.contains("missing field `a`"), "{message}");
-    let (kind, message) = failure(call::<greet>(json!({"name": "Ada", "tone": "odd"})));
-    assert_eq!(kind, FailureKind::InvalidArguments);
-    assert!(message.contains("unknown variant `odd`"), "{message}");
+}
+
+#[test]
+fn arguments_pass_the_gate_of_a_host_first() {
+    let refused = |result: Result<Vec<Content>, ToolError>, says: &str| {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), FailureKind::InvalidArguments, "{error}");
+        assert!(error.message().contains(says), "{error}");
+    };
+    refused(call::<add>(json!({})), "missing");
+    refused(call::<greet>(json!({"name": "Ada", "tone": "odd"})), "/tone");
+    // serde would ignore the second, and take the first for what it is.
+    refused(call::<add>(json!({"a": 1, "oops": 1})), "/oops");
+    refused(call::<greet>(json!({"name": "Ada", "times": 4})), "/times");
+    refused(call::<greet>(json!({"name": "x".repeat(20_000)})), "/name");
+    refused(call::<number>(json!({"type": 256})), "/type");
+}
+
+/// Promises what it does not keep.
+#[derive(Serialize, JsonSchema)]
+struct Percentage {
+    #[schemars(range(max = 100))]
+    percent: u32,
+}
+
+/// Returns a share.
+#[tool]
+fn share(percent: u32) -> Percentage {
+    Percentage { percent }
+}
+
+/// Has a pattern that no host compiles.
+#[tool]
+fn impossible(#[schemars(regex(pattern = "("))] text: String) -> String {
+    text
+}
+
+#[test]
+fn results_and_definitions_pass_the_checks_of_a_host() {
+    let failed = |result: Result<Vec<Content>, ToolError>, says: &str| {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), FailureKind::Failed, "{error}");
+        assert!(error.message().contains(says), "{error}");
+    };
+    assert!(call::<share>(json!({"percent": 100})).is_ok());
+    failed(call::<share>(json!({"percent": 101})), "a host refuses this result");
+    failed(call::<impossible>(json!({"text": "x"})), "a host does not load this tool");
 }

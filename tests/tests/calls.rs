@@ -333,3 +333,46 @@ fn block_on<F: Future>(future: F) -> F::Output {
         }
     }
 }
+
+/// Keeps what one call said.
+#[derive(Default)]
+struct Heard(std::sync::Mutex<Vec<(String, Option<f64>)>>);
+
+impl fumehood::Observer for Heard {
+    fn log(&self, _: &fumehood::Invocation, _: fumehood::Level, _: &str) {}
+
+    fn progress(&self, call: &fumehood::Invocation, progress: fumehood::Progress) {
+        self.0.lock().unwrap().push((call.id.clone(), progress.fraction));
+    }
+}
+
+#[tokio::test]
+async fn an_observer_hears_its_own_call_and_no_other() {
+    let countdown = concat!(env!("CARGO_MANIFEST_DIR"), "/../example-tools/dist/countdown.wasm");
+    let host = builder().build().unwrap();
+    host.load(Load::path(countdown)).await.unwrap();
+    let call = |id: &str| Call::new("countdown__countdown", r#"{"from": 2, "step_ms": 1}"#).with_id(id);
+    let (one, other) = (std::sync::Arc::new(Heard::default()), std::sync::Arc::new(Heard::default()));
+    let options = |heard: &std::sync::Arc<Heard>| fumehood::CallOptions::new().observer(heard.clone());
+    let calls =
+        tokio::join!(host.call_with(call("one"), options(&one)), host.call_with(call("other"), options(&other)));
+    assert!(calls.0.is_ok() && calls.1.is_ok(), "{calls:?}");
+    for (heard, id) in [(one, "one"), (other, "other")] {
+        let expected = [(id.to_owned(), Some(0.5)), (id.to_owned(), Some(1.0))];
+        assert_eq!(*heard.0.lock().unwrap(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_token_stops_the_call() {
+    let host = host_with("spin").await;
+    let token = fumehood::CancellationToken::new();
+    let options = fumehood::CallOptions::new().cancelled_by(token.clone());
+    let patient = Limits { deadline: Duration::from_secs(60), fuel: u64::MAX / 2, ..Limits::default() };
+    let running = host.call_with(Call::new("it__run", "{}").with_limits(patient), options);
+    let (result, ()) = tokio::join!(running, async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        token.cancel();
+    });
+    assert_eq!(kind(&result), Some(ErrorKind::Cancelled), "{result:?}");
+}

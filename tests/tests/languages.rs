@@ -49,12 +49,12 @@ async fn all_checks(language: &'static str) {
         Err(why) => return skipped(language, &why),
     };
     let host = Host::builder().concurrency(4).build().unwrap();
-    host.load(Load::path(path).allow_slow_compile()).await.unwrap();
+    host.load(Load::path(path)).await.unwrap();
     let shop = Shop { host, language };
     shop.definitions_follow_the_types();
     shop.good_calls_give_results().await;
     shop.an_err_is_a_tool_failure().await;
-    shop.a_crash_is_a_value().await;
+    shop.an_uncaught_exception_is_a_tool_failure().await;
     shop.invalid_arguments_run_nothing().await;
     shop.whatever_does_not_end_is_stopped().await;
     shop.nothing_outside_is_reached().await;
@@ -153,9 +153,12 @@ impl Shop {
         assert_eq!(json_of(&receipt)["total"], json!("-9007199254740993"));
     }
 
-    async fn a_crash_is_a_value(&self) {
+    async fn an_uncaught_exception_is_a_tool_failure(&self) {
         let too_much = json!({"a": i64::MAX.to_string(), "b": 1});
-        self.fails("add", &too_much, ErrorKind::Trap, "the tool crashed").await;
+        let result = self.fails("add", &too_much, ErrorKind::ToolFailed, "").await;
+        let error = result.error().unwrap();
+        assert!(error.hint.as_ref().is_some_and(|hint| hint.contains("did not catch")), "{error:?}");
+        assert!(error.backtrace.is_empty() && !error.message.as_str().contains("Traceback"), "{error:?}");
     }
 
     async fn an_err_is_a_tool_failure(&self) {

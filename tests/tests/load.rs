@@ -46,6 +46,8 @@ async fn what_is_not_a_component_is_told_apart() {
     check("(component)", "WebAssembly text").await;
     check("just some text", "not WebAssembly").await;
     check(wat::parse_str("(module)").unwrap(), "core WebAssembly module").await;
+    check("!<arch>\n/               0", "`crate-type = [\"cdylib\"]` under `[lib]`").await;
+    check(*b"\x7fELF\x02\x01\x01", "program or library for this machine").await;
     check(&good[..6], "middle of its header").await;
     check(&good[..good.len() - 7], "malformed").await;
     check([&good[..], b"garbage"].concat(), "malformed").await;
@@ -204,7 +206,7 @@ async fn one_name_is_one_component() {
 async fn a_large_component_is_compiled_only_if_that_is_allowed() {
     // A component with a custom section, which costs nothing to compile but counts.
     let mut bytes = component("counter").unwrap();
-    let size: u32 = 17 << 20;
+    let size: u32 = 33 << 20;
     bytes.push(0);
     let mut left = size;
     while left >= 0x80 {

@@ -13,12 +13,15 @@ pub struct Workspace {
     root: PathBuf,
 }
 
+/// Dependencies of this target are in no component.
+const NATIVE: &str = r#"cfg(not(target_arch = "wasm32"))"#;
+
 /// A crate of the checkout.
 #[derive(Clone, Debug)]
 pub(crate) struct LocalPackage {
     /// Its folder.
     pub(crate) folder: PathBuf,
-    /// The names of what it depends on, without what only its tests need.
+    /// The names of what it depends on in a component, without what only its tests need.
     pub(crate) dependencies: Vec<String>,
 }
 
@@ -76,7 +79,8 @@ fn dependencies(manifest: &Table) -> Vec<String> {
     };
     let mut all = names(manifest.get("dependencies"));
     all.extend(names(manifest.get("build-dependencies")));
-    for target in manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values) {
+    let targets = manifest.get("target").and_then(Value::as_table).into_iter().flatten();
+    for (_, target) in targets.filter(|(target, _)| target.as_str() != NATIVE) {
         all.extend(names(target.get("dependencies")));
     }
     all
@@ -93,9 +97,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dependencies_of_tests_do_not_count() {
-        let manifest =
-            "[dependencies]\na = '1'\n[dev-dependencies]\nb = '1'\n[target.'cfg(unix)'.dependencies]\nc = '1'";
+    fn dependencies_of_tests_and_of_native_builds_do_not_count() {
+        let manifest = "[dependencies]\na = '1'\n[dev-dependencies]\nb = '1'\n[target.'cfg(unix)'.dependencies]\nc = '1'\n\
+             [target.'cfg(not(target_arch = \"wasm32\"))'.dependencies]\nd = '1'";
         assert_eq!(dependencies(&manifest.parse().unwrap()), ["a", "c"]);
     }
 

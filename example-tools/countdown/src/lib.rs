@@ -1,9 +1,8 @@
 //! A long-running tool: it counts down, and tells how far it is.
 
-use std::thread;
 use std::time::Duration;
 
-use fumehood_guest::{ToolError, context, progress, tool};
+use fumehood_guest::{ToolError, clock, context, progress, tool};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -32,7 +31,7 @@ pub fn countdown(
     let planned = pause.saturating_mul(from);
     for number in (1..=from).rev() {
         leave_enough_time(number, pause)?;
-        thread::sleep(pause);
+        clock::sleep(pause);
         progress::report(f64::from(from - number + 1) / f64::from(from))
             .message(format!("{} of {from}", from - number + 1))
             .partial(number.to_string())
@@ -66,8 +65,9 @@ mod tests {
 
     #[test]
     fn every_number_is_told() {
-        let run = testing::Call::new().run(|| countdown(3, 1));
-        assert_eq!(run.returned, Ok(Countdown { from: 3, waited_ms: 3 }));
+        let run = testing::Call::new().run(|| countdown(3, 1000));
+        assert_eq!(run.returned, Ok(Countdown { from: 3, waited_ms: 3000 }));
+        assert_eq!(run.elapsed, Duration::from_secs(3), "the clock of the test moved, and nobody waited");
         let told: Vec<_> = run.updates.iter().map(|update| (update.fraction, update.partial.as_slice())).collect();
         let (three, two, one) = ([Content::text("3")], [Content::text("2")], [Content::text("1")]);
         assert_eq!(told, [(Some(1.0 / 3.0), &three[..]), (Some(2.0 / 3.0), &two[..]), (Some(1.0), &one[..])]);

@@ -30,6 +30,11 @@ const SELFTEST: &str = "\
 Takes some seconds. It reads, writes and listens in a folder and on ports of its own only, and sends nothing anywhere else.
 The code is 0 if everything was contained, and 1 if anything was not.";
 
+const EMBED_DOCS: &str = "\
+Most toolchains drop the comments of WIT, so that a model reads nothing but types. They are put where hosts look for them: into
+the section `package-docs`, in place of the one that the component has. `wit` in `[tools.NAME]` of the configuration does the
+same without another file.";
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0    it worked
@@ -100,6 +105,9 @@ pub(crate) enum Command {
     Selftest,
     /// Say what a component is, which tools it has, and what it could ever do
     Inspect(Inspect),
+    /// Put the doc comments of WIT into a component, for models to read
+    #[command(after_help = EMBED_DOCS)]
+    EmbedDocs(EmbedDocs),
     /// Call one tool of a component
     #[command(after_help = EXIT_CODES, override_usage = "fumehood call [OPTIONS] COMPONENT TOOL [JSON]")]
     Call(Box<Call>),
@@ -197,6 +205,20 @@ pub(crate) struct Inspect {
     /// Compile it even if that takes many seconds
     #[arg(long)]
     pub(crate) allow_slow_compile: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EmbedDocs {
+    /// The component, a `.wasm` file that exports plain typed functions
+    pub(crate) component: PathBuf,
+
+    /// The WIT that it was made of: a file, or a folder with a package
+    #[arg(value_name = "WIT")]
+    pub(crate) wit: PathBuf,
+
+    /// Where to write the component with its documentation; it may be the same file
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use fumehood::approval::Approval;
-use fumehood::{Digest, Limits, Load, Lock, Namespace};
+use fumehood::{Digest, Limits, Load, Lock, Namespace, WitDocs};
 
 use crate::config::Config;
 use crate::config::powers::PowerFault;
@@ -38,13 +38,14 @@ pub(crate) struct Terms {
     /// Its section; `None` if it comes from a folder or the command line, without any power.
     pub(crate) section: Option<ToolSection>,
     limits: Limits,
+    docs: Option<WitDocs>,
     approved: Option<Digest>,
 }
 
 impl Terms {
     /// Those of a component without any power, that needs no approval.
     pub(crate) fn powerless(limits: Limits) -> Self {
-        Self { section: None, limits, approved: None }
+        Self { section: None, limits, docs: None, approved: None }
     }
 }
 
@@ -144,11 +145,17 @@ fn configured(config: &Config, lock: &Lock, name: &str, section: &ToolSection) -
     if section.allow_slow_compile {
         load = load.allow_slow_compile();
     }
+    let docs = section.wit.as_deref().map(|wit| WitDocs::read(config.path(wit)));
+    let docs =
+        docs.transpose().with_context(|| UsageError(format!("[tools.{name}] wit: the tools are not described")))?;
+    if let Some(docs) = &docs {
+        load = load.with_docs(docs.clone());
+    }
     if let Some(isolation) = section.isolation {
         load = load.isolation(isolation.into());
     }
     let approved = lock.get(&name).map(Approval::pin);
-    let terms = Terms { section: Some(section.clone()), limits, approved };
+    let terms = Terms { section: Some(section.clone()), limits, docs, approved };
     Ok(Configured { name, file, load, limits, is_pinned, terms })
 }
 
@@ -158,7 +165,7 @@ fn powerless(config: &Config, lock: &Lock, name: Namespace, file: PathBuf) -> Co
         .named(name.as_str())
         .with_limits(limits)
         .with_approval_below(config.absolute_folder(), lock.get(&name).cloned());
-    let terms = Terms { section: None, limits, approved: lock.get(&name).map(Approval::pin) };
+    let terms = Terms { section: None, limits, docs: None, approved: lock.get(&name).map(Approval::pin) };
     Configured { name, file, load, limits, is_pinned: true, terms }
 }
 

@@ -106,7 +106,8 @@ fn with_named(mut builder: HostBuilder, config: &Config) -> HostBuilder {
         builder = builder.protect(config.path(file), FileRole::Policy);
     }
     for tool in config.tools.values() {
-        builder = builder.protect(config.path(&tool.component), FileRole::Component);
+        let files = [&tool.component].into_iter().chain(&tool.wit);
+        builder = files.fold(builder, |builder, file| builder.protect(config.path(file), FileRole::Component));
     }
     for server in servers {
         let folder = server.folder.as_ref().map_or_else(|| PathBuf::from("."), |folder| config.path(folder));

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::{Context as _, Result};
 use fumehood::agent::persist::Persist;
-use fumehood::event_log::{EventLog, Keep};
+use fumehood::event_log::{EventLog, Keep, Options};
 use fumehood::record::Recorder;
 use fumehood::{CallLog, CallLogOptions, HostBuilder};
 
@@ -17,6 +17,24 @@ use crate::config::tool::PersistRule;
 use crate::{log_file, moment, render};
 
 const UNSAVED: &str = "the call is over, but not all of what happened is in the event log";
+
+/// The commands that record calls without an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EntryPoint {
+    Call,
+    McpCall,
+    ServeMcp,
+}
+
+impl EntryPoint {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::McpCall => "mcp call",
+            Self::ServeMcp => "serve mcp",
+        }
+    }
+}
 
 /// An open log and the session of this command in it.
 pub(crate) struct Recording {
@@ -57,12 +75,14 @@ impl Recording {
     pub(crate) async fn begin(
         typed: &Typed,
         config: &Config,
-        entry_point: &str,
+        entry_point: EntryPoint,
         actor: Option<&str>,
     ) -> Result<Option<Self>> {
         let Some(place) = log_file::wanted(typed, config)? else { return Ok(None) };
+        let is_single_call = entry_point != EntryPoint::ServeMcp;
         let options = log_file::options(typed.log_key.as_deref(), config)?;
-        let files = [&place].into_iter().chain(&typed.log_key).cloned().collect();
+        let options = Options { keep_journal: is_single_call, ..options };
+        let files = EventLog::files(&place).into_iter().chain(typed.log_key.clone()).collect();
         let log = Arc::new(log_file::write(&place, &options)?);
         let persist = PersistRules::default();
         persist.update(config);
@@ -70,8 +90,9 @@ impl Recording {
         let options = CallLogOptions {
             actor: actor.map(str::to_owned),
             durability: settings::modes(config).durability,
+            is_single_call,
             persist: Arc::new(move |tool| rules.of(tool)),
-            ..CallLogOptions::new(entry_point)
+            ..CallLogOptions::new(entry_point.as_str())
         };
         let calls = CallLog::begin(Arc::clone(&log) as Arc<dyn Recorder>, options).await?;
         let kept = log_file::kept(config, moment::now());

@@ -109,6 +109,35 @@ impl ErrorKind {
         }
     }
 
+    /// The status with which an HTTP API may answer a call that failed so (RFC 9110, section 15). The kind itself belongs into the
+    /// body, because several kinds share a status; [`CallError::retry_after`] is for `Retry-After`.
+    ///
+    /// | kind | status |
+    /// |---|---|
+    /// | `unknown_tool` | 404 Not Found |
+    /// | `invalid_arguments` | 422 Unprocessable Content |
+    /// | `not_allowed`, `unauthorized`, `denied`, `needs_approval` | 403 Forbidden |
+    /// | `budget_exhausted`, `quota` | 429 Too Many Requests |
+    /// | `deadline`, `fuel` | 504 Gateway Timeout |
+    /// | `memory`, `output_too_large`, `trap`, `bad_result`, `tool_failed` | 502 Bad Gateway |
+    /// | `unavailable`, `cancelled` | 503 Service Unavailable |
+    /// | `host` | 500 Internal Server Error |
+    ///
+    /// [`CallError::retry_after`]: crate::result::CallError::retry_after
+    #[must_use]
+    pub fn http_status(self) -> u16 {
+        match self {
+            Self::UnknownTool => 404,
+            Self::InvalidArguments => 422,
+            Self::NotAllowed | Self::Unauthorized | Self::Denied | Self::NeedsApproval => 403,
+            Self::BudgetExhausted | Self::Quota => 429,
+            Self::Deadline | Self::Fuel => 504,
+            Self::Memory | Self::OutputTooLarge | Self::Trap | Self::BadResult | Self::ToolFailed => 502,
+            Self::Unavailable | Self::Cancelled => 503,
+            Self::Host => 500,
+        }
+    }
+
     /// The stage that a failure of this kind belongs to when nothing more is known.
     ///
     /// A tool may itself answer `invalid_arguments`, `denied` or `unavailable`; whether guest code ran is in the
@@ -142,6 +171,21 @@ impl fmt::Display for ErrorKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Reads the table in the documentation, so that neither changes without the other.
+    #[test]
+    fn http_status_is_as_documented() {
+        let documented = |kind: ErrorKind| {
+            let rows = include_str!("error_kind.rs").lines().filter_map(|line| line.trim().strip_prefix("/// | "));
+            let row = rows
+                .filter_map(|row| row.split_once(" | "))
+                .find(|(kinds, _)| kinds.split(", ").any(|name| name.trim_matches('`') == kind.as_str()));
+            row.unwrap().1[..3].parse::<u16>().unwrap()
+        };
+        for kind in ErrorKind::ALL {
+            assert_eq!(documented(kind), kind.http_status(), "{kind}");
+        }
+    }
 
     #[test]
     fn json_and_display_agree() {

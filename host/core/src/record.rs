@@ -137,6 +137,10 @@ pub struct Record {
 /// How long whoever records wants to wait.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Durability {
+    /// Until there is room in the queue, like [`Self::Queued`]; the record may stay there until another one follows that is
+    /// not deferred, or until the log is flushed or closed. For the first of several records that belong together, so that
+    /// they take one write to disk and not several.
+    Deferred,
     /// Until there is room in the queue: the record is lost if the machine stops within the next moments.
     #[default]
     Queued,

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::key::{self, KeyError};
@@ -53,12 +54,14 @@ impl OpenError {
 }
 
 /// A connection that writes, to a database of this version.
-pub(crate) fn writable(path: &Path, busy: Duration) -> Result<Connection, OpenError> {
+pub(crate) fn writable(path: &Path, busy: Duration, keep_journal: bool) -> Result<Connection, OpenError> {
     make_file(path).map_err(|error| OpenError::file(path, error))?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connect = || -> Result<Connection, SchemaError> {
         let mut connection = Connection::open_with_flags(path, flags)?;
         prepare(&mut connection, busy)?;
+        // Otherwise the last connection that is closed moves the journal into the database.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep_journal)?;
         Ok(connection)
     };
     patiently(busy, connect).map_err(|error| OpenError::schema(path, error))
@@ -104,7 +107,7 @@ pub(crate) fn read_only(path: &Path, busy: Duration) -> Result<Connection, OpenE
     let opened = Connection::open_with_flags(path, flags).map_err(SchemaError::from).and_then(connect);
     let opened = match opened {
         // Where nothing may be written, not even what readers share, a log that nobody writes is read as it is.
-        Err(SchemaError::Trouble(Trouble::CannotOpen | Trouble::ReadOnly)) if !has_journal(path) => {
+        Err(SchemaError::Trouble(Trouble::CannotOpen | Trouble::ReadOnly)) if journal_bytes(path) == 0 => {
             Connection::open_with_flags(immutable(path), flags | OpenFlags::SQLITE_OPEN_URI)
                 .map_err(SchemaError::from)
                 .and_then(connect)
@@ -130,7 +133,26 @@ fn prepare(connection: &mut Connection, busy: Duration) -> Result<(), SchemaErro
          PRAGMA journal_size_limit = 67108864",
     )?;
     connection.set_prepared_statement_cache_capacity(32);
-    schema::migrate(connection, schema::MIGRATIONS)
+    match found {
+        Found::Version(version) if version == schema::version(schema::MIGRATIONS) => Ok(()),
+        _ => schema::migrate(connection, schema::MIGRATIONS),
+    }
+}
+
+/// The size of the journal beside a database, in bytes: 0 if there is none.
+pub(crate) fn journal_bytes(database: &Path) -> u64 {
+    fs::metadata(beside(database, "-wal")).map_or(0, |metadata| metadata.len())
+}
+
+/// The files that SQLite keeps beside a database: the journal of what was written last, and the index of that.
+pub(crate) fn companions(database: &Path) -> [PathBuf; 2] {
+    ["-wal", "-shm"].map(|ending| beside(database, ending))
+}
+
+fn beside(database: &Path, ending: &str) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
 }
 
 /// SQLite gives what it makes the mode of the database itself; so that is made first, for its owner alone.
@@ -150,12 +172,6 @@ fn make_file(path: &Path) -> io::Result<()> {
         Err(_) if path.is_file() => Ok(()),
         Err(error) => Err(error),
     }
-}
-
-fn has_journal(path: &Path) -> bool {
-    let mut journal = path.as_os_str().to_owned();
-    journal.push("-wal");
-    fs::metadata(journal).is_ok_and(|metadata| metadata.len() > 0)
 }
 
 fn immutable(path: &Path) -> String {

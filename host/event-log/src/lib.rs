@@ -10,6 +10,8 @@
 //! - What it cannot find: rows cut from the end together with all anchors after them, changes after the last anchor
 //!   whose maker computed the chain anew, and anything that somebody did who has the key, which lies beside the database
 //!   unless it is put elsewhere. A [`Checkpoint`] that is kept elsewhere closes that gap: [`Reader::verify_since`].
+//! - The newest records may be in the journal beside the database (`<path>-wal`), also after the log was closed, where
+//!   [`Options::keep_journal`] says so. [`EventLog::files`] names all files that make up a log.
 //! - Nothing here redacts: whoever makes a record has taken out what must not be kept.
 //!
 //! Reading blocks the calling thread on the disk. An asynchronous program does it on a thread for blocking work.

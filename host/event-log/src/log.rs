@@ -1,7 +1,7 @@
 //! The log as whoever records sees it.
 
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::record::{Durability, Record, RecordError, Recorder};
 use rusqlite::Connection;
 
+use crate::chain::Key;
 use crate::connect::{self, OpenError};
 use crate::key;
 use crate::options::Options;
@@ -36,7 +37,12 @@ pub struct CloseError {
 /// When the log is dropped it is closed as by [`EventLog::close`].
 pub struct EventLog {
     queue: Arc<Queue>,
-    reader: Reader,
+    connection: Arc<Mutex<Connection>>,
+    /// Opened when it is first asked for.
+    reader: OnceLock<Reader>,
+    /// The file, unless the log is in memory.
+    place: Option<(PathBuf, Options)>,
+    key: Key,
     writer: Option<JoinHandle<()>>,
     close_timeout: Duration,
 }
@@ -50,7 +56,7 @@ impl EventLog {
     /// is ever overwritten.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        let connection = connect::writable(path, options.busy_timeout)?;
+        let connection = connect::writable(path, options.busy_timeout, options.keep_journal)?;
         let log = store::log_id(&connection).map_err(|error| OpenError::schema(path, error))?;
         let key = match options.key {
             Some(key) => key,
@@ -64,8 +70,8 @@ impl EventLog {
                 }
             }
         };
-        let reader = Reader::open(path, &Options { key: Some(key), ..options.clone() })?;
-        Self::start(Arc::new(Mutex::new(connection)), reader, Sealer { log, key }, options)
+        let place = Some((path.to_owned(), options.clone()));
+        Self::start(Arc::new(Mutex::new(connection)), place, Sealer { log, key }, options)
     }
 
     /// Opens the log in this file for reading alone: see [`Reader::open`].
@@ -84,28 +90,41 @@ impl EventLog {
         let connection = connect::in_memory()?;
         let log = store::log_id(&connection).map_err(|error| OpenError::schema(Path::new(":memory:"), error))?;
         let key = options.key.map_or_else(key::random, Ok)?;
-        let connection = Arc::new(Mutex::new(connection));
-        let reader = Reader::sharing(Arc::clone(&connection), key);
-        Self::start(connection, reader, Sealer { log, key }, options)
+        Self::start(Arc::new(Mutex::new(connection)), None, Sealer { log, key }, options)
     }
 
     fn start(
         connection: Arc<Mutex<Connection>>,
-        reader: Reader,
+        place: Option<(PathBuf, Options)>,
         sealer: Sealer,
         options: &Options,
     ) -> Result<Self, OpenError> {
-        let queue = Arc::new(Queue::new(options.capacity));
-        let writer = Writer::new(Arc::clone(&queue), connection, sealer);
+        let (queue, key) = (Arc::new(Queue::new(options.capacity)), sealer.key);
+        let writer = Writer::new(Arc::clone(&queue), Arc::clone(&connection), sealer, options.keep_journal);
         let thread = thread::Builder::new().name("event-log".to_owned());
-        let writer = thread.spawn(move || writer.run()).map_err(OpenError::Thread)?;
-        Ok(Self { queue, reader, writer: Some(writer), close_timeout: options.close_timeout })
+        let writer = Some(thread.spawn(move || writer.run()).map_err(OpenError::Thread)?);
+        let (reader, close_timeout) = (OnceLock::new(), options.close_timeout);
+        Ok(Self { queue, connection, reader, place, key, writer, close_timeout })
     }
 
     /// Finds what was recorded. A record can be found as soon as it is on disk.
     #[must_use]
     pub fn reader(&self) -> &Reader {
-        &self.reader
+        self.reader.get_or_init(|| {
+            let opened = self.place.as_ref().and_then(|(path, options)| {
+                Reader::open(path, &Options { key: Some(self.key), ..options.clone() }).ok()
+            });
+            // Where the file cannot be opened once more, it is read over the connection that writes.
+            opened.unwrap_or_else(|| Reader::sharing(Arc::clone(&self.connection), self.key))
+        })
+    }
+
+    /// The files of the log in `path`: the database, and what SQLite keeps beside it. The newest records may be in the
+    /// second, so a copy of the log is a copy of all of them, or an [export](Reader::export).
+    #[must_use]
+    pub fn files(path: impl AsRef<Path>) -> Vec<PathBuf> {
+        let path = path.as_ref();
+        [path.to_owned()].into_iter().chain(connect::companions(path)).collect()
     }
 
     /// Waits until all that was recorded before is on disk.
@@ -201,10 +220,10 @@ mod tests {
     fn failing(folder: &Path) -> (EventLog, Arc<Mutex<Connection>>) {
         let path = folder.join("events.db");
         let options = Options { close_timeout: Duration::from_millis(300), ..Options::default() };
-        let connection = Arc::new(Mutex::new(connect::writable(&path, Duration::ZERO).unwrap()));
+        let connection = Arc::new(Mutex::new(connect::writable(&path, Duration::ZERO, false).unwrap()));
         let sealer = Sealer { log: store::log_id(&lock(&connection)).unwrap(), key: [1; 32] };
-        let reader = Reader::open(&path, &Options { key: Some([1; 32]), ..Options::default() }).unwrap();
-        (EventLog::start(Arc::clone(&connection), reader, sealer, &options).unwrap(), connection)
+        let place = Some((path, options.clone()));
+        (EventLog::start(Arc::clone(&connection), place, sealer, &options).unwrap(), connection)
     }
 
     fn soon<T, F: Future<Output = Result<T, RecordError>>>(mut ask: impl FnMut() -> F) -> T {

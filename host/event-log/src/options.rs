@@ -18,13 +18,16 @@ pub struct Options {
     pub busy_timeout: Duration,
     /// The longest that closing, or dropping, the log waits for the records that are not on disk yet.
     pub close_timeout: Duration,
+    /// Whether a journal that is still small stays beside the database when the log is closed. Moving it into the database costs
+    /// more than a short session does.
+    pub keep_journal: bool,
 }
 
 impl Default for Options {
-    /// The key beside the database, 8192 records, 5 s and 5 s.
+    /// The key beside the database, 8192 records, 5 s and 5 s, and one file once the log is closed.
     fn default() -> Self {
         let (busy_timeout, close_timeout) = (Duration::from_secs(5), Duration::from_secs(5));
-        Self { key: None, key_file: None, capacity: 8192, busy_timeout, close_timeout }
+        Self { key: None, key_file: None, capacity: 8192, busy_timeout, close_timeout, keep_journal: false }
     }
 }
 
@@ -36,6 +39,7 @@ impl std::fmt::Debug for Options {
             .field("capacity", &self.capacity)
             .field("busy_timeout", &self.busy_timeout)
             .field("close_timeout", &self.close_timeout)
+            .field("keep_journal", &self.keep_journal)
             .finish()
     }
 }

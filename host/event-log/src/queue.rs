@@ -19,6 +19,9 @@ pub(crate) type Awaited<T = ()> = oneshot::Receiver<Result<T, RecordError>>;
 /// How many times the capacity may wait before a record is refused.
 const REFUSE_AT: usize = 4;
 
+/// How many pieces of work may wait before even a deferred record wakes the writer.
+const MAX_DEFERRED: usize = 64;
+
 /// One piece of work for the writer.
 pub(crate) enum Work {
     Record(Box<Record>, Option<Answer>),
@@ -85,7 +88,7 @@ impl Queue {
                 answer = Some(sender);
                 taken = Taken::Later(receiver);
             }
-            Durability::Queued => {
+            Durability::Deferred | Durability::Queued => {
                 if let Some(trouble) = &state.trouble {
                     taken = Taken::Refused(not_yet(trouble));
                 } else if state.held > self.capacity {
@@ -96,7 +99,10 @@ impl Queue {
             }
         }
         state.work.push_back(Work::Record(Box::new(record), answer));
-        self.wake(state);
+        let is_deferred = durability == Durability::Deferred && matches!(taken, Taken::Now);
+        if !is_deferred || state.work.len() > MAX_DEFERRED {
+            self.wake(state);
+        }
         taken
     }
 

@@ -79,15 +79,22 @@ pub(crate) fn append<'a>(
 
 /// Seals the last row when the log is closed.
 pub(crate) fn anchor_head(connection: &mut Connection, sealer: &Sealer) -> rusqlite::Result<()> {
+    // Looked at without a lock first: at the end of a session there is nothing to do.
+    if is_head_sealed(connection, head(connection, &sealer.log)?)? {
+        return Ok(());
+    }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let head = head(&transaction, &sealer.log)?;
-    let mut sealed = transaction.prepare("SELECT 1 FROM anchors WHERE seq = ?1")?;
-    let is_sealed = sealed.exists([row::integer(head.seq)])?;
-    drop(sealed);
-    if head.seq > 0 && !is_sealed {
+    if !is_head_sealed(&transaction, head)? {
         anchor(&transaction, sealer, head, reason::CLOSE)?;
     }
     transaction.commit()
+}
+
+/// Whether the last row has an anchor, or there is no row that could have one.
+fn is_head_sealed(connection: &Connection, head: Mark) -> rusqlite::Result<bool> {
+    let mut sealed = connection.prepare_cached("SELECT 1 FROM anchors WHERE seq = ?1")?;
+    Ok(head.seq == 0 || sealed.exists([row::integer(head.seq)])?)
 }
 
 /// Sets an anchor at this row.

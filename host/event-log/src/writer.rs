@@ -1,6 +1,7 @@
 //! The thread that writes: what has come together is one transaction, and a transaction that failed is tried again.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use fumehood_core::record::{Record, RecordError};
 use rusqlite::Connection;
 
+use crate::connect;
 use crate::queue::{Answer, Queue, Work, not_yet};
 use crate::retention::{self, Keep, Pruned};
 use crate::store::{self, Sealer};
@@ -15,6 +17,9 @@ use crate::trouble::Trouble;
 
 /// The most records in one transaction, so that none waits long for the others.
 const MOST_AT_ONCE: usize = 4096;
+
+/// A journal that is larger than this is moved into the database when the log is closed, in any case.
+const MAX_JOURNAL_BYTES: u64 = 2 << 20;
 
 /// Between the first failure and the next try; doubled until [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -28,12 +33,21 @@ pub(crate) struct Writer {
     flushes: Vec<Answer>,
     prunes: Vec<(Keep, Answer<Pruned>)>,
     pause: Option<Duration>,
+    /// Whether a small journal stays when the log is closed.
+    keep_journal: bool,
+    /// Whether old records were removed, of which the journal may have copies.
+    has_pruned: bool,
 }
 
 impl Writer {
-    pub(crate) fn new(queue: Arc<Queue>, connection: Arc<Mutex<Connection>>, sealer: Sealer) -> Self {
+    pub(crate) fn new(
+        queue: Arc<Queue>,
+        connection: Arc<Mutex<Connection>>,
+        sealer: Sealer,
+        keep_journal: bool,
+    ) -> Self {
         let (records, flushes, prunes) = (VecDeque::new(), Vec::new(), Vec::new());
-        Self { queue, connection, sealer, records, flushes, prunes, pause: None }
+        Self { queue, connection, sealer, records, flushes, prunes, pause: None, keep_journal, has_pruned: false }
     }
 
     /// Works until the log is closed.
@@ -71,6 +85,7 @@ impl Writer {
         self.flushes.drain(..).for_each(|answer| drop(answer.send(Ok(()))));
         for (keep, answer) in std::mem::take(&mut self.prunes) {
             let pruned = retention::prune(&mut lock(&self.connection), &self.sealer, keep);
+            self.has_pruned |= pruned.as_ref().is_ok_and(|pruned| pruned.removed > 0);
             drop(answer.send(pruned.map_err(|error| RecordError(Trouble::from(error).to_string()))));
         }
     }
@@ -102,11 +117,15 @@ impl Writer {
         self.pause = Some(self.pause.map_or(FIRST_PAUSE, |pause| pause.saturating_mul(2).min(LONGEST_PAUSE)));
     }
 
-    /// Seals the end, and puts everything into the one file. Both are only for later comfort, so a failure is not
-    /// worth a word: `verify` then finds the end to be as sealed as after a crash.
+    /// Seals the end, and moves the journal into the database, unless it is small and may stay. Neither is needed for what was written to be safe, so a
+    /// failure is not reported: `verify` then finds the end to be as sealed as after a crash.
     fn finish(self) {
         let mut connection = lock(&self.connection);
         drop(store::anchor_head(&mut connection, &self.sealer));
+        let journal = connection.path().map_or(0, |path| connect::journal_bytes(Path::new(path)));
+        if self.keep_journal && journal <= MAX_JOURNAL_BYTES && !self.has_pruned {
+            return;
+        }
         drop(connection.execute_batch("PRAGMA optimize"));
         drop(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
     }

@@ -34,6 +34,8 @@ pub struct CallLogOptions {
     pub actor: Option<String>,
     /// Whether a call waits until its start is on disk, or only until the log has room for it.
     pub durability: Durability,
+    /// Whether the session ends with its only call. The end of the call is then written together with that of the session.
+    pub is_single_call: bool,
     /// What is kept of arguments and results, by the full name of a tool. By default all of it.
     pub persist: PersistPolicy,
 }
@@ -43,15 +45,16 @@ impl CallLogOptions {
     #[must_use]
     pub fn new(entry_point: impl Into<String>) -> Self {
         let (entry_point, persist) = (entry_point.into(), Arc::new(|_: &str| Persist::Full));
-        Self { entry_point, actor: None, durability: Durability::default(), persist }
+        Self { entry_point, actor: None, durability: Durability::default(), is_single_call: false, persist }
     }
 }
 
 impl fmt::Debug for CallLogOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { entry_point, actor, durability, persist: _ } = self;
+        let Self { entry_point, actor, durability, is_single_call, persist: _ } = self;
         let mut shown = f.debug_struct("CallLogOptions");
         shown.field("entry_point", entry_point).field("actor", actor).field("durability", durability);
+        shown.field("is_single_call", is_single_call);
         shown.finish_non_exhaustive()
     }
 }
@@ -90,7 +93,10 @@ impl CallLog {
         let session = format!("c{:016x}", getrandom::u64().map_err(CallLogError::Random)?);
         let (records, calls) = (AtomicU64::new(0), AtomicU64::new(0));
         let log = Self { inner: Arc::new(Inner { recorder, options, session, records, calls }) };
-        log.record(log.of_session(RecordKind::SessionStarted, None)).await?;
+        // On disk no later than the start of the first call, which comes after it.
+        let started = log.of_session(RecordKind::SessionStarted, None);
+        let durability = if log.inner.options.is_single_call { Durability::Deferred } else { Durability::Queued };
+        log.inner.recorder.record(started, durability).await?;
         Ok(log)
     }
 
@@ -226,12 +232,18 @@ impl CallEntry {
             let _next_call_is_told = self.log.record(record).await;
             return;
         }
-        let record = self.next(RecordKind::ToolFinished, Some(status), usage(result));
-        let _next_call_is_told = self.log.record(record).await;
-        if let Some(kept) = self.persist.result(&self.arguments, result, result) {
+        let finished = self.next(RecordKind::ToolFinished, Some(status), usage(result));
+        let kept = self.persist.result(&self.arguments, result, result).map(|kept| {
             let body = json!({ "result": kept, "truncated": result.metadata.truncated });
-            let record = self.next(RecordKind::ToolResult, Some(status), body);
-            let _next_call_is_told = self.log.record(record).await;
+            self.next(RecordKind::ToolResult, Some(status), body)
+        });
+        let inner = &self.log.inner;
+        let last = if inner.options.is_single_call { Durability::Deferred } else { inner.options.durability };
+        // Both in one write.
+        let first = if kept.is_some() { Durability::Deferred } else { last };
+        let _next_call_is_told = inner.recorder.record(finished, first).await;
+        if let Some(kept) = kept {
+            let _next_call_is_told = inner.recorder.record(kept, last).await;
         }
     }
 

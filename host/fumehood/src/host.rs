@@ -2,11 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::future::Future;
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -189,7 +186,7 @@ impl Host {
         self.call_observed(call, None, None, None).await
     }
 
-    /// The same for a caller that hears what the tool says, may cancel, and has the call recorded.
+    /// Like [`Self::call`], with an observer, a cancellation token and a record.
     pub(crate) async fn call_observed(
         &self,
         call: Call,
@@ -223,33 +220,6 @@ impl Host {
         let terms = Terms { limits, observer: self.observer(observer), cancelled };
         let execution = found.run(&self.inner.sandbox, &arguments, invocation, terms).await;
         call_log::ended(entry, pending.finished(execution)).await
-    }
-
-    /// Calls a tool until `cancelled` completes; then the guest is stopped within milliseconds, and the result has the
-    /// kind `cancelled` and says what the call cost until then.
-    pub async fn call_until(&self, call: Call, cancelled: impl Future) -> CallResult {
-        self.call_recorded(call, None, cancelled).await
-    }
-
-    /// Like [`Self::call_until`], and records the call as `entry` if one is given: before it runs, and how it ended.
-    ///
-    /// A call that cannot be recorded does not run; it fails with the kind `host`.
-    pub async fn call_recorded(&self, call: Call, entry: Option<CallEntry>, cancelled: impl Future) -> CallResult {
-        let token = CancellationToken::new();
-        let mut call = pin!(self.call_observed(call, None, Some(token.clone()), entry));
-        let mut cancelled = pin!(cancelled);
-        let ended = std::future::poll_fn(|cx| match call.as_mut().poll(cx) {
-            Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending => cancelled.as_mut().poll(cx).map(|_| None),
-        })
-        .await;
-        match ended {
-            Some(result) => result,
-            None => {
-                token.cancel();
-                call.await
-            }
-        }
     }
 
     /// The events of this host from now on. Reading slowly loses events, with a count; it never slows a call.

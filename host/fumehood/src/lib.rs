@@ -30,11 +30,27 @@
 //! - Isolation: [`HostBuilder::workers`] runs components in processes of their own, in a jail of the kernel.
 //! - Cancelling: drop the future of [`Host::call`], or use [`Host::call_until`]. The guest stops within a few
 //!   milliseconds.
-//! - Watching: [`Host::subscribe`]. Subscribers that are slow lose events.
+//! - Watching: one call with an [`Observer`] of its own ([`Host::call_with`]), or all of them with [`Host::subscribe`], whose
+//!   subscribers lose events if they are slow.
+//! - Answering over HTTP: [`ErrorKind::http_status`].
 //! - Recording: opt-in. An agent records through its `Recorder`; other calls through a [`CallLog`], with
 //!   [`Host::call_recorded`] or a [`RecordedHost`]. Calls made in any other way are not recorded.
 //! - An agent that calls the tools: [`Host::agent`].
 //! - Ending: [`Host::shut_down`] takes bounded time, whatever guests do.
+//!
+//! # Build settings
+//!
+//! Cargo takes profiles from the workspace that is built, so a service needs these in its own `Cargo.toml` for development builds.
+//! Without the first, compiling components is very slow; the second keeps the compiler from leaving out a constant now and then,
+//! which ends in `undefined hidden symbol` when linking. Release builds need neither.
+//!
+//! ```toml
+//! [profile.dev.package."*"]
+//! opt-level = 3
+//!
+//! [profile.dev.package.fumehood]
+//! codegen-units = 1
+//! ```
 
 /// Private stores of tools: keys and values that outlive a call, in memory or on disk.
 pub mod key_value {
@@ -46,6 +62,7 @@ mod assistant;
 mod assistant_error;
 mod builder;
 mod call_log;
+mod call_options;
 mod events;
 mod family;
 mod host;
@@ -60,11 +77,13 @@ mod stored_notes;
 mod tool;
 mod toolbox;
 mod unknown_tool;
+mod wit_docs;
 
 pub use assistant::AssistantBuilder;
 pub use assistant_error::AssistantError;
 pub use builder::{BuildError, HostBuilder};
 pub use call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
+pub use call_options::CallOptions;
 pub use events::{EventStream, Observed};
 pub use family::Components;
 pub use fumehood_agent as agent;
@@ -94,9 +113,9 @@ pub use fumehood_mcp as mcp;
 pub use fumehood_model as model;
 pub use fumehood_runtime::{
     ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, CompileBudget, CompileLimit, CompileLimits, Compiler,
-    Component, Dialect, EngineProfile, FolderError, Import, Isolation, JailReport, LoadError as ComponentError,
-    LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, TrustError, Ungranted, Workers,
-    serve_compiler, serve_worker,
+    Component, Dialect, EngineProfile, FolderError, Import, Invocation, Isolation, JailReport,
+    LoadError as ComponentError, LoadReport, Network, Observer, Resolver, SandboxError, Skipped, SystemResolver,
+    TrustError, Ungranted, Workers, serve_compiler, serve_worker,
 };
 pub use host::Host;
 pub use isolation::IsolationPolicy;
@@ -106,5 +125,7 @@ pub use pinned::Pinned;
 pub use remotes::Remotes;
 pub use secret_source::{SecretSource, SecretSourceError};
 pub use stored_notes::StoredNotes;
+pub use tokio_util::sync::CancellationToken;
 pub use tool::Tool;
 pub use toolbox::RecordedHost;
+pub use wit_docs::{WitDocs, WitDocsError};

@@ -16,6 +16,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::pinned::{Pinned, Pinning};
 use crate::tool::Tool;
+use crate::wit_docs::WitDocs;
 
 /// A component to load, and how.
 #[derive(Debug, Clone)]
@@ -27,6 +28,7 @@ pub struct Load {
     strict_imports: bool,
     pinning: Pinning,
     allow_slow_compile: bool,
+    docs: Option<WitDocs>,
     isolation: Option<Isolation>,
 }
 
@@ -107,6 +109,7 @@ impl Load {
             strict_imports: false,
             pinning: Pinning::Off,
             allow_slow_compile: false,
+            docs: None,
             isolation: None,
         }
     }
@@ -166,6 +169,14 @@ impl Load {
         self
     }
 
+    /// Describes its tools with the doc comments of the WIT that it was made of. For components that export plain typed functions
+    /// and have lost theirs; one that describes its tools itself is refused.
+    #[must_use]
+    pub fn with_docs(mut self, docs: WitDocs) -> Self {
+        self.docs = Some(docs);
+        self
+    }
+
     /// Runs its calls there, whatever the host does with others: see [`crate::HostBuilder::isolation`].
     #[must_use]
     pub fn isolation(mut self, isolation: Isolation) -> Self {
@@ -206,6 +217,7 @@ impl Load {
             grant: self.grant.clone(),
             strict_imports: self.strict_imports,
             allow_slow_compile: self.allow_slow_compile,
+            docs: self.docs.as_ref().map(WitDocs::section),
             isolation: Isolation::default(),
         }
     }

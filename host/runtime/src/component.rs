@@ -146,6 +146,9 @@ impl Component {
         };
         let outcome = outcome.and_then(|parts| within_cap(parts, &limits));
         let mut outcome = outcome.map_err(|error| outcome::explained(error, &metadata));
+        if let (Err(error), Dialect::Typed) = (&mut outcome, &self.0.dialect) {
+            outcome::hint_at_exceptions(error, &metadata);
+        }
         if let Some(redactor) = &self.0.redactor {
             match &mut outcome {
                 Ok(parts) => parts.iter_mut().for_each(|part| redactor.in_content(part)),

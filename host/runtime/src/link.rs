@@ -2,6 +2,7 @@
 
 use fumehood_core::definition::DefinitionLimits;
 
+use crate::dialect::typed::PackageDocs;
 use crate::dialect::{Callable, Dialect, Skipped, typed};
 use crate::load_error::LoadError;
 use crate::shared::Shared;
@@ -10,7 +11,7 @@ use crate::shared::Shared;
 pub(crate) fn link(
     shared: &Shared,
     component: &wasmtime::component::Component,
-    bytes: &[u8],
+    docs: &PackageDocs,
     dialect: &Dialect,
     limits: &DefinitionLimits,
 ) -> Result<(Callable, Vec<Skipped>), LoadError> {
@@ -22,7 +23,7 @@ pub(crate) fn link(
             Ok((Callable::Contract(pre), Vec::new()))
         }
         Dialect::Typed => {
-            let found = typed::discover(component, bytes, &shared.engine, limits)
+            let found = typed::discover(component, docs, &shared.engine, limits)
                 .map_err(|error| LoadError::Typed(error.to_string()))?;
             Ok((Callable::Typed { pre, tools: found.tools }, found.skipped))
         }

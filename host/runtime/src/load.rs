@@ -14,6 +14,7 @@ use crate::capability::http::Outward;
 use crate::capability::{FolderError, OpenFolders, OwnStore, Powers, open_all};
 use crate::compile::{self, Order, Start};
 use crate::component::{Backend, Component, ComponentParts, LoadReport};
+use crate::dialect::typed::PackageDocs;
 use crate::dialect::{self, Dialect};
 use crate::file_pool::{Gone, PATIENCE};
 use crate::guest_runtime::Late;
@@ -55,9 +56,12 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
     let (backend, definitions, skipped) = match compiled.code {
         Code::Component(component) => {
             let (linking, on_dialect, caps) = (component, dialect.clone(), options.definitions);
-            let (callable, skipped) =
-                on_thread(shared, &bytes, move |shared, bytes| link::link(shared, &linking, bytes, &on_dialect, &caps))
-                    .await?;
+            let docs = options.docs.clone();
+            let linking = move |shared: &Shared, bytes: &[u8]| {
+                let docs = PackageDocs::given_or_read(docs.as_deref(), bytes);
+                link::link(shared, &linking, &docs, &on_dialect, &caps)
+            };
+            let (callable, skipped) = on_thread(shared, &bytes, linking).await?;
             let folders = open_folders(shared, &options.grant).await?;
             let powers = powers(shared, &options, redactor.clone());
             let runnable = Runnable::new(shared, callable, &compiled.surface, powers, folders);
@@ -173,6 +177,9 @@ fn look_at(
         }
     }
     let dialect = dialect::of(&surface.exports)?;
+    if options.docs.is_some() && dialect != Dialect::Typed {
+        return Err(LoadError::DescribesItself);
+    }
     Ok((digest, surface, dialect, start))
 }
 

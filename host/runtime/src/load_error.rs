@@ -15,8 +15,9 @@ use crate::imports::Ungranted;
 pub const ACCEPTED_CONTRACT: &str = "0.1.x";
 /// The largest component that is looked at, in bytes.
 pub const MAX_COMPONENT_BYTES: usize = 256 << 20;
-/// A component larger than this is compiled only if the caller allows it: it takes many seconds.
-pub const SLOW_COMPILE_BYTES: usize = 16 << 20;
+/// A component larger than this is compiled only if the caller allows it. Language runtimes, such as those of Python and
+/// JavaScript, are smaller.
+pub const SLOW_COMPILE_BYTES: usize = 32 << 20;
 
 /// Why a component is not loaded.
 #[derive(Debug, thiserror::Error)]
@@ -76,10 +77,22 @@ pub enum LoadError {
     NotWasm,
     /// A core module.
     #[error(
-        "this is a core WebAssembly module, not a component; build for `wasm32-wasip2`, or turn it into a component \
-         with `wasm-tools component new`"
+        "this is a core WebAssembly module, not a component; in Rust, build a library with `crate-type = [\"cdylib\"]` for \
+         `--target wasm32-wasip2`, or turn a module for `wasm32-unknown-unknown` into a component with `wasm-tools component new`"
     )]
     CoreModule,
+    /// An archive of object files, such as a Rust library.
+    #[error(
+        "this is a library for the compiler (`.rlib` or `.a`), not a component; add `crate-type = [\"cdylib\"]` under `[lib]` in \
+         Cargo.toml, and build for `--target wasm32-wasip2`: the component is the `.wasm` file"
+    )]
+    Archive,
+    /// A program or a library for a machine.
+    #[error(
+        "this is a program or library for this machine, not a component; build it for WebAssembly: in Rust, with \
+         `--target wasm32-wasip2`"
+    )]
+    Native,
     /// Machine code.
     #[error(
         "this is precompiled machine code, which is never accepted because it would run unchecked; give the component \
@@ -133,6 +146,12 @@ pub enum LoadError {
     /// Its exports cannot be called as tools.
     #[error("{0}")]
     Typed(String),
+    /// Documentation was given for a component that describes its tools itself.
+    #[error(
+        "the component describes its tools itself, so that documentation from WIT has no effect; leave that out (`wit` in the \
+         configuration)"
+    )]
+    DescribesItself,
     /// A folder that was granted cannot be had.
     #[error(transparent)]
     Folder(#[from] FolderError),
@@ -168,7 +187,7 @@ pub enum CompileLimit {
 impl fmt::Display for CompileLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Time => "the time",
+            Self::Time => "the time on the clock",
             Self::Cpu => "the CPU time",
             Self::Memory => "the memory of the compiler",
             Self::Output => "the compiled code",

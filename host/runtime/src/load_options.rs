@@ -1,5 +1,7 @@
 //! The options of loading one component.
 
+use std::sync::Arc;
+
 use fumehood_core::definition::DefinitionLimits;
 use fumehood_core::limits::Limits;
 use fumehood_core::name::Namespace;
@@ -22,6 +24,9 @@ pub struct LoadOptions {
     pub strict_imports: bool,
     /// Whether a component that takes long to compile is compiled all the same.
     pub allow_slow_compile: bool,
+    /// What is said of the functions and types of a component that does not describe its tools itself, in place of what its own
+    /// `package-docs` section says: the content of such a section.
+    pub docs: Option<Arc<[u8]>>,
     /// Where its calls run. [`Isolation::Process`] needs [`crate::SandboxConfig::workers`].
     pub isolation: Isolation,
 }

@@ -14,11 +14,14 @@ use wasmtime_wasi::I32Exit;
 
 use crate::bindings::fumehood::tool::types;
 use crate::clock::DeadlinePassed;
+use crate::exception::Uncaught;
 use crate::host_failure::HostFailure;
 use crate::memory::MemoryLimiter;
 
 /// The longest message of a tool that is passed on, in bytes.
 const MESSAGE_BYTES: usize = 4 << 10;
+/// A trap that was meant.
+const ABORTED: &str = "it aborted (`unreachable`, which is how a panic ends)";
 /// Frames of a backtrace that are worth showing.
 const FRAMES: usize = 12;
 
@@ -48,6 +51,12 @@ pub(crate) fn deadline(limits: &Limits) -> CallError {
 /// A tool that failed after something was refused to it failed for lack of that power, and one that failed after it had
 /// used up an allowance failed for lack of more: its own words stay, and the hint says what would have to be granted.
 pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError {
+    // The runtime of its language wrote why it aborted. That is a failure of the tool, in its own words.
+    if error.kind == ErrorKind::Trap
+        && let Some(Uncaught { message, hint }) = Uncaught::find(&metadata.stderr.text.sanitized())
+    {
+        error = CallError::new(ErrorKind::ToolFailed, cut(&message)).with_hint(hint);
+    }
     // It may itself say that it was denied, because to it both look alike.
     let by_itself =
         matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::Unavailable | ErrorKind::Trap | ErrorKind::Denied);
@@ -62,6 +71,15 @@ pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError 
         error.hint = Some(first.into());
     }
     error
+}
+
+/// Says what else an abort without a word may be, for a component whose language may have exceptions.
+pub(crate) fn hint_at_exceptions(error: &mut CallError, metadata: &Metadata) {
+    if error.kind == ErrorKind::Trap && error.message.as_str().contains(ABORTED) && metadata.stderr.is_empty() {
+        let hint =
+            "an exception that a tool does not catch ends like this, too; its author can return an error instead";
+        error.hint = Some(hint.into());
+    }
 }
 
 /// The error for whatever wasmtime says went wrong.
@@ -144,7 +162,7 @@ pub(crate) fn output_too_large(found: Option<usize>, limits: &Limits) -> CallErr
 fn crashed(error: &wasmtime::Error, trap: Option<Trap>) -> CallError {
     let reason = match trap {
         Some(Trap::StackOverflow) => "its call stack overflowed (too deep a recursion)".to_owned(),
-        Some(Trap::UnreachableCodeReached) => "it aborted (`unreachable`, which is how a panic ends)".to_owned(),
+        Some(Trap::UnreachableCodeReached) => ABORTED.to_owned(),
         Some(Trap::MemoryOutOfBounds) => "it used memory out of bounds".to_owned(),
         Some(Trap::IntegerDivisionByZero) => "it divided an integer by zero".to_owned(),
         Some(Trap::CannotEnterComponent) => "it was entered again while it was running".to_owned(),

@@ -4,12 +4,18 @@ use std::path::Path;
 
 #[path = "../../../fuzz/src/batch_parser.rs"]
 mod batch_parser;
+#[path = "../../../fuzz/src/configuration.rs"]
+mod configuration;
 #[path = "../../../fuzz/src/engine.rs"]
 mod engine;
 #[path = "../../../fuzz/src/gate.rs"]
 mod gate;
+#[path = "../../../fuzz/src/mcp_framing.rs"]
+mod mcp_framing;
 #[path = "../../../fuzz/src/prescan.rs"]
 mod prescan;
+#[path = "../../../fuzz/src/typed_conversion.rs"]
+mod typed_conversion;
 #[path = "../../../fuzz/src/typed_values.rs"]
 mod typed_values;
 
@@ -38,6 +44,21 @@ fn corpus_of_batch_parser() {
 #[test]
 fn corpus_of_typed_values() {
     replay("typed_values", typed_values::run);
+}
+
+#[test]
+fn corpus_of_typed_conversion() {
+    replay("typed_conversion", typed_conversion::run);
+}
+
+#[test]
+fn corpus_of_configuration() {
+    replay("configuration", configuration::run);
+}
+
+#[test]
+fn corpus_of_mcp_framing() {
+    replay("mcp_framing", mcp_framing::run);
 }
 
 #[test]

@@ -188,7 +188,8 @@ async fn load(
     let memory = config.agent.memory.as_ref().map(|file| config.path(file));
     let builder = memory.into_iter().fold(builder, HostBuilder::own_folder);
     // A tool that could change the log, or read the key beside it, would be the one to say what it did.
-    let builder = log.into_iter().chain(typed.recording.log_key.as_deref()).fold(builder, HostBuilder::own_folder);
+    let files = log.into_iter().flat_map(EventLog::files).chain(typed.recording.log_key.clone());
+    let builder = files.fold(builder, HostBuilder::own_folder);
     let host = builder.limits(limits).memory_ceiling(most).build()?;
     for file in &typed.tool {
         let (load, _) = host::load_of(file, typed.allow_slow_compile);

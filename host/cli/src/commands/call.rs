@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::config::limits::MEMORY_CEILING;
 use crate::configured::{self, Configured};
 use crate::exit::{self, Exit, UsageError};
-use crate::recording::Recording;
+use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
 use crate::{host, render};
 
@@ -30,7 +30,7 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     let json = read_arguments(call)?;
     let config = configuration(arguments, call)?;
     // Before anything is loaded: nothing runs that cannot be recorded, and only files that are there can be kept from tools.
-    let recording = Recording::begin(&call.recording, &config, "call", call.actor.as_deref()).await?;
+    let recording = Recording::begin(&call.recording, &config, EntryPoint::Call, call.actor.as_deref()).await?;
     let Chosen { builder, load, name, file, usual } = chosen(arguments, call, &config)?;
     let builder = recording.iter().fold(builder, |builder, recording| recording.protect(builder));
     let limits = call.limits.over(usual, MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;

@@ -6,6 +6,7 @@ pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod embed_docs;
 pub(crate) mod inspect;
 pub(crate) mod log;
 pub(crate) mod mcp;

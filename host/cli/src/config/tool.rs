@@ -75,6 +75,10 @@ pub(crate) struct ToolSection {
     /// Compile it even if it is so large that this takes many seconds.
     #[serde(default)]
     pub(crate) allow_slow_compile: bool,
+    /// The WIT that it was made of, a file or a folder: its doc comments are what a model reads of the tools. For components that
+    /// export plain functions and have lost theirs. The path is relative to this configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) wit: Option<PathBuf>,
     /// Where its calls run: "process" for a worker process in a jail of the kernel, or "in_process". Usually a process until
     /// it is approved, unless `--isolation` says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -112,6 +112,12 @@ fn of_type(name: &str, schema: &Value, root: &Value, depth: usize) -> String {
             Some(values @ Value::Object(_)) => format!("object with any names for {}", kind(values, root, depth)),
             _ => "object with any properties".to_owned(),
         },
+        // Of any size that a machine has.
+        "integer"
+            if schema.get("minimum") == Some(&i64::MIN.into()) && schema.get("maximum") == Some(&i64::MAX.into()) =>
+        {
+            name.to_owned()
+        }
         "integer" | "number" => match range(schema, "minimum", "maximum") {
             Some(range) => format!("{name} {range}"),
             None => name.to_owned(),
@@ -119,11 +125,20 @@ fn of_type(name: &str, schema: &Value, root: &Value, depth: usize) -> String {
         "string" => {
             let length = range(schema, "minLength", "maxLength");
             let length = length.map_or_else(String::new, |length| format!(" of {length} characters"));
-            let pattern = text(schema, "pattern").map_or("", |_| " of a certain form");
+            let pattern = text(schema, "pattern").map_or("", |pattern| match is_of_digits(pattern) {
+                true => " of digits",
+                false => " of a certain form",
+            });
             format!("string{}{pattern}", length.replace("of from", "of"))
         }
         other => one_line(other),
     }
+}
+
+/// Whether a pattern matches nothing but whole numbers in decimal.
+fn is_of_digits(pattern: &str) -> bool {
+    let is_whole = pattern.starts_with('^') && pattern.ends_with('$');
+    is_whole && pattern.contains("[0-9]") && pattern.chars().all(|c| c.is_ascii_digit() || "^$()|?+-[]{},".contains(c))
 }
 
 /// A type within a line: an object there has no lines of its own.
@@ -225,6 +240,8 @@ mod tests {
                 "  x: number or null",
             ]
         );
+        let code = json!({"type": "string", "pattern": "^[a-z]+[0-9]$"});
+        assert_eq!(lines(&code), ["string of a certain form"]);
         assert_eq!(lines(&json!({"type": "string"})), ["string"]);
         assert_eq!(lines(&json!({"type": "object"})), ["object with any properties"]);
     }
@@ -234,10 +251,7 @@ mod tests {
         let case = |tag: &str| json!({"type": "object", "properties": {"tag": {"const": tag}}, "required": ["tag"]});
         assert_eq!(lines(&json!({"oneOf": [case("a"), case("b")]})), [r#"{tag: "a"} or {tag: "b"}"#]);
         let string = json!({"type": "string", "pattern": "^[0-9]+$"});
-        assert_eq!(
-            lines(&json!({"anyOf": [{"type": "integer"}, string, string]})),
-            ["integer or string of a certain form"]
-        );
+        assert_eq!(lines(&json!({"anyOf": [{"type": "integer"}, string, string]})), ["integer or string of digits"]);
     }
 
     #[test]

@@ -61,7 +61,18 @@ fn files_of_another_kind() {
         expect![[r#"
         ── stderr
         error: cannot load module.wasm
-          because: this is a core WebAssembly module, not a component; build for `wasm32-wasip2`, or turn it into a component with `wasm-tools component new`
+          because: this is a core WebAssembly module, not a component; in Rust, build a library with `crate-type = ["cdylib"]` for `--target wasm32-wasip2`, or turn a module for `wasm32-unknown-unknown` into a component with `wasm-tools component new`
+        ── exit 6
+    "#]],
+    );
+    bench.put("libmy_tool.rlib", b"!<arch>\n");
+    check(
+        &bench,
+        "libmy_tool.rlib",
+        expect![[r#"
+        ── stderr
+        error: cannot load libmy_tool.rlib
+          because: this is a library for the compiler (`.rlib` or `.a`), not a component; add `crate-type = ["cdylib"]` under `[lib]` in Cargo.toml, and build for `--target wasm32-wasip2`: the component is the `.wasm` file
         ── exit 6
     "#]],
     );

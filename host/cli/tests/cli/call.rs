@@ -242,23 +242,24 @@ fn crashes_have_an_exit_code_of_their_own() {
         &bench,
         &["traps.wasm", "unreachable"],
         expect![[r#"
-        ── stderr
-        error[trap]: the tool crashed: it aborted (`unreachable`, which is how a panic ends)
-            at abort
-        [time] of 10.00 s, [fuel] fuel, [memory] peak memory
-        ── exit 5
-    "#]],
+            ── stderr
+            error[trap]: the tool crashed: it aborted (`unreachable`, which is how a panic ends)
+                at abort
+              hint: an exception that a tool does not catch ends like this, too; its author can return an error instead
+            [time] of 10.00 s, [fuel] fuel, [memory] peak memory
+            ── exit 5
+        "#]],
     );
     check(
         &bench,
         &["traps.wasm", "divide-by-zero"],
         expect![[r#"
-        ── stderr
-        error[trap]: the tool crashed: it divided an integer by zero
-            at function 1
-        [time] of 10.00 s, [fuel] fuel, [memory] peak memory
-        ── exit 5
-    "#]],
+            ── stderr
+            error[trap]: the tool crashed: it divided an integer by zero
+                at function 1
+            [time] of 10.00 s, [fuel] fuel, [memory] peak memory
+            ── exit 5
+        "#]],
     );
     check(
         &bench,

@@ -11,6 +11,8 @@ const MIB: u64 = 1 << 20;
 /// What a bomb may add to what the host holds for a component of no account.
 const SLACK: u64 = 32 * MIB;
 const MOST_TIME: Duration = Duration::from_secs(10);
+/// CPU time is what is limited; on a busy machine that is more time on the clock.
+const BUSY: Duration = Duration::from_secs(90);
 /// Other tests run at the same time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -135,7 +137,7 @@ fn what_the_first_look_lets_through_is_compiled_within_its_budget_or_stopped() {
         // Compiled, it has no tools.
         let ended = ["exports no function", "compiling the component was stopped"];
         assert!(ran.code == 6 && ended.iter().any(|says| ran.stderr.contains(says)), "{name}: {ran:?}");
-        assert!(ran.time < MOST_TIME + PATIENCE, "{name}: {ran:?}");
+        assert!(ran.time < BUSY, "{name}: {ran:?}");
         assert!(ran.host < small.host + SLACK, "{name}: {ran:?} {small:?}");
         assert!(ran.compiler < 1100 * MIB, "{name}: {ran:?}");
         println!("{name}: {ran:?}, without it {small:?}");

@@ -121,11 +121,10 @@ fn a_component_of_plain_functions() {
             │ How many different ways there are to line up `people` for a greeting;
             │ nothing if that exceeds 64 bits.
             arguments
-              │ people: integer from 0 to 18446744073709551615 or string of a certain
-              │ form
+              │ people: integer from 0 to 18446744073709551615 or string of digits —
+              │ An integer, or a string of digits.
             result
-              │ integer from 0 to 18446744073709551615 or string of a certain form or
-              │ null
+              │ integer from 0 to 18446744073709551615 or string of digits or null
         ── exit 0
     "#]]
     .assert_eq(&inspected("typed-greeter"));
@@ -197,7 +196,7 @@ fn every_import_is_told_in_words() {
             arguments
               none
             result
-              │ integer from 0 to 18446744073709551615 or string of a certain form
+              │ integer from 0 to 18446744073709551615 or string of digits
         ── exit 0
     "#]]
     .assert_eq(&bench.run(&["inspect", "look-around.wasm"]).shown());

@@ -1,12 +1,15 @@
 //! Worker processes: what they are, how they end, and that a worker that dies is one failed call.
 
 use std::io::Read as _;
+use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use fumehood::{Call, ErrorKind, Host, IsolationPolicy, Limits, Load, Workers};
+use fumehood::permission::http::{HttpGrant, HttpLimits};
+use fumehood::{Call, ErrorKind, Grant, Host, IsolationPolicy, Limits, Load, Workers};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::runtime::{Builder, Runtime};
@@ -75,6 +78,57 @@ fn a_worker_that_dies_is_one_failed_call() {
         assert_eq!(next.error().unwrap().kind, ErrorKind::Deadline, "{next:?}");
         assert_ne!(process(&spin), first, "the next call has a new worker");
         host.shut_down(Duration::from_secs(1)).await;
+    });
+}
+
+/// A server that never answers. It tells when a request has arrived, and when its connection has ended.
+fn silent_server() -> (u16, std::sync::mpsc::Receiver<&'static str>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = [0; 4096];
+        let first = stream.read(&mut buffer).unwrap();
+        assert_ne!(first, 0);
+        let _nobody_waits = tell.send("asked");
+        while stream.read(&mut buffer).is_ok_and(|read| read > 0) {}
+        let _nobody_waits = tell.send("ended");
+    });
+    (port, told)
+}
+
+#[test]
+fn requests_end_with_their_worker() {
+    runtime().block_on(async {
+        let host = host();
+        let (port, told) = silent_server();
+        let rules = vec![format!("GET http://127.0.0.1:{port}/**").parse().unwrap()];
+        let grant = HttpGrant::new(rules, vec!["127.0.0.1/32".parse().unwrap()], HttpLimits::default()).unwrap();
+        let bytes = fumehood_tests::component("fetch").unwrap();
+        let fetch = host.load(Load::bytes("fetch", bytes).with_grant(Grant::none().with_http(grant))).await.unwrap();
+        let arguments = serde_json::json!({
+            "method": "GET", "scheme": "http", "authority": format!("127.0.0.1:{port}"), "path": "/", "headers": [],
+            "send": 0, "keep": 4096, "patience-ms": 600_000,
+        });
+        // Longer than the test waits, so that it is not the deadline that ends the request.
+        let limits = Limits { deadline: PATIENCE * 3, ..Limits::default() };
+        let running = tokio::spawn({
+            let host = host.clone();
+            async move { host.call(Call::new("fetch__fetch", arguments).with_limits(limits)).await }
+        });
+        let (told, asked) = tokio::task::spawn_blocking(move || {
+            let asked = told.recv_timeout(PATIENCE);
+            (told, asked)
+        })
+        .await
+        .unwrap();
+        assert_eq!(asked, Ok("asked"));
+        kill(process(&fetch), Signal::SIGKILL).unwrap();
+        let result = running.await.unwrap();
+        assert_eq!(result.error().unwrap().kind, ErrorKind::Trap, "{result:?}");
+        let ended = tokio::task::spawn_blocking(move || told.recv_timeout(PATIENCE)).await.unwrap();
+        assert_eq!(ended, Ok("ended"), "the connection is closed although the host goes on");
     });
 }
 
@@ -193,6 +247,36 @@ fn what_is_approved_runs_in_process_and_nothing_else_does() {
         let changed = host.load(Load::bytes("changed", other).with_approval(Some(approval))).await.unwrap();
         assert!(changed.is_isolated(), "other bytes than those that were approved");
     });
+}
+
+#[test]
+fn a_file_size_limit_below_the_component_is_explained() {
+    let bench = Workbench::new();
+    bench.example("files");
+    // The code has to be in the cache: it does not fit either.
+    assert_eq!(bench.run(&["inspect", "files.wasm"]).code, 0);
+    let run = |cache: &str| {
+        let script = format!(
+            "ulimit -f 8; exec '{}' {cache} call files.wasm list '{{}}' --no-log --isolation process",
+            env!("CARGO_BIN_EXE_fumehood")
+        );
+        let inherited = bench.command(&[]);
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).current_dir(bench.path("")).stdin(Stdio::null());
+        for (name, value) in inherited.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Workbench::run_command(command)
+    };
+    for (cache, what) in [("", "the component"), ("--no-cache", "the compiled code")] {
+        let ran = run(cache);
+        assert_eq!(ran.code, 6, "{ran:?}");
+        assert!(ran.stderr.contains(&format!("{what} does not fit")), "{ran:?}");
+        assert!(ran.stderr.contains("4.0 KiB") && ran.stderr.contains("ulimit -f unlimited"), "{ran:?}");
+    }
 }
 
 #[test]

@@ -26,6 +26,8 @@ mod config;
 #[cfg(test)]
 mod demo;
 #[cfg(test)]
+mod documented;
+#[cfg(test)]
 mod granted;
 #[cfg(test)]
 mod hostile_text;

@@ -198,7 +198,7 @@ fn integer(least: impl Into<Value>, most: impl Into<Value>) -> Value {
 
 fn wide(number: Value, pieces: [String; 2]) -> Value {
     let [first, second] = pieces.map(|pattern| json!({"type": "string", "pattern": pattern}));
-    json!({"anyOf": [number, first, second]})
+    json!({"anyOf": [number, first, second], "description": "An integer, or a string of digits."})
 }
 
 fn float(number: Value) -> Value {

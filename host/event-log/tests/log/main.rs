@@ -11,6 +11,7 @@
 )]
 
 mod checkpoint;
+mod journal;
 mod kill;
 mod read;
 mod sample;

@@ -19,7 +19,8 @@ impl FreshCode {
     /// If there are fewer bytes, or the system has no memory for them.
     pub(crate) fn receive(from: impl Read, bytes: u64) -> io::Result<Self> {
         let mut file = sealed::new("fumehood-code")?;
-        let received = io::copy(&mut from.take(bytes), &mut file)?;
+        let copied = io::copy(&mut from.take(bytes), &mut file);
+        let received = copied.map_err(|error| sealed::explain(error, "the compiled code"))?;
         if received != bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

@@ -121,6 +121,7 @@ fn refusal(ended: Ended, program: &Program, allowance: &Allowance) -> LoadError 
             let (found, limit) = (display_bytes(bytes), display_bytes(allowance.output));
             LoadError::CompileStopped { limit: CompileLimit::Output, allowed: format!("{limit}, not {found}") }
         }
+        Ended::Unwritable(error) => LoadError::Host(error.to_string()),
         Ended::Killed => LoadError::Compiler("it was stopped".to_owned()),
         Ended::Broken(how) => LoadError::Compiler(how),
     }

@@ -49,7 +49,7 @@ pub struct CompileLimits {
 impl Default for CompileLimits {
     fn default() -> Self {
         Self {
-            function_bytes: MIB / 4,
+            function_bytes: MIB / 2,
             locals: 2_000,
             block_depth: 1_000,
             flow: 1_500_000,
@@ -96,8 +96,11 @@ impl CompileLimits {
     }
 }
 
-/// What the compiler may use for one component. Time and memory grow with the size of the component, so that a small one
-/// cannot take what only a large one needs.
+/// What the compiler may use for one component. Time grows with the size of the component, so that a small one cannot take
+/// what only a large one needs.
+///
+/// CPU time is what compiling costs, however busy the machine is; it ends a component that is made to be expensive. Wall time
+/// is far behind it, for a compiler that does not get on for another reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompileBudget {
     /// Wall time, however small the component is.
@@ -117,8 +120,8 @@ pub struct CompileBudget {
 impl Default for CompileBudget {
     fn default() -> Self {
         Self {
-            time: Duration::from_secs(8),
-            time_per_mib: Duration::from_secs(4),
+            time: Duration::from_secs(60),
+            time_per_mib: Duration::from_secs(20),
             cpu: Duration::from_secs(5),
             cpu_per_mib: Duration::from_secs(2),
             memory: 1 << 30,
@@ -168,6 +171,14 @@ impl CompileBudget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wall_time_is_far_behind_cpu_time() {
+        for bytes in [0, 1 << 20, 12 << 20, 32 << 20] {
+            let allowance = CompileBudget::default().for_size(bytes);
+            assert!(allowance.time >= allowance.cpu * 9, "{allowance:?}");
+        }
+    }
 
     #[test]
     fn what_compiling_may_cost_grows_with_the_size() {

@@ -32,6 +32,9 @@ pub(crate) const SLOW_FACTOR: u32 = 8;
 
 /// `\0asm`, and what tells a component from a core module.
 const MAGIC: &[u8] = b"\0asm";
+/// The first bytes of archives of object files, and of native programs and libraries for Linux.
+const ARCHIVE: &[u8] = b"!<arch>\n";
+const ELF: &[u8] = b"\x7fELF";
 const COMPONENT_LAYER: [u8; 4] = [0x0d, 0x00, 0x01, 0x00];
 const MODULE_VERSION: [u8; 4] = [0x01, 0x00, 0x00, 0x00];
 
@@ -42,6 +45,12 @@ pub(crate) fn recognise(bytes: &[u8]) -> Result<(), LoadError> {
     }
     if Engine::detect_precompiled(bytes).is_some() {
         return Err(LoadError::Precompiled);
+    }
+    if bytes.starts_with(ARCHIVE) {
+        return Err(LoadError::Archive);
+    }
+    if bytes.starts_with(ELF) {
+        return Err(LoadError::Native);
     }
     let Some(rest) = bytes.strip_prefix(MAGIC) else {
         let start = String::from_utf8_lossy(bytes.get(..64).unwrap_or(bytes)).into_owned();

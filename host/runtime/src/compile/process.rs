@@ -38,6 +38,8 @@ pub(super) enum Ended {
     Memory,
     /// The code is longer than it may be; this long.
     Output(u64),
+    /// This process cannot hold the code.
+    Unwritable(io::Error),
     /// [`Leash::kill`] ended it.
     Killed,
     /// Anything else, in words.
@@ -111,6 +113,8 @@ enum NoAnswer {
     Garbage,
     /// It announces more than is allowed.
     TooLong(u64),
+    /// This process cannot hold it.
+    Unwritable(io::Error),
 }
 
 /// Has one component compiled, and returns when the process is gone. Blocks.
@@ -136,7 +140,7 @@ pub(super) fn compile(
         // A pipe that breaks shows in the answer.
         scope.spawn(|| stdin.map(|stdin| send(stdin, &request, bytes)));
         let answer = stdout.ok_or(NoAnswer::Over).and_then(|stdout| receive(stdout, allowance.output));
-        if matches!(answer, Err(NoAnswer::Garbage | NoAnswer::TooLong(_))) {
+        if matches!(answer, Err(NoAnswer::Garbage | NoAnswer::TooLong(_) | NoAnswer::Unwritable(_))) {
             leash.kill();
         }
         // Until it ends, however long that takes: whoever watches the clock has the leash.
@@ -147,6 +151,7 @@ pub(super) fn compile(
     match answer {
         Ok(code) if status.success() => Ok(code),
         Err(NoAnswer::TooLong(bytes)) => Err(Ended::Output(bytes)),
+        Err(NoAnswer::Unwritable(error)) => Err(Ended::Unwritable(error)),
         Err(NoAnswer::Garbage) => Err(Ended::Broken("it answers with something else than compiled code".to_owned())),
         Ok(_) | Err(NoAnswer::Over) if leash.is_killed() => Err(Ended::Killed),
         Ok(_) | Err(NoAnswer::Over) => Err(why(status, &String::from_utf8_lossy(&said))),
@@ -185,7 +190,10 @@ fn receive(mut stdout: impl Read, most: u64) -> Result<FreshCode, NoAnswer> {
     if bytes > most {
         return Err(NoAnswer::TooLong(bytes));
     }
-    let code = FreshCode::receive(&mut stdout, bytes).map_err(|_| NoAnswer::Over)?;
+    let code = FreshCode::receive(&mut stdout, bytes).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => NoAnswer::Unwritable(error),
+        _ => NoAnswer::Over,
+    })?;
     match stdout.read(&mut [0]) {
         Ok(0) => Ok(code),
         _ => Err(NoAnswer::Garbage),

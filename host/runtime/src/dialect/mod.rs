@@ -11,7 +11,8 @@ use crate::capability::CallState;
 use crate::imports::{Import, contract_version};
 use crate::load_error::LoadError;
 
-pub use typed::Skipped;
+pub(crate) use typed::DOCS_SECTION;
+pub use typed::{Skipped, convert_typed};
 
 /// How a component's tools are called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -122,6 +122,7 @@ async fn launch(
         // As they are when a worker starts.
         protected: ProtectedFiles::default(),
         definitions: (&options.definitions).into(),
+        docs: options.docs.as_deref().map(<[u8]>::to_vec),
         describe: Some((&options.limits).into()),
         is_jail_required: workers.is_jail_required,
     };
@@ -131,7 +132,7 @@ async fn launch(
 /// The bytes in sealed memory, for another process to read.
 fn in_memory(bytes: &[u8]) -> std::io::Result<File> {
     let mut file = sealed::new("fumehood-component")?;
-    file.write_all(bytes)?;
+    file.write_all(bytes).map_err(|error| sealed::explain(error, "the component"))?;
     sealed::seal(&mut file)?;
     Ok(file)
 }

@@ -30,6 +30,8 @@ pub(super) struct Setup {
     /// Files in them that no tool may change, or read.
     pub(super) protected: ProtectedFiles,
     pub(super) definitions: DefinitionCaps,
+    /// The content of a `package-docs` section, instead of that of the component.
+    pub(super) docs: Option<Vec<u8>>,
     /// Limits of the call that describes the tools; `None` if that is known already.
     pub(super) describe: Option<CallLimits>,
     /// Whether an incomplete jail is an error.

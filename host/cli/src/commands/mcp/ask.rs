@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::args::{Arguments, CallRemote, List, ServerOptions};
 use crate::config::Config;
 use crate::exit::{self, Exit, UsageError};
-use crate::recording::Recording;
+use crate::recording::{EntryPoint, Recording};
 use crate::render;
 use crate::servers::{self, ending_with_us};
 
@@ -77,7 +77,7 @@ fn in_json(tool: &RemoteTool) -> Value {
 
 pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exit> {
     let config = arguments.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
-    let recording = Recording::begin(&call.recording, &config, "mcp call", None).await?;
+    let recording = Recording::begin(&call.recording, &config, EntryPoint::McpCall, None).await?;
     let request = Call::new(call.tool.as_str(), call.arguments.as_str());
     let mut entry = recording.as_ref().map(|recording| recording.calls().entry(&request));
     let patience = start_timeout(&call.server, call.start_timeout);

@@ -67,7 +67,7 @@ pub(super) const ALL: &[Refused] = &[
     refused(52, "be a core module", "core WebAssembly module", || {
         Ok(Load::bytes("refused", wat::parse_str("(module)")?))
     }),
-    refused(52, "be a program of this machine", "not WebAssembly", || {
+    refused(52, "be a program of this machine", "program or library for this machine", || {
         let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
         bytes.resize(4096, 0);
         Ok(Load::bytes("refused", bytes))

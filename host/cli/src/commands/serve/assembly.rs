@@ -101,8 +101,10 @@ impl Assembly {
     pub(crate) fn folders(&self) -> BTreeSet<PathBuf> {
         let files = self.wanted.iter().map(|component| component.file.as_path()).chain([self.config.origin.as_path()]);
         let real = |file: &Path| file.canonicalize().ok().and_then(|file| file.parent().map(Path::to_owned));
+        let wit = self.config.tools.values().filter_map(|tool| tool.wit.as_deref()).map(|wit| self.config.path(wit));
         let beside = files.flat_map(|file| [Some(folder_of(file)), real(file)]).flatten();
-        beside.chain(self.config.tools_in.iter().map(|folder| self.config.path(folder))).collect()
+        let described = wit.map(|wit| if wit.is_dir() { wit } else { folder_of(&wit) });
+        beside.chain(described).chain(self.config.tools_in.iter().map(|folder| self.config.path(folder))).collect()
     }
 
     /// The files and folders that say what is wanted, as they are now.
@@ -110,9 +112,11 @@ impl Assembly {
         let config = &self.config;
         let lock = configured::lock_file(config);
         let folders = config.tools_in.iter().map(|folder| Stamp::of(&config.path(folder)));
+        let documentation = config.tools.values().filter_map(|tool| tool.wit.as_deref());
+        let documentation = documentation.map(|wit| Stamp::of(&config.path(wit)));
         // A file that changed is read once it is trusted again.
         let trust = self.source.record().as_deref().and_then(Stamp::of);
-        [Stamp::of(&config.origin), Stamp::of(&lock), trust].into_iter().chain(folders).collect()
+        [Stamp::of(&config.origin), Stamp::of(&lock), trust].into_iter().chain(folders).chain(documentation).collect()
     }
 
     fn read_sources(&mut self) {

@@ -16,12 +16,10 @@ use crate::args::{Arguments, ServeMcp};
 use crate::config::Config;
 use crate::configured::{self, Configured, Terms};
 use crate::exit::{Exit, UsageError};
-use crate::recording::Recording;
+use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
 use crate::{host, render};
 
-/// What records say of where their calls came from.
-const ENTRY_POINT: &str = "serve mcp";
 /// The largest memory that `--memory` may ask for: every place in the pool has that much address space.
 const MEMORY_CEILING: usize = 1 << 30;
 
@@ -31,7 +29,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit>
     let http = settings::http(serve, &config)?;
     let options = settings::server(serve, &config)?;
     // Before anything is loaded: only files that are there can be kept from tools.
-    let recording = Recording::begin(&serve.recording, &config, ENTRY_POINT, serve.actor.as_deref()).await?;
+    let recording = Recording::begin(&serve.recording, &config, EntryPoint::ServeMcp, serve.actor.as_deref()).await?;
     let (host, assembly) = load(arguments, serve, (source, &config), recording.as_ref()).await?;
     let log = recording.as_ref().map(|recording| recording.calls().clone());
     let offered = Offered::of(&host, config.serve.tools.as_deref(), log)?;

@@ -10,7 +10,8 @@ use fumehood_core::typed::TypeDoc;
 use serde::Deserialize;
 use wasmparser::{Parser, Payload};
 
-const SECTION: &str = "package-docs";
+/// The name of the section.
+pub(crate) const SECTION: &str = "package-docs";
 /// The versions of the section that are understood; they differ only in what they add.
 const VERSIONS: [u8; 2] = [0, 1];
 /// The largest section that is read, in bytes.
@@ -21,7 +22,7 @@ const MAX_TEXT_BYTES: usize = 1 << 10;
 /// The documentation of one WIT package.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(super) struct PackageDocs {
+pub(crate) struct PackageDocs {
     worlds: BTreeMap<String, World>,
     interfaces: BTreeMap<String, Interface>,
 }
@@ -61,8 +62,13 @@ struct Type {
 impl PackageDocs {
     /// Reads the section of the component itself, or else the first one of the components in it, as a composition has.
     /// Nothing is documented if there is none, or it cannot be read.
-    pub(super) fn read(component: &[u8]) -> Self {
+    pub(crate) fn read(component: &[u8]) -> Self {
         find(component).and_then(decode).unwrap_or_default()
+    }
+
+    /// Reads the content of a section that came from elsewhere, or else that of the component.
+    pub(crate) fn given_or_read(given: Option<&[u8]>, component: &[u8]) -> Self {
+        given.map_or_else(|| Self::read(component), |section| decode(section).unwrap_or_default())
     }
 
     /// What is said of a function, at top level or in an exported instance.

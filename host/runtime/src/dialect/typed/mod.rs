@@ -19,11 +19,12 @@ use wasmtime::Engine;
 use wasmtime::component::types::{self, ComponentExtern, ComponentItem};
 use wasmtime::component::{Component, ComponentExportIndex, Val};
 
-use docs::PackageDocs;
 use exports::{Export, MAX_EXPORTS};
 
+pub(crate) use docs::{PackageDocs, SECTION as DOCS_SECTION};
 pub use exports::Skipped;
 pub(crate) use value::ValueError;
+pub use value::convert_typed;
 
 /// How many named types of one instance are looked up in the documentation.
 const MAX_NAMED_TYPES: usize = 64;
@@ -96,13 +97,12 @@ fn reasons(skipped: &[Skipped]) -> String {
 /// If nothing is left, or two tools would have one name, or there are too many.
 pub(crate) fn discover(
     component: &Component,
-    bytes: &[u8],
+    package: &PackageDocs,
     engine: &Engine,
     limits: &DefinitionLimits,
 ) -> Result<TypedTools, TypedError> {
     let ty = component.component_type();
     let exports::Exports { functions, mut skipped } = exports::walk(&ty, engine).ok_or(TypedError::TooManyExports)?;
-    let package = PackageDocs::read(bytes);
     let mut known: Option<(Option<String>, TypeDocs)> = None;
     let mut tools = Vec::new();
     let found = functions.len();
@@ -114,9 +114,9 @@ pub(crate) fn discover(
         // The functions of one instance follow each other, so that its types are read once.
         let types = match known.take() {
             Some((instance, types)) if instance == export.instance => types,
-            _ => type_docs(&ty, export.instance.as_deref(), &package, engine),
+            _ => type_docs(&ty, export.instance.as_deref(), package, engine),
         };
-        let reader = Reader { component, package: &package, types: &types, limits };
+        let reader = Reader { component, package, types: &types, limits };
         match reader.tool(&export) {
             Ok(tool) => tools.push(tool),
             Err(why) => skipped.push(Skipped::new(&export.path(), &why)),

@@ -18,7 +18,7 @@ use crate::cache::{Authentic, map_handed_over};
 use crate::capability::{OpenFolder, OpenFolders, OwnStore, Powers, ScratchRoot};
 use crate::compile::engine_id;
 use crate::config::SandboxConfig;
-use crate::dialect;
+use crate::dialect::{self, typed::PackageDocs};
 use crate::engine::{self, EngineSettings};
 use crate::isolation::convert;
 use crate::isolation::message::{Definition, FolderQuota, GrantedFolder, LoadFailure, Loaded, Setup};
@@ -120,7 +120,8 @@ fn start(channel: &Channel, setup: &Setup, files: Files) -> Result<(Running, Loa
     let surface = Surface::read(&bytes).map_err(|error| host(&error))?;
     let dialect = dialect::of(&surface.exports)?;
     let caps = DefinitionLimits::from(setup.definitions);
-    let (callable, skipped) = link::link(&shared, &component, &bytes, &dialect, &caps)?;
+    let docs = PackageDocs::given_or_read(setup.docs.as_deref(), &bytes);
+    let (callable, skipped) = link::link(&shared, &component, &docs, &dialect, &caps)?;
     let powers = powers(setup, &shared, &requests).map_err(|error| host(&error))?;
     let folders = folders(setup, &shared, files.folders).map_err(|error| host(&error))?;
     let runnable = Runnable::new(&shared, callable, &surface, powers, folders);

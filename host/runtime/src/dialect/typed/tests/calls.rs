@@ -9,7 +9,7 @@ fn a_call_goes_there_and_back() {
     let engine = engine();
     let bytes = wat::parse_str(component(ADD)).unwrap();
     let component = Component::new(&engine, &bytes).unwrap();
-    let found = discover(&component, &bytes, &engine, &DefinitionLimits::default()).unwrap();
+    let found = discover(&component, &PackageDocs::read(&bytes), &engine, &DefinitionLimits::default()).unwrap();
     let tool = tool(&found, "add");
     let mut store = wasmtime::Store::new(&engine, ());
     let guest = wasmtime::component::Linker::new(&engine).instantiate(&mut store, &component).unwrap();

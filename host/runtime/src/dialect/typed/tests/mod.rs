@@ -12,7 +12,8 @@ fn find(wat: &str) -> Result<TypedTools, String> {
     let engine = engine();
     let bytes = wat::parse_str(wat).unwrap();
     let component = Component::new(&engine, &bytes).unwrap();
-    discover(&component, &bytes, &engine, &DefinitionLimits::default()).map_err(|error| error.to_string())
+    discover(&component, &PackageDocs::read(&bytes), &engine, &DefinitionLimits::default())
+        .map_err(|error| error.to_string())
 }
 
 fn tool<'a>(tools: &'a TypedTools, name: &str) -> &'a TypedTool {

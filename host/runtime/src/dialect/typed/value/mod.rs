@@ -24,6 +24,16 @@ pub(crate) enum ValueError {
     Answer(String),
 }
 
+/// Reads a JSON value as one of type `ty`, and writes that as JSON again. For fuzz targets.
+///
+/// # Errors
+/// If it does not fit the type; the text says what would.
+#[doc(hidden)]
+pub fn convert_typed(value: &serde_json::Value, ty: &fumehood_core::typed::Ty) -> Result<String, String> {
+    let read = from_json::from_json(value, ty).map_err(|error| error.to_string())?;
+    to_json(&read, ty).map_err(|error| error.to_string())
+}
+
 fn place(path: &str) -> String {
     if path.is_empty() { "the arguments".to_owned() } else { format!("the argument at `{path}`") }
 }

@@ -1,0 +1,95 @@
+//! Bytes of an MCP client: every session ends with its input, and every line of the server is one message.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::Call;
+use fumehood_core::content::Content;
+use fumehood_core::result::{CallResult, Metadata};
+use fumehood_mcp::{Listing, Request, Server, ServerOptions, Toolbox};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// A fuzzer's inputs are small.
+const MAX_TIME: Duration = Duration::from_secs(20);
+/// The longest message that the server reads, so that inputs reach that limit.
+const MAX_MESSAGE_BYTES: usize = 1024;
+/// Bytes on their way at once.
+const PIPE_BYTES: usize = 64;
+
+const HANDSHAKE: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"fuzz","version":"0"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+"#;
+
+/// No tools: every call is answered with a text.
+struct Empty(watch::Sender<u64>);
+
+impl Toolbox for Empty {
+    fn list(&self) -> Vec<Listing> {
+        Vec::new()
+    }
+
+    fn call(&self, request: Request) -> BoxFuture<'_, CallResult> {
+        let Call { id, tool, .. } = request.call;
+        let outcome = Ok(vec![Content::text(tool.clone())]);
+        Box::pin(std::future::ready(CallResult { id, tool, outcome, metadata: Metadata::default() }))
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.0.subscribe()
+    }
+}
+
+fn server() -> &'static (Server, Runtime) {
+    static SERVER: OnceLock<(Server, Runtime)> = OnceLock::new();
+    SERVER.get_or_init(|| {
+        let options = ServerOptions { message_bytes: MAX_MESSAGE_BYTES, ..ServerOptions::default() };
+        let server = Server::new(Arc::new(Empty(watch::Sender::new(0))), options);
+        (server, tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime"))
+    })
+}
+
+/// Serves one client that sends these bytes. The first says how long the pieces are that they come in, and whether there is a
+/// handshake before them.
+pub fn run(data: &[u8]) {
+    let Some((first, messages)) = data.split_first() else { return };
+    let piece = usize::from(first >> 1).max(1);
+    let handshake = if first & 1 == 1 { HANDSHAKE } else { b"" };
+    let input = [handshake, messages].concat();
+    let (server, runtime) = server();
+    let output = runtime.block_on(async { tokio::time::timeout(MAX_TIME, exchange(server, &input, piece)).await });
+    for line in output.expect("the session ends").split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let text = std::str::from_utf8(line).expect("UTF-8");
+        let message: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        assert_eq!(message["jsonrpc"], "2.0", "{text}");
+        assert!(!text.chars().any(char::is_control), "{text:?}");
+    }
+}
+
+/// What the server says to a client that sends the input and leaves.
+async fn exchange(server: &Server, input: &[u8], piece: usize) -> Vec<u8> {
+    let (mut client_writer, server_reader) = duplex(PIPE_BYTES);
+    let (server_writer, mut client_reader) = duplex(PIPE_BYTES);
+    let serving = async {
+        // A client that begins with something else is refused, which is an answer too.
+        let _ended = server.serve_streams(server_reader, server_writer, CancellationToken::new()).await;
+    };
+    let sending = async move {
+        for piece in input.chunks(piece) {
+            // A server may leave before its client has sent everything.
+            if client_writer.write_all(piece).await.is_err() {
+                break;
+            }
+        }
+    };
+    let receiving = async {
+        let mut output = Vec::new();
+        client_reader.read_to_end(&mut output).await.expect("a pipe in memory");
+        output
+    };
+    tokio::join!(serving, sending, receiving).2
+}

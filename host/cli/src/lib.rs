@@ -1,0 +1,114 @@
+//! The `fumehood` command line tool: [`main`] is all of it.
+//!
+//! This is no library to build on: it is one so that what reads a stranger's file can be tested apart from the program. Embedders
+//! use the crate `fumehood`.
+
+mod agent;
+mod args;
+mod commands;
+mod config;
+mod configured;
+mod digits;
+mod exit;
+mod grounds;
+mod host;
+mod isolation;
+mod log_file;
+mod moment;
+mod power_arguments;
+mod recording;
+mod render;
+mod servers;
+mod source;
+mod trust;
+mod value;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Arguments, Command};
+use exit::Exit;
+
+/// Runs the command that this process was started as.
+#[must_use]
+pub fn main() -> ExitCode {
+    // Before anything else is set up: every component that is loaded waits for this.
+    if std::env::args_os().nth(1).is_some_and(|first| first == args::COMPILE_COMPONENT) {
+        return fumehood::serve_compiler();
+    }
+    if std::env::args_os().nth(1).is_some_and(|first| first == isolation::RUN_WORKER) {
+        return fumehood::serve_worker();
+    }
+    if std::env::args_os().nth(1).is_some_and(|first| first == args::END_WITH_PARENT) {
+        return end_with_parent();
+    }
+    let arguments = Arguments::parse();
+    arguments.color.write_global();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return render::failure(&anyhow::Error::new(error), arguments.json_failures(), Exit::Host),
+    };
+    let ended = runtime.block_on(async {
+        survive_file_size_limit();
+        match &arguments.command {
+            Command::Demo => commands::demo::run(&arguments).await,
+            Command::Selftest => commands::selftest::run(&arguments).await,
+            Command::Inspect(inspect) => commands::inspect::run(&arguments, inspect).await,
+            Command::EmbedDocs(embed) => commands::embed_docs::run(&arguments, embed),
+            Command::Call(call) => commands::call::run(&arguments, call).await,
+            Command::Run(run) => commands::run::run(&arguments, run).await,
+            Command::Chat(chat) => commands::chat::run(&arguments, chat).await,
+            Command::Log(log) => commands::log::run(&arguments, log).await,
+            Command::Approve(approve) => commands::approve::run(&arguments, approve).await,
+            Command::Trust(trust) => commands::trust::run(&arguments, trust),
+            Command::Config(configuration) => commands::config::run(&arguments, configuration),
+            Command::CompileComponent | Command::RunWorker => {
+                Err(exit::UsageError("give no options with this command".to_owned()).into())
+            }
+            Command::Serve(serve) => commands::serve::run(&arguments, serve).await,
+            Command::Mcp(mcp) => commands::mcp::run(&arguments, mcp).await,
+            Command::Completions { shell } => commands::completions::run(*shell),
+        }
+    });
+    // Someone may still be reading from a terminal; the end does not wait for that.
+    runtime.shutdown_background();
+    match ended {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            let exit = exit::of_error(&error);
+            render::failure(&error, arguments.json_failures(), exit)
+        }
+    }
+}
+
+/// Reads the text of a `fumehood.toml`, and returns it as `config check --json` prints it. For fuzz targets.
+///
+/// # Errors
+/// Everything that is wrong with the text, with a place in the file on each line.
+#[doc(hidden)]
+pub fn check_configuration(text: &str) -> Result<String, String> {
+    let config = config::Config::parse(std::path::Path::new(config::USUAL), text).map_err(|error| error.to_string())?;
+    serde_json::to_string(&config).map_err(|error| error.to_string())
+}
+
+/// Makes writing beyond `ulimit -f` an error of that write. Without a handler, the signal that comes with it ends the process.
+fn survive_file_size_limit() {
+    use tokio::signal::unix::{SignalKind, signal};
+    // The handler stays, whether or not anybody listens. Without one, things are as they were.
+    let _nobody_listens = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
+}
+
+/// Becomes the program that the rest of the command line names.
+fn end_with_parent() -> ExitCode {
+    let mut words = std::env::args_os().skip(2);
+    let parent = words.next().and_then(|word| word.to_str()?.parse().ok());
+    let (Some(parent), Some(program)) = (parent, words.next()) else {
+        render::note("this command is for fumehood itself");
+        return Exit::Usage.into();
+    };
+    let shown = program.to_string_lossy().into_owned();
+    let error = fumehood::mcp::end_with_parent(parent, program, words);
+    render::note(&fumehood::sanitize::printable(&format!("cannot start {shown}: {error}")));
+    Exit::Host.into()
+}

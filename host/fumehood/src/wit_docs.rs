@@ -1,0 +1,130 @@
+//! Documentation of components that export plain typed functions, taken from the WIT that they were made of.
+//!
+//! The component format has no place for doc comments, and most toolchains drop them. Without them a model reads nothing but
+//! types.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fumehood_core::sanitize::printable;
+use fumehood_runtime::LoadError as ComponentError;
+use wit_parser::{PackageMetadata, ParseError, Resolve, ResolveError};
+
+/// The largest documentation that is read from a component, in bytes.
+const MAX_BYTES: usize = 1 << 20;
+/// The members of the section that hold doc comments: those of functions and types, and those of fields and cases.
+const DOCUMENTED: [&str; 2] = ["\"docs\":", "\"items\":"];
+
+/// The doc comments of one WIT package. Cheap to clone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WitDocs {
+    /// The content of a `package-docs` section.
+    section: Arc<[u8]>,
+}
+
+/// The doc comments of a WIT package cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum WitDocsError {
+    /// It cannot be read as WIT.
+    #[error("{path} cannot be read as WIT: {reason}")]
+    Malformed {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it, and where.
+        reason: String,
+    },
+    /// There are no doc comments.
+    #[error("{0} has no doc comments: write them as lines of `///` above functions, types and fields")]
+    Empty(PathBuf),
+    /// There are too many.
+    #[error("the doc comments of {path} have {found} bytes; at most {MAX_BYTES} are read")]
+    TooLarge {
+        /// The file or folder.
+        path: PathBuf,
+        /// How many bytes they have.
+        found: usize,
+    },
+}
+
+impl WitDocs {
+    /// Reads a WIT file, or a folder with a WIT package and what that depends on in `deps`. Blocks on the disk.
+    ///
+    /// # Errors
+    /// If it is not WIT, or has no doc comments.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, WitDocsError> {
+        let path = path.as_ref();
+        let malformed = |reason: String| WitDocsError::Malformed {
+            path: path.to_owned(),
+            reason: printable(reason.trim()).into_owned(),
+        };
+        let mut resolve = Resolve::default();
+        let (package, _) = match resolve.push_path(path) {
+            Ok(read) => read,
+            Err(error) => {
+                let of_parser = error.downcast_ref::<ParseError>().map(|error| error.render(&resolve.source_map));
+                let of_resolver =
+                    || error.downcast_ref::<ResolveError>().map(|error| error.render(&resolve.source_map));
+                return Err(malformed(of_parser.or_else(of_resolver).unwrap_or_else(|| format!("{error:#}"))));
+            }
+        };
+        let section = PackageMetadata::extract(&resolve, package).encode();
+        let section = section.map_err(|error| malformed(error.to_string()))?;
+        let text = String::from_utf8_lossy(&section);
+        if !DOCUMENTED.iter().any(|member| text.contains(member)) {
+            return Err(WitDocsError::Empty(path.to_owned()));
+        }
+        if section.len() > MAX_BYTES {
+            return Err(WitDocsError::TooLarge { path: path.to_owned(), found: section.len() });
+        }
+        Ok(Self { section: section.into() })
+    }
+
+    /// Puts them into a component, in place of those that it has.
+    ///
+    /// # Errors
+    /// If the bytes are not a component.
+    pub fn embed(&self, component: &[u8]) -> Result<Vec<u8>, ComponentError> {
+        fumehood_runtime::embed_docs(component, &self.section)
+    }
+
+    pub(crate) fn section(&self) -> Arc<[u8]> {
+        Arc::clone(&self.section)
+    }
+}
+
+impl std::fmt::Debug for WitDocs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WitDocs").field("bytes", &self.section.len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<WitDocs, WitDocsError> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("w.wit"), text).unwrap();
+        let of_folder = WitDocs::read(folder.path());
+        if let (Ok(of_folder), Ok(of_file)) = (&of_folder, WitDocs::read(folder.path().join("w.wit"))) {
+            assert_eq!(*of_folder, of_file);
+        }
+        of_folder
+    }
+
+    #[test]
+    fn doc_comments_become_a_section() {
+        let docs = read("package a:b;\nworld w {\n  /// Runs it.\n  export run: func();\n}\n").unwrap();
+        let expected = b"\x01{\"worlds\":{\"w\":{\"func_exports\":{\"run\":{\"docs\":\"Runs it.\"}}}}}";
+        assert_eq!(&docs.section[..], expected);
+    }
+
+    #[test]
+    fn bad_wit_is_refused_in_words() {
+        let refused = |text: &str| read(text).unwrap_err().to_string();
+        assert!(refused("package a:b;\nworld w {\n  export run: fun();\n}\n").contains("w.wit:3"), "with its line");
+        assert!(refused("package a:b;\nworld w {\n  export run: func();\n}\n").contains("has no doc comments"));
+        assert!(refused("").contains("cannot be read as WIT"));
+        assert!(WitDocs::read("/no/such/folder").unwrap_err().to_string().contains("/no/such/folder"));
+    }
+}

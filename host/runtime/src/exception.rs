@@ -1,0 +1,97 @@
+//! Exceptions that nobody caught: what the runtimes of Python and JavaScript write to stderr before they abort.
+//!
+//! To the engine such an end is a trap, with a page of frames of the interpreter. To a model it is a tool that failed, with a
+//! message.
+
+/// How much of the end of stderr is searched, in bytes.
+const MAX_BYTES: usize = 64 << 10;
+/// Written by ComponentizeJS where a function throws something else than the error of its `result`.
+const NO_STRING: &str = "expected a string, received [object]";
+
+/// An exception that ended a call.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Uncaught {
+    /// Its message, such as `ValueError: no such city`.
+    pub(crate) message: String,
+    pub(crate) hint: &'static str,
+}
+
+impl Uncaught {
+    /// Finds the last one in what a guest wrote to stderr.
+    pub(crate) fn find(stderr: &str) -> Option<Self> {
+        let start = stderr.len().saturating_sub(MAX_BYTES);
+        let start = (start..=stderr.len()).find(|at| stderr.is_char_boundary(*at))?;
+        let tail = stderr.get(start..)?;
+        let message = python(tail).or_else(|| javascript(tail))?;
+        let hint = match message.as_str() {
+            NO_STRING => {
+                "the tool threw an object where its type has a string as its error; its author can throw a string"
+            }
+            _ => "the tool did not catch this exception",
+        };
+        Some(Self { message, hint })
+    }
+}
+
+/// Reads Python's traceback: a first line, frames that are indented, and the exception with its message of one line or more.
+fn python(stderr: &str) -> Option<String> {
+    let (_, traceback) = stderr.rsplit_once("Traceback (most recent call last):")?;
+    let lines = traceback.lines().skip(1).skip_while(|line| line.is_empty() || line.starts_with(' '));
+    // Then the runtime says of itself that it aborts.
+    let lines = lines.take_while(|line| !line.starts_with("thread '"));
+    non_empty(&lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// Reads SpiderMonkey's report: the message, a line `Stack:`, and frames.
+fn javascript(stderr: &str) -> Option<String> {
+    let (before, _) = stderr.rsplit_once("\nStack:\n")?;
+    non_empty(before.lines().next_back()?)
+}
+
+fn non_empty(text: &str) -> Option<String> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(stderr: &str, expected: Option<&str>) {
+        assert_eq!(Uncaught::find(stderr).map(|found| found.message).as_deref(), expected, "{stderr}");
+    }
+
+    #[test]
+    fn python_exceptions_are_found() {
+        let traceback = "Traceback (most recent call last):\n  File \"/0/app.py\", line 15, in repeat\n";
+        let end = "\nthread '<unnamed>' (1) panicked at runtime/src/lib.rs:1280:25:\nPython function threw an unexpected \
+                   exception\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n";
+        check(&format!("{traceback}ValueError: at most 100 times\n{end}"), Some("ValueError: at most 100 times"));
+        check(
+            &format!("{traceback}    f()\n    ^^^\nKeyError: 'a'\nmore of it\n{end}"),
+            Some("KeyError: 'a'\nmore of it"),
+        );
+        let chained = format!(
+            "{traceback}KeyError: 'a'\n\nDuring handling of the above exception, another exception occurred:\n\n{traceback}OSError\n{end}"
+        );
+        check(&chained, Some("OSError"));
+        check(traceback, None);
+    }
+
+    #[test]
+    fn javascript_exceptions_are_found() {
+        let end = "Stack:\n  repeat@cities.js:12:11\n  export_repeat@initializer.js:132:15\n\nRedirecting call to abort() to \
+                   mozalloc_abort\n\n";
+        check(&format!("a line of its own\nat most 100 times\n{end}"), Some("at most 100 times"));
+        check(end, None);
+        let found = Uncaught::find(&format!("expected a string, received [object]\n{end}")).unwrap();
+        assert!(found.hint.contains("can throw a string"), "{found:?}");
+    }
+
+    #[test]
+    fn other_output_is_no_exception() {
+        check("", None);
+        check("thread 'main' panicked at src/lib.rs:3:5:\nboom\n", None);
+        check(&"ä".repeat(MAX_BYTES), None);
+    }
+}
