@@ -2,7 +2,7 @@
 
 use fumehood_agent::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
 use fumehood_agent::native::NativeDriver;
-use fumehood_core::chat::{Message, Reply, Request, Response, Role, StopReason, ToolChoice, Usage};
+use fumehood_core::chat::{Message, Reply, Request, Response, Role, StopReason, ToolChoice};
 use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::result::CallError;
@@ -268,7 +268,7 @@ fn response() -> impl Strategy<Value = Response> {
         (".*", prop::collection::vec(call, 0..4)).prop_map(|(text, calls)| Reply::ToolCalls { text, calls }),
     ];
     let stop = prop_oneof![Just(StopReason::Done), Just(StopReason::Length), Just(StopReason::Filtered)];
-    (reply, stop).prop_map(|(reply, stop)| Response { reply, usage: Usage::default(), stop })
+    (reply, stop).prop_map(|(reply, stop)| Response { stop, ..Response::new(reply) })
 }
 
 proptest! {
