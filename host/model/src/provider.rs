@@ -61,7 +61,15 @@ impl Provider {
         let client = Client::builder().with_reqwest(http_client(*service, &config, &endpoint)?).build();
         let client = client.map_err(|error| SetupError::Client(Box::new(error)))?;
         let adjustments = Mutex::default();
-        Ok(Self { service: *service, model: name.clone(), spec: spec.to_string(), config, endpoint, client, adjustments })
+        Ok(Self {
+            service: *service,
+            model: name.clone(),
+            spec: spec.to_string(),
+            config,
+            endpoint,
+            client,
+            adjustments,
+        })
     }
 
     /// Which model is asked if a request names none.

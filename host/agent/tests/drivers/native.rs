@@ -2,7 +2,7 @@
 
 use fumehood_agent::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
 use fumehood_agent::native::NativeDriver;
-use fumehood_core::chat::{Message, Reply, Request, Response, Role, StopReason, ToolChoice};
+use fumehood_core::chat::{Message, Reply, Request, Response, Role, StopReason, Thought, ToolChoice};
 use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::result::CallError;
@@ -184,6 +184,18 @@ fn i15_each_execution_is_two_messages_with_one_id() {
     let contents: Vec<_> = messages.iter().map(|message| (message.content.as_str(), message.is_error)).collect();
     let error = "Error in tool call: Division by zero\nHint: pick another b";
     assert_eq!(contents, [("Let me see.", false), ("8", false), ("", false), (error, true)]);
+}
+
+#[test]
+fn thoughts_go_back_with_every_call_of_their_reply() {
+    let thought = Thought::Signed { text: "Sum first.".to_owned(), signature: "c2ln".to_owned() };
+    let calls = ["c1", "c2"].map(|id| intent(id, "add", r#"{"a": 3, "b": 5}"#)).to_vec();
+    let response = Response { thoughts: vec![thought.clone()], ..Response::calls(calls.clone()) };
+    let executions: Vec<_> = calls.into_iter().map(|call| execution(call, Ok(vec![Content::text("8")]))).collect();
+    let driver = bound(NativeDriver::new());
+    let thoughts: Vec<_> = driver.trace(&response, &executions).into_iter().map(|message| message.thoughts).collect();
+    assert_eq!(thoughts, [vec![thought.clone()], vec![], vec![thought], vec![]]);
+    assert!(driver.replay(&executions[0]).iter().all(|message| message.thoughts.is_empty()), "that turn is over");
 }
 
 #[test]

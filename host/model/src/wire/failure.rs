@@ -8,8 +8,8 @@ use genai::webc::StreamTimeout;
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 
-use crate::config::Key;
 use super::parameter::{Mention, Parameter};
+use crate::config::Key;
 use crate::retry::asked_for;
 use crate::spec::Service;
 

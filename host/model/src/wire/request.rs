@@ -79,7 +79,8 @@ fn offered(service: Service, request: &Request, names: &Names) -> Result<Vec<Too
 /// Sends a name such as `mistral-medium` as it is: the library would send `mistral` and an effort that nobody asked for.
 fn keep_name(options: &mut ChatOptions, name: &str) {
     // Where an effort is asked for, the library leaves the name alone.
-    if options.reasoning_effort.is_some() || !name.rsplit_once('-').is_some_and(|(_, ending)| EFFORTS.contains(&ending)) {
+    if options.reasoning_effort.is_some() || !name.rsplit_once('-').is_some_and(|(_, ending)| EFFORTS.contains(&ending))
+    {
         return;
     }
     let extra = options.extra_body.get_or_insert_with(|| json!({}));

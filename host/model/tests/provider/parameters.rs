@@ -66,7 +66,8 @@ async fn a_refusal_that_stays_names_the_setting() {
     assert_eq!(server.asked().len(), 2);
 
     // Anthropic wants a limit in every request: without one of the operator's, there is the library's own.
-    let words = r#"{"type": "error", "error": {"type": "invalid_request_error", "message": "max_tokens: 99999 > 64000"}}"#;
+    let words =
+        r#"{"type": "error", "error": {"type": "invalid_request_error", "message": "max_tokens: 99999 > 64000"}}"#;
     let server = Server::playing(vec![refusal(words), stream("anthropic/text.sse")]).await;
     let config = ProviderConfig { max_tokens: Some(99_999), ..super::config(&server) };
     ask(&provider("anthropic", config), &question()).await.0.unwrap();

@@ -188,7 +188,8 @@ async fn a_schema_of_the_answer_is_sent_where_the_provider_takes_one() {
     let request = Request { json: true, json_schema: Some(schema.clone()), tools: Vec::new(), ..question() };
     for service in ["openai", "compatible"] {
         let body = sent(service, &request, |_| {}).await.body;
-        let expected = json!({"type": "json_schema", "json_schema": {"name": "answer", "strict": false, "schema": schema}});
+        let expected =
+            json!({"type": "json_schema", "json_schema": {"name": "answer", "strict": false, "schema": schema}});
         assert_eq!(body["response_format"], expected, "{service}");
     }
     let body = sent("gemini", &request, |_| {}).await.body;
