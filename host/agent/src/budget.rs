@@ -162,7 +162,7 @@ impl Budget {
         }
     }
 
-    /// How many tokens of answers are left; `None`: there is no limit.
+    /// The tokens of answers that are left; `None`: there is no limit.
     #[must_use]
     pub fn answer_tokens(&self, spent: &Spent) -> Option<u32> {
         let left = self.tokens_out?.saturating_sub(spent.usage.output);

@@ -3,7 +3,7 @@
 use fumehood_core::chat::ToolSpec;
 use fumehood_core::sanitize::beginning;
 
-/// What stands between the name of a component and that of its tool.
+/// The separator between the name of a component and that of its tool.
 const SEPARATOR: &str = "__";
 /// Most names of a suggestion.
 const MAX_SUGGESTIONS: usize = 3;

@@ -69,7 +69,7 @@ impl Default for Retries {
     }
 }
 
-/// How much a model reasons before it answers, where it can be told.
+/// The amount of reasoning before an answer, where a model can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReasoningEffort {
     /// Not at all.
@@ -115,7 +115,7 @@ pub struct ProviderConfig {
     pub temperature: Option<f64>,
     /// Most tokens of an answer where a request does not say. `None`: the model's own limit.
     pub max_tokens: Option<u32>,
-    /// How much the model reasons. `None`: as the model does by itself; models without reasoning refuse the setting.
+    /// The amount of reasoning. `None`: as the model does by itself; models without reasoning refuse the setting.
     pub reasoning_effort: Option<ReasoningEffort>,
     /// Settings of the provider that are sent as they are. Those of a request go before them.
     pub options: Map<String, Value>,

@@ -32,7 +32,7 @@ pub struct Provider {
     config: ProviderConfig,
     endpoint: Endpoint,
     client: Client,
-    /// What each model was found to refuse, by the model's name.
+    /// The findings on each model, by its name.
     adjustments: Mutex<BTreeMap<String, Adjustments>>,
 }
 

@@ -1,4 +1,4 @@
-//! How long a model has written: from the first piece of an answer to its last, without the waits between two tries.
+//! The time that a model has written: from the first piece of an answer to its last, without the waits between two tries.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

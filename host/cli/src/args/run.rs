@@ -132,11 +132,11 @@ pub(crate) struct ModelArguments {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_tokens: Option<u32>,
 
-    /// How much the model reasons before it answers [default: as it does by itself]
+    /// Reasoning before an answer [default: as much as the model does by itself]
     #[arg(long, value_name = "LEVEL", value_enum)]
     pub(crate) reasoning_effort: Option<Effort>,
 
-    /// How long to wait for the first word of an answer: a local model loads and reads the prompt in it [default: 5m]
+    /// Time until the first word of an answer: a local model loads and reads the prompt in it [default: 5m]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) first_token_time: Option<Duration>,
 }

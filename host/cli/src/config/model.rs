@@ -35,7 +35,7 @@ pub(crate) struct ModelSection {
     /// Tokens of one answer. Usually as many as the model can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_tokens: Option<NonZeroU32>,
-    /// How much the model reasons before it answers: "none", "minimal", "low", "medium", "high", "xhigh" or "max". Usually as it
+    /// Reasoning before an answer: "none", "minimal", "low", "medium", "high", "xhigh" or "max". Usually as it
     /// does by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reasoning_effort: Option<Effort>,
@@ -51,7 +51,7 @@ pub(crate) struct ModelSection {
     /// How long to wait for a connection. Usually 10s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) connect_timeout: Option<Time>,
-    /// How long to wait for the first word of an answer. A model on this machine loads and reads the prompt in it. Usually 5m.
+    /// Time until the first word of an answer. A model on this machine loads and reads the prompt in it. Usually 5m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) first_token_timeout: Option<Time>,
     /// How long to wait between two pieces of an answer. Usually 60s.
@@ -65,7 +65,7 @@ pub(crate) struct ModelSection {
     pub(crate) retries: Option<u32>,
 }
 
-/// How much the model reasons.
+/// The amount of reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lower")]

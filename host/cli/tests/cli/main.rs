@@ -52,7 +52,11 @@ mod planted;
 #[cfg(test)]
 mod powers;
 #[cfg(test)]
+mod providers;
+#[cfg(test)]
 mod recorded;
+#[cfg(test)]
+mod refusals;
 #[cfg(test)]
 mod requests;
 #[cfg(test)]
@@ -71,6 +75,8 @@ mod selftest;
 mod server;
 #[cfg(test)]
 mod servers;
+#[cfg(test)]
+mod service;
 #[cfg(test)]
 mod session;
 #[cfg(test)]

@@ -11,14 +11,18 @@ use regex::Regex;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Variables that would bring in what is not in the folder.
-const ELSEWHERE: [&str; 9] = [
+const ELSEWHERE: [&str; 13] = [
     "FUMEHOOD_CONFIG",
     "FUMEHOOD_LOG",
     "FUMEHOOD_LOG_KEY",
     "FUMEHOOD_MODEL",
     "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "GEMINI_API_KEY",
+    "GEMINI_BASE_URL",
     "OLLAMA_HOST",
     "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
     "OPENAI_COMPATIBLE_KEY",
     "OPENAI_COMPATIBLE_URL",
 ];

@@ -14,7 +14,7 @@ pub enum Delta {
     Thought(String),
 }
 
-/// What a model that was asked is doing, where no piece of the answer tells.
+/// An activity of a model that was asked, where no piece of the answer tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
     /// It writes what is not passed on in pieces, such as a call.

@@ -81,7 +81,7 @@ pub struct Response {
     /// Thoughts that the provider wants back with the calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thoughts: Vec<Thought>,
-    /// What an operator should know about how the answer was got, such as that a setting was left out.
+    /// Remarks for an operator on how the answer was got, such as that a setting was left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
 }

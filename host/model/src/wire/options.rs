@@ -1,4 +1,4 @@
-//! How a request is to be answered, in the client library's terms.
+//! Options of an answer, in the client library's terms.
 
 use fumehood_core::chat::{ModelError, ModelFailure, Request, ToolChoice};
 use genai::chat::{ChatOptions, ChatResponseFormat, JsonSpec};

@@ -9,7 +9,7 @@ pub(crate) enum Parameter {
     Temperature,
     /// The limit on the tokens of an answer.
     MaxTokens,
-    /// How much the model reasons.
+    /// The amount of reasoning.
     ReasoningEffort,
     /// The JSON Schema of the answer. Without it, any JSON object is asked for.
     JsonSchema,
@@ -91,7 +91,7 @@ fn word(text: &str, word: &str) -> Option<usize> {
     })
 }
 
-/// How a refusal mentions a parameter.
+/// The way in which a refusal mentions a parameter.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mention {
     /// In the field that is there for that.
@@ -120,7 +120,7 @@ impl Mention {
     }
 }
 
-/// What one model was found to want otherwise than it is asked by default.
+/// The ways in which one model wants to be asked otherwise than by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Adjustments {
     left_out: BTreeSet<Parameter>,
