@@ -66,6 +66,8 @@ mod run;
 #[cfg(test)]
 mod run_powers;
 #[cfg(test)]
+mod run_settings;
+#[cfg(test)]
 mod scratch;
 #[cfg(test)]
 mod secrets;
