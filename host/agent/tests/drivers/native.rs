@@ -80,6 +80,7 @@ fn i8_a_request_carries_all_that_the_driver_knows() {
         cached_messages: 2,
         options,
         json: false,
+        json_schema: None,
     };
     assert_eq!(request, expected);
 }

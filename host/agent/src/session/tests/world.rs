@@ -20,7 +20,7 @@ pub(crate) const NOW: Timestamp = Timestamp(1_000_000_000);
 #[derive(Default)]
 pub(crate) struct Plain {
     pub(crate) bound: Arc<Mutex<Vec<Vec<String>>>>,
-    tools: Vec<ToolSpec>,
+    pub(crate) tools: Vec<ToolSpec>,
     pub(crate) max_tokens: Option<u32>,
 }
 
