@@ -256,13 +256,13 @@ fn events(request: &Value) -> String {
             None => json!({"role": "assistant", "content": answer}),
         }
     } else if system.contains("<execute>") {
-        let block = |(name, arguments): &(&str, &str)| {
+        let block = |(name, arguments): &(&'static str, &str)| {
             let name = shortened(name);
             format!("<think>Next.</think><execute>[{{\"name\":\"{name}\",\"args\":{arguments}}}]</execute>")
         };
         json!({"role": "assistant", "content": call.map_or(answer.to_owned(), block)})
     } else {
-        let decision = |(name, arguments): &(&str, &str)| {
+        let decision = |(name, arguments): &(&'static str, &str)| {
             if is_small && step == 0 {
                 return format!("{{\"thought\":\"Next.\",\"type\":\"{name}\",\"args\":{arguments}}}");
             }

@@ -219,7 +219,8 @@ fn anthropic_messages(messages: &[Value], has_tools: bool, thinks: bool) -> Resu
                 "messages.{at}.content.0.type: Expected `thinking` or `redacted_thinking`, but found {first:?}."
             ));
         }
-        if blocks(message, "thinking").iter().any(|block| block["signature"] != "sealed") {
+        let is_sealed = |block: &Value| block["signature"].as_str().is_some_and(|it| it.starts_with("sealed-"));
+        if !blocks(message, "thinking").iter().all(is_sealed) {
             return Err(format!("messages.{at}.content.0: Invalid `signature` in `thinking` block"));
         }
         let results = messages.get(at + 1).map(|next| blocks(next, "tool_result")).unwrap_or_default();

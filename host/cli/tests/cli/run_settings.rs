@@ -1,6 +1,6 @@
 //! What can be said about a run besides its task: the tools that it may use, the agent's state, the model's settings.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::server::{self, Server};
 use crate::workbench::{Ran, Workbench};
@@ -154,9 +154,9 @@ fn settings_of_the_model_reach_the_provider_and_nothing_else_does() {
     assert_eq!(ask("", &[]), none);
     let config = "[model]\nname = \"compatible:m\"\ntemperature = 0.5\nmax_tokens = 100\nreasoning_effort = \"low\"\n\
                   options = { top_p = 0.9 }\n";
-    assert_eq!(ask(config, &[]), [0.5.into(), 100.into(), "low".into(), 0.9.into()]);
+    assert_eq!(ask(config, &[]), [json!(0.5), json!(100), json!("low"), json!(0.9)]);
     let typed = ["--temperature", "1", "--max-tokens", "7", "--reasoning-effort", "high"];
-    assert_eq!(ask(config, &typed), [1.0.into(), 7.into(), "high".into(), 0.9.into()]);
+    assert_eq!(ask(config, &typed), [json!(1.0), json!(7), json!("high"), json!(0.9)]);
     let check = |config: &str, more: &[&str], words: &str| {
         let bench = bench(r#"{"text": "never"}"#);
         bench.put("fumehood.toml", config);

@@ -122,10 +122,12 @@ fn answer(service: Service, body: &Value) -> String {
     let forbidden = body["tool_choice"] == "none" || body.pointer("/tool_choice/type") == Some(&json!("none"));
     let has_tools = body["tools"].as_array().is_some_and(|tools| !tools.is_empty());
     let steps = [("calculator__add", json!({"a": 3, "b": 5})), ("calculator__multiply", json!({"a": 8, "b": 2}))];
-    match steps.get(told).filter(|_| has_tools && !forbidden) {
+    if !has_tools || forbidden {
+        return words(service, "I may not go on.");
+    }
+    match steps.get(told) {
         Some((name, arguments)) => call(service, told, name, arguments, refusals::is_thinking(body)),
-        None if told == steps.len() => words(service, "It is 16."),
-        None => words(service, "I may not go on."),
+        None => words(service, "It is 16."),
     }
 }
 
@@ -136,7 +138,7 @@ fn call(service: Service, at: usize, name: &str, arguments: &Value, thinks: bool
             let thought = json!({"type": "thinking", "thinking": "", "signature": ""});
             let deltas = [
                 json!({"type": "thinking_delta", "thinking": "A sum."}),
-                json!({"type": "signature_delta", "signature": "sealed"}),
+                json!({"type": "signature_delta", "signature": format!("sealed-{at}")}),
             ];
             let used = json!({"type": "tool_use", "id": format!("toolu_{at}"), "name": name, "input": {}});
             let given = json!({"type": "input_json_delta", "partial_json": arguments.to_string()});

@@ -111,14 +111,19 @@ impl Workbench {
 
     /// Runs the tool with something on standard input.
     pub(crate) fn run_with_input(&self, arguments: &[&str], input: impl Into<Vec<u8>>) -> Ran {
-        let mut command = assert_cmd::Command::from_std(self.command(arguments));
-        command.write_stdin(input);
-        Self::finish(command)
+        Self::run_command_with_input(self.command(arguments), input)
     }
 
     /// Runs a command to its end.
     pub(crate) fn run_command(command: Command) -> Ran {
         Self::finish(assert_cmd::Command::from_std(command))
+    }
+
+    /// Runs a command to its end with something on standard input.
+    pub(crate) fn run_command_with_input(command: Command, input: impl Into<Vec<u8>>) -> Ran {
+        let mut command = assert_cmd::Command::from_std(command);
+        command.write_stdin(input);
+        Self::finish(command)
     }
 
     fn finish(mut command: assert_cmd::Command) -> Ran {

@@ -1,7 +1,11 @@
 //! The messages of a request, in the client library's terms.
 
+use std::borrow::Cow;
+
 use fumehood_core::chat::{Message, Request, Role, Thought, ToolIntent};
-use genai::chat::{CacheControl, ChatMessage, ContentPart, CustomPart, MessageContent, ToolCall, ToolResponse};
+use genai::chat::{
+    CacheControl, ChatMessage, ChatRole, ContentPart, CustomPart, MessageContent, ToolCall, ToolResponse,
+};
 use serde_json::{Value, json};
 
 use super::names::Names;
@@ -18,12 +22,37 @@ pub(super) fn messages(
     let cached = if service == Service::Anthropic { request.cached_messages } else { 0 };
     let translator = Translator { service, names, sends_thoughts: adjustments.sends_thoughts };
     let mut translated = Vec::with_capacity(request.messages.len());
-    for (index, said) in whole_replies(&request.messages).iter().enumerate() {
+    let whole = match sends_back(service) {
+        true => Cow::Owned(whole_replies(&request.messages)),
+        false => Cow::Borrowed(request.messages.as_slice()),
+    };
+    for (index, said) in whole.iter().enumerate() {
         let Some(message) = translator.message(said) else { continue };
         let is_cached = index.saturating_add(1) == cached;
-        translated.push(if is_cached { message.with_options(CacheControl::Ephemeral) } else { message });
+        let message = if is_cached { message.with_options(CacheControl::Ephemeral) } else { message };
+        match translated.last_mut().filter(|last| service == Service::Anthropic && are_results(last, &message)) {
+            Some(last) => add_results(last, message),
+            None => translated.push(message),
+        }
     }
     translated
+}
+
+/// Returns whether thoughts go back to this provider with the calls of one reply together.
+fn sends_back(service: Service) -> bool {
+    matches!(service, Service::Anthropic | Service::Gemini)
+}
+
+fn are_results(last: &ChatMessage, next: &ChatMessage) -> bool {
+    [last, next].iter().all(|message| message.role == ChatRole::Tool)
+}
+
+/// Anthropic wants the results of all calls of a reply in one message.
+fn add_results(last: &mut ChatMessage, next: ChatMessage) {
+    for part in next.content {
+        last.content.push(part);
+    }
+    last.options = next.options.or(last.options.take());
 }
 
 /// Puts the calls of one reply back into one message, where the reply has thoughts: providers want those before all of its

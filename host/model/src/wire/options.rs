@@ -1,5 +1,7 @@
 //! Options of an answer, in the client library's terms.
 
+use std::time::Duration;
+
 use fumehood_core::chat::{ModelError, ModelFailure, Request, ToolChoice};
 use genai::chat::{ChatOptions, ChatResponseFormat, JsonSpec};
 use serde_json::{Map, Value, json};
@@ -24,6 +26,9 @@ const RESERVED: &[&str] = &[
     "stream",
 ];
 
+/// The time that the library waits longer than this crate.
+const SLACK: Duration = Duration::from_secs(1);
+
 /// The name of the JSON Schema of an answer, which some providers want to have.
 const SCHEMA_NAME: &str = "answer";
 
@@ -37,7 +42,8 @@ pub(super) fn options(
     adjustments: &Adjustments,
 ) -> Result<(ChatOptions, Vec<Parameter>), ModelError> {
     let mut sent = Sent { adjustments, parameters: Vec::new() };
-    let patience = config.timeouts.first_token.max(config.timeouts.between_chunks);
+    // `Provider` itself keeps the times between pieces, and knows which of the two it is.
+    let patience = config.timeouts.first_token.max(config.timeouts.between_chunks).saturating_add(SLACK);
     let mut options = ChatOptions::default()
         .with_capture_usage(true)
         // Only then are its thoughts told with their signatures.

@@ -106,12 +106,10 @@ async fn i8_what_is_no_answer_is_malformed() {
 fn beginning(service: &str, kind: &str) -> Vec<u8> {
     let whole = fixture(&format!("{service}/text.{kind}"));
     let marker = b"result ";
-    let middle = whole.windows(marker.len()).position(|window| window == marker).unwrap() + 60;
-    let mut first = whole[..middle.min(whole.len())].to_vec();
+    let middle = whole.windows(marker.len()).position(|window| window == marker).unwrap();
     let separator: &[u8] = if kind == "sse" { b"\n\n" } else { b"\n" };
-    let end = first.windows(separator.len()).rposition(|window| window == separator);
-    first.truncate(end.map_or(0, |end| end + separator.len()));
-    first
+    let end = whole[middle..].windows(separator.len()).position(|window| window == separator).unwrap();
+    whole[..middle + end + separator.len()].to_vec()
 }
 
 #[tokio::test]
