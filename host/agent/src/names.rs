@@ -42,7 +42,7 @@ fn distance(written: &str, known: &str) -> Option<usize> {
     let last = |name: &str| name.rsplit(SEPARATOR).next().unwrap_or_default().to_owned();
     let whole = strsim::damerau_levenshtein(written, &known);
     let parts = strsim::damerau_levenshtein(&last(written), &last(&known));
-    let within = |distance: usize, of: &str| distance <= (1 + of.len() / 4).min(of.len().saturating_sub(1));
+    let within = |distance: usize, of: &str| distance <= (1 + of.len() / 5).min(of.len().saturating_sub(1));
     let is_near = within(whole, &last(&known)) || within(parts, &last(&known));
     is_near.then_some(whole.min(parts))
 }
