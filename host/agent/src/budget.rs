@@ -19,17 +19,18 @@ use serde::{Deserialize, Serialize};
 pub struct Budget {
     /// Most requests to the model for one user message. The one that tries again without tools counts.
     pub turns: u32,
-    /// Most tool calls for one user message, rejected ones included.
+    /// Most tool calls for one user message, rejected ones included: enough for some batches.
     pub calls: u32,
     /// Most tool calls of the session, rejected ones included.
     pub calls_in_all: Option<u64>,
     /// Longest time for one user message, everything included.
     pub wall_time: Option<Duration>,
-    /// Longest time that the model may spend writing for one user message; time spent in tools is not counted.
+    /// Longest time that the model may spend writing for one user message, from the first piece of each answer on. Neither the
+    /// time before that nor that spent in tools is counted.
     pub stream_time: Option<Duration>,
     /// Most tokens of requests. Known only once a request was answered, so the last one may go over.
     pub tokens_in: Option<u64>,
-    /// Most tokens of answers. Each request asks for no more than what is left.
+    /// Most tokens of answers. Known only once a request was answered, so the last one may go over.
     pub tokens_out: Option<u64>,
     /// Most fuel of all tools. Known only once a batch has ended, so the last one may go over.
     pub fuel: Option<u64>,
@@ -39,7 +40,7 @@ impl Default for Budget {
     fn default() -> Self {
         Self {
             turns: 8,
-            calls: 5,
+            calls: 25,
             calls_in_all: Some(40),
             wall_time: Some(Duration::from_secs(600)),
             stream_time: Some(Duration::from_secs(60)),
@@ -161,7 +162,7 @@ impl Budget {
         }
     }
 
-    /// How many tokens the next answer may have; `None`: as many as it likes.
+    /// The tokens of answers that are left; `None`: there is no limit.
     #[must_use]
     pub fn answer_tokens(&self, spent: &Spent) -> Option<u32> {
         let left = self.tokens_out?.saturating_sub(spent.usage.output);
@@ -234,8 +235,8 @@ mod tests {
         check(&|spent| spent.turns = 7, None, None);
         check(&|spent| spent.turns = 8, Some(BudgetKind::Turns), None);
         check(&|spent| (spent.turns, spent.granted_turns) = (8, 1), None, None);
-        check(&|spent| spent.calls = 4, None, None);
-        check(&|spent| spent.calls = 5, None, Some(BudgetKind::Calls));
+        check(&|spent| spent.calls = 24, None, None);
+        check(&|spent| spent.calls = 25, None, Some(BudgetKind::Calls));
         check(&|spent| spent.calls_in_all = 39, None, None);
         check(&|spent| spent.calls_in_all = 40, None, Some(BudgetKind::CallsInAll));
         check(&|spent| spent.since = Timestamp(NOW.0 - 599_999), None, None);

@@ -171,6 +171,19 @@ pub struct Step {
     pub ended_at: Timestamp,
 }
 
+impl Step {
+    /// The executions of calls: all but the one that stands for a failed decision.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolExecution> {
+        let names = [DecisionFault::Extraction, DecisionFault::Validation].map(DecisionFault::as_str);
+        let executions = self.executions.iter().enumerate();
+        let calls = executions.filter(move |(index, execution)| {
+            // A model may call a tool of that name; the session did not make that one up.
+            !(self.own.contains(index) && execution.call.id == execution.id && names.contains(&execution.name()))
+        });
+        calls.map(|(_, execution)| execution)
+    }
+}
+
 /// What a session is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -241,6 +241,10 @@ pub(crate) struct Call {
     #[arg(long, value_name = "NAME")]
     pub(crate) actor: Option<String>,
 
+    /// The agent's state, for a tool that may read it: JSON, or `@FILE`
+    #[arg(long, value_name = "JSON")]
+    pub(crate) state: Option<String>,
+
     /// Compile the component even if that takes many seconds
     #[arg(long)]
     pub(crate) allow_slow_compile: bool,

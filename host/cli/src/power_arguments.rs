@@ -15,6 +15,10 @@ use crate::exit::UsageError;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Powers")]
 pub(crate) struct PowerArguments {
+    /// Let it read the agent's state, which `--state` gives
+    #[arg(long)]
+    allow_state: bool,
+
     /// A folder that it may read, such as `./docs:/docs`
     #[arg(long, value_name = "HOST:GUEST")]
     allow_read: Vec<String>,
@@ -78,7 +82,7 @@ impl PowerArguments {
     /// What was typed, as a configuration would have it too.
     pub(crate) fn powers(&self) -> Powers {
         Powers {
-            state: false,
+            state: self.allow_state,
             read: self.allow_read.clone(),
             write: self.allow_write.clone(),
             scratch: self.scratch,
@@ -113,6 +117,7 @@ impl PowerArguments {
 /// What was typed that cannot be granted.
 fn fault(fault: &PowerFault) -> String {
     let flag = match fault.key {
+        "state" => "--allow-state",
         "read" => "--allow-read",
         "write" => "--allow-write",
         "scratch" => "--scratch",

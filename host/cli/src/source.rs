@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Result;
 
@@ -24,6 +25,20 @@ pub(crate) fn text(config: &Config, source: &TextSource) -> Result<String> {
         TextSource::Here(text) => Ok(text.clone()),
         TextSource::InFile(file) => read(&config.path(&file.file), "a text of fumehood.toml"),
     }
+}
+
+/// The agent's state, as it was typed: JSON, or a file that has it.
+///
+/// # Errors
+/// If it is not JSON, or the file cannot be read.
+pub(crate) fn state(typed: &str) -> Result<Arc<str>> {
+    let text = match typed.strip_prefix('@') {
+        Some(file) => read(Path::new(file), "`--state`")?,
+        None => typed.to_owned(),
+    };
+    let json: serde_json::Value = serde_json::from_str(&text)
+        .map_err(|error| UsageError(format!("`--state` is not JSON: {error}; write JSON, or `@FILE`")))?;
+    Ok(json.to_string().into())
 }
 
 /// A whole small file of text.

@@ -79,6 +79,13 @@ impl Call {
         self
     }
 
+    /// Gives it a snapshot of the agent's state, as JSON text. The tool sees it only if it was granted that.
+    #[must_use]
+    pub fn with_state(mut self, state: impl Into<Arc<str>>) -> Self {
+        self.state = Some(state.into());
+        self
+    }
+
     /// Gives it limits of its own.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {

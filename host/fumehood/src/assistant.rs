@@ -271,6 +271,12 @@ impl AssistantBuilder {
         self
     }
 
+    /// The agent's state, as JSON text: a snapshot for tools that were granted it, until a hook changes it.
+    pub fn with_state(mut self, state: impl Into<Arc<str>>) -> Self {
+        self.scope.state = Some(state.into());
+        self
+    }
+
     /// Actor, skill, envelope and state of every batch. Replaces what was said about them before.
     pub fn with_scope(mut self, scope: Scope) -> Self {
         self.scope = scope;

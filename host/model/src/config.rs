@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde_json::{Map, Value};
+
 /// A provider's key. Shown to nobody: neither `Debug` nor any error has it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(String);
@@ -29,9 +31,10 @@ impl fmt::Debug for Key {
 pub struct Timeouts {
     /// Until there is a connection: 10 s.
     pub connect: Duration,
-    /// From asking until the response begins, connection included: 60 s.
-    pub first_byte: Duration,
-    /// Between two pieces of a response: 60 s.
+    /// From asking until the first piece of the answer, connection included: 5 min. A model on this machine is loaded and reads
+    /// the whole prompt within that time.
+    pub first_token: Duration,
+    /// Between two pieces of an answer: 60 s.
     pub between_chunks: Duration,
     /// For everything, all tries and the waits between them: 10 min.
     pub total: Duration,
@@ -41,7 +44,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
-            first_byte: Duration::from_secs(60),
+            first_token: Duration::from_secs(300),
             between_chunks: Duration::from_secs(60),
             total: Duration::from_secs(600),
         }
@@ -64,6 +67,25 @@ impl Default for Retries {
     fn default() -> Self {
         Self { most: 3, first_wait: Duration::from_millis(500), longest_wait: Duration::from_secs(30) }
     }
+}
+
+/// The amount of reasoning before an answer, where a model can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReasoningEffort {
+    /// Not at all.
+    None,
+    /// As little as possible.
+    Minimal,
+    /// Little.
+    Low,
+    /// Some.
+    Medium,
+    /// Much.
+    High,
+    /// More than that, where the model knows it.
+    ExtraHigh,
+    /// As much as possible.
+    Max,
 }
 
 /// Settings of one provider.
@@ -89,8 +111,14 @@ pub struct ProviderConfig {
     pub key_over_plain_http: bool,
     /// The URL of an `http` proxy to go through, without a password. `None`: none at all, whatever the environment says.
     pub proxy: Option<String>,
-    /// Sampling temperature where a request does not say: 0.7. `None`: the provider's own; some models refuse any other.
+    /// Sampling temperature where a request does not say. `None`: the provider's own; reasoning models refuse any other.
     pub temperature: Option<f64>,
+    /// Most tokens of an answer where a request does not say. `None`: the model's own limit.
+    pub max_tokens: Option<u32>,
+    /// The amount of reasoning. `None`: as the model does by itself; models without reasoning refuse the setting.
+    pub reasoning_effort: Option<ReasoningEffort>,
+    /// Settings of the provider that are sent as they are. Those of a request go before them.
+    pub options: Map<String, Value>,
     /// Whether the model knows tools: `true`. If not, no tools are mentioned to it, and calls in its answers are not
     /// looked for.
     pub supports_tools: bool,
@@ -109,7 +137,10 @@ impl Default for ProviderConfig {
             key: None,
             key_over_plain_http: false,
             proxy: None,
-            temperature: Some(0.7),
+            temperature: None,
+            max_tokens: None,
+            reasoning_effort: None,
+            options: Map::new(),
             supports_tools: true,
             max_reply_bytes: 8 << 20,
             timeouts: Timeouts::default(),

@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn k1_ollama_is_on_this_machine_unless_told_otherwise() {
         let none = ProviderConfig::default();
-        assert_eq!(none.temperature, Some(0.7));
+        assert_eq!(none.temperature, None);
         let check = |value: &str, expected| check(Service::Ollama, &none, &[("OLLAMA_HOST", value)], expected);
         check("", "http://localhost:11434/ -");
         check("box", "http://box:11434/ -");

@@ -27,7 +27,7 @@ mod scripted;
 mod spec;
 mod wire;
 
-pub use config::{Key, ProviderConfig, Retries, Timeouts};
+pub use config::{Key, ProviderConfig, ReasoningEffort, Retries, Timeouts};
 pub use endpoint::SetupError;
 pub use provider::Provider;
 pub use scripted::{MAX_SCRIPT_BYTES, ScriptError, ScriptedAnswer, ScriptedModel, ScriptedReply};

@@ -1,20 +1,23 @@
 //! A provider over the network.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::chat::{DeltaSink, Model, ModelError, ModelFailure, Request, Response};
+use fumehood_core::chat::{Activity, DeltaSink, Model, ModelError, ModelFailure, Request, Response};
 use futures_util::StreamExt as _;
 use genai::adapter::AdapterKind;
 use genai::resolver::AuthData;
 use genai::{Client, Headers, ModelIden, ServiceTarget};
 use rustls_platform_verifier::BuilderVerifierExt as _;
+use tokio::time::Instant;
 
 use crate::config::ProviderConfig;
 use crate::endpoint::{Endpoint, SetupError, resolve, through};
 use crate::retry::wait;
 use crate::spec::{ModelSpec, Service, is_name};
-use crate::wire::{Frames, Pieces, Prepared, Writing, cut, explain, prepare};
+use crate::wire::{Adjustments, Failure, Frames, Pieces, Prepared, Remedy, Writing, cut, explain, late, prepare};
 
 /// A model of a provider.
 ///
@@ -29,6 +32,8 @@ pub struct Provider {
     config: ProviderConfig,
     endpoint: Endpoint,
     client: Client,
+    /// The findings on each model, by its name.
+    adjustments: Mutex<BTreeMap<String, Adjustments>>,
 }
 
 impl Provider {
@@ -55,7 +60,16 @@ impl Provider {
         let endpoint = resolve(*service, &config, &environment)?;
         let client = Client::builder().with_reqwest(http_client(*service, &config, &endpoint)?).build();
         let client = client.map_err(|error| SetupError::Client(Box::new(error)))?;
-        Ok(Self { service: *service, model: name.clone(), spec: spec.to_string(), config, endpoint, client })
+        let adjustments = Mutex::default();
+        Ok(Self {
+            service: *service,
+            model: name.clone(),
+            spec: spec.to_string(),
+            config,
+            endpoint,
+            client,
+            adjustments,
+        })
     }
 
     /// Which model is asked if a request names none.
@@ -70,22 +84,50 @@ impl Provider {
             let message = "the request names a model that no model can be called; see `ModelSpec::parse` for the rules";
             return Err(ModelError::new(ModelFailure::Setup, message));
         }
-        let mut tries = 0;
+        let (mut tries, mut notices) = (0, Vec::new());
         loop {
-            tries += 1;
-            let mut prepared = prepare(self.service, &self.config, name, request)?;
+            let mut prepared = prepare(self.service, &self.config, name, request, &self.adjustments_of(name))?;
             let names = std::mem::take(&mut prepared.names);
             let mut pieces = Pieces::new(self.service, prepared.with_tools, names, self.config.max_reply_bytes);
-            let error = match self.try_once(name, prepared, &mut pieces, deltas).await {
-                Ok(response) => return Ok(response),
-                Err(error) => error,
+            let Failure { error, remedy } = match self.try_once(name, prepared, &mut pieces, deltas).await {
+                Ok(response) => return Ok(Response { notices, ..response }),
+                Err(failure) => failure,
             };
-            let random = getrandom::u64().unwrap_or_default();
-            match wait(&self.config.retries, tries, &error, random) {
-                Some(wait) if !pieces.handed_on() => tokio::time::sleep(wait).await,
-                _ => return Err(error),
+            if pieces.handed_on() {
+                return Err(error);
             }
+            if let Some(remedy) = remedy.filter(|remedy| self.adjust(name, remedy)) {
+                notices.extend(self.notice(&remedy, &error));
+                continue;
+            }
+            tries += 1;
+            let random = getrandom::u64().unwrap_or_default();
+            let Some(wait) = wait(&self.config.retries, tries, &error, random) else { return Err(error) };
+            deltas.activity(Activity::Waiting);
+            tokio::time::sleep(wait).await;
         }
+    }
+
+    fn adjustments_of(&self, name: &str) -> Adjustments {
+        let adjustments = self.adjustments.lock().unwrap_or_else(PoisonError::into_inner);
+        adjustments.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Asks this model otherwise from now on. Returns whether that is new: what did not help once is not tried again.
+    fn adjust(&self, name: &str, remedy: &Remedy) -> bool {
+        let mut adjustments = self.adjustments.lock().unwrap_or_else(PoisonError::into_inner);
+        let adjustments = adjustments.entry(name.to_owned()).or_default();
+        match remedy {
+            Remedy::LeaveOut(parameter) => adjustments.leave_out(parameter.clone()),
+            Remedy::SendThoughts => !std::mem::replace(&mut adjustments.sends_thoughts, true),
+        }
+    }
+
+    /// Says that a setting of the operator's has no effect. What nobody set is left out without a word.
+    fn notice(&self, remedy: &Remedy, error: &ModelError) -> Option<String> {
+        let Remedy::LeaveOut(parameter) = remedy else { return None };
+        let setting = parameter.setting()?;
+        Some(format!("the model was asked again without `{setting}`, because {}; change that setting", error.message))
     }
 
     async fn try_once(
@@ -94,21 +136,30 @@ impl Provider {
         prepared: Prepared,
         pieces: &mut Pieces,
         deltas: &mut dyn DeltaSink,
-    ) -> Result<Response, ModelError> {
-        let Prepared { chat, options, with_tools, names: _ } = prepared;
-        let explain = |error: &genai::Error| explain(self.service, self.endpoint.key.as_ref(), with_tools, error);
+    ) -> Result<Response, Failure> {
+        let Prepared { chat, options, with_tools, names: _, parameters } = prepared;
+        let explain =
+            |error: &genai::Error| explain(self.service, self.endpoint.key.as_ref(), with_tools, &parameters, error);
         let (frames, sink) = Frames::watch(self.service);
         let options = options.with_raw_frame_sink_arc(sink);
+        let started = Instant::now();
         let target = self.target(name).await.map_err(|error| explain(&error))?;
         let answer = self.client.exec_chat_stream(target, chat, Some(&options)).await;
         let mut stream = answer.map_err(|error| explain(&error))?.stream;
-        while let Some(event) = stream.next().await {
+        loop {
+            let patience = match pieces.began() {
+                true => self.config.timeouts.between_chunks,
+                false => self.config.timeouts.first_token.saturating_sub(started.elapsed()),
+            };
+            let next = tokio::time::timeout(patience, stream.next()).await;
+            let Some(event) = next.map_err(|_| late(self.service, !pieces.began()))? else {
+                return Err(cut(self.service).into());
+            };
             let event = event.map_err(|error| explain(&error))?;
             if let Writing::Ended(response) = pieces.take(event, &frames, deltas)? {
                 return Ok(response);
             }
         }
-        Err(cut(self.service))
     }
 
     /// Whom to ask. The kind is always named, so that the library never guesses a provider from a model's name.

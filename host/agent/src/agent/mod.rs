@@ -8,6 +8,7 @@ mod outcome;
 mod run;
 mod texts;
 mod waiting;
+mod writing;
 
 pub use crate::clock::{Clock, SystemClock};
 pub use builder::{AgentBuilder, BuildError};

@@ -18,7 +18,8 @@ use super::events::{AgentEvent, Tap};
 use super::ledger::Ledger;
 use super::outcome::{Outcome, RunError};
 use super::texts::Texts;
-use super::waiting::{Ended, Listener, sooner, until};
+use super::waiting::{Ended, Listener, until, wall_time, writing_time};
+use super::writing::{TimeKeeper, WritingTime};
 use crate::budget::{BudgetKind, TenantFuel};
 use crate::caught::caught;
 use crate::clock::Clock;
@@ -201,35 +202,37 @@ impl Agent {
         let record = self.asked(&request, now);
         self.keep(record).await?;
         let (budget, spent) = (&self.session.config().budget, self.session.spent());
-        let (limit, which) = sooner(budget.stream_left(spent), budget.wall_left(spent, now));
+        let writing = WritingTime::new();
+        let time_up = writing_time(&writing, budget.stream_left(spent), budget.wall_left(spent, now));
         let mut listener = Listener { tap: &self.tap, session: &self.name, text: String::new() };
         let started = Instant::now();
         let ended = {
             // What is not for the user, thoughts and calls within the text, reaches neither watchers nor a cut answer.
             let mut shown = self.session.shown(&mut listener);
+            let mut keeper = TimeKeeper { time: &writing, inner: &mut *shown };
             // The call itself may panic before there is a future.
-            let asked = caught(async { self.model.chat(&request, &mut *shown).await });
-            until(&self.cancel, limit, async { asked.await.unwrap_or_else(panicked) }).await
+            let asked = caught(async { self.model.chat(&request, &mut keeper).await });
+            until(&self.cancel, time_up, async { asked.await.unwrap_or_else(panicked) }).await
         };
         let text = listener.text;
-        let (streamed, now) = (started.elapsed(), self.clock.now());
+        let (took, streamed, now) = (started.elapsed(), writing.total(), self.clock.now());
         let said = self.texts.is_some().then(|| Value::from(text.as_str()));
         let (mut record, input) = match ended {
             Ended::Done(Ok(response)) => {
-                (self.ledger.answered(&response, streamed, now), Input::ModelAnswered { response, streamed })
+                (self.ledger.answered(&response, took, now), Input::ModelAnswered { response, streamed })
             }
             Ended::Done(Err(error)) => {
                 let body = json!({ "failure": error.failure, "message": error.message, "status": error.status });
-                (self.ledger.unanswered("error", streamed, body, now), Input::ModelFailed { error, streamed })
+                (self.ledger.unanswered("error", took, body, now), Input::ModelFailed { error, streamed })
             }
-            Ended::TimeUp => {
-                let body = json!({ "budget": which, "bytes": text.len() });
-                let record = self.ledger.unanswered("budget_exhausted", streamed, body, now);
-                (record, Input::RanOut { budget: which, text, after: streamed })
+            Ended::TimeUp(budget) => {
+                let body = json!({ "budget": budget, "bytes": text.len() });
+                let record = self.ledger.unanswered("budget_exhausted", took, body, now);
+                (record, Input::RanOut { budget, text, after: streamed })
             }
             Ended::Cancelled => {
                 let body = json!({ "bytes": text.len() });
-                (self.ledger.unanswered("cancelled", streamed, body, now), Input::Cancelled)
+                (self.ledger.unanswered("cancelled", took, body, now), Input::Cancelled)
             }
         };
         if let (Some(said), Value::Object(body)) = (said, &mut record.body) {
@@ -247,7 +250,7 @@ impl Agent {
         let scope = self.scope_of(run, steps.saturating_add(1));
         let limit = self.session.config().budget.wall_left(self.session.spent(), self.clock.now());
         let started = Instant::now();
-        match until(&self.cancel, limit, self.executor.execute(calls, &scope)).await {
+        match until(&self.cancel, wall_time(limit), self.executor.execute(calls, &scope)).await {
             Ended::Done(outcome) => {
                 if let Some(state) = &outcome.state {
                     self.scope.state = Some(Arc::clone(state));
@@ -258,9 +261,7 @@ impl Agent {
                 }
                 Input::ToolsFinished { outcome, blocked: started.elapsed() }
             }
-            Ended::TimeUp => {
-                Input::RanOut { budget: BudgetKind::WallTime, text: String::new(), after: started.elapsed() }
-            }
+            Ended::TimeUp(budget) => Input::RanOut { budget, text: String::new(), after: started.elapsed() },
             Ended::Cancelled => Input::Cancelled,
         }
     }
@@ -270,10 +271,10 @@ impl Agent {
             return Input::HumanAnswered { yes: false };
         };
         let answer = caught(human.ask(Question::Budget(question)));
-        match until(&self.cancel, None, answer).await {
+        match until(&self.cancel, wall_time(None), answer).await {
             // Somebody who could not be asked has not said yes.
             Ended::Done(answer) => Input::HumanAnswered { yes: answer == Ok(Answer::Allow) },
-            Ended::TimeUp | Ended::Cancelled => Input::Cancelled,
+            Ended::TimeUp(_) | Ended::Cancelled => Input::Cancelled,
         }
     }
 

@@ -8,6 +8,7 @@ use fumehood_core::chat::{Delta, DeltaSink};
 
 use super::cancel::CancelHandle;
 use super::events::{AgentEvent, Tap};
+use super::writing::WritingTime;
 use crate::budget::BudgetKind;
 
 /// Passes the pieces of an answer on, and keeps the text in case that its end never comes.
@@ -31,36 +32,50 @@ impl DeltaSink for Listener<'_> {
 /// How waiting ended.
 pub(super) enum Ended<T> {
     Done(T),
-    TimeUp,
+    /// This limit was reached.
+    TimeUp(BudgetKind),
     Cancelled,
 }
 
-/// Waits for `work`, for nobody longer than `limit`, and not at all once somebody cancels. What was not waited for to
-/// its end is dropped.
+/// Waits for `work`, no longer than until `time_up` names a limit, and not at all once somebody cancels. What was not waited for
+/// to its end is dropped.
 pub(super) async fn until<T>(
     cancel: &CancelHandle,
-    limit: Option<Duration>,
+    time_up: impl Future<Output = BudgetKind>,
     work: impl Future<Output = T>,
 ) -> Ended<T> {
-    let time_up = async {
-        match limit {
-            Some(limit) => tokio::time::sleep(limit).await,
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => Ended::Cancelled,
+        value = work => Ended::Done(value),
+        budget = time_up => Ended::TimeUp(budget),
+    }
+}
+
+/// Waits until the wall time is over; for ever if there is no limit.
+pub(super) async fn wall_time(left: Option<Duration>) -> BudgetKind {
+    match left {
+        Some(left) => tokio::time::sleep(left).await,
+        None => std::future::pending().await,
+    }
+    BudgetKind::WallTime
+}
+
+/// Waits until the model has written for so long, or the wall time is over.
+pub(super) async fn writing_time(
+    writing: &WritingTime,
+    left: Option<Duration>,
+    wall_left: Option<Duration>,
+) -> BudgetKind {
+    let written = async {
+        match left {
+            Some(left) => writing.reach(left).await,
             None => std::future::pending().await,
         }
     };
     tokio::select! {
         biased;
-        () = cancel.cancelled() => Ended::Cancelled,
-        value = work => Ended::Done(value),
-        () = time_up => Ended::TimeUp,
-    }
-}
-
-/// The limit that is reached first, and which one that is.
-pub(super) fn sooner(stream: Option<Duration>, wall: Option<Duration>) -> (Option<Duration>, BudgetKind) {
-    match (stream, wall) {
-        (Some(stream), Some(wall)) if wall < stream => (Some(wall), BudgetKind::WallTime),
-        (None, wall) => (wall, BudgetKind::WallTime),
-        (stream, _) => (stream, BudgetKind::StreamTime),
+        () = written => BudgetKind::StreamTime,
+        budget = wall_time(wall_left) => budget,
     }
 }

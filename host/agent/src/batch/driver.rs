@@ -1,6 +1,6 @@
 //! The driver of the protocol.
 
-use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolIntent};
+use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolIntent, ToolSpec};
 
 use super::conversation::rebuild;
 use super::event::{Event, whole};
@@ -10,6 +10,7 @@ use super::report::{ToolReport, render_results};
 use super::stream::Spoken;
 use crate::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
 use crate::execution::ToolExecution;
+use crate::names::resolve;
 
 /// Said to a model that made its results up.
 const MADE_UP: &str = "Error: The reply has <results>, and no <execute> to go with them. Only the system writes <results>. \
@@ -26,6 +27,7 @@ pub struct BatchDriver {
     retries: u32,
     /// Replies in a row that were no decision.
     failed: u32,
+    tools: Vec<ToolSpec>,
     prompt: String,
 }
 
@@ -39,7 +41,8 @@ impl BatchDriver {
     /// With the default caps, and two retries for a reply that cannot be read.
     #[must_use]
     pub fn new() -> Self {
-        Self { limits: ParserLimits::default(), retries: 2, failed: 0, prompt: system_prompt(&[]) }
+        let (tools, prompt) = (Vec::new(), system_prompt(&[]));
+        Self { limits: ParserLimits::default(), retries: 2, failed: 0, tools, prompt }
     }
 
     /// Other caps on a reply.
@@ -54,6 +57,17 @@ impl BatchDriver {
     pub fn with_retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
+    }
+
+    /// The calls, with whole names where a model wrote the last part of one.
+    fn calls(&self, reading: &Reading<'_>) -> Vec<ToolIntent> {
+        let mut calls = reading.calls();
+        for call in &mut calls {
+            if let Some(tool) = resolve(&call.name, &self.tools) {
+                call.name.clone_from(&tool.name);
+            }
+        }
+        calls
     }
 
     fn again(&mut self, reply: &str, error: String) -> Decision {
@@ -113,6 +127,7 @@ impl<'a> Reading<'a> {
 impl Driver for BatchDriver {
     fn bind(&mut self, runtime: ToolRuntime) {
         self.prompt = system_prompt(&runtime.tools);
+        self.tools = runtime.tools;
         self.failed = 0;
     }
 
@@ -135,7 +150,7 @@ impl Driver for BatchDriver {
         let reading = Reading::of(reply, self.limits);
         if reading.has_batch() {
             self.failed = 0;
-            return Decision::Call { text: reading.text(), calls: reading.calls(), refused: Vec::new() };
+            return Decision::Call { text: reading.text(), calls: self.calls(&reading), refused: Vec::new() };
         }
         if let Some(error) =
             reading.events.iter().find_map(|e| if let Event::Malformed(m) = e { Some(m) } else { None })

@@ -1,6 +1,11 @@
 //! The system prompt that teaches the protocol and lists the tools.
 
-use fumehood_core::chat::ToolSpec;
+use fumehood_core::chat::{ToolIntent, ToolSpec};
+
+use super::conversation::rebuild;
+use super::event::Event;
+use super::report::{ReportStatus, ToolReport, quoted, render_results};
+use crate::examples::example_arguments;
 
 const PROTOCOL: &str = r#"You can call tools. You call them by writing text in the format below; there is no other way to call them.
 
@@ -11,71 +16,74 @@ A reply may have these parts:
 
 Rules for <execute>:
 - Always a JSON array, even for one call. Nothing but JSON between the tags, no code fence.
-- "name" is the name of a tool from the list. "args" is an object that fits the schema of that tool; write {} for no arguments.
+- "name" is the whole name of a tool, exactly as in the list. "args" is an object that fits the schema of that tool; write {} for no arguments.
 - Strings are JSON strings: escape double quotes, backslashes and line breaks. Any text is safe inside them, tags too.
 - The calls of one block run at the same time, and their effects have no order. A call that needs what another one does or returns belongs in a later <execute> block.
 - If you need no tool, answer without <execute>.
 
-Results are a JSON array in the order of your calls, one element for each call. "status" is "success", and "content" is what the tool returned; or it is "failure", and "content" says what was wrong. One failure does not stop the other calls. After a failure, repair the call or go on without it; do not repeat the same call unchanged.
+Results are a JSON array in the order of your calls, one element for each call. "status" is "success", and "content" is what the tool returned; or it is "failure", and "content" says what was wrong. One failure does not stop the other calls. After a failure, repair the call or go on without it; do not repeat the same call unchanged."#;
 
-The examples use tools that you may not have.
-
-Example, one call:
-<think>I have to read the configuration first.</think>
-<execute>
-[
-{"name": "read", "args": {"file": "config.json"}}
-]
-</execute>
-
-Its result, success:
-<results>
-[
-{"tool": "read", "status": "success", "content": {"api": "old.example"}}
-]
-</results>
-
-Example, a batch:
-<execute>
-[
-{"name": "read", "args": {"file": "a.txt"}},
-{"name": "write", "args": {"file": "index.html", "content": "<p class=\"x\">Hello</p>\n"}},
-{"name": "read", "args": {"file": "b.txt"}}
-]
-</execute>
-
-Its results, success and failure:
-<results>
-[
-{"tool": "read", "status": "success", "content": "text of a"},
-{"tool": "write", "status": "failure", "content": "Permission denied: index.html"},
-{"tool": "read", "status": "success", "content": "text of b"}
-]
-</results>
-
-Example, the answer after that:
-<think>I know enough.</think>
-I read both files, but I may not write index.html."#;
-
-/// The protocol with examples, and the tools with their schemas. Without tools, there is nothing to teach, and the model is
-/// told to answer.
+/// The protocol with examples, and the tools with their schemas. The examples call these tools. Without tools, there is nothing to
+/// teach, and the model is told to answer.
 #[must_use]
 pub fn system_prompt(tools: &[ToolSpec]) -> String {
-    if tools.is_empty() {
-        return "You have no tools. Answer with plain text.".to_owned();
-    }
-    let mut prompt = format!("{PROTOCOL}\n\nYour tools:");
+    let Some(first) = tools.first() else { return "You have no tools. Answer with plain text.".to_owned() };
+    let mut prompt = format!("{PROTOCOL}\n\n{}\n\nYour tools:", examples(first, tools));
     for ToolSpec { name, description, parameters } in tools {
         prompt.push_str(&format!("\n\n{name}: {description}\nSchema of \"args\": {parameters}"));
     }
     prompt
 }
 
+/// One call, a batch, a success, a failure, and the answer after that.
+fn examples(first: &ToolSpec, tools: &[ToolSpec]) -> String {
+    let batch: Vec<&ToolSpec> = tools.iter().chain(std::iter::repeat(first)).take(3).collect();
+    let call = |(variant, tool): (usize, &&ToolSpec)| {
+        intent(&tool.name, &example_arguments(tool, variant.saturating_add(1)).to_string())
+    };
+    let one = [intent(&first.name, &example_arguments(first, 0).to_string())];
+    let several: Vec<ToolIntent> = batch.iter().enumerate().map(call).collect();
+    let success = |tool: &str| report(tool, ReportStatus::Success, "what the tool returned");
+    let second = batch.get(1).map_or(first, |tool| tool);
+    let reports: Vec<ToolReport> = batch
+        .iter()
+        .enumerate()
+        .map(|(index, tool)| match index {
+            1 => report(&second.name, ReportStatus::Failure, "what was wrong"),
+            _ => success(&tool.name),
+        })
+        .collect();
+    format!(
+        "Example, one call:\n<think>I need a tool for that.</think>\n{}\n\nIts result, success:\n{}\n\n\
+         Example, a batch:\n{}\n\nIts results, success and failure:\n{}\n\n\
+         Example, the answer after that:\n<think>I know enough.</think>\nTwo of the three worked. This is the answer.",
+        block(&one),
+        render_results(&[success(&first.name)]),
+        block(&several),
+        render_results(&reports),
+    )
+}
+
+fn intent(name: &str, arguments: &str) -> ToolIntent {
+    ToolIntent { id: String::new(), name: name.to_owned(), arguments: arguments.to_owned() }
+}
+
+/// The `<execute>` block of these calls, as it would be told again.
+fn block(calls: &[ToolIntent]) -> String {
+    let events: Vec<Event> = calls.iter().cloned().map(Event::Call).chain([Event::Execute]).collect();
+    rebuild(&events)
+}
+
+fn report(tool: &str, status: ReportStatus, content: &str) -> ToolReport {
+    ToolReport { tool: tool.to_owned(), status, content: quoted(content), modified: None }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::json;
 
-    use super::super::event::Event;
     use super::super::parser::{ParserLimits, parse};
     use super::*;
 
@@ -87,7 +95,8 @@ mod tests {
     /// The blocks of a tag in the examples.
     fn blocks(tag: &str) -> Vec<String> {
         let (open, close) = (format!("<{tag}>\n"), format!("\n</{tag}>"));
-        let inside = PROTOCOL.split(&open).skip(1).map(|rest| rest.split(&close).next().unwrap());
+        let prompt = system_prompt(&[tool()]);
+        let inside = prompt.split(&open).skip(1).map(|rest| rest.split(&close).next().unwrap());
         inside.map(|text| format!("{open}{text}{close}")).collect()
     }
 
@@ -105,7 +114,21 @@ mod tests {
         };
         assert_eq!(sizes("execute"), [1, 3], "one call and a batch, and both parse");
         assert_eq!(sizes("results"), [1, 3], "their results, and both parse");
-        assert!(PROTOCOL.contains(r#""status": "success""#) && PROTOCOL.contains(r#""status": "failure""#));
+        let prompt = system_prompt(&[tool()]);
+        assert!(prompt.contains(r#""status": "success""#) && prompt.contains(r#""status": "failure""#));
+    }
+
+    #[test]
+    fn the_examples_call_tools_that_there_are() {
+        let names = |prompt: &str| -> BTreeSet<String> {
+            let named = prompt.split(r#"{"name": ""#).skip(1).chain(prompt.split(r#"{"tool": ""#).skip(1));
+            named.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
+        };
+        assert_eq!(names(&system_prompt(&[tool()])), ["calculator__add".to_owned()].into());
+        let other = ToolSpec { name: "files__read".to_owned(), ..tool() };
+        let both = names(&system_prompt(&[tool(), other]));
+        assert_eq!(both, ["calculator__add".to_owned(), "files__read".to_owned()].into());
+        assert!(system_prompt(&[tool()]).contains(r#"{"name": "calculator__add", "args": {"x":3}}"#));
     }
 
     #[test]

@@ -219,7 +219,12 @@ impl Driver for NativeDriver {
         }
         // What was said beside the calls is said once, before the first of them.
         let texts = std::iter::once(spoken(response)).chain(std::iter::repeat(""));
-        executions.iter().zip(texts).flat_map(|(execution, text)| pair(execution, text)).collect()
+        let told = executions.iter().zip(texts).flat_map(|(execution, text)| {
+            let [mut asks, answers] = pair(execution, text);
+            asks.thoughts.clone_from(&response.thoughts);
+            [asks, answers]
+        });
+        told.collect()
     }
 
     fn replay(&self, execution: &ToolExecution) -> Vec<Message> {

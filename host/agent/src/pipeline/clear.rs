@@ -10,7 +10,7 @@ use fumehood_core::result::CallError;
 use serde_json::{Map, Value, json};
 
 use super::course::Course;
-use super::halt::{Halt, legible, mismatch, unauthorized, unknown};
+use super::halt::{Halt, legible, mismatch, not_allowed, unauthorized, unknown};
 use crate::caught::{caught, caught_now};
 use crate::execution::Status;
 use crate::guardrail::{CallQuestion, Judgement, Proposed, Ruling, Verdict, Voice};
@@ -47,14 +47,18 @@ impl Course<'_> {
     /// Takes a call through all the checks.
     pub(super) async fn clear(&mut self, name: &str, given: Given) -> Result<Cleared, Halt> {
         let legible = legible(name);
-        let (family, tool) = self.parts.registries.find(name).ok_or_else(|| unknown(&legible))?;
+        let found = self.parts.registries.find(name);
         // Known before the first refusal: that is recorded too.
-        let policy = self.parts.policy(tool.as_ref());
+        let policy = found.as_ref().map(|(_, tool)| self.parts.policy(tool.as_ref()));
+        let policy = policy.unwrap_or_else(|| self.parts.agent_policy.clone());
         self.persist = policy.persist.clone().unwrap_or_default();
+        // Asked before anything depends on whether there is such a tool: what is out of reach looks as if it were not there.
         if !self.batch.allowed.allows(name) {
-            let error = CallError::new(ErrorKind::NotAllowed, self.batch.allowed.refusal(&legible));
-            return Err(Halt::refused(Status::RejectedAllowlist, error));
+            return Err(not_allowed(&legible, &self.reachable(), self.batch.allowed.refusal(&legible)));
         }
+        let Some((family, tool)) = found else {
+            return Err(unknown(&legible, &self.reachable()));
+        };
         self.journal.about(name, tool.contract().spec().digest);
         let arguments = gated(tool.as_ref(), &policy, given)?;
         let mut invocation = self.invocation(tool.as_ref(), arguments);
@@ -63,6 +67,13 @@ impl Course<'_> {
             recheck(tool.as_ref(), &invocation)?;
         }
         Ok(Cleared { family, tool, policy, invocation: Arc::new(invocation) })
+    }
+
+    /// The names of the tools that may be called.
+    fn reachable(&self) -> Vec<String> {
+        let tools = self.parts.registries.tools();
+        let names = tools.iter().map(|tool| tool.contract().name());
+        names.filter(|name| self.batch.allowed.allows(name)).map(str::to_owned).collect()
     }
 
     fn invocation(&self, tool: &dyn Tool, arguments: Value) -> Invocation {

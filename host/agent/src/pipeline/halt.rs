@@ -8,6 +8,7 @@ use fumehood_core::untrusted::PrintableText;
 use serde_json::Value;
 
 use crate::execution::Status;
+use crate::names::{did_you_mean, suggestions};
 use crate::registry::Stop;
 
 /// Bytes of a name that messages and records repeat.
@@ -54,9 +55,24 @@ pub(super) fn legible(name: &str) -> String {
     beginning(&name, NAME_BYTES).to_owned()
 }
 
-pub(super) fn unknown(name: &str) -> Halt {
+/// Refuses a name that may be called and that no tool has. `allowed` are the names that may be called.
+pub(super) fn unknown(name: &str, allowed: &[String]) -> Halt {
     let message = format!("[error: tool '{name}' not found in registry]");
-    Halt::refused(Status::RejectedNotFound, CallError::new(ErrorKind::UnknownTool, message))
+    let error = CallError::new(ErrorKind::UnknownTool, message);
+    Halt::refused(Status::RejectedNotFound, with_suggestion(error, name, allowed))
+}
+
+/// Refuses a name that may not be called, in these words, whether or not there is such a tool.
+pub(super) fn not_allowed(name: &str, allowed: &[String], words: String) -> Halt {
+    let error = CallError::new(ErrorKind::NotAllowed, words);
+    Halt::refused(Status::RejectedAllowlist, with_suggestion(error, name, allowed))
+}
+
+fn with_suggestion(error: CallError, name: &str, allowed: &[String]) -> CallError {
+    match did_you_mean(&suggestions(name, allowed.iter().map(String::as_str))) {
+        Some(question) => error.with_hint(question),
+        None => error,
+    }
 }
 
 pub(super) fn unauthorized(name: &str) -> Halt {

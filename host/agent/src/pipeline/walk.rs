@@ -16,6 +16,7 @@ use crate::cap::{shown, within};
 use crate::caught::{caught, caught_now};
 use crate::execution::{Status, ToolExecution};
 use crate::memory::Episode;
+use crate::persist::Persist;
 use crate::registry::{Purpose, Stop};
 use crate::retry::{Fault, Remedy, escalated};
 
@@ -243,6 +244,10 @@ impl Course<'_> {
         });
         // The model is told whether or not that can be recorded.
         let _recorded = self.journal.put(RecordKind::ToolRejected, Some(status_of(&seen)), || body).await;
+        if matches!(status, Status::RejectedAllowlist | Status::RejectedNotFound) {
+            // The account is for the model: it must not depend on what a tool out of reach keeps to itself.
+            self.persist = Persist::Nothing;
+        }
         self.remembered(&result.tool, &Value::from(self.call.arguments.as_str()), status_of(&seen), &seen);
         self.execution(status, seen)
     }

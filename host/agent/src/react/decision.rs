@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::names::{did_you_mean, resolve, suggestions};
 use crate::recover::{Closing, after_thoughts, recover};
 use crate::render::json_text;
 
@@ -74,11 +75,22 @@ impl Raw {
     /// If it breaks one, with the rule.
     pub(super) fn validate(&self, tools: &[ToolSpec]) -> Result<ReactDecision, String> {
         let next = match self.kind.as_str() {
-            Some("call_tool") => self.call(tools)?,
+            Some("call_tool") => self.call(&self.tool, tools)?,
             Some("final_answer") => self.answer()?,
-            _ => return Err("Decision type must be call_tool or final_answer.".to_owned()),
+            _ => match self.misplaced_name(tools) {
+                Some(name) => self.call(name, tools)?,
+                None => return Err("Decision type must be call_tool or final_answer.".to_owned()),
+            },
         };
         Ok(ReactDecision { thought: self.thought(), next })
+    }
+
+    /// The name of a tool in a decision of no type that there is: in its own place, or in that of the type. Weak models write
+    /// so, and it can mean nothing but a call.
+    fn misplaced_name(&self, tools: &[ToolSpec]) -> Option<&Value> {
+        let names_tool = |value: &&Value| value.as_str().is_some_and(|name| resolve(name, tools).is_some());
+        let without_answer = self.answer.as_ref().is_none_or(|answer| answer.get() == "null");
+        [&self.tool, &self.kind].into_iter().find(names_tool).filter(|_| without_answer)
     }
 
     fn answer(&self) -> Result<Move, String> {
@@ -89,11 +101,10 @@ impl Raw {
         Ok(Move::Answer(answer))
     }
 
-    fn call(&self, tools: &[ToolSpec]) -> Result<Move, String> {
-        let name = self.tool.as_str().filter(|name| !name.is_empty());
+    fn call(&self, name: &Value, tools: &[ToolSpec]) -> Result<Move, String> {
+        let name = name.as_str().filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| "Tool name is required when type=call_tool.".to_owned())?;
-        let tool = tools.iter().find(|tool| tool.name == name);
-        let tool = tool.ok_or_else(|| "Requested tool is not available.".to_owned())?;
+        let tool = resolve(name, tools).ok_or_else(|| unavailable(name, tools))?;
         let args = self.args.as_ref().map_or("{}", |args| args.get());
         // A model that has no arguments may write them as an empty list.
         let none = matches!(args.split_whitespace().collect::<String>().as_str(), "{}" | "[]");
@@ -102,13 +113,20 @@ impl Raw {
         }
         let args = if none { "{}" } else { args };
         match args.as_bytes().first() {
-            Some(b'{') => Ok(Move::Call { tool: name.to_owned(), args: args.to_owned() }),
+            Some(b'{') => Ok(Move::Call { tool: tool.name.clone(), args: args.to_owned() }),
             Some(b'[') => {
                 Err("Arguments must be a JSON object with parameter names as keys, not a sequential array.".to_owned())
             }
             _ => Err("Arguments must be a JSON object with parameter names as keys.".to_owned()),
         }
     }
+}
+
+/// Says that there is no such tool, and which is meant.
+fn unavailable(name: &str, tools: &[ToolSpec]) -> String {
+    let near = suggestions(name, tools.iter().map(|tool| tool.name.as_str()));
+    let near = did_you_mean(&near).map_or_else(String::new, |question| format!(" ({question})"));
+    format!("Requested tool is not available.{near}")
 }
 
 fn needs_arguments(schema: &Value) -> bool {
@@ -210,6 +228,29 @@ mod tests {
         check(r#"{"type": "call_tool", "tool": "now", "args": [1]}"#, err(list));
         let text = "Arguments must be a JSON object with parameter names as keys.";
         check(r#"{"type": "call_tool", "tool": "add", "args": "{\"a\": 1}"}"#, err(text));
+    }
+
+    #[test]
+    fn a_tool_is_found_by_the_last_part_of_its_name_and_in_the_place_of_the_type() {
+        let spec = |name: &str| ToolSpec { name: name.to_owned(), description: String::new(), parameters: json!({}) };
+        let tools = [spec("calculator__add"), spec("calculator__evaluate"), spec("a__list"), spec("b__list")];
+        let check = |reply: &str, expected: Result<Move, String>| {
+            let decision = Raw::extract(&Response::text(reply)).unwrap().validate(&tools);
+            assert_eq!(decision.map(|decision| decision.next), expected, "{reply}");
+        };
+        let evaluate = || call("calculator__evaluate", r#"{"x": 1}"#);
+        check(r#"{"type": "call_tool", "tool": "evaluate", "args": {"x": 1}}"#, evaluate());
+        check(r#"{"type": "evaluate", "args": {"x": 1}}"#, evaluate());
+        check(r#"{"type": "calculator__evaluate", "tool": null, "args": {"x": 1}}"#, evaluate());
+        check(r#"{"type": "tool", "tool": "calculator__evaluate", "args": {"x": 1}, "answer": null}"#, evaluate());
+        check(r#"{"tool": "evaluate", "args": {"x": 1}}"#, evaluate());
+        let type_is_missing = Err("Decision type must be call_tool or final_answer.".to_owned());
+        check(r#"{"tool": "evaluate", "args": {"x": 1}, "answer": "16"}"#, type_is_missing.clone());
+        check(r#"{"tool": "rm", "args": {}}"#, type_is_missing);
+        let words = |near: &str| Err(format!("Requested tool is not available.{near}"));
+        check(r#"{"type": "call_tool", "tool": "list"}"#, words(" (did you mean `a__list` or `b__list`?)"));
+        check(r#"{"type": "call_tool", "tool": "evalute"}"#, words(" (did you mean `calculator__evaluate`?)"));
+        check(r#"{"type": "call_tool", "tool": "search"}"#, words(""));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::decision::{Move, Raw};
 use super::format::{concluded, observed};
 use super::prompt::prompt;
+use super::schema::decision_schema;
 use crate::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
 use crate::execution::ToolExecution;
 use crate::render::echo;
@@ -15,7 +16,7 @@ const ANSWER_NOW: &str = "Now write the final answer for the user, in words, not
 
 /// The driver for any model that can write JSON.
 ///
-/// By default the provider is told to answer in JSON, a reply that is no decision is asked for again at most twice, and
+/// By default the provider is told to answer in JSON, where it can be told so in nothing but decisions; a reply that is no decision is asked for again at most twice, and
 /// the final answer is the one in the decision.
 #[derive(Debug, Clone)]
 pub struct ReactDriver {
@@ -27,6 +28,8 @@ pub struct ReactDriver {
     final_options: Map<String, Value>,
     tools: Vec<ToolSpec>,
     prompt: String,
+    /// Of a decision, for providers that let a model write nothing else.
+    schema: Value,
     retries: u32,
     /// What was said so far, kept for the final request only.
     said: Vec<Message>,
@@ -45,6 +48,7 @@ impl Default for ReactDriver {
             final_options: Map::new(),
             tools: Vec::new(),
             prompt: prompt(&[]),
+            schema: decision_schema(&[]),
             retries: 0,
             said: Vec::new(),
             concluding: None,
@@ -59,7 +63,7 @@ impl ReactDriver {
         Self::default()
     }
 
-    /// Whether the provider is told that decisions are JSON. By default it is.
+    /// Whether the provider is told that decisions are JSON, and of which schema. By default it is.
     #[must_use]
     pub fn json_mode(mut self, json: bool) -> Self {
         self.template.json = json;
@@ -168,6 +172,7 @@ impl ReactDriver {
 impl Driver for ReactDriver {
     fn bind(&mut self, runtime: ToolRuntime) {
         self.prompt = prompt(&runtime.tools);
+        self.schema = decision_schema(&runtime.tools);
         self.tools = runtime.tools;
         self.retries = 0;
         self.concluding = None;
@@ -182,7 +187,12 @@ impl Driver for ReactDriver {
             self.said = said.clone().collect();
         }
         let messages: Vec<_> = std::iter::once(self.rules()).chain(said).collect();
-        Request { cached_messages: messages.len().saturating_sub(trace.len()), messages, ..self.template.clone() }
+        Request {
+            cached_messages: messages.len().saturating_sub(trace.len()),
+            messages,
+            json_schema: self.template.json.then(|| self.schema.clone()),
+            ..self.template.clone()
+        }
     }
 
     /// Nothing of a decision; all of the final answer where it has a request of its own.

@@ -4,5 +4,6 @@ mod decision;
 mod driver;
 mod format;
 mod prompt;
+mod schema;
 
 pub use driver::ReactDriver;

@@ -26,14 +26,14 @@ pub enum Input {
     ModelAnswered {
         /// The answer.
         response: Response,
-        /// How long the model took.
+        /// The time that the model wrote, from the first piece on.
         streamed: Duration,
     },
     /// The model gave no answer.
     ModelFailed {
         /// Why.
         error: ModelError,
-        /// How long it took to find out.
+        /// The time that the model wrote until then.
         streamed: Duration,
     },
     /// The calls have ended.

@@ -169,9 +169,12 @@ impl Session {
     pub fn step(&mut self, input: Input, now: Timestamp) -> Result<Action, StepError> {
         match (std::mem::replace(&mut self.waiting, Waiting::User), input) {
             (Waiting::User, Input::UserMessage { text, tools }) => Ok(self.begin(text, tools, now)),
-            (Waiting::Model { final_answer }, Input::ModelAnswered { response, streamed }) => {
+            (Waiting::Model { final_answer }, Input::ModelAnswered { mut response, streamed }) => {
                 self.spent.streamed = self.spent.streamed.saturating_add(streamed);
                 self.count(response.usage);
+                if let Some(run) = &mut self.run {
+                    run.warnings.append(&mut response.notices);
+                }
                 Ok(self.answered(final_answer, response, now))
             }
             (Waiting::Model { .. }, Input::ModelFailed { error, streamed }) => {
@@ -235,7 +238,7 @@ impl Session {
             return self.no_more_requests(budget, now);
         }
         let request = self.driver.request(&self.conversation, &self.trace);
-        self.send(request, self.prose_only || self.toolless, false, now)
+        self.send(request, self.prose_only, false, now)
     }
 
     /// One request whose answer is the final one, without tools, if the budget allows it.
@@ -250,13 +253,18 @@ impl Session {
         }
     }
 
-    fn send(&mut self, mut request: Request, without_tools: bool, final_answer: bool, now: Timestamp) -> Action {
-        if without_tools {
-            request.tools.clear();
+    fn send(&mut self, mut request: Request, without_calls: bool, final_answer: bool, now: Timestamp) -> Action {
+        if without_calls || self.toolless {
             request.tool_choice = ToolChoice::None;
+            // Some providers refuse a conversation with calls in it if the tools are not described.
+            let tells_of_calls = request.messages.iter().any(|message| !message.tool_calls.is_empty());
+            if self.toolless || !tells_of_calls {
+                request.tools.clear();
+            }
         }
-        if let Some(left) = self.config.budget.answer_tokens(&self.spent) {
-            request.max_tokens = Some(request.max_tokens.map_or(left, |wanted| wanted.min(left)));
+        // A limit that somebody set gives way to what is left. None is made up: a model refuses one above its own.
+        if let (Some(wanted), Some(left)) = (request.max_tokens, self.config.budget.answer_tokens(&self.spent)) {
+            request.max_tokens = Some(wanted.min(left));
         }
         self.spent.turns = self.spent.turns.saturating_add(1);
         if self.draft.input.is_none() {

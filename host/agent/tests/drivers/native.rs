@@ -2,7 +2,7 @@
 
 use fumehood_agent::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
 use fumehood_agent::native::NativeDriver;
-use fumehood_core::chat::{Message, Reply, Request, Response, Role, StopReason, ToolChoice, Usage};
+use fumehood_core::chat::{Message, Reply, Request, Response, Role, StopReason, Thought, ToolChoice};
 use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::result::CallError;
@@ -80,6 +80,7 @@ fn i8_a_request_carries_all_that_the_driver_knows() {
         cached_messages: 2,
         options,
         json: false,
+        json_schema: None,
     };
     assert_eq!(request, expected);
 }
@@ -187,6 +188,18 @@ fn i15_each_execution_is_two_messages_with_one_id() {
 }
 
 #[test]
+fn thoughts_go_back_with_every_call_of_their_reply() {
+    let thought = Thought::Signed { text: "Sum first.".to_owned(), signature: "c2ln".to_owned() };
+    let calls = ["c1", "c2"].map(|id| intent(id, "add", r#"{"a": 3, "b": 5}"#)).to_vec();
+    let response = Response { thoughts: vec![thought.clone()], ..Response::calls(calls.clone()) };
+    let executions: Vec<_> = calls.into_iter().map(|call| execution(call, Ok(vec![Content::text("8")]))).collect();
+    let driver = bound(NativeDriver::new());
+    let thoughts: Vec<_> = driver.trace(&response, &executions).into_iter().map(|message| message.thoughts).collect();
+    assert_eq!(thoughts, [vec![thought.clone()], vec![], vec![thought], vec![]]);
+    assert!(driver.replay(&executions[0]).iter().all(|message| message.thoughts.is_empty()), "that turn is over");
+}
+
+#[test]
 fn i15_a_history_is_one_that_providers_take() {
     let driver = bound(NativeDriver::new());
     let check = |name: &str, arguments: &str, expected: (&str, &str)| {
@@ -268,7 +281,7 @@ fn response() -> impl Strategy<Value = Response> {
         (".*", prop::collection::vec(call, 0..4)).prop_map(|(text, calls)| Reply::ToolCalls { text, calls }),
     ];
     let stop = prop_oneof![Just(StopReason::Done), Just(StopReason::Length), Just(StopReason::Filtered)];
-    (reply, stop).prop_map(|(reply, stop)| Response { reply, usage: Usage::default(), stop })
+    (reply, stop).prop_map(|(reply, stop)| Response { stop, ..Response::new(reply) })
 }
 
 proptest! {

@@ -56,12 +56,15 @@ fn i17_the_system_prompt_describes_the_tools() {
 fn i18_the_defaults_are_json_two_retries_and_no_separate_answer() {
     let mut driver = bound(ReactDriver::default());
     let request = driver.request(&[Message::user("hi")], &[]);
-    let expected = Request { json: true, messages: request.messages.clone(), cached_messages: 2, ..Request::default() };
+    assert!(request.json_schema.as_ref().is_some_and(|schema| schema.to_string().contains("\"add\"")));
+    let (messages, json_schema) = (request.messages.clone(), request.json_schema.clone());
+    let expected = Request { json: true, messages, json_schema, cached_messages: 2, ..Request::default() };
     assert_eq!(request, expected);
     assert_eq!(driver.decide(&Response::text(ANSWER)), Decision::Answer("16".to_owned()));
     let ends: Vec<_> = (0..3).map(|_| matches!(driver.decide(&Response::text("?")), Decision::Failed(_))).collect();
     assert_eq!(ends, [false, false, true]);
-    assert!(!bound(ReactDriver::new().json_mode(false)).request(&[], &[]).json);
+    let request = bound(ReactDriver::new().json_mode(false)).request(&[], &[]);
+    assert!(!request.json && request.json_schema.is_none());
 }
 
 #[test]
@@ -91,6 +94,7 @@ fn i21_the_final_answer_can_be_a_request_of_its_own() {
     assert_eq!(played.end, Decision::Answer("It is sixteen.".to_owned()));
     let last = &played.requests[2];
     assert_eq!((last.model.as_deref(), &last.options, last.json), (Some("big"), &options, false));
+    assert_eq!(last.json_schema, None);
     assert!(last.tools.is_empty());
     let expected = [
         "Be kind.",

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use fumehood_agent::allowlist::{Allowlists, EnvelopeKey, Skill};
-use fumehood_agent::execution::Status;
+use fumehood_agent::allowlist::{Allowlists, Default as Unlisted, EnvelopeKey, Skill};
+use fumehood_agent::execution::{Status, ToolExecution};
 use fumehood_agent::executor::ToolExecutor as _;
+use fumehood_agent::memory::Episodes;
+use fumehood_agent::persist::Persist;
 use fumehood_agent::pipeline::{PipelineBuilder, PipelineError, StreamEvent};
-use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Family, Invocation, Tool, ToolFamily};
+use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Family, Invocation, Policy, Tool, ToolFamily};
 use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::record::RecordKind;
+use fumehood_core::record::{Record, RecordKind};
 use serde_json::json;
 
 use crate::stage::{Stage, Text, stage, stage_of, tools};
@@ -236,7 +238,62 @@ async fn l19_a_channel_is_told_in_its_own_words() {
     stage.scope.envelope = Some(Arc::from(envelope.as_str()));
     let message = stage.call("panic", "{}").await.error_message().to_owned();
     assert!(message.starts_with("[error: tool 'panic' threw an exception: "), "{message}");
-    assert_eq!(stage.call("nope", "{}").await.error_message(), "[error: tool 'nope' not found in registry]");
+    let words = "[error: tool 'nope' is not permitted on this channel]";
+    assert_eq!(stage.call("nope", "{}").await.error_message(), words);
+}
+
+/// All that a model, a person and a program can see of a refusal, with the name taken out.
+fn seen(execution: &ToolExecution, records: &[Record]) -> String {
+    let error = serde_json::to_string(execution.error().unwrap()).unwrap();
+    let record = records.last().unwrap();
+    let told = format!("{:?} {error} {:?} {} {}", execution.status, record.status, record.kind, record.body["error"]);
+    told.replace(execution.name(), "NAME")
+}
+
+#[tokio::test]
+async fn a_tool_out_of_reach_and_one_that_is_not_there_are_refused_alike() {
+    let lists = Allowlists { key: EnvelopeKey::new([3; 32]).ok(), ..Allowlists::default() };
+    let envelope = lists.seal("support", Some(["add".to_owned()].into()), None, None).unwrap();
+    let secretive = Policy { persist: Some(Persist::Nothing), ..Policy::default() };
+    let mut channel = stage(|builder| builder.allowlists(lists));
+    channel.scope.envelope = Some(Arc::from(envelope.as_str()));
+    let only = Allowlists { default: Unlisted::Only(["add".to_owned()].into()), ..Allowlists::default() };
+    let nothing = Allowlists::default();
+    let (only, nothing) = (stage(|builder| builder.allowlists(only)), stage(|builder| builder.allowlists(nothing)));
+    for stage in [channel, only, nothing, skilled()] {
+        let hidden = stage.call("echo", "{}").await;
+        let hidden = seen(&hidden, &stage.kept.of(RecordKind::ToolRejected));
+        let missing = stage.call("nope", "{}").await;
+        assert_eq!(seen(&missing, &stage.kept.of(RecordKind::ToolRejected)), hidden);
+        assert!(hidden.starts_with("RejectedAllowlist"), "{hidden}");
+    }
+    // Nor does the account that a model is given tell them apart.
+    let episodes = Arc::new(Episodes::default());
+    let kept = Arc::clone(&episodes);
+    let stage = stage(|builder| {
+        let lists = Allowlists { default: Unlisted::Only(["add".to_owned()].into()), ..Allowlists::default() };
+        builder.allowlists(lists).tool_policy("echo", secretive).episodes(kept)
+    });
+    stage.call("echo", r#"{"text": "x"}"#).await;
+    stage.call("nope", r#"{"text": "x"}"#).await;
+    let told: Vec<_> = episodes.of("s").iter().map(|it| format!("{it:?}").replace(&it.tool, "NAME")).collect();
+    assert_eq!(told.first(), told.last());
+    assert_eq!(told.len(), 2);
+}
+
+#[tokio::test]
+async fn a_name_that_is_like_one_that_may_be_called_gets_a_suggestion() {
+    let hint = async |stage: &Stage, name: &str| {
+        let execution = stage.call(name, "{}").await;
+        execution.error().unwrap().hint.as_ref().map(|hint| hint.to_string())
+    };
+    let everything = stage(|builder| builder);
+    assert_eq!(hint(&everything, "ehco").await.as_deref(), Some("did you mean `echo`?"));
+    assert_eq!(hint(&everything, "nope").await, None);
+    // Only names that may be called are suggested.
+    let skilled = skilled();
+    assert_eq!(hint(&skilled, "ehco").await, None);
+    assert_eq!(hint(&skilled, "divid").await.as_deref(), Some("did you mean `divide`?"));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fumehood::agent::agent::Outcome;
 use fumehood::agent::budget::BudgetKind;
 use fumehood::agent::transcript::Ending;
-use fumehood::chat::{ModelFailure, Usage};
+use fumehood::chat::{ModelError, ModelFailure, Usage};
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -84,7 +84,7 @@ impl Came {
     }
 
     fn calls(&self) -> usize {
-        self.outcome.run.steps.iter().map(|step| step.executions.len()).sum()
+        self.outcome.run.steps.iter().map(|step| step.calls().count()).sum()
     }
 
     fn usage(&self) -> Usage {
@@ -105,7 +105,7 @@ fn trouble(ending: &Ending, stopped: &[String]) -> Option<String> {
         Ending::DecisionFailed { message, .. } => {
             format!("the model's reply could not be used: {message}; try another `--driver`, or another model")
         }
-        Ending::ModelFailed { error } => format!("the model gave no answer: {}{}", error.message, hint(error.failure)),
+        Ending::ModelFailed { error } => format!("the model gave no answer: {}{}", error.message, hint(error)),
         Ending::ToolFailed { tool, message } => format!("the call of {tool} failed: {message}"),
         Ending::Stopped { reason } => format!("the run was ended: {reason}"),
         Ending::CircuitOpen { .. } => "too many calls failed in a row".to_owned(),
@@ -117,13 +117,31 @@ fn trouble(ending: &Ending, stopped: &[String]) -> Option<String> {
     })
 }
 
-fn hint(failure: ModelFailure) -> &'static str {
-    match failure {
+fn hint(error: &ModelError) -> String {
+    if let Some(setting) = &error.setting {
+        return match setting_flag(setting) {
+            Some(flag) => format!("; `{flag}`, or `{setting}` in [model], changes that"),
+            None => format!("; `{setting}` in [model] changes that"),
+        };
+    }
+    let hint = match error.failure {
         ModelFailure::Unavailable => "; `--base-url` says where the provider is",
         ModelFailure::ToolsUnsupported => "; `--driver react` needs no tool calls of the provider's own",
         ModelFailure::Refused => "; `--model` names another model",
         ModelFailure::RateLimited => "; try again later",
         ModelFailure::Timeout | ModelFailure::Malformed | ModelFailure::Setup => "",
+    };
+    hint.to_owned()
+}
+
+/// The flag that is a setting of [model].
+fn setting_flag(setting: &str) -> Option<&'static str> {
+    match setting {
+        "temperature" => Some("--temperature"),
+        "max_tokens" => Some("--max-tokens"),
+        "reasoning_effort" => Some("--reasoning-effort"),
+        "first_token_timeout" => Some("--first-token-time"),
+        _ => None,
     }
 }
 

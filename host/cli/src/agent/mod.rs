@@ -7,6 +7,7 @@ pub(crate) mod interrupt;
 pub(crate) mod keyboard;
 pub(crate) mod model;
 pub(crate) mod reach;
+pub(crate) mod reply;
 pub(crate) mod rules;
 pub(crate) mod screen;
 pub(crate) mod settings;

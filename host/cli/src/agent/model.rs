@@ -39,7 +39,7 @@ pub(crate) fn of(typed: &ModelArguments, config: &Config) -> Result<Arc<dyn Mode
     match ModelSpec::parse(name.trim()).map_err(CannotAsk::Name)? {
         ModelSpec::Scripted(file) => scripted(&file),
         spec @ ModelSpec::Provider { .. } => {
-            let settings = settings::provider(config, !is_other(&spec, configured))?;
+            let settings = settings::provider(config, !is_other(&spec, configured), typed)?;
             let settings = match &typed.base_url {
                 Some(url) => settings.with_base_url(url),
                 None => settings,

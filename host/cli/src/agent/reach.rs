@@ -11,8 +11,8 @@ use crate::config::channel::ChannelSection;
 use crate::config::skill::SkillSection;
 use crate::exit::UsageError;
 
-/// The list of `--only` where a skill is in use and no channel is. No channel of the configuration has such a name.
-const ONLY: &str = "--only";
+/// The list of `--allow` where a skill is in use and no channel is. No channel of the configuration has such a name.
+const ALLOW: &str = "--allow";
 
 /// The skill in use, if one is.
 ///
@@ -60,24 +60,24 @@ fn named<'a, T>(
 /// Whoever sits at the terminal named these tools, so that the model may call all of them, unless it is told which.
 pub(crate) fn allowlists(config: &Config, typed: &AgentArguments, channel: Option<&str>) -> Allowlists {
     let auto_tools: BTreeSet<String> = config.agent.auto_tools.iter().cloned().collect();
-    let only: Option<BTreeSet<String>> =
-        (!typed.only.is_empty()).then(|| typed.only.iter().chain(&auto_tools).cloned().collect());
+    let allowed: Option<BTreeSet<String>> =
+        (!typed.allow.is_empty()).then(|| typed.allow.iter().chain(&auto_tools).cloned().collect());
     let mut channels = BTreeMap::new();
     if let Some((name, section)) = channel.and_then(|name| config.channels.get_key_value(name)) {
         let mut tools = of_channel(config, section);
-        tools.retain(|tool| only.as_ref().is_none_or(|only| only.contains(tool)));
+        tools.retain(|tool| allowed.as_ref().is_none_or(|allowed| allowed.contains(tool)));
         channels.insert(name.clone(), tools);
-    } else if let Some(only) = &only {
-        channels.insert(ONLY.to_owned(), only.clone());
+    } else if let Some(allowed) = &allowed {
+        channels.insert(ALLOW.to_owned(), allowed.clone());
     }
-    let default = only.map_or(allowlist::Default::Everything, allowlist::Default::Only);
+    let default = allowed.map_or(allowlist::Default::Everything, allowlist::Default::Only);
     let skills = config.skills.iter().map(|(name, section)| (name.clone(), of_skill(section))).collect();
     Allowlists { default, skills, channels, auto_tools, key: None }
 }
 
 /// Which list of [`allowlists`] is signed, if one is: where a skill is in use, what was typed narrows that as well.
 pub(crate) fn in_use<'a>(typed: &AgentArguments, skill: Option<&str>, channel: Option<&'a str>) -> Option<&'a str> {
-    channel.or_else(|| (skill.is_some() && !typed.only.is_empty()).then_some(ONLY))
+    channel.or_else(|| (skill.is_some() && !typed.allow.is_empty()).then_some(ALLOW))
 }
 
 fn of_skill(section: &SkillSection) -> Skill {

@@ -1,4 +1,4 @@
-//! A run as a person sees it: the answer on standard output as it is written, everything else on standard error.
+//! A run as a person sees it: the answer on standard output, everything else on standard error.
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use fumehood::record::{Record, RecordKind};
 use serde_json::Value;
 
 use super::chips::Chips;
+use super::reply::ReplyText;
 use crate::render::paragraph::one_line;
 use crate::render::{self, BAD, FAINT, record, styled};
 
@@ -19,15 +20,14 @@ const MOST: usize = 200;
 pub(crate) struct Screen {
     chips: Chips,
     deadline: Duration,
-    /// The text that has been shown since the model was asked last.
-    shown: String,
+    reply: ReplyText,
     /// What ran when the run was cancelled.
     stopped: Vec<String>,
 }
 
 impl Screen {
     pub(crate) fn new(chips: Chips, deadline: Duration) -> Self {
-        Self { chips, deadline, shown: String::new(), stopped: Vec::new() }
+        Self { chips, deadline, reply: ReplyText::at_output(), stopped: Vec::new() }
     }
 
     /// Something happens.
@@ -36,10 +36,7 @@ impl Screen {
     /// If standard output cannot be written.
     pub(crate) fn event(&mut self, event: &AgentEvent) -> Result<()> {
         match event {
-            AgentEvent::Delta { delta: Delta::Text(text), .. } => {
-                self.shown.push_str(text);
-                render::text(text)
-            }
+            AgentEvent::Delta { delta: Delta::Text(text), .. } => render::text(&self.reply.push(text)),
             AgentEvent::Delta { .. } => Ok(()),
             AgentEvent::Warning { message, .. } => {
                 self.end_of_line()?;
@@ -52,9 +49,18 @@ impl Screen {
 
     fn record(&mut self, record: &Record) -> Result<()> {
         match record.kind {
-            RecordKind::ModelAsked => self.shown.clear(),
-            RecordKind::ModelAnswered | RecordKind::ModelFailed => self.end_of_line()?,
-            RecordKind::ToolStarted => self.chips.started(record, self.deadline),
+            RecordKind::ModelAsked => {
+                let left = self.reply.take();
+                self.aside(left);
+                self.reply.clear();
+            }
+            RecordKind::ModelAnswered => self.end_of_line()?,
+            RecordKind::ModelFailed => self.broken_off(record)?,
+            RecordKind::ToolStarted => {
+                let said = self.reply.take_prose();
+                self.aside(said);
+                self.chips.started(record, self.deadline);
+            }
             RecordKind::ToolPartial => self.chips.news(record),
             RecordKind::ToolFinished => {
                 if record.status.as_deref() == Some("cancelled") {
@@ -62,17 +68,53 @@ impl Screen {
                 }
                 self.chips.finished(record);
             }
-            RecordKind::ToolRejected => self.rejected(record),
+            RecordKind::ToolRejected => {
+                let said = self.reply.take_prose();
+                self.aside(said);
+                self.rejected(record);
+            }
+            RecordKind::StepFinished => self.step(record),
             RecordKind::Verdict => self.verdict(record),
             RecordKind::DecisionFailed => self.decision(record),
             RecordKind::SessionStarted
             | RecordKind::UserMessage
             | RecordKind::ToolResult
             | RecordKind::KnowledgeUsed
-            | RecordKind::StepFinished
             | RecordKind::SessionFinished => {}
         }
         Ok(())
+    }
+
+    /// A model that was stopped had begun its answer; one that failed has not.
+    fn broken_off(&mut self, record: &Record) -> Result<()> {
+        if record.status.as_deref() == Some("cancelled") {
+            render::text(&self.reply.show().unwrap_or_default())?;
+        }
+        self.end_of_line()
+    }
+
+    /// Tells the text that was held of a reply beside its calls, unless it only repeats their arguments.
+    fn step(&mut self, record: &Record) {
+        let text = record.body.get("text").and_then(Value::as_str);
+        match record.status.as_deref() {
+            Some("tool_calls") => {
+                let said = self.reply.take().filter(|_| text.is_some_and(|text| !text.trim().is_empty()));
+                self.aside(said);
+            }
+            Some("error") => {
+                let said = self.reply.take();
+                self.aside(said);
+            }
+            _ => {}
+        }
+    }
+
+    /// Text that is no answer.
+    fn aside(&self, text: Option<String>) {
+        let text = fumehood::sanitize::printable(text.as_deref().unwrap_or_default().trim()).into_owned();
+        for line in text.lines() {
+            self.chips.say(&format!("{} {line}", styled(FAINT, "│")));
+        }
     }
 
     fn rejected(&self, record: &Record) {
@@ -106,10 +148,8 @@ impl Screen {
     /// If standard output cannot be written.
     pub(crate) fn answer(&mut self, text: &str) -> Result<()> {
         self.end_of_line()?;
-        if text.trim().is_empty() || self.shown.trim() == text.trim() {
-            return Ok(());
-        }
-        render::line(&fumehood::sanitize::printable(text))
+        let rest = self.reply.rest_of(text);
+        if rest.is_empty() { Ok(()) } else { render::line(&fumehood::sanitize::printable(rest)) }
     }
 
     /// The names of the tools that ran when the run was cancelled.
@@ -118,10 +158,6 @@ impl Screen {
     }
 
     fn end_of_line(&mut self) -> Result<()> {
-        if self.shown.is_empty() || self.shown.ends_with('\n') {
-            return Ok(());
-        }
-        self.shown.push('\n');
-        render::text("\n")
+        if self.reply.end_line() { render::text("\n") } else { Ok(()) }
     }
 }

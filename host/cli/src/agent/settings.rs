@@ -1,6 +1,7 @@
 //! What fumehood.toml says about the loop, in the loop's own types. What was typed goes before it.
 
-use std::num::NonZeroUsize;
+use std::collections::BTreeSet;
+use std::num::{NonZeroU32, NonZeroUsize};
 
 use anyhow::Result;
 use fumehood::agent::budget::Budget;
@@ -8,40 +9,44 @@ use fumehood::agent::knowledge::Knowledge;
 use fumehood::agent::pipeline::Modes;
 use fumehood::agent::registry::BuiltIns;
 use fumehood::agent::session::{Prompt, Repetition, SessionConfig};
-use fumehood::model::{Key, ProviderConfig};
+use fumehood::model::{Key, ProviderConfig, ReasoningEffort};
 use fumehood::record::Durability;
 
-use crate::args::run::{AgentArguments, BudgetArguments, DriverName};
+use crate::args::run::{AgentArguments, BudgetArguments, DriverName, ModelArguments};
 use crate::config::Config;
 use crate::config::agent::DriverName as ConfiguredDriver;
 use crate::config::model::{ModelSection, Temperature};
 use crate::exit::UsageError;
+use crate::render;
 use crate::source::{secret, text};
 
-/// The settings of the provider. The address and the key are left out where they are not the chosen provider's.
+/// The settings of the provider. Address, key and options are left out where they are not the chosen provider's.
 ///
 /// # Errors
 /// If the key is not where the configuration says.
-pub(crate) fn provider(config: &Config, is_its_own: bool) -> Result<ProviderConfig> {
+pub(crate) fn provider(config: &Config, is_its_own: bool, typed: &ModelArguments) -> Result<ProviderConfig> {
     let ModelSection { key_over_plain_http, temperature, supports_tools, .. } = config.model;
     let section = &config.model;
     let mut settings = ProviderConfig { key_over_plain_http, ..ProviderConfig::default() };
     settings.proxy.clone_from(&section.proxy);
     if is_its_own {
         settings.base_url.clone_from(&section.base_url);
+        settings.options.clone_from(&section.options);
         let key = section.key.as_ref().map(|source| secret(config, source, "[model] key")).transpose()?;
         settings.key = key.map(Key::new);
     }
-    match temperature {
-        Some(Temperature::Number(number)) => settings.temperature = Some(number),
-        Some(Temperature::Provider(_)) => settings.temperature = None,
-        None => {}
-    }
+    settings.temperature = typed.temperature.or(match temperature {
+        Some(Temperature::Number(number)) => Some(number),
+        Some(Temperature::Provider(_)) | None => None,
+    });
+    settings.max_tokens = typed.max_tokens.or(section.max_tokens.map(NonZeroU32::get));
+    settings.reasoning_effort = typed.reasoning_effort.or(section.reasoning_effort).map(ReasoningEffort::from);
     settings.supports_tools = supports_tools.unwrap_or(settings.supports_tools);
     settings.max_reply_bytes = section.max_reply.map_or(settings.max_reply_bytes, |bytes| bytes.0);
     let timeouts = &mut settings.timeouts;
     timeouts.connect = section.connect_timeout.map_or(timeouts.connect, |time| time.0);
-    timeouts.first_byte = section.first_byte_timeout.map_or(timeouts.first_byte, |time| time.0);
+    let first_token = typed.first_token_time.or(section.first_token_timeout.map(|time| time.0));
+    timeouts.first_token = first_token.unwrap_or(timeouts.first_token);
     timeouts.between_chunks = section.between_chunks_timeout.map_or(timeouts.between_chunks, |time| time.0);
     timeouts.total = section.timeout.map_or(timeouts.total, |time| time.0);
     settings.retries.most = section.retries.unwrap_or(settings.retries.most);
@@ -58,19 +63,39 @@ pub(crate) fn driver(config: &Config, typed: Option<DriverName>) -> DriverName {
     typed.or(configured).unwrap_or(DriverName::Native)
 }
 
-/// The entries of knowledge, as tools.
+/// The entries of knowledge, as tools. One that cannot be read stops a run whose skill or channel names it; elsewhere there is a
+/// warning, and a call of it fails.
 ///
 /// # Errors
-/// If a text cannot be read, or a name is none.
-pub(crate) fn knowledge(config: &Config) -> Result<BuiltIns> {
+/// If a text that is needed cannot be read, or a name is none.
+pub(crate) fn knowledge(config: &Config, skill: Option<&str>, channel: Option<&str>) -> Result<BuiltIns> {
     let entries = BuiltIns::default();
+    let needed = needed_knowledge(config, skill, channel);
     for (name, section) in &config.knowledge {
-        let text = text(config, &section.text)?;
-        let entry = Knowledge::text(name, &section.description, text);
+        let entry = match text(config, &section.text) {
+            Ok(text) => Knowledge::text(name, &section.description, text),
+            Err(error) if needed.contains(name.as_str()) => return Err(error),
+            Err(error) => {
+                let message = format!("the knowledge `{name}` cannot be read: {error}");
+                render::warning(&format!("{message}; the model can do without it, or correct [knowledge.{name}]"));
+                Knowledge::new(name, &section.description, move || Box::pin(std::future::ready(Err(message.clone()))))
+            }
+        };
         let entry = entry.map_err(|error| UsageError(format!("[knowledge.{name}] of fumehood.toml: {error}")))?;
         entries.register_tool(std::sync::Arc::new(entry))?;
     }
     Ok(entries)
+}
+
+/// The names that the skill in use, or else the channel, has.
+fn needed_knowledge<'a>(config: &'a Config, skill: Option<&str>, channel: Option<&str>) -> BTreeSet<&'a str> {
+    let of_skill = |name: &str| config.skills.get(name).into_iter().flat_map(|skill| &skill.knowledge);
+    let of_channel = channel.filter(|_| skill.is_none()).and_then(|name| config.channels.get(name));
+    let of_channel = of_channel.into_iter().flat_map(|channel| {
+        let of_skills = channel.skills.iter().flat_map(|skill| of_skill(skill));
+        channel.tools.iter().chain(of_skills)
+    });
+    skill.into_iter().flat_map(of_skill).chain(of_channel).map(String::as_str).collect()
 }
 
 /// How batches of calls are treated.

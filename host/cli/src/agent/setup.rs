@@ -27,6 +27,7 @@ use crate::args::run::{AgentArguments, DriverName};
 use crate::args::{Arguments, bad_limit};
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
+use crate::source::state;
 use crate::trust::ConfigSource;
 use crate::{configured, host, log_file, moment, render, servers};
 
@@ -59,7 +60,8 @@ impl Desk {
         let channel = reach::channel(&config, typed, skill)?;
         let session = settings::session(&config, typed, skill)?;
         let rules = rules::of(&config, typed)?;
-        let knowledge = settings::knowledge(&config)?;
+        let knowledge = settings::knowledge(&config, skill, channel)?;
+        let state = typed.state.as_deref().map(state).transpose()?;
         let modes = settings::modes(&config);
         let judge = treatment::judge(&config, &model)?;
         let place = log_file::wanted(&typed.recording, &config)?;
@@ -69,7 +71,7 @@ impl Desk {
         let host = load(arguments, typed, &config, limits, place.as_deref()).await?;
         let policies = treatment::policies(&config, &host);
         let remotes = Arc::new(servers::connect(&config, &configured::lock(&config)?).await?);
-        known(&host, &remotes, "--only", &typed.only)?;
+        known(&host, &remotes, "--allow", &typed.allow)?;
         known(&host, &remotes, "--ask", &typed.ask)?;
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(Forget) as _, |log| log as _);
         let chips = Chips::new();
@@ -95,6 +97,9 @@ impl Desk {
             builder = builder.pipeline(move |pipeline| pipeline.judge(Arc::new(judge), policy));
         }
         builder = in_use(builder, typed, skill, channel);
+        if let Some(state) = state {
+            builder = builder.with_state(state);
+        }
         if let Some(notes) = notes {
             builder = builder.with_memory(Arc::new(notes));
         }

@@ -8,6 +8,7 @@ use fumehood::limits::{parse_count, parse_duration};
 
 use super::LimitArguments;
 use super::log::Recording;
+use crate::config::model::Effort;
 use crate::power_arguments::PowerArguments;
 
 /// What the exit codes of these two mean.
@@ -56,9 +57,9 @@ pub(crate) struct AgentArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) tool: Vec<PathBuf>,
 
-    /// Let it call these tools only, by their full names such as `calculator__add`; may be given again
-    #[arg(long, value_name = "TOOL")]
-    pub(crate) only: Vec<String>,
+    /// Let it call these tools only, by their full names such as `calculator__add`; may be given again [default: all]
+    #[arg(long, value_name = "TOOL", alias = "only")]
+    pub(crate) allow: Vec<String>,
 
     /// Ask here before each call of this tool; without a terminal such calls are refused; may be given again
     #[arg(long, value_name = "TOOL")]
@@ -91,6 +92,10 @@ pub(crate) struct AgentArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) actor: Option<String>,
 
+    /// The agent's state, for tools that may read it: JSON, or `@FILE`
+    #[arg(long, value_name = "JSON")]
+    pub(crate) state: Option<String>,
+
     #[command(flatten)]
     pub(crate) budget: BudgetArguments,
 
@@ -118,6 +123,27 @@ pub(crate) struct ModelArguments {
     /// Let a script answer instead of a model: JSON, one reply after the other
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
+
+    /// Sampling temperature, from 0 to 2 [default: the model's own]
+    #[arg(long, value_name = "NUMBER", value_parser = temperature)]
+    pub(crate) temperature: Option<f64>,
+
+    /// Tokens of one answer [default: as many as the model can]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_tokens: Option<u32>,
+
+    /// Reasoning before an answer [default: as much as the model does by itself]
+    #[arg(long, value_name = "LEVEL", value_enum)]
+    pub(crate) reasoning_effort: Option<Effort>,
+
+    /// Time until the first word of an answer: a local model loads and reads the prompt in it [default: 5m]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) first_token_time: Option<Duration>,
+}
+
+fn temperature(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| (0.0..=2.0).contains(number));
+    number.ok_or_else(|| format!("`{text}` is no temperature; write a number from 0 to 2"))
 }
 
 #[derive(Debug, Default, Args)]
@@ -127,7 +153,7 @@ pub(crate) struct BudgetArguments {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
 
-    /// Tool calls for one message, refused ones included [default: 5]
+    /// Tool calls for one message, refused ones included [default: 25]
     #[arg(long, value_name = "COUNT")]
     pub(crate) max_calls: Option<u32>,
 
@@ -135,7 +161,7 @@ pub(crate) struct BudgetArguments {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) wall: Option<Duration>,
 
-    /// Time that the model may spend writing for one message [default: 60s]
+    /// Time that the model may spend writing for one message, from its first word on [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) stream_time: Option<Duration>,
 

@@ -19,7 +19,7 @@ use crate::configured::{self, Configured};
 use crate::exit::{self, Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
-use crate::{host, render};
+use crate::{host, render, source};
 
 /// More than this is no arguments, whatever the gate says.
 const MOST_ARGUMENTS: u64 = 16 << 20;
@@ -28,6 +28,7 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     // What is wrong with the command line is said before anything is read.
     call.limits.over(Limits::default(), MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
     let json = read_arguments(call)?;
+    let state = call.state.as_deref().map(source::state).transpose()?;
     let config = configuration(arguments, call)?;
     // Before anything is loaded: nothing runs that cannot be recorded, and only files that are there can be kept from tools.
     let recording = Recording::begin(&call.recording, &config, EntryPoint::Call, call.actor.as_deref()).await?;
@@ -43,6 +44,9 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
         Call::new(format!("{prefix}{}", name_within(&component, tool, &prefix)), json).with_limits(limits);
     if let Some(actor) = &call.actor {
         request = request.with_actor(actor.as_str());
+    }
+    if let Some(state) = state {
+        request = request.with_state(state);
     }
     let entry = recording.as_ref().map(|recording| recording.calls().entry(&request));
     let mut result = watched(&host, request, entry).await;

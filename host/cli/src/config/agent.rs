@@ -64,10 +64,10 @@ pub(crate) struct AgentSection {
     /// Driver "react": make the final answer with a request of its own, so that it is shown while it is written.
     #[serde(default)]
     pub(crate) separate_answer: bool,
-    /// After how many equal calls in a row the run ends. Usually never.
+    /// After how many equal calls in a row the run ends. Usually 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) repetitions: Option<NonZeroU32>,
-    /// After how many failed batches in a row the run ends.
+    /// After how many failed batches in a row the run ends. Usually 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failed_batches: Option<NonZeroU32>,
 }
@@ -79,7 +79,7 @@ pub(crate) struct BudgetSection {
     /// Requests to the model for one message of the user. Usually 8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) turns: Option<u32>,
-    /// Tool calls for one message of the user, rejected ones included. Usually 5.
+    /// Tool calls for one message of the user, rejected ones included. Usually 25.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) calls: Option<u32>,
     /// Tool calls of the whole session. Usually 40.
@@ -88,7 +88,7 @@ pub(crate) struct BudgetSection {
     /// Time for one message of the user, everything included. Usually 10m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) wall_time: Option<Time>,
-    /// Time that the model may spend writing for one message of the user. Usually 60s.
+    /// Time that the model may spend writing for one message of the user, from the first word of each answer. Usually 60s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stream_time: Option<Time>,
     /// Tokens of all requests. Usually 150k.

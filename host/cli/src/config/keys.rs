@@ -74,6 +74,10 @@ impl<'s> Walk<'s> {
             .flatten()
             .map(|(key, of)| (key.as_str(), of))
             .collect();
+        // Whatever somebody else defines is not looked at here.
+        if choices.iter().any(|choice| choice.get("additionalProperties") == Some(&Value::Bool(true))) {
+            return;
+        }
         let others = choices.iter().find_map(|choice| choice.get("additionalProperties").filter(|of| of.is_object()));
         let keys: Vec<String> = table.keys().map(|key| key.get_ref().to_string()).collect();
         for key in keys {

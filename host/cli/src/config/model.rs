@@ -1,7 +1,11 @@
 //! `[model]`: who answers.
 
+use std::num::NonZeroU32;
+
+use fumehood::model::ReasoningEffort;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::amount::{Bytes, Time};
 use super::secret::ValueSource;
@@ -25,9 +29,19 @@ pub(crate) struct ModelSection {
     /// An http proxy to go through. Usually none, whatever the environment says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) proxy: Option<String>,
-    /// Sampling temperature: a number from 0 to 2, or "provider" for the provider's own. Usually 0.7.
+    /// Sampling temperature: a number from 0 to 2, or "provider" for the provider's own, which is usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) temperature: Option<Temperature>,
+    /// Tokens of one answer. Usually as many as the model can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_tokens: Option<NonZeroU32>,
+    /// Reasoning before an answer: "none", "minimal", "low", "medium", "high", "xhigh" or "max". Usually as it
+    /// does by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reasoning_effort: Option<Effort>,
+    /// Further settings of the provider, sent as they are, such as { top_p = 0.9 }.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub(crate) options: Map<String, Value>,
     /// Whether the model knows tools. Usually true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) supports_tools: Option<bool>,
@@ -37,9 +51,9 @@ pub(crate) struct ModelSection {
     /// How long to wait for a connection. Usually 10s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) connect_timeout: Option<Time>,
-    /// How long to wait until an answer begins. Usually 60s.
+    /// Time until the first word of an answer. A model on this machine loads and reads the prompt in it. Usually 5m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) first_byte_timeout: Option<Time>,
+    pub(crate) first_token_timeout: Option<Time>,
     /// How long to wait between two pieces of an answer. Usually 60s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) between_chunks_timeout: Option<Time>,
@@ -49,6 +63,41 @@ pub(crate) struct ModelSection {
     /// How often to try again when the provider is busy or failing. Usually 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retries: Option<u32>,
+}
+
+/// The amount of reasoning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+#[value(rename_all = "lower")]
+pub(crate) enum Effort {
+    /// Not at all
+    None,
+    /// As little as possible
+    Minimal,
+    /// Little
+    Low,
+    /// Some
+    Medium,
+    /// Much
+    High,
+    /// More than that
+    XHigh,
+    /// As much as possible
+    Max,
+}
+
+impl From<Effort> for ReasoningEffort {
+    fn from(effort: Effort) -> Self {
+        match effort {
+            Effort::None => Self::None,
+            Effort::Minimal => Self::Minimal,
+            Effort::Low => Self::Low,
+            Effort::Medium => Self::Medium,
+            Effort::High => Self::High,
+            Effort::XHigh => Self::ExtraHigh,
+            Effort::Max => Self::Max,
+        }
+    }
 }
 
 /// How freely the model writes.

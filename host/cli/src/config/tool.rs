@@ -83,7 +83,7 @@ pub(crate) struct ToolSection {
     /// it is approved, unless `--isolation` says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) isolation: Option<IsolationRule>,
-    /// May it read the snapshot of the agent's state that comes with a call?
+    /// May it read the agent's state, which `--state` of `run`, `chat` and `call` gives?
     #[serde(default)]
     pub(crate) state: bool,
     /// Folders that it may read, as "HOST:GUEST", such as "./docs:/docs".

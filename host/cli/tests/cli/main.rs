@@ -54,7 +54,11 @@ mod planted;
 #[cfg(test)]
 mod powers;
 #[cfg(test)]
+mod providers;
+#[cfg(test)]
 mod recorded;
+#[cfg(test)]
+mod refusals;
 #[cfg(test)]
 mod requests;
 #[cfg(test)]
@@ -63,6 +67,8 @@ mod revoke;
 mod run;
 #[cfg(test)]
 mod run_powers;
+#[cfg(test)]
+mod run_settings;
 #[cfg(test)]
 mod scratch;
 #[cfg(test)]
@@ -73,6 +79,8 @@ mod selftest;
 mod server;
 #[cfg(test)]
 mod servers;
+#[cfg(test)]
+mod service;
 #[cfg(test)]
 mod session;
 #[cfg(test)]

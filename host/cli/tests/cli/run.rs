@@ -37,9 +37,9 @@ fn the_answer_is_on_stdout_and_each_call_on_stderr() {
     let ran = run(&bench(NATIVE), &[]);
     expect![[r#"
         ── stdout
-        Let me see.
         It is 16.
         ── stderr
+        │ Let me see.
         ✗ calculator__add → invalid_arguments: arguments did not match schema /a: expected a number, given the string "3" (write 3 without quotes)
         → calculator__add {"a":3,"b":5}
         ✓ calculator__add {"a":3,"b":5} → ok, 12 B  [time]
@@ -49,6 +49,16 @@ fn the_answer_is_on_stdout_and_each_call_on_stderr() {
         ── exit 0
     "#]]
     .assert_eq(&ran.shown());
+}
+
+#[test]
+fn arguments_that_are_repeated_as_text_are_shown_nowhere() {
+    let script = r#"{"text": "{\"b\": 5, \"a\": 3}", "calls": [{"name": "calculator__add", "arguments": {"a": 3, "b": 5}}]}
+{"text": "I go on with {\"a\": 8}.", "calls": [{"name": "calculator__multiply", "arguments": {"a": 8, "b": 2}}]}
+{"text": "{\"sum\": 16}", "expect": "16"}"#;
+    let ran = run(&bench(script), &[]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "{\"sum\": 16}\n"), "{ran:?}");
+    assert!(!ran.stderr.contains("│ {") && ran.stderr.contains("│ I go on with {\"a\": 8}.\n"), "{ran:?}");
 }
 
 #[test]

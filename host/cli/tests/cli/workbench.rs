@@ -11,14 +11,18 @@ use regex::Regex;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Variables that would bring in what is not in the folder.
-const ELSEWHERE: [&str; 9] = [
+const ELSEWHERE: [&str; 13] = [
     "FUMEHOOD_CONFIG",
     "FUMEHOOD_LOG",
     "FUMEHOOD_LOG_KEY",
     "FUMEHOOD_MODEL",
     "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "GEMINI_API_KEY",
+    "GEMINI_BASE_URL",
     "OLLAMA_HOST",
     "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
     "OPENAI_COMPATIBLE_KEY",
     "OPENAI_COMPATIBLE_URL",
 ];
@@ -107,14 +111,19 @@ impl Workbench {
 
     /// Runs the tool with something on standard input.
     pub(crate) fn run_with_input(&self, arguments: &[&str], input: impl Into<Vec<u8>>) -> Ran {
-        let mut command = assert_cmd::Command::from_std(self.command(arguments));
-        command.write_stdin(input);
-        Self::finish(command)
+        Self::run_command_with_input(self.command(arguments), input)
     }
 
     /// Runs a command to its end.
     pub(crate) fn run_command(command: Command) -> Ran {
         Self::finish(assert_cmd::Command::from_std(command))
+    }
+
+    /// Runs a command to its end with something on standard input.
+    pub(crate) fn run_command_with_input(command: Command, input: impl Into<Vec<u8>>) -> Ran {
+        let mut command = assert_cmd::Command::from_std(command);
+        command.write_stdin(input);
+        Self::finish(command)
     }
 
     fn finish(mut command: assert_cmd::Command) -> Ran {

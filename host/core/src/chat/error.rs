@@ -38,11 +38,14 @@ pub struct ModelError {
     /// After how long the provider wants to be asked again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
+    /// The setting that would change it, by its key in the settings of the provider, such as `temperature`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setting: Option<String>,
 }
 
 impl ModelError {
     /// A failure of this sort with this message.
     pub fn new(failure: ModelFailure, message: impl Into<String>) -> Self {
-        Self { failure, message: message.into(), status: None, retry_after: None }
+        Self { failure, message: message.into(), status: None, retry_after: None, setting: None }
     }
 }

@@ -27,6 +27,36 @@ pub struct ToolIntent {
     pub arguments: String,
 }
 
+/// A thought of a model, as its provider wants it back with the calls that followed from it. Never shown to anybody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Thought {
+    /// Text without a signature.
+    Plain {
+        /// The text.
+        text: String,
+    },
+    /// Text that the provider signed.
+    Signed {
+        /// The text. May be a summary, or empty.
+        text: String,
+        /// The signature. Opaque.
+        signature: String,
+    },
+    /// A signature that belongs to one call.
+    Call {
+        /// [`ToolIntent::id`].
+        call: String,
+        /// The signature. Opaque.
+        signature: String,
+    },
+    /// A block that only the provider can read.
+    Sealed {
+        /// The block, as JSON text.
+        block: String,
+    },
+}
+
 /// One message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
@@ -37,6 +67,9 @@ pub struct Message {
     /// The calls that an assistant's message asks for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolIntent>,
+    /// The thoughts of the reply that an assistant's message is of. Messages of one reply carry the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thoughts: Vec<Thought>,
     /// Which call a tool's message answers: [`ToolIntent::id`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
@@ -50,8 +83,15 @@ pub struct Message {
 
 impl Message {
     fn new(role: Role, content: impl Into<String>) -> Self {
-        let (tool_calls, tool_call_id, tool_execution_id) = (Vec::new(), None, None);
-        Self { role, content: content.into(), tool_calls, tool_call_id, tool_execution_id, is_error: false }
+        Self {
+            role,
+            content: content.into(),
+            tool_calls: Vec::new(),
+            thoughts: Vec::new(),
+            tool_call_id: None,
+            tool_execution_id: None,
+            is_error: false,
+        }
     }
 
     /// What the program says.

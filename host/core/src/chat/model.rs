@@ -14,10 +14,25 @@ pub enum Delta {
     Thought(String),
 }
 
+/// An activity of a model that was asked, where no piece of the answer tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    /// It writes what is not passed on in pieces, such as a call.
+    Writing,
+    /// Nothing: the client waits before it asks the provider again.
+    Waiting,
+}
+
 /// Where the pieces of an answer go while it is being written.
 pub trait DeltaSink: Send {
     /// Takes one piece. Called on the task that asks the model; it must not block.
     fn delta(&mut self, delta: Delta);
+
+    /// Notes what the model is doing. A piece of an answer means that it writes, so that only the rest need be said. Time is
+    /// kept by it; nothing else happens by default.
+    fn activity(&mut self, activity: Activity) {
+        let _ = activity;
+    }
 }
 
 impl<F: FnMut(Delta) + Send> DeltaSink for F {

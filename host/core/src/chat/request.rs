@@ -48,10 +48,14 @@ pub struct Request {
     /// Whether the answer must be one JSON object, where the provider can be told so.
     #[serde(default)]
     pub json: bool,
-    /// Sampling temperature; `None`: the client's own.
+    /// JSON Schema of that object, where the provider can be told so. It narrows what the model can write and checks nothing;
+    /// a provider that refuses it is asked for any JSON object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json_schema: Option<Value>,
+    /// Sampling temperature; `None`: the client's own, or else the provider's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Most tokens of the answer; `None`: the provider's own limit.
+    /// Most tokens of the answer; `None`: the client's own limit, or else the provider's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
     /// How many of the first messages stay the same from request to request, so that a provider may cache them.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::message::ToolIntent;
+use super::message::{Thought, ToolIntent};
 
 /// The answer proper: text, or calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,18 +78,29 @@ pub struct Response {
     /// Why the model stopped.
     #[serde(default)]
     pub stop: StopReason,
+    /// Thoughts that the provider wants back with the calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thoughts: Vec<Thought>,
+    /// Remarks for an operator on how the answer was got, such as that a setting was left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
 }
 
 impl Response {
+    /// An answer that the model ended by itself.
+    #[must_use]
+    pub fn new(reply: Reply) -> Self {
+        Self { reply, usage: Usage::default(), stop: StopReason::Done, thoughts: Vec::new(), notices: Vec::new() }
+    }
+
     /// A text that cost nothing: for closures and tests.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { reply: Reply::Text(text.into()), usage: Usage::default(), stop: StopReason::Done }
+        Self::new(Reply::Text(text.into()))
     }
 
     /// Calls that cost nothing: for closures and tests.
     #[must_use]
     pub fn calls(calls: Vec<ToolIntent>) -> Self {
-        let reply = Reply::ToolCalls { text: String::new(), calls };
-        Self { reply, usage: Usage::default(), stop: StopReason::Done }
+        Self::new(Reply::ToolCalls { text: String::new(), calls })
     }
 }

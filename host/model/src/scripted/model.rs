@@ -124,7 +124,7 @@ impl Model for ScriptedModel {
             for word in answer.text().split_inclusive(' ') {
                 deltas.delta(Delta::Text(word.to_owned()));
             }
-            Ok(Response { reply: answer, usage: reply.usage, stop: reply.stop })
+            Ok(Response { usage: reply.usage, stop: reply.stop, ..Response::new(answer) })
         })
     }
 }

@@ -8,6 +8,7 @@ use genai::webc::StreamTimeout;
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 
+use super::parameter::{Mention, Parameter};
 use crate::config::Key;
 use crate::retry::asked_for;
 use crate::spec::Service;
@@ -33,20 +34,51 @@ const NOT_THERE: &[&str] = &[
     "unknown field",
 ];
 
-/// Why nothing came of a request.
-pub(crate) fn explain(service: Service, key: Option<&Key>, with_tools: bool, error: &genai::Error) -> ModelError {
+/// The field in which some compatible providers want unsigned thoughts back.
+const THOUGHTS: &str = "reasoning_content";
+
+/// A change after which the same request may succeed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// Leave this parameter out.
+    LeaveOut(Parameter),
+    /// Send unsigned thoughts back with the calls that followed from them.
+    SendThoughts,
+}
+
+/// A try that came to nothing.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: ModelError,
+    pub(crate) remedy: Option<Remedy>,
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        Self { error, remedy: None }
+    }
+}
+
+/// Says what a failure of the client library means. `sent` are the parameters of the request that could be left out.
+pub(crate) fn explain(
+    service: Service,
+    key: Option<&Key>,
+    with_tools: bool,
+    sent: &[Parameter],
+    error: &genai::Error,
+) -> Failure {
     let told = Told { service, key, with_tools };
-    match error {
-        genai::Error::HttpError { status, body, headers, .. } => told.status(*status, body, headers),
+    let error = match error {
+        genai::Error::HttpError { status, body, headers, .. } => return told.status(*status, body, headers, sent),
         genai::Error::WebStream { error, .. } => {
             if let Some(inner) = error.downcast_ref::<genai::Error>() {
-                return explain(service, key, with_tools, inner);
+                return explain(service, key, with_tools, sent, inner);
             }
             if let Some(late) = error.downcast_ref::<StreamTimeout>() {
-                return told.late(matches!(late, StreamTimeout::Headers));
+                return told.late(matches!(late, StreamTimeout::Headers)).into();
             }
             if let Some(error) = error.downcast_ref::<reqwest::Error>() {
-                return told.transport(error);
+                return told.transport(error).into();
             }
             told.malformed("its answer is not in its own format")
         }
@@ -64,7 +96,18 @@ pub(crate) fn explain(service: Service, key: Option<&Key>, with_tools: bool, err
         | genai::Error::SerdeJson(_) => told.malformed("its answer lacks a part that every answer has"),
         // The library's own words are not repeated: some hold the whole request.
         _ => told.say(ModelFailure::Setup, "can not be sent this request"),
-    }
+    };
+    error.into()
+}
+
+/// No piece of the answer came in time, or no further one.
+pub(crate) fn late(service: Service, at_first: bool) -> ModelError {
+    let (what, setting) = match at_first {
+        true => ("did not begin to answer in time", "first_token_timeout"),
+        false => ("stopped in the middle of its answer", "between_chunks_timeout"),
+    };
+    let error = ModelError::new(ModelFailure::Timeout, format!("{service} {what}"));
+    ModelError { setting: Some(setting.to_owned()), ..error }
 }
 
 struct Told<'a> {
@@ -84,8 +127,7 @@ impl Told<'_> {
     }
 
     fn late(&self, at_first: bool) -> ModelError {
-        let what = if at_first { "did not begin to answer in time" } else { "stopped in the middle of its answer" };
-        self.say(ModelFailure::Timeout, what)
+        late(self.service, at_first)
     }
 
     fn transport(&self, error: &reqwest::Error) -> ModelError {
@@ -105,10 +147,13 @@ impl Told<'_> {
         self.malformed("the connection broke off in the middle of its answer")
     }
 
-    /// A refusal, with its status.
-    fn status(&self, status: StatusCode, body: &str, headers: &HeaderMap) -> ModelError {
+    /// Explains a refusal with its status. One that finds fault with a parameter names its setting.
+    fn status(&self, status: StatusCode, body: &str, headers: &HeaderMap, sent: &[Parameter]) -> Failure {
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let is_about_request = matches!(status.as_u16(), 400 | 422);
+        let mention = Mention::find(body, sent).filter(|_| is_about_request);
         let failure = match status.as_u16() {
+            _ if matches!(mention, Some(Mention::Field(_))) => ModelFailure::Refused,
             429 => ModelFailure::RateLimited,
             408 | 500.. => ModelFailure::Unavailable,
             // 401, 403 and 404 are about the customer and the model, whatever else their text mentions.
@@ -129,7 +174,11 @@ impl Told<'_> {
         let mut error = self.say(failure, &what);
         error.status = Some(status.as_u16());
         error.retry_after = asked_for(header("retry-after"), header("retry-after-ms"), SystemTime::now());
-        error
+        let parameter = mention.filter(|_| failure == ModelFailure::Refused).map(Mention::into_parameter);
+        error.setting = parameter.as_ref().and_then(Parameter::setting);
+        let wants_thoughts = self.service == Service::Compatible && is_about_request && body.contains(THOUGHTS);
+        let remedy = if wants_thoughts { Some(Remedy::SendThoughts) } else { parameter.map(Remedy::LeaveOut) };
+        Failure { error, remedy }
     }
 
     /// An error that came instead of the next piece of an answer.

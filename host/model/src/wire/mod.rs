@@ -3,11 +3,15 @@
 mod calls;
 mod failure;
 mod frames;
+mod messages;
 mod names;
+mod options;
+mod parameter;
 mod reply;
 mod request;
 
-pub(crate) use failure::explain;
+pub(crate) use failure::{Failure, Remedy, explain, late};
 pub(crate) use frames::Frames;
+pub(crate) use parameter::Adjustments;
 pub(crate) use reply::{Pieces, Writing, cut};
 pub(crate) use request::{Prepared, prepare};

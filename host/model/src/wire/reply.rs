@@ -1,8 +1,10 @@
 //! An answer, put together while it is being written.
 
-use fumehood_core::chat::{Delta, DeltaSink, ModelError, ModelFailure, Reply, Response, StopReason, Usage};
+use fumehood_core::chat::{
+    Activity, Delta, DeltaSink, ModelError, ModelFailure, Reply, Response, StopReason, Thought, Usage,
+};
 use fumehood_core::sanitize::{beginning, printable};
-use genai::chat::{ChatStreamEvent, StreamEnd};
+use genai::chat::{ChatStreamEvent, ContentPart, StreamEnd, ToolChunk};
 
 use super::calls::Calls;
 use super::frames::Frames;
@@ -26,14 +28,33 @@ pub(crate) struct Pieces {
     text: String,
     calls: Calls,
     names: Names,
+    thoughts: Vec<Thought>,
+    /// The thoughts of a provider that does not sign them.
+    thinking: String,
     handed_on: bool,
+    began: bool,
 }
 
 impl Pieces {
     /// Nothing yet.
     pub(crate) fn new(service: Service, with_tools: bool, names: Names, max_bytes: usize) -> Self {
-        let (text, calls) = (String::new(), Calls::default());
-        Self { service, with_tools, bytes_left: max_bytes, text, calls, names, handed_on: false }
+        Self {
+            service,
+            with_tools,
+            bytes_left: max_bytes,
+            text: String::new(),
+            calls: Calls::default(),
+            names,
+            thoughts: Vec::new(),
+            thinking: String::new(),
+            handed_on: false,
+            began: false,
+        }
+    }
+
+    /// Whether the answer has begun.
+    pub(crate) fn began(&self) -> bool {
+        self.began
     }
 
     /// Whether anybody has seen a piece.
@@ -51,13 +72,22 @@ impl Pieces {
         frames: &Frames,
         deltas: &mut dyn DeltaSink,
     ) -> Result<Writing, ModelError> {
+        self.began |= !matches!(event, ChatStreamEvent::Start | ChatStreamEvent::Heartbeat);
         let grown = match event {
             ChatStreamEvent::Chunk(chunk) => {
                 self.text.push_str(&chunk.content);
                 self.hand_on(Delta::Text(chunk.content), deltas)
             }
-            ChatStreamEvent::ReasoningChunk(chunk) => self.hand_on(Delta::Thought(chunk.content), deltas),
-            ChatStreamEvent::ToolCallChunk(chunk) if self.with_tools => self.calls.piece(self.service, chunk.tool_call),
+            ChatStreamEvent::ReasoningChunk(chunk) => {
+                if self.service == Service::Compatible {
+                    self.thinking.push_str(&chunk.content);
+                }
+                self.hand_on(Delta::Thought(chunk.content), deltas)
+            }
+            ChatStreamEvent::ToolCallChunk(chunk) if self.with_tools => {
+                deltas.activity(Activity::Writing);
+                self.call(chunk)
+            }
             ChatStreamEvent::End(end) => return self.end(&end, frames).map(Writing::Ended),
             ChatStreamEvent::Start
             | ChatStreamEvent::ToolCallChunk(_)
@@ -69,6 +99,20 @@ impl Pieces {
             None => return Err(malformed("the answer is longer than the settings allow; raise `max_reply_bytes`")),
         }
         Ok(Writing::Goes)
+    }
+
+    /// Takes a piece of a call, and the signature of the thought before it.
+    fn call(&mut self, chunk: ToolChunk) -> usize {
+        let mut call = chunk.tool_call;
+        let signatures = call.thought_signatures.take().unwrap_or_default();
+        let mut grown = 0;
+        if self.service == Service::Gemini {
+            for signature in signatures {
+                grown += signature.len();
+                self.thoughts.push(Thought::Call { call: call.call_id.clone(), signature });
+            }
+        }
+        grown + self.calls.piece(self.service, call)
     }
 
     fn hand_on(&mut self, delta: Delta, deltas: &mut dyn DeltaSink) -> usize {
@@ -95,6 +139,7 @@ impl Pieces {
             call.name = self.names.ours(&call.name).to_owned();
         }
         let text = std::mem::take(&mut self.text);
+        let thoughts = if calls.is_empty() { Vec::new() } else { self.thoughts(end) };
         let usage = end.captured_usage.as_ref();
         let tokens = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
         Ok(Response {
@@ -108,7 +153,30 @@ impl Pieces {
                 Some(genai::chat::StopReason::ContentFilter(_)) => StopReason::Filtered,
                 _ => StopReason::Done,
             },
+            thoughts,
+            notices: Vec::new(),
         })
+    }
+
+    /// The thoughts that have to go back with the calls.
+    fn thoughts(&mut self, end: &StreamEnd) -> Vec<Thought> {
+        let mut thoughts = std::mem::take(&mut self.thoughts);
+        if !self.thinking.is_empty() {
+            thoughts.push(Thought::Plain { text: std::mem::take(&mut self.thinking) });
+        }
+        if self.service == Service::Anthropic {
+            for part in end.captured_content.iter().flat_map(genai::chat::MessageContent::parts) {
+                match (part, thoughts.last_mut()) {
+                    (ContentPart::ThoughtSignature(signature), _) => {
+                        thoughts.push(Thought::Signed { text: String::new(), signature: signature.clone() });
+                    }
+                    (ContentPart::ReasoningContent(said), Some(Thought::Signed { text, .. })) => text.clone_from(said),
+                    (ContentPart::Custom(block), _) => thoughts.push(Thought::Sealed { block: block.data.to_string() }),
+                    _ => {}
+                }
+            }
+        }
+        thoughts
     }
 }
 

@@ -102,16 +102,20 @@ async fn i8_what_is_no_answer_is_malformed() {
     }
 }
 
+/// An answer in words up to a whole piece of it in the middle.
+fn beginning(service: &str, kind: &str) -> Vec<u8> {
+    let whole = fixture(&format!("{service}/text.{kind}"));
+    let marker = b"result ";
+    let middle = whole.windows(marker.len()).position(|window| window == marker).unwrap();
+    let separator: &[u8] = if kind == "sse" { b"\n\n" } else { b"\n" };
+    let end = whole[middle..].windows(separator.len()).position(|window| window == separator).unwrap();
+    whole[..middle + end + separator.len()].to_vec()
+}
+
 #[tokio::test]
 async fn i8_an_answer_that_is_cut_is_malformed_and_not_asked_for_twice() {
     for (service, kind) in SERVICES {
-        let whole = fixture(&format!("{service}/text.{kind}"));
-        let marker = b"result ";
-        let middle = whole.windows(marker.len()).position(|window| window == marker).unwrap() + 60;
-        let mut first = whole[..middle.min(whole.len())].to_vec();
-        let separator: &[u8] = if kind == "sse" { b"\n\n" } else { b"\n" };
-        let end = first.windows(separator.len()).rposition(|window| window == separator);
-        first.truncate(end.map_or(0, |end| end + separator.len()));
+        let first = beginning(service, kind);
         for play in [Play::Cut(first.clone()), Play::Ends(first)] {
             let (error, asked) = fails(service, vec![play, stream(&format!("{service}/text.{kind}"))]).await;
             assert_eq!(error.failure, ModelFailure::Malformed, "{service}: {error}");
@@ -138,15 +142,17 @@ async fn i8_an_error_in_the_middle_is_not_an_answer() {
 #[tokio::test]
 async fn i8_a_provider_that_hangs_is_left() {
     for (service, kind) in SERVICES {
-        let begun = fixture(&format!("{service}/text.{kind}"))[..40].to_vec();
-        for (play, words) in [
-            (Play::Silent, "did not begin to answer in time"),
-            (Play::Hangs(begun), "stopped in the middle of its answer"),
+        let headers_only = fixture(&format!("{service}/text.{kind}"))[..40].to_vec();
+        for (play, words, setting) in [
+            (Play::Silent, "did not begin to answer in time", "first_token_timeout"),
+            (Play::Hangs(headers_only), "did not begin to answer in time", "first_token_timeout"),
+            (Play::Hangs(beginning(service, kind)), "stopped in the middle of its answer", "between_chunks_timeout"),
         ] {
             let start = Instant::now();
             let (error, asked) = fails(service, vec![play]).await;
             assert_eq!(error.failure, ModelFailure::Timeout, "{service}: {error}");
             assert!(error.message.contains(words), "{service}: {error}");
+            assert_eq!(error.setting.as_deref(), Some(setting), "{service}");
             assert!(start.elapsed() < Duration::from_secs(5), "{service}: {:?}", start.elapsed());
             assert_eq!(asked, 1);
         }

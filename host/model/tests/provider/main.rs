@@ -12,8 +12,10 @@
 mod answers;
 mod failures;
 mod names;
+mod parameters;
 mod requests;
 mod server;
+mod thoughts;
 
 use std::time::Duration;
 
@@ -42,10 +44,10 @@ fn stream(path: &str) -> Play {
 
 /// A provider's settings with short waits.
 fn config(server: &Server) -> ProviderConfig {
-    let (connect, first_byte) = (Duration::from_secs(2), Duration::from_millis(400));
+    let (connect, first_token) = (Duration::from_secs(2), Duration::from_millis(400));
     let (between_chunks, total) = (Duration::from_millis(400), Duration::from_secs(20));
     ProviderConfig {
-        timeouts: Timeouts { connect, first_byte, between_chunks, total },
+        timeouts: Timeouts { connect, first_token, between_chunks, total },
         retries: Retries { first_wait: Duration::from_millis(20), ..Retries::default() },
         ..ProviderConfig::default().with_base_url(server.url.clone()).with_key(Key::new(KEY))
     }

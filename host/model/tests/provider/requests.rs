@@ -1,7 +1,7 @@
 //! What is sent.
 
 use fumehood_core::chat::{Request, ToolChoice};
-use fumehood_model::ProviderConfig;
+use fumehood_model::{ProviderConfig, ReasoningEffort};
 use serde_json::{Value, json};
 
 use super::server::{Asked, Server};
@@ -28,20 +28,20 @@ async fn k3_ollama_is_posted_to_api_chat() {
 }
 
 #[tokio::test]
-async fn k1_the_temperature_is_07_unless_told_otherwise() {
+async fn k1_no_temperature_is_sent_unless_somebody_says_so() {
     let place = |service| match service {
         "gemini" => "/generationConfig/temperature",
         "ollama" => "/options/temperature",
         _ => "/temperature",
     };
     for (service, _) in SERVICES {
-        let found = sent(service, &question(), |_| {}).await.body.pointer(place(service)).cloned();
-        assert_eq!(found, Some(json!(0.7)), "{service}");
+        let body = sent(service, &question(), |_| {}).await.body;
+        assert_eq!(body.pointer(place(service)), None, "{service}");
+        let found = sent(service, &question(), |config| config.temperature = Some(0.7)).await.body;
+        assert_eq!(found.pointer(place(service)), Some(&json!(0.7)), "{service}");
         let hot = Request { temperature: Some(0.0), max_tokens: Some(50), ..question() };
         let found = sent(service, &hot, |_| {}).await.body.pointer(place(service)).cloned();
         assert_eq!(found, Some(json!(0.0)), "{service}");
-        let body = sent(service, &question(), |config| config.temperature = None).await.body;
-        assert_eq!(body.pointer(place(service)), None, "{service}");
     }
 }
 
@@ -153,8 +153,51 @@ async fn i8_options_json_and_the_cached_context_are_passed_on() {
     assert_eq!((&body["format"], &body["options"]["top_p"]), (&json!("json"), &json!(0.5)));
     let options = json!({"generationConfig": {"topP": 0.5}}).as_object().unwrap().clone();
     let body = sent("gemini", &Request { options, ..request }, |_| {}).await.body;
-    let expected = json!({"topP": 0.5, "responseMimeType": "application/json", "temperature": 0.7});
-    assert_eq!(body["generationConfig"], expected);
+    assert_eq!(body["generationConfig"], json!({"topP": 0.5, "responseMimeType": "application/json"}));
+}
+
+#[tokio::test]
+async fn settings_of_the_provider_are_sent_where_a_request_does_not_say() {
+    let options = |value: Value| value.as_object().unwrap().clone();
+    let set = |config: &mut ProviderConfig| {
+        config.max_tokens = Some(900);
+        config.reasoning_effort = Some(ReasoningEffort::Low);
+        config.options = options(json!({"top_p": 0.5, "seed": 7}));
+    };
+    let body = sent("openai", &question(), set).await.body;
+    assert_eq!((&body["max_tokens"], &body["top_p"], &body["seed"]), (&json!(900), &json!(0.5), &json!(7)));
+    assert_eq!(body["reasoning_effort"], "low");
+    let request = Request { max_tokens: Some(50), options: options(json!({"top_p": 0.1})), ..question() };
+    let body = sent("openai", &request, set).await.body;
+    assert_eq!((&body["max_tokens"], &body["top_p"], &body["seed"]), (&json!(50), &json!(0.1), &json!(7)));
+    let body = sent("ollama", &question(), set).await.body;
+    assert_eq!((&body["options"]["num_predict"], &body["options"]["seed"]), (&json!(900), &json!(7)));
+    assert_eq!(body["think"], "low");
+    // Only Anthropic has to be told a limit; the library knows that of each model.
+    for (service, _) in SERVICES.into_iter().filter(|(service, _)| *service != "anthropic") {
+        let text = sent(service, &question(), |_| {}).await.body.to_string().to_lowercase();
+        for word in ["max_tokens", "max_completion_tokens", "maxoutputtokens", "num_predict", "effort", "thinking"] {
+            assert!(!text.contains(word), "{service}: {word}: {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_schema_of_the_answer_is_sent_where_the_provider_takes_one() {
+    let schema = json!({"type": "object", "properties": {"type": {"enum": ["call_tool", "final_answer"]}}});
+    let request = Request { json: true, json_schema: Some(schema.clone()), tools: Vec::new(), ..question() };
+    for service in ["openai", "compatible"] {
+        let body = sent(service, &request, |_| {}).await.body;
+        let expected =
+            json!({"type": "json_schema", "json_schema": {"name": "answer", "strict": false, "schema": schema}});
+        assert_eq!(body["response_format"], expected, "{service}");
+    }
+    let body = sent("gemini", &request, |_| {}).await.body;
+    assert_eq!(body["generationConfig"]["responseJsonSchema"], schema);
+    let body = sent("ollama", &request, |_| {}).await.body;
+    assert_eq!(body["format"], "json");
+    let body = sent("anthropic", &request, |_| {}).await.body;
+    assert!(body.get("output_config").is_none() && body.get("response_format").is_none(), "{body}");
 }
 
 #[tokio::test]

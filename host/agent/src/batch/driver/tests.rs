@@ -88,6 +88,19 @@ fn check_element(reply: &str, name: &str, args: &str, status: Status, kind: Erro
 }
 
 #[test]
+fn a_name_may_be_the_last_part_of_one_tool() {
+    let spec = |name: &str| ToolSpec { name: name.to_owned(), description: String::new(), parameters: json!({}) };
+    let mut driver = BatchDriver::new();
+    driver.bind(ToolRuntime { tools: ["files__read", "notes__read", "calculator__evaluate"].map(spec).to_vec() });
+    let names =
+        ["evaluate", "read", "notes__read", "nope"].map(|name| format!(r#"{{"name": "{name}", "args": {{}}}}"#));
+    let reply = format!("<execute>[{}]</execute>", names.join(","));
+    let Decision::Call { calls, .. } = driver.decide(&Response::text(reply)) else { panic!() };
+    let found: Vec<_> = calls.iter().map(|call| call.name.as_str()).collect();
+    assert_eq!(found, ["calculator__evaluate", "read", "notes__read", "nope"]);
+}
+
+#[test]
 fn g6_an_unknown_tool_is_an_error_of_its_element() {
     check_element(BATCH, "nope", "{}", Status::RejectedNotFound, ErrorKind::UnknownTool, "Tool 'nope' not registered");
 }

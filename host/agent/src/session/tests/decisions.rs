@@ -52,6 +52,15 @@ fn l14_the_retry_can_answer_and_later_runs_leave_tools_out_at_once() {
     assert!(request.tools.is_empty());
 }
 
+#[test]
+fn what_a_client_notices_is_a_warning_of_the_run() {
+    let mut session = session(SessionConfig::default());
+    session.step(says("one"), NOW).unwrap();
+    let notices = vec!["the model was asked again without `temperature`".to_owned()];
+    session.step(answers(Response { notices: notices.clone(), ..Response::text("done") }), NOW).unwrap();
+    assert_eq!(session.transcript().runs[0].warnings, notices);
+}
+
 fn ends_undecided(reply: &str, name: &str, fault: DecisionFault) {
     let mut session = session(SessionConfig::default());
     let action = run(&mut session, "one", vec![Response::text(reply)], Status::Ok);
@@ -61,6 +70,7 @@ fn ends_undecided(reply: &str, name: &str, fault: DecisionFault) {
     assert!(matches!(step.kind, StepKind::Error(_)));
     assert_eq!(step.executions[0].name(), name);
     assert!(step.executions[0].has_error());
+    assert_eq!(step.calls().count(), 0, "it is no call");
     // It is no call, so it is not told again.
     let Action::AskModel(request) = session.step(says("two"), NOW).unwrap() else { panic!() };
     assert_eq!(request.messages.len(), 2);

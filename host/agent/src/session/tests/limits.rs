@@ -3,9 +3,9 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use fumehood_core::chat::{Response, Usage};
+use fumehood_core::chat::{Response, ToolChoice, Usage};
 
-use super::world::{NOW, answers, call, calls, go_on, outcome, run, says, session};
+use super::world::{NOW, Plain, answers, call, calls, go_on, outcome, run, says, session};
 use crate::budget::{Budget, BudgetKind};
 use crate::execution::Status;
 use crate::executor::BatchOutcome;
@@ -14,6 +14,11 @@ use crate::transcript::Ending;
 
 fn with(budget: Budget) -> Session {
     session(SessionConfig { budget, ..SessionConfig::default() })
+}
+
+/// With the five calls for a message that the systems have which this learned from.
+fn of_five_calls() -> Session {
+    with(Budget { calls: 5, ..Budget::default() })
 }
 
 fn exhausted(budget: BudgetKind) -> Action {
@@ -72,7 +77,7 @@ fn k7_a_person_may_allow_more() {
 
 #[test]
 fn l7_at_the_cap_calls_get_a_synthetic_result_and_the_model_writes_prose() {
-    let mut session = session(SessionConfig::default());
+    let mut session = of_five_calls();
     session.step(says("one"), NOW).unwrap();
     // Three of them, one refused: that counts, too.
     let first = Response::calls(vec![call("a", "add", "1"), call("b", "odd", "2"), call("c", "add", "3")]);
@@ -83,7 +88,8 @@ fn l7_at_the_cap_calls_get_a_synthetic_result_and_the_model_writes_prose() {
     assert_eq!(run.len(), 2);
     let asked = go_on(&mut session, Action::RunTools(run), vec![], Status::Ok);
     let Action::AskModel(request) = &asked else { panic!("{asked:?}") };
-    assert!(request.tools.is_empty());
+    // The conversation tells of calls, and so their tools are described; they must not be called.
+    assert_eq!((request.tools.len(), &request.tool_choice), (2, &ToolChoice::None));
     let told = request.messages.iter().filter(|message| message.content == BUDGET_EXHAUSTED).count();
     assert_eq!(told, 2);
     assert_eq!(BUDGET_EXHAUSTED, "[budget exhausted — tool call limit reached for this turn]");
@@ -95,7 +101,7 @@ fn l7_at_the_cap_calls_get_a_synthetic_result_and_the_model_writes_prose() {
 #[test]
 fn l7_a_model_that_still_calls_is_not_asked_a_second_time() {
     let check = |reply: Response, expected: Action| {
-        let mut session = session(SessionConfig::default());
+        let mut session = of_five_calls();
         assert_eq!(run(&mut session, "one", vec![calls(1, 6), reply], Status::Ok), expected);
         assert_eq!(session.spent().turns, 2);
         assert!(
@@ -114,9 +120,27 @@ fn l7_a_model_that_still_calls_is_not_asked_a_second_time() {
 
 #[test]
 fn l7_exactly_the_cap_is_not_over_it() {
-    let mut session = session(SessionConfig::default());
+    let mut session = of_five_calls();
     let asked = run(&mut session, "one", vec![calls(1, 5)], Status::Ok);
-    assert!(matches!(&asked, Action::AskModel(request) if !request.tools.is_empty()));
+    assert!(matches!(&asked, Action::AskModel(request) if request.tool_choice == ToolChoice::Auto));
+}
+
+#[test]
+fn four_batches_of_six_calls_are_within_the_default() {
+    let mut session = session(SessionConfig::default());
+    let replies = [1, 11, 21, 31].map(|first| calls(first, 6));
+    let asked = run(&mut session, "one", replies.to_vec(), Status::Ok);
+    assert!(matches!(&asked, Action::AskModel(request) if request.tool_choice == ToolChoice::Auto), "{asked:?}");
+    assert_eq!(session.spent().calls, 24);
+}
+
+#[test]
+fn a_request_for_prose_describes_tools_only_where_it_tells_of_calls() {
+    let mut session = with(Budget { calls: 0, ..Budget::default() });
+    session.step(says("one"), NOW).unwrap();
+    let action = session.step(answers(Response::text("INFER:now answer")), NOW).unwrap();
+    let Action::AskModel(request) = &action else { panic!("{action:?}") };
+    assert_eq!((request.tools.len(), &request.tool_choice), (0, &ToolChoice::None));
 }
 
 #[test]
@@ -158,12 +182,19 @@ fn c28_every_budget_trip_is_typed_and_discards_nothing() {
 }
 
 #[test]
-fn c28_a_request_asks_for_no_more_tokens_than_are_left() {
-    let mut session = with(Budget { tokens_out: Some(100), ..Budget::default() });
-    let mut first = calls(1, 1);
-    first.usage.output = 70;
-    let action = run(&mut session, "one", vec![first], Status::Ok);
-    assert!(matches!(&action, Action::AskModel(request) if request.max_tokens == Some(30)));
+fn c28_tokens_of_answers_are_counted_and_only_a_limit_of_the_drivers_is_sent() {
+    let check = |max_tokens: Option<u32>, expected: Option<u32>| {
+        let plain = Plain { max_tokens, ..Plain::default() };
+        let budget = Budget { tokens_out: Some(100), ..Budget::default() };
+        let mut session = Session::new(SessionConfig { budget, ..SessionConfig::default() }, Box::new(plain));
+        let mut first = calls(1, 1);
+        first.usage.output = 70;
+        let action = run(&mut session, "one", vec![first], Status::Ok);
+        assert!(matches!(&action, Action::AskModel(request) if request.max_tokens == expected), "{action:?}");
+    };
+    check(None, None);
+    check(Some(20), Some(20));
+    check(Some(50), Some(30));
 }
 
 #[test]

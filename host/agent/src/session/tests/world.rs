@@ -20,7 +20,8 @@ pub(crate) const NOW: Timestamp = Timestamp(1_000_000_000);
 #[derive(Default)]
 pub(crate) struct Plain {
     pub(crate) bound: Arc<Mutex<Vec<Vec<String>>>>,
-    tools: Vec<ToolSpec>,
+    pub(crate) tools: Vec<ToolSpec>,
+    pub(crate) max_tokens: Option<u32>,
 }
 
 impl Driver for Plain {
@@ -31,7 +32,7 @@ impl Driver for Plain {
 
     fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request {
         let messages = [conversation, trace].concat();
-        Request { messages, tools: self.tools.clone(), ..Request::default() }
+        Request { messages, tools: self.tools.clone(), max_tokens: self.max_tokens, ..Request::default() }
     }
 
     fn decide(&mut self, response: &Response) -> Decision {

@@ -1,0 +1,101 @@
+//! Names of tools as models write them: shortened, or misspelt.
+
+use fumehood_core::chat::ToolSpec;
+use fumehood_core::sanitize::beginning;
+
+/// The separator between the name of a component and that of its tool.
+const SEPARATOR: &str = "__";
+/// Most names of a suggestion.
+const MAX_SUGGESTIONS: usize = 3;
+/// Most bytes of a name that others are compared with.
+const MAX_COMPARED_BYTES: usize = 130;
+
+/// Finds the tool that a name means: the one of that name, or else the only one whose last part it is.
+pub(crate) fn resolve<'t>(name: &str, tools: &'t [ToolSpec]) -> Option<&'t ToolSpec> {
+    let exact = tools.iter().find(|tool| tool.name == name);
+    exact.or_else(|| {
+        let mut shortened = tools.iter().filter(|tool| is_last_part(name, &tool.name));
+        shortened.next().filter(|_| shortened.next().is_none())
+    })
+}
+
+fn is_last_part(part: &str, name: &str) -> bool {
+    !part.is_empty()
+        && name.strip_suffix(part).is_some_and(|rest| rest.len() > SEPARATOR.len() && rest.ends_with(SEPARATOR))
+}
+
+/// Returns those of the names that are like this one, the likest first.
+pub(crate) fn suggestions<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
+    let written = beginning(name, MAX_COMPARED_BYTES).to_lowercase();
+    let mut near: Vec<(usize, &str)> =
+        names.into_iter().filter_map(|known| Some((distance(&written, known)?, known))).collect();
+    near.sort_unstable();
+    near.into_iter().take(MAX_SUGGESTIONS).map(|(_, known)| known).collect()
+}
+
+/// Returns how far a name is from a known one, in edits; `None` if it is too far.
+fn distance(written: &str, known: &str) -> Option<usize> {
+    let known = known.to_lowercase();
+    if is_last_part(written, &known) {
+        return Some(0);
+    }
+    let last = |name: &str| name.rsplit(SEPARATOR).next().unwrap_or_default().to_owned();
+    let whole = strsim::damerau_levenshtein(written, &known);
+    let parts = strsim::damerau_levenshtein(&last(written), &last(&known));
+    let within = |distance: usize, of: &str| distance <= (1 + of.len() / 5).min(of.len().saturating_sub(1));
+    let is_near = within(whole, &last(&known)) || within(parts, &last(&known));
+    is_near.then_some(whole.min(parts))
+}
+
+/// Says which names are meant, such as `did you mean calculator__add or calculator__divide?`; `None` if there are none.
+pub(crate) fn did_you_mean(suggestions: &[&str]) -> Option<String> {
+    let quoted: Vec<String> = suggestions.iter().map(|name| format!("`{name}`")).collect();
+    let (last, rest) = quoted.split_last()?;
+    let rest = if rest.is_empty() { String::new() } else { format!("{} or ", rest.join(", ")) };
+    Some(format!("did you mean {rest}{last}?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 5] =
+        ["calculator__add", "calculator__evaluate", "files__read", "files__read_all", "notes__read"];
+
+    #[test]
+    fn a_name_is_exact_or_the_last_part_of_one_tool_alone() {
+        let spec =
+            |name: &&str| ToolSpec { name: (*name).to_owned(), description: String::new(), parameters: ().into() };
+        let tools: Vec<ToolSpec> = NAMES.iter().map(spec).collect();
+        let check = |name: &str, expected: Option<&str>| {
+            assert_eq!(resolve(name, &tools).map(|tool| tool.name.as_str()), expected, "{name}");
+        };
+        check("calculator__add", Some("calculator__add"));
+        check("evaluate", Some("calculator__evaluate"));
+        check("read_all", Some("files__read_all"));
+        for name in ["read", "valuate", "_add", "__add", "", "Evaluate", "rm", "all"] {
+            check(name, None);
+        }
+    }
+
+    #[test]
+    fn names_that_are_like_one_are_suggested() {
+        let check = |name: &str, expected: &[&str]| assert_eq!(suggestions(name, NAMES), expected, "{name}");
+        check("evaluate", &["calculator__evaluate"]);
+        check("Calculator__Evaluate", &["calculator__evaluate"]);
+        check("calculator__evalute", &["calculator__evaluate"]);
+        check("calc__evaluate", &["calculator__evaluate"]);
+        check("read", &["files__read", "notes__read"]);
+        check("dad", &["calculator__add"]);
+        check("rm", &[]);
+        check("", &[]);
+        check("search_the_web", &[]);
+    }
+
+    #[test]
+    fn suggestions_are_a_question() {
+        assert_eq!(did_you_mean(&[]), None);
+        assert_eq!(did_you_mean(&["a"]).as_deref(), Some("did you mean `a`?"));
+        assert_eq!(did_you_mean(&["a", "b", "c"]).as_deref(), Some("did you mean `a`, `b` or `c`?"));
+    }
+}

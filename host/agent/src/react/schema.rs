@@ -1,0 +1,156 @@
+//! The JSON Schema of a decision, for providers that let a model write nothing else.
+
+use fumehood_core::chat::ToolSpec;
+use serde_json::{Map, Value, json};
+
+/// Most tools whose arguments the schema describes. With more, it names the tools and leaves the arguments open.
+const MAX_DESCRIBED_TOOLS: usize = 32;
+/// Deepest nesting of arguments that it describes.
+const MAX_DEPTH: usize = 8;
+
+/// Returns the schema: one choice for each tool, and one for the answer.
+///
+/// It only narrows what a model can write; arguments pass the tool's own schema when they are used. So it is made of those
+/// keywords alone that providers turn into a grammar, and describes at least what the tools take.
+pub(super) fn decision_schema(tools: &[ToolSpec]) -> Value {
+    let mut choices: Vec<Value> = match tools.len() {
+        0 => Vec::new(),
+        1..=MAX_DESCRIBED_TOOLS => {
+            tools.iter().map(|tool| call(std::slice::from_ref(tool), outline(&tool.parameters, 0))).collect()
+        }
+        _ => vec![call(tools, json!({"type": "object"}))],
+    };
+    choices.push(choice("final_answer", [("answer", json!({"type": "string"}))]));
+    // Some providers insist on the type of the whole.
+    json!({"type": "object", "anyOf": choices})
+}
+
+fn call(tools: &[ToolSpec], args: Value) -> Value {
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    choice("call_tool", [("tool", json!({"type": "string", "enum": names})), ("args", args)])
+}
+
+/// A decision of this type with these fields. The thought comes first, so that the rest can follow from it.
+fn choice<const N: usize>(kind: &str, fields: [(&str, Value); N]) -> Value {
+    let mut properties = Map::new();
+    properties.insert("thought".to_owned(), json!({"type": "string"}));
+    properties.insert("type".to_owned(), json!({"type": "string", "enum": [kind]}));
+    properties.extend(fields.map(|(name, schema)| (name.to_owned(), schema)));
+    let required: Vec<&String> = properties.keys().collect();
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+}
+
+/// The types, properties and choices of a schema, without whatever else it says. Anything, where it refers to elsewhere.
+fn outline(schema: &Value, depth: usize) -> Value {
+    let Some(schema) = schema.as_object().filter(|schema| depth < MAX_DEPTH && !schema.contains_key("$ref")) else {
+        return json!({});
+    };
+    let mut kept = Map::new();
+    for name in ["type", "enum", "const", "required"] {
+        kept.extend(schema.get(name).map(|value| (name.to_owned(), value.clone())));
+    }
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object).filter(|known| !known.is_empty()) {
+        let properties = properties.iter().map(|(name, inner)| (name.clone(), outline(inner, depth + 1)));
+        kept.insert("properties".to_owned(), Value::Object(properties.collect()));
+        // Undeclared properties are refused unless the tool says that it takes any.
+        if !schema.contains_key("additionalProperties") && !schema.contains_key("patternProperties") {
+            kept.insert("additionalProperties".to_owned(), Value::Bool(false));
+        }
+    } else {
+        // Required are only properties that are described.
+        kept.remove("required");
+    }
+    if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
+        kept.insert("items".to_owned(), outline(items, depth + 1));
+    }
+    let choices = ["anyOf", "oneOf"].iter().find_map(|name| schema.get(*name)?.as_array());
+    if let Some(choices) = choices.filter(|_| !kept.contains_key("properties")) {
+        let choices = choices.iter().map(|choice| outline(choice, depth + 1));
+        kept.insert("anyOf".to_owned(), Value::Array(choices.collect()));
+    }
+    Value::Object(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(name: &str, parameters: Value) -> ToolSpec {
+        ToolSpec { name: name.to_owned(), description: String::new(), parameters }
+    }
+
+    #[test]
+    fn a_decision_is_one_of_the_tools_or_the_answer() {
+        let pair = json!({
+            "type": "object",
+            "properties": {"a": {"type": "number", "description": "The first."}, "b": {"type": "number", "minimum": 0}},
+            "required": ["a", "b"],
+        });
+        let schema = decision_schema(&[tool("calculator__add", pair)]);
+        let args = json!({
+            "type": "object",
+            "required": ["a", "b"],
+            "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+            "additionalProperties": false,
+        });
+        let text = json!({"type": "string"});
+        let expected = json!({"type": "object", "anyOf": [
+            {
+                "type": "object",
+                "properties": {
+                    "thought": text,
+                    "type": {"type": "string", "enum": ["call_tool"]},
+                    "tool": {"type": "string", "enum": ["calculator__add"]},
+                    "args": args,
+                },
+                "required": ["thought", "type", "tool", "args"],
+                "additionalProperties": false,
+            },
+            {
+                "type": "object",
+                "properties": {"thought": text, "type": {"type": "string", "enum": ["final_answer"]}, "answer": text},
+                "required": ["thought", "type", "answer"],
+                "additionalProperties": false,
+            },
+        ]});
+        assert_eq!(schema, expected);
+        let order: Vec<_> = schema["anyOf"][0]["properties"].as_object().unwrap().keys().collect();
+        assert_eq!(order, ["thought", "type", "tool", "args"]);
+    }
+
+    #[test]
+    fn without_tools_there_is_only_the_answer() {
+        let schema = decision_schema(&[]);
+        assert_eq!(schema["anyOf"].as_array().map(Vec::len), Some(1));
+        assert_eq!(schema["anyOf"][0]["required"], json!(["thought", "type", "answer"]));
+    }
+
+    #[test]
+    fn many_tools_are_named_and_their_arguments_left_open() {
+        let tools: Vec<ToolSpec> = (0..100).map(|n| tool(&format!("t{n}"), json!({"type": "object"}))).collect();
+        let schema = decision_schema(&tools);
+        assert_eq!(schema["anyOf"].as_array().map(Vec::len), Some(2));
+        let properties = &schema["anyOf"][0]["properties"];
+        assert_eq!(properties["tool"]["enum"].as_array().map(Vec::len), Some(100));
+        assert_eq!(properties["args"], json!({"type": "object"}));
+    }
+
+    #[test]
+    fn arguments_are_described_by_what_a_grammar_can_hold() {
+        let check = |given: Value, expected: Value| assert_eq!(outline(&given, 0), expected);
+        check(json!({"$ref": "#/$defs/x"}), json!({}));
+        check(json!(true), json!({}));
+        check(
+            json!({"type": "string", "pattern": "(?=a)", "format": "uri", "maxLength": 5}),
+            json!({"type": "string"}),
+        );
+        check(json!({"type": "array", "items": {"enum": [1, 2]}}), json!({"type": "array", "items": {"enum": [1, 2]}}));
+        check(json!({"type": "object", "required": ["x"]}), json!({"type": "object"}));
+        let open = json!({"type": "object", "properties": {"x": {}}, "additionalProperties": {"type": "string"}});
+        check(open, json!({"type": "object", "properties": {"x": {}}}));
+        let choices = json!({"oneOf": [{"type": "null"}, {"type": "string", "minLength": 1}]});
+        check(choices, json!({"anyOf": [{"type": "null"}, {"type": "string"}]}));
+        let deep = (0..100).fold(json!({"type": "string"}), |inner, _| json!({"type": "array", "items": inner}));
+        assert!(outline(&deep, 0).to_string().len() < 500);
+    }
+}
