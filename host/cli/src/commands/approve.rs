@@ -1,6 +1,5 @@
 //! `fumehood approve`: look at what a component or an MCP server is and may do, and let its tools be called from then on.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -17,7 +16,7 @@ use crate::exit::{Exit, UsageError};
 use crate::render::Origin;
 use crate::servers::{self, Server};
 use crate::trust::ConfigSource;
-use crate::{host, render};
+use crate::{host, question, render};
 
 /// What became of one component, for `--json`.
 #[derive(Serialize)]
@@ -183,8 +182,8 @@ fn decide_entry(
     if approve.check {
         return Ok(false);
     }
-    let question = || render::ask(&format!("Start or reach `{name}` like this, to look at its tools?"));
-    if approve.yes || (can_ask(arguments) && question()?) {
+    let ask = || question::ask(&format!("Start or reach `{name}` like this, to look at its tools?"));
+    if approve.yes || (can_ask(arguments) && ask()?) {
         lock.approve_entry(name.clone(), Entry::new(entry.clone()));
         lock.save()?;
         return Ok(true);
@@ -216,7 +215,7 @@ fn decide(
     if is_approved || approve.check {
         return Ok(is_approved);
     }
-    if approve.yes || (can_ask(arguments) && ask(name.as_str())?) {
+    if approve.yes || (can_ask(arguments) && question::ask(&format!("Approve `{name}`?"))?) {
         lock.approve(name.clone(), pinned.parts().clone());
         lock.save()?;
         render::note(&format!("approved `{name}`, kept in {}", lock.path().display()));
@@ -241,14 +240,5 @@ pub(crate) fn pinned(host: &Host, name: &Namespace) -> Option<Pinned> {
 }
 
 fn can_ask(arguments: &Arguments) -> bool {
-    !arguments.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
-
-/// Anything but a clear yes is a no.
-fn ask(name: &str) -> Result<bool> {
-    let mut stderr = std::io::stderr().lock();
-    write!(stderr, "Approve `{name}`? [y/N] ").and_then(|()| stderr.flush()).context("cannot ask")?;
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    !arguments.json && question::can_ask()
 }

@@ -279,7 +279,7 @@ fn what_a_guest_prints_is_not_its_result() {
     bench.program("stdout-flood");
     let ran = bench.run(&["call", "stdout-flood.wasm", "run", "--timeout", "50ms", "--max-log", "100B"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (4, ""), "{ran:?}");
-    assert!(ran.stderr.starts_with(r#"stdout| {"jsonrpc""#), "{ran:?}");
+    assert!(ran.stderr.starts_with(r#"stdout│ {"jsonrpc""#), "{ran:?}");
     assert!(ran.stderr.contains("more bytes, which were dropped"), "{ran:?}");
 }
 
@@ -310,4 +310,72 @@ fn a_record_in_json_has_the_same_shape_however_the_call_ended() {
     check(&["calculator.wasm", "launch"], 3, Some("unknown_tool"));
     check(&["spin.wasm", "run", "--timeout", "50ms"], 4, Some("deadline"));
     check(&["traps.wasm", "unreachable"], 5, Some("trap"));
+}
+
+#[test]
+fn whatever_ends_a_call_has_one_shape_in_json() {
+    let bench = Workbench::new();
+    bench.example("calculator").put("notes.txt", "Dear diary");
+    let check = |arguments: &[&str], code: i32, kind: &str, words: &str| {
+        let ran = bench.run(&[&["call", "--json"], arguments].concat());
+        assert_eq!((ran.code, ran.stderr.as_str()), (code, ""), "{ran:?}");
+        let record = ran.json();
+        for field in ["id", "tool", "status", "content", "metadata"] {
+            assert!(record.get(field).is_some(), "{field}: {record}");
+        }
+        assert_eq!((&record["id"], &record["status"]), (&"call-1".into(), &"error".into()), "{record}");
+        assert_eq!((&record["error"]["kind"], &record["metadata"]["fuel_used"]), (&kind.into(), &0.into()), "{record}");
+        assert!(record["error"]["message"].as_str().unwrap().contains(words), "{record}");
+    };
+    check(&["notes.txt", "run"], 6, "not_loaded", "cannot load notes.txt");
+    check(&["absent.wasm", "run"], 6, "not_loaded", "absent.wasm");
+    check(&["calculator.wasm"], 2, "usage", "which tool?");
+    check(&["calculator.wasm", "add", "--timeout", "0s"], 2, "usage", "the deadline limit is zero");
+    check(&["calculator.wasm", "add", "--timeout", "5"], 2, "usage", "`5` is not an amount of time");
+    check(&["calculator.wasm", "add", "--memory", "64"], 2, "usage", "`64` has no unit; write `64MiB`, or `64B`");
+    check(&["calculator.wasm", "add", "--frobnicate"], 2, "usage", "unexpected argument '--frobnicate'");
+    check(&["nothing", "run"], 2, "usage", "no component `nothing`");
+    check(&["calculator.wasm", "add", "a=1", "{}"], 2, "usage", "`{}` is no argument");
+}
+
+#[test]
+fn usage_errors_of_every_command_are_json_if_json_was_asked_for() {
+    let bench = Workbench::new();
+    for arguments in [&["--json", "frobnicate"][..], &["inspect", "--json"], &["run", "x", "--json", "--wall", "soon"]]
+    {
+        let ran = bench.run(arguments);
+        assert_eq!((ran.code, ran.stderr.as_str()), (2, ""), "{arguments:?} {ran:?}");
+        let told = ran.json();
+        assert_eq!((&told["status"], &told["error"]["kind"]), (&"error".into(), &"usage".into()), "{told}");
+        assert!(!told["error"]["message"].as_str().unwrap().contains("Usage:"), "{told}");
+    }
+    let ran = bench.run(&["serve", "mcp", "--json", "--calls", "0"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "standard output is the protocol's: {ran:?}");
+}
+
+#[test]
+fn arguments_may_be_a_word_each() {
+    let bench = Workbench::new();
+    bench.example("calculator").example("typed-greeter");
+    let ran = bench.run(&["call", "calculator.wasm", "add", "a=3", "b=5"]);
+    assert_eq!((ran.code, ran.json()), (0, serde_json::json!({"result": 8.0})), "{ran:?}");
+    let ran = bench.run(&["call", "typed-greeter.wasm", "greetings_greet", "name=42", "formality=casual"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "Hi, 42!\n"), "a text stays one: {ran:?}");
+    let ran = bench.run(&["call", "calculator.wasm", "add", "a=three", "b=5"]);
+    assert_eq!(ran.code, 3, "the gate has the last word: {ran:?}");
+}
+
+#[test]
+fn a_configured_tool_has_one_name() {
+    let bench = Workbench::new();
+    bench.example("calculator");
+    bench.put("fumehood.toml", "[tools.sums]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n");
+    for arguments in
+        [&["sums__add", r#"{"a": 3, "b": 5}"#][..], &["sums__add", "a=3", "b=5"], &["sums", "sums__add", "a=3", "b=5"]]
+    {
+        let ran = bench.run(&[&["call"], arguments].concat());
+        assert_eq!((ran.code, ran.json()), (0, serde_json::json!({"result": 8.0})), "{arguments:?}: {ran:?}");
+    }
+    let ran = bench.run(&["call", "other__add"]);
+    assert!(ran.code == 2 && ran.stderr.contains("has no component `other`; it has: sums"), "{ran:?}");
 }

@@ -11,6 +11,7 @@ fn check(bench: &Workbench, arguments: &[&str], expected: Expect) {
 #[test]
 fn a_good_file_is_fine() {
     let bench = Workbench::new();
+    bench.example("notes");
     bench.put("fumehood.toml", "[tools.notes]\ncomponent = \"notes.wasm\"\n[mcp.servers.a]\ncommand = [\"a\"]\n");
     check(
         &bench,
@@ -147,4 +148,33 @@ fn the_schema_is_printed() {
     let schema = bench.run(&["config", "schema"]).json();
     assert_eq!(schema["title"], "fumehood.toml");
     assert!(schema["properties"]["tools"]["description"].as_str().unwrap().contains("Components"));
+}
+
+#[test]
+fn what_a_configuration_names_is_opened() {
+    let bench = Workbench::new();
+    bench.example("notes").put("file.txt", "Dear diary");
+    let text = r#"
+tools_in = ["absent"]
+[tools.notes]
+component = "notes.wasm"
+read = [".:/here", "./gone:/gone"]
+write = [{ folder = "./file.txt", guest = "/out" }]
+[tools.other]
+component = "other.wasm"
+[tools.text]
+component = "file.txt"
+[mcp.servers.here]
+command = ["./no-server"]
+folder = "nowhere"
+[agent]
+system = { file = "system.md" }
+[guardrails]
+ignore_file = "."
+"#;
+    bench.put("fumehood.toml", text);
+    check(&bench, &["config", "check"], expect![[r#""#]]);
+    assert_eq!(bench.run(&["config", "check", "--json"]).json()["error"]["kind"], "usage");
+    bench.put("fumehood.toml", "[tools.notes]\ncomponent = \"notes.wasm\"\nhttp = [\"GETT https://a.example/**\"]\n");
+    check(&bench, &["config", "check"], expect![[r#""#]]);
 }

@@ -119,7 +119,15 @@ fn what_a_tool_keeps_is_kept_where_it_was_said() {
     let look =
         |flags: &[&'static str]| bench.run(&[&["call", "it.wasm", "look", "--key-value", "64KiB"], flags].concat());
     let said = |flags: &[&'static str]| look(flags).stdout.trim().to_owned();
-    assert_eq!((said(&[]).as_str(), said(&[]).as_str()), ("new", "new"), "gone after the call");
+    let first = look(&[]);
+    assert!(first.stderr.contains("keys and values are kept in ") && first.stdout.trim() == "new", "{first:?}");
+    assert_eq!(look(&["--json"]).stderr, "");
+    let again = look(&[]);
+    assert!(!again.stderr.contains("kept in") && again.stdout.trim() == "kept", "kept for the next call: {again:?}");
+    // A component of the same name elsewhere has nothing to do with it.
+    std::fs::create_dir(bench.path("elsewhere")).unwrap();
+    std::fs::copy(bench.path("it.wasm"), bench.path("elsewhere/it.wasm")).unwrap();
+    assert_eq!(bench.run(&["call", "elsewhere/it.wasm", "look", "--key-value", "64KiB"]).stdout.trim(), "new");
     let kept = ["--key-value-store", "it.db"];
     assert_eq!((said(&kept).as_str(), said(&kept).as_str()), ("new", "kept"));
 }
@@ -177,4 +185,19 @@ fn what_is_granted_and_not_there_is_told_with_its_place() {
     bench.put("file", "");
     let no_folder = policy("read = [\"./file:/docs\"]");
     assert!(no_folder.stderr.contains("file` is granted as a folder and is none"), "{no_folder:?}");
+}
+
+#[test]
+fn hints_are_in_the_language_that_is_in_use() {
+    let bench = Workbench::new();
+    bench.put("it.wasm", fumehood_tests::contract("act-in-describe").unwrap());
+    let typed = bench.run(&["call", "it.wasm", "look"]);
+    assert!(typed.stderr.contains("to allow it: --key-value 1MiB\n"), "{typed:?}");
+    bench.put("fumehood.toml", "[tools.it]\ncomponent = \"it.wasm\"\napproval = \"off\"\n");
+    let configured = bench.run(&["call", "it", "look"]);
+    assert!(configured.stderr.contains("to allow it: key_value = \"1MiB\"\n"), "{configured:?}");
+    let refused = bench.run(&["call", "it.wasm", "look", "--allow-http", "http://127.0.0.1/**"]);
+    assert!(refused.code == 2 && refused.stderr.ends_with("allow it by --allow-private 127.0.0.1/32\n"), "{refused:?}");
+    let late = bench.run(&["call", "it.wasm", "look", "--fuel", "10"]);
+    assert!(late.stderr.contains("(`--fuel`)"), "{late:?}");
 }
