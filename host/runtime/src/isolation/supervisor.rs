@@ -21,8 +21,9 @@ use crate::outcome::{self, Execution};
 use crate::run::{lost_call, turned_away, unless_cancelled};
 use crate::shared::Shared;
 
-/// A worker enforces deadlines itself. It is ended if a call goes on for this much longer.
-const GRACE: Duration = Duration::from_millis(500);
+/// A worker enforces deadlines and cancellation itself. It is ended if a call goes on for this much longer, which on a machine
+/// that has no processor time to give is long for a worker that is in order.
+const GRACE: Duration = Duration::from_secs(1);
 /// Workers in a row that may die before a restart has to wait.
 const RESTARTS_AT_ONCE: u32 = 3;
 /// The first of those waits. Each is twice as long as the one before.
@@ -224,7 +225,7 @@ impl Supervisor {
         let ended = self.ended(link, call, wait, &limits, cancelled.as_ref()).await;
         unfinished.is_over = true;
         match ended {
-            Some(Ended::Answered { outcome, cost, requests }) => {
+            Ok(Ended::Answered { outcome, cost, requests }) => {
                 self.state().deaths = 0;
                 let parts = |parts: Vec<_>| parts.into_iter().map(Content::try_from).collect::<Result<Vec<_>, _>>();
                 let outcome = outcome.map_err(CallError::from).and_then(parts);
@@ -234,14 +235,20 @@ impl Supervisor {
                 }
                 execution
             }
-            Some(Ended::Died(how)) => failed(died(&how), Duration::ZERO, &limits),
+            Ok(Ended::Died(how)) => failed(died(&how), Duration::ZERO, &limits),
             // The timer fired early only because its runtime is gone.
-            None if started.elapsed() < limits.deadline => failed(lost_call(Lost::ShutDown), Duration::ZERO, &limits),
-            None => failed(outcome::deadline(&limits), Duration::ZERO, &limits),
+            Err(Unanswered::Late) if started.elapsed() < limits.deadline => {
+                failed(lost_call(Lost::ShutDown), Duration::ZERO, &limits)
+            }
+            Err(Unanswered::Late) => failed(outcome::deadline(&limits), Duration::ZERO, &limits),
+            Err(Unanswered::Cancelled) => failed(CallError::cancelled(), Duration::ZERO, &limits),
         }
     }
 
-    /// How a call ended; `None` if its worker had to be ended.
+    /// Waits for the end of a call.
+    ///
+    /// # Errors
+    /// If the worker did not answer in time. It has been ended then.
     async fn ended(
         &self,
         link: &Arc<Link>,
@@ -249,7 +256,7 @@ impl Supervisor {
         wait: oneshot::Receiver<Ended>,
         limits: &Limits,
         cancelled: Option<&tokio_util::sync::CancellationToken>,
-    ) -> Option<Ended> {
+    ) -> Result<Ended, Unanswered> {
         let runtime = self.services.runtime();
         let mut waiting = std::pin::pin!(link.wait(wait));
         let until = limits.deadline + GRACE;
@@ -257,26 +264,36 @@ impl Supervisor {
         if let std::task::Poll::Ready(ended) =
             std::future::poll_fn(|cx| std::task::Poll::Ready(waiting.as_mut().poll(cx))).await
         {
-            return Some(ended);
+            return Ok(ended);
         }
-        match runtime.within(until, unless_cancelled(cancelled, waiting.as_mut())).await {
-            Ok(Some(ended)) => return Some(ended),
+        let unanswered = match runtime.within(until, unless_cancelled(cancelled, waiting.as_mut())).await {
+            Ok(Some(ended)) => return Ok(ended),
             Ok(None) => {
                 link.tell(&ToWorker::Cancel { call });
                 if let Ok(ended) = runtime.within(GRACE, waiting).await {
-                    return Some(ended);
+                    return Ok(ended);
                 }
+                link.die("it was ended because a call in it did not stop when it was cancelled");
+                Unanswered::Cancelled
             }
-            Err(Late) => {}
-        }
-        link.die("it was ended because a call in it did not stop at its deadline");
-        None
+            Err(Late) => {
+                link.die("it was ended because a call in it did not stop at its deadline");
+                Unanswered::Late
+            }
+        };
+        Err(unanswered)
     }
 }
 
 fn died(how: &str) -> CallError {
     CallError::new(ErrorKind::Trap, format!("the worker process of the tool died: {how}"))
         .with_hint("the next call starts a new one; a tool that does this again should be looked at before it is used")
+}
+
+/// Reasons for ending a worker that did not answer.
+enum Unanswered {
+    Late,
+    Cancelled,
 }
 
 /// A call whose caller may stop waiting. Then the worker is told, and ended if that does not help.

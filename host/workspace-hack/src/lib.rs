@@ -1,0 +1,1 @@
+//! Holds no code. Its manifest gives every dependency that several crates of the workspace share one set of features.
