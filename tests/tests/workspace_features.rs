@@ -31,7 +31,8 @@ fn features(selection: &[&str], edges: &str) -> Features {
 /// Crates of the host. Guest crates are also built for WebAssembly, with fewer features.
 fn host_crates() -> Vec<String> {
     let metadata: serde_json::Value =
-        serde_json::from_str(&cargo(&["metadata", "--locked", "--offline", "--no-deps", "--format-version", "1"])).unwrap();
+        serde_json::from_str(&cargo(&["metadata", "--locked", "--offline", "--no-deps", "--format-version", "1"]))
+            .unwrap();
     let root = metadata["workspace_root"].as_str().unwrap();
     let packages = metadata["packages"].as_array().unwrap().iter();
     let is_of_the_host = |package: &&serde_json::Value| {

@@ -1,4 +1,4 @@
-//! What the process says when it ends: see `fumehood --help`.
+//! Exit codes, listed in `fumehood --help`, and the errors that lead to them.
 
 use std::process::ExitCode;
 

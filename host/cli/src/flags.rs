@@ -43,7 +43,7 @@ fn translate_line(line: &str) -> String {
     translated.into_iter().next().unwrap_or_else(|| line.clone())
 }
 
-/// Where the last `key = ` of a line begins.
+/// Finds the last `key = ` of a line.
 fn start_of(line: &str, key: &str) -> Option<usize> {
     let start = line.rfind(&format!("{key} = "))?;
     let is_whole = line.get(..start)?.chars().next_back().is_none_or(|c| c.is_whitespace());

@@ -26,7 +26,7 @@ use crate::{flags, render};
 const BLINK: Duration = Duration::from_millis(300);
 /// One command makes few calls at a time, so it needs few slots.
 const CONCURRENCY: u32 = 8;
-/// What a component is called whose file name holds no letter or digit.
+/// Name of a component whose file name holds no letter or digit.
 const NAMELESS: &str = "component";
 
 /// Settings for a host of one command.
@@ -171,7 +171,7 @@ fn usual_store(config: &Config) -> Result<PathBuf> {
     Ok(store_file(&origin).ok_or_else(|| UsageError(missing.to_owned()))?)
 }
 
-/// Where the command keeps what is not to be lost, and not to be edited either.
+/// Folder of the command's own state, which is neither to be lost nor to be edited.
 pub(crate) fn state_folder() -> Option<PathBuf> {
     let strategy = etcetera::choose_base_strategy().ok()?;
     Some(strategy.state_dir().unwrap_or_else(|| strategy.data_dir()).join("fumehood"))
@@ -188,7 +188,7 @@ fn usual_cache() -> Option<PathBuf> {
     Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("fumehood").join("code"))
 }
 
-/// How to load the component in this file, and what it is called then: after the file, if that makes a name.
+/// Prepares loading the component in this file. Returns its name too: that of the file, if that makes one.
 pub(crate) fn load_of(path: &Path, allow_slow_compile: bool) -> (Load, String) {
     let load = Load::path(path);
     let load = if allow_slow_compile { load.allow_slow_compile() } else { load };
@@ -278,7 +278,7 @@ async fn visibly(
     }
 }
 
-/// What a component in this file is called on the screen.
+/// Names a component in this file on the screen.
 pub(crate) fn file_name(path: &Path) -> String {
     let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
     fumehood::sanitize::printable(&name).into_owned()

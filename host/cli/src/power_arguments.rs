@@ -75,7 +75,7 @@ pub(crate) struct PowerArguments {
 }
 
 impl PowerArguments {
-    /// What was typed, as a configuration would have it too.
+    /// Returns the powers that were typed, as a configuration has them too.
     pub(crate) fn powers(&self) -> Powers {
         Powers {
             state: false,
@@ -109,13 +109,13 @@ impl PowerArguments {
         self.key_value.is_some() && self.key_value_store.is_none()
     }
 
-    /// Was anything typed?
+    /// Returns whether any power was typed.
     pub(crate) fn are_given(&self) -> bool {
         self.strict_imports || self.key_value_store.is_some() || self.powers() != Powers::default()
     }
 }
 
-/// What was typed that cannot be granted, in the language of the command line.
+/// Describes a power that cannot be granted, in the language of the command line.
 fn fault(fault: &PowerFault) -> String {
     let option = flags::option(fault.key).unwrap_or(fault.key);
     format!("{option}: {}", flags::translate(&fault.message))

@@ -99,7 +99,7 @@ fn discard_input(stdin: &Stdin) -> io::Result<()> {
     }
 }
 
-/// What was read.
+/// A line that was read, or none.
 enum Line {
     /// A line of its own.
     Typed(String),

@@ -30,7 +30,7 @@ pub(crate) const COMMANDS: [(&str, &str); 5] = [
     ("/exit", "the same"),
 ];
 
-/// What was typed.
+/// One input of a person.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Typed {
     /// A message or a command.

@@ -15,7 +15,7 @@ use crate::render::paragraph::one_line;
 use crate::render::quotation::Quotation;
 use crate::render::{self, BAD, FAINT, GOOD, record, styled};
 
-/// How often a clock is drawn.
+/// Interval at which a clock is drawn.
 const TICK: Duration = Duration::from_millis(100);
 /// Characters of arguments, and of what a running call says.
 const MOST: usize = 60;
@@ -138,7 +138,7 @@ impl Chips {
     }
 }
 
-/// Which execution of which call: a model may use an id twice.
+/// Identifies the execution of a call: a model may use an id twice.
 fn key(record: &Record) -> String {
     let execution = record.body.get("tool_execution").and_then(Value::as_str);
     execution.or(record.call.as_deref()).unwrap_or_default().to_owned()

@@ -15,13 +15,13 @@ use crate::render::{self, BAD, FAINT, record, styled};
 /// Characters of a reason.
 const MOST: usize = 200;
 
-/// What is on the screen so far.
+/// The screen of a run, as far as it has gone.
 pub(crate) struct Screen {
     chips: Chips,
     deadline: Duration,
     /// The text that has been shown since the model was asked last.
     shown: String,
-    /// What ran when the run was cancelled.
+    /// Tools that ran when the run was cancelled.
     stopped: Vec<String>,
 }
 

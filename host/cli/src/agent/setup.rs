@@ -157,7 +157,7 @@ impl Desk {
         self.end(None).await
     }
 
-    /// What the last run came to is said last.
+    /// Ends the session, and shows the summary of the last run after that.
     async fn end(mut self, came: Option<&Came>) -> Result<()> {
         self.interrupts.leave();
         const UNSAVED: &str = "the answer is complete, but not all of what happened is in the event log";
@@ -226,7 +226,7 @@ async fn load(
     Ok(host)
 }
 
-/// What the components may do that were named on the command line.
+/// Makes the grant of the components that were named on the command line.
 fn powers(typed: &AgentArguments) -> Result<Grant> {
     if typed.tool.is_empty() && typed.powers.are_given() {
         let message = "powers are for components that are named with `--tool FILE`, and none is; those of \
@@ -254,7 +254,7 @@ fn own_store(builder: HostBuilder, config: &Config, file: &Path) -> Result<HostB
     host::with_store(builder, file)
 }
 
-/// Whether there are tools of these names.
+/// Checks that there are tools of these names.
 fn known(host: &Host, remotes: &Remotes, flag: &str, names: &[String]) -> Result<()> {
     let is_known = |name: &&String| host.tool(name).is_some() || remotes.find(name).is_some();
     let Some(name) = names.iter().find(|name| !is_known(name)) else { return Ok(()) };
@@ -293,7 +293,7 @@ fn in_use(
     }
 }
 
-/// Whom to ask, if anybody is there: about calls, and about more turns unless that is not wanted.
+/// Adds the person to ask about calls, and about more turns unless that is not wanted.
 fn with_person(builder: AssistantBuilder, config: &Config, person: Option<AtTerminal>) -> AssistantBuilder {
     match person.map(Arc::new) {
         Some(person) if config.agent.ask_for_turns == Some(false) => {

@@ -16,7 +16,7 @@ use super::screen::Screen;
 use crate::render::quotation::unbroken;
 use crate::render::{self, BAD, FAINT, styled};
 
-/// Who looks on.
+/// The form in which a run is shown.
 pub(crate) enum View {
     /// A person.
     Screen(Screen),

@@ -61,7 +61,7 @@ fn report(error: &clap::Error, typed: &[OsString]) -> ExitCode {
     render::failure(&anyhow::Error::msg(message(error)), form, Exit::Usage)
 }
 
-/// What is wrong, without the usage that a person is shown after it.
+/// Extracts the message of an error, without the usage that follows it for people.
 fn message(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let is_about_usage = |part: &&str| !part.starts_with("Usage:") && !part.starts_with("For more information");

@@ -18,7 +18,7 @@ use crate::servers::{self, Server};
 use crate::trust::ConfigSource;
 use crate::{host, question, render};
 
-/// What became of one component, for `--json`.
+/// Approval of one component, for `--json`.
 #[derive(Serialize)]
 struct Line<'a> {
     name: &'a str,
@@ -40,7 +40,7 @@ struct EntryLine<'a> {
     entry: &'a [String],
 }
 
-/// What can be approved.
+/// Something that can be approved.
 enum Candidate {
     Component(Box<Configured>),
     Server(Box<Server>),
@@ -129,7 +129,7 @@ fn candidate(config: &Config, lock: &Lock, name: &str) -> Result<Option<Candidat
     }
 }
 
-/// What is configured, when something else was named.
+/// Error for a name that is not configured, with those that are.
 pub(crate) fn unknown(config: &Config, name: &str) -> UsageError {
     if !config.origin.exists() {
         return UsageError(format!("there is no {} that could have a component `{name}`", config.origin.display()));
@@ -142,7 +142,7 @@ pub(crate) fn unknown(config: &Config, name: &str) -> UsageError {
     UsageError(format!("{} has no component `{name}`; {components}{servers}", config.origin.display()))
 }
 
-/// What it is now, and where that comes from. A component is loaded for it, a server is asked.
+/// Loads a component, or asks a server, to compare it with its approval.
 async fn look(host: &Host, config: &Config, lock: &Lock, candidate: &Candidate) -> Result<(Origin, Pinned)> {
     match candidate {
         Candidate::Component(component) => {
@@ -233,7 +233,7 @@ fn line<'a>(name: &'a str, status: &'static str, pinned: &'a Pinned) -> Line<'a>
     Line { name, status, pin: pinned.parts().pin().to_string(), changes, parts }
 }
 
-/// How a loaded component stands to what was approved; `None` if it needs no approval or has no tools.
+/// Compares a loaded component with its approval; `None` if it needs none or has no tools.
 pub(crate) fn pinned(host: &Host, name: &Namespace) -> Option<Pinned> {
     let prefix = format!("{name}__");
     host.tools().iter().find(|tool| tool.full_name().starts_with(&prefix))?.approval().cloned()

@@ -26,7 +26,7 @@ pub(crate) enum FailureForm<'a> {
 /// Id of the only call of a command, as the host gives it.
 pub(crate) const CALL_ID: &str = "call-1";
 
-/// What `--json` prints if there is no result at all.
+/// The JSON of a failure without a result.
 #[derive(Serialize)]
 struct Failure<'a> {
     #[serde(flatten)]
@@ -75,7 +75,7 @@ pub(crate) fn failure(error: &anyhow::Error, form: FailureForm<'_>, exit: Exit) 
     exit.into()
 }
 
-/// What went wrong, and why. Some errors repeat their cause; this says everything once.
+/// Lists an error and its causes. Some errors repeat their cause; the list has everything once.
 fn causes(error: &anyhow::Error) -> (String, Vec<String>) {
     let mut causes = error.chain().map(|cause| paragraph::set_in(&cause.to_string(), "    "));
     let outermost = causes.next().unwrap_or_default();

@@ -59,7 +59,7 @@ impl Quotation {
         self.full
     }
 
-    /// Whether words of the host fit on one line.
+    /// Returns whether words of the host fit on one line.
     pub(crate) fn fits(&self, text: &str) -> bool {
         text.chars().map(width).sum::<usize>() <= self.width
     }

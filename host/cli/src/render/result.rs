@@ -1,4 +1,4 @@
-//! How a call went: the result on standard output, everything else on standard error.
+//! The outcome of a call: the result on standard output, everything else on standard error.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) fn result(result: &CallResult) -> Result<()> {
     Ok(())
 }
 
-/// What a call cost, in a line.
+/// Describes the cost of a call in a line.
 pub(crate) fn cost(metadata: &Metadata) -> String {
     format!(
         "{} of {}, {} fuel, {} peak memory",
@@ -82,7 +82,7 @@ fn error(error: &CallError, metadata: &Metadata) -> Result<()> {
     Ok(())
 }
 
-/// Whether the message is, or may repeat, what a tool or a server said. What stopped a tool from outside is told by the host.
+/// Returns whether a message is, or may repeat, the text of a tool or a server. A tool that is stopped from outside says nothing.
 fn is_foreign(error: &CallError, metadata: &Metadata) -> bool {
     match error.kind {
         ErrorKind::ToolFailed | ErrorKind::Unavailable | ErrorKind::BadResult => true,

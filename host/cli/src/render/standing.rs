@@ -1,4 +1,4 @@
-//! How a component stands to what was approved: all that is pinned, or what is new, old beside new.
+//! The screen of `approve`: all that is pinned, or the changes since, old beside new.
 
 use anyhow::Result;
 use fumehood::approval::{Change, Parts, Standing, ToolParts};
@@ -11,7 +11,7 @@ use super::{BAD, FAINT, GOOD, STRONG, annotations, grants, imports, line, schema
 /// Lines around a change that are shown with it.
 const CONTEXT: usize = 2;
 
-/// Where something that wants approval comes from.
+/// Origin of something that wants approval.
 pub(crate) enum Origin {
     /// A file, and the component in it.
     File(String, Component),
@@ -45,7 +45,7 @@ pub(crate) fn standing(name: &str, origin: &Origin, pinned: &Pinned, full: bool)
     }
 }
 
-/// How a server is started or reached, before it is for the first time, or after that changed.
+/// Shows how a server is started or reached, before the first time or after a change.
 pub(crate) fn entry(name: &str, old: Option<&[String]>, new: &[String]) -> Result<()> {
     let mut quotation = Quotation::new(true);
     let what = if old.is_some() { "changed since it was approved" } else { "was never approved" };
@@ -197,7 +197,7 @@ fn lines(text: Option<&Untrusted<String>>) -> Vec<String> {
     pretty.as_deref().unwrap_or(&text.sanitized()).lines().map(str::to_owned).collect()
 }
 
-/// What goes and what comes, between what stays at the beginning and at the end.
+/// Compares lines: those that go and come, between those that stay at the beginning and at the end.
 fn differences<'a>(old: &'a [String], new: &'a [String]) -> Vec<(char, &'a str)> {
     let same_head = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     let shorter = old.len().min(new.len()) - same_head;

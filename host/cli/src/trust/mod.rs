@@ -20,7 +20,7 @@ pub(crate) use summary::{Effect, effects};
 /// The variable that names a configuration.
 const VARIABLE: &str = "FUMEHOOD_CONFIG";
 
-/// Where the configuration of a command comes from.
+/// Source of the configuration of a command.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfigSource {
     named: Option<PathBuf>,
@@ -30,7 +30,7 @@ pub(crate) struct ConfigSource {
 }
 
 impl ConfigSource {
-    /// What was typed, or else the file in the working folder.
+    /// The file that was typed, or else the one in the working folder.
     pub(crate) fn of(arguments: &Arguments) -> Self {
         let named = arguments.config.clone();
         Self {
@@ -120,7 +120,7 @@ fn ask(config: &Config, status: TrustStatus) -> Result<bool> {
     question::ask(&format!("Trust {file} as it is now?"))
 }
 
-/// What a configuration could do, as lines for a screen.
+/// Effects of a configuration, as lines for a screen.
 pub(crate) fn lines(config: &Config) -> Vec<String> {
     summary::lines(config)
 }

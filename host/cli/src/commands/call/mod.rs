@@ -168,7 +168,7 @@ fn from_configuration(arguments: &Arguments, call: &args::Call, config: &Config,
     Ok(Chosen { builder, load, name: name.to_string(), file: host::file_name(&file), usual: limits })
 }
 
-/// What was typed limits the call. A component that has to say first which tools it has gets the usual limits for that,
+/// Options limit the call. A component that has to describe its tools first gets the usual limits for that,
 /// or else a small `--fuel` would end before there is a call.
 fn at_least_usual(limits: &Limits) -> Limits {
     let usual = Limits::default();

@@ -18,7 +18,7 @@ use crate::recording::Recording;
 use crate::render;
 use crate::servers::ending_with_us;
 
-/// What a server is called here. People name no servers.
+/// Name of a server here. People name no servers.
 const SERVER: &str = "server";
 
 pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
