@@ -25,7 +25,7 @@ use crate::clock::Clock;
 use crate::executor::{Scope, ToolExecutor};
 use crate::human::{Answer, Human, Question};
 use crate::session::{Action, BudgetQuestion, Input, Recorded, Session, StepError};
-use crate::transcript::{Ending, Step};
+use crate::transcript::Step;
 
 /// One conversation: a model, a driver, an executor, and a session that goes on from message to message.
 pub struct Agent {

@@ -1,5 +1,6 @@
 //! Arguments of a call, as they are typed: one JSON object, or a word for each.
 
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
@@ -132,7 +133,7 @@ fn read_file(path: &Path) -> Result<String> {
     }
 }
 
-fn read_all(source: impl std::io::Read, name: &str) -> Result<String> {
+fn read_all(source: impl Read, name: &str) -> Result<String> {
     let mut text = Vec::new();
     let read = source.take(MAX_BYTES + 1).read_to_end(&mut text);
     read.map_err(|error| unreadable(name, &error))?;
