@@ -217,7 +217,7 @@ async fn load(
         let (load, _) = host::load_of(file, typed.allow_slow_compile);
         let load = load.with_grant(grant.clone());
         let load = if typed.powers.strict_imports { load.strict_imports() } else { load };
-        host::load(&host, &host::file_name(file), load).await?;
+        host::load(&host, &host::file_name(file), load).await.map_err(host::in_options)?;
     }
     for component in configured {
         let load = if typed.allow_slow_compile { component.load.allow_slow_compile() } else { component.load };

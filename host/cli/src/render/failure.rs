@@ -26,22 +26,19 @@ pub(crate) enum FailureForm<'a> {
 /// Id of the only call of a command, as the host gives it.
 pub(crate) const CALL_ID: &str = "call-1";
 
-/// The JSON of a failure without a result.
+/// The JSON of a failure without a result. The members of a call are in the order of a result.
 #[derive(Serialize)]
 struct Failure<'a> {
-    #[serde(flatten)]
-    call: Option<FailedCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<&'a str>,
     status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<[(); 0]>,
     error: Cause<'a>,
-}
-
-/// The members that only the result of a call has.
-#[derive(Serialize)]
-struct FailedCall<'a> {
-    id: &'static str,
-    tool: &'a str,
-    content: [(); 0],
-    metadata: Metadata,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Metadata>,
 }
 
 #[derive(Serialize)]
@@ -56,15 +53,15 @@ struct Cause<'a> {
 pub(crate) fn failure(error: &anyhow::Error, form: FailureForm<'_>, exit: Exit) -> ExitCode {
     let (message, because) = causes(error);
     let call = match form {
-        FailureForm::Call { tool } => {
-            Some(FailedCall { id: CALL_ID, tool, content: [], metadata: Metadata::default() })
-        }
+        FailureForm::Call { tool } => Some((tool, Metadata::default())),
         FailureForm::Text | FailureForm::Json => None,
     };
     // If standard output is what broke, JSON cannot be printed either.
     let is_told = form != FailureForm::Text && {
         let error = Cause { kind: exit.kind(), message: &message, because: &because };
-        json(&Failure { call, status: "error", error }).is_ok()
+        let (tool, metadata) = call.unzip();
+        let (id, content) = tool.map(|_| (CALL_ID, [])).unzip();
+        json(&Failure { id, tool, status: "error", content, error, metadata }).is_ok()
     };
     if !is_told {
         note(&format!("{} {}", styled(BAD, "error:"), unbroken(&message, 7)));

@@ -7,7 +7,7 @@ const BYTES: [&str; 4] = ["bytes", "bytes_in", "bytes_out", "key_value"];
 
 /// Writes the amounts of a line of a grant with units, such as `key_value = 1.0 MiB`. Two different lines stay different, and
 /// what is in quotes is left as it is.
-pub(super) fn readable(line: &str) -> String {
+pub(crate) fn readable(line: &str) -> String {
     let (quoted, rest) = line.split_at(line.rfind('"').map_or(0, |at| at + 1));
     let parts: Vec<String> = rest.split(", ").map(part).collect();
     format!("{quoted}{}", parts.join(", "))

@@ -22,6 +22,7 @@ use fumehood::sanitize::printable_json;
 use serde::Serialize;
 
 pub(crate) use failure::{CALL_ID, FailureForm, failure};
+pub(crate) use grants::readable as readable_grant;
 pub(crate) use inspection::{Report, inspection};
 pub(crate) use result::{count, duration, event, result};
 pub(crate) use standing::{Origin, entry, standing};

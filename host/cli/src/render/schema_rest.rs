@@ -41,6 +41,7 @@ const SHOWN: [&str; 13] = [
     "minLength",
     "maxLength",
 ];
+const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 /// Longest value of `format` that is a name of JSON Schema and no text.
 const MAX_FORMAT_BYTES: usize = 24;
 
@@ -65,8 +66,10 @@ impl Walk {
             match keyword.as_str() {
                 name if NAMED.contains(&name) => self.named(value, &place),
                 name if NESTED.contains(&name) => self.nested(value, &place),
-                name if SHOWN.contains(&name) => self.texts(value, &place),
+                "type" if is_type(value) => {}
+                "$ref" if value.as_str().is_some_and(|target| target.starts_with("#/")) => {}
                 "format" if is_format(value) => {}
+                name if SHOWN.contains(&name) => self.texts(value, &place),
                 _ => self.rest.push(format!("{}: {}", one_line(&place), one_line(&value.to_string()))),
             }
         }
@@ -74,11 +77,14 @@ impl Walk {
 
     fn named(&mut self, schemas: &Value, place: &str) {
         for (name, schema) in schemas.as_object().into_iter().flatten() {
-            // Its name is in the place of what it says; it is a text of its own only where it says nothing.
-            if !self.shown.contains(&one_line(name)) {
-                self.rest.push(format!("{}/{}", one_line(place), one_line(name)));
-            }
+            let before = self.rest.len();
             self.schema(schema, &format!("{place}/{name}"));
+            // Its name is in the place of what it says; it is a line of its own only where it says nothing.
+            let name = one_line(name);
+            let is_told = self.rest.iter().skip(before).any(|line| line.contains(&name));
+            if !is_told && !self.shown.contains(&name) {
+                self.rest.push(format!("{}/{name}", one_line(place)));
+            }
         }
     }
 
@@ -108,6 +114,14 @@ impl Walk {
             }
             _ => {}
         }
+    }
+}
+
+/// A type of JSON Schema, or a list of them.
+fn is_type(value: &Value) -> bool {
+    match value {
+        Value::Array(values) => values.iter().all(is_type),
+        value => value.as_str().is_some_and(|name| TYPES.contains(&name)),
     }
 }
 
