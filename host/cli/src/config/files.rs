@@ -42,7 +42,7 @@ pub(super) fn check(config: &Config) -> Vec<Broken> {
             found.folder(&["mcp", "servers", name, "folder"], &config.path(folder));
         }
         if let Some(program) = server.command.iter().flatten().next().filter(|program| program.contains('/')) {
-            let file = config.absolute_folder().join(program);
+            let file = relative::from(config.folder(), Path::new(program));
             found.file(&["mcp", "servers", name, "command"], "the program", &file);
         }
     }

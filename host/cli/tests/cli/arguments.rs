@@ -177,14 +177,14 @@ fn a_file_of_arguments_that_cannot_be_read() {
         &bench,
         &["{}", "--args-file", "latin1.json"],
         expect![[r#"
-        ── stderr
-        error: the argument '[JSON]' cannot be used with '--args-file <FILE>'
+            ── stderr
+            error: the argument '[JSON|NAME=VALUE]...' cannot be used with '--args-file <FILE>'
 
-        Usage: fumehood call [OPTIONS] COMPONENT TOOL [JSON]
+            Usage: fumehood call [OPTIONS] COMPONENT TOOL [JSON|NAME=VALUE...]
 
-        For more information, try '--help'.
-        ── exit 2
-    "#]],
+            For more information, try '--help'.
+            ── exit 2
+        "#]],
     );
 }
 

@@ -139,8 +139,8 @@ fn in_a_failure_of_a_server() {
     let bench = Workbench::new();
     bench.put("server.sh", fumehood_tests::fake_server::SCRIPT);
     for on_call in [
-        r#"answer '{"isError":true,"content":[{"type":"text","text":"a\\u200b\\nerror: forged \\u001b[2J"}]}'"#,
-        r#"fail -32000 'a\\u200b\\nerror: forged \\u001b[2J'"#,
+        r#"answer '{"isError":true,"content":[{"type":"text","text":"a\u200b\nerror: forged \u001b[2J"}]}'"#,
+        r#"fail -32000 'a\u200b\nerror: forged \u001b[2J'"#,
     ] {
         let variable = format!("ON_CALL={on_call}");
         let call = |more: &[&str]| {

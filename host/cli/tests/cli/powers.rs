@@ -61,24 +61,24 @@ fn what_cannot_be_granted_is_refused_before_anything_is_loaded() {
         &bench,
         &with(&["--allow-private", "10.0.0.1"]),
         expect![[r#"
-        ── stderr
-        error: --allow-private: `private_addresses` is of no use without `http`; add http = ["GET https://HOST/**"]
-        ── exit 2
-    "#]],
+            ── stderr
+            error: --allow-private: `--allow-private` is of no use without `--allow-http`; add --allow-http 'GET https://HOST/**'
+            ── exit 2
+        "#]],
     );
     check(
         &bench,
         &with(&["--key-value-store", "a.db"]),
         expect![[r#"
-        ── stderr
-        error: the following required arguments were not provided:
-          --key-value <BYTES>
+            ── stderr
+            error: the following required arguments were not provided:
+              --key-value <BYTES>
 
-        Usage: fumehood call [OPTIONS] COMPONENT TOOL [JSON]
+            Usage: fumehood call [OPTIONS] COMPONENT TOOL [JSON|NAME=VALUE...]
 
-        For more information, try '--help'.
-        ── exit 2
-    "#]],
+            For more information, try '--help'.
+            ── exit 2
+        "#]],
     );
 }
 
@@ -101,13 +101,13 @@ fn strict_imports_refuse_a_component_that_asks_for_more() {
         &bench,
         &["call", "request.wasm", "get", "--strict-imports"],
         expect![[r#"
-        ── stderr
-        error: cannot load request.wasm
-          because: the component imports powers that are not granted, which `strict_imports` refuses:
-            `wasi:http/types@0.2.0` needs http; to allow it: http = ["GET https://HOST/**"]
-            `wasi:http/outgoing-handler@0.2.0` needs http; to allow it: http = ["GET https://HOST/**"]
-        ── exit 6
-    "#]],
+            ── stderr
+            error: cannot load request.wasm
+              because: the component imports powers that are not granted, which `--strict-imports` refuses:
+                `wasi:http/types@0.2.0` needs http; to allow it: --allow-http 'GET https://HOST/**'
+                `wasi:http/outgoing-handler@0.2.0` needs http; to allow it: --allow-http 'GET https://HOST/**'
+            ── exit 6
+        "#]],
     );
     assert_eq!(bench.run(&["call", "count.wasm", "run", r#"{"to": 3}"#, "--strict-imports"]).code, 0);
 }
@@ -190,14 +190,14 @@ fn what_is_granted_and_not_there_is_told_with_its_place() {
 #[test]
 fn hints_are_in_the_language_that_is_in_use() {
     let bench = Workbench::new();
-    bench.put("it.wasm", fumehood_tests::contract("act-in-describe").unwrap());
-    let typed = bench.run(&["call", "it.wasm", "look"]);
+    bench.example("notes").example("calculator");
+    let typed = bench.run(&["call", "notes.wasm", "list"]);
     assert!(typed.stderr.contains("to allow it: --key-value 1MiB\n"), "{typed:?}");
-    bench.put("fumehood.toml", "[tools.it]\ncomponent = \"it.wasm\"\napproval = \"off\"\n");
-    let configured = bench.run(&["call", "it", "look"]);
+    bench.put("fumehood.toml", "[tools.it]\ncomponent = \"notes.wasm\"\napproval = \"off\"\n");
+    let configured = bench.run(&["call", "it", "list"]);
     assert!(configured.stderr.contains("to allow it: key_value = \"1MiB\"\n"), "{configured:?}");
-    let refused = bench.run(&["call", "it.wasm", "look", "--allow-http", "http://127.0.0.1/**"]);
+    let refused = bench.run(&["call", "notes.wasm", "list", "--allow-http", "http://127.0.0.1/**"]);
     assert!(refused.code == 2 && refused.stderr.ends_with("allow it by --allow-private 127.0.0.1/32\n"), "{refused:?}");
-    let late = bench.run(&["call", "it.wasm", "look", "--fuel", "10"]);
-    assert!(late.stderr.contains("(`--fuel`)"), "{late:?}");
+    let stopped = bench.run(&["call", "calculator.wasm", "add", "a=1", "b=2", "--fuel", "10"]);
+    assert!(stopped.stderr.contains("; `--fuel` allows more"), "{stopped:?}");
 }

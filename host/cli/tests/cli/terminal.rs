@@ -193,7 +193,8 @@ fn all_of_a_call_stands_behind_the_bar_of_its_question() {
     let bench = bench(&format!("{call}\n{}", r#"{"text": "Then not."}"#));
     let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__evaluate"]].concat());
     terminal.wait_for("│ may calculator__evaluate run?");
-    terminal.wait_for("│ calculator__evaluate {");
+    terminal.wait_for("│ calculator__evaluate");
+    terminal.wait_for("│ {\"expression\":\"x");
     terminal.wait_for("END");
     terminal.wait_for("[y/N]");
     terminal.type_in("n\n");
@@ -265,6 +266,7 @@ fn a_paste_of_several_lines_is_one_message() {
     terminal.wait_for("> ");
     terminal.type_in("\u{3}");
     terminal.wait_for("Ctrl-C again, or Ctrl-D, ends the session");
+    terminal.wait_for("> ");
     terminal.type_in("\u{3}");
     assert_eq!(terminal.finish().0, Some(130));
 }

@@ -80,7 +80,7 @@ fn speak(error: &mut CallError, prefix: &str, is_typed: bool) {
         _ => None,
     };
     error.hint = error.hint.take().map(|hint| match option {
-        Some(option) => format!("{hint} (`{option}`)").into(),
+        Some(option) => format!("{hint}; `{option}` allows more").into(),
         None if is_typed => flags::translate(&hint).into(),
         None => hint,
     });
