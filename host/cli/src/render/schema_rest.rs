@@ -64,6 +64,10 @@ impl Walk {
         for (keyword, value) in keywords {
             let place = format!("{place}/{keyword}");
             match keyword.as_str() {
+                // The lines list the properties, and not that there may be others.
+                "additionalProperties" if *value == Value::Bool(true) && keywords.contains_key("properties") => {
+                    self.rest.push(format!("{}: true", one_line(&place)));
+                }
                 name if NAMED.contains(&name) => self.named(value, &place),
                 name if NESTED.contains(&name) => self.nested(value, &place),
                 "type" if is_type(value) => {}
@@ -150,6 +154,7 @@ mod tests {
             },
             "not": {"properties": {"T10": true}},
             "allOf": [{"description": "T8"}],
+            "additionalProperties": true,
         });
         let shown = super::super::schema::lines(&schema);
         let rest = rest(&schema, &shown);
@@ -158,6 +163,8 @@ mod tests {
             assert!(all.contains(&format!("T{number}")), "T{number} is missing in {all}");
         }
         assert!(!rest.iter().any(|line| line.contains("T3") || line.contains("date-time")), "{rest:?}");
-        assert!(rest.contains(&"/title: \"T2\"".to_owned()), "{rest:?}");
+        for line in ["/title: \"T2\"", "/additionalProperties: true"] {
+            assert!(rest.contains(&line.to_owned()), "{line}: {rest:?}");
+        }
     }
 }
