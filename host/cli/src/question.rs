@@ -21,7 +21,7 @@ const QUIET: Duration = Duration::from_millis(100);
 /// Maximum time to wait for quiet.
 const MAX_NOISE: Duration = Duration::from_secs(3);
 /// Time within which further input belongs to the same paste as a line.
-const PASTE_GAP: Duration = Duration::from_millis(30);
+const PASTE_GAP: Duration = Duration::from_millis(100);
 /// Interval at which a waiting question looks whether it was cancelled.
 const TICK: Duration = Duration::from_millis(100);
 /// Number of pastes instead of an answer after which the answer is no.

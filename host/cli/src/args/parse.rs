@@ -77,6 +77,7 @@ fn form(typed: &[OsString]) -> FailureForm<'static> {
         _ if !words().any(|word| word == "--json") => FailureForm::Text,
         Some("serve") => FailureForm::Text,
         Some("call") => FailureForm::Call { tool: "" },
+        Some("mcp") if words().any(|word| word == "call") => FailureForm::Call { tool: "" },
         _ => FailureForm::Json,
     }
 }
