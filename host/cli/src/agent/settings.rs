@@ -1,4 +1,4 @@
-//! What fumehood.toml says about the loop, in the loop's own types. What was typed goes before it.
+//! Settings of the loop from fumehood.toml, overridden by options.
 
 use std::collections::BTreeSet;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -53,7 +53,7 @@ pub(crate) fn provider(config: &Config, is_its_own: bool, typed: &ModelArguments
     Ok(settings)
 }
 
-/// How the model says what it wants.
+/// Selects the protocol between model and loop.
 pub(crate) fn driver(config: &Config, typed: Option<DriverName>) -> DriverName {
     let configured = config.agent.driver.map(|driver| match driver {
         ConfiguredDriver::Native => DriverName::Native,
@@ -87,7 +87,7 @@ pub(crate) fn knowledge(config: &Config, skill: Option<&str>, channel: Option<&s
     Ok(entries)
 }
 
-/// The names that the skill in use, or else the channel, has.
+/// Names that the skill in use has, or else the channel.
 fn needed_knowledge<'a>(config: &'a Config, skill: Option<&str>, channel: Option<&str>) -> BTreeSet<&'a str> {
     let of_skill = |name: &str| config.skills.get(name).into_iter().flat_map(|skill| &skill.knowledge);
     let of_channel = channel.filter(|_| skill.is_none()).and_then(|name| config.channels.get(name));
@@ -98,7 +98,7 @@ fn needed_knowledge<'a>(config: &'a Config, skill: Option<&str>, channel: Option
     skill.into_iter().flat_map(of_skill).chain(of_channel).map(String::as_str).collect()
 }
 
-/// How batches of calls are treated.
+/// Modes of batches of calls.
 pub(crate) fn modes(config: &Config) -> Modes {
     let usual = Modes::default();
     let concurrency = config.agent.concurrency.and_then(|most| NonZeroUsize::try_from(most).ok());
@@ -109,7 +109,7 @@ pub(crate) fn modes(config: &Config) -> Modes {
     }
 }
 
-/// How the session goes.
+/// Configures the session.
 ///
 /// # Errors
 /// If a text cannot be read.
