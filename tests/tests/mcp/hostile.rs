@@ -55,8 +55,6 @@ async fn arguments_have_one_reading() {
     for (arguments, says) in [
         (r#"{"a":1,"b":1,"a":2}"#, "/a: "),
         (r#"{"a":1,"b":1,"\u0061":2}"#, "/a: "),
-        (r#"{"a":1e400,"b":1}"#, "1e400"),
-        (r#"{"a":"\ud800","b":1}"#, "/a: "),
     ] {
         raw.line(&called(arguments)).await;
         let result = raw.answer(7).await["result"].clone();

@@ -15,6 +15,7 @@ mod library;
 mod raw;
 #[cfg(test)]
 mod real_lists;
+#[cfg(test)]
 mod remote;
 #[cfg(test)]
 mod sanitizing;

@@ -127,7 +127,7 @@ mod tests {
             "[limits]\ndedline = \"2s\"\nfule = 1\n",
             expect![[r#"
             fumehood.toml:2:1: [limits] has the unknown key `dedline`; did you mean `deadline`?; known there: deadline, fuel, log, memory, output, string
-            fumehood.toml:3:1: [limits] has the unknown key `fule`; did you mean `fuel`?; known there: deadline, fuel, log, memory, output"#]],
+            fumehood.toml:3:1: [limits] has the unknown key `fule`; did you mean `fuel`?; known there: deadline, fuel, log, memory, output, string"#]],
         );
         check(
             "[tools.notes]\ncomponent = \"n.wasm\"\nlimits = { mem = \"1MiB\" }\nallow-write = []\n",
