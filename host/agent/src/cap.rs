@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use fumehood_core::content::Content;
 use fumehood_core::result::CallResult;
-use fumehood_core::sanitize::{beginning, hidden, printable};
+use fumehood_core::sanitize::{beginning, printable};
 use fumehood_core::untrusted::Untrusted;
 use serde_json::Value;
 
@@ -35,8 +35,8 @@ pub fn shown(result: &CallResult, cap: usize) -> CallResult {
         }
         Err(error) => {
             let mut error = error.clone();
-            // A component's message has been made printable and counted already.
-            shown.metadata.sanitized = shown.metadata.sanitized.max(hidden(&error.message));
+            // A component's message has been counted already.
+            shown.metadata.sanitized = shown.metadata.sanitized.max(error.hidden());
             error.message = within(&clean(&error.message), cap).into();
             error.hint = error.hint.map(|hint| within(&clean(&hint), cap).into());
             shown.outcome = Err(error);

@@ -101,9 +101,11 @@ impl Redactor {
 
     /// Printable text in place.
     pub fn in_printable(&self, text: &mut PrintableText) {
-        if let Cow::Owned(clean) = self.text(text) {
-            *text = clean.into();
-        }
+        let clean = match self.text(text) {
+            Cow::Owned(clean) => clean,
+            Cow::Borrowed(_) => return,
+        };
+        text.revise(clean);
     }
 
     /// A part of a result. JSON stays JSON: a value is found in names, strings and numbers, however they are escaped.

@@ -63,6 +63,12 @@ impl CallError {
         Self::new(ErrorKind::Cancelled, "the caller stopped waiting, so the tool was stopped")
     }
 
+    /// How many characters of its texts were written out because a reader would not see them.
+    #[must_use]
+    pub fn hidden(&self) -> u64 {
+        std::iter::once(&self.message).chain(&self.hint).chain(&self.backtrace).map(PrintableText::hidden).sum()
+    }
+
     /// Adds what to do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<PrintableText>) -> Self {
@@ -135,6 +141,19 @@ pub struct Metadata {
     /// See [`Metadata::stdout`].
     #[serde(skip_serializing_if = "Captured::is_empty")]
     pub stderr: Captured,
+}
+
+impl Metadata {
+    /// Adds the size of an outcome, and how many hidden characters it has: for tools that are no components, whose texts
+    /// nothing has counted before.
+    #[must_use]
+    pub fn of_outcome(self, outcome: &Result<Vec<Content>, CallError>) -> Self {
+        let (bytes, hidden) = match outcome {
+            Ok(parts) => (parts.iter().map(Content::bytes).sum(), parts.iter().map(Content::hidden).sum()),
+            Err(error) => (0, error.hidden()),
+        };
+        Self { bytes, sanitized: self.sanitized + hidden, ..self }
+    }
 }
 
 /// A stream that a guest wrote, up to a cap.

@@ -6,7 +6,9 @@
 //! [`crate::sanitize`] when it was made.
 
 use std::borrow::{Borrow, Cow};
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -59,6 +61,12 @@ impl Untrusted<String> {
     #[must_use]
     pub fn hidden(&self) -> u64 {
         hidden(&self.0)
+    }
+
+    /// The JSON value that the text stands for, as untrusted as the text; `None` if it is no JSON.
+    #[must_use]
+    pub fn parse_json(&self) -> Option<Untrusted<Value>> {
+        serde_json::from_str(&self.0).ok().map(Untrusted)
     }
 
     /// Bytes of the text as it was made.
@@ -161,16 +169,63 @@ pub(crate) fn expose_raw<T: SerializeRaw, S: Serializer>(value: &T, serializer: 
     value.serialize_raw(serializer)
 }
 
-/// Text in which nothing is hidden: it goes through [`printable`] whenever one is made.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
-pub struct PrintableText(String);
+/// Text in which nothing is hidden: it goes through [`printable`] whenever one is made. It remembers how many characters
+/// were written out then; that count is no part of its value.
+#[derive(Clone, Default)]
+pub struct PrintableText {
+    text: String,
+    hidden: u64,
+}
 
 impl PrintableText {
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// How many characters were written out when it was made.
+    #[must_use]
+    pub fn hidden(&self) -> u64 {
+        self.hidden
+    }
+
+    /// Replaces the text by a version of it. The count goes on.
+    pub fn revise(&mut self, text: impl Into<Self>) {
+        let revised = text.into();
+        *self = Self { hidden: self.hidden + revised.hidden, text: revised.text };
+    }
+}
+
+impl PartialEq for PrintableText {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for PrintableText {}
+
+impl PartialOrd for PrintableText {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for PrintableText {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.text.cmp(&other.text)
+    }
+}
+
+impl Hash for PrintableText {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl Serialize for PrintableText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.text.serialize(serializer)
     }
 }
 
@@ -178,37 +233,37 @@ impl Deref for PrintableText {
     type Target = str;
 
     fn deref(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 
 impl AsRef<str> for PrintableText {
     fn as_ref(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 
 impl Borrow<str> for PrintableText {
     fn borrow(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 
 impl fmt::Display for PrintableText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        f.pad(&self.text)
     }
 }
 
 impl fmt::Debug for PrintableText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
+        fmt::Debug::fmt(&self.text, f)
     }
 }
 
 impl From<&str> for PrintableText {
     fn from(text: &str) -> Self {
-        Self(printable(text).into_owned())
+        Self { text: printable(text).into_owned(), hidden: hidden(text) }
     }
 }
 
@@ -230,25 +285,28 @@ impl From<String> for PrintableText {
             Cow::Borrowed(_) => None,
             Cow::Owned(clean) => Some(clean),
         };
-        Self(clean.unwrap_or(text))
+        match clean {
+            Some(clean) => Self { hidden: hidden(&text), text: clean },
+            None => Self { text, hidden: 0 },
+        }
     }
 }
 
 impl From<PrintableText> for String {
     fn from(text: PrintableText) -> Self {
-        text.0
+        text.text
     }
 }
 
 impl PartialEq<str> for PrintableText {
     fn eq(&self, other: &str) -> bool {
-        self.0 == other
+        self.text == other
     }
 }
 
 impl PartialEq<&str> for PrintableText {
     fn eq(&self, other: &&str) -> bool {
-        self.0 == *other
+        self.text == *other
     }
 }
 
@@ -281,8 +339,15 @@ mod tests {
     fn printable_text_is_printable_however_it_is_made() {
         let read: PrintableText = serde_json::from_str(r#""a\u202e""#).unwrap();
         for text in [PrintableText::from("a\u{202e}"), PrintableText::from("a\u{202e}".to_owned()), read] {
-            assert_eq!(text, "a\\u{202e}");
+            assert_eq!((text.as_str(), text.hidden()), ("a\\u{202e}", 1));
             assert_eq!(serde_json::to_string(&text).unwrap(), r#""a\\u{202e}""#);
         }
+    }
+    #[test]
+    fn a_revised_text_keeps_its_count() {
+        let mut text = PrintableText::from("a\u{202e}b");
+        text.revise("[redacted]\u{200b}");
+        assert_eq!((text.as_str(), text.hidden()), ("[redacted]\\u{200b}", 2));
+        assert_eq!(text, PrintableText::from("[redacted]\\u{200b}"), "the count is no part of the value");
     }
 }

@@ -70,9 +70,9 @@ impl AgentTool for ServersTool {
         Box::pin(async move {
             let started = Instant::now();
             let outcome = self.outcome(&invocation).await;
-            let bytes = outcome.as_ref().map_or(0, |parts| parts.iter().map(Content::bytes).sum());
-            let (duration, deadline) = (started.elapsed(), self.remote.deadline());
-            let metadata = Metadata { bytes, duration, deadline, ..Metadata::default() };
+            let cost =
+                Metadata { duration: started.elapsed(), deadline: self.remote.deadline(), ..Metadata::default() };
+            let metadata = cost.of_outcome(&outcome);
             Ok(CallResult { id: invocation.id.clone(), tool: invocation.tool.clone(), outcome, metadata })
         })
     }

@@ -198,7 +198,7 @@ pub(crate) fn from_failure(failure: types::Failure) -> CallError {
         types::FailureKind::Unavailable => ErrorKind::Unavailable,
         types::FailureKind::Denied => ErrorKind::Denied,
     };
-    let mut error = CallError::new(kind, cut(&failure.message));
+    let mut error = CallError::new(kind, message(&failure.message));
     error.retry_after = failure.retry_after_ms.map(Duration::from_millis);
     error
 }
@@ -229,6 +229,13 @@ pub(crate) fn cut(message: &str) -> String {
     cut_to(message, MESSAGE_BYTES)
 }
 
+/// The same with the count of what was written out.
+pub(crate) fn message(text: &str) -> PrintableText {
+    let mut message = PrintableText::from(text);
+    message.revise(cut(text));
+    message
+}
+
 /// What a guest said, printable and cut to so many bytes.
 pub(crate) fn cut_to(message: &str, bytes: usize) -> String {
     let printable = printable(message);
@@ -254,6 +261,7 @@ mod tests {
     #[test]
     fn messages_of_guests_are_cut_at_a_character_and_made_printable() {
         assert_eq!(cut("a\u{1b}[0m"), "a\\u{1b}[0m");
+        assert_eq!((message("a\u{1b}[0m").as_str(), message("a\u{1b}[0m").hidden()), ("a\\u{1b}[0m", 1));
         let long = "ä".repeat(4000);
         let short = cut(&long);
         assert!(short.len() <= MESSAGE_BYTES + '…'.len_utf8());

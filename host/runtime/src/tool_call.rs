@@ -4,7 +4,6 @@ use fumehood_core::compact;
 use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::result::{CallError, Metadata};
-use fumehood_core::sanitize::hidden;
 use serde_json::Value;
 
 use crate::capability::http::Outward;
@@ -34,10 +33,11 @@ impl Runnable {
             Err(error) => return Execution { outcome: Err(error), metadata: Metadata::default() },
         };
         let (output, mut metadata) = self.run(input, invocation, terms, outward).await;
-        if let Ok(Output::Contract(Err(failure))) = &output {
-            metadata.sanitized += hidden(&failure.message);
+        let outcome = output.and_then(|output| self.content(output));
+        if let Err(error) = &outcome {
+            metadata.sanitized += error.hidden();
         }
-        Execution { outcome: output.and_then(|output| self.content(output)), metadata }
+        Execution { outcome, metadata }
     }
 
     fn input(&self, tool: usize, arguments: Arguments<'_>) -> Result<Input, CallError> {
@@ -73,7 +73,9 @@ impl Runnable {
                     TypedOutcome::Nothing => Ok(Vec::new()),
                     TypedOutcome::Text(text) => Ok(vec![Content::text(text)]),
                     TypedOutcome::Json(text) => Ok(vec![outcome::json(text)?]),
-                    TypedOutcome::Failed(message) => Err(CallError::new(ErrorKind::ToolFailed, outcome::cut(&message))),
+                    TypedOutcome::Failed(message) => {
+                        Err(CallError::new(ErrorKind::ToolFailed, outcome::message(&message)))
+                    }
                 }
             }
         }

@@ -10,7 +10,6 @@ use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::name::Namespace;
 use fumehood_core::redact::Redactor;
 use fumehood_core::result::CallError;
-use fumehood_core::sanitize::printable;
 use rmcp::model::{CallToolRequestParams, CallToolResponse};
 use rmcp::service::ServiceError;
 use serde_json::Value;
@@ -214,7 +213,7 @@ impl Remote {
         let name = &self.0.name;
         match error {
             ServiceError::McpError(error) if !connection.is_closed() => {
-                let said: String = printable(&error.message).chars().take(WORDS).collect();
+                let said: String = error.message.chars().take(WORDS).collect();
                 CallError::new(ErrorKind::ToolFailed, format!("the server `{name}` refused the call: {said}"))
             }
             _ if connection.has_overflowed() => {
@@ -230,7 +229,7 @@ impl Remote {
                 CallError::new(ErrorKind::OutputTooLarge, format!("{why} and was cut off"))
             }
             error => {
-                let words: String = printable(&connection.last_words()).chars().take(WORDS).collect();
+                let words: String = connection.last_words().chars().take(WORDS).collect();
                 let said = if words.is_empty() { String::new() } else { format!("; it said: {words}") };
                 CallError::new(ErrorKind::Unavailable, format!("the server `{name}` broke off: {error}{said}"))
                     .with_hint("it is started or connected to again with the next call")
@@ -245,7 +244,7 @@ impl Remote {
             why.push_str(&format!(": {cause}"));
             source = cause.source();
         }
-        let why: String = printable(&why).chars().take(WORDS).collect();
+        let why: String = why.chars().take(WORDS).collect();
         let mut failure = CallError::new(ErrorKind::Unavailable, why);
         if let ConnectError::TooEarly(wait) = error {
             failure.retry_after = Some(*wait);

@@ -72,7 +72,8 @@ fn failure(parts: &[Content]) -> CallError {
     let texts: Vec<_> = parts
         .iter()
         .filter_map(|part| match part {
-            Content::Text { text } => Some(text.sanitized()),
+            // Raw: the message makes it printable, and counts what it wrote out.
+            Content::Text { text } => Some(text.expose_raw().as_str()),
             Content::Json { .. } | Content::Blob { .. } | Content::Link { .. } => None,
         })
         .collect();
@@ -122,6 +123,14 @@ mod tests {
             Err(error) => json!(error.to_string()),
         };
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn hidden_characters_of_a_failure_are_counted() {
+        let texts = json!([{"type": "text", "text": "a\u{200b}"}, {"type": "text", "text": "\u{1b}[2J"}]);
+        let answer = json!({"content": texts, "isError": true});
+        let error = parts(serde_json::from_value(answer).unwrap(), 100).unwrap_err();
+        assert_eq!((error.message.as_str(), error.hidden()), ("a\\u{200b}\n\\u{1b}[2J", 2));
     }
 
     #[test]
