@@ -50,6 +50,13 @@ pub enum BuildError {
     NoRandom,
 }
 
+/// Makes up a name for a session.
+pub(super) fn new_session_id() -> Result<String, BuildError> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(|_| BuildError::NoRandom)?;
+    Ok(format!("s{:016x}", u64::from_be_bytes(random)))
+}
+
 impl AgentBuilder {
     pub(super) fn new(model: Arc<dyn Model>) -> Self {
         Self {
@@ -166,9 +173,7 @@ impl AgentBuilder {
             return Err(BuildError::NoHuman);
         }
         if self.config.id.is_empty() {
-            let mut random = [0; 8];
-            getrandom::fill(&mut random).map_err(|_| BuildError::NoRandom)?;
-            self.config.id = format!("s{:016x}", u64::from_be_bytes(random));
+            self.config.id = new_session_id()?;
         }
         let id = self.config.id.clone();
         let actor = self.scope.actor.as_deref().map(str::to_owned);

@@ -4,6 +4,7 @@ mod builder;
 mod cancel;
 mod events;
 mod ledger;
+mod lifecycle;
 mod outcome;
 mod run;
 mod texts;
@@ -13,7 +14,7 @@ pub use crate::clock::{Clock, SystemClock};
 pub use builder::{AgentBuilder, BuildError};
 pub use cancel::CancelHandle;
 pub use events::{AgentEvent, EventName, Subscription, Tap};
-pub use outcome::{Outcome, RunError};
+pub use outcome::{Outcome, ResetError, RunError};
 pub use run::{Agent, Iteration};
 
 #[cfg(test)]

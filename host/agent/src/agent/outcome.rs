@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fumehood_core::record::RecordError;
 
+use super::builder::BuildError;
 use crate::session::StepError;
 use crate::transcript::{Ending, Run};
 
@@ -22,6 +23,17 @@ impl Outcome {
     pub fn text(&self) -> &str {
         self.ending.text().unwrap_or_default()
     }
+}
+
+/// Errors of [`Agent::reset`](super::Agent::reset).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResetError {
+    /// The end of the session cannot be recorded.
+    #[error("the end of the session could not be recorded")]
+    Record(#[from] RecordError),
+    /// There are no random numbers to name the next session with.
+    #[error("the next session cannot be named")]
+    Name(#[from] BuildError),
 }
 
 /// Why a run could not be brought to one of its own endings. It ends as cancelled.

@@ -25,7 +25,7 @@ use crate::clock::Clock;
 use crate::executor::{Scope, ToolExecutor};
 use crate::human::{Answer, Human, Question};
 use crate::session::{Action, BudgetQuestion, Input, Recorded, Session, StepError};
-use crate::transcript::{Ending, Step};
+use crate::transcript::Step;
 
 /// One conversation: a model, a driver, an executor, and a session that goes on from message to message.
 pub struct Agent {
@@ -95,31 +95,7 @@ impl Agent {
         self.inputs.as_deref().unwrap_or_default()
     }
 
-    /// Ends the session, and waits until that is recorded. Dropping the agent ends it as well, without waiting.
-    ///
-    /// # Errors
-    /// If that cannot be recorded.
-    pub async fn close(mut self) -> Result<(), RecordError> {
-        match self.last_record() {
-            Some(record) => self.tap.record(record, self.durability).await,
-            None => Ok(()),
-        }
-    }
-
-    /// The record of the session's end, once; none if the session never began.
-    fn last_record(&mut self) -> Option<Record> {
-        if self.closed || self.ledger.is_empty() {
-            return None;
-        }
-        self.closed = true;
-        let runs = &self.session.transcript().runs;
-        let status = runs.last().and_then(|run| run.ending.as_ref()).map(Ending::as_str);
-        let body = json!({ "runs": runs.len(), "spent": self.session.spent() });
-        let now = self.clock.now();
-        Some(self.ledger.make(RecordKind::SessionFinished, status, now, body))
-    }
-
-    async fn keep(&self, record: Record) -> Result<(), RecordError> {
+    pub(super) async fn keep(&self, record: Record) -> Result<(), RecordError> {
         self.tap.record(record, self.durability).await
     }
 
@@ -139,7 +115,7 @@ impl Agent {
         self.step(Input::UserMessage { text, tools }, 0).await
     }
 
-    fn scope_of(&self, run: String, step: usize) -> Scope {
+    pub(super) fn scope_of(&self, run: String, step: usize) -> Scope {
         Scope {
             session: self.session.config().id.clone(),
             execution: run,
@@ -229,7 +205,8 @@ impl Agent {
             }
             Ended::Cancelled => {
                 let body = json!({ "bytes": text.len() });
-                (self.ledger.unanswered("cancelled", streamed, body, now), Input::Cancelled)
+                let record = self.ledger.unanswered("cancelled", streamed, body, now);
+                (record, Input::Interrupted { text, after: streamed })
             }
         };
         if let (Some(said), Value::Object(body)) = (said, &mut record.body) {
@@ -293,14 +270,6 @@ impl Agent {
 
 fn panicked(said: String) -> Result<Response, ModelError> {
     Err(ModelError::new(ModelFailure::Unavailable, format!("the client of the model panicked: {said}")))
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        if let Some(record) = self.last_record() {
-            drop(self.tap.record(record, self.durability));
-        }
-    }
 }
 
 /// A run, step by step.

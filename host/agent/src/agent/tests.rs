@@ -266,6 +266,56 @@ async fn a_cancelled_run_ends_cleanly_and_the_next_one_goes_on() {
     assert_eq!(agent.run("two").await.unwrap().text(), "done");
 }
 
+/// A model that writes the beginning of an answer and no more.
+struct Stalls;
+
+impl Model for Stalls {
+    fn chat<'a>(
+        &'a self,
+        request: &'a Request,
+        sink: &'a mut dyn DeltaSink,
+    ) -> BoxFuture<'a, Result<Response, ModelError>> {
+        Box::pin(async move {
+            if request.messages.iter().any(|message| message.content == "two") {
+                let told: Vec<_> = request.messages.iter().map(|message| message.content.as_str()).collect();
+                return Ok(Response::text(told.join("|")));
+            }
+            sink.delta(Delta::Text("Once upon".to_owned()));
+            std::future::pending().await
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interrupted_answer_is_kept_as_far_as_it_was_written() {
+    let memory = Arc::new(Memory::default());
+    let mut agent = agent(Arc::new(Stalls), &Arc::new(Tools::default()), &memory).build().unwrap();
+    let handle = agent.cancel_handle();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        handle.cancel();
+    });
+    let outcome = agent.run("one").await.unwrap();
+    assert_eq!((&outcome.ending, outcome.run.steps[0].text.as_str()), (&Ending::Cancelled, "Once upon"));
+    assert!(agent.run("two").await.unwrap().text().ends_with("one|Once upon|two"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_reset_knows_nothing_of_the_one_before() {
+    let memory = Arc::new(Memory::default());
+    let answers = vec![Response::text("first"), Response::text("second")];
+    let mut agent = agent(script(SOON, answers), &Arc::new(Tools::default()), &memory).build().unwrap();
+    let first = agent.session().config().id.clone();
+    assert_eq!(agent.run("one").await.unwrap().text(), "first");
+    agent.reset().await.unwrap();
+    assert_ne!(agent.session().config().id, first);
+    assert!(agent.session().transcript().runs.is_empty());
+    assert_eq!(agent.run("two").await.unwrap().text(), "second");
+    let kinds = memory.kinds();
+    let count = |kind: &str| kinds.iter().filter(|it| **it == kind).count();
+    assert_eq!((count("session_started"), count("session_finished")), (2, 1), "{kinds:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_dropped_run_ends_as_cancelled_and_is_recorded() {
     let memory = Arc::new(Memory::default());

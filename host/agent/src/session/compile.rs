@@ -12,7 +12,7 @@ use fumehood_core::time::Timestamp;
 
 use crate::driver::Driver;
 use crate::execution::{Status, ToolExecution};
-use crate::transcript::{Run, Step, StepKind, Transcript};
+use crate::transcript::{Ending, Run, Step, StepKind, Transcript};
 
 /// The system prompt, the earlier runs, and the message that begins this one.
 pub(super) fn conversation(
@@ -28,10 +28,20 @@ pub(super) fn conversation(
         for execution in earlier.steps.iter().flat_map(|step| told_again(step, freshness, run.started_at)) {
             messages.extend(driver.replay(execution));
         }
-        messages.extend(earlier.ending.as_ref().and_then(|ending| ending.text()).map(Message::assistant));
+        messages.extend(said_last(earlier).map(Message::assistant));
     }
     messages.push(run.message.clone());
     messages
+}
+
+/// What the person was told at the end of a run: the answer, or what the model had written when it was interrupted.
+fn said_last(run: &Run) -> Option<&str> {
+    let ending = run.ending.as_ref()?;
+    let interrupted = || {
+        let step = run.steps.last().filter(|_| *ending == Ending::Cancelled)?;
+        Some(step.text.as_str()).filter(|text| !text.trim().is_empty())
+    };
+    ending.text().or_else(interrupted)
 }
 
 fn told_again(step: &Step, freshness: Duration, now: Timestamp) -> impl Iterator<Item = &ToolExecution> {

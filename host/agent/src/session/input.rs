@@ -57,6 +57,13 @@ pub enum Input {
         /// Whether the answer was yes.
         yes: bool,
     },
+    /// The caller gives up while the model writes.
+    Interrupted {
+        /// What the model had written until then.
+        text: String,
+        /// How long the model had written.
+        after: Duration,
+    },
     /// The caller gives up. What was under way has been stopped.
     Cancelled,
 }
@@ -72,6 +79,7 @@ impl Input {
             Self::ToolsFinished { .. } => "the results of a batch",
             Self::RanOut { .. } => "a limit that was reached",
             Self::HumanAnswered { .. } => "a person's answer",
+            Self::Interrupted { .. } => "an interruption of the model",
             Self::Cancelled => "a cancellation",
         }
     }

@@ -122,6 +122,23 @@ impl Session {
         }
     }
 
+    /// Starts over under another id: everything but the configuration and the driver is forgotten.
+    pub fn reset(&mut self, id: String) {
+        self.breaker = Breaker::new(failed_batches(&self.config));
+        self.config.id = id;
+        self.spent = Spent::default();
+        self.streaks = Streaks::default();
+        self.trace.clear();
+        self.prose_only = false;
+        self.draft = Draft::default();
+        self.run = None;
+        self.waiting = Waiting::User;
+        self.asked = None;
+        self.transcript = Transcript::default();
+        self.conversation.clear();
+        self.made_up = 0;
+    }
+
     /// What the session was set up with.
     #[must_use]
     pub fn config(&self) -> &SessionConfig {
@@ -199,6 +216,11 @@ impl Session {
             (Waiting::Human, Input::HumanAnswered { yes: false }) => Ok(self.exhausted(BudgetKind::Turns, now)),
             (Waiting::Tools(pending), Input::Cancelled) => {
                 self.cut_off(*pending, None, now);
+                Ok(self.finish(Ending::Cancelled, now))
+            }
+            (Waiting::Model { .. }, Input::Interrupted { text, after }) => {
+                self.spent.streamed = self.spent.streamed.saturating_add(after);
+                self.close(Closing { text, ..Closing::error("cancelled") }, now);
                 Ok(self.finish(Ending::Cancelled, now))
             }
             (Waiting::Model { .. } | Waiting::Human, Input::Cancelled) => {
