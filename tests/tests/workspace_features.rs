@@ -1,5 +1,7 @@
 //! Every crate of the host resolves its dependencies to the same features, so that none is compiled twice.
 
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
@@ -31,7 +33,8 @@ fn features(selection: &[&str], edges: &str) -> Features {
 /// Crates of the host. Guest crates are also built for WebAssembly, with fewer features.
 fn host_crates() -> Vec<String> {
     let metadata: serde_json::Value =
-        serde_json::from_str(&cargo(&["metadata", "--locked", "--offline", "--no-deps", "--format-version", "1"])).unwrap();
+        serde_json::from_str(&cargo(&["metadata", "--locked", "--offline", "--no-deps", "--format-version", "1"]))
+            .unwrap();
     let root = metadata["workspace_root"].as_str().unwrap();
     let packages = metadata["packages"].as_array().unwrap().iter();
     let is_of_the_host = |package: &&serde_json::Value| {
