@@ -1,29 +1,30 @@
-//! What can be typed.
+//! Arguments of the command line.
 
+mod limits;
 pub(crate) mod log;
 mod mcp;
+pub(crate) mod parse;
 pub(crate) mod run;
 mod serve;
 mod trust;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use fumehood::Limits;
-use fumehood::limits::{LimitError, parse_bytes, parse_count, parse_duration};
 
-use crate::exit::UsageError;
+use crate::config::amount::parse_size;
 use crate::isolation::Mode;
 use crate::power_arguments::PowerArguments;
+use crate::render::FailureForm;
 
+pub(crate) use limits::{LimitArguments, bad_limit};
 pub(crate) use mcp::{CallRemote, Client, Config, List, Mcp, ServerOptions};
 pub(crate) use serve::{Http, Serve, ServeMcp};
 pub(crate) use trust::Trust;
 
-/// The command by which this program is its own compiler.
+/// Name of the hidden command by which this program is its own compiler.
 pub(crate) const COMPILE_COMPONENT: &str = "compile-component";
-/// The hidden command that becomes another program, which ends together with the process that is named first.
+/// Name of the hidden command that becomes another program, which ends together with the process that is named first.
 pub(crate) const END_WITH_PARENT: &str = "end-with-parent";
 
 const SELFTEST: &str = "\
@@ -32,7 +33,7 @@ The code is 0 if everything was contained, and 1 if anything was not.";
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    it worked
+  0    success
   1    the tool ran and failed, or its result was bad
   2    the command line is wrong
   3    refused before anything ran: unknown tool, invalid arguments, not allowed, not approved, not trusted
@@ -41,51 +42,51 @@ Exit codes:
   6    the component could not be loaded
   7    the host itself failed
   8    the model gave no answer, or none that could be used
-  9    the event log is not what was written
-  10   whether the event log is what was written cannot be told
+  9    verification of the event log failed
+  10   the event log could not be verified
   130  interrupted";
 
-/// Runs WebAssembly tools behind glass: every call in a fresh instance, with fuel, a deadline that is kept, a memory
-/// ceiling and no powers but those you grant.
+/// Runs WebAssembly tools in a sandbox: every call in a fresh instance, with fuel, an enforced deadline, a memory ceiling
+/// and only the powers that you grant.
 #[derive(Debug, Parser)]
 #[command(name = "fumehood", version, after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// Print JSON, for programs
+    /// Print JSON, failures and usage errors included
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// When to use colours
+    /// Use of colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_enum)]
     pub(crate) color: Color,
 
-    /// Where compiled code is kept [default: the user's cache folder]
+    /// Folder for compiled code [default: the user's cache folder]
     #[arg(long, global = true, value_name = "FOLDER", env = "FUMEHOOD_CACHE_DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
 
-    /// Keep no compiled code, wherever it would be kept
+    /// Keep no compiled code
     // No conflict with `--cache-dir`: whoever has set the variable could never use this.
     #[arg(long, global = true)]
     pub(crate) no_cache: bool,
 
-    /// Where tools run: `auto`, `in-process`, `process` or `process=required`
+    /// Isolation of tools: `auto`, `in-process`, `process` or `process=required`
     ///
-    /// A process of its own, in a jail of the kernel, contains what a bug of the WebAssembly engine would let out. `auto` takes
-    /// one for every component that is not approved. `process=required` refuses where the kernel lacks a part of the jail.
+    /// A process of its own, in a jail of the kernel, contains a bug of the WebAssembly engine. `auto` uses one for every
+    /// component that is not approved. `process=required` fails if the kernel lacks a part of the jail.
     #[arg(long, global = true, value_name = "MODE", value_parser = Mode::parse, hide_short_help = true)]
     pub(crate) isolation: Option<Mode>,
 
-    /// The most compiled code that is kept there, such as `512MiB`; what was not used for longest goes first [default: 1GiB]
-    #[arg(long, global = true, value_name = "BYTES", value_parser = parse_bytes)]
+    /// Maximum size of the folder for compiled code, such as `512MiB`; the least recently used is removed first [default: 1GiB]
+    #[arg(long, global = true, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) cache_size: Option<usize>,
 
-    /// The configuration; naming it is trusting it [default: ./fumehood.toml, if there is one and it is trusted]
+    /// Configuration, trusted because it is named [default: ./fumehood.toml, if it exists and is trusted]
     #[arg(long, global = true, value_name = "FILE", env = "FUMEHOOD_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Use ./fumehood.toml in this run whether or not it is trusted, for automation that checked it out itself
+    /// Use ./fumehood.toml in this run even if it is not trusted, for automation that checked it out itself
     // No variable: one that is left set would switch the question off everywhere.
     #[arg(long, global = true)]
     pub(crate) trust_config: bool,
@@ -93,63 +94,69 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// See tools at work and hostile tools contained: no network, no key, nothing to install
+    /// Run useful and hostile tools, without a network, a key or an installation
     Demo,
-    /// Try hostile tools on this machine, and say how each of them was contained
+    /// Run hostile tools on this machine and report how each one was contained
     #[command(after_help = SELFTEST)]
     Selftest,
-    /// Say what a component is, which tools it has, and what it could ever do
+    /// Show the tools of a component and the powers that it could use
     Inspect(Inspect),
     /// Call one tool of a component
-    #[command(after_help = EXIT_CODES, override_usage = "fumehood call [OPTIONS] COMPONENT TOOL [JSON]")]
+    ///
+    /// Arguments are one JSON object or NAME=VALUE words: `add '{"a": 3, "b": 5}'` and `add a=3 b=5` are the same call. A tool
+    /// of the configuration may be named as a whole, such as `notes__read`.
+    #[command(after_help = EXIT_CODES, override_usage = "fumehood call [OPTIONS] COMPONENT TOOL [JSON|NAME=VALUE...]")]
     Call(Box<Call>),
-    /// Have a model do a task with tools, and print its answer
+    /// Give a task to a model with tools, and print its answer
     #[command(after_help = run::EXIT_CODES)]
     Run(run::Run),
-    /// Talk to a model that has tools, line by line
+    /// Talk to a model that has tools
     #[command(after_help = run::EXIT_CODES)]
     Chat(run::Chat),
-    /// Look into the event log: list, show, follow, export, verify, head
+    /// Read the event log: list, show, follow, export, verify, head
     Log(log::Log),
-    /// Look at what configured components are and may do, and let their tools be called
+    /// Review configured components and servers, and approve them
     Approve(Approve),
-    /// Show what a configuration starts, grants and reads, and let it take effect from then on
+    /// Review a configuration, and trust it
     Trust(Trust),
-    /// Check the configuration, or print what it may contain
+    /// Check the configuration, or print its schema
     #[command(subcommand)]
     Config(Configuration),
-    /// Compile one component for a host that is running
-    // Never parsed: see `main`. It is here so that `help` knows it.
-    #[command(hide = true)]
-    CompileComponent,
-    /// Run one component for a host that is running
-    // Never parsed: see `main`.
-    #[command(hide = true)]
-    RunWorker,
     /// Serve tools to other programs
     #[command(subcommand)]
     Serve(Serve),
-    /// Use the tools of MCP servers, or set clients up to use yours
+    /// Use the tools of MCP servers, or configure clients to use yours
     #[command(subcommand)]
     Mcp(Mcp),
     /// Print a completion script for a shell
     Completions {
-        /// The shell
+        /// Name of the shell
         #[arg(value_enum)]
         shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write those of all commands to a folder
+    Man {
+        /// Folder for one page of each command [default: one page on standard output]
+        folder: Option<PathBuf>,
     },
 }
 
 impl Arguments {
-    /// Whether failures are told as JSON on standard output. Not where that belongs to a protocol.
-    pub(crate) fn json_failures(&self) -> bool {
-        self.json && !matches!(self.command, Command::Serve(_))
+    /// The form of failures. Standard output of `serve` belongs to a protocol, and is never written to.
+    pub(crate) fn failure_form(&self) -> FailureForm<'_> {
+        match &self.command {
+            _ if !self.json => FailureForm::Text,
+            Command::Serve(_) => FailureForm::Text,
+            Command::Call(call) => FailureForm::Call { tool: call.tool.as_deref().unwrap_or_default() },
+            Command::Mcp(Mcp::Call(call)) => FailureForm::Call { tool: &call.tool },
+            _ => FailureForm::Json,
+        }
     }
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Approve {
-    /// Components of the configuration [default: all]
+    /// Names of components and servers of the configuration [default: all]
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 
@@ -157,7 +164,7 @@ pub(crate) struct Approve {
     #[arg(long)]
     pub(crate) yes: bool,
 
-    /// Show every line of every text, however long
+    /// Show every line of every text, and schemas as JSON
     #[arg(long)]
     pub(crate) full: bool,
 
@@ -165,20 +172,20 @@ pub(crate) struct Approve {
     #[arg(long, conflicts_with = "yes")]
     pub(crate) check: bool,
 
-    /// Take the approvals of these names back; what runs already, such as a server, keeps them until it is started again
+    /// Revoke the approvals of these names; a running server keeps them until it is restarted
     #[arg(long, requires = "names", conflicts_with_all = ["yes", "check"])]
     pub(crate) revoke: bool,
 
-    /// Take back the approvals that belong to no component of the configuration
+    /// Revoke the approvals of names that the configuration does not have
     #[arg(long, conflicts_with_all = ["names", "yes", "check", "revoke"])]
     pub(crate) prune: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Configuration {
-    /// Say what is wrong with the configuration, or that it is fine
+    /// Report every error of the configuration, missing components and folders included
     Check {
-        /// The file [default: ./fumehood.toml]
+        /// Configuration to check [default: ./fumehood.toml]
         file: Option<PathBuf>,
     },
     /// Print the JSON Schema of the configuration, for editors
@@ -187,10 +194,10 @@ pub(crate) enum Configuration {
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
-    /// The component, a `.wasm` file
+    /// Component, a `.wasm` file
     pub(crate) component: PathBuf,
 
-    /// Show every line of every text, however long
+    /// Show every line of every text
     #[arg(long)]
     pub(crate) full: bool,
 
@@ -199,23 +206,23 @@ pub(crate) struct Inspect {
     pub(crate) allow_slow_compile: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Call {
-    /// The component: a `.wasm` file, or a name of the configuration
+    /// Component: a `.wasm` file, or a name of the configuration
     pub(crate) component: PathBuf,
 
-    /// The tool, as `inspect` shows it; without one, you are told which there are
+    /// Tool, as `inspect` shows it; without one, the tools are listed
     pub(crate) tool: Option<String>,
 
-    /// The arguments, a JSON object; `-` reads them from standard input [default: {}]
-    #[arg(value_name = "JSON", conflicts_with = "args_file")]
-    pub(crate) arguments: Option<String>,
+    /// Arguments: a JSON object, `-` to read one from standard input, or NAME=VALUE pairs [default: {}]
+    #[arg(value_name = "JSON|NAME=VALUE", conflicts_with = "args_file")]
+    pub(crate) arguments: Vec<String>,
 
-    /// Read the arguments from a file
+    /// File to read the arguments from, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) args_file: Option<PathBuf>,
 
-    /// On whose behalf; the tool can read it
+    /// Actor of the call; the tool can read it
     #[arg(long, value_name = "NAME")]
     pub(crate) actor: Option<String>,
 
@@ -233,61 +240,7 @@ pub(crate) struct Call {
     pub(crate) recording: log::Recording,
 }
 
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Limits")]
-pub(crate) struct LimitArguments {
-    /// Wall time for the call, such as `250ms` or `2s` [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_negative_numbers = true)]
-    timeout: Option<Duration>,
-
-    /// Instructions for the call, such as `500M` [default: 10G]
-    #[arg(long, value_name = "COUNT", value_parser = parse_count, allow_negative_numbers = true)]
-    fuel: Option<u64>,
-
-    /// Memory for the call, such as `64MiB` [default: 64MiB]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, allow_negative_numbers = true)]
-    memory: Option<usize>,
-
-    /// Size of the result, such as `1MiB` [default: 1MiB]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, allow_negative_numbers = true)]
-    max_output: Option<usize>,
-
-    /// Size of log lines and progress, and of stdout and stderr [default: 256KiB]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, allow_negative_numbers = true)]
-    max_log: Option<usize>,
-}
-
-impl LimitArguments {
-    /// These limits, but for what was typed.
-    pub(crate) fn over(&self, usual: Limits, ceiling: usize) -> Result<Limits, LimitError> {
-        let limits = Limits {
-            deadline: self.timeout.unwrap_or(usual.deadline),
-            fuel: self.fuel.unwrap_or(usual.fuel),
-            memory: self.memory.unwrap_or(usual.memory),
-            output: self.max_output.unwrap_or(usual.output),
-            log: self.max_log.unwrap_or(usual.log),
-            ..usual
-        };
-        limits.check(ceiling).map(|()| limits)
-    }
-}
-
-/// Begins with what to type, which is not always what the limit is called.
-pub(crate) fn bad_limit(error: &LimitError) -> UsageError {
-    let flag = match error {
-        LimitError::Zero(what) | LimitError::TooMuch { what, .. } => match *what {
-            "deadline" => "--timeout: ",
-            "fuel" => "--fuel: ",
-            "memory" => "--memory: ",
-            "output" => "--max-output: ",
-            _ => "",
-        },
-        LimitError::Duration(_) | LimitError::Bytes(_) | LimitError::Count(_) => "",
-    };
-    UsageError(format!("{flag}{error}"))
-}
-
-/// When output is coloured.
+/// Use of colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Color {
     /// On a terminal, unless NO_COLOR is set
@@ -299,7 +252,7 @@ pub(crate) enum Color {
 }
 
 impl Color {
-    /// Makes the choice for everything that is printed through `anstream`.
+    /// Applies the choice to everything that is printed through `anstream`.
     pub(crate) fn write_global(self) {
         match self {
             Self::Auto => anstream::ColorChoice::Auto,
@@ -318,5 +271,23 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+        parse::command().debug_assert();
+    }
+
+    /// Help texts begin with a verb or a noun: a question makes whoever reads it look for the answer.
+    #[test]
+    fn no_help_text_begins_with_a_question_word() {
+        fn check(command: &clap::Command, found: &mut Vec<String>) {
+            let texts = command.get_arguments().filter_map(|argument| argument.get_help()).chain(command.get_about());
+            let begins = |text: &String| {
+                let first = text.split([' ', ',', ':']).next().unwrap_or_default().to_lowercase();
+                ["what", "which", "why", "how", "who", "where", "when", "on"].contains(&first.as_str())
+            };
+            found.extend(texts.map(ToString::to_string).filter(begins));
+            command.get_subcommands().for_each(|command| check(command, found));
+        }
+        let mut found = Vec::new();
+        check(&Arguments::command(), &mut found);
+        assert!(found.is_empty(), "{found:#?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the process says when it ends: see `fumehood --help`.
+//! Exit codes, listed in `fumehood --help`, and the errors that lead to them.
 
 use std::process::ExitCode;
 
@@ -47,6 +47,9 @@ pub(crate) struct NotTrusted {
 pub(crate) enum CannotLoad {
     #[error("cannot load {file}")]
     Component { file: String, source: ComponentError },
+    /// One that was named on the command line: what to do is said in options.
+    #[error("cannot load {file}")]
+    Typed { file: String, source: UsageError },
     #[error("cannot load {file}: the {which} schema of its tool `{tool}` is refused")]
     Schema { file: String, tool: ToolName, which: &'static str, source: SchemaError },
 }

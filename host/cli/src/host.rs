@@ -8,7 +8,9 @@ use anyhow::Result;
 use etcetera::BaseStrategy as _;
 use fumehood::key_value::DiskStore;
 use fumehood::permission::files::FileRole;
-use fumehood::{CacheReport, CodeCache, Compiler, Component, Digest, Host, HostBuilder, Load, LoadError};
+use fumehood::{
+    CacheReport, CodeCache, Compiler, Component, ComponentError, Digest, Host, HostBuilder, Load, LoadError,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Arguments, COMPILE_COMPONENT};
@@ -18,13 +20,13 @@ use crate::configured::lock_file_beside;
 use crate::exit::{CannotLoad, UsageError};
 use crate::isolation::Mode;
 use crate::power_arguments::PowerArguments;
-use crate::render;
+use crate::{flags, render};
 
 /// Longer than this and a person wonders.
 const BLINK: Duration = Duration::from_millis(300);
 /// One command makes few calls at a time, so it needs few slots.
 const CONCURRENCY: u32 = 8;
-/// What a component is called whose file name holds no letter or digit.
+/// Name of a component whose file name holds no letter or digit.
 const NAMELESS: &str = "component";
 
 /// Settings for a host of one command.
@@ -143,17 +145,33 @@ pub(crate) fn with_store(builder: HostBuilder, file: &Path) -> Result<HostBuilde
     Ok(builder.own_folder(file).key_value_store(Arc::new(DiskStore::open(file)?)))
 }
 
-/// Each configuration has its own, so that a tool of one never finds what a tool of the same name in another kept.
-fn usual_store(config: &Config) -> Result<PathBuf> {
-    let folder = state_folder().ok_or_else(|| {
-        UsageError("there is no home folder to keep the stores of tools in; set `key_value_store`".to_owned())
-    })?;
-    let origin = config.origin.canonicalize().unwrap_or_else(|_| config.origin.clone());
-    let digest = Digest::of(origin.as_os_str().as_encoded_bytes()).hex();
-    Ok(folder.join("key-value").join(format!("{}.db", digest.get(..16).unwrap_or(&digest))))
+/// The file in which a component that was named on the command line keeps keys and values: one for each place, because two
+/// components of one name have nothing to do with each other.
+///
+/// # Errors
+/// If there is no home folder.
+pub(crate) fn store_of(component: &Path) -> Result<PathBuf, UsageError> {
+    let missing =
+        "there is no home folder to keep the store of the component in; name a file with `--key-value-store FILE`";
+    let place = component.canonicalize().unwrap_or_else(|_| component.to_owned());
+    store_file(&place).ok_or_else(|| UsageError(missing.to_owned()))
 }
 
-/// Where the command keeps what is not to be lost, and not to be edited either.
+/// The store that belongs to the configuration or the component at this place.
+fn store_file(place: &Path) -> Option<PathBuf> {
+    let digest = Digest::of(place.as_os_str().as_encoded_bytes()).hex();
+    let name = format!("{}.db", digest.get(..16).unwrap_or(&digest));
+    Some(state_folder()?.join("key-value").join(name))
+}
+
+/// Each configuration has its own, so that a tool of one never finds what a tool of the same name in another kept.
+fn usual_store(config: &Config) -> Result<PathBuf> {
+    let origin = config.origin.canonicalize().unwrap_or_else(|_| config.origin.clone());
+    let missing = "there is no home folder to keep the stores of tools in; set `key_value_store`";
+    Ok(store_file(&origin).ok_or_else(|| UsageError(missing.to_owned()))?)
+}
+
+/// Folder of the command's own state, which is neither to be lost nor to be edited.
 pub(crate) fn state_folder() -> Option<PathBuf> {
     let strategy = etcetera::choose_base_strategy().ok()?;
     Some(strategy.state_dir().unwrap_or_else(|| strategy.data_dir()).join("fumehood"))
@@ -170,7 +188,7 @@ fn usual_cache() -> Option<PathBuf> {
     Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("fumehood").join("code"))
 }
 
-/// How to load the component in this file, and what it is called then: after the file, if that makes a name.
+/// Prepares loading the component in this file. Returns its name too: that of the file, if that makes one.
 pub(crate) fn load_of(path: &Path, allow_slow_compile: bool) -> (Load, String) {
     let load = Load::path(path);
     let load = if allow_slow_compile { load.allow_slow_compile() } else { load };
@@ -218,6 +236,17 @@ fn warn_of_incomplete_jail(component: &Component) {
     }
 }
 
+/// Says of a component that was named on the command line, in options, which powers it lacks.
+pub(crate) fn in_options(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<CannotLoad>() {
+        Ok(CannotLoad::Component { file, source: source @ ComponentError::Ungranted(_) }) => {
+            CannotLoad::Typed { file, source: UsageError(flags::translate(&source.to_string())) }.into()
+        }
+        Ok(other) => other.into(),
+        Err(error) => error,
+    }
+}
+
 fn named(file: &str, error: LoadError) -> anyhow::Error {
     let file = file.to_owned();
     match error {
@@ -249,7 +278,7 @@ async fn visibly(
     }
 }
 
-/// What a component in this file is called on the screen.
+/// Names a component in this file on the screen.
 pub(crate) fn file_name(path: &Path) -> String {
     let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
     fumehood::sanitize::printable(&name).into_owned()

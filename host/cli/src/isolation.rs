@@ -1,4 +1,4 @@
-//! Where tools run: in this process, or in workers.
+//! Isolation of tools: in this process, or in workers.
 
 use fumehood::{HostBuilder, IsolationPolicy, Workers};
 

@@ -7,12 +7,14 @@ mod config;
 mod configured;
 mod digits;
 mod exit;
+mod flags;
 mod grounds;
 mod host;
 mod isolation;
 mod log_file;
 mod moment;
 mod power_arguments;
+mod question;
 mod recording;
 mod render;
 mod servers;
@@ -22,9 +24,7 @@ mod value;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
-use args::{Arguments, Command};
+use args::Command;
 use exit::Exit;
 
 fn main() -> ExitCode {
@@ -38,11 +38,14 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == args::END_WITH_PARENT) {
         return end_with_parent();
     }
-    let arguments = Arguments::parse();
+    let arguments = match args::parse::parse(std::env::args_os().collect()) {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
     arguments.color.write_global();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return render::failure(&anyhow::Error::new(error), arguments.json_failures(), Exit::Host),
+        Err(error) => return render::failure(&anyhow::Error::new(error), arguments.failure_form(), Exit::Host),
     };
     let ended = runtime.block_on(async {
         survive_file_size_limit();
@@ -57,12 +60,10 @@ fn main() -> ExitCode {
             Command::Approve(approve) => commands::approve::run(&arguments, approve).await,
             Command::Trust(trust) => commands::trust::run(&arguments, trust),
             Command::Config(configuration) => commands::config::run(&arguments, configuration),
-            Command::CompileComponent | Command::RunWorker => {
-                Err(exit::UsageError("give no options with this command".to_owned()).into())
-            }
             Command::Serve(serve) => commands::serve::run(&arguments, serve).await,
             Command::Mcp(mcp) => commands::mcp::run(&arguments, mcp).await,
             Command::Completions { shell } => commands::completions::run(*shell),
+            Command::Man { folder } => commands::man::run(folder.as_deref()),
         }
     });
     // Someone may still be reading from a terminal; the end does not wait for that.
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             let exit = exit::of_error(&error);
-            render::failure(&error, arguments.json_failures(), exit)
+            render::failure(&error, arguments.failure_form(), exit)
         }
     }
 }

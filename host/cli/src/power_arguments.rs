@@ -1,71 +1,71 @@
-//! The flags that grant powers.
+//! Options that grant powers.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fumehood::Grant;
 
-use crate::config::amount::{Bytes, Time};
+use crate::config::amount::{Bytes, Time, parse_size};
 use crate::config::powers::{PowerFault, Powers};
 use crate::config::secret::SecretSection;
 use crate::config::tool::{HttpLimitsSection, WriteFolder, WriteFolderTable};
 use crate::exit::UsageError;
+use crate::flags;
 
-/// What a tool may do. Without these it can compute, and nothing else.
+/// Powers of a tool. Without these it can compute, and nothing else.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Powers")]
 pub(crate) struct PowerArguments {
-    /// A folder that it may read, such as `./docs:/docs`
+    /// Folder to read, such as `./docs:/docs`; repeatable
     #[arg(long, value_name = "HOST:GUEST")]
     allow_read: Vec<String>,
 
-    /// A folder that it may read and change, such as `./out:/out`
+    /// Folder to read and change, such as `./out:/out`; repeatable
     #[arg(long, value_name = "HOST:GUEST", value_parser = write_folder)]
     allow_write: Vec<WriteFolder>,
 
-    /// An empty folder of its own, /scratch, that may grow to this size
+    /// Maximum size of an empty folder of its own, /scratch
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     scratch: Option<Bytes>,
 
-    /// Requests that it may make, such as `GET https://api.example.com/v1/**`
+    /// Rule for HTTP requests, such as `GET https://api.example.com/v1/**`; repeatable
     #[arg(long, value_name = "RULE")]
     allow_http: Vec<String>,
 
-    /// How many requests, how much they may carry and how long they may take, such as
-    /// `requests=10, bytes_in="1MiB", connect="2s"`
+    /// Limits of HTTP requests, such as `requests=10, bytes_in="1MiB", connect="2s"`
     #[arg(long, value_name = "TOML", value_parser = http_limits)]
     http_limits: Option<HttpLimitsSection>,
 
-    /// Private addresses that its requests may reach, such as `127.0.0.1/32`
+    /// Private addresses that requests may reach, such as `127.0.0.1/32`; repeatable
     #[arg(long, value_name = "ADDRESSES")]
     allow_private: Vec<String>,
 
-    /// A secret that the host puts into its requests, such as
+    /// Secret that the host puts into requests, such as
     /// `name="token", from={env="TOKEN"}, for="https://api.example.com/**", header="Authorization"`
     #[arg(long, value_name = "TOML", value_parser = secret)]
     secret: Vec<SecretSection>,
 
-    /// An environment variable that it sees
+    /// Environment variable; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
 
-    /// A command line argument that it sees; most languages take the first one for the name of the program
+    /// Command line argument; most languages take the first one for the name of the program; repeatable
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     arg: Vec<String>,
 
-    /// A private store of keys and values that may grow to this size
+    /// Maximum size of a private store of keys and values
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     key_value: Option<Bytes>,
 
-    /// Where that is kept [default: in memory, and gone at the end]
+    /// File of that store [default: one for this component in the user's state folder]
     #[arg(long, value_name = "FILE", requires = "key_value")]
     pub(crate) key_value_store: Option<PathBuf>,
 
-    /// How fine its clocks tick, such as `1us` [default: 1ms]
+    /// Resolution of clocks, such as `1us` [default: 1ms]
     #[arg(long, value_name = "TIME", value_parser = time)]
     clock: Option<Time>,
 
-    /// Make its randomness the same in every call, for replay and tests
+    /// Seed that makes randomness the same in every call, for replay and tests
     #[arg(long, value_name = "NUMBER")]
     random_seed: Option<u64>,
 
@@ -75,7 +75,7 @@ pub(crate) struct PowerArguments {
 }
 
 impl PowerArguments {
-    /// What was typed, as a configuration would have it too.
+    /// Returns the powers that were typed, as a configuration has them too.
     pub(crate) fn powers(&self) -> Powers {
         Powers {
             state: false,
@@ -104,34 +104,25 @@ impl PowerArguments {
         granted.map_err(|faults| UsageError(faults.iter().map(fault).collect::<Vec<_>>().join("\n")))
     }
 
-    /// Was anything typed?
+    /// Returns whether it may keep something that no file was named for.
+    pub(crate) fn needs_store(&self) -> bool {
+        self.key_value.is_some() && self.key_value_store.is_none()
+    }
+
+    /// Returns whether any power was typed.
     pub(crate) fn are_given(&self) -> bool {
         self.strict_imports || self.key_value_store.is_some() || self.powers() != Powers::default()
     }
 }
 
-/// What was typed that cannot be granted.
+/// Describes a power that cannot be granted, in the language of the command line.
 fn fault(fault: &PowerFault) -> String {
-    let flag = match fault.key {
-        "read" => "--allow-read",
-        "write" => "--allow-write",
-        "scratch" => "--scratch",
-        "http" => "--allow-http",
-        "http_limits" => "--http-limits",
-        "private_addresses" => "--allow-private",
-        "env" => "--env",
-        "args" => "--arg",
-        "secrets" => "--secret",
-        "clock" => "--clock",
-        "random_seed" => "--random-seed",
-        "key_value" => "--key-value",
-        other => other,
-    };
-    format!("{flag}: {}", fault.message)
+    let option = flags::option(fault.key).unwrap_or(fault.key);
+    format!("{option}: {}", flags::translate(&fault.message))
 }
 
-fn bytes(text: &str) -> Result<Bytes, fumehood::LimitError> {
-    fumehood::limits::parse_bytes(text).map(Bytes)
+fn bytes(text: &str) -> Result<Bytes, String> {
+    parse_size(text).map(Bytes)
 }
 
 fn time(text: &str) -> Result<Time, fumehood::LimitError> {

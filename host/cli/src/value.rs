@@ -7,11 +7,11 @@ use fumehood::SecretSource;
 use crate::config::relative;
 use crate::config::secret::ValueSource;
 
-/// What entries of the keyring belong to.
+/// Service that entries of the keyring belong to.
 const SERVICE: &str = "fumehood";
 
 impl ValueSource {
-    /// Where the value is, for people: a variable, a file, an entry of the keyring.
+    /// Names the place of the value for people: a variable, a file, an entry of the keyring.
     pub(crate) fn place(&self) -> String {
         // As JSON, so that where the name ends is never in doubt.
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
@@ -25,7 +25,7 @@ impl ValueSource {
     /// The value. Files are relative to `base`.
     ///
     /// # Errors
-    /// Where it should be and why it is not to be had, in words. The value is never repeated.
+    /// If the value cannot be had: the place and the reason, in words. The value is never repeated.
     pub(crate) fn value(&self, base: &Path) -> Result<String, String> {
         let source = match self {
             Self::Env(name) => SecretSource::Env(name.clone()),

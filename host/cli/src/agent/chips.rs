@@ -12,9 +12,10 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, P
 use serde_json::Value;
 
 use crate::render::paragraph::one_line;
+use crate::render::quotation::Quotation;
 use crate::render::{self, BAD, FAINT, GOOD, record, styled};
 
-/// How often a clock is drawn.
+/// Interval at which a clock is drawn.
 const TICK: Duration = Duration::from_millis(100);
 /// Characters of arguments, and of what a running call says.
 const MOST: usize = 60;
@@ -82,7 +83,8 @@ impl Chips {
         match self.lock().get(&key(record)) {
             Some(Chip { bar: Some(bar), .. }) => bar.set_message(format!("  {news}")),
             Some(Chip { bar: None, label, .. }) if !news.is_empty() => {
-                render::note(&styled(FAINT, &format!("  {label}: {news}")));
+                // There is nobody to tell if that fails.
+                let _ = Quotation::for_stderr().styled(&format!("  {label}: "), FAINT, &news);
             }
             _ => {}
         }
@@ -102,6 +104,15 @@ impl Chips {
         let outcome = if status == "ok" { size(&record.body) } else { one_line(status) };
         let figures = styled(FAINT, &format!("  {}", render::duration(took)));
         self.say(&format!("{} {label} → {outcome}{figures}", styled(style, sign)));
+    }
+
+    /// A line of the host above those that are still being drawn, and below it text of others behind the bar.
+    pub(crate) fn quote(&self, line: &str, text: &str) {
+        self.bars.suspend(|| {
+            render::note(line);
+            // There is nobody to tell if that fails.
+            let _ = Quotation::for_stderr().block(4, text);
+        });
     }
 
     /// A line above those that are still being drawn.
@@ -127,7 +138,7 @@ impl Chips {
     }
 }
 
-/// Which execution of which call: a model may use an id twice.
+/// Identifies the execution of a call: a model may use an id twice.
 fn key(record: &Record) -> String {
     let execution = record.body.get("tool_execution").and_then(Value::as_str);
     execution.or(record.call.as_deref()).unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! How a run ended: the exit code, what a person is told, what a program is told.
+//! The end of a run: its exit code, and its summary for people and for programs.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::exit::Exit;
 use crate::render;
 
-/// What a run came to, for programs: the last line of `--json`.
+/// Summary of a run for programs: the last line of `--json`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary<'a> {
     event: &'static str,
@@ -26,7 +26,7 @@ pub(crate) struct Summary<'a> {
     duration_ms: u64,
 }
 
-/// What a run came to.
+/// A run that has ended.
 pub(crate) struct Came {
     pub(crate) session: String,
     pub(crate) outcome: Outcome,
@@ -74,7 +74,7 @@ impl Came {
         }
     }
 
-    /// Why there is no answer, and what to do about it; nothing if there is one. `stopped` ran when it was cancelled.
+    /// Explains why there is no answer, and what to do about it; `None` if there is one. `stopped` ran when it was cancelled.
     pub(crate) fn trouble(&self, stopped: &[String]) -> Option<String> {
         trouble(&self.outcome.ending, stopped)
     }

@@ -15,9 +15,9 @@ pub(crate) struct Interrupts(Arc<Inner>);
 
 struct Inner {
     cancel: CancelHandle,
-    /// Whether a run is under way.
+    /// Set while a run is under way.
     running: AtomicBool,
-    /// Whether the run that is under way has been cancelled already, or the session ends: then there is nothing more that
+    /// Set once the run that is under way was cancelled, or the session ends: then there is nothing more that
     /// could be stopped in order.
     pressed: AtomicBool,
     idle: Notify,

@@ -1,10 +1,10 @@
 //! The agent loop at a terminal: put together, watched, asked, interrupted.
 
 pub(crate) mod ask;
+pub(crate) mod chat_input;
 pub(crate) mod chips;
 pub(crate) mod ending;
 pub(crate) mod interrupt;
-pub(crate) mod keyboard;
 pub(crate) mod model;
 pub(crate) mod reach;
 pub(crate) mod rules;

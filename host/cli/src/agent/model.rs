@@ -1,4 +1,4 @@
-//! Which model answers, out of what was typed and what the environment says.
+//! The model that answers, chosen by option, environment or configuration.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::args::run::ModelArguments;
 use crate::config::Config;
 use crate::exit::{CannotAsk, UsageError};
 
-/// Where a model may be named besides the command line.
+/// Variable that may name a model.
 const VARIABLE: &str = "FUMEHOOD_MODEL";
 
 /// The model that answers.

@@ -1,4 +1,4 @@
-//! Which tools the model may reach: the skill and the channel in use, and what was typed.
+//! Tools that the model may reach: by skill, channel and option.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,7 +75,7 @@ pub(crate) fn allowlists(config: &Config, typed: &AgentArguments, channel: Optio
     Allowlists { default, skills, channels, auto_tools, key: None }
 }
 
-/// Which list of [`allowlists`] is signed, if one is: where a skill is in use, what was typed narrows that as well.
+/// Selects the list of [`allowlists`] that is signed, if any: where a skill is in use, `--only` narrows that as well.
 pub(crate) fn in_use<'a>(typed: &AgentArguments, skill: Option<&str>, channel: Option<&'a str>) -> Option<&'a str> {
     channel.or_else(|| (skill.is_some() && !typed.only.is_empty()).then_some(ONLY))
 }

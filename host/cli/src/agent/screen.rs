@@ -15,13 +15,13 @@ use crate::render::{self, BAD, FAINT, record, styled};
 /// Characters of a reason.
 const MOST: usize = 200;
 
-/// What is on the screen so far.
+/// The screen of a run, as far as it has gone.
 pub(crate) struct Screen {
     chips: Chips,
     deadline: Duration,
     /// The text that has been shown since the model was asked last.
     shown: String,
-    /// What ran when the run was cancelled.
+    /// Tools that ran when the run was cancelled.
     stopped: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ impl Screen {
         let message = record.body.pointer("/error/message").or_else(|| record.body.get("message"));
         let message = message.and_then(Value::as_str).map(|text| record::short(text, MOST)).unwrap_or_default();
         let status = one_line(record.status.as_deref().unwrap_or("?"));
-        self.chips.say(&format!("{} {tool} → {status}: {}", styled(BAD, "✗"), styled(FAINT, &message)));
+        self.chips.quote(&format!("{} {tool} → {status}", styled(BAD, "✗")), &message);
     }
 
     fn verdict(&self, record: &Record) {
@@ -92,12 +92,12 @@ impl Screen {
         let said = [text("by"), text("reason").or_else(|| text("note"))];
         let said = said.into_iter().flatten().collect::<Vec<_>>().join(": ");
         let tool = one_line(record.tool.as_deref().unwrap_or("?"));
-        self.chips.say(&styled(FAINT, &format!("  {tool} {status}: {said}")));
+        self.chips.quote(&styled(FAINT, &format!("  {tool} {status}")), &said);
     }
 
     fn decision(&self, record: &Record) {
         let message = record.body.get("message").and_then(Value::as_str).unwrap_or_default();
-        self.chips.say(&styled(FAINT, &format!("  no decision: {}", record::short(message, MOST))));
+        self.chips.quote(&styled(FAINT, "  no decision"), &record::short(message, MOST));
     }
 
     /// The answer, if it has not been shown yet.

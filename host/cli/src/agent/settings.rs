@@ -1,4 +1,4 @@
-//! What fumehood.toml says about the loop, in the loop's own types. What was typed goes before it.
+//! Settings of the loop from fumehood.toml, overridden by options.
 
 use std::num::NonZeroUsize;
 
@@ -48,7 +48,7 @@ pub(crate) fn provider(config: &Config, is_its_own: bool) -> Result<ProviderConf
     Ok(settings)
 }
 
-/// How the model says what it wants.
+/// Selects the protocol between model and loop.
 pub(crate) fn driver(config: &Config, typed: Option<DriverName>) -> DriverName {
     let configured = config.agent.driver.map(|driver| match driver {
         ConfiguredDriver::Native => DriverName::Native,
@@ -73,7 +73,7 @@ pub(crate) fn knowledge(config: &Config) -> Result<BuiltIns> {
     Ok(entries)
 }
 
-/// How batches of calls are treated.
+/// Modes of batches of calls.
 pub(crate) fn modes(config: &Config) -> Modes {
     let usual = Modes::default();
     let concurrency = config.agent.concurrency.and_then(|most| NonZeroUsize::try_from(most).ok());
@@ -84,7 +84,7 @@ pub(crate) fn modes(config: &Config) -> Modes {
     }
 }
 
-/// How the session goes.
+/// Configures the session.
 ///
 /// # Errors
 /// If a text cannot be read.

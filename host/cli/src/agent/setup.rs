@@ -10,6 +10,7 @@ use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::native::NativeDriver;
 use fumehood::agent::react::ReactDriver;
 use fumehood::agent::registry::ToolFamily as _;
+use fumehood::chat::ToolSpec;
 use fumehood::event_log::{EventLog, Keep};
 use fumehood::key_value::DiskStore;
 use fumehood::record::{Forget, Recorder};
@@ -19,7 +20,6 @@ use super::ask::AtTerminal;
 use super::chips::Chips;
 use super::ending::Came;
 use super::interrupt::Interrupts;
-use super::keyboard::Keyboard;
 use super::screen::Screen;
 use super::view::{Events, View};
 use super::{model, reach, rules, settings, treatment};
@@ -50,7 +50,7 @@ impl Desk {
     ///
     /// # Errors
     /// If the model, a component, a name or the log is not to be had.
-    pub(crate) async fn set_up(arguments: &Arguments, typed: &AgentArguments, keyboard: Arc<Keyboard>) -> Result<Self> {
+    pub(crate) async fn set_up(arguments: &Arguments, typed: &AgentArguments) -> Result<Self> {
         let config = ConfigSource::of(arguments).open()?;
         let usual = config.limits.over(Limits::default());
         let limits = typed.limits.over(usual, MEMORY_CEILING).map_err(|error| bad_limit(&error))?;
@@ -97,7 +97,7 @@ impl Desk {
         if config.log.texts {
             builder = builder.keep_texts();
         }
-        let person = AtTerminal::find(keyboard, chips.clone()).filter(|_| !arguments.json);
+        let person = AtTerminal::find(chips.clone()).filter(|_| !arguments.json);
         let agent = with_person(builder, &config, person).build()?;
         let view = if arguments.json { View::Lines } else { View::Screen(Screen::new(chips, limits.deadline)) };
         let interrupts = Interrupts::watch(agent.cancel_handle());
@@ -125,6 +125,25 @@ impl Desk {
         Ok(came.exit())
     }
 
+    /// The tools that the model may call now.
+    pub(crate) fn tools(&self) -> Vec<ToolSpec> {
+        self.agent.tools()
+    }
+
+    /// Starts over: the model forgets what was said. Returns the name of the new session.
+    ///
+    /// # Errors
+    /// If the end of the session before cannot be recorded.
+    pub(crate) async fn reset(&mut self) -> Result<String> {
+        self.agent.reset().await?;
+        Ok(self.agent.session().config().id.clone())
+    }
+
+    /// Returns whether what happens is recorded.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.log.is_some()
+    }
+
     /// Waits until Ctrl-C is pressed while nothing is under way.
     pub(crate) async fn idle_interrupt(&self) {
         self.interrupts.idle().await;
@@ -138,7 +157,7 @@ impl Desk {
         self.end(None).await
     }
 
-    /// What the last run came to is said last.
+    /// Ends the session, and shows the summary of the last run after that.
     async fn end(mut self, came: Option<&Came>) -> Result<()> {
         self.interrupts.leave();
         const UNSAVED: &str = "the answer is complete, but not all of what happened is in the event log";
@@ -177,9 +196,17 @@ async fn load(
     let most = memories.chain([limits.memory, Limits::default().memory]).max().unwrap_or(limits.memory);
     let builder = host::with_components(host::builder_for(arguments, config)?, &typed.tool);
     let builder = host::with_typed(builder, &typed.powers);
-    let builder = match &typed.powers.key_value_store {
-        Some(file) => own_store(builder, config, file)?,
-        None => builder,
+    let builder = match (&typed.powers.key_value_store, typed.tool.as_slice()) {
+        (Some(file), _) => own_store(builder, config, file)?,
+        _ if !typed.powers.needs_store() || has_store(config) => builder,
+        (None, [only]) => host::with_store(builder, &host::store_of(only)?)?,
+        (None, _) => {
+            render::warning(
+                "keys and values of several components are kept in memory, and gone at the end; \
+                 `--key-value-store FILE` keeps them",
+            );
+            builder
+        }
     };
     let memory = config.agent.memory.as_ref().map(|file| config.path(file));
     let builder = memory.into_iter().fold(builder, HostBuilder::own_folder);
@@ -190,7 +217,7 @@ async fn load(
         let (load, _) = host::load_of(file, typed.allow_slow_compile);
         let load = load.with_grant(grant.clone());
         let load = if typed.powers.strict_imports { load.strict_imports() } else { load };
-        host::load(&host, &host::file_name(file), load).await?;
+        host::load(&host, &host::file_name(file), load).await.map_err(host::in_options)?;
     }
     for component in configured {
         let load = if typed.allow_slow_compile { component.load.allow_slow_compile() } else { component.load };
@@ -199,7 +226,7 @@ async fn load(
     Ok(host)
 }
 
-/// What the components may do that were named on the command line.
+/// Makes the grant of the components that were named on the command line.
 fn powers(typed: &AgentArguments) -> Result<Grant> {
     if typed.tool.is_empty() && typed.powers.are_given() {
         let message = "powers are for components that are named with `--tool FILE`, and none is; those of \
@@ -209,9 +236,14 @@ fn powers(typed: &AgentArguments) -> Result<Grant> {
     Ok(typed.powers.grant()?)
 }
 
+/// Returns whether tools of the configuration keep something, which they do in one store for all.
+fn has_store(config: &Config) -> bool {
+    config.tools.values().any(|tool| tool.key_value.is_some())
+}
+
 /// One host has one store.
 fn own_store(builder: HostBuilder, config: &Config, file: &Path) -> Result<HostBuilder> {
-    if config.tools.values().any(|tool| tool.key_value.is_some()) {
+    if has_store(config) {
         let place = config.origin.display();
         let message = format!(
             "`--key-value-store`: {place} has tools that keep something, and says where; leave the flag out, or the \
@@ -222,7 +254,7 @@ fn own_store(builder: HostBuilder, config: &Config, file: &Path) -> Result<HostB
     host::with_store(builder, file)
 }
 
-/// Whether there are tools of these names.
+/// Checks that there are tools of these names.
 fn known(host: &Host, remotes: &Remotes, flag: &str, names: &[String]) -> Result<()> {
     let is_known = |name: &&String| host.tool(name).is_some() || remotes.find(name).is_some();
     let Some(name) = names.iter().find(|name| !is_known(name)) else { return Ok(()) };
@@ -261,7 +293,7 @@ fn in_use(
     }
 }
 
-/// Whom to ask, if anybody is there: about calls, and about more turns unless that is not wanted.
+/// Adds the person to ask about calls, and about more turns unless that is not wanted.
 fn with_person(builder: AssistantBuilder, config: &Config, person: Option<AtTerminal>) -> AssistantBuilder {
     match person.map(Arc::new) {
         Some(person) if config.agent.ask_for_turns == Some(false) => {

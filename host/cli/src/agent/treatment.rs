@@ -1,4 +1,4 @@
-//! How calls are treated on their way: who judges them, what is kept of them, how much of their results is shown.
+//! Treatment of calls: their judge, their records, and the size of results that a model is shown.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) fn judge(config: &Config, model: &Arc<dyn Model>) -> Result<Option<(M
     Ok(Some((judge, JudgePolicy { always: names(&section.always), never: names(&section.never) })))
 }
 
-/// What the configuration says about the calls of each tool, by the tool's full name.
+/// Collects the policies of the configuration, by the full name of each tool.
 pub(crate) fn policies(config: &Config, host: &Host) -> Vec<(String, Policy)> {
     let tools = host.tools();
     let of = |tool: &str| {

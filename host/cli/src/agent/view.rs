@@ -13,9 +13,10 @@ use tokio::sync::mpsc;
 use super::ending::Came;
 use super::interrupt::Interrupts;
 use super::screen::Screen;
+use crate::render::quotation::unbroken;
 use crate::render::{self, BAD, FAINT, styled};
 
-/// Who looks on.
+/// The form in which a run is shown.
 pub(crate) enum View {
     /// A person.
     Screen(Screen),
@@ -121,7 +122,7 @@ impl View {
         };
         screen.answer(came.outcome.text())?;
         if let Some(trouble) = came.trouble(screen.stopped()) {
-            let trouble = render::paragraph::set_in(&trouble, "  ");
+            let trouble = unbroken(&render::paragraph::set_in(&trouble, "  "), 7);
             render::note(&format!("{} {trouble}", styled(BAD, "error:")));
         }
         render::note(&styled(FAINT, &came.line()));

@@ -1,4 +1,4 @@
-//! What can be typed after `fumehood log`.
+//! Arguments of `fumehood log`.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -17,11 +17,11 @@ pub(crate) struct Log {
     #[command(subcommand)]
     pub(crate) action: Option<LogAction>,
 
-    /// The event log [default: `fumehood/events.db` in the user's state folder]
+    /// Event log [default: `fumehood/events.db` in the user's state folder]
     #[arg(long = "log", global = true, value_name = "FILE", env = "FUMEHOOD_LOG")]
     pub(crate) file: Option<PathBuf>,
 
-    /// The file with the key that seals the log [default: the file beside the log, `LOG.key`]
+    /// File with the key that seals the log [default: `LOG.key` beside the log]
     #[arg(long, global = true, value_name = "FILE", env = "FUMEHOOD_LOG_KEY")]
     pub(crate) log_key: Option<PathBuf>,
 
@@ -30,18 +30,18 @@ pub(crate) struct Log {
 }
 
 /// The log of a command.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Log")]
 pub(crate) struct Recording {
-    /// Where to record what happens [default: `fumehood/events.db` in the user's state folder]
+    /// Event log to write [default: `fumehood/events.db` in the user's state folder]
     #[arg(long = "log", value_name = "FILE", env = "FUMEHOOD_LOG")]
     pub(crate) log: Option<PathBuf>,
 
-    /// The file with the key that seals the log; made if the log is new [default: the file beside the log, `LOG.key`]
+    /// File with the key that seals the log; created with a new log [default: `LOG.key` beside the log]
     #[arg(long, value_name = "FILE", env = "FUMEHOOD_LOG_KEY")]
     pub(crate) log_key: Option<PathBuf>,
 
-    /// Record nothing, wherever it would be recorded
+    /// Record nothing
     // No conflict with `--log`: whoever has set the variable could never use this.
     #[arg(long)]
     pub(crate) no_log: bool,
@@ -49,24 +49,24 @@ pub(crate) struct Recording {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LogAction {
-    /// Show the newest calls (this is what `fumehood log` alone does)
+    /// List the newest calls, as `fumehood log` alone does
     List(List),
-    /// Show one call: what led to it, what happened to it, what came of it
+    /// Show one call with all that led to it and its result
     Show(Show),
-    /// Print records as they come, until Ctrl-C
+    /// Print new records until Ctrl-C
     Follow(Follow),
     /// Print records as JSON Lines, oldest first
     Export(Export),
-    /// Check that nothing was edited, removed or reordered; exit with 9 if it was, with 10 if that cannot be told
+    /// Verify that no record was edited, removed or reordered; exit with 9 if one was, with 10 if that cannot be verified
     Verify(Verify),
     /// Print a checkpoint of the log, one line to keep elsewhere, for `fumehood log verify --since`
     Head,
 }
 
-/// What is shown in a list.
+/// Contents of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Of {
-    /// Tool calls, and how each ended
+    /// Tool calls with their outcome
     #[default]
     Calls,
     /// Sessions
@@ -77,11 +77,11 @@ pub(crate) enum Of {
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct List {
-    /// What to list [default: calls; records if `--kind` is given]
+    /// Contents of the list [default: calls; records if `--kind` is given]
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) of: Option<Of>,
 
-    /// The most lines
+    /// Maximum number of lines
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = List::LIMIT)]
     pub(crate) limit: u32,
 
@@ -93,47 +93,47 @@ impl List {
     /// Fits on a screen.
     pub(crate) const LIMIT: u32 = 20;
 
-    /// Whether anything was typed that a list would heed.
+    /// Returns whether no option of a list was given.
     pub(crate) fn is_untouched(&self) -> bool {
         self.of.is_none() && self.limit == Self::LIMIT && self.filters.is_empty()
     }
 }
 
-/// Which records are meant.
+/// Selection of records.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct Filters {
-    /// Of this session
+    /// Records of this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
 
-    /// About this tool, by its full name
+    /// Records about this tool, by its full name
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
 
-    /// Of this kind, such as `tool_rejected`
+    /// Records of this kind, such as `tool_rejected`
     #[arg(long, value_name = "KIND", value_parser = parse_kind)]
     pub(crate) kind: Option<RecordKind>,
 
-    /// With this outcome: `ok`, or the kind of an error, such as `deadline`
+    /// Records with this outcome: `ok`, or the kind of an error, such as `deadline`
     #[arg(long, value_name = "WORD")]
     pub(crate) status: Option<String>,
 
-    /// On behalf of this actor
+    /// Records of this actor
     #[arg(long, value_name = "NAME")]
     pub(crate) actor: Option<String>,
 
-    /// Not before this moment: `2026-11-21`, `2026-11-21T16:30:00Z`, or as long ago as `2h`
+    /// Records from this moment on: `2026-11-21`, `2026-11-21T16:30:00Z`, or `2h` for two hours ago
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     pub(crate) since: Option<Moment>,
 
-    /// Before this moment
+    /// Records before this moment
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     pub(crate) until: Option<Moment>,
 }
 
 impl Filters {
-    /// Whether nothing was typed.
+    /// Returns whether there is no filter.
     fn is_empty(&self) -> bool {
         let Self { session, tool, kind, status, actor, since, until } = self;
         let words = [session, tool, status, actor];
@@ -150,21 +150,21 @@ fn parse_kind(text: &str) -> Result<RecordKind, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// The id of the call, as `fumehood log` lists it
+    /// Id of the call, as `fumehood log` lists it
     pub(crate) call: String,
 
-    /// Only in this session: several may have used the same id
+    /// Session of the call, because several may have used the same id
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Follow {
-    /// How many of the records that are there already to print first
+    /// Number of existing records to print first
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 10)]
     pub(crate) last: u32,
 
-    /// End once nothing new has come for so long, such as `5s` [default: never]
+    /// Time without new records after which to end, such as `5s` [default: never]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) idle: Option<Duration>,
 
@@ -174,7 +174,7 @@ pub(crate) struct Follow {
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {
-    /// The most records [default: all]
+    /// Maximum number of records [default: all]
     #[arg(long, short = 'n', value_name = "COUNT")]
     pub(crate) limit: Option<u32>,
 
@@ -184,23 +184,20 @@ pub(crate) struct Export {
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// A row and its hash that were kept elsewhere, `ROW:HASH` as an earlier `verify` printed it: the log must still go
-    /// through it
+    /// Row and hash that an earlier `verify` printed, `ROW:HASH`: the log must still contain them
     #[arg(long, value_name = "MARK", value_parser = parse_mark, conflicts_with = "since")]
     pub(crate) mark: Option<fumehood::event_log::Mark>,
 
-    /// A checkpoint that was kept elsewhere, as `fumehood log head` printed it, or `@FILE` with one: nothing that was
-    /// recorded before may have changed or vanished since
+    /// Checkpoint that `fumehood log head` printed, or `@FILE` with one: no earlier record may have changed or vanished
     #[arg(long, value_name = "CHECKPOINT", value_parser = parse_checkpoint)]
     pub(crate) since: Option<Checkpoint>,
 
-    /// Accept that the key cannot be read. Then the seals are not checked, and a log that was rewritten as a whole is not
-    /// noticed
+    /// Accept that the key cannot be read: seals are not checked, and a log that was rewritten as a whole is not noticed
     #[arg(long)]
     pub(crate) without_key: bool,
 }
 
-/// A checkpoint, or the last line of the file that is named after `@`.
+/// Parses a checkpoint, or the last line of the file that is named after `@`.
 fn parse_checkpoint(text: &str) -> Result<Checkpoint, String> {
     /// Far more than the checkpoints that anybody collects in one file.
     const MAX_FILE_BYTES: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! What can be typed after `fumehood mcp`.
+//! Arguments of `fumehood mcp`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(crate) enum Mcp {
     List(List),
     /// Call a tool of an MCP server; its arguments are checked against its schema first
     Call(CallRemote),
-    /// Print what to paste into a client's configuration, so that it has the tools of components
+    /// Print the entry for a client's configuration that gives it the tools of components
     Config(Config),
 }
 
@@ -23,49 +23,49 @@ pub(crate) struct List {
     #[command(flatten)]
     pub(crate) options: ServerOptions,
 
-    /// The server: a URL, or a command that starts it
+    /// Server: a URL, or a command that starts it
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "URL|COMMAND")]
     pub(crate) server: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CallRemote {
-    /// The tool, as `fumehood mcp list` shows it
+    /// Tool, as `fumehood mcp list` shows it
     pub(crate) tool: String,
 
-    /// The arguments, a JSON object
+    /// Arguments, a JSON object
     #[arg(value_name = "JSON", default_value = "{}")]
     pub(crate) arguments: String,
 
     #[command(flatten)]
     pub(crate) options: ServerOptions,
 
-    /// How long the call may take
+    /// Wall time of the call
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
 
     #[command(flatten)]
     pub(crate) recording: Recording,
 
-    /// The server: a URL, or a command that starts it
+    /// Server: a URL, or a command that starts it
     #[arg(last = true, required = true, value_name = "URL|COMMAND")]
     pub(crate) server: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ServerOptions {
-    /// A variable for the program that is started; it has no others but PATH, HOME, LANG and TZ
+    /// Environment variable for the program that is started, besides PATH, HOME, LANG and TZ; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
 
-    /// The token to show a server at a URL, in a file that only you can read
+    /// File with the bearer token for a server at a URL, readable only by you
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Config {
-    /// The client
+    /// Client to configure
     #[arg(value_enum)]
     pub(crate) client: Client,
 

@@ -1,4 +1,4 @@
-//! What can be typed after `fumehood run` and `fumehood chat`.
+//! Arguments of `fumehood run` and `fumehood chat`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::LimitArguments;
 use super::log::Recording;
 use crate::power_arguments::PowerArguments;
 
-/// What the exit codes of these two mean.
+/// Exit codes of these two.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    the model answered
@@ -19,13 +19,13 @@ Exit codes:
   3    the configuration is not trusted
   4    a budget was exhausted, or the model asked for the same call again and again
   6    a component could not be loaded
-  7    the host itself failed, or what happened could not be recorded
+  7    the host itself failed, or the event log could not be written
   8    the model gave no answer, or none that could be used
   130  interrupted";
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// What to do, in words; `-` reads it from standard input
+    /// Task, in words; `-` reads it from standard input
     pub(crate) task: String,
 
     #[command(flatten)]
@@ -38,29 +38,28 @@ pub(crate) struct Chat {
     pub(crate) agent: AgentArguments,
 }
 
-/// How the model says what it wants.
+/// Protocol between model and loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum DriverName {
-    /// By the provider's own tool calls
+    /// Tool calls of the provider
     Native,
-    /// By a JSON decision in each answer
+    /// One JSON decision in each answer
     React,
-    /// By blocks of several calls in its text
+    /// Blocks of several calls in the text
     Batch,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentArguments {
-    /// A component whose tools the model may call, a `.wasm` file; may be given again. What it may do is said under
-    /// Powers, for all that are named so
+    /// Component whose tools the model may call, a `.wasm` file, with the powers below; repeatable
     #[arg(long, value_name = "FILE")]
     pub(crate) tool: Vec<PathBuf>,
 
-    /// Let it call these tools only, by their full names such as `calculator__add`; may be given again
+    /// Tool that the model may call, by its full name such as `calculator__add`, and no others; repeatable
     #[arg(long, value_name = "TOOL")]
     pub(crate) only: Vec<String>,
 
-    /// Ask here before each call of this tool; without a terminal such calls are refused; may be given again
+    /// Tool whose every call needs a yes at the terminal; without a terminal such calls are refused; repeatable
     #[arg(long, value_name = "TOOL")]
     pub(crate) ask: Vec<String>,
 
@@ -71,23 +70,23 @@ pub(crate) struct AgentArguments {
     #[command(flatten)]
     pub(crate) model: ModelArguments,
 
-    /// How the model says what it wants [default: native]
+    /// Protocol between model and loop [default: native]
     #[arg(long, value_enum)]
     pub(crate) driver: Option<DriverName>,
 
-    /// Who the model is and how it should behave
+    /// System prompt
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
 
-    /// Use this skill of the configuration: its tools and no others
+    /// Skill of the configuration: its tools and no others
     #[arg(long, value_name = "NAME")]
     pub(crate) skill: Option<String>,
 
-    /// Use this channel of the configuration: what can be used there and nothing else
+    /// Channel of the configuration: its tools and skills and no others
     #[arg(long, value_name = "NAME")]
     pub(crate) channel: Option<String>,
 
-    /// On whose behalf; tools can read it
+    /// Actor of the session; tools can read it
     #[arg(long, value_name = "NAME")]
     pub(crate) actor: Option<String>,
 
@@ -107,15 +106,15 @@ pub(crate) struct AgentArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArguments {
-    /// Who answers, such as `ollama:llama3.2` or `openai:gpt-4o-mini` [default: what FUMEHOOD_MODEL says]
+    /// Model, such as `ollama:llama3.2` or `openai:gpt-4o-mini` [default: $FUMEHOOD_MODEL]
     #[arg(long, value_name = "PROVIDER:NAME", conflicts_with = "script")]
     pub(crate) model: Option<String>,
 
-    /// Where the provider is [default: its own address, or what its environment variable says]
+    /// Base URL of the provider [default: its environment variable, or its own address]
     #[arg(long, value_name = "URL", conflicts_with = "script")]
     pub(crate) base_url: Option<String>,
 
-    /// Let a script answer instead of a model: JSON, one reply after the other
+    /// Script that answers instead of a model: JSON Lines, one reply each
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
 }
@@ -123,19 +122,19 @@ pub(crate) struct ModelArguments {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Budget")]
 pub(crate) struct BudgetArguments {
-    /// Requests to the model for one message [default: 8]
+    /// Maximum requests to the model for one message [default: 8]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
 
-    /// Tool calls for one message, refused ones included [default: 5]
+    /// Maximum tool calls for one message, refused ones included [default: 5]
     #[arg(long, value_name = "COUNT")]
     pub(crate) max_calls: Option<u32>,
 
-    /// Time for one message, everything included [default: 10m]
+    /// Wall time for one message, everything included [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) wall: Option<Duration>,
 
-    /// Time that the model may spend writing for one message [default: 60s]
+    /// Time that the model may write for one message [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) stream_time: Option<Duration>,
 

@@ -6,18 +6,18 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(crate) struct Trust {
-    /// The configuration, or the folder that it is in [default: ./fumehood.toml]
+    /// Configuration, or its folder [default: ./fumehood.toml]
     pub(crate) path: Option<PathBuf>,
 
-    /// Only show it; exit with 3 if it is not trusted
+    /// Show it without trusting it; exit with 3 if it is not trusted
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// Take the trust in it back
+    /// Revoke the trust in it
     #[arg(long, conflicts_with = "check")]
     pub(crate) revoke: bool,
 
-    /// List what is trusted
+    /// List trusted configurations
     #[arg(long, conflicts_with_all = ["path", "check", "revoke"])]
     pub(crate) list: bool,
 }

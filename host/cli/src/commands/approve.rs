@@ -1,6 +1,5 @@
 //! `fumehood approve`: look at what a component or an MCP server is and may do, and let its tools be called from then on.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -17,9 +16,9 @@ use crate::exit::{Exit, UsageError};
 use crate::render::Origin;
 use crate::servers::{self, Server};
 use crate::trust::ConfigSource;
-use crate::{host, render};
+use crate::{host, question, render};
 
-/// What became of one component, for `--json`.
+/// Approval of one component, for `--json`.
 #[derive(Serialize)]
 struct Line<'a> {
     name: &'a str,
@@ -41,7 +40,7 @@ struct EntryLine<'a> {
     entry: &'a [String],
 }
 
-/// What can be approved.
+/// Something that can be approved.
 enum Candidate {
     Component(Box<Configured>),
     Server(Box<Server>),
@@ -130,7 +129,7 @@ fn candidate(config: &Config, lock: &Lock, name: &str) -> Result<Option<Candidat
     }
 }
 
-/// What is configured, when something else was named.
+/// Error for a name that is not configured, with those that are.
 pub(crate) fn unknown(config: &Config, name: &str) -> UsageError {
     if !config.origin.exists() {
         return UsageError(format!("there is no {} that could have a component `{name}`", config.origin.display()));
@@ -143,7 +142,7 @@ pub(crate) fn unknown(config: &Config, name: &str) -> UsageError {
     UsageError(format!("{} has no component `{name}`; {components}{servers}", config.origin.display()))
 }
 
-/// What it is now, and where that comes from. A component is loaded for it, a server is asked.
+/// Loads a component, or asks a server, to compare it with its approval.
 async fn look(host: &Host, config: &Config, lock: &Lock, candidate: &Candidate) -> Result<(Origin, Pinned)> {
     match candidate {
         Candidate::Component(component) => {
@@ -183,8 +182,8 @@ fn decide_entry(
     if approve.check {
         return Ok(false);
     }
-    let question = || render::ask(&format!("Start or reach `{name}` like this, to look at its tools?"));
-    if approve.yes || (can_ask(arguments) && question()?) {
+    let ask = || question::ask(&format!("Start or reach `{name}` like this, to look at its tools?"));
+    if approve.yes || (can_ask(arguments) && ask()?) {
         lock.approve_entry(name.clone(), Entry::new(entry.clone()));
         lock.save()?;
         return Ok(true);
@@ -216,7 +215,7 @@ fn decide(
     if is_approved || approve.check {
         return Ok(is_approved);
     }
-    if approve.yes || (can_ask(arguments) && ask(name.as_str())?) {
+    if approve.yes || (can_ask(arguments) && question::ask(&format!("Approve `{name}`?"))?) {
         lock.approve(name.clone(), pinned.parts().clone());
         lock.save()?;
         render::note(&format!("approved `{name}`, kept in {}", lock.path().display()));
@@ -234,21 +233,12 @@ fn line<'a>(name: &'a str, status: &'static str, pinned: &'a Pinned) -> Line<'a>
     Line { name, status, pin: pinned.parts().pin().to_string(), changes, parts }
 }
 
-/// How a loaded component stands to what was approved; `None` if it needs no approval or has no tools.
+/// Compares a loaded component with its approval; `None` if it needs none or has no tools.
 pub(crate) fn pinned(host: &Host, name: &Namespace) -> Option<Pinned> {
     let prefix = format!("{name}__");
     host.tools().iter().find(|tool| tool.full_name().starts_with(&prefix))?.approval().cloned()
 }
 
 fn can_ask(arguments: &Arguments) -> bool {
-    !arguments.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
-
-/// Anything but a clear yes is a no.
-fn ask(name: &str) -> Result<bool> {
-    let mut stderr = std::io::stderr().lock();
-    write!(stderr, "Approve `{name}`? [y/N] ").and_then(|()| stderr.flush()).context("cannot ask")?;
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    !arguments.json && question::can_ask()
 }

@@ -1,51 +1,102 @@
 //! `fumehood chat`: several messages in one session, until `/quit`.
 
 use std::io::IsTerminal as _;
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::agent::keyboard::Keyboard;
+use crate::agent::chat_input::{COMMANDS, ChatInput, Typed};
 use crate::agent::setup::Desk;
 use crate::args::Arguments;
 use crate::args::run::Chat;
 use crate::exit::Exit;
-use crate::render::{self, STRONG, styled};
+use crate::render::paragraph::one_line;
+use crate::render::quotation::Quotation;
+use crate::{host, render};
+
+/// The file with the messages that were typed at a terminal, in the user's state folder.
+const HISTORY: &str = "chat-history";
 
 pub(crate) async fn run(arguments: &Arguments, chat: &Chat) -> Result<Exit> {
-    let keyboard = Arc::new(Keyboard::new());
-    let mut desk = Desk::set_up(arguments, &chat.agent, Arc::clone(&keyboard)).await?;
+    let mut desk = Desk::set_up(arguments, &chat.agent).await?;
     let is_typed = std::io::stdin().is_terminal();
+    let is_edited = is_typed && std::io::stdout().is_terminal() && !arguments.json;
+    let input = match is_edited.then(|| ChatInput::editor(history(&desk))) {
+        Some(Ok(editor)) => editor,
+        Some(Err(error)) => {
+            render::warning(&format!("lines cannot be edited here: {error}"));
+            ChatInput::lines(is_typed)
+        }
+        None => ChatInput::lines(is_typed),
+    };
     if is_typed {
-        render::note("`/quit`, or Ctrl-D, ends the session; Ctrl-C stops an answer.");
+        render::note("`/quit`, or Ctrl-D, ends the session; Ctrl-C stops an answer; `/help` lists the commands.");
     }
-    let ended = converse(&mut desk, &keyboard, is_typed).await;
+    let ended = converse(&mut desk, input, is_typed).await;
     desk.close().await?;
     ended
 }
 
+/// The file of the history; none where nothing is recorded.
+fn history(desk: &Desk) -> Option<PathBuf> {
+    host::state_folder().filter(|_| desk.is_recorded()).map(|folder| folder.join(HISTORY))
+}
+
 /// The exit code is that of the last answer, so that a script can tell whether it got one.
-async fn converse(desk: &mut Desk, keyboard: &Keyboard, is_typed: bool) -> Result<Exit> {
+async fn converse(desk: &mut Desk, mut input: ChatInput, is_typed: bool) -> Result<Exit> {
     let mut last = Exit::Ok;
+    let mut was_interrupted = false;
     loop {
-        if is_typed {
-            render::prompt(&styled(STRONG, "> "));
-        }
-        let line = tokio::select! {
-            line = keyboard.line() => line,
+        let typed = tokio::select! {
+            typed = input.next() => typed,
             () = desk.idle_interrupt() => return Ok(Exit::Interrupted),
         };
-        match line.as_deref().map(str::trim) {
-            None | Some("/quit" | "/exit") => return Ok(last),
-            Some("") => {}
-            Some(command) if command.starts_with('/') && !command.contains(' ') => {
-                render::note("there is no such command; `/quit` ends the session");
+        let text = match &typed {
+            Typed::End => return Ok(last),
+            Typed::Interrupt if was_interrupted => return Ok(Exit::Interrupted),
+            Typed::Interrupt => {
+                render::note("Ctrl-C again, or Ctrl-D, ends the session");
+                was_interrupted = true;
+                continue;
             }
-            Some(message) => last = desk.say(message.to_owned()).await?,
+            Typed::Text(text) => text.trim(),
+        };
+        was_interrupted = false;
+        match text {
+            "/quit" | "/exit" => return Ok(last),
+            "" => {}
+            "/help" => help(),
+            "/tools" => tools(desk)?,
+            "/reset" => render::note(&format!("the conversation starts over, in session {}", desk.reset().await?)),
+            command if command.starts_with('/') && !command.contains(char::is_whitespace) => {
+                render::note("there is no such command; `/help` lists those that there are");
+            }
+            message => last = desk.say(message.to_owned()).await?,
         }
         // Whoever types has seen it, and goes on.
         if is_typed {
             last = Exit::Ok;
         }
     }
+}
+
+fn help() {
+    for (name, meaning) in COMMANDS {
+        render::note(&format!("  {name:<8}{meaning}"));
+    }
+    render::note(
+        "A line that ends in a backslash goes on in the next one. Ctrl-C stops an answer; what was written stays.",
+    );
+}
+
+fn tools(desk: &Desk) -> Result<()> {
+    let tools = desk.tools();
+    if tools.is_empty() {
+        render::note("the model may call no tools; load some with `--tool FILE`");
+    }
+    let mut quotation = Quotation::for_stderr();
+    tools.iter().try_for_each(|tool| {
+        let about = tool.description.lines().next().unwrap_or_default();
+        quotation.block(2, &format!("{}  {}", one_line(&tool.name), one_line(about)))
+    })
 }

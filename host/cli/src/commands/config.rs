@@ -17,7 +17,7 @@ pub(crate) fn run(arguments: &Arguments, configuration: &Configuration) -> Resul
 }
 
 fn check(arguments: &Arguments, file: Option<&Path>) -> Result<Exit> {
-    let config = Config::load(file.unwrap_or(Path::new(USUAL)))?;
+    let config = Config::load_with_files(file.unwrap_or(Path::new(USUAL)))?;
     if arguments.json {
         render::json(&config)?;
     } else {

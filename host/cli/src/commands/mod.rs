@@ -8,6 +8,7 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod inspect;
 pub(crate) mod log;
+pub(crate) mod man;
 pub(crate) mod mcp;
 pub(crate) mod revoke;
 pub(crate) mod run;

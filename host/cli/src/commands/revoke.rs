@@ -13,7 +13,7 @@ use crate::exit::{Exit, UsageError};
 use crate::render;
 use crate::trust::ConfigSource;
 
-/// What became of one approval, for `--json`.
+/// Revocation of one approval, for `--json`.
 #[derive(Serialize)]
 struct Line<'a> {
     name: &'a str,
@@ -23,7 +23,7 @@ struct Line<'a> {
 
 /// Takes the approvals of these names back: of all of them, or of none if one has no approval.
 ///
-/// What the configuration says does not matter: taking power away must not wait until a file is mended.
+/// The configuration is not read: taking power away must not wait until a file is mended.
 pub(crate) fn named(arguments: &Arguments, names: &[String]) -> Result<Exit> {
     let mut lock = configured::lock_beside(&Config::place(arguments.config.as_deref()))?;
     let names = names.iter().map(|name| approved(&lock, name)).collect::<Result<BTreeSet<_>, _>>()?;

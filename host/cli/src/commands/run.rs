@@ -1,11 +1,9 @@
 //! `fumehood run`: one task, taken to its answer by a model and tools.
 
 use std::io::Read as _;
-use std::sync::Arc;
 
 use anyhow::Result;
 
-use crate::agent::keyboard::Keyboard;
 use crate::agent::setup::Desk;
 use crate::args::Arguments;
 use crate::args::run::Run;
@@ -22,7 +20,7 @@ pub(crate) async fn run(arguments: &Arguments, run: &Run) -> Result<Exit> {
     if task.trim().is_empty() {
         return Err(UsageError("the task is empty; say what to do".to_owned()).into());
     }
-    let desk = Desk::set_up(arguments, &run.agent, Arc::new(Keyboard::new())).await?;
+    let desk = Desk::set_up(arguments, &run.agent).await?;
     desk.conclude(task).await
 }
 

@@ -11,7 +11,7 @@ use crate::exit::{Exit, UsageError};
 use crate::render;
 use crate::trust::{Effect, TrustStatus, TrustStore, effects, lines};
 
-/// How a configuration stands, for `--json`.
+/// Trust in a configuration, for `--json`.
 #[derive(Serialize)]
 struct Line<'a> {
     file: &'a str,

@@ -9,6 +9,7 @@ pub(crate) mod channel;
 mod check;
 mod fault;
 pub(crate) mod file;
+mod files;
 pub(crate) mod guardrail;
 mod keys;
 pub(crate) mod limits;
@@ -16,6 +17,7 @@ pub(crate) mod log;
 #[cfg(test)]
 mod malformed;
 pub(crate) mod mcp;
+mod methods;
 pub(crate) mod model;
 mod open;
 mod position;

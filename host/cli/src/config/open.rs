@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::fault::ConfigError;
 use super::file::Config;
 use super::position::Position;
-use super::read;
+use super::{files, read};
 
 /// What it is called where nothing else was named.
 pub(crate) const USUAL: &str = "fumehood.toml";
@@ -37,6 +37,19 @@ impl Config {
     /// If it cannot be read, or anything is wrong with it: then it says everything that is.
     pub(crate) fn load(file: &Path) -> Result<Self, ConfigError> {
         Self::parse(file, &text_of(file)?)
+    }
+
+    /// The same, and opens the files and folders that it names: to check it on the machine that it is for.
+    ///
+    /// # Errors
+    /// As [`Self::load`], or if any of them is missing or of another kind.
+    pub(crate) fn load_with_files(file: &Path) -> Result<Self, ConfigError> {
+        let text = text_of(file)?;
+        let config = Self::parse(file, &text)?;
+        match files::check(&config) {
+            broken if broken.is_empty() => Ok(config),
+            broken => Err(ConfigError::Wrong(read::placed(file, &text, broken))),
+        }
     }
 
     /// The configuration that `text`, the content of `file`, stands for.

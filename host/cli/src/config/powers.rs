@@ -14,9 +14,9 @@ use fumehood::permission::{ClockStep, CommandLine, Environment, Injection, KeyVa
 use ipnet::IpNet;
 
 use super::amount::{Bytes, Count, Time};
-use super::relative;
 use super::secret::{SecretSection, ValueSource};
 use super::tool::{HttpLimitsSection, ToolSection, WriteFolder, WriteFolderTable};
+use super::{methods, relative};
 
 /// What a tool may do, as it was written. The default is nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -122,7 +122,9 @@ impl Powers {
         let entries = |index: usize| Some(index.to_string());
         let mut rules: Vec<HttpRule> = Vec::new();
         for (index, text) in self.http.iter().enumerate() {
-            rules.extend(faults.keep("http", entries(index), text.parse::<HttpRule>()));
+            let rule = faults.keep("http", entries(index), text.parse::<HttpRule>());
+            let known = rule.and_then(|rule| faults.keep("http", entries(index), methods::check(&rule).map(|()| rule)));
+            rules.extend(known);
         }
         let mut private = Vec::new();
         for (index, text) in self.private_addresses.iter().enumerate() {

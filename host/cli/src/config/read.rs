@@ -7,7 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, Deserializer};
 
 use super::check;
-use super::fault::{Fault, Faults};
+use super::fault::{Broken, Fault, Faults};
 use super::file::Config;
 use super::keys;
 use super::position::Position;
@@ -34,6 +34,18 @@ pub(crate) fn read(file: &Path, text: &str) -> Result<Config, Faults> {
             Err(Faults { file: file.to_owned(), faults: faults.into_iter().map(placed).collect() })
         }
     }
+}
+
+/// What is broken in a text that was read, with its places.
+pub(crate) fn placed(file: &Path, text: &str, broken: Vec<Broken>) -> Faults {
+    let place = |path: &[String]| {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        place_of(text, &path).unwrap_or(Position { line: 1, column: 1 })
+    };
+    let mut faults: Vec<Fault> =
+        broken.into_iter().map(|(path, message)| Fault { at: place(&path), message }).collect();
+    faults.sort_by_key(|fault| fault.at);
+    Faults { file: file.to_owned(), faults }
 }
 
 /// Where the value at the end of this path is, or the last thing on the way to it; nothing if the text is no TOML.

@@ -1,4 +1,4 @@
-//! What tools say of their effects, in words, with what the host does because of it.
+//! Annotations of tools in words, with their consequences.
 
 use std::collections::BTreeMap;
 

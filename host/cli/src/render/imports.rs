@@ -6,7 +6,7 @@ use fumehood::Import;
 use super::quotation::{Quotation, own};
 use super::{BAD, line, styled};
 
-/// What the imports mean: first what the component can do at once, then what somebody would have to grant.
+/// Explains imports: first those that work without a grant, then those that need one.
 pub(super) fn in_words(imports: &[Import]) -> Result<()> {
     print(imports, None)
 }

@@ -1,4 +1,4 @@
-//! What `inspect` shows.
+//! The report of `inspect`.
 
 use anyhow::Result;
 use fumehood::limits::display_bytes;

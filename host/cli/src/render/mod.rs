@@ -1,29 +1,31 @@
 //! Everything that is printed. What a guest made is made printable first; colours go to terminals only.
 
 mod annotations;
+mod failure;
+mod grants;
 mod imports;
 mod inspection;
 pub(crate) mod paragraph;
-mod quotation;
+pub(crate) mod quotation;
 pub(crate) mod record;
 mod result;
 mod schema;
+mod schema_rest;
 mod standing;
 pub(crate) mod table;
 
-use std::io::{BufRead as _, Write as _};
-use std::process::ExitCode;
+use std::io::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context as _, Result};
 use fumehood::sanitize::printable_json;
 use serde::Serialize;
 
+pub(crate) use failure::{CALL_ID, FailureForm, failure};
+pub(crate) use grants::readable as readable_grant;
 pub(crate) use inspection::{Report, inspection};
 pub(crate) use result::{count, duration, event, result};
 pub(crate) use standing::{Origin, entry, standing};
-
-use crate::exit::Exit;
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();
@@ -53,17 +55,6 @@ pub(crate) fn prompt(text: &str) {
     let mut stderr = anstream::stderr().lock();
     // There is nobody to tell if that fails.
     let _ = write!(stderr, "{text}").and_then(|()| stderr.flush());
-}
-
-/// Asks a question at the terminal. Anything but a clear yes is a no.
-///
-/// # Errors
-/// If the answer cannot be read.
-pub(crate) fn ask(question: &str) -> Result<bool> {
-    prompt(&format!("{} {} ", fumehood::sanitize::printable(question), styled(STRONG, "[y/N]")));
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
 /// Bytes on standard output, as they are.
@@ -96,51 +87,6 @@ pub(crate) fn note(text: &str) {
 /// Something that a person should know and that changes nothing.
 pub(crate) fn warning(text: &str) {
     note(&format!("{} {}", styled(CAUTION, "warning:"), quotation::unbroken(&fumehood::sanitize::printable(text), 9)));
-}
-
-/// Why a command did not do what it was asked: the whole chain of causes, outermost first.
-pub(crate) fn failure(error: &anyhow::Error, as_json: bool, exit: Exit) -> ExitCode {
-    let (message, because) = causes(error);
-    // If standard output is what broke, JSON cannot be printed either.
-    let is_told = as_json && {
-        let error = Cause { kind: exit.kind(), message: &message, because: &because };
-        json(&Failure { status: "error", error }).is_ok()
-    };
-    if !is_told {
-        note(&format!("{} {}", styled(BAD, "error:"), quotation::unbroken(&message, 7)));
-        for cause in because {
-            note(&format!("  because: {}", quotation::unbroken(&cause, 11)));
-        }
-    }
-    exit.into()
-}
-
-/// What went wrong, and why. Some errors repeat their cause; this says everything once.
-fn causes(error: &anyhow::Error) -> (String, Vec<String>) {
-    let mut causes = error.chain().map(|cause| paragraph::set_in(&cause.to_string(), "    "));
-    let outermost = causes.next().unwrap_or_default();
-    let mut because: Vec<String> = Vec::new();
-    for cause in causes {
-        if !outermost.ends_with(&cause) && because.last() != Some(&cause) {
-            because.push(cause);
-        }
-    }
-    (outermost, because)
-}
-
-/// What `--json` prints if there is no result at all.
-#[derive(Serialize)]
-struct Failure<'a> {
-    status: &'static str,
-    error: Cause<'a>,
-}
-
-#[derive(Serialize)]
-struct Cause<'a> {
-    kind: &'static str,
-    message: &'a str,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    because: &'a [String],
 }
 
 /// Whoever reads may have seen enough: `fumehood inspect … | head` is no failure.

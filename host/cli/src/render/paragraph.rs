@@ -7,7 +7,7 @@ const WIDEST: usize = 110;
 /// On a screen narrower than this, wrapping makes things worse.
 const NARROWEST: usize = 40;
 
-/// How wide lines may be; `None` if standard output is no terminal, because a file has no edge.
+/// Maximum width of lines; `None` if standard output is no terminal, because a file has no edge.
 pub(crate) fn width() -> Option<usize> {
     let width = comfy_table::Table::new().width()?;
     Some(usize::from(width).min(WIDEST)).filter(|width| *width >= NARROWEST)

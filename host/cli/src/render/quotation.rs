@@ -7,7 +7,7 @@ use anyhow::Result;
 use fumehood::sanitize::printable;
 use unicode_width::UnicodeWidthChar as _;
 
-use super::{FAINT, line, styled};
+use super::{FAINT, line, note, styled};
 
 /// Stands before every line of a tool's text.
 const BAR: &str = "│ ";
@@ -24,8 +24,16 @@ const MAX_WIDTH: usize = 110;
 /// Cells of text beside the longest label.
 const MIN_TEXT: usize = 8;
 
+/// The stream that is written to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stream {
+    Stdout,
+    Stderr,
+}
+
 /// Writes untrusted text, and counts what it left out.
 pub(crate) struct Quotation {
+    stream: Stream,
     width: usize,
     /// Whether every line is written.
     full: bool,
@@ -36,10 +44,22 @@ impl Quotation {
     /// For the screen that standard output is; `full` writes every line, however many there are.
     pub(crate) fn new(full: bool) -> Self {
         let width = columns(std::io::stdout()).unwrap_or(DEFAULT_WIDTH);
-        Self { width: width.clamp(MIN_WIDTH, MAX_WIDTH), full, left_out: 0 }
+        Self { stream: Stream::Stdout, width: width.clamp(MIN_WIDTH, MAX_WIDTH), full, left_out: 0 }
     }
 
-    /// Whether words of the host fit on one line.
+    /// For the screen that standard error is, with every line. Where it is none, lines are as long as they were made: a file
+    /// has no edge.
+    pub(crate) fn for_stderr() -> Self {
+        let width = columns(std::io::stderr()).map_or(usize::MAX, |width| width.clamp(MIN_WIDTH, MAX_WIDTH));
+        Self { stream: Stream::Stderr, width, full: true, left_out: 0 }
+    }
+
+    /// Returns whether every line is written.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Returns whether words of the host fit on one line.
     pub(crate) fn fits(&self, text: &str) -> bool {
         text.chars().map(width).sum::<usize>() <= self.width
     }
@@ -48,10 +68,10 @@ impl Quotation {
     pub(crate) fn fact(&self, label: &str, value: &str) -> Result<()> {
         let whole = format!("{label}{value}");
         if self.fits(&whole) {
-            return line(&whole);
+            return self.line(&whole);
         }
-        line(label.trim_end())?;
-        own(4, value)
+        self.line(label.trim_end())?;
+        self.own(4, value)
     }
 
     /// Lines that were left out so far.
@@ -64,29 +84,65 @@ impl Quotation {
         self.labelled(&" ".repeat(indent), text)
     }
 
+    /// Words of the host in as many lines as the screen needs, every line set in.
+    fn own(&self, indent: usize, text: &str) -> Result<()> {
+        let rows = rows(text, self.width.saturating_sub(indent).max(MIN_TEXT));
+        rows.iter().try_for_each(|row| self.line(&format!("{}{row}", " ".repeat(indent))))
+    }
+
+    fn line(&self, text: &str) -> Result<()> {
+        match self.stream {
+            Stream::Stdout => line(text),
+            Stream::Stderr => {
+                note(text);
+                Ok(())
+            }
+        }
+    }
+
+    /// A text behind words of the host, in their style.
+    pub(crate) fn styled(&mut self, label: &str, style: anstyle::Style, text: &str) -> Result<()> {
+        let (first, next) = (styled(style, label), " ".repeat(label.chars().count()));
+        let labels = |at| if at == 0 { first.clone() } else { next.clone() };
+        self.write(text, label.chars().count(), labels, |text| text)
+    }
+
+    /// A text whose every row stands behind the same words of the host.
+    pub(crate) fn repeated(&mut self, label: &str, style: anstyle::Style, text: &str) -> Result<()> {
+        self.write(text, label.chars().count(), |_| styled(style, label), |text| text)
+    }
+
     /// A text behind words of the host.
     pub(crate) fn labelled(&mut self, label: &str, text: &str) -> Result<()> {
         let (first, next) = (label.to_owned(), " ".repeat(label.chars().count()));
-        self.write(text, |at| if at == 0 { first.clone() } else { next.clone() }, |text| text)
+        let labels = |at| if at == 0 { first.clone() } else { next.clone() };
+        self.write(text, label.chars().count(), labels, |text| text)
     }
 
     /// A line of a comparison, with a sign of the host before each of its rows on the screen.
     pub(crate) fn signed(&mut self, label: &str, style: anstyle::Style, text: &str) -> Result<()> {
-        self.write(text, |_| label.to_owned(), |text| styled(style, &text))
+        self.write(text, label.chars().count(), |_| label.to_owned(), |text| styled(style, &text))
     }
 
-    fn write(&mut self, text: &str, label: impl Fn(usize) -> String, dress: impl Fn(String) -> String) -> Result<()> {
-        let before = label(0).chars().count() + BAR_CELLS;
+    /// Writes the rows of a text. `lead` is the number of cells of a label.
+    fn write(
+        &mut self,
+        text: &str,
+        lead: usize,
+        label: impl Fn(usize) -> String,
+        dress: impl Fn(String) -> String,
+    ) -> Result<()> {
+        let before = lead + BAR_CELLS;
         let rows = rows(text, self.width.saturating_sub(before).max(MIN_TEXT));
         let shown = if self.full { rows.len() } else { rows.len().min(MAX_LINES) };
         for (at, row) in rows.iter().take(shown).enumerate() {
             let row = if row.is_empty() { String::new() } else { dress(row.clone()) };
-            line(format!("{}{}{row}", label(at), styled(FAINT, BAR)).trim_end())?;
+            self.line(format!("{}{}{row}", label(at), styled(FAINT, BAR)).trim_end())?;
         }
         let hidden = rows.len() - shown;
         if hidden > 0 {
             self.left_out += hidden;
-            own(label(0).chars().count(), &format!("… {hidden} more lines, which `--full` shows"))?;
+            self.own(lead, &format!("… {hidden} more lines, which `--full` shows"))?;
         }
         Ok(())
     }
@@ -100,7 +156,7 @@ fn columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
 
 /// A message for standard error behind `lead` cells, broken before a terminal does it, so that what it quotes begins no line.
 /// Where standard error is no terminal, the message stays as it is.
-pub(super) fn unbroken(text: &str, lead: usize) -> String {
+pub(crate) fn unbroken(text: &str, lead: usize) -> String {
     match columns(std::io::stderr()) {
         Some(width) => rows(text, width.saturating_sub(lead).max(MIN_TEXT)).join("\n  "),
         None => text.to_owned(),
@@ -109,9 +165,7 @@ pub(super) fn unbroken(text: &str, lead: usize) -> String {
 
 /// Words of the host in as many lines as the screen needs, every line set in.
 pub(crate) fn own(indent: usize, text: &str) -> Result<()> {
-    let width = Quotation::new(true).width;
-    let rows = rows(text, width.saturating_sub(indent).max(MIN_TEXT));
-    rows.iter().try_for_each(|row| line(&format!("{}{row}", " ".repeat(indent))))
+    Quotation::new(true).own(indent, text)
 }
 
 /// The lines of a printable text, each of at most so many cells. Broken between words where that is possible.

@@ -13,7 +13,7 @@ use crate::moment;
 /// Characters of a text that a line has room for.
 const MOST: usize = 100;
 
-/// When, in which session, and what.
+/// Describes a record with its time and session.
 pub(crate) fn in_a_line(row: &Stored) -> String {
     let when = format!("{:>6}  {}  {}", row.seq, moment::second(row.record.at), one_line(&row.record.session));
     format!("{}  {}", styled(FAINT, &when), what(&row.record))
@@ -29,7 +29,7 @@ pub(crate) fn what(record: &Record) -> String {
     parts.join("  ").trim_end().to_owned()
 }
 
-/// How something ended, in the colour of it.
+/// Colours a status.
 pub(crate) fn status(status: &str) -> String {
     let good = matches!(status, "ok" | "allow" | "answered" | "tool_calls" | "final_response");
     styled(if good { GOOD } else { BAD }, &one_line(status))
@@ -44,7 +44,7 @@ pub(crate) fn short(text: &str, most: usize) -> String {
     }
 }
 
-/// How long a call took, if its record says so.
+/// Duration of a call, if its record has one.
 pub(crate) fn duration_of(body: &Value) -> Option<Duration> {
     let millis = body.get("duration_ms")?.as_f64().filter(|millis| millis.is_finite() && *millis >= 0.0)?;
     Duration::try_from_secs_f64(millis / 1e3).ok()
@@ -88,7 +88,7 @@ pub(crate) fn result(result: &Value) -> String {
     }
 }
 
-/// Which model was asked how much.
+/// Describes a request to a model.
 pub(crate) fn asked(body: &Value) -> String {
     let number = |field: &str| body.get(field).and_then(Value::as_u64);
     let counted = |field: &str, one: &str| {
@@ -100,7 +100,7 @@ pub(crate) fn asked(body: &Value) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// How long an answer took, what it cost, and what it says if that was kept.
+/// Describes an answer: its time, its cost, and its text if that was kept.
 pub(crate) fn answered(body: &Value) -> String {
     let took = duration_of(body).map(super::duration);
     let tokens = body.get("usage").and_then(tokens);

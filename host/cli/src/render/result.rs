@@ -1,25 +1,26 @@
-//! How a call went: the result on standard output, everything else on standard error.
+//! The outcome of a call: the result on standard output, everything else on standard error.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use anyhow::Result;
 use fumehood::limits::display_bytes;
-use fumehood::{CallError, CallResult, Captured, Content, Event, Level, Metadata};
+use fumehood::{CallError, CallResult, Captured, Content, ErrorKind, Event, Level, Metadata};
 
 use super::paragraph::{one_line, set_in};
+use super::quotation::{Quotation, unbroken};
 use super::{BAD, FAINT, STRONG, bytes, line, note, styled};
 
 /// Prints the result of a call.
 pub(crate) fn result(result: &CallResult) -> Result<()> {
-    captured("stdout", &result.metadata.stdout);
-    captured("stderr", &result.metadata.stderr);
+    captured("stdout", &result.metadata.stdout)?;
+    captured("stderr", &result.metadata.stderr)?;
     if result.metadata.log_dropped > 0 {
         note(&styled(FAINT, &format!("{} bytes of log lines and progress were dropped", result.metadata.log_dropped)));
     }
     match &result.outcome {
         Ok(parts) => parts.iter().try_for_each(part)?,
-        Err(failed) => error(failed),
+        Err(failed) => error(failed, &result.metadata)?,
     }
     if result.metadata.sanitized > 0 {
         let count = result.metadata.sanitized;
@@ -32,7 +33,7 @@ pub(crate) fn result(result: &CallResult) -> Result<()> {
     Ok(())
 }
 
-/// What a call cost, in a line.
+/// Describes the cost of a call in a line.
 pub(crate) fn cost(metadata: &Metadata) -> String {
     format!(
         "{} of {}, {} fuel, {} peak memory",
@@ -62,54 +63,79 @@ fn part(part: &Content) -> Result<()> {
     }
 }
 
-fn error(error: &CallError) {
-    note(&format!("{} {}", styled(BAD, &format!("error[{}]:", error.kind)), set_in(&error.message, "  ")));
-    for frame in &error.backtrace {
-        note(&styled(FAINT, &format!("    at {}", one_line(frame))));
+fn error(error: &CallError, metadata: &Metadata) -> Result<()> {
+    let (label, mut quotation) = (format!("error[{}]:", error.kind), Quotation::for_stderr());
+    match is_foreign(error, metadata) {
+        true => quotation.styled(&format!("{label} "), BAD, &error.message)?,
+        false => {
+            let message = unbroken(&set_in(&error.message, "  "), label.len() + 1);
+            note(&format!("{} {message}", styled(BAD, &label)));
+        }
     }
+    error.backtrace.iter().try_for_each(|frame| quotation.styled("    at ", FAINT, &one_line(frame)))?;
     if let Some(hint) = &error.hint {
-        note(&format!("  hint: {}", set_in(hint, "    ")));
+        note(&format!("  hint: {}", unbroken(&set_in(hint, "    "), 8)));
     }
     if let Some(after) = error.retry_after {
         note(&format!("  hint: the tool says that another try is worth it after {}", duration(after)));
     }
+    Ok(())
 }
 
-fn captured(name: &str, captured: &Captured) {
-    for text in captured.text.sanitized().lines() {
-        note(&format!("{} {}", styled(FAINT, &format!("{name}|")), text));
+/// Returns whether a message is, or may repeat, the text of a tool or a server. A tool that is stopped from outside says nothing.
+fn is_foreign(error: &CallError, metadata: &Metadata) -> bool {
+    match error.kind {
+        ErrorKind::ToolFailed | ErrorKind::Unavailable | ErrorKind::BadResult => true,
+        // The host refuses before a tool runs; after that, it is the tool.
+        ErrorKind::InvalidArguments | ErrorKind::Denied | ErrorKind::Unauthorized | ErrorKind::Quota => {
+            metadata.fuel_used > 0
+        }
+        _ => false,
+    }
+}
+
+fn captured(name: &str, captured: &Captured) -> Result<()> {
+    let mut quotation = Quotation::for_stderr();
+    if !captured.text.is_empty() {
+        quotation.repeated(name, FAINT, &captured.text.sanitized())?;
     }
     if captured.dropped > 0 {
-        note(&styled(FAINT, &format!("{name}| … and {} more bytes, which were dropped", captured.dropped)));
+        note(&styled(FAINT, &format!("{name}: and {} more bytes, which were dropped", captured.dropped)));
     }
+    Ok(())
 }
 
 /// Prints what a running call says.
 pub(crate) fn event(event: &Event) {
+    // There is nobody to tell if that fails.
+    let _ = quote(event, &mut Quotation::for_stderr());
+}
+
+fn quote(event: &Event, quotation: &mut Quotation) -> Result<()> {
     match event {
         Event::Log { level, message, .. } => {
             let style = if *level >= Level::Warn { BAD } else { FAINT };
-            let level = styled(style, &format!("{}:", level.as_str()));
-            note(&format!("{level} {}", set_in(message, "  ")));
+            quotation.styled(&format!("{}: ", level.as_str()), style, message)
         }
         Event::Progress { progress, .. } => {
             let percent =
-                progress.fraction.map_or_else(String::new, |fraction| format!("{:>4.0} % ", fraction * 100.0));
-            let message = set_in(progress.message.as_deref().unwrap_or_default(), "       ");
-            note(&format!("{}{message}", styled(STRONG, &percent)));
+                progress.fraction.map_or_else(|| " ".repeat(7), |fraction| format!("{:>4.0} % ", fraction * 100.0));
+            quotation.styled(&percent, STRONG, progress.message.as_deref().unwrap_or_default())?;
             for part in &progress.partial {
                 if let Content::Text { text } = part {
-                    note(&format!("       {}", set_in(&text.sanitized(), "       ")));
+                    quotation.block(7, &text.sanitized())?;
                 }
             }
+            Ok(())
         }
         Event::Request { request, .. } => {
             let status = request.status.map_or_else(String::new, |status| format!(" {status}"));
             let reason = request.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
             let went = format!("{} {}{status}{reason}", request.method, request.host);
-            note(&format!("{} {}", styled(FAINT, "http:"), one_line(&went)));
+            note(&format!("{} {}", styled(FAINT, "http:"), unbroken(&one_line(&went), 6)));
+            Ok(())
         }
-        Event::Loaded { .. } | Event::Started { .. } | Event::Finished { .. } => {}
+        Event::Loaded { .. } | Event::Started { .. } | Event::Finished { .. } => Ok(()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! How a component stands to what was approved: all that is pinned, or what is new, old beside new.
+//! The screen of `approve`: all that is pinned, or the changes since, old beside new.
 
 use anyhow::Result;
 use fumehood::approval::{Change, Parts, Standing, ToolParts};
@@ -6,12 +6,12 @@ use fumehood::limits::display_bytes;
 use fumehood::{Component, Pinned, Untrusted};
 
 use super::quotation::{Quotation, own};
-use super::{BAD, FAINT, GOOD, STRONG, annotations, imports, line, styled};
+use super::{BAD, FAINT, GOOD, STRONG, annotations, grants, imports, line, schema_rest, styled};
 
 /// Lines around a change that are shown with it.
 const CONTEXT: usize = 2;
 
-/// Where something that wants approval comes from.
+/// Origin of something that wants approval.
 pub(crate) enum Origin {
     /// A file, and the component in it.
     File(String, Component),
@@ -32,6 +32,7 @@ pub(crate) fn standing(name: &str, origin: &Origin, pinned: &Pinned, full: bool)
         Standing::Changed(changes) => {
             heading(&mut quotation, &styled(BAD, "!"), name, "changed since it was approved")?;
             changes.iter().try_for_each(|it| change(&mut quotation, it))?;
+            changed_bytes(origin, changes)?;
             changes.iter().flat_map(|it| [&it.old, &it.new]).flatten().map(Untrusted::<String>::hidden).sum()
         }
     };
@@ -44,7 +45,7 @@ pub(crate) fn standing(name: &str, origin: &Origin, pinned: &Pinned, full: bool)
     }
 }
 
-/// How a server is started or reached, before it is for the first time, or after that changed.
+/// Shows how a server is started or reached, before the first time or after a change.
 pub(crate) fn entry(name: &str, old: Option<&[String]>, new: &[String]) -> Result<()> {
     let mut quotation = Quotation::new(true);
     let what = if old.is_some() { "changed since it was approved" } else { "was never approved" };
@@ -59,6 +60,20 @@ pub(crate) fn entry(name: &str, old: Option<&[String]>, new: &[String]) -> Resul
         quotation.signed(label, style, text)?;
     }
     Ok(())
+}
+
+/// Of other bytes nobody can say what they do: what they import is shown, and what else stayed as it was.
+fn changed_bytes(origin: &Origin, changes: &[Change]) -> Result<()> {
+    let Origin::File(_, component) = origin else { return Ok(()) };
+    if !changes.iter().any(|it| it.what == "component") {
+        return Ok(());
+    }
+    line("  imports now")?;
+    imports::in_words(component.imports())?;
+    match changes {
+        [_] => own(2, "tools, texts and grants unchanged"),
+        _ => Ok(()),
+    }
 }
 
 /// On one line where it fits. A name that does not fit stands behind the bar: the screen must not break it.
@@ -92,7 +107,7 @@ fn whole(quotation: &mut Quotation, origin: &Origin, parts: &Parts) -> Result<()
         own(4, "nothing: it may compute, and nothing else")?;
     }
     for grant in &parts.grants {
-        quotation.block(4, grant)?;
+        quotation.block(4, &grants::readable(grant))?;
     }
     parts.tools.iter().try_for_each(|it| tool(quotation, it))
 }
@@ -121,15 +136,33 @@ fn tool(quotation: &mut Quotation, tool: &ToolParts) -> Result<()> {
     for promise in annotations::of_pinned(&tool.annotations) {
         own(6, &promise)?;
     }
-    let mut schema = |what: &str, schema: Option<&Untrusted<String>>| match schema {
-        Some(_) => {
-            line(&format!("    {what}"))?;
-            quotation.block(6, &lines(schema).join("\n"))
-        }
-        None => own(4, &format!("{what}: not described")),
-    };
-    schema("schema of its arguments", Some(&tool.input_schema))?;
-    schema("schema of its result", tool.output_schema.as_ref())
+    schema(quotation, "arguments", &tool.input_schema)?;
+    match &tool.output_schema {
+        Some(described) => schema(quotation, "result", described),
+        None => own(4, "result: not described"),
+    }
+}
+
+/// A schema as `inspect` shows it, and all that it says besides: a model is told that too. `--full` adds the schema itself.
+fn schema(quotation: &mut Quotation, what: &str, text: &Untrusted<String>) -> Result<()> {
+    line(&format!("    {what}"))?;
+    let Some(schema) = text.parse_json() else { return quotation.block(6, &text.sanitized()) };
+    let schema = schema.sanitized();
+    let shown = super::schema::lines(&schema);
+    match shown.is_empty() {
+        true => line("      none")?,
+        false => quotation.block(6, &shown.join("\n"))?,
+    }
+    let rest = schema_rest::rest(&schema, &shown);
+    if !rest.is_empty() {
+        line("      which says besides")?;
+        quotation.block(8, &rest.join("\n"))?;
+    }
+    if quotation.is_full() {
+        line("      as JSON Schema")?;
+        quotation.block(8, &serde_json::to_string_pretty(&schema)?)?;
+    }
+    Ok(())
 }
 
 fn change(quotation: &mut Quotation, change: &Change) -> Result<()> {
@@ -139,7 +172,11 @@ fn change(quotation: &mut Quotation, change: &Change) -> Result<()> {
         true => line(&format!("  {what}"))?,
         false => quotation.block(2, &what)?,
     }
-    for (sign, text) in differences(&lines(change.old.as_ref()), &lines(change.new.as_ref())) {
+    let side = |text: Option<&Untrusted<String>>| match change.what.as_str() {
+        "grant" => lines(text).iter().map(|line| grants::readable(line)).collect(),
+        _ => lines(text),
+    };
+    for (sign, text) in differences(&side(change.old.as_ref()), &side(change.new.as_ref())) {
         let style = match sign {
             '-' => BAD,
             '+' => GOOD,
@@ -152,14 +189,15 @@ fn change(quotation: &mut Quotation, change: &Change) -> Result<()> {
 
 /// The lines of a text; those of JSON, if it is an object or a list.
 fn lines(text: Option<&Untrusted<String>>) -> Vec<String> {
-    let Some(text) = text.map(Untrusted::<String>::sanitized) else { return Vec::new() };
-    let text = text.as_ref();
-    let json = text.starts_with(['{', '[']).then(|| serde_json::from_str::<serde_json::Value>(text).ok()).flatten();
+    let Some(text) = text else { return Vec::new() };
+    // Read before hidden characters are written out: afterwards it may be no JSON any more.
+    let json = text.parse_json().map(|value| value.sanitized().into_owned());
+    let json = json.filter(|value| value.is_object() || value.is_array());
     let pretty = json.and_then(|value| serde_json::to_string_pretty(&value).ok());
-    pretty.as_deref().unwrap_or(text).lines().map(str::to_owned).collect()
+    pretty.as_deref().unwrap_or(&text.sanitized()).lines().map(str::to_owned).collect()
 }
 
-/// What goes and what comes, between what stays at the beginning and at the end.
+/// Compares lines: those that go and come, between those that stay at the beginning and at the end.
 fn differences<'a>(old: &'a [String], new: &'a [String]) -> Vec<(char, &'a str)> {
     let same_head = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     let shorter = old.len().min(new.len()) - same_head;
@@ -198,6 +236,7 @@ mod tests {
     #[test]
     fn schemas_are_shown_line_by_line() {
         assert_eq!(lines(Some(&r#"{"a":1}"#.into())), ["{", "  \"a\": 1", "}"]);
+        assert_eq!(lines(Some(&"{\"a\":\"\u{202e}\"}".into())), ["{", "  \"a\": \"\\\\u{202e}\"", "}"]);
         assert_eq!(lines(Some(&"[no json".into())), ["[no json"]);
         assert!(lines(None).is_empty());
     }

@@ -5,7 +5,6 @@
 mod store;
 mod summary;
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -13,7 +12,7 @@ use anyhow::Result;
 use crate::args::Arguments;
 use crate::config::{Config, text_of};
 use crate::exit::NotTrusted;
-use crate::render;
+use crate::{question, render};
 
 pub(crate) use store::{TrustStatus, TrustStore};
 pub(crate) use summary::{Effect, effects};
@@ -21,7 +20,7 @@ pub(crate) use summary::{Effect, effects};
 /// The variable that names a configuration.
 const VARIABLE: &str = "FUMEHOOD_CONFIG";
 
-/// Where the configuration of a command comes from.
+/// Source of the configuration of a command.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfigSource {
     named: Option<PathBuf>,
@@ -31,7 +30,7 @@ pub(crate) struct ConfigSource {
 }
 
 impl ConfigSource {
-    /// What was typed, or else the file in the working folder.
+    /// The file that was typed, or else the one in the working folder.
     pub(crate) fn of(arguments: &Arguments) -> Self {
         let named = arguments.config.clone();
         Self {
@@ -109,7 +108,7 @@ fn is_named_by_hand(named: &Path) -> bool {
 
 /// Asks a person, if there is one to ask.
 fn ask(config: &Config, status: TrustStatus) -> Result<bool> {
-    if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
+    if !question::can_ask() {
         return Ok(false);
     }
     let file = config.origin.display();
@@ -118,10 +117,10 @@ fn ask(config: &Config, status: TrustStatus) -> Result<bool> {
     for line in summary::lines(config) {
         render::note(&line);
     }
-    render::ask(&format!("Trust {file} as it is now?"))
+    question::ask(&format!("Trust {file} as it is now?"))
 }
 
-/// What a configuration could do, as lines for a screen.
+/// Effects of a configuration, as lines for a screen.
 pub(crate) fn lines(config: &Config) -> Vec<String> {
     summary::lines(config)
 }

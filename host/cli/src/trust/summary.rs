@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::config::secret::{SecretSection, ValueSource};
 use crate::config::text::TextSource;
 use crate::config::tool::{ApprovalRule, ToolSection};
+use crate::render::readable_grant;
 use crate::servers;
 
 /// Characters of one line. Longer texts go on in the next one, behind the same mark: no text draws a line of its own.
@@ -109,7 +110,8 @@ fn tool_effects(config: &Config, name: &str, tool: &ToolSection, effects: &mut V
     let any = |_: &ValueSource| Ok("any value".to_owned());
     // What cannot be granted was found when the file was read.
     if let Ok(grant) = tool.powers().grant(&config.absolute_folder(), &any) {
-        grant.lines(Some(&config.absolute_folder())).into_iter().for_each(&mut add);
+        let lines = grant.lines(Some(&config.absolute_folder()));
+        lines.iter().map(|line| readable_grant(line)).for_each(&mut add);
     }
     for SecretSection { name, from, .. } in &tool.secrets {
         add(format!("secret {} from {}", quoted(name), from.place()));

@@ -107,10 +107,8 @@ fn all_that_is_pinned_is_shown() {
         "│ Sum\\u{202e}",
         "│ A tool of a test.",
         "read-only: its calls are not judged by a model",
-        "schema of its arguments",
-        "│   \"additionalProperties\": true,",
-        "schema of its result",
-        "│     \"sum\": {",
+        "    arguments\n      │ object with any properties",
+        "    result\n      │ sum: integer, optional",
         "1 invisible or controlling characters of these texts were written out",
     ] {
         assert!(shown.contains(expected), "{expected:?} is missing in {shown}");

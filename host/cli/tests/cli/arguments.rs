@@ -177,14 +177,14 @@ fn a_file_of_arguments_that_cannot_be_read() {
         &bench,
         &["{}", "--args-file", "latin1.json"],
         expect![[r#"
-        ── stderr
-        error: the argument '[JSON]' cannot be used with '--args-file <FILE>'
+            ── stderr
+            error: the argument '[JSON|NAME=VALUE]...' cannot be used with '--args-file <FILE>'
 
-        Usage: fumehood call [OPTIONS] COMPONENT TOOL [JSON]
+            Usage: fumehood call [OPTIONS] COMPONENT TOOL [JSON|NAME=VALUE...]
 
-        For more information, try '--help'.
-        ── exit 2
-    "#]],
+            For more information, try '--help'.
+            ── exit 2
+        "#]],
     );
 }
 
@@ -328,6 +328,51 @@ fn help_says_what_the_exit_codes_mean() {
         }
     }
     assert!(bench.run(&["--version"]).stdout.starts_with("fumehood "));
+}
+
+#[test]
+fn a_command_alone_shows_help_whatever_the_environment_sets() {
+    let bench = Workbench::new();
+    let mut command = bench.command_without_trust(&[]);
+    command.env("FUMEHOOD_CONFIG", "/nowhere/fumehood.toml");
+    let ran = Workbench::run_command(command);
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran:?}");
+    assert!(ran.stderr.contains("Usage: fumehood") && ran.stderr.contains("selftest"), "{ran:?}");
+}
+
+#[test]
+fn hidden_commands_are_nowhere_to_be_seen() {
+    let bench = Workbench::new();
+    let completions = bench.run(&["completions", "bash"]).stdout;
+    let pages = bench.run(&["man"]).stdout;
+    for hidden in ["compile-component", "run-worker", "end-with-parent"] {
+        assert!(!completions.contains(hidden) && !pages.contains(hidden), "{hidden}");
+        assert_eq!(bench.run(&["help", hidden]).code, 2, "{hidden}");
+        assert_eq!(bench.run(&["--json", hidden]).code, 2, "{hidden}");
+    }
+}
+
+#[test]
+fn options_of_every_command_are_in_one_help() {
+    let bench = Workbench::new();
+    let help = |arguments: &[&str]| bench.run(arguments).stdout;
+    assert!(help(&["--help"]).contains("--cache-size") && help(&["--help"]).contains("--isolation"));
+    for arguments in [&["call", "--help"][..], &["log", "verify", "--help"], &["config", "check", "-h"]] {
+        let shown = help(arguments);
+        assert!(!shown.contains("--cache-size") && shown.contains("see `fumehood --help`"), "{arguments:?}: {shown}");
+    }
+    assert_eq!(bench.run(&["config", "--color", "never", "schema", "--no-cache"]).code, 0, "they are taken everywhere");
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let bench = Workbench::new();
+    assert!(bench.run(&["man"]).stdout.contains(".TH fumehood 1"));
+    let ran = bench.run(&["man", "pages"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{ran:?}");
+    let page = std::fs::read_to_string(bench.path("pages/fumehood-log-verify.1")).unwrap();
+    assert!(page.contains("without\\-key"), "{page}");
+    assert!(bench.path("pages/fumehood-call.1").exists());
 }
 
 #[test]

@@ -28,21 +28,21 @@ fn a_tool_that_fails() {
         &bench,
         &["calculator.wasm", "divide", r#"{"a": 1, "b": 0}"#],
         expect![[r#"
-        ── stderr
-        error[tool_failed]: Division by zero
-        [time] of 10.00 s, [fuel] fuel, [memory] peak memory
-        ── exit 1
-    "#]],
+            ── stderr
+            error[tool_failed]: │ Division by zero
+            [time] of 10.00 s, [fuel] fuel, [memory] peak memory
+            ── exit 1
+        "#]],
     );
     check(
         &bench,
         &["calculator.wasm", "evaluate", r#"{"expression": "1 + * 2"}"#],
         expect![[r#"
-        ── stderr
-        error[invalid_arguments]: at character 5: expected a number, a function or `(`, not `*`
-        [time] of 10.00 s, [fuel] fuel, [memory] peak memory
-        ── exit 1
-    "#]],
+            ── stderr
+            error[invalid_arguments]: │ at character 5: expected a number, a function or `(`, not `*`
+            [time] of 10.00 s, [fuel] fuel, [memory] peak memory
+            ── exit 1
+        "#]],
     );
 }
 
@@ -142,16 +142,16 @@ fn progress_is_shown_on_stderr() {
         &bench,
         &["countdown.wasm", "countdown", r#"{"from": 2, "step_ms": 1}"#],
         expect![[r#"
-        ── stdout
-        {"from":2,"waited_ms":2}
-        ── stderr
-          50 % 1 of 2
-               2
-         100 % 2 of 2
-               1
-        [time] of 10.00 s, [fuel] fuel, [memory] peak memory
-        ── exit 0
-    "#]],
+            ── stdout
+            {"from":2,"waited_ms":2}
+            ── stderr
+              50 % │ 1 of 2
+                   │ 2
+             100 % │ 2 of 2
+                   │ 1
+            [time] of 10.00 s, [fuel] fuel, [memory] peak memory
+            ── exit 0
+        "#]],
     );
 }
 
@@ -165,56 +165,56 @@ fn limits_stop_a_call() {
         &bench,
         &["spin.wasm", "run", "--timeout", "100ms"],
         expect![[r#"
-        ── stderr
-        error[deadline]: the tool did not finish within 100 ms and was stopped
-          hint: ask it for less work at once, or allow it a longer deadline
-        [time] of 100.0 ms, [fuel] fuel, [memory] peak memory
-        ── exit 4
-    "#]],
+            ── stderr
+            error[deadline]: the tool did not finish within 100 ms and was stopped
+              hint: ask it for less work at once, or allow it a longer deadline; `--timeout` allows more
+            [time] of 100.0 ms, [fuel] fuel, [memory] peak memory
+            ── exit 4
+        "#]],
     );
     check(
         &bench,
         &["sleep.wasm", "run", "--timeout", "100ms"],
         expect![[r#"
-        ── stderr
-        error[deadline]: the tool did not finish within 100 ms and was stopped
-          hint: ask it for less work at once, or allow it a longer deadline
-        [time] of 100.0 ms, [fuel] fuel, [memory] peak memory
-        ── exit 4
-    "#]],
+            ── stderr
+            error[deadline]: the tool did not finish within 100 ms and was stopped
+              hint: ask it for less work at once, or allow it a longer deadline; `--timeout` allows more
+            [time] of 100.0 ms, [fuel] fuel, [memory] peak memory
+            ── exit 4
+        "#]],
     );
     check(
         &bench,
         &["spin.wasm", "run", "--fuel", "1M"],
         expect![[r#"
-        ── stderr
-        error[fuel]: the tool used up its 1000000 units of fuel and was stopped
-          hint: ask it for less work at once, or allow it more fuel
-        [time] of 10.00 s, [fuel] fuel, [memory] peak memory
-        ── exit 4
-    "#]],
+            ── stderr
+            error[fuel]: the tool used up its 1000000 units of fuel and was stopped
+              hint: ask it for less work at once, or allow it more fuel; `--fuel` allows more
+            [time] of 10.00 s, [fuel] fuel, [memory] peak memory
+            ── exit 4
+        "#]],
     );
     check(
         &bench,
         &["memory-bomb.wasm", "run", "--memory", "1MiB"],
         expect![[r#"
-        ── stderr
-        error[memory]: the tool needs more memory than the 1.0 MiB that it may have
-          hint: ask it for less at once, or allow it more memory
-        [time] of 10.00 s, [fuel] fuel, [memory] peak memory
-        ── exit 4
-    "#]],
+            ── stderr
+            error[memory]: the tool needs more memory than the 1.0 MiB that it may have
+              hint: ask it for less at once, or allow it more memory; `--memory` allows more
+            [time] of 10.00 s, [fuel] fuel, [memory] peak memory
+            ── exit 4
+        "#]],
     );
     check(
         &bench,
         &["huge-result.wasm", "run", "--max-output", "1KiB"],
         expect![[r#"
-        ── stderr
-        error[output_too_large]: the result is larger than the 1.0 KiB that are accepted
-          hint: ask for a smaller part of it
-        [time] of 10.00 s, [fuel] fuel, [memory] peak memory
-        ── exit 4
-    "#]],
+            ── stderr
+            error[output_too_large]: the result is larger than the 1.0 KiB that are accepted
+              hint: ask for a smaller part of it; `--max-output` allows more
+            [time] of 10.00 s, [fuel] fuel, [memory] peak memory
+            ── exit 4
+        "#]],
     );
 }
 
@@ -242,23 +242,23 @@ fn crashes_have_an_exit_code_of_their_own() {
         &bench,
         &["traps.wasm", "unreachable"],
         expect![[r#"
-        ── stderr
-        error[trap]: the tool crashed: it aborted (`unreachable`, which is how a panic ends)
-            at abort
-        [time] of 10.00 s, [fuel] fuel, [memory] peak memory
-        ── exit 5
-    "#]],
+            ── stderr
+            error[trap]: the tool crashed: it aborted (`unreachable`, which is how a panic ends)
+                at │ abort
+            [time] of 10.00 s, [fuel] fuel, [memory] peak memory
+            ── exit 5
+        "#]],
     );
     check(
         &bench,
         &["traps.wasm", "divide-by-zero"],
         expect![[r#"
-        ── stderr
-        error[trap]: the tool crashed: it divided an integer by zero
-            at function 1
-        [time] of 10.00 s, [fuel] fuel, [memory] peak memory
-        ── exit 5
-    "#]],
+            ── stderr
+            error[trap]: the tool crashed: it divided an integer by zero
+                at │ function 1
+            [time] of 10.00 s, [fuel] fuel, [memory] peak memory
+            ── exit 5
+        "#]],
     );
     check(
         &bench,
@@ -279,7 +279,7 @@ fn what_a_guest_prints_is_not_its_result() {
     bench.program("stdout-flood");
     let ran = bench.run(&["call", "stdout-flood.wasm", "run", "--timeout", "50ms", "--max-log", "100B"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (4, ""), "{ran:?}");
-    assert!(ran.stderr.starts_with(r#"stdout| {"jsonrpc""#), "{ran:?}");
+    assert!(ran.stderr.starts_with(r#"stdout│ {"jsonrpc""#), "{ran:?}");
     assert!(ran.stderr.contains("more bytes, which were dropped"), "{ran:?}");
 }
 
@@ -310,4 +310,72 @@ fn a_record_in_json_has_the_same_shape_however_the_call_ended() {
     check(&["calculator.wasm", "launch"], 3, Some("unknown_tool"));
     check(&["spin.wasm", "run", "--timeout", "50ms"], 4, Some("deadline"));
     check(&["traps.wasm", "unreachable"], 5, Some("trap"));
+}
+
+#[test]
+fn whatever_ends_a_call_has_one_shape_in_json() {
+    let bench = Workbench::new();
+    bench.example("calculator").put("notes.txt", "Dear diary");
+    let check = |arguments: &[&str], code: i32, kind: &str, words: &str| {
+        let ran = bench.run(&[&["call", "--json"], arguments].concat());
+        assert_eq!((ran.code, ran.stderr.as_str()), (code, ""), "{ran:?}");
+        let record = ran.json();
+        for field in ["id", "tool", "status", "content", "metadata"] {
+            assert!(record.get(field).is_some(), "{field}: {record}");
+        }
+        assert_eq!((&record["id"], &record["status"]), (&"call-1".into(), &"error".into()), "{record}");
+        assert_eq!((&record["error"]["kind"], &record["metadata"]["fuel_used"]), (&kind.into(), &0.into()), "{record}");
+        assert!(record["error"]["message"].as_str().unwrap().contains(words), "{record}");
+    };
+    check(&["notes.txt", "run"], 6, "not_loaded", "cannot load notes.txt");
+    check(&["absent.wasm", "run"], 6, "not_loaded", "absent.wasm");
+    check(&["calculator.wasm"], 2, "usage", "which tool?");
+    check(&["calculator.wasm", "add", "--timeout", "0s"], 2, "usage", "the deadline limit is zero");
+    check(&["calculator.wasm", "add", "--timeout", "5"], 2, "usage", "`5` is not an amount of time");
+    check(&["calculator.wasm", "add", "--memory", "64"], 2, "usage", "`64` has no unit; write `64MiB`, or `64B`");
+    check(&["calculator.wasm", "add", "--frobnicate"], 2, "usage", "unexpected argument '--frobnicate'");
+    check(&["nothing", "run"], 2, "usage", "that could have a component `nothing`");
+    check(&["calculator.wasm", "add", "a=1", "{}"], 2, "usage", "`{}` is no argument");
+}
+
+#[test]
+fn usage_errors_of_every_command_are_json_if_json_was_asked_for() {
+    let bench = Workbench::new();
+    for arguments in [&["--json", "frobnicate"][..], &["inspect", "--json"], &["run", "x", "--json", "--wall", "soon"]]
+    {
+        let ran = bench.run(arguments);
+        assert_eq!((ran.code, ran.stderr.as_str()), (2, ""), "{arguments:?} {ran:?}");
+        let told = ran.json();
+        assert_eq!((&told["status"], &told["error"]["kind"]), (&"error".into(), &"usage".into()), "{told}");
+        assert!(!told["error"]["message"].as_str().unwrap().contains("Usage:"), "{told}");
+    }
+    let ran = bench.run(&["serve", "mcp", "--json", "--calls", "0"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "standard output is the protocol's: {ran:?}");
+}
+
+#[test]
+fn arguments_may_be_a_word_each() {
+    let bench = Workbench::new();
+    bench.example("calculator").example("typed-greeter");
+    let ran = bench.run(&["call", "calculator.wasm", "add", "a=3", "b=5"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "{\"result\":8}\n"), "{ran:?}");
+    let ran = bench.run(&["call", "typed-greeter.wasm", "greetings_greet", "name=42", "formality=casual"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "Hi, 42!\n"), "a text stays one: {ran:?}");
+    let ran = bench.run(&["call", "calculator.wasm", "add", "a=three", "b=5"]);
+    assert_eq!(ran.code, 3, "the gate has the last word: {ran:?}");
+}
+
+#[test]
+fn a_configured_tool_has_one_name() {
+    let bench = Workbench::new();
+    bench.example("calculator");
+    bench.put("fumehood.toml", "[tools.sums]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n");
+    for arguments in
+        [&["sums__add", r#"{"a": 3, "b": 5}"#][..], &["sums__add", "a=3", "b=5"], &["sums", "sums__add", "a=3", "b=5"]]
+    {
+        let ran = bench.run(&[&["call"], arguments].concat());
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "{\"result\":8}\n"), "{arguments:?}: {ran:?}");
+    }
+    let ran = bench.run(&["call", "other__add"]);
+    assert!(ran.code == 2 && ran.stderr.contains("has no component `other`; it has: sums"), "{ran:?}");
 }

@@ -35,6 +35,22 @@ fn the_end_of_the_input_ends_the_session_and_the_code_is_that_of_the_last_answer
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is 8.\n"), "{ran:?}");
     let ran = bench.run_with_input(CHAT, "What is 3 + 5?\nand now?\n/what\n");
     assert_eq!(ran.code, 8, "{ran:?}");
-    assert!(ran.stderr.contains("there is no such command; `/quit` ends the session"), "{ran:?}");
+    assert!(ran.stderr.contains("there is no such command; `/help` lists those that there are"), "{ran:?}");
     assert_eq!(bench.run_with_input(CHAT, "").code, 0);
+}
+
+#[test]
+fn commands_help_and_start_over() {
+    let bench = Workbench::new();
+    bench.example("calculator").put("script.jsonl", "{\"text\": \"One.\"}\n{\"text\": \"Two.\"}\n");
+    let ran = bench.run_with_input(CHAT, "/help\n/tools\nfirst\n/reset\nsecond\n");
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "One.\nTwo.\n"), "{ran:?}");
+    for expected in ["/reset", "│ calculator__add  Adds two numbers", "the conversation starts over, in session s"] {
+        assert!(ran.stderr.contains(expected), "{expected}: {ran:?}");
+    }
+    let sessions = bench.run(&["log", "--log", "e.db", "--of", "sessions", "--json"]).json();
+    assert_eq!(sessions.as_array().unwrap().len(), 2, "{sessions}");
+    let asked = bench.run(&["log", "--log", "e.db", "--kind", "model_asked", "--json"]).json();
+    let messages: Vec<_> = asked.as_array().unwrap().iter().map(|row| row["body"]["messages"].clone()).collect();
+    assert_eq!(messages[0], messages[1], "the second session knows nothing of the first: {asked}");
 }

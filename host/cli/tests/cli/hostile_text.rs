@@ -133,3 +133,37 @@ fn in_what_was_typed() {
     assert_eq!(check(&bench, &["inspect", EVIL]).code, 6);
     assert_eq!(check(&bench, &["call", "calculator.wasm", "add", "--args-file", EVIL]).code, 2);
 }
+
+#[test]
+fn in_a_failure_of_a_server() {
+    let bench = Workbench::new();
+    bench.put("server.sh", fumehood_tests::fake_server::SCRIPT);
+    for on_call in [
+        r#"answer '{"isError":true,"content":[{"type":"text","text":"a\u200b\nerror: forged \u001b[2J"}]}'"#,
+        r#"fail -32000 'a\u200b\nerror: forged \u001b[2J'"#,
+    ] {
+        let variable = format!("ON_CALL={on_call}");
+        let call = |more: &[&str]| {
+            bench.run(
+                &[&["mcp", "call", "--no-log", "--env", &variable], more, &["t", "--", "sh", "server.sh"]].concat(),
+            )
+        };
+        let ran = call(&[]);
+        assert_clean(&ran);
+        assert_eq!(ran.code, 1, "{ran:?}");
+        assert!(ran.stderr.contains("error[tool_failed]: │ "), "{ran:?}");
+        assert!(ran.stderr.contains("│ error: forged"), "it stands behind the bar: {ran:?}");
+        assert!(ran.stderr.contains("2 invisible or controlling characters of the tool were written out"), "{ran:?}");
+        assert_eq!(call(&["--json"]).json()["metadata"]["sanitized"], 2);
+    }
+}
+
+#[test]
+fn in_log_lines_and_in_what_it_prints() {
+    let bench = Workbench::new();
+    bench.program("stdout-flood");
+    let ran = bench.run(&["call", "stdout-flood.wasm", "run", "--timeout", "50ms", "--max-log", "300B"]);
+    assert_clean(&ran);
+    let lines: Vec<_> = ran.stderr.lines().filter(|line| line.contains("jsonrpc")).collect();
+    assert!(!lines.is_empty() && lines.iter().all(|line| line.starts_with("stdout│ ")), "{ran:?}");
+}

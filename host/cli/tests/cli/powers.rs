@@ -61,24 +61,24 @@ fn what_cannot_be_granted_is_refused_before_anything_is_loaded() {
         &bench,
         &with(&["--allow-private", "10.0.0.1"]),
         expect![[r#"
-        ── stderr
-        error: --allow-private: `private_addresses` is of no use without `http`; add http = ["GET https://HOST/**"]
-        ── exit 2
-    "#]],
+            ── stderr
+            error: --allow-private: `--allow-private` is of no use without `--allow-http`; add --allow-http 'GET https://HOST/**'
+            ── exit 2
+        "#]],
     );
     check(
         &bench,
         &with(&["--key-value-store", "a.db"]),
         expect![[r#"
-        ── stderr
-        error: the following required arguments were not provided:
-          --key-value <BYTES>
+            ── stderr
+            error: the following required arguments were not provided:
+              --key-value <BYTES>
 
-        Usage: fumehood call [OPTIONS] COMPONENT TOOL [JSON]
+            Usage: fumehood call [OPTIONS] COMPONENT TOOL [JSON|NAME=VALUE...]
 
-        For more information, try '--help'.
-        ── exit 2
-    "#]],
+            For more information, try '--help'.
+            ── exit 2
+        "#]],
     );
 }
 
@@ -101,13 +101,13 @@ fn strict_imports_refuse_a_component_that_asks_for_more() {
         &bench,
         &["call", "request.wasm", "get", "--strict-imports"],
         expect![[r#"
-        ── stderr
-        error: cannot load request.wasm
-          because: the component imports powers that are not granted, which `strict_imports` refuses:
-            `wasi:http/types@0.2.0` needs http; to allow it: http = ["GET https://HOST/**"]
-            `wasi:http/outgoing-handler@0.2.0` needs http; to allow it: http = ["GET https://HOST/**"]
-        ── exit 6
-    "#]],
+            ── stderr
+            error: cannot load request.wasm
+              because: the component imports powers that are not granted, which `--strict-imports` refuses:
+                `wasi:http/types@0.2.0` needs http; to allow it: --allow-http 'GET https://HOST/**'
+                `wasi:http/outgoing-handler@0.2.0` needs http; to allow it: --allow-http 'GET https://HOST/**'
+            ── exit 6
+        "#]],
     );
     assert_eq!(bench.run(&["call", "count.wasm", "run", r#"{"to": 3}"#, "--strict-imports"]).code, 0);
 }
@@ -119,7 +119,15 @@ fn what_a_tool_keeps_is_kept_where_it_was_said() {
     let look =
         |flags: &[&'static str]| bench.run(&[&["call", "it.wasm", "look", "--key-value", "64KiB"], flags].concat());
     let said = |flags: &[&'static str]| look(flags).stdout.trim().to_owned();
-    assert_eq!((said(&[]).as_str(), said(&[]).as_str()), ("new", "new"), "gone after the call");
+    let first = look(&[]);
+    assert!(first.stderr.contains("keys and values are kept in ") && first.stdout.trim() == "new", "{first:?}");
+    assert_eq!(look(&["--json"]).stderr, "");
+    let again = look(&[]);
+    assert!(!again.stderr.contains("kept in") && again.stdout.trim() == "kept", "kept for the next call: {again:?}");
+    // A component of the same name elsewhere has nothing to do with it.
+    std::fs::create_dir(bench.path("elsewhere")).unwrap();
+    std::fs::copy(bench.path("it.wasm"), bench.path("elsewhere/it.wasm")).unwrap();
+    assert_eq!(bench.run(&["call", "elsewhere/it.wasm", "look", "--key-value", "64KiB"]).stdout.trim(), "new");
     let kept = ["--key-value-store", "it.db"];
     assert_eq!((said(&kept).as_str(), said(&kept).as_str()), ("new", "kept"));
 }
@@ -177,4 +185,19 @@ fn what_is_granted_and_not_there_is_told_with_its_place() {
     bench.put("file", "");
     let no_folder = policy("read = [\"./file:/docs\"]");
     assert!(no_folder.stderr.contains("file` is granted as a folder and is none"), "{no_folder:?}");
+}
+
+#[test]
+fn hints_are_in_the_language_that_is_in_use() {
+    let bench = Workbench::new();
+    bench.example("notes").example("calculator");
+    let typed = bench.run(&["call", "notes.wasm", "list"]);
+    assert!(typed.stderr.contains("to allow it: --key-value 1MiB\n"), "{typed:?}");
+    bench.put("fumehood.toml", "[tools.it]\ncomponent = \"notes.wasm\"\napproval = \"off\"\n");
+    let configured = bench.run(&["call", "it", "list"]);
+    assert!(configured.stderr.contains("to allow it: key_value = \"1MiB\"\n"), "{configured:?}");
+    let refused = bench.run(&["call", "notes.wasm", "list", "--allow-http", "http://127.0.0.1/**"]);
+    assert!(refused.code == 2 && refused.stderr.ends_with("allow it by --allow-private 127.0.0.1/32\n"), "{refused:?}");
+    let stopped = bench.run(&["call", "calculator.wasm", "add", "a=1", "b=2", "--fuel", "10"]);
+    assert!(stopped.stderr.contains("; `--fuel` allows more"), "{stopped:?}");
 }

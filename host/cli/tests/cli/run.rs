@@ -40,7 +40,8 @@ fn the_answer_is_on_stdout_and_each_call_on_stderr() {
         Let me see.
         It is 16.
         ── stderr
-        ✗ calculator__add → invalid_arguments: arguments did not match schema /a: expected a number, given the string "3" (write 3 without quotes)
+        ✗ calculator__add → invalid_arguments
+            │ arguments did not match schema /a: expected a number, given the string "3" (write 3 without quotes)
         → calculator__add {"a":3,"b":5}
         ✓ calculator__add {"a":3,"b":5} → ok, 12 B  [time]
         → calculator__multiply {"a":8,"b":2}

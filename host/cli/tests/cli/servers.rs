@@ -128,11 +128,9 @@ fn nothing_of_a_server_is_called_or_told_before_it_is_approved() {
                   │ d
                 says of itself
                   nothing; the worst is assumed of its effects
-                schema of its arguments
-                  │ {
-                  │   "type": "object"
-                  │ }
-                schema of its result: not described
+                arguments
+                  │ object with any properties
+                result: not described
             ── stderr
             approved `other`, kept in fumehood.lock
             ── exit 0

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -22,6 +23,13 @@ fn bench(script: &str) -> Workbench {
     bench
 }
 
+/// Both ends of a terminal.
+fn terminal() -> (File, OwnedFd) {
+    let size = Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
+    let OpenptyResult { master, slave } = openpty(Some(&size), None).unwrap();
+    (File::from(master), slave)
+}
+
 /// A command whose standard input and error are a terminal.
 pub(crate) struct AtTerminal {
     child: Child,
@@ -36,13 +44,24 @@ impl AtTerminal {
     }
 
     pub(crate) fn of(mut command: Command) -> Self {
-        let size = Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
-        let OpenptyResult { master, slave } = openpty(Some(&size), None).unwrap();
+        let (master, slave) = terminal();
         command.env("TERM", "xterm").stdin(Stdio::from(slave.try_clone().unwrap())).stdout(Stdio::piped());
-        let child = command.stderr(Stdio::from(slave)).spawn().unwrap();
+        command.stderr(Stdio::from(slave));
+        Self::watch(command, master)
+    }
+
+    /// The same with standard output on the terminal, as a person has it.
+    pub(crate) fn on_screen(mut command: Command) -> Self {
+        let (master, slave) = terminal();
+        command.env("TERM", "xterm").stdin(Stdio::from(slave.try_clone().unwrap()));
+        command.stdout(Stdio::from(slave.try_clone().unwrap())).stderr(Stdio::from(slave));
+        Self::watch(command, master)
+    }
+
+    fn watch(mut command: Command, keys: File) -> Self {
+        let child = command.spawn().unwrap();
         // The command holds the other end as well; once it ends, reading does.
         drop(command);
-        let keys = File::from(master);
         let mut drawn = keys.try_clone().unwrap();
         let (sender, screen) = channel();
         std::thread::spawn(move || {
@@ -121,6 +140,68 @@ fn anything_but_a_yes_is_a_no_and_the_model_is_told() {
 }
 
 #[test]
+fn what_was_typed_before_a_question_answers_none() {
+    let slow = ADD.replace("]}", "], \"delay_ms\": 1500}");
+    let bench =
+        bench(&format!("{slow}\n{}", r#"{"text": "Then not.", "expect": "the person at the terminal said no"}"#));
+    let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
+    terminal.type_in("yes\ny\nyes\ny");
+    terminal.wait_for("may calculator__add run?");
+    terminal.wait_for("[y/N]");
+    terminal.type_in("\n");
+    let (code, stdout, screen) = terminal.finish();
+    assert_eq!((code, stdout.as_str()), (Some(0), "Then not.\n"), "{screen}");
+    assert_eq!(verdicts(&bench).last(), Some(&("human".to_owned(), "deny".to_owned())));
+}
+
+#[test]
+fn a_yes_among_pasted_lines_is_no_answer() {
+    let bench = bench(&format!("{ADD}\n{}", r#"{"text": "It is 8.", "expect": "8"}"#));
+    let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__add"]].concat());
+    terminal.wait_for("[y/N]");
+    terminal.type_in("yes\nand then\nyes\n");
+    terminal.wait_for("type the answer on a line of its own");
+    terminal.wait_for("[y/N]");
+    terminal.type_in("yes\n");
+    let (code, stdout, screen) = terminal.finish();
+    assert_eq!((code, stdout.as_str()), (Some(0), "It is 8.\n"), "{screen}");
+}
+
+#[test]
+fn every_approval_has_an_answer_of_its_own() {
+    let bench = bench("");
+    let section = |name: &str| format!("[tools.{name}]\ncomponent = \"calculator.wasm\"\n");
+    bench.put("fumehood.toml", section("one") + &section("two"));
+    let mut terminal = AtTerminal::start(&bench, &["approve"]);
+    terminal.type_in("y\ny\n");
+    terminal.wait_for("Approve `one`?");
+    terminal.wait_for("[y/N]");
+    terminal.type_in("y\n");
+    terminal.wait_for("Approve `two`?");
+    terminal.wait_for("[y/N]");
+    terminal.type_in("n\n");
+    assert_eq!(terminal.finish().0, Some(3));
+    let lock = std::fs::read_to_string(bench.path("fumehood.lock")).unwrap();
+    assert!(lock.contains("\"one\"") && !lock.contains("\"two\""), "{lock}");
+}
+
+#[test]
+fn all_of_a_call_stands_behind_the_bar_of_its_question() {
+    let long = "x".repeat(900);
+    let call =
+        format!(r#"{{"calls": [{{"name": "calculator__evaluate", "arguments": {{"expression": "{long}END"}}}}]}}"#);
+    let bench = bench(&format!("{call}\n{}", r#"{"text": "Then not."}"#));
+    let mut terminal = AtTerminal::start(&bench, &[RUN, &["--ask", "calculator__evaluate"]].concat());
+    terminal.wait_for("│ may calculator__evaluate run?");
+    terminal.wait_for("│ calculator__evaluate");
+    terminal.wait_for("│ {\"expression\":\"x");
+    terminal.wait_for("END");
+    terminal.wait_for("[y/N]");
+    terminal.type_in("n\n");
+    assert_eq!(terminal.finish().0, Some(0));
+}
+
+#[test]
 fn a_person_is_asked_for_more_turns_unless_that_is_not_wanted() {
     let bench = bench(&format!("{ADD}\n{}", r#"{"text": "It is 8."}"#));
     let mut terminal = AtTerminal::start(&bench, &[RUN, &["--max-turns", "1"]].concat());
@@ -148,6 +229,46 @@ fn a_conversation_is_typed_line_by_line() {
     terminal.type_in("/quit\n");
     let (code, stdout, screen) = terminal.finish();
     assert_eq!((code, stdout.as_str()), (Some(0), "Hello to you.\n"), "{screen}");
+}
+
+const CHAT: &[&str] = &["chat", "--tool", "calculator.wasm", "--script", "script.jsonl", "--log", "e.db"];
+
+#[test]
+fn lines_of_a_chat_are_edited_go_on_and_are_kept() {
+    let script = |expected: &str| format!("{{\"text\": \"Understood.\", \"expect\": {expected}}}");
+    let bench = bench(&script(r#""one\ntwo""#));
+    let mut terminal = AtTerminal::on_screen(bench.command(CHAT));
+    terminal.wait_for("> ");
+    // A letter too many, taken back; a line that goes on; Enter sends a carriage return.
+    terminal.type_in("onne\u{8}\u{8}e\\\rtwo\r");
+    terminal.wait_for("Understood.");
+    terminal.wait_for("> ");
+    terminal.type_in("\u{4}");
+    assert_eq!(terminal.finish().0, Some(0));
+    // The next session has it in its history.
+    bench.put("script.jsonl", script(r#""one\ntwo""#));
+    let mut terminal = AtTerminal::on_screen(bench.command(CHAT));
+    terminal.wait_for("> ");
+    terminal.type_in("\u{1b}[A\r");
+    terminal.wait_for("Understood.");
+    terminal.wait_for("> ");
+    terminal.type_in("/quit\r");
+    assert_eq!(terminal.finish().0, Some(0));
+}
+
+#[test]
+fn a_paste_of_several_lines_is_one_message() {
+    let bench = bench(r#"{"text": "Understood.", "expect": "one\ntwo"}"#);
+    let mut terminal = AtTerminal::on_screen(bench.command(CHAT));
+    terminal.wait_for("> ");
+    terminal.type_in("\u{1b}[200~one\ntwo\u{1b}[201~\r");
+    terminal.wait_for("Understood.");
+    terminal.wait_for("> ");
+    terminal.type_in("\u{3}");
+    terminal.wait_for("Ctrl-C again, or Ctrl-D, ends the session");
+    terminal.wait_for("> ");
+    terminal.type_in("\u{3}");
+    assert_eq!(terminal.finish().0, Some(130));
 }
 
 #[test]

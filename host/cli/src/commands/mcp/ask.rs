@@ -18,7 +18,7 @@ use crate::recording::Recording;
 use crate::render;
 use crate::servers::ending_with_us;
 
-/// What a server is called here. People name no servers.
+/// Name of a server here. People name no servers.
 const SERVER: &str = "server";
 
 pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
@@ -114,13 +114,14 @@ async fn checked(
 }
 
 fn result(call: &CallRemote, outcome: Result<Vec<Content>, CallError>, duration: Duration) -> CallResult {
-    let bytes = outcome.as_ref().map_or(0, |parts| parts.iter().map(Content::bytes).sum());
-    let metadata = Metadata { bytes, duration, deadline: call.timeout, ..Metadata::default() };
-    CallResult { id: "call-1".to_owned(), tool: call.tool.clone(), outcome, metadata }
+    let metadata = Metadata { duration, deadline: call.timeout, ..Metadata::default() }.of_outcome(&outcome);
+    CallResult { id: render::CALL_ID.to_owned(), tool: call.tool.clone(), outcome, metadata }
 }
 
 fn remote(server: &[String], options: &ServerOptions, limits: RemoteOptions) -> Result<Remote> {
-    let (first, rest) = server.split_first().ok_or_else(|| UsageError("which server?".to_owned()))?;
+    let (first, rest) = server
+        .split_first()
+        .ok_or_else(|| UsageError("no server is named; give a URL, or a command that starts one".to_owned()))?;
     let endpoint = match first.starts_with("http://") || first.starts_with("https://") {
         true => {
             let token = options.token_file.as_deref().map(Token::read).transpose()?;

@@ -1,16 +1,18 @@
 //! `fumehood call`: one call of one tool.
 
-use std::io::Read as _;
-use std::path::Path;
+mod arguments;
+
+use std::borrow::Cow;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use fumehood::limits::display_bytes;
 use fumehood::{
-    Call, CallEntry, CallResult, Component, ErrorKind, EventStream, Host, HostBuilder, Limits, Load, Namespace,
-    Observed,
+    Call, CallEntry, CallError, CallResult, Component, ErrorKind, EventStream, Host, HostBuilder, Limits, Load,
+    Namespace, Observed, ToolName,
 };
 
+use self::arguments::Given;
 use super::approve;
 use crate::args::{self, Arguments};
 use crate::config::Config;
@@ -19,15 +21,13 @@ use crate::configured::{self, Configured};
 use crate::exit::{self, Exit, UsageError};
 use crate::recording::Recording;
 use crate::trust::ConfigSource;
-use crate::{host, render};
-
-/// More than this is no arguments, whatever the gate says.
-const MOST_ARGUMENTS: u64 = 16 << 20;
+use crate::{flags, host, render};
 
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
     // What is wrong with the command line is said before anything is read.
     call.limits.over(Limits::default(), MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
-    let json = read_arguments(call)?;
+    let call = &*resolve(call);
+    let given = Given::read(call.args_file.as_deref(), &call.arguments)?;
     let config = configuration(arguments, call)?;
     // Before anything is loaded: nothing runs that cannot be recorded, and only files that are there can be kept from tools.
     let recording = Recording::begin(&call.recording, &config, "call", call.actor.as_deref()).await?;
@@ -36,21 +36,22 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     let limits = call.limits.over(usual, MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
     let roomy = at_least_usual(&limits);
     let host = builder.limits(roomy).memory_ceiling(roomy.memory).build()?;
-    let component = host::load(&host, &file, load.with_limits(roomy)).await?;
+    let is_typed = configured_name(call).is_none();
+    let loaded = host::load(&host, &file, load.with_limits(roomy)).await;
+    let component = if is_typed { loaded.map_err(host::in_options)? } else { loaded? };
     let Some(tool) = &call.tool else { return Err(no_tool(call, &component).into()) };
     let prefix = format!("{name}__");
-    let mut request =
-        Call::new(format!("{prefix}{}", name_within(&component, tool, &prefix)), json).with_limits(limits);
+    let tool = name_within(&component, tool, &prefix);
+    let json = given.into_json(&component, tool);
+    let mut request = Call::new(format!("{prefix}{tool}"), json).with_limits(limits);
     if let Some(actor) = &call.actor {
         request = request.with_actor(actor.as_str());
     }
     let entry = recording.as_ref().map(|recording| recording.calls().entry(&request));
     let mut result = watched(&host, request, entry).await;
     host.shut_down(Duration::ZERO).await;
-    if let Some(error) = result.outcome.as_mut().err().filter(|error| error.kind == ErrorKind::UnknownTool) {
-        // There is one component, so its name in front of every tool says nothing.
-        error.message = error.message.replace(&prefix, "").into();
-        error.hint = error.hint.take().map(|hint| hint.replace(&prefix, "").into());
+    if let Err(error) = &mut result.outcome {
+        speak(error, &prefix, is_typed);
     }
     if arguments.json {
         render::json(&result)?;
@@ -62,6 +63,37 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
         recording.end(exit.kind()).await?;
     }
     Ok(exit)
+}
+
+/// Says what to do in the language of the command line: there is one component, so its name in front of every tool says
+/// nothing, and what was typed is changed by options.
+fn speak(error: &mut CallError, prefix: &str, is_typed: bool) {
+    if error.kind == ErrorKind::UnknownTool {
+        error.message.revise(error.message.replace(prefix, ""));
+        error.hint = error.hint.take().map(|hint| hint.replace(prefix, "").into());
+    }
+    let option = match error.kind {
+        ErrorKind::Deadline => Some("--timeout"),
+        ErrorKind::Fuel => Some("--fuel"),
+        ErrorKind::Memory => Some("--memory"),
+        ErrorKind::OutputTooLarge => Some("--max-output"),
+        _ => None,
+    };
+    error.hint = error.hint.take().map(|hint| match option {
+        Some(option) => format!("{hint}; `{option}` allows more").into(),
+        None if is_typed => flags::translate(&hint).into(),
+        None => hint,
+    });
+}
+
+/// Splits the full name of a configured tool, such as `notes__read`, where no file has that name.
+fn resolve(call: &args::Call) -> Cow<'_, args::Call> {
+    let names = call.component.to_str().filter(|_| !call.component.is_file()).and_then(|name| name.split_once("__"));
+    let is_tool =
+        |(component, tool): &(&str, &str)| Namespace::parse(component).is_ok() && ToolName::parse(tool).is_ok();
+    let Some((component, tool)) = names.filter(is_tool) else { return Cow::Borrowed(call) };
+    let arguments = call.tool.iter().chain(&call.arguments).cloned().collect();
+    Cow::Owned(args::Call { component: component.into(), tool: Some(tool.to_owned()), arguments, ..call.clone() })
 }
 
 /// The configuration, where the component is one of it. A file is called as it was typed, whatever lies in this folder:
@@ -102,9 +134,22 @@ fn chosen(arguments: &Arguments, call: &args::Call, config: &Config) -> Result<C
     let builder = host::with_typed(host::builder(arguments), &call.powers);
     let builder = match &call.powers.key_value_store {
         Some(file) => host::with_store(builder, file)?,
+        None if call.powers.needs_store() => host::with_store(builder, &usual_store(arguments, call)?)?,
         None => builder,
     };
     Ok(Chosen { builder, load, name, file: host::file_name(&call.component), usual: Limits::default() })
+}
+
+/// The file in which the component keeps keys and values. Whoever uses it for the first time is told.
+fn usual_store(arguments: &Arguments, call: &args::Call) -> Result<PathBuf> {
+    let file = host::store_of(&call.component)?;
+    if !arguments.json && !file.exists() {
+        render::note(&format!(
+            "keys and values are kept in {}; `--key-value-store FILE` names another file",
+            file.display()
+        ));
+    }
+    Ok(file)
 }
 
 fn from_configuration(arguments: &Arguments, call: &args::Call, config: &Config, name: &str) -> Result<Chosen> {
@@ -123,7 +168,7 @@ fn from_configuration(arguments: &Arguments, call: &args::Call, config: &Config,
     Ok(Chosen { builder, load, name: name.to_string(), file: host::file_name(&file), usual: limits })
 }
 
-/// What was typed limits the call. A component that has to say first which tools it has gets the usual limits for that,
+/// Options limit the call. A component that has to describe its tools first gets the usual limits for that,
 /// or else a small `--fuel` would end before there is a call.
 fn at_least_usual(limits: &Limits) -> Limits {
     let usual = Limits::default();
@@ -181,37 +226,4 @@ fn show(observed: Option<Observed>) {
         Some(Observed::Lost(lost)) => render::warning(&format!("{lost} log lines or progress updates were lost")),
         None => {}
     }
-}
-
-fn read_arguments(call: &args::Call) -> Result<String> {
-    match (&call.args_file, call.arguments.as_deref()) {
-        (Some(path), _) => read_file(path),
-        (None, Some("-")) => read_all(std::io::stdin().lock(), "standard input"),
-        (None, Some(text)) => Ok(text.to_owned()),
-        (None, None) => Ok("{}".to_owned()),
-    }
-}
-
-fn read_file(path: &Path) -> Result<String> {
-    let name = path.display().to_string();
-    match std::fs::File::open(path) {
-        Ok(file) => read_all(file, &name),
-        Err(error) => Err(unreadable(&name, &error).into()),
-    }
-}
-
-fn read_all(source: impl std::io::Read, name: &str) -> Result<String> {
-    let mut text = Vec::new();
-    let read = source.take(MOST_ARGUMENTS + 1).read_to_end(&mut text);
-    read.map_err(|error| unreadable(name, &error))?;
-    if text.len() as u64 > MOST_ARGUMENTS {
-        let most = display_bytes(MOST_ARGUMENTS);
-        return Err(UsageError(format!("the arguments from {name} are larger than {most}")).into());
-    }
-    let not_text = |_| UsageError(format!("the arguments from {name} are not UTF-8 text; give a JSON object"));
-    Ok(String::from_utf8(text).map_err(not_text)?)
-}
-
-fn unreadable(name: &str, error: &std::io::Error) -> UsageError {
-    UsageError(format!("cannot read the arguments from {name}: {error}"))
 }

@@ -1,0 +1,195 @@
+//! The messages that a person types in `chat`: in a line editor at a terminal, line by line elsewhere.
+
+use std::io::{BufRead as _, Read as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Config, Context, Editor, Helper};
+use tokio::sync::mpsc;
+
+use crate::render;
+
+/// Maximum size of a line without an editor, in bytes; a longer one is taken for several.
+const MAX_LINE_BYTES: u64 = 1 << 20;
+/// Maximum number of messages in the history.
+const MAX_HISTORY: usize = 1000;
+const PROMPT: &str = "> ";
+/// Commands of a chat, with their meaning.
+pub(crate) const COMMANDS: [(&str, &str); 5] = [
+    ("/help", "list these commands"),
+    ("/tools", "list the tools that the model may call"),
+    ("/reset", "start over: the model forgets this conversation"),
+    ("/quit", "end the session; so does Ctrl-D"),
+    ("/exit", "the same"),
+];
+
+/// One input of a person.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Typed {
+    /// A message or a command.
+    Text(String),
+    /// Ctrl-C.
+    Interrupt,
+    /// The end of the input.
+    End,
+}
+
+/// Reads messages on a thread of its own, because reading cannot be cancelled and must not keep the process from ending. A
+/// message is read when it is asked for, and not before: what is typed in between may be the answer to a question.
+pub(crate) struct ChatInput {
+    wanted: std::sync::mpsc::Sender<()>,
+    typed: mpsc::Receiver<Typed>,
+    /// The settings of the terminal before an editor changed them.
+    settings: Option<Termios>,
+}
+
+impl ChatInput {
+    /// Reads lines of standard input; at a terminal after a prompt on standard error.
+    pub(crate) fn lines(is_terminal: bool) -> Self {
+        Self::start(None, move || {
+            if is_terminal {
+                render::prompt(&render::styled(render::STRONG, PROMPT));
+            }
+            read_line()
+        })
+    }
+
+    /// Reads messages with an editor on the terminal that standard input and standard output are. Lines that end in a
+    /// backslash go on in the next one, and a paste of several lines is one message. `history` is the file in which messages
+    /// are kept for the next session.
+    ///
+    /// # Errors
+    /// If the terminal cannot be used.
+    pub(crate) fn editor(history: Option<PathBuf>) -> anyhow::Result<Self> {
+        let settings = tcgetattr(std::io::stdin()).ok();
+        let config =
+            Config::builder().auto_add_history(true).history_ignore_space(true).max_history_size(MAX_HISTORY)?;
+        let config = config.bracketed_paste(true).build();
+        let kept = FileHistory::with_config(&config);
+        let mut editor = Editor::with_history(config, kept)?;
+        editor.set_helper(Some(Commands));
+        if let Some(file) = &history {
+            // A history that cannot be read is an empty one.
+            let _unreadable = editor.load_history(file);
+        }
+        Ok(Self::start(settings, move || {
+            let typed = edit(&mut editor);
+            if let (Some(file), Typed::Text(_)) = (&history, &typed) {
+                save(&mut editor, file);
+            }
+            typed
+        }))
+    }
+
+    fn start(settings: Option<Termios>, mut read: impl FnMut() -> Typed + Send + 'static) -> Self {
+        let (wanted, requests) = std::sync::mpsc::channel();
+        let (sender, typed) = mpsc::channel(1);
+        let thread = std::thread::Builder::new().name("chat input".to_owned()).spawn(move || {
+            while requests.recv().is_ok() {
+                let typed = read();
+                if sender.blocking_send(typed).is_err() {
+                    return;
+                }
+            }
+        });
+        // Without a thread the sender is gone, which is the same as the end of the input.
+        drop(thread);
+        Self { wanted, typed, settings }
+    }
+
+    /// Waits for the next message. Not to be called again after it was cancelled.
+    pub(crate) async fn next(&mut self) -> Typed {
+        if self.wanted.send(()).is_err() {
+            return Typed::End;
+        }
+        self.typed.recv().await.unwrap_or(Typed::End)
+    }
+}
+
+impl Drop for ChatInput {
+    /// Leaves the terminal as it was, even in the middle of an edited line.
+    fn drop(&mut self) {
+        if let Some(settings) = &self.settings {
+            let _nobody_to_tell = tcsetattr(std::io::stdin(), OptionalActions::Now, settings);
+        }
+    }
+}
+
+fn read_line() -> Typed {
+    let mut line = Vec::new();
+    let read = std::io::stdin().lock().take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
+    match read {
+        Ok(1..) => Typed::Text(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned()),
+        _ => Typed::End,
+    }
+}
+
+fn edit(editor: &mut Editor<Commands, FileHistory>) -> Typed {
+    loop {
+        return match editor.readline(PROMPT) {
+            Ok(text) => Typed::Text(text.replace("\\\n", "\n")),
+            Err(ReadlineError::Interrupted) => Typed::Interrupt,
+            Err(ReadlineError::Signal(_)) => continue,
+            Err(_) => Typed::End,
+        };
+    }
+}
+
+fn save(editor: &mut Editor<Commands, FileHistory>, file: &Path) {
+    if let Some(folder) = file.parent() {
+        let _is_there_or_fails_below = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    }
+    // A message that is not kept for the next session is still sent.
+    let _unwritable = editor.append_history(file);
+}
+
+/// Completes commands, and lets lines that end in a backslash go on.
+struct Commands;
+
+impl Helper for Commands {}
+impl Highlighter for Commands {}
+
+impl Hinter for Commands {
+    type Hint = String;
+}
+
+impl Completer for Commands {
+    type Candidate = String;
+
+    fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
+        let typed = line.get(..at).unwrap_or_default();
+        let names = COMMANDS.iter().map(|(name, _)| *name);
+        let fitting = names.filter(|name| typed.starts_with('/') && name.starts_with(typed));
+        Ok((0, fitting.map(str::to_owned).collect()))
+    }
+}
+
+impl Validator for Commands {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        Ok(match context.input().ends_with('\\') {
+            true => ValidationResult::Incomplete,
+            false => ValidationResult::Valid(None),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_completed() {
+        let history = FileHistory::new();
+        let complete = |typed: &str| Commands.complete(typed, typed.len(), &Context::new(&history)).unwrap().1;
+        assert_eq!(complete("/re"), ["/reset"]);
+        assert_eq!(complete("/").len(), COMMANDS.len());
+        assert!(complete("he").is_empty());
+    }
+}

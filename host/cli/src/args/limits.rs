@@ -1,0 +1,67 @@
+//! Options for the limits of a call.
+
+use std::time::Duration;
+
+use clap::Args;
+use fumehood::Limits;
+use fumehood::limits::{LimitError, parse_count, parse_duration};
+
+use crate::config::amount::parse_size;
+use crate::exit::UsageError;
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct LimitArguments {
+    /// Wall time of the call, such as `250ms` or `2s` [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_negative_numbers = true)]
+    timeout: Option<Duration>,
+
+    /// Instructions of the call, such as `500M` [default: 10G]
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, allow_negative_numbers = true)]
+    fuel: Option<u64>,
+
+    /// Memory of the call, such as `64MiB` [default: 64MiB]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, allow_negative_numbers = true)]
+    memory: Option<usize>,
+
+    /// Size of the result, such as `1MiB` [default: 1MiB]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, allow_negative_numbers = true)]
+    max_output: Option<usize>,
+
+    /// Size of log lines and progress, and of stdout and stderr [default: 256KiB]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, allow_negative_numbers = true)]
+    max_log: Option<usize>,
+}
+
+impl LimitArguments {
+    /// Applies what was typed to `usual`.
+    ///
+    /// # Errors
+    /// If a limit is zero, or beyond what this host gives.
+    pub(crate) fn over(&self, usual: Limits, ceiling: usize) -> Result<Limits, LimitError> {
+        let limits = Limits {
+            deadline: self.timeout.unwrap_or(usual.deadline),
+            fuel: self.fuel.unwrap_or(usual.fuel),
+            memory: self.memory.unwrap_or(usual.memory),
+            output: self.max_output.unwrap_or(usual.output),
+            log: self.max_log.unwrap_or(usual.log),
+            ..usual
+        };
+        limits.check(ceiling).map(|()| limits)
+    }
+}
+
+/// Names the option of a limit that cannot be set.
+pub(crate) fn bad_limit(error: &LimitError) -> UsageError {
+    let flag = match error {
+        LimitError::Zero(what) | LimitError::TooMuch { what, .. } => match *what {
+            "deadline" => "--timeout: ",
+            "fuel" => "--fuel: ",
+            "memory" => "--memory: ",
+            "output" => "--max-output: ",
+            _ => "",
+        },
+        LimitError::Duration(_) | LimitError::Bytes(_) | LimitError::Count(_) => "",
+    };
+    UsageError(format!("{flag}{error}"))
+}

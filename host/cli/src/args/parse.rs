@@ -1,0 +1,105 @@
+//! Parses the command line, and reports what is wrong with it in the form that was asked for.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Arg, Command, CommandFactory as _, FromArgMatches as _};
+
+use super::Arguments;
+use crate::exit::Exit;
+use crate::render::{self, FailureForm};
+
+/// Names the help that has the options of every command.
+const GLOBAL_OPTIONS: &str = "Options of every command, such as --json and --config: see `fumehood --help`";
+
+/// The command line. Options of every command are shown in the help of the outermost one only.
+pub(crate) fn command() -> Command {
+    let command = Arguments::command();
+    let globals: Vec<Arg> = command.get_arguments().filter(|it| it.is_global_set()).cloned().collect();
+    command.mut_subcommands(|command| hide(command, &globals))
+}
+
+/// Takes these options, as every command does, without showing them.
+fn hide(command: Command, globals: &[Arg]) -> Command {
+    let command = globals.iter().fold(command, |command, option| command.arg(option.clone().hide(true)));
+    let help = match command.get_after_help() {
+        Some(help) => format!("{help}\n\n{GLOBAL_OPTIONS}"),
+        None => GLOBAL_OPTIONS.to_owned(),
+    };
+    command.after_help(help).mut_subcommands(|command| hide(command, globals))
+}
+
+/// Parses what was typed.
+///
+/// # Errors
+/// The exit code, after help was printed or an error reported.
+pub(crate) fn parse(typed: Vec<OsString>) -> Result<Arguments, ExitCode> {
+    let mut command = command();
+    if typed.len() <= 1 {
+        // Not left to the parser: a variable that sets an option counts as an argument there.
+        let _nobody_to_tell = std::io::Write::write_all(
+            &mut anstream::stderr().lock(),
+            command.render_help().ansi().to_string().as_bytes(),
+        );
+        return Err(Exit::Usage.into());
+    }
+    let matches = command.try_get_matches_from_mut(&typed);
+    matches.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| report(&error, &typed))
+}
+
+fn report(error: &clap::Error, typed: &[OsString]) -> ExitCode {
+    let form = form(typed);
+    if !error.use_stderr()
+        || form == FailureForm::Text
+        || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    {
+        // There is nobody to tell if that fails.
+        let _ = error.print();
+        return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8));
+    }
+    render::failure(&anyhow::Error::msg(message(error)), form, Exit::Usage)
+}
+
+/// Extracts the message of an error, without the usage that follows it for people.
+fn message(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let is_about_usage = |part: &&str| !part.starts_with("Usage:") && !part.starts_with("For more information");
+    let parts: Vec<&str> = text.trim().split("\n\n").take_while(is_about_usage).map(str::trim).collect();
+    parts.join("; ").trim_start_matches("error: ").to_owned()
+}
+
+/// The form of failures, of a command line that could not be parsed.
+fn form(typed: &[OsString]) -> FailureForm<'static> {
+    let words = || typed.iter().skip(1).map_while(|word| word.to_str().filter(|word| *word != "--"));
+    let command = words().find(|word| Arguments::command().find_subcommand(word).is_some());
+    match command {
+        _ if !words().any(|word| word == "--json") => FailureForm::Text,
+        Some("serve") => FailureForm::Text,
+        Some("call") => FailureForm::Call { tool: "" },
+        Some("mcp") if words().any(|word| word == "call") => FailureForm::Call { tool: "" },
+        _ => FailureForm::Json,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_every_command_are_shown_once_and_taken_everywhere() {
+        let typed = |words: &[&str]| {
+            let words = std::iter::once("fumehood").chain(words.iter().copied()).map(OsString::from).collect();
+            parse(words).unwrap()
+        };
+        for words in [&["--json", "log", "verify"][..], &["log", "--json", "verify"], &["log", "verify", "--json"]] {
+            assert!(typed(words).json, "{words:?}");
+        }
+        let after = typed(&["call", "a.wasm", "b", "--cache-dir", "/tmp/x", "--color", "never"]);
+        assert_eq!((after.cache_dir.as_deref(), after.color), (Some("/tmp/x".as_ref()), super::super::Color::Never));
+        assert!(command().render_long_help().to_string().contains("--cache-dir"));
+        let mut command = command();
+        let call = command.find_subcommand_mut("call").unwrap().render_long_help().to_string();
+        assert!(!call.contains("--cache-dir") && call.contains(GLOBAL_OPTIONS), "{call}");
+    }
+}

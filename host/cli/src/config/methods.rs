@@ -1,0 +1,79 @@
+//! HTTP methods that a rule may name.
+
+use fumehood::permission::http::HttpRule;
+
+/// Methods of the IANA registry that are about a resource, and those of HTTPU and of caches that are in use besides.
+const METHODS: [&str; 42] = [
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "PATCH",
+    "DELETE",
+    "OPTIONS",
+    "QUERY",
+    "ACL",
+    "BASELINE-CONTROL",
+    "BIND",
+    "CHECKIN",
+    "CHECKOUT",
+    "COPY",
+    "LABEL",
+    "LINK",
+    "LOCK",
+    "M-SEARCH",
+    "MERGE",
+    "MKACTIVITY",
+    "MKCALENDAR",
+    "MKCOL",
+    "MKREDIRECTREF",
+    "MKWORKSPACE",
+    "MOVE",
+    "NOTIFY",
+    "ORDERPATCH",
+    "PROPFIND",
+    "PROPPATCH",
+    "PURGE",
+    "REBIND",
+    "REPORT",
+    "SEARCH",
+    "SUBSCRIBE",
+    "UNBIND",
+    "UNCHECKOUT",
+    "UNLINK",
+    "UNLOCK",
+    "UNSUBSCRIBE",
+    "UPDATE",
+    "UPDATEREDIRECTREF",
+    "VERSION-CONTROL",
+];
+
+/// Checks that every method of a rule is one that servers know: a misspelt one would allow nothing, without a word.
+///
+/// # Errors
+/// If a method is unknown, with the one that it is like.
+pub(super) fn check(rule: &HttpRule) -> Result<(), String> {
+    let methods = rule.methods();
+    let Some(unknown) = methods.split(',').find(|method| !METHODS.contains(method)) else { return Ok(()) };
+    let near = METHODS.iter().map(|method| (strsim::damerau_levenshtein(unknown, method), *method)).min();
+    let meant = match near {
+        Some((distance @ 1..=2, method)) if distance < unknown.len() => format!("did you mean `{method}`?"),
+        _ => "methods are such as GET, POST, PUT, PATCH and DELETE".to_owned(),
+    };
+    Err(format!("`{rule}` names the unknown HTTP method `{unknown}`; {meant}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspelt_methods_are_refused() {
+        let check = |rule: &str| check(&rule.parse().unwrap());
+        assert_eq!(check("GET,POST https://a.example/**"), Ok(()));
+        assert_eq!(check("https://a.example/**"), Ok(()));
+        let said = check("POST,GETT https://a.example/**").unwrap_err();
+        assert!(said.ends_with("names the unknown HTTP method `GETT`; did you mean `GET`?"), "{said}");
+        assert!(check("FROBNICATE https://a.example/**").unwrap_err().contains("methods are such as GET"));
+    }
+}

@@ -1,0 +1,114 @@
+//! Hints in the language of the command line: what a configuration says in TOML, as the option that says the same.
+
+use toml::Value;
+
+/// Keys of `[tools.NAME]`, with their options.
+const OPTIONS: [(&str, &str); 12] = [
+    ("read", "--allow-read"),
+    ("write", "--allow-write"),
+    ("scratch", "--scratch"),
+    ("http", "--allow-http"),
+    ("http_limits", "--http-limits"),
+    ("private_addresses", "--allow-private"),
+    ("env", "--env"),
+    ("args", "--arg"),
+    ("secrets", "--secret"),
+    ("clock", "--clock"),
+    ("random_seed", "--random-seed"),
+    ("key_value", "--key-value"),
+];
+
+/// The option of a key, if there is one.
+pub(crate) fn option(key: &str) -> Option<&'static str> {
+    OPTIONS.iter().find(|(name, _)| *name == key).map(|(_, option)| *option)
+}
+
+/// Translates the hints of a message. The line of a configuration that ends a line of it becomes options.
+pub(crate) fn translate(message: &str) -> String {
+    message.lines().map(translate_line).collect::<Vec<_>>().join("\n")
+}
+
+fn translate_line(line: &str) -> String {
+    let named = OPTIONS
+        .iter()
+        .fold(line.to_owned(), |line, (key, option)| line.replace(&format!("`{key}`"), &format!("`{option}`")));
+    let line = named.replace("`strict_imports`", "`--strict-imports`");
+    let starts = OPTIONS.iter().filter_map(|(key, option)| Some((start_of(&line, key)?, *key, *option)));
+    let translated = starts.filter_map(|(start, key, option)| {
+        let (before, toml) = line.split_at_checked(start)?;
+        let table: toml::Table = toml.parse().ok()?;
+        let (1, Some(value)) = (table.len(), table.get(key)) else { return None };
+        Some(format!("{before}{}", options(option, value)?))
+    });
+    translated.into_iter().next().unwrap_or_else(|| line.clone())
+}
+
+/// Finds the last `key = ` of a line.
+fn start_of(line: &str, key: &str) -> Option<usize> {
+    let start = line.rfind(&format!("{key} = "))?;
+    let is_whole = line.get(..start)?.chars().next_back().is_none_or(|c| c.is_whitespace());
+    is_whole.then_some(start)
+}
+
+/// A value as options, quoted for a shell.
+fn options(option: &str, value: &Value) -> Option<String> {
+    let words: Vec<String> = match value {
+        Value::Array(values) => values.iter().map(word).collect::<Option<_>>()?,
+        Value::Table(members) if option == "--env" => {
+            members.iter().map(|(name, value)| Some(format!("{name}={}", value.as_str()?))).collect::<Option<_>>()?
+        }
+        value => vec![word(value)?],
+    };
+    Some(words.iter().map(|word| format!("{option} {}", quoted(word))).collect::<Vec<_>>().join(" "))
+}
+
+fn word(value: &Value) -> Option<String> {
+    Some(match value {
+        Value::String(text) => text.clone(),
+        Value::Integer(number) => number.to_string(),
+        Value::Table(_) => value.to_string(),
+        _ => return None,
+    })
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_configuration_become_options() {
+        let check = |message: &str, expected: &str| assert_eq!(translate(message), expected);
+        check(
+            "127.0.0.1 is a loopback address; allow it by private_addresses = [\"127.0.0.1/32\"]",
+            "127.0.0.1 is a loopback address; allow it by --allow-private 127.0.0.1/32",
+        );
+        check("to allow it: http = [\"GET https://HOST/**\"]", "to allow it: --allow-http 'GET https://HOST/**'");
+        check("to allow it: key_value = \"1MiB\"", "to allow it: --key-value 1MiB");
+        check("to allow it: random_seed = 1", "to allow it: --random-seed 1");
+        check("to allow it: env = { NAME = \"a b\" }", "to allow it: --env 'NAME=a b'");
+        check(
+            "to allow it: read = [\"./a:/a\", \"./it's:/b\"]",
+            r"to allow it: --allow-read ./a:/a --allow-read './it'\''s:/b'",
+        );
+        check(
+            "`private_addresses` is of no use without `http`",
+            "`--allow-private` is of no use without `--allow-http`",
+        );
+        check("one\nto allow it: clock = \"1us\"\nthree", "one\nto allow it: --clock 1us\nthree");
+    }
+
+    #[test]
+    fn other_texts_stay() {
+        for text in ["", "no hint", "state = true", "http = [", "xhttp = [\"a\"]", "http = [\"a\"] and more"] {
+            assert_eq!(translate(text), text);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Questions with the answer yes or no, asked at the terminal.
+//!
+//! An answer is typed after its question was shown. Input that was typed or pasted before is discarded, and so is a line that
+//! comes together with others. Nothing but a terminal is read: a pipe answers no question.
+
+use std::io::{self, IsTerminal as _, Stdin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use fumehood::sanitize::printable;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::termios::{QueueSelector, tcflush};
+
+use crate::render::{self, STRONG, styled};
+
+/// Time without input before a question is shown: a paste that is still arriving ends before that.
+const QUIET: Duration = Duration::from_millis(100);
+/// Maximum time to wait for quiet.
+const MAX_NOISE: Duration = Duration::from_secs(3);
+/// Time within which further input belongs to the same paste as a line.
+const PASTE_GAP: Duration = Duration::from_millis(100);
+/// Interval at which a waiting question looks whether it was cancelled.
+const TICK: Duration = Duration::from_millis(100);
+/// Number of pastes instead of an answer after which the answer is no.
+const MAX_PASTES: u32 = 3;
+/// Maximum size of an answer, in bytes.
+const MAX_ANSWER_BYTES: usize = 4096;
+const PROMPT: &str = "[y/N] ";
+
+/// Returns whether a person can be asked: standard input and standard error are a terminal.
+pub(crate) fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks a question. Returns whether the answer is a clear yes.
+///
+/// # Errors
+/// If the terminal cannot be read.
+pub(crate) fn ask(question: &str) -> Result<bool> {
+    const UNREADABLE: &str = "cannot read the answer";
+    discard_input(&io::stdin()).context(UNREADABLE)?;
+    render::prompt(&format!("{} {}", printable(question), styled(STRONG, PROMPT)));
+    read_answer(&AtomicBool::new(false)).context(UNREADABLE)
+}
+
+/// Asks the question that `show` shows, without holding up anything else. Returns whether the answer is a clear yes. Dropping
+/// the future takes the question back.
+pub(crate) async fn ask_below(show: impl FnOnce() -> Result<()>) -> bool {
+    let is_quiet = tokio::task::spawn_blocking(|| discard_input(&io::stdin())).await;
+    if !matches!(is_quiet, Ok(Ok(()))) || show().is_err() {
+        return false;
+    }
+    render::prompt(&styled(STRONG, PROMPT));
+    let cancel = CancelOnDrop(Arc::default());
+    let is_cancelled = Arc::clone(&cancel.0);
+    let read = tokio::task::spawn_blocking(move || read_answer(&is_cancelled)).await;
+    matches!(read, Ok(Ok(true)))
+}
+
+/// Ends the thread that waits for an answer.
+struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Reads the answer to a question that has been shown.
+fn read_answer(is_cancelled: &AtomicBool) -> io::Result<bool> {
+    let stdin = io::stdin();
+    for _ in 0..MAX_PASTES {
+        match read_line(&stdin, is_cancelled)? {
+            Line::Typed(text) => return Ok(is_yes(&text)),
+            Line::End => return Ok(false),
+            Line::Pasted => {
+                discard_input(&stdin)?;
+                render::note("that came together with more input; type the answer on a line of its own");
+                render::prompt(&styled(STRONG, PROMPT));
+            }
+        }
+    }
+    discard_input(&stdin)?;
+    Ok(false)
+}
+
+/// Discards input until there is none for a while.
+fn discard_input(stdin: &Stdin) -> io::Result<()> {
+    let began = Instant::now();
+    loop {
+        tcflush(stdin, QueueSelector::IFlush)?;
+        if began.elapsed() >= MAX_NOISE || !is_readable(stdin, QUIET)? {
+            // A line that has not ended is no input yet, and is discarded all the same.
+            return Ok(tcflush(stdin, QueueSelector::IFlush)?);
+        }
+    }
+}
+
+/// A line that was read, or none.
+enum Line {
+    /// A line of its own.
+    Typed(String),
+    /// A line with more behind it.
+    Pasted,
+    /// No line: the input ended, the question was cancelled, or the line is too long.
+    End,
+}
+
+fn read_line(stdin: &Stdin, is_cancelled: &AtomicBool) -> io::Result<Line> {
+    let mut line = Vec::new();
+    loop {
+        if is_cancelled.load(Ordering::Acquire) {
+            return Ok(Line::End);
+        }
+        if !is_readable(stdin, TICK)? {
+            continue;
+        }
+        let mut buffer = [0; 512];
+        // Not through the buffer of the standard library, which would keep what follows for later.
+        let count = match rustix::io::read(stdin, &mut buffer) {
+            Err(Errno::INTR) => continue,
+            read => read?,
+        };
+        line.extend_from_slice(buffer.get(..count).unwrap_or_default());
+        if count == 0 || line.len() > MAX_ANSWER_BYTES {
+            return Ok(Line::End);
+        }
+        if let Some(end) = line.iter().position(|byte| *byte == b'\n') {
+            let is_alone = end + 1 == line.len() && !is_readable(stdin, PASTE_GAP)?;
+            let text = String::from_utf8_lossy(&line).into_owned();
+            return Ok(if is_alone { Line::Typed(text) } else { Line::Pasted });
+        }
+    }
+}
+
+/// Waits for input, at most so long.
+fn is_readable(stdin: &Stdin, patience: Duration) -> io::Result<bool> {
+    let patience = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
+    match poll(&mut [PollFd::new(stdin, PollFlags::IN)], Some(&patience)) {
+        Err(Errno::INTR) => Ok(false),
+        ready => Ok(ready? > 0),
+    }
+}
+
+/// Only a clear yes is one.
+fn is_yes(typed: &str) -> bool {
+    matches!(typed.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clear_yes_is_one() {
+        for yes in ["y\n", " Yes \n", "YES"] {
+            assert!(is_yes(yes), "{yes}");
+        }
+        for no in ["", "\n", "n", "yes please", "ja", "y\u{200b}"] {
+            assert!(!is_yes(no), "{no:?}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Failures of commands: in words for people, as JSON for programs.
+
+use std::process::ExitCode;
+
+use fumehood::Metadata;
+use serde::Serialize;
+
+use super::quotation::unbroken;
+use super::{BAD, json, note, paragraph, styled};
+use crate::exit::Exit;
+
+/// The form in which a failure is reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FailureForm<'a> {
+    /// Lines on standard error.
+    Text,
+    /// A JSON object on standard output.
+    Json,
+    /// The same with the members of the result of a call.
+    Call {
+        /// Tool that was to be called, as it was typed.
+        tool: &'a str,
+    },
+}
+
+/// Id of the only call of a command, as the host gives it.
+pub(crate) const CALL_ID: &str = "call-1";
+
+/// The JSON of a failure without a result. The members of a call are in the order of a result.
+#[derive(Serialize)]
+struct Failure<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<&'a str>,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<[(); 0]>,
+    error: Cause<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Metadata>,
+}
+
+#[derive(Serialize)]
+struct Cause<'a> {
+    kind: &'static str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    because: &'a [String],
+}
+
+/// Reports why a command did not do what it was asked: the whole chain of causes, outermost first.
+pub(crate) fn failure(error: &anyhow::Error, form: FailureForm<'_>, exit: Exit) -> ExitCode {
+    let (message, because) = causes(error);
+    let call = match form {
+        FailureForm::Call { tool } => Some((tool, Metadata::default())),
+        FailureForm::Text | FailureForm::Json => None,
+    };
+    // If standard output is what broke, JSON cannot be printed either.
+    let is_told = form != FailureForm::Text && {
+        let error = Cause { kind: exit.kind(), message: &message, because: &because };
+        let (tool, metadata) = call.unzip();
+        let (id, content) = tool.map(|_| (CALL_ID, [])).unzip();
+        json(&Failure { id, tool, status: "error", content, error, metadata }).is_ok()
+    };
+    if !is_told {
+        note(&format!("{} {}", styled(BAD, "error:"), unbroken(&message, 7)));
+        for cause in because {
+            note(&format!("  because: {}", unbroken(&cause, 11)));
+        }
+    }
+    exit.into()
+}
+
+/// Lists an error and its causes. Some errors repeat their cause; the list has everything once.
+fn causes(error: &anyhow::Error) -> (String, Vec<String>) {
+    let mut causes = error.chain().map(|cause| paragraph::set_in(&cause.to_string(), "    "));
+    let outermost = causes.next().unwrap_or_default();
+    let mut because: Vec<String> = Vec::new();
+    for cause in causes {
+        if !outermost.ends_with(&cause) && because.last() != Some(&cause) {
+            because.push(cause);
+        }
+    }
+    (outermost, because)
+}
