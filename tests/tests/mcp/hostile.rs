@@ -52,10 +52,7 @@ async fn arguments_have_one_reading() {
             r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"calculator__add","arguments":{arguments}}}}}"#
         )
     };
-    for (arguments, says) in [
-        (r#"{"a":1,"b":1,"a":2}"#, "/a: "),
-        (r#"{"a":1,"b":1,"\u0061":2}"#, "/a: "),
-    ] {
+    for (arguments, says) in [(r#"{"a":1,"b":1,"a":2}"#, "/a: "), (r#"{"a":1,"b":1,"\u0061":2}"#, "/a: ")] {
         raw.line(&called(arguments)).await;
         let result = raw.answer(7).await["result"].clone();
         assert_eq!(result["_meta"]["fumehood/error"]["kind"], "invalid_arguments", "{arguments}: {result}");

@@ -386,3 +386,25 @@ fn every_shell_gets_its_completions() {
         }
     }
 }
+
+#[test]
+fn the_cap_on_a_string_is_the_operators() {
+    let bench = Workbench::new();
+    bench.example("text");
+    bench.put("long.json", format!(r#"{{"text": "{}"}}"#, "x".repeat(11_000)));
+    let call = |component: &str, more: &[&str]| {
+        bench.run(&[&["call", component, "statistics", "--args-file", "long.json"], more].concat())
+    };
+    let ran = call("text.wasm", &[]);
+    assert!(ran.code == 3 && ran.stderr.contains("/text: expected a string of at most 10240 bytes"), "{ran:?}");
+    assert_eq!(call("text.wasm", &["--max-string", "20KiB"]).code, 0);
+    let ran = call("text.wasm", &["--max-string", "0"]);
+    assert!(ran.code == 2 && ran.stderr.contains("--max-string: the string limit is zero"), "{ran:?}");
+    let configured = |limits: &str| {
+        let tool = "[tools.words]\ncomponent = \"text.wasm\"\napproval = \"off\"\n";
+        bench.put("fumehood.toml", format!("[limits]\nstring = \"20KiB\"\n{tool}{limits}"));
+        call("words", &["--trust-config"]).code
+    };
+    assert_eq!(configured(""), 0);
+    assert_eq!(configured("limits.string = \"1KiB\"\n"), 3);
+}

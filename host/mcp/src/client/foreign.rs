@@ -24,7 +24,7 @@ pub struct RemoteTool {
     pub title: Option<Untrusted<String>>,
     /// What it does, at most 4 KiB.
     pub description: Untrusted<String>,
-    /// JSON Schema of its arguments, as the server wrote it.
+    /// JSON Schema of its arguments: as the server wrote it, or, if that has more than 64 KiB, only what is at its top.
     pub input_schema: Untrusted<Value>,
     /// What its arguments have to pass: the schema, as far as it can be checked here.
     pub arguments: Arc<Gate>,
@@ -57,14 +57,15 @@ impl RemoteTool {
         for (what, found, most) in [
             ("title", tool.title.as_ref().map_or(0, String::len), caps.title_bytes),
             ("description", description.len(), caps.description_bytes),
-            ("input schema", size(&input_schema), caps.schema_bytes),
         ] {
             if found > most {
                 return Err(refused(format!("its {what} has {found} bytes; at most {most} are accepted")));
             }
         }
         let compiled = compile_arguments(&input_schema, limits);
-        let ForeignGate { gate, unchecked } = compiled.map_err(|error| refused(error.to_string()))?;
+        let ForeignGate { gate, schema, unchecked } = compiled.map_err(|error| refused(error.to_string()))?;
+        // What is too large for an approval and a model is told as far as it is checked.
+        let input_schema = if size(&input_schema) > caps.schema_bytes { schema } else { input_schema };
         let reasons: BTreeSet<_> = unchecked.into_iter().map(|part| part.reason).collect();
         let mut notices: Vec<_> = reasons.into_iter().map(|reason| refused(reason.to_string())).collect();
         let found = output_schema.as_ref().map_or(0, size);
@@ -163,6 +164,13 @@ mod tests {
         assert!(of(&"x".repeat(65)).unwrap_err().contains("too long"));
         let long = json!({"name": "a", "description": "d".repeat(4097), "inputSchema": {}});
         assert_eq!(tool(long).unwrap_err(), "a: its description has 4097 bytes; at most 4096 are accepted");
+        let large = |name: &str| {
+            let properties = json!({ name: {"type": "string"} });
+            json!({"description": "x".repeat(70_000), "type": "object", "properties": properties})
+        };
+        let kept = tool(json!({"name": "a", "inputSchema": large("q"), "outputSchema": large("r")})).unwrap();
+        let names: Vec<_> = kept.parameters()["properties"].as_object().unwrap().keys().cloned().collect();
+        assert_eq!((names, kept.output_schema.is_none()), (vec!["q".to_owned()], true));
         let hidden = json!({"name": "a", "description": "a\u{200b}b", "inputSchema": {}});
         assert_eq!(tool(hidden).unwrap().description.sanitized(), "a\\u{200b}b");
     }

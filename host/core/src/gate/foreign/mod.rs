@@ -27,6 +27,8 @@ pub struct ForeignSchema {
 pub struct ForeignGate {
     /// The gate.
     pub gate: Gate,
+    /// The schema that it checks: what of the other one is left.
+    pub schema: Value,
     /// Parts of the schema that the gate does not check.
     pub unchecked: Vec<UncheckedPart>,
 }

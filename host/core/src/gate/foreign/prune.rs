@@ -39,18 +39,19 @@ pub(super) fn compile_arguments(foreign: &ForeignSchema, limits: &GateLimits) ->
         let mut removed = remove_unreadable_patterns(&mut schema, limits);
         if let Some(gate) = compile_pruned(&mut schema, limits, &mut removed) {
             unchecked.append(&mut removed);
-            return Ok(ForeignGate { gate, unchecked });
+            return Ok(ForeignGate { gate, schema, unchecked });
         }
     }
     let whole = |reason| UncheckedPart { pointer: String::new(), reason };
-    if let Some(gate) = top_level(&foreign.schema).and_then(|schema| compile::gate(&schema, limits.clone(), true).ok())
+    if let Some(schema) = top_level(&foreign.schema)
+        && let Ok(gate) = compile::gate(&schema, limits.clone(), true)
     {
         unchecked.push(whole(UncheckedReason::Complexity));
-        return Ok(ForeignGate { gate, unchecked });
+        return Ok(ForeignGate { gate, schema, unchecked });
     }
     unchecked.push(whole(UncheckedReason::Everything));
-    let any = json!({"type": "object", "additionalProperties": true});
-    Ok(ForeignGate { gate: compile::gate(&any, limits.clone(), true)?, unchecked })
+    let schema = json!({"type": "object", "additionalProperties": true});
+    Ok(ForeignGate { gate: compile::gate(&schema, limits.clone(), true)?, schema, unchecked })
 }
 
 /// Compiles the schema, and removes whatever the gate refuses as long as that leads somewhere.
