@@ -1,5 +1,13 @@
 //! Every crate of the host resolves its dependencies to the same features, so that none is compiled twice.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
