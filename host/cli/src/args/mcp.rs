@@ -48,7 +48,7 @@ pub(crate) struct CallRemote {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
 
-    /// How long the server may take to start and to list its tools [default: 15s; 60s for npx, uvx and the like]
+    /// Time that the server may take to start and to list its tools [default: 15s; 60s for npx, uvx and the like]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) start_timeout: Option<Duration>,
 

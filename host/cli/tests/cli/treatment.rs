@@ -68,7 +68,7 @@ fn nothing_of_a_call_is_recorded_where_that_is_not_wanted_and_the_model_sees_all
     let ran = bench.run(&["run", "Add 1000 and 5", "--script", "script.jsonl"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "Done.\n"), "{ran:?}");
     let exported = bench.run(&["log", "export"]).stdout;
-    assert!(exported.contains("\"call\":\"sum\"") && exported.contains("tool_finished"), "{exported}");
+    assert!(exported.contains("\"model_call\":\"sum\"") && exported.contains("tool_finished"), "{exported}");
     // As numbers: digests are full of digits.
     let told = regex::Regex::new(r"\b123[49]\b").unwrap();
     assert!(!told.is_match(&exported), "{exported}");

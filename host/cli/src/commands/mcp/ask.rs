@@ -45,7 +45,7 @@ pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// How long the server may take to start.
+/// Time that the server may take to start.
 fn start_timeout(server: &[String], typed: Option<Duration>) -> Duration {
     typed.unwrap_or_else(|| servers::start_timeout(Some(server)).max(RemoteOptions::default().patience))
 }
