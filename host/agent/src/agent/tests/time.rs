@@ -1,0 +1,97 @@
+//! Limits on time: of a model that writes, and of a whole run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::chat::{Activity, Delta, DeltaSink, Model, ModelError, Request, Response};
+use fumehood_core::record::RecordKind;
+use tokio::time::Instant;
+
+use super::{Memory, SOON, Tools, agent, script};
+use crate::budget::BudgetKind;
+use crate::session::tests::world::calls;
+use crate::transcript::Ending;
+
+#[tokio::test(start_paused = true)]
+async fn l16_a_runaway_stream_is_cut_and_a_slow_tool_is_not() {
+    let (memory, minute) = (Arc::new(Memory::default()), Duration::from_secs(60));
+    let slow = Arc::new(Tools { takes: 5 * minute, ..Tools::default() });
+    let answers = vec![calls(1, 1), Response::text("done")];
+    let mut patient = agent(script(minute / 3, answers.clone()), &slow, &memory).build().unwrap();
+    assert_eq!(patient.run("one").await.unwrap().text(), "done");
+    // 40 s and 40 s are 80 s; the second answer is cut after 20 s, and what came of it is kept.
+    let mut cut = agent(script(minute * 2 / 3, answers), &slow, &memory).build().unwrap();
+    let began = Instant::now();
+    let outcome = cut.run("one").await.unwrap();
+    let expected = Ending::BudgetExhausted { budget: BudgetKind::StreamTime, text: "so far".to_owned() };
+    assert_eq!(outcome.ending, expected);
+    assert_eq!(began.elapsed().as_secs(), 40 + 300 + 20);
+    assert_eq!(outcome.run.steps.len(), 2);
+}
+
+/// Reads for a while, waits for its provider between two tries, and writes a call or two words for a while.
+struct Slow {
+    reads: Duration,
+    waits: Duration,
+    writes: Duration,
+    calls: AtomicUsize,
+}
+
+impl Model for Slow {
+    fn chat<'a>(
+        &'a self,
+        _: &'a Request,
+        deltas: &'a mut dyn DeltaSink,
+    ) -> BoxFuture<'a, Result<Response, ModelError>> {
+        Box::pin(async move {
+            tokio::time::sleep(self.reads).await;
+            deltas.activity(Activity::Writing);
+            deltas.activity(Activity::Waiting);
+            tokio::time::sleep(self.waits).await;
+            let is_call = self.calls.fetch_add(1, Ordering::Relaxed) == 0;
+            match is_call {
+                true => deltas.activity(Activity::Writing),
+                false => deltas.delta(Delta::Text("so far".to_owned())),
+            }
+            tokio::time::sleep(self.writes).await;
+            Ok(if is_call { calls(1, 1) } else { Response::text("done") })
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_a_model_spends_writing_is_time_of_the_stream() {
+    let (memory, second) = (Arc::new(Memory::default()), Duration::from_secs(1));
+    let tools = Arc::new(Tools::default());
+    let slow = |writes: u32| Slow {
+        reads: 120 * second,
+        waits: 30 * second,
+        writes: writes * second,
+        calls: AtomicUsize::new(0),
+    };
+    let mut patient = agent(Arc::new(slow(29)), &tools, &memory).build().unwrap();
+    assert_eq!(patient.run("one").await.unwrap().text(), "done");
+    assert_eq!(patient.session().spent().streamed, 58 * second);
+    let answered = memory.records.lock().unwrap().iter().rfind(|it| it.kind == RecordKind::ModelAnswered).cloned();
+    assert_eq!(answered.unwrap().body["duration_ms"], 179_000.0, "the record has all of it");
+
+    let mut cut = agent(Arc::new(slow(40)), &tools, &memory).build().unwrap();
+    let began = Instant::now();
+    let outcome = cut.run("one").await.unwrap();
+    let expected = Ending::BudgetExhausted { budget: BudgetKind::StreamTime, text: "so far".to_owned() };
+    assert_eq!(outcome.ending, expected);
+    assert_eq!(began.elapsed().as_secs(), 2 * (120 + 30) + 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c28_tools_are_stopped_when_the_wall_time_is_over() {
+    let memory = Arc::new(Memory::default());
+    let hangs = Arc::new(Tools { takes: Duration::from_secs(100_000), ..Tools::default() });
+    let mut agent = agent(script(SOON, vec![calls(1, 1)]), &hangs, &memory).build().unwrap();
+    let outcome = agent.run("one").await.unwrap();
+    assert!(matches!(outcome.ending, Ending::BudgetExhausted { budget: BudgetKind::WallTime, .. }));
+    assert_eq!(outcome.run.executions().count(), 1);
+    assert!(memory.kinds().contains(&"tool_finished"));
+}
