@@ -11,6 +11,7 @@ use fumehood::permission::files::FileRole;
 use fumehood::{
     CacheReport, CodeCache, Compiler, Component, ComponentError, Digest, Host, HostBuilder, Load, LoadError,
 };
+use futures_util::future::try_join_all;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Arguments, COMPILE_COMPONENT};
@@ -209,9 +210,28 @@ pub(crate) async fn reload(host: &Host, what: &str, load: Load) -> Result<Compon
     loaded(what, host.reload(load)).await
 }
 
+/// Loads several components at the same time.
+pub(crate) async fn load_all(host: &Host, what: &str, loads: impl IntoIterator<Item = (&str, Load)>) -> Result<()> {
+    let loads = loads.into_iter();
+    let loading = loads.map(|(name, load)| async move {
+        let component = host.load(load).await.map_err(|error| named(name, error))?;
+        Ok::<_, anyhow::Error>((name, component))
+    });
+    for (name, component) in visibly(what, try_join_all(loading)).await? {
+        report(name, &component);
+    }
+    Ok(())
+}
+
 async fn loaded(what: &str, loading: impl Future<Output = Result<Component, LoadError>>) -> Result<Component> {
     let component = visibly(what, loading).await.map_err(|error| named(what, error))?;
-    warn_of_incomplete_jail(&component);
+    report(what, &component);
+    Ok(component)
+}
+
+/// Warns of what does not work as well as it could for a component that was loaded.
+fn report(what: &str, component: &Component) {
+    warn_of_incomplete_jail(component);
     match &component.report().cache {
         CacheReport::Damaged(reason) => {
             render::warning(&format!("the cached code of {what} was damaged and was compiled again: {reason}"));
@@ -221,7 +241,6 @@ async fn loaded(what: &str, loading: impl Future<Output = Result<Component, Load
         }
         CacheReport::Off | CacheReport::Hit | CacheReport::Stored => {}
     }
-    Ok(component)
 }
 
 /// Says once that the kernel lacks a part of the jail.
@@ -259,10 +278,8 @@ fn named(file: &str, error: LoadError) -> anyhow::Error {
     }
 }
 
-async fn visibly(
-    what: &str,
-    loading: impl Future<Output = Result<Component, LoadError>>,
-) -> Result<Component, LoadError> {
+/// Waits for `loading`. If that takes long, a terminal shows that something is going on.
+async fn visibly<T>(what: &str, loading: impl Future<Output = T>) -> T {
     let mut loading = std::pin::pin!(loading);
     match tokio::time::timeout(BLINK, loading.as_mut()).await {
         Ok(loaded) => loaded,

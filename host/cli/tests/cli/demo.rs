@@ -41,12 +41,12 @@ fn every_call_ends_as_it_should() {
         greet, without any SDK | Good day, world.
         call what is not there | unknown_tool: there is no tool `calculator__launch`
         Hostile tools
-        loop for ever | deadline: the tool did not finish within 250 ms and was stopped
-        loop before being called | deadline: the tool did not finish within 250 ms and was stopped
-        sleep in a host call | deadline: the tool did not finish within 250 ms and was stopped
+        loop for ever | deadline: the tool did not finish within 100 ms and was stopped
+        loop before being called | deadline: the tool did not finish within 100 ms and was stopped
+        sleep in a host call | deadline: the tool did not finish within 100 ms and was stopped
         take all the memory | memory: the tool needs more memory than the 64.0 MiB that it may have
         return 63 MiB | output_too_large: the result is larger than the 1.0 MiB that are …
-        flood stdout for ever | deadline: the tool did not finish within 250 ms and was stopped
+        flood stdout for ever | deadline: the tool did not finish within 100 ms and was stopped
         crash | trap: the tool crashed: it aborted (`unreachable`, which is how a panic …
         read out of bounds | trap: the tool crashed: it used memory out of bounds
         recurse for ever | trap: the tool crashed: its call stack overflowed (too deep a recursion)
@@ -72,7 +72,7 @@ fn every_call_ends_as_it_should() {
         read that, and add 3 and 5 | {"result":8}
         multiply the 8 by 2 | {"result":16}
         reach for a tool of another skill | not_allowed: Tool 'memory-bomb__run' is not allowed for skill …
-        call a tool that hangs | deadline: the tool did not finish within 250 ms and was stopped
+        call a tool that hangs | deadline: the tool did not finish within 100 ms and was stopped
         answer | (3 + 5) * 2 is 16.
         The event log
         check the log of all that | [count] records in order

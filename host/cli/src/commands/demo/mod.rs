@@ -23,7 +23,7 @@ use script::{Act, Expected, Step};
 use session::Session;
 
 /// For tools that would never end: little enough that nobody waits long for them.
-const SHORT: Duration = Duration::from_millis(250);
+const SHORT: Duration = Duration::from_millis(100);
 /// For all others: enough on a slow machine that is busy with something else.
 const LONG: Duration = Duration::from_secs(5);
 /// The longest answer that fits in the table.
@@ -84,13 +84,13 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
 
 /// Loads everything that the script calls, and says how many components that are.
 async fn load(host: &Host) -> Result<usize> {
-    for (name, bytes) in script::TOOLS {
-        host::load(host, name, Load::bytes(*name, *bytes)).await?;
-    }
+    let mut loads: Vec<_> = script::TOOLS.iter().map(|(name, bytes)| (*name, Load::bytes(*name, *bytes))).collect();
     for (name, text) in script::HOSTILE {
-        host::load(host, name, Load::bytes(*name, assembled(name, text)?)).await?;
+        loads.push((*name, Load::bytes(*name, assembled(name, text)?)));
     }
-    Ok(script::TOOLS.len() + script::HOSTILE.len())
+    let count = loads.len();
+    host::load_all(host, "the tools", loads).await?;
+    Ok(count)
 }
 
 fn assembled(name: &str, text: &str) -> Result<Vec<u8>> {
