@@ -57,7 +57,7 @@ impl ActorArguments {
         }
     }
 
-    /// Whether a name is one of them.
+    /// Returns `true` if the name is one of them.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains(&folded(name))

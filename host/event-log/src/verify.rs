@@ -57,7 +57,7 @@ pub enum Continuity {
 pub struct Finding {
     /// The number of the row that it is about.
     pub seq: u64,
-    /// What is wrong.
+    /// The problem that was found.
     pub problem: Problem,
 }
 

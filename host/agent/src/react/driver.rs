@@ -63,7 +63,7 @@ impl ReactDriver {
         Self::default()
     }
 
-    /// Whether the provider is told that decisions are JSON, and of which schema. By default it is.
+    /// Sets whether requests ask the provider for JSON of a schema. The default is `true`.
     #[must_use]
     pub fn json_mode(mut self, json: bool) -> Self {
         self.template.json = json;

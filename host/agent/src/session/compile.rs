@@ -34,7 +34,7 @@ pub(super) fn conversation(
     messages
 }
 
-/// What the person was told at the end of a run: the answer, or what the model had written when it was interrupted.
+/// Returns the last text of a run: the answer, or the part of one that was written before an interruption.
 fn said_last(run: &Run) -> Option<&str> {
     let ending = run.ending.as_ref()?;
     let interrupted = || {

@@ -47,9 +47,9 @@ pub enum Input {
     RanOut {
         /// Which limit.
         budget: BudgetKind,
-        /// What the model had written until then.
+        /// The text that the model had written until then.
         text: String,
-        /// How long the model had written, or the tools had run.
+        /// The time that the model had written, or the tools had run.
         after: Duration,
     },
     /// A person answered a question.
@@ -59,9 +59,9 @@ pub enum Input {
     },
     /// The caller gives up while the model writes.
     Interrupted {
-        /// What the model had written until then.
+        /// The text that the model had written until then.
         text: String,
-        /// How long the model had written.
+        /// The time that the model had written.
         after: Duration,
     },
     /// The caller gives up. What was under way has been stopped.

@@ -10,7 +10,7 @@ use std::io::IsTerminal as _;
 /// text, is held everywhere.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyText {
-    /// Whether text appears as it is written.
+    /// Text appears as it is written.
     live: bool,
     /// The text on standard output since the model was asked.
     shown: String,
