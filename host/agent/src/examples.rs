@@ -38,7 +38,7 @@ fn example_value(schema: &Value, variant: usize, depth: usize) -> Value {
     }
     let kind = schema.get("type");
     let kind = kind.and_then(Value::as_str).or_else(|| kind?.as_array()?.first()?.as_str());
-    let number = [3, 5, 8, 2].get(variant % 4).copied().unwrap_or(3);
+    let number = [7, 12, 4, 20].get(variant % 4).copied().unwrap_or(7);
     match kind {
         Some("integer" | "number") => json!(number),
         Some("boolean") => json!(true),
@@ -61,7 +61,7 @@ mod tests {
             assert_eq!(example_arguments(&tool, 0), expected);
         };
         let number = json!({"type": "number"});
-        check(json!({"properties": {"a": number, "b": number}, "required": ["a", "b"]}), json!({"a": 3, "b": 5}));
+        check(json!({"properties": {"a": number, "b": number}, "required": ["a", "b"]}), json!({"a": 7, "b": 12}));
         check(json!({"properties": {"a": number, "b": {"type": "string"}}, "required": ["b"]}), json!({"b": "a"}));
         check(json!({"properties": {"zone": {"type": ["string", "null"]}, "b": {}}}), json!({"zone": "a"}));
         check(json!({"properties": {"of": {"enum": ["sum"]}}, "required": ["of"]}), json!({"of": "sum"}));

@@ -128,7 +128,7 @@ mod tests {
         let other = ToolSpec { name: "files__read".to_owned(), ..tool() };
         let both = names(&system_prompt(&[tool(), other]));
         assert_eq!(both, ["calculator__add".to_owned(), "files__read".to_owned()].into());
-        assert!(system_prompt(&[tool()]).contains(r#"{"name": "calculator__add", "args": {"x":3}}"#));
+        assert!(system_prompt(&[tool()]).contains(r#"{"name": "calculator__add", "args": {"x":7}}"#));
     }
 
     #[test]

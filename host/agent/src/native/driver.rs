@@ -4,7 +4,7 @@ use fumehood_core::chat::{Message, Request, Response, StopReason, ToolChoice, To
 use serde_json::{Map, Value};
 
 use super::format::{pair, prose};
-use super::inline::inline_call;
+use super::inline::{inline_call, written_calls};
 use super::leak::is_leak;
 use crate::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
 use crate::execution::ToolExecution;
@@ -100,8 +100,9 @@ impl NativeDriver {
         self
     }
 
-    /// Whether an answer that is the text `{"tool": …, "arguments": {…}}` and names a tool of the execution is a call:
-    /// for models that mix up the two. By default it is not, because an answer may quote such a text.
+    /// Takes the first `{"tool": …, "arguments": {…}}` of an answer for a call if it names a tool of the execution,
+    /// whatever stands around it: for models that mix up the two. By default only an answer that consists of such calls
+    /// is taken for them, because an answer may quote one.
     #[must_use]
     pub fn inline_calls(mut self, inline: bool) -> Self {
         self.inline = inline;
@@ -144,11 +145,15 @@ impl NativeDriver {
 
     fn calls(&self, response: &Response) -> Vec<ToolIntent> {
         let calls = response.reply.calls();
-        if !self.inline || !calls.is_empty() {
+        if !calls.is_empty() {
             return calls.to_vec();
         }
-        let inline = inline_call(response.reply.text(), Closing::from(response.stop));
-        inline.filter(|call| self.has(&call.name)).into_iter().collect()
+        let text = response.reply.text();
+        let mut written = written_calls(text, response.stop);
+        if written.is_empty() && self.inline {
+            written.extend(inline_call(text, Closing::from(response.stop)));
+        }
+        if written.iter().all(|call| self.has(&call.name)) { written } else { Vec::new() }
     }
 
     fn answer(&mut self, response: &Response) -> Decision {

@@ -1,20 +1,31 @@
-//! Calls that a model without an interface for tools writes as text: `{"tool": …, "arguments": {…}}`.
+//! Calls that a model writes as text instead of making them: `{"name": …, "arguments": {…}}`, or with `tool` for `name`.
 
-use fumehood_core::chat::ToolIntent;
+use fumehood_core::chat::{StopReason, ToolIntent};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::recover::{Closing, after_thoughts, recover};
 
+/// A call as models write it: `tool` in prompts of old, `name` and `arguments` or `parameters` in chat templates.
 #[derive(Deserialize)]
-struct Inline {
+struct Written {
+    #[serde(alias = "name")]
     tool: Value,
-    #[serde(default)]
+    #[serde(default, alias = "parameters")]
     arguments: Option<Box<RawValue>>,
 }
 
-/// The call that a text asks for, if it asks for one.
+impl Written {
+    /// Returns the call, unless its name is no string or its arguments are no object.
+    fn to_intent(&self) -> Option<ToolIntent> {
+        let name = self.tool.as_str()?.to_owned();
+        let arguments = self.arguments.as_ref().map_or_else(|| "{}".to_owned(), |arguments| arguments.get().to_owned());
+        arguments.starts_with('{').then_some(ToolIntent { id: String::new(), name, arguments })
+    }
+}
+
+/// Finds the first call in a text, whatever stands around it.
 ///
 /// Fences and prose around the object are skipped, and brackets that are missing at its end are added if `closing`
 /// allows it. A `tool` that is not a string, a key that stands there twice, and arguments that are not an object make
@@ -26,10 +37,49 @@ pub fn inline_call(text: &str, closing: Closing) -> Option<ToolIntent> {
     if !found.json.expose_raw().starts_with('{') {
         return None;
     }
-    let inline: Inline = found.json.read().ok()?;
-    let name = inline.tool.as_str()?.to_owned();
-    let arguments = inline.arguments.map_or_else(|| "{}".to_owned(), |arguments| arguments.get().to_owned());
-    arguments.starts_with('{').then_some(ToolIntent { id: String::new(), name, arguments })
+    found.json.read::<Written>().ok()?.to_intent()
+}
+
+/// Reads a text that consists of calls alone, as models for whose chat template the server has no parser write them:
+/// JSON objects or arrays of them, each with a name and arguments, in code fences or `<tool_call>` tags or bare.
+///
+/// Returns no calls if there is anything else in the text, so that an answer which quotes a call stays an answer, and
+/// none for a reply that was cut off.
+#[must_use]
+pub(super) fn written_calls(text: &str, stop: StopReason) -> Vec<ToolIntent> {
+    let text = after_thoughts(text);
+    if stop != StopReason::Done || !text.contains('{') {
+        return Vec::new();
+    }
+    // A line of a fence is never inside a JSON string, because such a string has no raw line break.
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("```"));
+    let json: String = lines.flat_map(|line| [untagged(line), "\n"]).collect();
+    let values = serde_json::Deserializer::from_str(&json).into_iter::<OneOrMore>();
+    let calls = values.map(|value| value.ok()?.to_intents()).collect::<Option<Vec<_>>>();
+    calls.unwrap_or_default().into_iter().flatten().collect()
+}
+
+/// The line without the tags that some chat templates put around a call.
+fn untagged(line: &str) -> &str {
+    let line = line.strip_prefix("<tool_call>").unwrap_or(line);
+    line.strip_suffix("</tool_call>").unwrap_or(line)
+}
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct OneOrMore(Box<RawValue>);
+
+impl OneOrMore {
+    fn to_intents(&self) -> Option<Vec<ToolIntent>> {
+        let json = self.0.get();
+        let written: Vec<Written> = match json.as_bytes().first() {
+            Some(b'[') => serde_json::from_str(json).ok()?,
+            Some(b'{') => vec![serde_json::from_str(json).ok()?],
+            _ => return None,
+        };
+        // Without arguments it may be any object with a name.
+        written.iter().map(|call| call.to_intent().filter(|_| call.arguments.is_some())).collect()
+    }
 }
 
 #[cfg(test)]
@@ -73,6 +123,44 @@ mod tests {
         check(r#"{"tool": "a", "arguments": "{}"}"#, None);
     }
 
+    fn written(text: &str, expected: &[(&str, &str)]) {
+        let found = written_calls(text, StopReason::Done);
+        let found: Vec<_> = found.iter().map(|call| (call.name.as_str(), call.arguments.as_str())).collect();
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn reads_texts_that_consist_of_calls() {
+        let add = ("add", r#"{"a": 1}"#);
+        written(r#"{"name": "add", "arguments": {"a": 1}}"#, &[add]);
+        written("```json\n{\n  \"name\": \"add\",\n  \"arguments\": {\"a\": 1}\n}\n```", &[add]);
+        written(r#"<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>"#, &[add]);
+        let tagged = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+        written(&format!("<think>Two.</think>{tagged}\n{tagged}"), &[add, add]);
+        written(r#"[{"name": "add", "parameters": {"a": 1}}, {"tool": "now", "arguments": {}}]"#, &[add, ("now", "{}")]);
+        written(r#"{"type": "function", "name": "add", "parameters": {"a": 1}}"#, &[add]);
+    }
+
+    #[test]
+    fn leaves_texts_with_anything_else_alone() {
+        let call = r#"{"name": "add", "arguments": {"a": 1}}"#;
+        for text in [
+            &format!("I would call {call}"),
+            &format!("{call}\nThat is how."),
+            &format!("{call} 42"),
+            r#"{"name": "add"}"#,
+            r#"{"name": "add", "arguments": "{}"}"#,
+            r#"{"name": "add", "arguments": {"a": 1}"#,
+            r#"{"name": "add", "tool": "sub", "arguments": {}}"#,
+            r#"["add", {"a": 1}]"#,
+            "{}",
+            "",
+        ] {
+            written(text, &[]);
+        }
+        assert_eq!(written_calls(call, StopReason::Length), []);
+    }
+
     const NEAR: &str = r#"\{"tool": ?["a1{\[ ]{0,6}, ?"arguments"[:{}"a ]{0,12}"#;
 
     proptest! {
@@ -80,6 +168,8 @@ mod tests {
         fn k25_inline_calls_survive_any_text(text in any::<String>(), near in NEAR) {
             let _ = inline_call(&text, Closing::Allowed);
             let _ = inline_call(&near, Closing::Allowed);
+            let _ = written_calls(&text, StopReason::Done);
+            let _ = written_calls(&near, StopReason::Done);
         }
     }
 }

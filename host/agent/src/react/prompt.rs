@@ -60,7 +60,7 @@ mod tests {
         };
         let prompt = prompt(&[tool]);
         for expected in [
-            r#""type": "call_tool", "tool": "calculator__add", "args": {"a":3,"b":"b"}}"#,
+            r#""type": "call_tool", "tool": "calculator__add", "args": {"a":7,"b":"b"}}"#,
             "\"thought\"",
             "\"type\"",
             "\"tool\"",

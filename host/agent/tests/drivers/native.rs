@@ -263,6 +263,17 @@ fn k25_inline_calls_are_taken_only_where_that_is_asked_for() {
 }
 
 #[test]
+fn takes_an_answer_that_consists_of_calls_for_calls() {
+    let text = "```json\n{\n  \"name\": \"add\",\n  \"arguments\": {\"a\": 3}\n}\n```";
+    let decide = |text: &str| bound(NativeDriver::new()).decide(&Response::text(text));
+    let calls = vec![intent("", "add", r#"{"a": 3}"#)];
+    assert_eq!(decide(text), Decision::Call { text: String::new(), calls, refused: Vec::new() });
+    for answer in [text.replace("add", "spade"), format!("It is called so:\n{text}")] {
+        assert_eq!(decide(&answer), Decision::Answer(answer));
+    }
+}
+
+#[test]
 fn an_empty_reply_is_asked_for_again_once() {
     let mut driver = bound(NativeDriver::new());
     let again = Decision::Again { messages: vec![Message::user("The answer is empty. Answer in words.")] };
