@@ -68,7 +68,7 @@ impl Exchange {
         match self.attempt(places, request).await {
             Ok((response, driver, place)) => {
                 let limits = self.grant.http().map(HttpGrant::limits).copied().unwrap_or_default();
-                let between_bytes = self.within(limits.between_bytes, self.options.between_bytes_timeout);
+                let between_bytes = within(limits.between_bytes, self.options.between_bytes_timeout);
                 let inbound = |body| Inbound::new(body, between_bytes, self.open, place).boxed_unsync();
                 Ok((response.map(inbound), Box::new(drive(driver))))
             }
@@ -88,7 +88,7 @@ impl Exchange {
     ) -> Result<(Response<Incoming>, Driver, Held), Reason> {
         let http = self.grant.http().ok_or(Reason::Prohibited)?;
         let limits = *http.limits();
-        let patience = || self.within(limits.connect, self.options.connect_timeout);
+        let patience = || within(limits.connect, self.options.connect_timeout);
         let place = places.taken(patience).await.map_err(|no_place| match no_place {
             NoPlace::Ended => Reason::Broken,
             NoPlace::Busy => self.busy(),
@@ -102,7 +102,7 @@ impl Exchange {
             .await
             .map_err(|error| Reason::of_hyper(&error))?;
         let driver = wasmtime_wasi::runtime::spawn(connection);
-        let patience = self.within(limits.first_byte, self.options.first_byte_timeout);
+        let patience = within(limits.first_byte, self.options.first_byte_timeout);
         let response = match timeout(patience, sender.send_request(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(_)) if self.open.0.has_failed() => return Err(Reason::TooMuchOut),
@@ -119,10 +119,6 @@ impl Exchange {
         Ok((response, driver, place))
     }
 
-    /// The least of what the policy allows, what the guest asked for, and what is left of the call.
-    fn within(&self, policy: Duration, asked: Option<Duration>) -> Duration {
-        policy.min(asked.unwrap_or(policy)).min(self.deadline.remaining())
-    }
 
     /// There was no place for one more request. It is not the tool's fault, and the tool can do nothing about it but wait.
     fn busy(&self) -> Reason {
@@ -141,7 +137,7 @@ impl Exchange {
 
     /// A connection to the host, encrypted if it should be.
     async fn connect(&self, http: &HttpGrant, limits: &HttpLimits) -> Result<(Box<dyn Stream>, Reach), Reason> {
-        let patience = self.within(limits.connect, self.options.connect_timeout);
+        let patience = within(limits.connect, self.options.connect_timeout);
         let started = tokio::time::Instant::now();
         let addresses = timeout(patience, self.addresses()).await.map_err(|_| Reason::SlowName)??;
         let reach = http.admit(&self.permit, &addresses).map_err(|refusal| {
@@ -155,7 +151,7 @@ impl Exchange {
         match self.permit.scheme() {
             Scheme::Http => Ok((Box::new(stream), reach)),
             Scheme::Https => {
-                let patience = self.within(limits.tls, self.options.connect_timeout);
+                let patience = within(limits.tls, self.options.connect_timeout);
                 let encrypted = timeout(patience, self.encrypt(stream)).await.map_err(|_| Reason::SlowTls)??;
                 Ok((Box::new(encrypted), reach))
             }
@@ -172,14 +168,17 @@ impl Exchange {
         if found.is_empty() { Err(Reason::NoAddress) } else { Ok(found) }
     }
 
-    /// A connection to the first address that takes one, each with its share of the time.
+    /// A connection to the first address that takes one, each with its share of the time, which is less where the call has less.
     async fn first_of(&self, addresses: &[IpAddr], patience: Duration) -> Result<TcpStream, Reason> {
         let until = tokio::time::Instant::now() + patience;
         let mut failed = Reason::NoAddress;
         let tried = addresses.len().min(ADDRESSES);
         for (tried_before, address) in addresses.iter().take(tried).enumerate() {
             let left = until.saturating_duration_since(tokio::time::Instant::now());
-            let share = left / u32::try_from(tried - tried_before).unwrap_or(1);
+            let share = match u32::try_from(tried - tried_before) {
+                Ok(others @ 2..) => left.min(self.deadline.remaining()) / others,
+                _ => left,
+            };
             let address = SocketAddr::new(address.to_canonical(), self.permit.port());
             match timeout(share, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => return Ok(stream),
@@ -200,6 +199,14 @@ impl Exchange {
         let connected = TlsConnector::from(config).connect(name, stream).await;
         connected.map_err(|error: io::Error| Reason::of_tls(&error))
     }
+}
+
+/// Returns the smaller of what the policy allows and what the guest asked for.
+///
+/// The deadline of the call is left out: a guest that was told of it could end its call before the deadline does, as a failure
+/// of its own.
+fn within(policy: Duration, asked: Option<Duration>) -> Duration {
+    policy.min(asked.unwrap_or(policy))
 }
 
 /// The connection, for as long as somebody keeps this.
