@@ -156,7 +156,7 @@ fn people_list_and_call_the_tools_of_a_server() {
     let cache = format!("FUMEHOOD_CACHE_DIR={}", bench.cache().display());
     let server = [program, "serve", "mcp", "--no-log", "calculator.wasm"];
     let ran = bench.run(&[&["mcp", "list", "--env", &cache], server.as_slice()].concat());
-    assert!(ran.code == 0 && ran.stdout.contains("calculator__add  Adds two numbers: a + b."), "{ran:?}");
+    assert!(ran.code == 0 && ran.stdout.contains("calculator__add │ Adds two numbers: a + b."), "{ran:?}");
     // What comes after `--` is the command, whatever it looks like.
     let ran =
         bench.run(&[&["mcp", "list", "--json", "--env", &cache, "--"], server.as_slice(), &["--short-names"]].concat());

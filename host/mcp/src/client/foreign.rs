@@ -50,24 +50,22 @@ impl RemoteTool {
         let refused = |reason: String| ToolNotice::new(&tool.name, reason);
         let name = ToolName::from_foreign(&tool.name).map_err(|error| refused(error.to_string()))?;
         let caps = DefinitionLimits::default();
-        let description = tool.description.as_deref().unwrap_or_default().to_owned();
+        let title = tool.title.as_deref().map(|title| truncate(title, caps.title_bytes));
+        let whole_description = tool.description.as_deref().unwrap_or_default();
+        let description = truncate(whole_description, caps.description_bytes);
         let input_schema = Value::Object(tool.input_schema.as_ref().clone());
         let output_schema = tool.output_schema.as_ref().map(|schema| Value::Object(schema.as_ref().clone()));
         let size = |schema: &Value| schema.to_string().len();
-        for (what, found, most) in [
-            ("title", tool.title.as_ref().map_or(0, String::len), caps.title_bytes),
-            ("description", description.len(), caps.description_bytes),
-        ] {
-            if found > most {
-                return Err(refused(format!("its {what} has {found} bytes; at most {most} are accepted")));
-            }
-        }
         let compiled = compile_arguments(&input_schema, limits);
         let ForeignGate { gate, schema, unchecked } = compiled.map_err(|error| refused(error.to_string()))?;
         // What is too large for an approval and a model is told as far as it is checked.
         let input_schema = if size(&input_schema) > caps.schema_bytes { schema } else { input_schema };
         let reasons: BTreeSet<_> = unchecked.into_iter().map(|part| part.reason).collect();
         let mut notices: Vec<_> = reasons.into_iter().map(|reason| refused(reason.to_string())).collect();
+        if description.len() < whole_description.len() {
+            let (found, most) = (whole_description.len(), caps.description_bytes);
+            notices.push(refused(format!("its description has {found} bytes; the first {most} are used")));
+        }
         let found = output_schema.as_ref().map_or(0, size);
         let output_schema = output_schema.filter(|_| found <= caps.schema_bytes);
         if found > caps.schema_bytes {
@@ -79,7 +77,7 @@ impl RemoteTool {
         let tool = Self {
             name: QualifiedName { namespace: server.clone(), tool: name }.to_string(),
             foreign: tool.name.as_ref().into(),
-            title: tool.title.as_deref().map(Untrusted::from),
+            title: title.map(Untrusted::from),
             description: description.into(),
             input_schema: input_schema.into(),
             output_schema: output_schema.map(Untrusted::new),
@@ -89,6 +87,11 @@ impl RemoteTool {
         };
         Ok((tool, notices))
     }
+}
+
+/// Returns the beginning of a text: at most this many bytes, and whole characters.
+fn truncate(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most)).unwrap_or_default()
 }
 
 /// Compiles a schema of arguments, whatever draft it is of.
@@ -157,13 +160,18 @@ mod tests {
     }
 
     #[test]
-    fn names_become_ours_and_oversized_ones_are_refused() {
+    fn names_become_ours_and_oversized_parts_are_cut() {
         let of = |name: &str| tool(json!({"name": name, "inputSchema": {}})).map(|tool| tool.name);
         assert_eq!(of("repo.search").unwrap(), "server__repo_x2e_search");
         assert!(of("").unwrap_err().contains("empty"));
         assert!(of(&"x".repeat(65)).unwrap_err().contains("too long"));
-        let long = json!({"name": "a", "description": "d".repeat(4097), "inputSchema": {}});
-        assert_eq!(tool(long).unwrap_err(), "a: its description has 4097 bytes; at most 4096 are accepted");
+        let long = json!({"name": "a", "title": "ü".repeat(200), "description": "ü".repeat(2049), "inputSchema": {}});
+        let (server, parsed) = (Namespace::parse("server").unwrap(), serde_json::from_value(long).unwrap());
+        let (cut, notices) = RemoteTool::of(&server, &parsed, &GateLimits::default()).unwrap();
+        assert_eq!(cut.description.expose_raw(), &"ü".repeat(2048));
+        assert_eq!(cut.title.unwrap().expose_raw().len(), 256);
+        let notices: Vec<_> = notices.iter().map(ToString::to_string).collect();
+        assert_eq!(notices, ["a: its description has 4098 bytes; the first 4096 are used"]);
         let large = |name: &str| {
             let properties = json!({ name: {"type": "string"} });
             json!({"description": "x".repeat(70_000), "type": "object", "properties": properties})

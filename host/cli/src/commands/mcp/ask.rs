@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::exit::{self, Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::render;
+use crate::render::quotation::Quotation;
 use crate::servers::{self, ending_with_us};
 
 /// Name of a server here. People name no servers.
@@ -35,11 +36,11 @@ pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
         let tools: Vec<Value> = tools.iter().map(in_json).collect();
         render::json(&json!({"tools": tools}))?;
     } else {
+        let mut quotation = Quotation::new(true);
         for tool in &tools {
-            let name = printable(&tool.foreign);
             let description = tool.description.sanitized();
             let about = description.lines().next().unwrap_or_default();
-            render::line(&format!("{}  {about}", render::styled(render::STRONG, &name)))?;
+            quotation.styled(&format!("{} ", printable(&tool.foreign)), render::STRONG, about)?;
         }
     }
     Ok(Exit::Ok)
