@@ -8,6 +8,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use wasm_encoder::{ComponentSection as _, CustomSection};
 use wit_parser::{PackageMetadata, Resolve};
 
 /// Adds the doc comments of a WIT package to a component.
@@ -19,32 +20,9 @@ pub(crate) fn add(mut component: Vec<u8>, wit: &Path) -> Result<Vec<u8>> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_path(wit).with_context(|| format!("{} is not WIT", wit.display()))?;
     let docs = PackageMetadata::extract(&resolve, package).encode()?;
-    append_section(&mut component, PackageMetadata::SECTION_NAME, &docs);
+    let section = CustomSection { name: PackageMetadata::SECTION_NAME.into(), data: docs.into() };
+    section.append_to_component(&mut component);
     Ok(component)
-}
-
-/// A custom section is a zero byte, the length of the rest, the length of the name, the name and the contents.
-fn append_section(component: &mut Vec<u8>, name: &str, contents: &[u8]) {
-    let name_length = leb128(name.len());
-    component.push(0);
-    component.extend(leb128(name_length.len() + name.len() + contents.len()));
-    component.extend(name_length);
-    component.extend_from_slice(name.as_bytes());
-    component.extend_from_slice(contents);
-}
-
-/// A number as WebAssembly writes it: seven bits a byte, the lowest first, and a sign that more follow.
-fn leb128(mut number: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    loop {
-        let low = (number & 0x7f) as u8;
-        number >>= 7;
-        if number == 0 {
-            bytes.push(low);
-            return bytes;
-        }
-        bytes.push(low | 0x80);
-    }
 }
 
 #[cfg(test)]
@@ -52,14 +30,6 @@ mod tests {
     use wasmparser::{Parser, Payload};
 
     use super::*;
-
-    #[test]
-    fn numbers_are_split_into_sevens() {
-        assert_eq!(leb128(0), [0]);
-        assert_eq!(leb128(127), [0x7f]);
-        assert_eq!(leb128(128), [0x80, 1]);
-        assert_eq!(leb128(624_485), [0xe5, 0x8e, 0x26]);
-    }
 
     #[test]
     fn doc_comments_become_a_section() {

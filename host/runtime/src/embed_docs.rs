@@ -1,5 +1,6 @@
 //! Documentation as a part of a component: writing its `package-docs` section.
 
+use wasm_encoder::{ComponentSection as _, CustomSection};
 use wasmparser::BinaryReader;
 
 use crate::compile;
@@ -16,13 +17,7 @@ const HEADER_BYTES: usize = 8;
 pub fn embed_docs(component: &[u8], docs: &[u8]) -> Result<Vec<u8>, LoadError> {
     compile::recognise(component)?;
     let mut described = without_docs(component).map_err(compile::malformed)?;
-    let name_length = leb128(DOCS_SECTION.len());
-    // A custom section is a zero byte, the length of the rest, the length of the name, the name and the content.
-    described.push(0);
-    described.extend(leb128(name_length.len() + DOCS_SECTION.len() + docs.len()));
-    described.extend(name_length);
-    described.extend_from_slice(DOCS_SECTION.as_bytes());
-    described.extend_from_slice(docs);
+    CustomSection { name: DOCS_SECTION.into(), data: docs.into() }.append_to_component(&mut described);
     Ok(described)
 }
 
@@ -41,20 +36,6 @@ fn without_docs(component: &[u8]) -> wasmparser::Result<Vec<u8>> {
         }
     }
     Ok(kept)
-}
-
-/// A number as WebAssembly writes it: seven bits in each byte, the lowest first, with a sign in all but the last.
-fn leb128(mut number: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    loop {
-        let low = (number & 0x7f) as u8;
-        number >>= 7;
-        if number == 0 {
-            bytes.push(low);
-            return bytes;
-        }
-        bytes.push(low | 0x80);
-    }
 }
 
 #[cfg(test)]
@@ -91,12 +72,5 @@ mod tests {
     fn other_bytes_are_refused() {
         assert!(matches!(embed_docs(&wat::parse_str("(module)").unwrap(), b"x"), Err(LoadError::CoreModule)));
         assert!(matches!(embed_docs(b"\0asm\x0d\0\x01\0\x00\x7f", b"x"), Err(LoadError::Malformed(_))));
-    }
-
-    #[test]
-    fn numbers_are_split_into_sevens() {
-        assert_eq!(leb128(0), [0]);
-        assert_eq!(leb128(127), [0x7f]);
-        assert_eq!(leb128(624_485), [0xe5, 0x8e, 0x26]);
     }
 }
