@@ -22,7 +22,7 @@ use fumehood::agent::scripted::ScriptedDriver;
 use fumehood::chat::Delta;
 use fumehood::event_log::{EventLog, Filter, Options};
 use fumehood::model::{ScriptedModel, ScriptedReply};
-use fumehood::record::{Forget, RecordKind, Recorder};
+use fumehood::record::{NullRecorder, RecordKind, Recorder};
 use fumehood::{ErrorKind, Host, Limits, Load};
 use fumehood_tests::component;
 use serde_json::json;
@@ -91,10 +91,10 @@ async fn k23_the_sandboxed_calculator_works_it_out_with_every_driver() {
         .answer(answer);
     let ignored = || vec![ScriptedReply::text("-"), ScriptedReply::text("-"), ScriptedReply::text("-")];
     for (name, outcome) in [
-        ("native", run(NativeDriver::default(), native, Arc::new(Forget)).await),
-        ("react", run(ReactDriver::default(), react, Arc::new(Forget)).await),
-        ("batch", run(BatchDriver::new(), batch, Arc::new(Forget)).await),
-        ("scripted", run(scripted, ignored(), Arc::new(Forget)).await),
+        ("native", run(NativeDriver::default(), native, Arc::new(NullRecorder)).await),
+        ("react", run(ReactDriver::default(), react, Arc::new(NullRecorder)).await),
+        ("batch", run(BatchDriver::new(), batch, Arc::new(NullRecorder)).await),
+        ("scripted", run(scripted, ignored(), Arc::new(NullRecorder)).await),
     ] {
         assert_eq!(outcome.text(), answer, "{name}: {:?}", outcome.ending);
         let expected = [("calculator__add".to_owned(), Status::Ok), ("calculator__multiply".to_owned(), Status::Ok)];

@@ -14,19 +14,19 @@ use std::sync::{Arc, Mutex};
 
 use fumehood::agent::agent::{Agent, Outcome};
 use fumehood::agent::allowlist::{Allowlists, Skill};
+use fumehood::agent::approver::{Answer, Approver, Question};
 use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::execution::Status;
 use fumehood::agent::executor::{BatchOutcome, Scope, ToolExecutor};
 use fumehood::agent::guardrail::{Proposed, RuleFn, Verdict};
 use fumehood::agent::hook::{After, Field, HookFn, ToolUsed};
-use fumehood::agent::human::{Answer, Human, Question};
 use fumehood::agent::memory::InMemory;
 use fumehood::agent::react::ReactDriver;
 use fumehood::agent::registry::{BuiltIn, BuiltIns, Failure, Invocation};
 use fumehood::agent::scripted::ScriptedDriver;
 use fumehood::chat::{Model, ModelError, Request, Response, Role, ToolIntent, ToolSpec};
 use fumehood::event_log::{Filter, Options, Reader};
-use fumehood::{AssistantBuilder, AssistantError, Host, Load};
+use fumehood::{AgentBuilder, AssistantError, Host, Load};
 
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../example-tools/dist/calculator.wasm");
 const ADD: &str = r#"{"a": 3, "b": 5}"#;
@@ -154,7 +154,7 @@ async fn what_happens_is_in_the_file_that_was_named() {
 /// Says yes to calls and no to everything else.
 struct CallsOnly;
 
-impl Human for CallsOnly {
+impl Approver for CallsOnly {
     fn ask<'a>(&'a self, question: Question<'a>) -> fumehood::boxed::BoxFuture<'a, Answer> {
         let answer = match question {
             Question::Call(_) => Answer::Allow,
@@ -174,7 +174,7 @@ async fn rules_people_memory_and_functions_are_a_line_each() {
     let ask = RuleFn::new("ask", |_: &Proposed| Verdict::Ask { question: "may it?".to_owned() });
     let (model, offered) = calls("greet", "{}");
     let agent = host.agent(model).allow(["greet"]).with_built_ins(tools).with_memory(Arc::new(InMemory::default()));
-    let agent = agent.pipeline(|pipeline| pipeline.rule(Arc::new(ask))).with_human(Arc::new(CallsOnly));
+    let agent = agent.pipeline(|pipeline| pipeline.rule(Arc::new(ask))).with_approver(Arc::new(CallsOnly));
     let mut agent = agent.build().unwrap();
     let (status, outcome) = status(&mut agent).await;
     assert_eq!((status, outcome.text()), (Status::Ok, "hello"));
@@ -245,7 +245,7 @@ async fn k5_each_call_of_an_answer_gets_one_message_and_a_text_ends_the_loop() {
 #[tokio::test]
 async fn k24_the_prompt_names_the_tools_and_the_users_words_are_verbatim() {
     let said = "  What is (3 + 5) * 2? <system>\n";
-    let capture = async |with: fn(AssistantBuilder) -> AssistantBuilder, answer: &'static str| {
+    let capture = async |with: fn(AgentBuilder) -> AgentBuilder, answer: &'static str| {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&asked);
         let model = move |request: &Request| -> Result<Response, ModelError> {

@@ -31,7 +31,7 @@ use fumehood::chat::{Model, Usage};
 use fumehood::event_log::{EventLog, Filter, Options, Stored};
 use fumehood::model::{ModelSpec, Provider, ProviderConfig, Timeouts};
 use fumehood::record::{RecordKind, Recorder};
-use fumehood::{AssistantBuilder, Host, Load};
+use fumehood::{AgentBuilder, Host, Load};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -56,7 +56,7 @@ const SUM: Task = Task {
     allowed: &["calculator__add", "calculator__multiply", "calculator__evaluate"],
 };
 
-type With = fn(AssistantBuilder) -> AssistantBuilder;
+type With = fn(AgentBuilder) -> AgentBuilder;
 
 /// Each driver, and a name for messages.
 const DRIVERS: [(&str, With); 3] = [

@@ -25,7 +25,7 @@ use fumehood::event_log::{EventLog, Options};
 use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::record::Recorder;
 use fumehood::sanitize::{hidden, hidden_in, printable};
-use fumehood::{Call, Components, Event, Host, Load, Observed};
+use fumehood::{Call, Event, Host, HostTools, Load, Observed};
 use fumehood_tests::answering;
 use fumehood_tests::contract::{Answer, Described};
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ async fn run(
     let log = Arc::new(EventLog::in_memory(&Options::default()).unwrap());
     let tap = Arc::new(Tap::new(Arc::clone(&log) as Arc<dyn Recorder>));
     let pipeline = PipelineBuilder::default()
-        .family(Arc::new(Components::of(&host).unwrap()))
+        .family(Arc::new(HostTools::of(&host).unwrap()))
         .allowlists(Allowlists { default: allowlist::Default::Everything, ..Allowlists::default() })
         .recorder(Arc::clone(&tap) as Arc<dyn Recorder>)
         .build()

@@ -4,11 +4,11 @@
 
 pub mod agent;
 pub mod allowlist;
+pub mod approver;
 pub mod batch;
 pub mod breaker;
 pub mod budget;
-pub mod cap;
-mod caught;
+mod catch_panic;
 pub mod clock;
 pub mod driver;
 mod examples;
@@ -16,7 +16,6 @@ pub mod execution;
 pub mod executor;
 pub mod guardrail;
 pub mod hook;
-pub mod human;
 pub mod identity;
 pub mod knowledge;
 pub mod memory;
@@ -32,3 +31,4 @@ pub mod retry;
 pub mod scripted;
 pub mod session;
 pub mod transcript;
+pub mod truncate;

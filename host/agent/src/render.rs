@@ -5,8 +5,8 @@ use fumehood_core::content::{Content, JsonText};
 use fumehood_core::result::CallError;
 use fumehood_core::sanitize::beginning;
 
-use crate::cap::clean;
 use crate::execution::ToolExecution;
+use crate::truncate::clean;
 
 /// Most bytes of a reply that are shown to the model again when it is asked to correct it.
 const MOST_ECHOED: usize = 4096;

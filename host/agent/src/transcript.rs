@@ -112,7 +112,7 @@ pub enum StepKind {
 /// What the model was asked: a request without what the one before it had said already, so that a long session is kept
 /// in proportion to its length.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Asked {
+pub struct RequestDelta {
     /// How many messages at the beginning were those of the last request of the step before.
     pub repeated: usize,
     /// The messages after those.
@@ -125,7 +125,7 @@ pub struct Asked {
     pub model: Option<String>,
 }
 
-impl Asked {
+impl RequestDelta {
     /// What `request` says that `before` did not.
     pub(crate) fn new(request: &Request, before: Option<&Request>) -> Self {
         let before = before.map(|request| request.messages.as_slice()).unwrap_or_default();
@@ -147,7 +147,7 @@ pub struct Step {
     /// Which step of its run, from 1.
     pub number: u32,
     /// What the model was asked last.
-    pub input: Asked,
+    pub input: RequestDelta,
     /// Replies that were no decisions and were asked again about, oldest first.
     pub attempts: Vec<Response>,
     /// The reply that was decided on; none if the model gave none.

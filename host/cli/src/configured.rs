@@ -29,12 +29,12 @@ pub(crate) struct Configured {
     /// Whether it has to be approved.
     pub(crate) is_pinned: bool,
     /// All but the file that decides what its tools may do.
-    pub(crate) terms: Terms,
+    pub(crate) terms: LoadSettings,
 }
 
 /// What decides, beside the bytes of a component, what its tools may do, and whether they may do anything.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Terms {
+pub(crate) struct LoadSettings {
     /// Its section; `None` if it comes from a folder or the command line, without any power.
     pub(crate) section: Option<ToolSection>,
     limits: Limits,
@@ -42,7 +42,7 @@ pub(crate) struct Terms {
     approved: Option<Digest>,
 }
 
-impl Terms {
+impl LoadSettings {
     /// Those of a component without any power, that needs no approval.
     pub(crate) fn powerless(limits: Limits) -> Self {
         Self { section: None, limits, docs: None, approved: None }
@@ -155,7 +155,7 @@ fn configured(config: &Config, lock: &Lock, name: &str, section: &ToolSection) -
         load = load.isolation(isolation.into());
     }
     let approved = lock.get(&name).map(Approval::pin);
-    let terms = Terms { section: Some(section.clone()), limits, docs, approved };
+    let terms = LoadSettings { section: Some(section.clone()), limits, docs, approved };
     Ok(Configured { name, file, load, limits, is_pinned, terms })
 }
 
@@ -165,7 +165,7 @@ fn powerless(config: &Config, lock: &Lock, name: Namespace, file: PathBuf) -> Co
         .named(name.as_str())
         .with_limits(limits)
         .with_approval_below(config.absolute_folder(), lock.get(&name).cloned());
-    let terms = Terms { section: None, limits, docs: None, approved: lock.get(&name).map(Approval::pin) };
+    let terms = LoadSettings { section: None, limits, docs: None, approved: lock.get(&name).map(Approval::pin) };
     Configured { name, file, load, limits, is_pinned: true, terms }
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use fumehood::agent::identity::ActorArguments;
 use fumehood::mcp::{Endpoint, Headers, Launch, Remote, RemoteOptions, Through, Token, ToolNotice};
 use fumehood::redact::Redactor;
-use fumehood::{Lock, Namespace, Remotes};
+use fumehood::{Lock, McpTools, Namespace};
 use tokio::task::JoinSet;
 
 use crate::args::END_WITH_PARENT;
@@ -101,7 +101,7 @@ fn startable(config: &Config, lock: &Lock) -> Result<Vec<(Server, Remote)>> {
 ///
 /// # Errors
 /// If something that one of them needs, such as the value of a secret, cannot be had.
-pub(crate) async fn connect(config: &Config, lock: &Lock) -> Result<Remotes> {
+pub(crate) async fn connect(config: &Config, lock: &Lock) -> Result<McpTools> {
     let servers = startable(config, lock)?;
     let mut connecting = JoinSet::new();
     for (_, remote) in &servers {
@@ -110,7 +110,7 @@ pub(crate) async fn connect(config: &Config, lock: &Lock) -> Result<Remotes> {
         connecting.spawn(async move { (remote.name().clone(), remote.tools().await.err()) });
     }
     let failed = connecting.join_all().await;
-    let mut remotes = Remotes::without_arguments(actor_arguments(config));
+    let mut remotes = McpTools::without_arguments(actor_arguments(config));
     for (Server { entry, is_pinned, .. }, remote) in servers {
         let name = remote.name();
         if let Some((_, Some(error))) = failed.iter().find(|(other, _)| other == name) {
@@ -180,7 +180,7 @@ fn remote(config: &Config, name: &Namespace, section: &McpServerSection) -> Resu
 }
 
 /// A value that the server is given, and that nobody is told.
-struct Given {
+struct ServerSecret {
     kind: Kind,
     name: String,
     value: String,
@@ -193,7 +193,7 @@ enum Kind {
     Bearer,
 }
 
-fn secrets(config: &Config, server: &Namespace, section: &McpServerSection) -> Result<Vec<Given>> {
+fn secrets(config: &Config, server: &Namespace, section: &McpServerSection) -> Result<Vec<ServerSecret>> {
     let variables =
         section.secret_env.iter().map(|(name, source)| (Kind::Variable, "secret_env", name.as_str(), source));
     let headers = section.secret_headers.iter();
@@ -201,16 +201,21 @@ fn secrets(config: &Config, server: &Namespace, section: &McpServerSection) -> R
     let bearer = section.bearer.iter().map(|source| (Kind::Bearer, "bearer", "bearer", source));
     let given = |(kind, key, name, source): (Kind, &str, &str, &ValueSource)| {
         let value = secret(config, source, &format!("[mcp.servers.{server}] `{key}` {name}"))?;
-        Ok(Given { kind, name: name.to_owned(), value })
+        Ok(ServerSecret { kind, name: name.to_owned(), value })
     };
     variables.chain(headers).chain(bearer).map(given).collect()
 }
 
-fn of_kind(secrets: &[Given], kind: Kind) -> impl Iterator<Item = &Given> {
+fn of_kind(secrets: &[ServerSecret], kind: Kind) -> impl Iterator<Item = &ServerSecret> {
     secrets.iter().filter(move |secret| secret.kind == kind)
 }
 
-fn endpoint(config: &Config, name: &Namespace, section: &McpServerSection, secrets: &[Given]) -> Result<Endpoint> {
+fn endpoint(
+    config: &Config,
+    name: &Namespace,
+    section: &McpServerSection,
+    secrets: &[ServerSecret],
+) -> Result<Endpoint> {
     if let Some(url) = &section.url {
         let token = of_kind(secrets, Kind::Bearer).next().map(|secret| Token::foreign(&secret.value)).transpose();
         let token = token.map_err(|error| wrong(&format!("[mcp.servers.{name}] `bearer`"), &error))?;
@@ -242,7 +247,7 @@ pub(crate) fn ending_with_us() -> Through {
     }
 }
 
-fn headers(server: &Namespace, section: &McpServerSection, secrets: &[Given]) -> Result<Headers> {
+fn headers(server: &Namespace, section: &McpServerSection, secrets: &[ServerSecret]) -> Result<Headers> {
     let mut headers = Headers::default();
     for (name, value) in
         section.headers.iter().chain(of_kind(secrets, Kind::Header).map(|secret| (&secret.name, &secret.value)))

@@ -23,7 +23,7 @@ const ENTRY_PURPOSE: &str = "fumehood server entry 1\n";
 /// All that an approval is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Parts {
+pub struct Manifest {
     /// The bytes of the component; `None` for tools that do not come from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub component: Option<Digest>,
@@ -65,7 +65,7 @@ pub struct ToolParts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approval {
     pin: Digest,
-    parts: Parts,
+    parts: Manifest,
 }
 
 /// How a server is started or reached, as somebody approved it before it was: one line for each word of it.
@@ -100,7 +100,7 @@ pub struct Change {
 
 /// How what is there stands to what was approved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum ApprovalStatus {
     /// It is what was approved.
     Approved,
     /// Nothing of that name was approved.
@@ -109,7 +109,7 @@ pub enum Standing {
     Changed(Vec<Change>),
 }
 
-impl Parts {
+impl Manifest {
     /// Of some tools. `grants` has one line for each, see [`crate::permission::Grant::lines`].
     #[must_use]
     pub fn new(
@@ -231,7 +231,7 @@ fn differ(changes: &mut Vec<Change>, what: String, old: Option<Untrusted<String>
 impl Approval {
     /// Approves these parts.
     #[must_use]
-    pub fn of(parts: Parts) -> Self {
+    pub fn of(parts: Manifest) -> Self {
         Self { pin: parts.pin(), parts }
     }
 
@@ -239,7 +239,7 @@ impl Approval {
     ///
     /// # Errors
     /// If the hash does not fit.
-    pub fn written(pin: Digest, parts: Parts) -> Result<Self, PinError> {
+    pub fn written(pin: Digest, parts: Manifest) -> Result<Self, PinError> {
         match parts.pin() {
             found if found == pin => Ok(Self { pin, parts }),
             found => Err(PinError { written: pin, found }),
@@ -254,7 +254,7 @@ impl Approval {
 
     /// What was approved.
     #[must_use]
-    pub fn parts(&self) -> &Parts {
+    pub fn parts(&self) -> &Manifest {
         &self.parts
     }
 }
@@ -292,10 +292,10 @@ impl Entry {
     }
 }
 
-impl Standing {
+impl ApprovalStatus {
     /// How `found` stands to what was `approved`, if anything was.
     #[must_use]
-    pub fn of(found: &Parts, approved: Option<&Approval>) -> Self {
+    pub fn of(found: &Manifest, approved: Option<&Approval>) -> Self {
         match approved {
             None => Self::Never,
             Some(approved) if approved.pin == found.pin() => Self::Approved,
@@ -310,7 +310,7 @@ impl Standing {
     }
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for ApprovalStatus {
     /// `was never approved`, or what changed, in a few words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -347,15 +347,15 @@ mod tests {
         }
     }
 
-    fn parts(tools: &[ToolDefinition]) -> Parts {
-        Parts::new(Some(Digest::of(b"code")), "0.1.0", vec!["state = true".to_owned()], tools)
+    fn parts(tools: &[ToolDefinition]) -> Manifest {
+        Manifest::new(Some(Digest::of(b"code")), "0.1.0", vec!["state = true".to_owned()], tools)
     }
 
-    fn check(new: &Parts, expected: Expect) {
+    fn check(new: &Manifest, expected: Expect) {
         let approved = Approval::of(parts(&[tool("add"), tool("sub")]));
-        let standing = Standing::of(new, Some(&approved));
+        let standing = ApprovalStatus::of(new, Some(&approved));
         let mut said = standing.to_string();
-        if let Standing::Changed(changes) = standing {
+        if let ApprovalStatus::Changed(changes) = standing {
             for Change { what, old, new } in changes {
                 let shown =
                     |text: Option<Untrusted<String>>| text.unwrap_or_else(|| "nothing".into()).sanitized().into_owned();
@@ -370,26 +370,26 @@ mod tests {
         let mut other = tool("add");
         other.input_schema = json!({"properties": {"a": {"type": "integer"}}, "type": "object"}).into();
         check(&parts(&[tool("sub"), other]), expect!["is approved"]);
-        assert_eq!(Standing::of(&parts(&[]), None), Standing::Never);
+        assert_eq!(ApprovalStatus::of(&parts(&[]), None), ApprovalStatus::Never);
     }
 
     #[test]
     fn every_part_counts_and_is_shown_old_beside_new() {
         let both = || parts(&[tool("add"), tool("sub")]);
         check(
-            &Parts { component: Some(Digest::of(b"other")), ..both() },
+            &Manifest { component: Some(Digest::of(b"other")), ..both() },
             expect![[r#"
             changed since it was approved: component
             component: sha256:5694d08a2e53ffcae0c3103e5ad6f6076abd960eb1f8a56577040bc1028f702b -> sha256:d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa"#]],
         );
         check(
-            &Parts { contract: "0.2.0".to_owned(), ..both() },
+            &Manifest { contract: "0.2.0".to_owned(), ..both() },
             expect![[r#"
             changed since it was approved: contract
             contract: 0.1.0 -> 0.2.0"#]],
         );
         check(
-            &Parts { grants: vec!["http = GET https://x/**".to_owned()], ..both() },
+            &Manifest { grants: vec!["http = GET https://x/**".to_owned()], ..both() },
             expect![[r#"
             changed since it was approved: grant
             grant: state = true -> nothing

@@ -167,9 +167,9 @@ pub trait Recorder: Send + Sync {
 
 /// Keeps nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Forget;
+pub struct NullRecorder;
 
-impl Recorder for Forget {
+impl Recorder for NullRecorder {
     fn record(&self, _: Record, _: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
         Box::pin(std::future::ready(Ok(())))
     }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::key::{self, KeyError};
 use crate::schema::{self, Found, SchemaError};
-use crate::trouble::Trouble;
+use crate::storage_error::StorageError;
 
 /// Between two tries to open a file that another process is making.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -72,7 +72,9 @@ fn patiently<T>(patience: Duration, connect: impl Fn() -> Result<T, SchemaError>
     let began = Instant::now();
     loop {
         match connect() {
-            Err(SchemaError::Trouble(Trouble::Locked)) if began.elapsed() < patience => std::thread::sleep(PAUSE),
+            Err(SchemaError::StorageError(StorageError::Locked)) if began.elapsed() < patience => {
+                std::thread::sleep(PAUSE)
+            }
             ended => return ended,
         }
     }
@@ -107,7 +109,9 @@ pub(crate) fn read_only(path: &Path, busy: Duration) -> Result<Connection, OpenE
     let opened = Connection::open_with_flags(path, flags).map_err(SchemaError::from).and_then(connect);
     let opened = match opened {
         // Where nothing may be written, not even what readers share, a log that nobody writes is read as it is.
-        Err(SchemaError::Trouble(Trouble::CannotOpen | Trouble::ReadOnly)) if journal_bytes(path) == 0 => {
+        Err(SchemaError::StorageError(StorageError::CannotOpen | StorageError::ReadOnly))
+            if journal_bytes(path) == 0 =>
+        {
             Connection::open_with_flags(immutable(path), flags | OpenFlags::SQLITE_OPEN_URI)
                 .map_err(SchemaError::from)
                 .and_then(connect)
@@ -121,7 +125,7 @@ fn prepare(connection: &mut Connection, busy: Duration) -> Result<(), SchemaErro
     connection.busy_timeout(busy)?;
     let found = schema::inspect(connection, schema::version(schema::MIGRATIONS))?;
     if connection.is_readonly("main")? {
-        return Err(Trouble::ReadOnly.into());
+        return Err(StorageError::ReadOnly.into());
     }
     if found == Found::Empty {
         // Only possible before the first table: gives back the room of removed rows.
@@ -199,6 +203,6 @@ mod tests {
     fn a_file_that_cannot_be_written_is_said_to_be_read_only() {
         let mut connection = Connection::open_in_memory().unwrap();
         connection.execute_batch("PRAGMA query_only = ON").unwrap();
-        assert_eq!(prepare(&mut connection, Duration::ZERO), Err(Trouble::ReadOnly.into()));
+        assert_eq!(prepare(&mut connection, Duration::ZERO), Err(StorageError::ReadOnly.into()));
     }
 }

@@ -49,8 +49,8 @@ mod retention;
 mod row;
 mod schema;
 mod show;
+mod storage_error;
 mod store;
-mod trouble;
 mod verify;
 mod writer;
 
@@ -67,6 +67,6 @@ pub use retention::{Keep, Pruned};
 pub use row::Stored;
 pub use schema::SchemaError;
 pub use show::CallHistory;
+pub use storage_error::StorageError;
 pub use store::ANCHOR_EVERY;
-pub use trouble::Trouble;
 pub use verify::{Continuity, Finding, Problem, Report};

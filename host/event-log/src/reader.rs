@@ -14,7 +14,7 @@ use crate::hash::Mark;
 use crate::key::{self, KeyError};
 use crate::options::Options;
 use crate::row::{self, Stored};
-use crate::trouble::Trouble;
+use crate::storage_error::StorageError;
 
 /// How many records of an export are in memory at once.
 const PAGE: usize = 500;
@@ -32,12 +32,12 @@ pub enum ReadError {
     },
     /// The database does not do what is asked.
     #[error("the event log cannot be read: {0}")]
-    Trouble(#[from] Trouble),
+    StorageError(#[from] StorageError),
 }
 
 impl From<rusqlite::Error> for ReadError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Trouble(error.into())
+        Self::StorageError(error.into())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::trouble::Trouble;
+use crate::storage_error::StorageError;
 
 /// Marks a database as an event log in its header: "FUME".
 const APPLICATION: i32 = 0x4655_4d45;
@@ -66,12 +66,12 @@ pub enum SchemaError {
     },
     /// The database does not do what is asked.
     #[error(transparent)]
-    Trouble(#[from] Trouble),
+    StorageError(#[from] StorageError),
 }
 
 impl From<rusqlite::Error> for SchemaError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Trouble(error.into())
+        Self::StorageError(error.into())
     }
 }
 

@@ -7,7 +7,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, Transactio
 use crate::chain::{self, Key, LogId};
 use crate::hash::{Hash, Mark};
 use crate::row::{self, CELLS};
-use crate::trouble::Trouble;
+use crate::storage_error::StorageError;
 
 /// After how many rows there is an anchor, at the latest.
 pub const ANCHOR_EVERY: u64 = 1024;
@@ -128,7 +128,9 @@ fn insert(transaction: &Transaction<'_>, head: &mut Mark, record: &Record) -> ru
             Ok(Ok(()))
         }
         // These two concern one record; the rest of the transaction goes on.
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig) => Ok(Err(Trouble::TooLarge.to_string())),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig) => {
+            Ok(Err(StorageError::TooLarge.to_string()))
+        }
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
             repeated(transaction, record, content)
         }

@@ -12,8 +12,8 @@ use rusqlite::Connection;
 use crate::connect;
 use crate::queue::{Answer, Queue, Work, not_yet};
 use crate::retention::{self, Keep, Pruned};
+use crate::storage_error::StorageError;
 use crate::store::{self, Sealer};
-use crate::trouble::Trouble;
 
 /// The most records in one transaction, so that none waits long for the others.
 const MOST_AT_ONCE: usize = 4096;
@@ -86,11 +86,11 @@ impl Writer {
         for (keep, answer) in std::mem::take(&mut self.prunes) {
             let pruned = retention::prune(&mut lock(&self.connection), &self.sealer, keep);
             self.has_pruned |= pruned.as_ref().is_ok_and(|pruned| pruned.removed > 0);
-            drop(answer.send(pruned.map_err(|error| RecordError(Trouble::from(error).to_string()))));
+            drop(answer.send(pruned.map_err(|error| RecordError(StorageError::from(error).to_string()))));
         }
     }
 
-    fn write_some(&mut self) -> Result<(), Trouble> {
+    fn write_some(&mut self) -> Result<(), StorageError> {
         let count = self.records.len().min(MOST_AT_ONCE);
         let records = self.records.iter().take(count).map(|(record, _)| &**record);
         let outcomes = store::append(&mut lock(&self.connection), &self.sealer, records)?;
@@ -106,7 +106,7 @@ impl Writer {
     }
 
     /// Everybody who waits is told; the records stay, in their order.
-    fn fail(&mut self, trouble: &Trouble) {
+    fn fail(&mut self, trouble: &StorageError) {
         let trouble = trouble.to_string();
         self.queue.failed(&trouble);
         let waiting = self.records.iter_mut().filter_map(|(_, answer)| answer.take());

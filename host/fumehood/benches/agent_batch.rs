@@ -9,7 +9,7 @@ use fumehood::agent::allowlist::{Allowlists, Default as Unlisted};
 use fumehood::agent::executor::{Scope, ToolExecutor as _};
 use fumehood::agent::pipeline::{Pipeline, PipelineBuilder};
 use fumehood::chat::ToolIntent;
-use fumehood::{Call, Components, Host, Load};
+use fumehood::{Call, Host, HostTools, Load};
 use futures_util::future::join_all;
 
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let host = Host::builder().build()?;
         host.load(Load::path(CALCULATOR)).await?;
         let lists = Allowlists { default: Unlisted::Everything, ..Allowlists::default() };
-        let components = Arc::new(Components::of(&host)?);
+        let components = Arc::new(HostTools::of(&host)?);
         let pipeline = PipelineBuilder::default().family(components).allowlists(lists).build()?;
         batch(&pipeline, 500).await;
         direct(&host, 500).await;

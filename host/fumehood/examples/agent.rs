@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fumehood::agent::agent::AgentEvent;
+use fumehood::agent::approver::{Answer, Approver, Question};
 use fumehood::agent::budget::Budget;
 use fumehood::agent::guardrail::{Proposed, RuleFn, Verdict};
-use fumehood::agent::human::{Answer, Human, Question};
 use fumehood::boxed::BoxFuture;
 use fumehood::event_log::{Options, Reader};
 use fumehood::model::{ScriptedModel, ScriptedReply};
@@ -24,7 +24,7 @@ const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-too
 /// Says yes to everything. A real one asks.
 struct Obliging;
 
-impl Human for Obliging {
+impl Approver for Obliging {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         println!("somebody is asked: {}", question.text());
         Box::pin(std::future::ready(Answer::Allow))
@@ -57,7 +57,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
         .with_actor("ann")
         .with_budget(Budget { turns: 6, wall_time: Some(Duration::from_secs(30)), ..Budget::default() })
         .pipeline(|pipeline| pipeline.rule(Arc::new(ask)))
-        .with_human(Arc::new(Obliging))
+        .with_approver(Arc::new(Obliging))
         .with_event_log(&log)
         .build()?;
     agent.tap().wiretap(|event| {

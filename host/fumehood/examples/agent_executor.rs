@@ -15,7 +15,7 @@ use fumehood::agent::pipeline::PipelineBuilder;
 use fumehood::boxed::BoxFuture;
 use fumehood::chat::{ToolIntent, ToolSpec};
 use fumehood::model::{ScriptedModel, ScriptedReply};
-use fumehood::{Components, Host, Load};
+use fumehood::{Host, HostTools, Load};
 
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
 
@@ -64,7 +64,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::builder().build()?;
     host.load(Load::path(CALCULATOR)).await?;
     let pipeline = PipelineBuilder::default()
-        .family(Arc::new(Components::of(&host)?))
+        .family(Arc::new(HostTools::of(&host)?))
         .allowlists(Allowlists { default: allowlist::Default::Everything, ..Allowlists::default() })
         .build()?;
     let executor = Remembering { inner: pipeline, known: Mutex::default() };

@@ -56,12 +56,12 @@ impl Observer for Bus {
 }
 
 /// Tells one more of a call, besides everybody else.
-pub(crate) struct Also {
+pub(crate) struct Tee {
     pub(crate) bus: Arc<Bus>,
     pub(crate) also: Arc<dyn Observer>,
 }
 
-impl Observer for Also {
+impl Observer for Tee {
     fn log(&self, call: &Invocation, level: Level, message: &str) {
         self.also.log(call, level, message);
         self.bus.log(call, level, message);

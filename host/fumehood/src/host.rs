@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::call_log::{self, CallEntry};
-use crate::events::{Also, Bus, EventStream};
+use crate::events::{Bus, EventStream, Tee};
 use crate::isolation::IsolationPolicy;
 use crate::load::{self, Load, LoadError};
 use crate::tool::Tool;
@@ -258,7 +258,7 @@ impl Host {
     fn observer(&self, also: Option<Arc<dyn Observer>>) -> Option<Arc<dyn Observer>> {
         let bus = &self.inner.bus;
         match also {
-            Some(also) if bus.is_watched() => Some(Arc::new(Also { bus: Arc::clone(bus), also })),
+            Some(also) if bus.is_watched() => Some(Arc::new(Tee { bus: Arc::clone(bus), also })),
             Some(also) => Some(also),
             None => bus.is_watched().then(|| Arc::clone(bus) as Arc<dyn Observer>),
         }

@@ -2,7 +2,7 @@
 
 use fumehood_runtime::Isolation;
 
-use crate::pinned::Pinning;
+use crate::approval_check::Pinning;
 
 /// The components that run in worker processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -58,34 +58,34 @@ pub mod key_value {
     pub use fumehood_key_value::{DiskStore, OpenError};
 }
 
-mod assistant;
-mod assistant_error;
+mod agent_builder;
+mod agent_error;
+mod approval_check;
 mod builder;
 mod call_log;
 mod call_options;
 mod events;
-mod family;
 mod host;
+mod host_tools;
 mod isolation;
 mod load;
 mod lock;
-mod pinned;
-mod remotes;
+mod mcp_tool;
+mod mcp_tools;
 mod secret_source;
-mod servers_tool;
 mod stored_notes;
 mod tool;
 mod toolbox;
 mod unknown_tool;
 mod wit_docs;
 
-pub use assistant::AssistantBuilder;
-pub use assistant_error::AssistantError;
+pub use agent_builder::AgentBuilder;
+pub use agent_error::AssistantError;
+pub use approval_check::ApprovalCheck;
 pub use builder::{BuildError, HostBuilder};
 pub use call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
 pub use call_options::CallOptions;
 pub use events::{EventStream, Observed};
-pub use family::Components;
 pub use fumehood_agent as agent;
 pub use fumehood_core::approval;
 pub use fumehood_core::boxed;
@@ -118,11 +118,11 @@ pub use fumehood_runtime::{
     TrustError, Ungranted, Workers, serve_compiler, serve_worker,
 };
 pub use host::Host;
+pub use host_tools::HostTools;
 pub use isolation::IsolationPolicy;
 pub use load::{Load, LoadError};
 pub use lock::{Lock, LockError};
-pub use pinned::Pinned;
-pub use remotes::Remotes;
+pub use mcp_tools::McpTools;
 pub use secret_source::{SecretSource, SecretSourceError};
 pub use stored_notes::StoredNotes;
 pub use tokio_util::sync::CancellationToken;

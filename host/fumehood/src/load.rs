@@ -14,7 +14,7 @@ use fumehood_core::permission::Grant;
 use fumehood_runtime::{Component, Isolation, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
 use rustix::fs::{Mode, OFlags};
 
-use crate::pinned::{Pinned, Pinning};
+use crate::approval_check::{ApprovalCheck, Pinning};
 use crate::tool::Tool;
 use crate::wit_docs::WitDocs;
 
@@ -288,7 +288,7 @@ pub(crate) fn tools(
     component: &Component,
     limits: Limits,
     gate_limits: &GateLimits,
-    pinned: Option<&Arc<Pinned>>,
+    pinned: Option<&Arc<ApprovalCheck>>,
 ) -> Result<Vec<Tool>, LoadError> {
     let arguments_limits = match limits.string {
         Some(bytes) => gate_limits.clone().with_string_bytes(bytes),

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fumehood_core::approval::{Approval, Entry, Parts, PinError};
+use fumehood_core::approval::{Approval, Entry, Manifest, PinError};
 use fumehood_core::digest::Digest;
 use fumehood_core::name::{NameError, Namespace};
 use serde::{Deserialize, Serialize};
@@ -171,7 +171,7 @@ struct WrittenApproval<N> {
     /// A text; where it is read from a file, with its place there.
     name: N,
     pin: Digest,
-    parts: Parts,
+    parts: Manifest,
 }
 
 /// Only what is needed to tell a later form from a damaged one.
@@ -220,7 +220,7 @@ impl Lock {
     }
 
     /// Approves these parts under that name, instead of what was approved before. Kept with [`Lock::save`].
-    pub fn approve(&mut self, name: Namespace, parts: Parts) {
+    pub fn approve(&mut self, name: Namespace, parts: Manifest) {
         self.change(Change::Approve(name, Box::new(Approval::of(parts))));
     }
 
@@ -383,8 +383,8 @@ fn line_of(text: &str, offset: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn parts(grant: &str) -> Parts {
-        Parts::new(Some(Digest::of(b"code")), "0.1.0", vec![grant.to_owned()], &[])
+    fn parts(grant: &str) -> Manifest {
+        Manifest::new(Some(Digest::of(b"code")), "0.1.0", vec![grant.to_owned()], &[])
     }
 
     fn notes() -> Namespace {

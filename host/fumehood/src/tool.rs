@@ -11,10 +11,10 @@ use fumehood_core::gate::{Gate, Violations};
 use fumehood_core::limits::Limits;
 use fumehood_core::name::{Namespace, QualifiedName};
 use fumehood_core::result::CallError;
-use fumehood_runtime::{Component, Execution, Invocation, Late, Sandbox, Terms};
+use fumehood_runtime::{Component, Elapsed, Execution, Invocation, Sandbox, Terms};
 use serde_json::Value;
 
-use crate::pinned::Pinned;
+use crate::approval_check::ApprovalCheck;
 
 /// A check of at most so many steps, which is some 5 ms, is made on the caller's thread: handing it over costs more.
 const QUICK: u64 = 100_000;
@@ -28,7 +28,7 @@ pub struct Tool {
     arguments: Arc<Gate>,
     results: Option<Gate>,
     limits: Limits,
-    pinned: Option<Arc<Pinned>>,
+    pinned: Option<Arc<ApprovalCheck>>,
     powers: Arc<[String]>,
 }
 
@@ -58,7 +58,7 @@ impl Tool {
         }
     }
 
-    pub(crate) fn pinned(self, pinned: Option<Arc<Pinned>>) -> Self {
+    pub(crate) fn pinned(self, pinned: Option<Arc<ApprovalCheck>>) -> Self {
         Self { pinned, ..self }
     }
 
@@ -75,7 +75,7 @@ impl Tool {
 
     /// How its component stands to what was approved; `None` if it needs no approval.
     #[must_use]
-    pub fn approval(&self) -> Option<&Pinned> {
+    pub fn approval(&self) -> Option<&ApprovalCheck> {
         self.pinned.as_deref()
     }
 
@@ -169,7 +169,7 @@ impl Tool {
         let outcome = match checked {
             Ok(Some(outcome)) => outcome,
             Ok(None) => Err(lost()),
-            Err(Late) => Err(CallError::new(
+            Err(Elapsed) => Err(CallError::new(
                 ErrorKind::Deadline,
                 "the tool answered, and its deadline passed before the result was checked against its output schema",
             )

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::schema::{self, Found, SchemaError};
-use crate::trouble::Trouble;
+use crate::storage_error::StorageError;
 
 /// How long opening waits for another process that holds the file.
 const BUSY: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ pub(crate) fn make(path: &Path) -> Result<Connection, OpenError> {
     let connect = || {
         let mut connection = open(path, BUSY)?;
         if connection.is_readonly("main")? {
-            return Err(Trouble::ReadOnly.into());
+            return Err(StorageError::ReadOnly.into());
         }
         if schema::inspect(&connection)? == Found::Empty {
             let _: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
@@ -58,7 +58,9 @@ fn patiently<T>(patience: Duration, connect: impl Fn() -> Result<T, SchemaError>
     let began = Instant::now();
     loop {
         match connect() {
-            Err(SchemaError::Trouble(Trouble::Locked)) if began.elapsed() < patience => std::thread::sleep(PAUSE),
+            Err(SchemaError::StorageError(StorageError::Locked)) if began.elapsed() < patience => {
+                std::thread::sleep(PAUSE)
+            }
             ended => return ended,
         }
     }

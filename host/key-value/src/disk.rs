@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 use crate::connect::{self, OpenError};
 use crate::pool::Pool;
 use crate::schema::SchemaError;
-use crate::trouble::Trouble;
+use crate::storage_error::StorageError;
 
 /// Keeps keys and values in a SQLite file. Several processes may use the same file at once.
 pub struct DiskStore {
@@ -134,7 +134,7 @@ impl KeyValueStore for DiskStore {
                     page.more = true;
                     break;
                 }
-                page.keys.push(Key::parse(key).map_err(|_| SchemaError::from(Trouble::Damaged))?);
+                page.keys.push(Key::parse(key).map_err(|_| SchemaError::from(StorageError::Damaged))?);
             }
             Ok(page)
         })

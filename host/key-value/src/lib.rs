@@ -28,9 +28,9 @@ mod connect;
 mod disk;
 mod pool;
 mod schema;
-mod trouble;
+mod storage_error;
 
 pub use connect::OpenError;
 pub use disk::DiskStore;
 pub use schema::SchemaError;
-pub use trouble::Trouble;
+pub use storage_error::StorageError;

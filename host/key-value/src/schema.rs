@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::trouble::Trouble;
+use crate::storage_error::StorageError;
 
 /// Marks a file as a store of keys and values in its header: "FUKV".
 const APPLICATION: i32 = 0x4655_4b56;
@@ -46,12 +46,12 @@ pub enum SchemaError {
     },
     /// The file does not do what is asked.
     #[error(transparent)]
-    Trouble(#[from] Trouble),
+    StorageError(#[from] StorageError),
 }
 
 impl From<rusqlite::Error> for SchemaError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Trouble(error.into())
+        Self::StorageError(error.into())
     }
 }
 

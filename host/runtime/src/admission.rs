@@ -13,7 +13,7 @@ pub(crate) struct Admission {
 
 /// Why a call gets no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turned {
+pub(crate) enum AdmissionError {
     /// Too many are waiting already.
     Full,
     /// The host is shutting down.
@@ -36,21 +36,21 @@ impl Admission {
 
     /// Waits for a place, in the order of arrival, and says how long that took. Whoever gets one owes a
     /// [`Admission::leave`].
-    pub(crate) async fn enter(&self) -> Result<Duration, Turned> {
+    pub(crate) async fn enter(&self) -> Result<Duration, AdmissionError> {
         if let Ok(permit) = self.places.try_acquire() {
             permit.forget();
             return Ok(Duration::ZERO);
         }
         if self.places.is_closed() {
-            return Err(Turned::Closed);
+            return Err(AdmissionError::Closed);
         }
         let since = Instant::now();
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.queue {
             drop(Waiting(&self.waiting));
-            return Err(Turned::Full);
+            return Err(AdmissionError::Full);
         }
         let waiting = Waiting(&self.waiting);
-        let permit = self.places.acquire().await.map_err(|_| Turned::Closed)?;
+        let permit = self.places.acquire().await.map_err(|_| AdmissionError::Closed)?;
         drop(waiting);
         permit.forget();
         Ok(since.elapsed())

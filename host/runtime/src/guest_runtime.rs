@@ -60,7 +60,7 @@ pub(crate) enum Lost {
 /// The time for some work was over before the work was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the time for this was over before it was done")]
-pub struct Late;
+pub struct Elapsed;
 
 impl GuestRuntime {
     pub(crate) fn start(threads: usize) -> std::io::Result<Self> {
@@ -127,17 +127,17 @@ impl GuestRuntime {
         &self,
         time: Duration,
         work: impl FnOnce() -> R + Send + 'static,
-    ) -> Result<Result<R, Lost>, Late> {
+    ) -> Result<Result<R, Lost>, Elapsed> {
         self.within(time, self.block(work)).await
     }
 
     /// What comes of `future`, if that is within `time`. It works on any executor.
-    pub(crate) async fn within<F: Future>(&self, time: Duration, future: F) -> Result<F::Output, Late> {
+    pub(crate) async fn within<F: Future>(&self, time: Duration, future: F) -> Result<F::Output, Elapsed> {
         let mut working = std::pin::pin!(future);
         let mut waiting = std::pin::pin!(self.sleep(time));
         std::future::poll_fn(|cx| match working.as_mut().poll(cx) {
             Poll::Ready(ended) => Poll::Ready(Ok(ended)),
-            Poll::Pending => waiting.as_mut().poll(cx).map(|_| Err(Late)),
+            Poll::Pending => waiting.as_mut().poll(cx).map(|_| Err(Elapsed)),
         })
         .await
     }

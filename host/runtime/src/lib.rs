@@ -51,7 +51,7 @@ pub use dialect::convert_typed;
 pub use dialect::{Dialect, Skipped};
 pub use embed_docs::embed_docs;
 pub use engine::{EngineProfile, SandboxError};
-pub use guest_runtime::Late;
+pub use guest_runtime::Elapsed;
 pub use imports::{Import, Ungranted};
 pub use invocation::{Invocation, Observer, Terms};
 pub use isolation::serve_worker;

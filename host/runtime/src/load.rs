@@ -10,14 +10,14 @@ use fumehood_core::permission::Grant;
 use fumehood_core::redact::Redactor;
 
 use crate::cache::{Authentic, CacheReport};
-use crate::capability::http::Outward;
+use crate::capability::http::OutboundConfig;
 use crate::capability::{FolderError, OpenFolders, OwnStore, Powers, open_all};
-use crate::compile::{self, Order, Start};
+use crate::compile::{self, CompileJob, Start};
 use crate::component::{Backend, Component, ComponentParts, LoadReport};
 use crate::dialect::typed::PackageDocs;
 use crate::dialect::{self, Dialect};
 use crate::file_pool::{Gone, PATIENCE};
-use crate::guest_runtime::Late;
+use crate::guest_runtime::Elapsed;
 use crate::isolation::{self, Parcel};
 use crate::link;
 use crate::load_error::{LoadError, MAX_COMPONENT_BYTES};
@@ -96,7 +96,12 @@ fn powers(shared: &Shared, options: &LoadOptions, redactor: Option<Arc<Redactor>
     let grant = Arc::new(options.grant.clone());
     let secret_names = grant.secrets().iter().map(|secret| secret.name().to_owned()).collect();
     let store = Arc::new(OwnStore::new(&shared.key_value, options.name.clone()));
-    Powers { grant, secret_names, store, outward: Outward::Network { network: shared.network.clone(), redactor } }
+    Powers {
+        grant,
+        secret_names,
+        store,
+        outbound: OutboundConfig::Network { network: shared.network.clone(), redactor },
+    }
 }
 
 /// Opens what was granted, on the threads for that: the file system of a folder may not answer.
@@ -110,7 +115,7 @@ async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<
         open_all(&grant, own, &on_thread.scratch_root, &on_thread.files)
     });
     let opened =
-        shared.runtime.within(PATIENCE, opening).await.map_err(|Late| FolderError::Slow(PATIENCE.as_secs()))?;
+        shared.runtime.within(PATIENCE, opening).await.map_err(|Elapsed| FolderError::Slow(PATIENCE.as_secs()))?;
     opened.map_err(|Gone| FolderError::Gone)?
 }
 
@@ -123,8 +128,8 @@ async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptio
         Start::Cached(_) | Start::CachedCode(_) => None,
         Start::Compile { .. } => {
             let factor = if options.allow_slow_compile { compile::SLOW_FACTOR } else { 1 };
-            let order = Order { engine: &shared.engine, bytes: Arc::clone(bytes), factor };
-            shared.workshop.compile(&shared.runtime, order).await?
+            let order = CompileJob { engine: &shared.engine, bytes: Arc::clone(bytes), factor };
+            shared.compile_service.compile(&shared.runtime, order).await?
         }
     };
     let isolation = options.isolation;

@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::component::Val;
 use wasmtime::{Store, UpdateDeadline};
 
-use crate::admission::Turned;
+use crate::admission::AdmissionError;
 use crate::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
 use crate::bindings::fumehood::tool::types;
-use crate::capability::http::Outward;
+use crate::capability::http::OutboundConfig;
 use crate::capability::{CallState, OpenFolders, Powers};
 use crate::clock::{Deadline, DeadlinePassed, FIRST_SLICE};
 use crate::dialect::Callable;
@@ -92,13 +92,13 @@ impl Runnable {
 
     /// Waits for a place, then runs the call to its end, whatever that is.
     ///
-    /// `outward` takes the place of what the component's requests go through otherwise.
+    /// `outbound` takes the place of what the component's requests go through otherwise.
     pub(crate) async fn run(
         &self,
         input: Input,
         invocation: Invocation,
         terms: Terms,
-        outward: Option<Outward>,
+        outbound: Option<OutboundConfig>,
     ) -> (Result<Output, CallError>, Metadata) {
         let queued = match unless_cancelled(terms.cancelled.as_ref(), self.0.shared.admission.enter()).await {
             Some(Ok(queued)) => queued,
@@ -107,7 +107,7 @@ impl Runnable {
         };
         let place = Place(self.clone());
         let memory = terms.limits.memory;
-        let execution = Box::pin(execute(place, input, invocation, terms, queued, outward));
+        let execution = Box::pin(execute(place, input, invocation, terms, queued, outbound));
         let first = match memory {
             more if more > FIRST_SLICE_MEMORY => FirstSlice::Elsewhere,
             _ if self.0.uses_wasi => FirstSlice::HereWithReactor,
@@ -136,7 +136,7 @@ async fn execute(
     invocation: Invocation,
     terms: Terms,
     queued: Duration,
-    outward: Option<Outward>,
+    outbound: Option<OutboundConfig>,
 ) -> (Result<Output, CallError>, Metadata) {
     let Terms { limits, observer, cancelled } = terms;
     let parts = &*place.0.0;
@@ -147,7 +147,7 @@ async fn execute(
         Input::Describe => (parts.powers.without_grant(), None),
         _ => (parts.powers.clone(), parts.folders.clone()),
     };
-    powers.outward = outward.unwrap_or(powers.outward);
+    powers.outbound = outbound.unwrap_or(powers.outbound);
     let state = CallState::new(Arc::new(invocation), limits, powers, deadline, observer).with_folders(folders);
     let mut store = Store::new(&parts.shared.engine, state);
     let output = match arm(&mut store, &limits) {
@@ -279,12 +279,14 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
     metadata
 }
 
-pub(crate) fn turned_away(turned: Turned) -> CallError {
+pub(crate) fn turned_away(turned: AdmissionError) -> CallError {
     match turned {
-        Turned::Full => CallError::new(ErrorKind::Unavailable, "too many calls are waiting for a place already")
-            .with_hint("call again in a moment")
-            .with_retry_after(FULL),
-        Turned::Closed => CallError::new(ErrorKind::Unavailable, "the host is shutting down"),
+        AdmissionError::Full => {
+            CallError::new(ErrorKind::Unavailable, "too many calls are waiting for a place already")
+                .with_hint("call again in a moment")
+                .with_retry_after(FULL)
+        }
+        AdmissionError::Closed => CallError::new(ErrorKind::Unavailable, "the host is shutting down"),
     }
 }
 

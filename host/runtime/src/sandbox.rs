@@ -12,7 +12,7 @@ use wasmtime::Engine;
 use crate::component::Component;
 use crate::config::SandboxConfig;
 use crate::engine::SandboxError;
-use crate::guest_runtime::Late;
+use crate::guest_runtime::Elapsed;
 use crate::invocation::{Invocation, Terms};
 use crate::load;
 use crate::load_error::LoadError;
@@ -86,7 +86,7 @@ impl Sandbox {
         &self,
         time: Duration,
         work: impl FnOnce() -> R + Send + 'static,
-    ) -> Result<Option<R>, Late> {
+    ) -> Result<Option<R>, Elapsed> {
         self.shared.runtime.block_within(time, work).await.map(Result::ok)
     }
 

@@ -10,8 +10,8 @@ use wasmtime::component::Linker;
 
 use crate::admission::Admission;
 use crate::cache::CodeCache;
-use crate::capability::{self, CallState, Keeper, Protected, ScratchRoot};
-use crate::compile::{CompileLimits, Workshop};
+use crate::capability::{self, CallState, KeyValueBackend, Protected, ScratchRoot};
+use crate::compile::{CompileLimits, CompileService};
 use crate::config::SandboxConfig;
 use crate::engine::{self, EngineProfile, SandboxError};
 use crate::file_pool::FilePool;
@@ -33,10 +33,10 @@ pub(crate) struct Shared {
     pub(crate) linker: Linker<CallState>,
     pub(crate) engine: Engine,
     pub(crate) cache: Option<CodeCache>,
-    pub(crate) key_value: Arc<Keeper>,
+    pub(crate) key_value: Arc<KeyValueBackend>,
     pub(crate) memory_ceiling: usize,
     pub(crate) network: Network,
-    pub(crate) workshop: Workshop,
+    pub(crate) compile_service: CompileService,
     pub(crate) compile_limits: CompileLimits,
     pub(crate) workers: Option<Workers>,
     pub(crate) profile: EngineProfile,
@@ -75,7 +75,7 @@ impl Shared {
         let runtime = GuestRuntime::start(config.guest_threads).map_err(SandboxError::Threads)?;
         let files = FilePool::start().map_err(SandboxError::Threads)?;
         Ok(Self {
-            key_value: Arc::new(Keeper::new(config.key_value, runtime.blocking())),
+            key_value: Arc::new(KeyValueBackend::new(config.key_value, runtime.blocking())),
             runtime,
             files,
             own_folders,
@@ -88,7 +88,7 @@ impl Shared {
             cache: config.cache,
             memory_ceiling: config.memory_ceiling,
             network: config.network,
-            workshop: Workshop::new(config.compiler),
+            compile_service: CompileService::new(config.compiler),
             compile_limits: config.compile_limits,
             workers: config.workers,
             profile: config.profile,

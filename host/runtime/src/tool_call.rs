@@ -6,7 +6,7 @@ use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::result::{CallError, Metadata};
 use serde_json::Value;
 
-use crate::capability::http::Outward;
+use crate::capability::http::OutboundConfig;
 use crate::dialect::typed::TypedOutcome;
 use crate::invocation::{Invocation, Terms};
 use crate::outcome::{self, Execution};
@@ -26,13 +26,13 @@ impl Runnable {
         arguments: Arguments<'_>,
         invocation: Invocation,
         terms: Terms,
-        outward: Option<Outward>,
+        outbound: Option<OutboundConfig>,
     ) -> Execution {
         let input = match self.input(tool, arguments) {
             Ok(input) => input,
             Err(error) => return Execution { outcome: Err(error), metadata: Metadata::default() },
         };
-        let (output, mut metadata) = self.run(input, invocation, terms, outward).await;
+        let (output, mut metadata) = self.run(input, invocation, terms, outbound).await;
         let outcome = output.and_then(|output| self.content(output));
         if let Err(error) = &outcome {
             metadata.sanitized += error.hidden();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fumehood::Remotes;
+use fumehood::McpTools;
 use fumehood::agent::identity::ActorArguments;
 use fumehood::agent::registry::ToolFamily as _;
 use fumehood::mcp::{RemoteOptions, ToolNotice};
@@ -23,16 +23,16 @@ fn lists() -> Vec<(String, String)> {
     files.iter().map(read).collect()
 }
 
-async fn remotes(list: &str, mut remotes: Remotes) -> Remotes {
+async fn remotes(list: &str, mut remotes: McpTools) -> McpTools {
     let remote = fake(&[("TOOLS", list)], RemoteOptions::default());
     remotes.add(&remote).await.unwrap();
     remote.close().await;
     remotes
 }
 
-async fn of_server(name: &str) -> Remotes {
+async fn of_server(name: &str) -> McpTools {
     let (_, list) = lists().into_iter().find(|(found, _)| found == name).unwrap();
-    remotes(&list, Remotes::default()).await
+    remotes(&list, McpTools::default()).await
 }
 
 #[tokio::test]
@@ -40,7 +40,7 @@ async fn every_tool_is_kept_and_checked_completely() {
     let mut all = 0;
     for (name, list) in lists() {
         let listed = serde_json::from_str::<Vec<Value>>(&list).unwrap().len();
-        let remotes = remotes(&list, Remotes::default()).await;
+        let remotes = remotes(&list, McpTools::default()).await;
         assert_eq!(remotes.tools().len(), listed, "{name}: {:?}", remotes.refused());
         assert_eq!((remotes.refused(), remotes.unchecked()), ([].as_slice(), [].as_slice()), "{name}");
         all += listed;
@@ -52,7 +52,7 @@ async fn every_tool_is_kept_and_checked_completely() {
 async fn approvals_are_of_the_tools_that_are_kept() {
     for (name, list) in lists() {
         let remote = fake(&[("TOOLS", &list)], RemoteOptions::default());
-        let mut remotes = Remotes::without_arguments(ActorArguments::new(["user_id"]));
+        let mut remotes = McpTools::without_arguments(ActorArguments::new(["user_id"]));
         let pinned = remotes.add_pinned(&remote, Vec::new(), None).await.unwrap();
         let kept = remotes.refused().len() + pinned.parts().tools.len();
         assert_eq!(kept, serde_json::from_str::<Vec<Value>>(&list).unwrap().len(), "{name}");
@@ -76,11 +76,11 @@ async fn a_file_of_eleven_thousand_characters_can_be_written() {
 async fn arguments_of_an_operators_choice_are_refused() {
     let tool = |name: &str, argument: &str| json!({"name": name, "inputSchema": {"type": "object", "properties": {argument: {"type": "string"}}}});
     let list = json!([tool("a", "user"), tool("b", "user_id"), tool("c", "q")]).to_string();
-    let names = |remotes: &Remotes| -> Vec<String> {
+    let names = |remotes: &McpTools| -> Vec<String> {
         remotes.tools().iter().map(|tool| tool.contract().name().to_owned()).collect()
     };
-    assert_eq!(names(&remotes(&list, Remotes::default()).await), ["other__a", "other__b", "other__c"]);
-    let strict = remotes(&list, Remotes::without_arguments(ActorArguments::new(["userId"]))).await;
+    assert_eq!(names(&remotes(&list, McpTools::default()).await), ["other__a", "other__b", "other__c"]);
+    let strict = remotes(&list, McpTools::without_arguments(ActorArguments::new(["userId"]))).await;
     assert_eq!(names(&strict), ["other__a", "other__c"]);
     let lines = ToolNotice::lines(strict.refused());
     assert!(lines.len() == 1 && lines[0].starts_with("b: ") && lines[0].contains("'user_id'"), "{lines:?}");
@@ -94,7 +94,7 @@ async fn what_cannot_be_read_loses_no_tool() {
         {"name": "b", "inputSchema": pattern},
         {"name": "c", "inputSchema": {"type": "object"}, "outputSchema": {"type": "object", "$ref": "https://example.com/x"}},
     ]);
-    let servers = remotes(&list.to_string(), Remotes::default()).await;
+    let servers = remotes(&list.to_string(), McpTools::default()).await;
     assert_eq!((servers.tools().len(), servers.refused()), (3, [].as_slice()));
     let expected = [
         "a, b: a pattern is too long, malformed, or uses look-around or back-references",

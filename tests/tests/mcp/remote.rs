@@ -8,7 +8,7 @@ use fumehood::agent::registry::{Family, Invocation, PartialSink, Partials, ToolF
 use fumehood::mcp::{
     Access, ConnectError, Endpoint, Headers, Launch, Principal, Remote, RemoteOptions, Token, ToolNotice,
 };
-use fumehood::{Content, ErrorKind, Load, Namespace, Progress, Remotes};
+use fumehood::{Content, ErrorKind, Load, McpTools, Namespace, Progress};
 use fumehood_tests::fake_server;
 use serde_json::json;
 
@@ -46,7 +46,7 @@ async fn tools_of_a_server_are_the_third_family() {
     let host = host(&["calculator"], &[]).await;
     let served = Served::new(&host, Access::Anyone).await;
     let remote = remote(Endpoint::Http { url: served.url(), token: None }, RemoteOptions::default());
-    let mut remotes = Remotes::default();
+    let mut remotes = McpTools::default();
     remotes.add(&remote).await.unwrap();
     assert_eq!((remotes.family(), remotes.refused()), (Family::Mcp, [].as_slice()));
     let add = remotes.find("other__calculator__add").unwrap();
@@ -132,7 +132,7 @@ async fn progress_of_a_call_reaches_whoever_made_it_in_order() {
         tell() { printf '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%s,"total":4,"message":"step %s"}}\n' "$1" "$2" "$2"; }
         tell 999 1; for step in 1 2 3 4; do tell $token $step; done; text done; tell $token 5"#;
     let remote = fake(&[("ON_CALL", report)], RemoteOptions::default());
-    let mut remotes = Remotes::default();
+    let mut remotes = McpTools::default();
     remotes.add(&remote).await.unwrap();
     let heard = Arc::new(Heard::default());
     let partials = Partials::to(Arc::clone(&heard) as _);

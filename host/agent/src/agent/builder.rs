@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use fumehood_core::chat::Model;
-use fumehood_core::record::{Durability, Forget, Recorder};
+use fumehood_core::record::{Durability, NullRecorder, Recorder};
 
 use super::cancel::CancelHandle;
 use super::events::Tap;
 use super::ledger::Ledger;
 use super::run::Agent;
 use super::texts::Texts;
+use crate::approver::Approver;
 use crate::budget::TenantFuel;
 use crate::clock::{Clock, SystemClock};
 use crate::driver::Driver;
 use crate::executor::{Scope, ToolExecutor};
-use crate::human::Human;
 use crate::session::{Session, SessionConfig};
 
 /// An agent in the making. Nothing is kept and nobody is asked unless said so; the clock is the system's.
@@ -27,7 +27,7 @@ pub struct AgentBuilder {
     tap: Option<Arc<Tap>>,
     durability: Durability,
     clock: Arc<dyn Clock>,
-    human: Option<Arc<dyn Human>>,
+    approver: Option<Arc<dyn Approver>>,
     tenant: Option<Arc<TenantFuel>>,
     keep_inputs: bool,
     keep_texts: bool,
@@ -43,8 +43,8 @@ pub enum BuildError {
     #[error("the agent has no executor to run calls; give it one with `with_executor`")]
     NoExecutor,
     /// There is nobody to ask.
-    #[error("the session is to ask a person for more turns, and there is none; give it one with `with_human`")]
-    NoHuman,
+    #[error("the session is to ask a person for more turns, and there is none; give it one with `with_approver`")]
+    NoApprover,
     /// The system has no random numbers.
     #[error("the system gave no random bytes to name the session with; name it yourself in `SessionConfig::id`")]
     NoRandom,
@@ -68,7 +68,7 @@ impl AgentBuilder {
             tap: None,
             durability: Durability::default(),
             clock: Arc::new(SystemClock),
-            human: None,
+            approver: None,
             tenant: None,
             keep_inputs: false,
             keep_texts: false,
@@ -132,8 +132,8 @@ impl AgentBuilder {
 
     /// Whom to ask for more turns when they have run out.
     #[must_use]
-    pub fn with_human(mut self, human: Arc<dyn Human>) -> Self {
-        self.human = Some(human);
+    pub fn with_approver(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.approver = Some(approver);
         self.config.ask_for_turns = true;
         self
     }
@@ -167,10 +167,10 @@ impl AgentBuilder {
     pub fn build(mut self) -> Result<Agent, BuildError> {
         let driver = self.driver.ok_or(BuildError::NoDriver)?;
         let executor = self.executor.ok_or(BuildError::NoExecutor)?;
-        if self.human.is_some() {
+        if self.approver.is_some() {
             self.config.ask_for_turns = true;
         } else if self.config.ask_for_turns {
-            return Err(BuildError::NoHuman);
+            return Err(BuildError::NoApprover);
         }
         if self.config.id.is_empty() {
             self.config.id = new_session_id()?;
@@ -184,10 +184,10 @@ impl AgentBuilder {
             model: self.model,
             executor,
             scope: self.scope,
-            tap: self.tap.unwrap_or_else(|| Arc::new(Tap::new(Arc::new(Forget)))),
+            tap: self.tap.unwrap_or_else(|| Arc::new(Tap::new(Arc::new(NullRecorder)))),
             durability: self.durability,
             clock: self.clock,
-            human: self.human,
+            approver: self.approver,
             tenant: self.tenant,
             cancel: CancelHandle::new(),
             texts: self.keep_texts.then(Texts::default),

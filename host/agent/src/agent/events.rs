@@ -110,7 +110,7 @@ fn name_of(record: &Record) -> EventName {
 type Callback = Box<dyn Fn(&AgentEvent) + Send + Sync>;
 
 /// Whom to tell, and about what.
-enum Watcher {
+enum Subscriber {
     Callback { only: Option<EventName>, callback: Callback },
     Channel { sender: mpsc::Sender<Arc<AgentEvent>>, lost: Arc<AtomicU64> },
 }
@@ -120,7 +120,7 @@ enum Watcher {
 pub struct Tap {
     inner: Arc<dyn Recorder>,
     watched: AtomicBool,
-    watchers: RwLock<Vec<Watcher>>,
+    watchers: RwLock<Vec<Subscriber>>,
 }
 
 impl Tap {
@@ -132,12 +132,12 @@ impl Tap {
 
     /// Calls `callback` with every event, in the middle of the loop: it must not block, panic or watch this tap.
     pub fn wiretap(&self, callback: impl Fn(&AgentEvent) + Send + Sync + 'static) {
-        self.add(Watcher::Callback { only: None, callback: Box::new(callback) });
+        self.add(Subscriber::Callback { only: None, callback: Box::new(callback) });
     }
 
     /// Calls `callback` with every event of this name; see [`Tap::wiretap`].
     pub fn on_event(&self, name: EventName, callback: impl Fn(&AgentEvent) + Send + Sync + 'static) {
-        self.add(Watcher::Callback { only: Some(name), callback: Box::new(callback) });
+        self.add(Subscriber::Callback { only: Some(name), callback: Box::new(callback) });
     }
 
     /// Every event, through a channel with room for `capacity` (at least 1) of them. What does not fit is lost to this
@@ -145,11 +145,11 @@ impl Tap {
     pub fn subscribe(&self, capacity: usize) -> Subscription {
         let (sender, receiver) = mpsc::channel(capacity.max(1));
         let lost = Arc::new(AtomicU64::new(0));
-        self.add(Watcher::Channel { sender, lost: Arc::clone(&lost) });
+        self.add(Subscriber::Channel { sender, lost: Arc::clone(&lost) });
         Subscription { receiver, lost }
     }
 
-    fn add(&self, watcher: Watcher) {
+    fn add(&self, watcher: Subscriber) {
         self.watchers.write().unwrap_or_else(PoisonError::into_inner).push(watcher);
         self.watched.store(true, Ordering::Release);
     }
@@ -165,12 +165,12 @@ impl Tap {
         let mut gone = false;
         for watcher in self.watchers.read().unwrap_or_else(PoisonError::into_inner).iter() {
             match watcher {
-                Watcher::Callback { only, callback } => {
+                Subscriber::Callback { only, callback } => {
                     if only.is_none_or(|name| name == event.name()) {
                         callback(&event);
                     }
                 }
-                Watcher::Channel { sender, lost } => match sender.try_send(Arc::clone(&event)) {
+                Subscriber::Channel { sender, lost } => match sender.try_send(Arc::clone(&event)) {
                     Ok(()) => {}
                     Err(mpsc::error::TrySendError::Full(_)) => {
                         lost.fetch_add(1, Ordering::Relaxed);
@@ -186,7 +186,7 @@ impl Tap {
 
     fn forget_the_gone(&self) {
         let mut watchers = self.watchers.write().unwrap_or_else(PoisonError::into_inner);
-        watchers.retain(|watcher| !matches!(watcher, Watcher::Channel { sender, .. } if sender.is_closed()));
+        watchers.retain(|watcher| !matches!(watcher, Subscriber::Channel { sender, .. } if sender.is_closed()));
         self.watched.store(!watchers.is_empty(), Ordering::Release);
     }
 }

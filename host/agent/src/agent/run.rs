@@ -20,11 +20,11 @@ use super::outcome::{Outcome, RunError};
 use super::texts::Texts;
 use super::waiting::{Ended, Listener, until, wall_time, writing_time};
 use super::writing::{TimeKeeper, WritingTime};
+use crate::approver::{Answer, Approver, Question};
 use crate::budget::{BudgetKind, TenantFuel};
-use crate::caught::caught;
+use crate::catch_panic::catch_panic;
 use crate::clock::Clock;
 use crate::executor::{Scope, ToolExecutor};
-use crate::human::{Answer, Human, Question};
 use crate::session::{Action, BudgetQuestion, Input, Recorded, Session, StepError};
 use crate::transcript::Step;
 
@@ -38,7 +38,7 @@ pub struct Agent {
     pub(super) tap: Arc<Tap>,
     pub(super) durability: Durability,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) human: Option<Arc<dyn Human>>,
+    pub(super) approver: Option<Arc<dyn Approver>>,
     pub(super) tenant: Option<Arc<TenantFuel>>,
     pub(super) cancel: CancelHandle,
     pub(super) ledger: Ledger,
@@ -157,7 +157,7 @@ impl Agent {
         match action {
             Action::AskModel(request) => self.ask_model(request).await,
             Action::RunTools(calls) => Ok(self.run_tools(calls).await),
-            Action::AskHuman(question) => Ok(self.ask_human(&question).await),
+            Action::AskApprover(question) => Ok(self.ask_approver(&question).await),
             Action::Finish(_) => Ok(Input::Cancelled),
         }
     }
@@ -187,7 +187,7 @@ impl Agent {
             let mut shown = self.session.shown(&mut listener);
             let mut keeper = TimeKeeper { time: &writing, inner: &mut *shown };
             // The call itself may panic before there is a future.
-            let asked = caught(async { self.model.chat(&request, &mut keeper).await });
+            let asked = catch_panic(async { self.model.chat(&request, &mut keeper).await });
             until(&self.cancel, time_up, async { asked.await.unwrap_or_else(panicked) }).await
         };
         let text = listener.text;
@@ -243,14 +243,14 @@ impl Agent {
         }
     }
 
-    async fn ask_human(&mut self, question: &BudgetQuestion) -> Input {
-        let Some(human) = &self.human else {
-            return Input::HumanAnswered { yes: false };
+    async fn ask_approver(&mut self, question: &BudgetQuestion) -> Input {
+        let Some(approver) = &self.approver else {
+            return Input::ApproverAnswered { yes: false };
         };
-        let answer = caught(human.ask(Question::Budget(question)));
+        let answer = catch_panic(approver.ask(Question::Budget(question)));
         match until(&self.cancel, wall_time(None), answer).await {
             // Somebody who could not be asked has not said yes.
-            Ended::Done(answer) => Input::HumanAnswered { yes: answer == Ok(Answer::Allow) },
+            Ended::Done(answer) => Input::ApproverAnswered { yes: answer == Ok(Answer::Allow) },
             Ended::TimeUp(_) | Ended::Cancelled => Input::Cancelled,
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::{Delta, DeltaSink, Model, ModelError, ModelFailure, Request, Response, ToolIntent, ToolSpec};
-use fumehood_core::record::{Durability, Forget, Record, RecordError, RecordKind, Recorder};
+use fumehood_core::record::{Durability, NullRecorder, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::time::Timestamp;
 use tokio::time::Instant;
 
@@ -153,7 +153,7 @@ async fn i3_the_executors_tools_are_bound_once_for_each_run_and_records_follow_f
 #[test]
 fn records_are_made_for_whoever_keeps_them_or_watches() {
     assert!(Tap::new(Arc::new(Memory::default())).keeps());
-    let nobody = Tap::new(Arc::new(Forget));
+    let nobody = Tap::new(Arc::new(NullRecorder));
     assert!(!nobody.keeps());
     nobody.wiretap(|_| {});
     assert!(nobody.keeps());

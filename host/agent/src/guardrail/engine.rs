@@ -9,23 +9,23 @@ use super::rule::{Proposed, Rule, Verdict};
 
 /// Who gave a verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Voice {
+pub enum VerdictSource {
     /// The rule of this name.
     Rule(String),
     /// The judge.
     Judge,
     /// A person.
-    Human,
+    Approver,
 }
 
-impl Voice {
+impl VerdictSource {
     /// The name in records.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
             Self::Rule(name) => name,
             Self::Judge => "judge",
-            Self::Human => "human",
+            Self::Approver => "human",
         }
     }
 }
@@ -34,7 +34,7 @@ impl Voice {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ruling {
     /// Who gave it.
-    pub voice: Voice,
+    pub source: VerdictSource,
     /// What it was.
     pub verdict: Verdict,
 }
@@ -64,9 +64,9 @@ impl Rules {
     pub fn evaluate(&self, proposed: &mut Proposed) -> Passage {
         let mut passage = Passage { rulings: Vec::with_capacity(self.0.len()), notes: Vec::new() };
         for rule in &self.0 {
-            let voice = Voice::Rule(rule.name().to_owned());
+            let source = VerdictSource::Rule(rule.name().to_owned());
             let verdict = careful(rule.as_ref(), proposed);
-            passage.rulings.push(Ruling { voice, verdict: verdict.clone() });
+            passage.rulings.push(Ruling { source, verdict: verdict.clone() });
             match verdict {
                 Verdict::Allow | Verdict::Ask { .. } => {}
                 Verdict::Modify { arguments, note } => passage.apply(proposed, arguments, note),

@@ -7,7 +7,7 @@ mod path_rules;
 mod paths;
 mod rule;
 
-pub use engine::{Passage, Rules, Ruling, Voice};
+pub use engine::{Passage, Rules, Ruling, VerdictSource};
 pub use judge::{CallQuestion, Judge, JudgePolicy, Judgement};
 pub use model_judge::ModelJudge;
 pub use path_rules::{IgnoreError, IgnoreList, Workspace};

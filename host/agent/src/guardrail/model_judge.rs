@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::judge::{Judge, Judgement};
 use super::rule::{Proposed, Verdict};
-use crate::cap::{clean, within};
+use crate::truncate::{clean, within};
 
 /// Bytes of arguments that are shown. A call with more is not judged on a part of them.
 const MOST_ARGUMENTS: usize = 16 << 10;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
-use crate::cap::within;
+use crate::truncate::within;
 
 /// Calls of a session that are remembered.
 const CALLS: usize = 64;

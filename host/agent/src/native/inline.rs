@@ -137,7 +137,10 @@ mod tests {
         written(r#"<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>"#, &[add]);
         let tagged = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>";
         written(&format!("<think>Two.</think>{tagged}\n{tagged}"), &[add, add]);
-        written(r#"[{"name": "add", "parameters": {"a": 1}}, {"tool": "now", "arguments": {}}]"#, &[add, ("now", "{}")]);
+        written(
+            r#"[{"name": "add", "parameters": {"a": 1}}, {"tool": "now", "arguments": {}}]"#,
+            &[add, ("now", "{}")],
+        );
         written(r#"{"type": "function", "name": "add", "parameters": {"a": 1}}"#, &[add]);
     }
 

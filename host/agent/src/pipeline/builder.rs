@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use fumehood_core::record::{Forget, Recorder};
+use fumehood_core::record::{NullRecorder, Recorder};
 
 use super::executor::Pipeline;
 use super::ids::Ids;
 use super::parts::{Modes, Observers, Parts, StateSink, default_policy};
 use crate::allowlist::{self, Allowlists};
+use crate::approver::Approver;
 use crate::clock::{Clock, SystemClock};
 use crate::guardrail::{Judge, JudgePolicy, Rule, Rules};
 use crate::hook::{AfterHook, AfterHooks, BeforeHook, BeforeHooks};
-use crate::human::Human;
 use crate::memory::{self, Episodes};
 use crate::registry::{Policy, Registries, ToolFamily};
 
@@ -54,7 +54,7 @@ pub struct PipelineBuilder {
     allowlists: Allowlists,
     rules: Rules,
     judge: Option<(Arc<dyn Judge>, JudgePolicy)>,
-    human: Option<Arc<dyn Human>>,
+    approver: Option<Arc<dyn Approver>>,
     before: BeforeHooks,
     after: AfterHooks,
     policies: HashMap<String, Policy>,
@@ -75,12 +75,12 @@ impl Default for PipelineBuilder {
             allowlists: Allowlists::default(),
             rules: Rules::default(),
             judge: None,
-            human: None,
+            approver: None,
             before: BeforeHooks::default(),
             after: AfterHooks::default(),
             policies: HashMap::new(),
             agent_policy: Policy::default(),
-            recorder: Arc::new(Forget),
+            recorder: Arc::new(NullRecorder),
             clock: Arc::new(SystemClock),
             observers: Observers::default(),
             episodes: None,
@@ -122,8 +122,8 @@ impl PipelineBuilder {
 
     /// Says who is asked. Without anybody, a call that somebody would have to be asked about is refused.
     #[must_use]
-    pub fn human(mut self, human: Arc<dyn Human>) -> Self {
-        self.human = Some(human);
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.approver = Some(approver);
         self
     }
 
@@ -219,7 +219,7 @@ impl PipelineBuilder {
             allowlists: self.allowlists,
             rules: self.rules,
             judge: self.judge,
-            human: self.human,
+            approver: self.approver,
             before: self.before,
             after: self.after,
             policies: self.policies,

@@ -10,11 +10,11 @@ use fumehood_core::result::{CallError, CallResult, Metadata};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
+use super::abort::legible;
 use super::batch::Batch;
-use super::course::Course;
-use super::halt::legible;
+use super::call_state::Dispatch;
 use super::parts::Parts;
-use crate::caught::caught;
+use crate::catch_panic::catch_panic;
 use crate::execution::{Status, ToolExecution};
 use crate::executor::{BatchEnd, BatchOutcome, Scope, ToolExecutor};
 use crate::registry::Stop;
@@ -62,7 +62,7 @@ impl Pipeline {
 
     async fn one(&self, call: ToolIntent, batch: &Batch<'_>) -> Result<ToolExecution, Stop> {
         let asked = call.clone();
-        match caught(Course::new(&self.0, batch, call).take()).await {
+        match catch_panic(Dispatch::new(&self.0, batch, call).take()).await {
             Ok(ended) => ended,
             Err(said) => Ok(self.broken(asked, &said)),
         }

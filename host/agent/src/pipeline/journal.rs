@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 
 use super::ids::Ids;
 use super::parts::Parts;
-use crate::cap::clean;
 use crate::clock::Clock;
 use crate::executor::Scope;
 use crate::registry::{PartialSink, Partials};
+use crate::truncate::clean;
 
 /// The records of one call.
 pub(super) struct Journal<'a> {

@@ -1,17 +1,17 @@
 //! The path of a call: resolve, allowlist, schema, authorize, guardrails, hooks, run, hooks, cap, record.
 
+mod abort;
 mod batch;
 mod before;
 mod builder;
-mod clear;
-mod course;
+mod call_state;
+mod checks;
+mod dispatch;
 mod executor;
-mod halt;
 mod ids;
 mod journal;
 mod parts;
 mod stream;
-mod walk;
 
 pub use builder::{PipelineBuilder, PipelineError};
 pub use executor::Pipeline;

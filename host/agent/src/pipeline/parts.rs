@@ -11,14 +11,14 @@ use serde_json::Value;
 
 use super::ids::Ids;
 use crate::allowlist::Allowlists;
-use crate::cap::RESULT_BYTES;
+use crate::approver::Approver;
 use crate::clock::Clock;
 use crate::executor::Scope;
 use crate::guardrail::{Judge, JudgePolicy, Rules};
 use crate::hook::{AfterHooks, BeforeHooks};
-use crate::human::Human;
 use crate::memory::Episodes;
 use crate::registry::{Policy, Registries, Tool};
+use crate::truncate::RESULT_BYTES;
 
 /// How a pipeline treats batches and failures.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +77,7 @@ pub(super) struct Parts {
     pub(super) allowlists: Allowlists,
     pub(super) rules: Rules,
     pub(super) judge: Option<(Arc<dyn Judge>, JudgePolicy)>,
-    pub(super) human: Option<Arc<dyn Human>>,
+    pub(super) approver: Option<Arc<dyn Approver>>,
     pub(super) before: BeforeHooks,
     pub(super) after: AfterHooks,
     pub(super) policies: HashMap<String, Policy>,

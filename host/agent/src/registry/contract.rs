@@ -9,8 +9,8 @@ use fumehood_core::gate::{Gate, GateLimits, SchemaError};
 use fumehood_core::sanitize::beginning;
 use serde_json::Value;
 
-use crate::cap::{clean, clean_schema};
 use crate::identity::{ActorArguments, IdentityError};
+use crate::truncate::{clean, clean_schema};
 
 /// The longest full name, in bytes: a namespace, the separator and a name.
 const NAME_BYTES: usize = 130;

@@ -53,7 +53,7 @@ pub enum Input {
         after: Duration,
     },
     /// A person answered a question.
-    HumanAnswered {
+    ApproverAnswered {
         /// Whether the answer was yes.
         yes: bool,
     },
@@ -78,7 +78,7 @@ impl Input {
             Self::ModelFailed { .. } => "a failure of the model",
             Self::ToolsFinished { .. } => "the results of a batch",
             Self::RanOut { .. } => "a limit that was reached",
-            Self::HumanAnswered { .. } => "a person's answer",
+            Self::ApproverAnswered { .. } => "a person's answer",
             Self::Interrupted { .. } => "an interruption of the model",
             Self::Cancelled => "a cancellation",
         }
@@ -103,7 +103,7 @@ pub enum Action {
     /// Run these calls; there is at least one, each with an id that no other of them has.
     RunTools(Vec<ToolIntent>),
     /// Ask a person.
-    AskHuman(BudgetQuestion),
+    AskApprover(BudgetQuestion),
     /// The run has ended; the next input is a user message.
     Finish(Ending),
 }

@@ -15,7 +15,7 @@ use crate::breaker::Breaker;
 use crate::budget::{BudgetKind, Spent};
 use crate::driver::{Driver, ToolRuntime};
 use crate::execution::ToolExecution;
-use crate::transcript::{Asked, Ending, Run, Step, StepKind, Transcript};
+use crate::transcript::{Ending, RequestDelta, Run, Step, StepKind, Transcript};
 
 /// A pure session. One driver, one transcript, one thing that it waits for.
 pub struct Session {
@@ -52,7 +52,7 @@ pub(super) enum Waiting {
     /// The results of a batch.
     Tools(Box<Pending>),
     /// A person's answer.
-    Human,
+    Approver,
 }
 
 impl Waiting {
@@ -61,7 +61,7 @@ impl Waiting {
             Self::User => "a user message",
             Self::Model { .. } => "an answer of the model",
             Self::Tools(_) => "the results of a batch",
-            Self::Human => "a person's answer",
+            Self::Approver => "a person's answer",
         }
     }
 }
@@ -212,11 +212,11 @@ impl Session {
                 self.cut_off(*pending, Some(budget), now);
                 Ok(self.exhausted(budget, now))
             }
-            (Waiting::Human, Input::HumanAnswered { yes: true }) => {
+            (Waiting::Approver, Input::ApproverAnswered { yes: true }) => {
                 self.spent.granted_turns = self.spent.granted_turns.saturating_add(self.config.budget.turns.max(1));
                 Ok(self.ask(now))
             }
-            (Waiting::Human, Input::HumanAnswered { yes: false }) => Ok(self.exhausted(BudgetKind::Turns, now)),
+            (Waiting::Approver, Input::ApproverAnswered { yes: false }) => Ok(self.exhausted(BudgetKind::Turns, now)),
             (Waiting::Tools(pending), Input::Cancelled) => {
                 self.cut_off(*pending, None, now);
                 Ok(self.finish(Ending::Cancelled, now))
@@ -226,7 +226,7 @@ impl Session {
                 self.close(Closing { text, ..Closing::error("cancelled") }, now);
                 Ok(self.finish(Ending::Cancelled, now))
             }
-            (Waiting::Model { .. } | Waiting::Human, Input::Cancelled) => {
+            (Waiting::Model { .. } | Waiting::Approver, Input::Cancelled) => {
                 self.close(Closing::error("cancelled"), now);
                 Ok(self.finish(Ending::Cancelled, now))
             }
@@ -300,11 +300,11 @@ impl Session {
 
     fn no_more_requests(&mut self, budget: BudgetKind, now: Timestamp) -> Action {
         if budget == BudgetKind::Turns && self.config.ask_for_turns {
-            self.waiting = Waiting::Human;
+            self.waiting = Waiting::Approver;
             let turns = self.config.budget.turns.max(1);
             let used = self.spent.turns;
             let text = format!("The model was asked {used} times and has not finished. Allow {turns} more requests?");
-            return Action::AskHuman(BudgetQuestion { about: budget, text });
+            return Action::AskApprover(BudgetQuestion { about: budget, text });
         }
         self.close_unanswered(budget, now);
         self.exhausted(budget, now)
@@ -325,7 +325,7 @@ impl Session {
         let (Some(run), Some(request)) = (&mut self.run, draft.input) else {
             return;
         };
-        let input = Asked::new(&request, self.asked.as_deref());
+        let input = RequestDelta::new(&request, self.asked.as_deref());
         self.asked = Some(request);
         let Closing { response, text, executions, own, output, kind } = closing;
         let number = u32::try_from(run.steps.len().saturating_add(1)).unwrap_or(u32::MAX);

@@ -121,7 +121,7 @@ async fn l6_the_actor_is_asked_for_after_the_schema_and_before_the_tool() {
     assert_eq!(stage.call("whoami", "{}").await.status, Status::RejectedSchema);
     let refused = stage.call("whoami", r#"{"text": ""}"#).await;
     assert_eq!(refused.status, Status::RejectedUnauthorized);
-    assert_eq!(refused.error_message(), "[error: not authorized to call tool 'whoami']");
+    assert_eq!(refused.error_message(), "[error: not cleared to call tool 'whoami']");
     stage.scope.actor = Some(Arc::from("ann"));
     let execution = stage.call("whoami", r#"{"text": ""}"#).await;
     assert_eq!(execution.result.text().as_deref(), Some("ann"));

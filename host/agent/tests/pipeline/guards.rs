@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use fumehood_agent::approver::{Answer, Approver, Question};
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::Scope;
 use fumehood_agent::guardrail::{Judge, JudgePolicy, Judgement, Proposed, RuleFn, Verdict};
 use fumehood_agent::hook::{Before, Field, HookFn, ToolUse};
-use fumehood_agent::human::{Answer, Human, Question};
 use fumehood_agent::pipeline::Modes;
 use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation};
 use fumehood_core::boxed::BoxFuture;
@@ -98,7 +98,7 @@ async fn c8_reads_are_not_judged_unless_the_policy_asks_for_it() {
 
 struct Says(Answer);
 
-impl Human for Says {
+impl Approver for Says {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         assert_eq!(question.text(), "really?");
         Box::pin(std::future::ready(self.0.clone()))
@@ -110,11 +110,11 @@ async fn c11_a_person_is_asked_and_nobody_means_no() {
     let ask = || Arc::new(RuleFn::new("ask", |_: &Proposed| Verdict::Ask { question: "really?".to_owned() }));
     let nobody = stage(|builder| builder.rule(ask()));
     assert_eq!(nobody.call("add", ADD).await.error().unwrap().kind, ErrorKind::NeedsApproval);
-    let yes = stage(|builder| builder.rule(ask()).human(Arc::new(Says(Answer::Allow))));
+    let yes = stage(|builder| builder.rule(ask()).approver(Arc::new(Says(Answer::Allow))));
     assert_eq!(yes.call("add", ADD).await.status, Status::Ok);
     assert_eq!(statuses(&yes), ["ask", "allow"]);
     let no = Answer::Deny { reason: "no!".to_owned() };
-    let no = stage(|builder| builder.rule(ask()).human(Arc::new(Says(no))));
+    let no = stage(|builder| builder.rule(ask()).approver(Arc::new(Says(no))));
     assert!(no.call("add", ADD).await.error_message().contains("no!"));
     assert_eq!(statuses(&no), ["ask", "deny"]);
 }

@@ -1,10 +1,10 @@
 //! Asks the person at the terminal about calls and about more turns.
 
 use anyhow::Result;
-use fumehood::agent::human::{Answer, Human, Question};
+use fumehood::agent::approver::{Answer, Approver, Question};
 use fumehood::boxed::BoxFuture;
 
-use super::chips::Chips;
+use super::call_progress::CallProgress;
 use crate::question;
 use crate::render::paragraph::one_line;
 use crate::render::quotation::Quotation;
@@ -12,19 +12,19 @@ use crate::render::{self, STRONG, styled};
 
 /// The person at the terminal.
 pub(crate) struct AtTerminal {
-    chips: Chips,
+    chips: CallProgress,
     /// Questions come one after the other, whatever runs at the same time.
     turn: tokio::sync::Mutex<()>,
 }
 
 impl AtTerminal {
     /// Finds somebody to ask, if there is a terminal to ask at.
-    pub(crate) fn find(chips: Chips) -> Option<Self> {
+    pub(crate) fn find(chips: CallProgress) -> Option<Self> {
         question::can_ask().then(|| Self { chips, turn: tokio::sync::Mutex::new(()) })
     }
 }
 
-impl Human for AtTerminal {
+impl Approver for AtTerminal {
     fn ask<'a>(&'a self, asked: Question<'a>) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             let _turn = self.turn.lock().await;

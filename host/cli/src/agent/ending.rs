@@ -27,13 +27,13 @@ pub(crate) struct Summary<'a> {
 }
 
 /// A run that has ended.
-pub(crate) struct Came {
+pub(crate) struct RunSummary {
     pub(crate) session: String,
     pub(crate) outcome: Outcome,
     pub(crate) took: Duration,
 }
 
-impl Came {
+impl RunSummary {
     /// For programs.
     pub(crate) fn summary(&self) -> Summary<'_> {
         let exit = self.exit();

@@ -8,7 +8,7 @@ use fumehood::chat::Delta;
 use fumehood::record::{Record, RecordKind};
 use serde_json::Value;
 
-use super::chips::Chips;
+use super::call_progress::CallProgress;
 use super::reply::ReplyText;
 use crate::render::paragraph::one_line;
 use crate::render::{self, BAD, FAINT, record, styled};
@@ -18,7 +18,7 @@ const MOST: usize = 200;
 
 /// The screen of a run, as far as it has gone.
 pub(crate) struct Screen {
-    chips: Chips,
+    chips: CallProgress,
     deadline: Duration,
     reply: ReplyText,
     /// Tools that ran when the run was cancelled.
@@ -26,7 +26,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    pub(crate) fn new(chips: Chips, deadline: Duration) -> Self {
+    pub(crate) fn new(chips: CallProgress, deadline: Duration) -> Self {
         Self { chips, deadline, reply: ReplyText::at_output(), stopped: Vec::new() }
     }
 

@@ -13,12 +13,12 @@ use fumehood::agent::registry::ToolFamily as _;
 use fumehood::chat::ToolSpec;
 use fumehood::event_log::{EventLog, Keep};
 use fumehood::key_value::DiskStore;
-use fumehood::record::{Forget, Recorder};
-use fumehood::{AssistantBuilder, Grant, Host, HostBuilder, Limits, Remotes, StoredNotes};
+use fumehood::record::{NullRecorder, Recorder};
+use fumehood::{AgentBuilder, Grant, Host, HostBuilder, Limits, McpTools, StoredNotes};
 
 use super::ask::AtTerminal;
-use super::chips::Chips;
-use super::ending::Came;
+use super::call_progress::CallProgress;
+use super::ending::RunSummary;
 use super::interrupt::Interrupts;
 use super::screen::Screen;
 use super::view::{Events, View};
@@ -35,9 +35,9 @@ use crate::{configured, host, log_file, moment, render, servers};
 const MEMORY_CEILING: usize = 4 << 30;
 
 /// Everything that a conversation takes.
-pub(crate) struct Desk {
+pub(crate) struct AgentSession {
     host: Host,
-    remotes: Arc<Remotes>,
+    remotes: Arc<McpTools>,
     agent: Agent,
     log: Option<Arc<EventLog>>,
     kept: Vec<Keep>,
@@ -46,7 +46,7 @@ pub(crate) struct Desk {
     interrupts: Interrupts,
 }
 
-impl Desk {
+impl AgentSession {
     /// Sets up what was typed. Nothing is asked or called yet.
     ///
     /// # Errors
@@ -56,32 +56,32 @@ impl Desk {
         let usual = config.limits.over(Limits::default());
         let limits = typed.limits.over(usual, MEMORY_CEILING).map_err(|error| bad_limit(&error))?;
         let model = model::of(&typed.model, &config)?;
-        let skill = reach::skill(&config, typed)?;
-        let channel = reach::channel(&config, typed, skill)?;
+        let skill = access::skill(&config, typed)?;
+        let channel = access::channel(&config, typed, skill)?;
         let session = settings::session(&config, typed, skill)?;
         let rules = rules::of(&config, typed)?;
         let knowledge = settings::knowledge(&config, skill, channel)?;
         let state = typed.state.as_deref().map(state).transpose()?;
         let modes = settings::modes(&config);
-        let judge = treatment::judge(&config, &model)?;
+        let judge = call_policy::judge(&config, &model)?;
         let place = log_file::wanted(&typed.recording, &config)?;
         // Before anything is loaded: only files that are there can be kept from tools.
         let notes = open_notes(&config)?;
         let log = place.as_deref().map(|place| open_log(place, typed, &config)).transpose()?;
         let host = load(arguments, typed, &config, limits, place.as_deref()).await?;
-        let policies = treatment::policies(&config, &host);
+        let policies = call_policy::policies(&config, &host);
         let remotes = Arc::new(servers::connect(&config, &configured::lock(&config)?).await?);
         known(&host, &remotes, "--allow", &typed.allow)?;
         known(&host, &remotes, "--ask", &typed.ask)?;
-        let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(Forget) as _, |log| log as _);
-        let chips = Chips::new();
+        let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(NullRecorder) as _, |log| log as _);
+        let chips = CallProgress::new();
         let driver = settings::driver(&config, typed.driver);
         let mut builder = driven(host.agent(model), driver, &config)
             .with_recorder(recorder)
             .with_built_ins(Arc::new(knowledge))
             .with_config(session)
             .actor_arguments(servers::actor_arguments(&config))
-            .allowlists(reach::allowlists(&config, typed, channel))
+            .allowlists(access::allowlists(&config, typed, channel))
             .with_durability(modes.durability)
             .with_family(Arc::clone(&remotes) as _)
             .pipeline(move |pipeline| {
@@ -167,7 +167,7 @@ impl Desk {
     }
 
     /// Ends the session, and shows the summary of the last run after that.
-    async fn end(mut self, came: Option<&Came>) -> Result<()> {
+    async fn end(mut self, came: Option<&RunSummary>) -> Result<()> {
         self.interrupts.leave();
         const UNSAVED: &str = "the answer is complete, but not all of what happened is in the event log";
         self.agent.close().await.context(UNSAVED)?;
@@ -265,7 +265,7 @@ fn own_store(builder: HostBuilder, config: &Config, file: &Path) -> Result<HostB
 }
 
 /// Checks that there are tools of these names.
-fn known(host: &Host, remotes: &Remotes, flag: &str, names: &[String]) -> Result<()> {
+fn known(host: &Host, remotes: &McpTools, flag: &str, names: &[String]) -> Result<()> {
     let is_known = |name: &&String| host.tool(name).is_some() || remotes.find(name).is_some();
     let Some(name) = names.iter().find(|name| !is_known(name)) else { return Ok(()) };
     let mut tools: Vec<String> = host.tools().iter().map(|tool| tool.full_name().to_owned()).collect();
@@ -286,15 +286,15 @@ fn open_log(place: &Path, typed: &AgentArguments, config: &Config) -> Result<Arc
 
 /// On whose behalf, and within what.
 fn in_use(
-    mut builder: AssistantBuilder,
+    mut builder: AgentBuilder,
     typed: &AgentArguments,
     skill: Option<&str>,
     channel: Option<&str>,
-) -> AssistantBuilder {
+) -> AgentBuilder {
     if let Some(skill) = skill {
         builder = builder.use_skill(skill);
     }
-    if let Some(channel) = reach::in_use(typed, skill, channel) {
+    if let Some(channel) = access::in_use(typed, skill, channel) {
         builder = builder.use_channel(channel);
     }
     match &typed.actor {
@@ -304,17 +304,17 @@ fn in_use(
 }
 
 /// Adds the person to ask about calls, and about more turns unless that is not wanted.
-fn with_person(builder: AssistantBuilder, config: &Config, person: Option<AtTerminal>) -> AssistantBuilder {
+fn with_person(builder: AgentBuilder, config: &Config, person: Option<AtTerminal>) -> AgentBuilder {
     match person.map(Arc::new) {
         Some(person) if config.agent.ask_for_turns == Some(false) => {
             builder.pipeline(move |pipeline| pipeline.human(person))
         }
-        Some(person) => builder.with_human(person),
+        Some(person) => builder.with_approver(person),
         None => builder,
     }
 }
 
-fn driven(builder: AssistantBuilder, driver: DriverName, config: &Config) -> AssistantBuilder {
+fn driven(builder: AgentBuilder, driver: DriverName, config: &Config) -> AgentBuilder {
     match driver {
         DriverName::Native => builder.with_driver(NativeDriver::default()),
         DriverName::React => {

@@ -10,7 +10,7 @@ use fumehood::record::Record;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::ending::Came;
+use super::ending::RunSummary;
 use super::interrupt::Interrupts;
 use super::screen::Screen;
 use crate::render::quotation::unbroken;
@@ -62,13 +62,13 @@ impl View {
         events: &mut Events,
         interrupts: &Interrupts,
         message: String,
-    ) -> Result<Came> {
+    ) -> Result<RunSummary> {
         let started = Instant::now();
         let session = agent.session().config().id.clone();
         interrupts.begin();
         let ended = self.watch(agent, events, message).await;
         interrupts.end();
-        Ok(Came { session, outcome: ended?, took: started.elapsed() })
+        Ok(RunSummary { session, outcome: ended?, took: started.elapsed() })
     }
 
     async fn watch(&mut self, agent: &mut Agent, events: &mut Events, message: String) -> Result<Outcome> {
@@ -115,7 +115,7 @@ impl View {
     ///
     /// # Errors
     /// If that cannot be shown.
-    pub(crate) fn told(&mut self, came: &Came) -> Result<()> {
+    pub(crate) fn told(&mut self, came: &RunSummary) -> Result<()> {
         let screen = match self {
             Self::Screen(screen) => screen,
             Self::Lines => return render::json_line(&came.summary()),

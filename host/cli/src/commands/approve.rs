@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::approval::Entry;
-use fumehood::{Host, Lock, Namespace, Pinned, Remotes};
+use fumehood::{ApprovalCheck, Host, Lock, McpTools, Namespace};
 use serde::Serialize;
 
 use super::revoke;
@@ -27,7 +27,7 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     changes: &'a [fumehood::approval::Change],
     #[serde(skip_serializing_if = "Option::is_none")]
-    parts: Option<&'a fumehood::approval::Parts>,
+    parts: Option<&'a fumehood::approval::Manifest>,
 }
 
 /// The command or address of a server, for `--json`.
@@ -157,7 +157,7 @@ pub(crate) fn unknown(config: &Config, name: &str) -> UsageError {
 }
 
 /// Loads a component, or asks a server, to compare it with its approval.
-async fn look(host: &Host, config: &Config, lock: &Lock, candidate: &Candidate) -> Result<(Origin, Pinned)> {
+async fn look(host: &Host, config: &Config, lock: &Lock, candidate: &Candidate) -> Result<(Origin, ApprovalCheck)> {
     match candidate {
         Candidate::Component(component) => {
             let file = host::file_name(&component.file);
@@ -167,7 +167,7 @@ async fn look(host: &Host, config: &Config, lock: &Lock, candidate: &Candidate) 
         }
         Candidate::Server(server) => {
             let (name, remote) = (&server.name, server.remote(config)?);
-            let mut remotes = Remotes::without_arguments(servers::actor_arguments(config));
+            let mut remotes = McpTools::without_arguments(servers::actor_arguments(config));
             let added = remotes.add_pinned(&remote, server.entry.clone(), lock.get(name)).await;
             remotes.close().await;
             servers::warn_of_tools(name, Some(remotes.refused()), Some(remotes.unchecked()));
@@ -210,7 +210,7 @@ fn decide(
     lock: &mut Lock,
     name: &Namespace,
     origin: &Origin,
-    pinned: &Pinned,
+    pinned: &ApprovalCheck,
 ) -> Result<bool> {
     let is_approved = pinned.standing().is_approved();
     let status = match is_approved {
@@ -236,17 +236,17 @@ fn decide(
     Ok(false)
 }
 
-fn line<'a>(name: &'a str, status: &'static str, pinned: &'a Pinned) -> Line<'a> {
+fn line<'a>(name: &'a str, status: &'static str, pinned: &'a ApprovalCheck) -> Line<'a> {
     let (changes, parts) = match pinned.standing() {
-        fumehood::approval::Standing::Changed(changes) => (changes.as_slice(), None),
-        fumehood::approval::Standing::Never => (&[][..], Some(pinned.parts())),
-        fumehood::approval::Standing::Approved => (&[][..], None),
+        fumehood::approval::ApprovalStatus::Changed(changes) => (changes.as_slice(), None),
+        fumehood::approval::ApprovalStatus::Never => (&[][..], Some(pinned.parts())),
+        fumehood::approval::ApprovalStatus::Approved => (&[][..], None),
     };
     Line { name, status, pin: pinned.parts().pin().to_string(), changes, parts }
 }
 
 /// Compares a loaded component with its approval; `None` if it needs none or has no tools.
-pub(crate) fn pinned(host: &Host, name: &Namespace) -> Option<Pinned> {
+pub(crate) fn pinned(host: &Host, name: &Namespace) -> Option<ApprovalCheck> {
     let prefix = format!("{name}__");
     host.tools().iter().find(|tool| tool.full_name().starts_with(&prefix))?.approval().cloned()
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::agent::chat_input::{COMMANDS, ChatInput, Typed};
-use crate::agent::setup::Desk;
+use crate::agent::setup::AgentSession;
 use crate::args::Arguments;
 use crate::args::run::Chat;
 use crate::exit::Exit;
@@ -18,10 +18,10 @@ use crate::{host, render};
 const HISTORY: &str = "chat-history";
 
 pub(crate) async fn run(arguments: &Arguments, chat: &Chat) -> Result<Exit> {
-    let mut desk = Desk::set_up(arguments, &chat.agent).await?;
+    let mut session_parts = AgentSession::set_up(arguments, &chat.agent).await?;
     let is_typed = std::io::stdin().is_terminal();
     let is_edited = is_typed && std::io::stdout().is_terminal() && !arguments.json;
-    let input = match is_edited.then(|| ChatInput::editor(history(&desk))) {
+    let input = match is_edited.then(|| ChatInput::editor(history(&session_parts))) {
         Some(Ok(editor)) => editor,
         Some(Err(error)) => {
             render::warning(&format!("lines cannot be edited here: {error}"));
@@ -32,24 +32,24 @@ pub(crate) async fn run(arguments: &Arguments, chat: &Chat) -> Result<Exit> {
     if is_typed {
         render::note("`/quit`, or Ctrl-D, ends the session; Ctrl-C stops an answer; `/help` lists the commands.");
     }
-    let ended = converse(&mut desk, input, is_typed).await;
-    desk.close().await?;
+    let ended = converse(&mut session_parts, input, is_typed).await;
+    session_parts.close().await?;
     ended
 }
 
 /// The file of the history; none where nothing is recorded.
-fn history(desk: &Desk) -> Option<PathBuf> {
-    host::state_folder().filter(|_| desk.is_recorded()).map(|folder| folder.join(HISTORY))
+fn history(session_parts: &AgentSession) -> Option<PathBuf> {
+    host::state_folder().filter(|_| session_parts.is_recorded()).map(|folder| folder.join(HISTORY))
 }
 
 /// The exit code is that of the last answer, so that a script can tell whether it got one.
-async fn converse(desk: &mut Desk, mut input: ChatInput, is_typed: bool) -> Result<Exit> {
+async fn converse(session_parts: &mut AgentSession, mut input: ChatInput, is_typed: bool) -> Result<Exit> {
     let mut last = Exit::Ok;
     let mut was_interrupted = false;
     loop {
         let typed = tokio::select! {
             typed = input.next() => typed,
-            () = desk.idle_interrupt() => return Ok(Exit::Interrupted),
+            () = session_parts.idle_interrupt() => return Ok(Exit::Interrupted),
         };
         let text = match &typed {
             Typed::End => return Ok(last),
@@ -66,12 +66,14 @@ async fn converse(desk: &mut Desk, mut input: ChatInput, is_typed: bool) -> Resu
             "/quit" | "/exit" => return Ok(last),
             "" => {}
             "/help" => help(),
-            "/tools" => tools(desk)?,
-            "/reset" => render::note(&format!("the conversation starts over, in session {}", desk.reset().await?)),
+            "/tools" => tools(session_parts)?,
+            "/reset" => {
+                render::note(&format!("the conversation starts over, in session {}", session_parts.reset().await?))
+            }
             command if command.starts_with('/') && !command.contains(char::is_whitespace) => {
                 render::note("there is no such command; `/help` lists those that there are");
             }
-            message => last = desk.say(message.to_owned()).await?,
+            message => last = session_parts.say(message.to_owned()).await?,
         }
         // Whoever types has seen it, and goes on.
         if is_typed {
@@ -89,8 +91,8 @@ fn help() {
     );
 }
 
-fn tools(desk: &Desk) -> Result<()> {
-    let tools = desk.tools();
+fn tools(session_parts: &AgentSession) -> Result<()> {
+    let tools = session_parts.tools();
     if tools.is_empty() {
         render::note("the model may call no tools; load some with `--tool FILE`");
     }

@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use anyhow::Result;
 
-use crate::agent::setup::Desk;
+use crate::agent::setup::AgentSession;
 use crate::args::Arguments;
 use crate::args::run::Run;
 use crate::exit::{Exit, UsageError};
@@ -20,8 +20,8 @@ pub(crate) async fn run(arguments: &Arguments, run: &Run) -> Result<Exit> {
     if task.trim().is_empty() {
         return Err(UsageError("the task is empty; say what to do".to_owned()).into());
     }
-    let desk = Desk::set_up(arguments, &run.agent).await?;
-    desk.conclude(task).await
+    let session_parts = AgentSession::set_up(arguments, &run.agent).await?;
+    session_parts.conclude(task).await
 }
 
 fn read() -> Result<String> {

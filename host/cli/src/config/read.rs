@@ -173,7 +173,7 @@ mod tests {
         check(
             "tools = []\n[agent]\ndriver = \"reakt\"\nsystem = 1\n",
             expect![[r#"
-            fumehood.toml:1:9: `tools` is a list; expected a table. Components, and what their tools may do. The full name of a tool is NAME__TOOL.
+            fumehood.toml:1:9: `tools` is a list; expected a table. HostTools, and what their tools may do. The full name of a tool is NAME__TOOL.
             fumehood.toml:3:10: `agent.driver` is "reakt"; expected "native", "react", "batch"; did you mean `react`?
             fumehood.toml:4:10: `agent.system` is a whole number; expected a text or a table. Who the model is and how it should behave: a text, or { file = "…" }."#]],
         );

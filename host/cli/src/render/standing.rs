@@ -1,9 +1,9 @@
 //! The screen of `approve`: all that is pinned, or the changes since, old beside new.
 
 use anyhow::Result;
-use fumehood::approval::{Change, Parts, Standing, ToolParts};
+use fumehood::approval::{ApprovalStatus, Change, Manifest, ToolParts};
 use fumehood::limits::display_bytes;
-use fumehood::{Component, Pinned, Untrusted};
+use fumehood::{ApprovalCheck, Component, Untrusted};
 
 use super::quotation::{Quotation, own};
 use super::{BAD, FAINT, GOOD, STRONG, annotations, grants, imports, line, schema_rest, styled};
@@ -20,16 +20,16 @@ pub(crate) enum Origin {
 }
 
 /// All that somebody has to see before approving. `full` shows every line of every text.
-pub(crate) fn standing(name: &str, origin: &Origin, pinned: &Pinned, full: bool) -> Result<()> {
+pub(crate) fn standing(name: &str, origin: &Origin, pinned: &ApprovalCheck, full: bool) -> Result<()> {
     let mut quotation = Quotation::new(full);
     let hidden = match pinned.standing() {
-        Standing::Approved => return heading(&mut quotation, &styled(GOOD, "✓"), name, "is approved"),
-        Standing::Never => {
+        ApprovalStatus::Approved => return heading(&mut quotation, &styled(GOOD, "✓"), name, "is approved"),
+        ApprovalStatus::Never => {
             heading(&mut quotation, &styled(BAD, "!"), name, "was never approved")?;
             whole(&mut quotation, origin, pinned.parts())?;
             pinned.parts().tools.iter().map(hidden_in).sum::<u64>()
         }
-        Standing::Changed(changes) => {
+        ApprovalStatus::Changed(changes) => {
             heading(&mut quotation, &styled(BAD, "!"), name, "changed since it was approved")?;
             changes.iter().try_for_each(|it| change(&mut quotation, it))?;
             changed_bytes(origin, changes)?;
@@ -90,7 +90,7 @@ fn hidden_in(tool: &ToolParts) -> u64 {
     texts.into_iter().chain([tool.output_schema.as_ref()]).flatten().map(Untrusted::<String>::hidden).sum()
 }
 
-fn whole(quotation: &mut Quotation, origin: &Origin, parts: &Parts) -> Result<()> {
+fn whole(quotation: &mut Quotation, origin: &Origin, parts: &Manifest) -> Result<()> {
     match origin {
         Origin::File(file, component) => {
             quotation.labelled("  component  ", file)?;

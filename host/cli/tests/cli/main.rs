@@ -14,6 +14,8 @@ mod cache;
 #[cfg(test)]
 mod call;
 #[cfg(test)]
+mod call_policy;
+#[cfg(test)]
 mod channel;
 #[cfg(test)]
 mod chat;
@@ -87,8 +89,6 @@ mod session;
 mod streams;
 #[cfg(test)]
 mod terminal;
-#[cfg(test)]
-mod treatment;
 #[cfg(test)]
 mod trust;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::service::{Asked, Service};
+use crate::service::{ReceivedRequest, Service};
 
 /// A refusal: a status and a body.
 pub(crate) struct Refusal(pub(crate) u16, pub(crate) Value);
@@ -10,7 +10,7 @@ pub(crate) struct Refusal(pub(crate) u16, pub(crate) Value);
 type Checked = Result<(), Refusal>;
 
 /// Refuses what this service refuses.
-pub(crate) fn check(service: Service, asked: &Asked) -> Checked {
+pub(crate) fn check(service: Service, asked: &ReceivedRequest) -> Checked {
     match service {
         Service::OpenAi => openai(asked),
         Service::Anthropic => anthropic(asked),
@@ -36,7 +36,7 @@ const OPENAI_KEYS: &[&str] = &[
     "stop",
 ];
 
-fn openai(asked: &Asked) -> Checked {
+fn openai(asked: &ReceivedRequest) -> Checked {
     let refuse = |message: String, param: Option<&str>| {
         let error = json!({"message": message, "type": "invalid_request_error", "param": param, "code": null});
         Err(Refusal(400, json!({"error": error})))
@@ -144,7 +144,7 @@ const ANTHROPIC_KEYS: &[&str] = &[
 /// The most tokens of an answer of Claude Sonnet 4.5.
 const ANTHROPIC_MOST: u64 = 64_000;
 
-fn anthropic(asked: &Asked) -> Checked {
+fn anthropic(asked: &ReceivedRequest) -> Checked {
     let refuse = |message: String| {
         let error = json!({"type": "invalid_request_error", "message": message});
         Err(Refusal(400, json!({"type": "error", "error": error})))
@@ -235,7 +235,7 @@ fn anthropic_messages(messages: &[Value], has_tools: bool, thinks: bool) -> Resu
     Ok(())
 }
 
-fn ollama(asked: &Asked) -> Checked {
+fn ollama(asked: &ReceivedRequest) -> Checked {
     let refuse = |message: String| Err(Refusal(400, json!({"error": message})));
     if asked.path() != "/api/chat" {
         return Err(Refusal(404, json!("404 page not found")));

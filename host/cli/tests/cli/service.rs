@@ -20,12 +20,12 @@ pub(crate) enum Service {
 
 /// A request.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) head: String,
     pub(crate) body: Value,
 }
 
-impl Asked {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         self.head.lines().skip(1).find_map(|line| {
             let (key, value) = line.split_once(':')?;
@@ -94,7 +94,7 @@ fn serve(service: Service, mut stream: TcpStream, seen: &Mutex<Seen>) {
     stream.write_all(body.as_bytes()).unwrap();
 }
 
-fn request(stream: &mut TcpStream) -> Asked {
+fn request(stream: &mut TcpStream) -> ReceivedRequest {
     let mut bytes = Vec::new();
     loop {
         let mut buffer = [0; 4096];
@@ -103,11 +103,11 @@ fn request(stream: &mut TcpStream) -> Asked {
         bytes.extend_from_slice(&buffer[..read]);
         let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
         let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
-        let asked = Asked { head, body: Value::Null };
+        let asked = ReceivedRequest { head, body: Value::Null };
         let length: usize = asked.header("content-length").map_or(0, |length| length.parse().unwrap());
         let body = &bytes[end + 4..];
         if body.len() >= length {
-            return Asked { body: serde_json::from_slice(body).unwrap_or_default(), ..asked };
+            return ReceivedRequest { body: serde_json::from_slice(body).unwrap_or_default(), ..asked };
         }
     }
 }

@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 use jsonschema::Validator;
 use serde_json::{Map, Number, Value};
 
+use super::format::{NO_CHOICE, choices, given, hint, kind, names, quoted, shortened};
 use super::outline::Node;
-use super::words::{NO_CHOICE, choices, given, hint, kind, names, quoted, shortened};
 
 /// One validator for each pattern of the schema: they decide the same way as the validator of the whole. With it, the
 /// steps that matching one byte of text takes at most.

@@ -7,10 +7,10 @@ use super::assertions::Patterns;
 use super::closing::Closer;
 use super::cost::Costs;
 use super::error::SchemaError;
+use super::format::{quoted, shortened};
 use super::keywords::{ASSERTIONS, REFERENCES};
 use super::outline::Outline;
 use super::source::Source;
-use super::words::{quoted, shortened};
 use super::{Gate, GateLimits, bounds, keywords, preparation};
 
 /// Compiles `schema`; `arguments` makes the root an object and closes it.

@@ -47,7 +47,7 @@ impl Costs {
     /// # Errors
     /// If a schema stands in place of itself, or any cost is over its limit.
     pub(super) fn of(outline: &Outline, patterns: &Patterns, limits: &GateLimits) -> Result<Self, SchemaError> {
-        let order = in_place::order(outline)?;
+        let order = toposort::order(outline)?;
         let nodes = || (0..outline.len()).filter_map(|id| outline.node(id));
         let evaluations = nodes().map(evaluation).collect();
         let evaluations = Tables::new(outline, &order, evaluations, limits.cost).by_depth(outline, limits.depth)?;

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::format::{given, meant, names, quoted};
 use super::keywords::Role;
 use super::outline::{Node, NodeId, Outline};
 use super::violation::Violation;
-use super::words::{given, meant, names, quoted};
 
 /// The properties that a schema and its pieces know.
 #[derive(Default)]

@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use super::assertions::{About, Patterns, failures};
 use super::declared::Declared;
 use super::finding::{Found, Path};
+use super::format::{asked, given, meant, quoted};
 use super::keywords::Role;
 use super::outline::{Node, NodeId, Outline, ROOT};
 use super::violation::{Violation, Violations};
-use super::words::{asked, given, meant, quoted};
 
 /// Evaluations of a subschema that an explanation may take.
 const EFFORT: u64 = 200_000;
@@ -23,12 +23,12 @@ const WRAPPERS: [&str; 7] = ["arguments", "args", "input", "parameters", "params
 
 /// What the schemas in place of one value have looked at: what `unevaluated…` leaves alone.
 #[derive(Default)]
-pub(super) struct Seen<'v> {
+pub(super) struct Evaluated<'v> {
     names: BTreeSet<&'v str>,
     items: BTreeSet<usize>,
 }
 
-impl Seen<'_> {
+impl Evaluated<'_> {
     pub(super) fn merge(&mut self, other: Self) {
         self.names.extend(other.names);
         self.items.extend(other.items);
@@ -68,8 +68,14 @@ pub(super) struct Walk<'w> {
 
 impl<'w> Walk<'w> {
     /// Recursion is bounded by the depth of documents times the longest chain of schemas in place.
-    pub(super) fn value<'v>(&mut self, id: NodeId, value: &'v Value, path: &Path<'_>, found: &mut Found) -> Seen<'v> {
-        let mut seen = Seen::default();
+    pub(super) fn value<'v>(
+        &mut self,
+        id: NodeId,
+        value: &'v Value,
+        path: &Path<'_>,
+        found: &mut Found,
+    ) -> Evaluated<'v> {
+        let mut seen = Evaluated::default();
         let Some(node) = self.outline.node(id) else { return seen };
         if self.effort == 0 {
             return seen;
@@ -108,7 +114,7 @@ impl<'w> Walk<'w> {
         value: &'v Value,
         path: &Path<'_>,
         found: &mut Found,
-        seen: &mut Seen<'v>,
+        seen: &mut Evaluated<'v>,
     ) {
         for (role, target) in &node.edges {
             match role {
@@ -171,7 +177,7 @@ impl<'w> Walk<'w> {
         members: &'v Map<String, Value>,
         path: &Path<'_>,
         found: &mut Found,
-        seen: &mut Seen<'v>,
+        seen: &mut Evaluated<'v>,
     ) {
         let others = node.one(&Role::AdditionalProperties);
         let named = node.one(&Role::PropertyNames);
@@ -214,7 +220,7 @@ impl<'w> Walk<'w> {
         path: &Path<'_>,
         composed: bool,
         found: &mut Found,
-        seen: &mut Seen<'v>,
+        seen: &mut Evaluated<'v>,
     ) {
         let others = self.outline.node(id).and_then(|node| node.one(&Role::UnevaluatedProperties));
         let Some(others) = others else { return };
@@ -242,7 +248,7 @@ impl<'w> Walk<'w> {
         items: &'v [Value],
         path: &Path<'_>,
         found: &mut Found,
-        seen: &mut Seen<'v>,
+        seen: &mut Evaluated<'v>,
     ) {
         let prefix: Vec<_> = node.held(&Role::PrefixItem).collect();
         let others = node.one(&Role::Items);
@@ -271,7 +277,7 @@ impl<'w> Walk<'w> {
         items: &[Value],
         path: &Path<'_>,
         found: &mut Found,
-        seen: &mut Seen<'_>,
+        seen: &mut Evaluated<'_>,
     ) {
         let mut count = 0_u64;
         for (index, item) in items.iter().enumerate() {

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::sanitize::printable;
 
+use super::format::cut;
 use super::violation::Violation;
-use super::words::cut;
 
 /// Bytes of the text that are shown on each side of the place.
 const AROUND: usize = 24;

@@ -93,7 +93,7 @@ impl Role {
 }
 
 /// A schema that another schema holds.
-pub(super) struct Held<'s> {
+pub(super) struct Subschema<'s> {
     /// What it is for; `None` for a definition, which does nothing until something refers to it.
     pub(super) role: Option<Role>,
     /// Where it is below the schema that holds it, as a JSON pointer.
@@ -185,27 +185,27 @@ pub(super) const REFERENCES: [&str; 2] = ["$ref", "$dynamicRef"];
 ///
 /// What is data stays data: nothing below `const`, `enum`, `default` or `examples` is a schema, and neither is
 /// anything below a keyword that is not known.
-pub(super) fn held(schema: &Map<String, Value>) -> Vec<Held<'_>> {
+pub(super) fn held(schema: &Map<String, Value>) -> Vec<Subschema<'_>> {
     let mut found = Vec::new();
     for (keyword, value) in schema {
         match (shape(keyword), value) {
             (Some(Shape::One(role)), schema) => {
-                found.push(Held { role: Some(role), suffix: format!("/{keyword}"), schema });
+                found.push(Subschema { role: Some(role), suffix: format!("/{keyword}"), schema });
             }
             (Some(Shape::List(role)), Value::Array(list)) => {
                 for (index, schema) in list.iter().enumerate() {
-                    found.push(Held { role: Some(role.clone()), suffix: format!("/{keyword}/{index}"), schema });
+                    found.push(Subschema { role: Some(role.clone()), suffix: format!("/{keyword}/{index}"), schema });
                 }
             }
             (Some(Shape::Named(role)), Value::Object(named)) => {
                 for (name, schema) in named {
                     let suffix = format!("/{keyword}/{}", escape(name));
-                    found.push(Held { role: Some(role(name.clone())), suffix, schema });
+                    found.push(Subschema { role: Some(role(name.clone())), suffix, schema });
                 }
             }
             (Some(Shape::Definitions), Value::Object(named)) => {
                 for (name, schema) in named {
-                    found.push(Held { role: None, suffix: format!("/{keyword}/{}", escape(name)), schema });
+                    found.push(Subschema { role: None, suffix: format!("/{keyword}/{}", escape(name)), schema });
                 }
             }
             _ => {}

@@ -30,7 +30,7 @@ mod error;
 mod explain;
 mod finding;
 mod foreign;
-mod in_place;
+mod format;
 mod json_hints;
 mod keywords;
 mod locate;
@@ -41,10 +41,10 @@ mod source;
 mod strict;
 #[cfg(test)]
 mod tests;
+mod toposort;
 mod trace;
 mod union;
 mod violation;
-mod words;
 
 use jsonschema::Validator;
 use serde_json::Value;

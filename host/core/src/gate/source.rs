@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::GateLimits;
 use super::error::SchemaError;
+use super::format::shortened;
 use super::keywords::{REFERENCES, escape, held};
-use super::words::shortened;
 
 const DIALECTS: [&str; 2] =
     ["https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2020-12/schema#"];
@@ -139,7 +139,7 @@ fn dialect(root: &Value) -> Result<(), SchemaError> {
     match root.as_object().and_then(|map| map.get("$schema")) {
         None => Ok(()),
         Some(Value::String(uri)) if DIALECTS.contains(&uri.as_str()) => Ok(()),
-        Some(Value::String(uri)) => Err(SchemaError::Dialect { given: super::words::cut(uri, 80) }),
+        Some(Value::String(uri)) => Err(SchemaError::Dialect { given: super::format::cut(uri, 80) }),
         Some(other) => Err(SchemaError::Dialect { given: shortened(other) }),
     }
 }

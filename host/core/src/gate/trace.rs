@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use super::format::{cut, quoted};
 use super::json_hints;
 use super::keywords::escape;
 use super::locate::{Locator, Nodes, Step};
 use super::number::{self, Inexact};
 use super::strict::{Caps, in_number};
 use super::violation::{Violation, Violations};
-use super::words::{cut, quoted};
 
 /// Looks for what [`super::strict::read`] refused in a text, and for whether the schema allows it there.
 ///

@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::assertions::{About, types};
-use super::explain::{Seen, Walk};
+use super::explain::{Evaluated, Walk};
 use super::finding::{Found, Path};
+use super::format::{asked, choices, cut, given, hint, shortened};
 use super::keywords::Role;
 use super::outline::{NodeId, Outline};
 use super::violation::Violation;
-use super::words::{asked, choices, cut, given, hint, shortened};
 
 /// Violations kept of each alternative.
 const KEPT: usize = 32;
@@ -31,11 +31,11 @@ impl Walk<'_> {
         value: &'v Value,
         path: &Path<'_>,
         found: &mut Found,
-    ) -> Seen<'v> {
+    ) -> Evaluated<'v> {
         if let (Some(tag), Value::Object(_)) = (tag, value) {
             return self.tagged(alternatives, tag, value, path, found);
         }
-        let mut seen = Seen::default();
+        let mut seen = Evaluated::default();
         let mut fitting = 0;
         let mut failed = Vec::new();
         for id in alternatives {
@@ -71,20 +71,20 @@ impl Walk<'_> {
         value: &'v Value,
         path: &Path<'_>,
         found: &mut Found,
-    ) -> Seen<'v> {
+    ) -> Evaluated<'v> {
         let texts: Vec<_> =
             alternatives.iter().filter_map(|id| Some((*id, text_of(self.outline, *id, tag)?))).collect();
         let accepted = || choices(texts.iter().map(|(_, text)| shortened(text)));
         let Some(own) = value.get(tag) else {
             let expected = format!("the property {} ({})", shortened(&tag.into()), accepted());
             found.add(path, About::Choice, |at| Violation::missing(at, expected));
-            return Seen::default();
+            return Evaluated::default();
         };
         match texts.iter().find(|(_, text)| *text == own) {
             Some((id, _)) => self.value(*id, value, path, found),
             None => {
                 found.add(&path.name(tag), About::Choice, |at| Violation::mismatch(at, accepted(), given(own)));
-                Seen::default()
+                Evaluated::default()
             }
         }
     }

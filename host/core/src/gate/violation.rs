@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::sanitize::is_hidden;
 
-use super::words::{cut, shortened};
+use super::format::{cut, shortened};
 
 /// How many bytes of a pointer a message repeats. The pointer itself is never shortened.
 const POINTER: usize = 200;

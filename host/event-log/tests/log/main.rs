@@ -15,5 +15,5 @@ mod journal;
 mod kill;
 mod read;
 mod sample;
-mod trouble;
+mod storage_error;
 mod verify;

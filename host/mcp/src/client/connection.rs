@@ -12,15 +12,15 @@ use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
 use tokio_util::sync::CancellationToken;
 
 use super::changes;
-use super::ears::Ears;
+use super::client_handler::ServerRequestHandler;
 use super::endpoint::{Endpoint, Launch};
 use super::failure::{self, ConnectError};
 use super::headers::Headers;
 use super::http_client::BoundedClient;
+use super::inspecting_transport::{InspectingTransport, Listener, News, OnProgress};
 use super::pending::Pending;
 use super::process::Process;
 use super::program;
-use super::watched::{Listener, News, OnProgress, Watched};
 use super::{MAX_LISTED_TOOLS, MAX_PAGES};
 use crate::http::Token;
 use crate::lines::Lines;
@@ -32,7 +32,7 @@ const THINK_LONG: Duration = Duration::from_secs(9);
 
 /// What holds for a connection.
 #[derive(Debug, Clone)]
-pub(crate) struct Terms {
+pub(crate) struct ConnectOptions {
     /// Bytes of a message. A longer one ends the connection.
     pub(crate) longest: usize,
     /// Messages that nobody asked for, in one call or one minute. More end the connection.
@@ -43,7 +43,7 @@ pub(crate) struct Terms {
 
 /// A connection. Dropping it ends the program behind it.
 pub(crate) struct Connection {
-    service: RunningService<RoleClient, Ears>,
+    service: RunningService<RoleClient, ServerRequestHandler>,
     process: Option<Process>,
     closed: CancellationToken,
     news: Arc<News>,
@@ -53,7 +53,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Connects and shakes hands.
-    pub(crate) async fn open(endpoint: &Endpoint, terms: &Terms) -> Result<Self, ConnectError> {
+    pub(crate) async fn open(endpoint: &Endpoint, terms: &ConnectOptions) -> Result<Self, ConnectError> {
         // Some servers answer the question of the newest revision with something that is no answer, or by ending. They are
         // greeted once more, as the revisions before it do.
         match Self::greet(endpoint, terms, newest_first()).await {
@@ -62,14 +62,18 @@ impl Connection {
         }
     }
 
-    async fn greet(endpoint: &Endpoint, terms: &Terms, how: ClientLifecycleMode) -> Result<Self, ConnectError> {
+    async fn greet(
+        endpoint: &Endpoint,
+        terms: &ConnectOptions,
+        how: ClientLifecycleMode,
+    ) -> Result<Self, ConnectError> {
         match endpoint {
             Endpoint::Process(launch) => Self::start(launch, terms, how).await,
             Endpoint::Http { url, token } => Self::reach(url, token.as_ref(), terms, how).await,
         }
     }
 
-    async fn start(launch: &Launch, terms: &Terms, how: ClientLifecycleMode) -> Result<Self, ConnectError> {
+    async fn start(launch: &Launch, terms: &ConnectOptions, how: ClientLifecycleMode) -> Result<Self, ConnectError> {
         let program = || launch.program.display().to_string();
         program::check(launch).map_err(|why| ConnectError::NoProgram { program: program(), why })?;
         let failed = |source| ConnectError::Start { program: program(), source };
@@ -90,7 +94,7 @@ impl Connection {
     async fn reach(
         url: &str,
         token: Option<&Token>,
-        terms: &Terms,
+        terms: &ConnectOptions,
         how: ClientLifecycleMode,
     ) -> Result<Self, ConnectError> {
         let client = http_client(url.starts_with("https:")).map_err(ConnectError::Client)?;
@@ -204,9 +208,9 @@ async fn shake_hands<T: Transport<RoleClient> + 'static>(
     news: &Arc<News>,
     closed: &CancellationToken,
     how: ClientLifecycleMode,
-) -> Result<RunningService<RoleClient, Ears>, ClientInitializeError> {
-    let watched = Watched::new(transport, Arc::clone(news), closed.clone());
-    let service = Ears.serve_with_lifecycle(watched, how).await?;
+) -> Result<RunningService<RoleClient, ServerRequestHandler>, ClientInitializeError> {
+    let watched = InspectingTransport::new(transport, Arc::clone(news), closed.clone());
+    let service = ServerRequestHandler.serve_with_lifecycle(watched, how).await?;
     changes::follow(service.peer(), closed);
     Ok(service)
 }

@@ -4,8 +4,8 @@ mod address;
 mod allowance;
 mod backoff;
 mod changes;
+mod client_handler;
 mod connection;
-mod ears;
 mod end_with_parent;
 mod endpoint;
 mod event_limit;
@@ -13,6 +13,7 @@ mod failure;
 mod foreign;
 mod headers;
 mod http_client;
+mod inspecting_transport;
 mod launcher;
 mod notice;
 mod pending;
@@ -21,8 +22,7 @@ mod program;
 mod remote;
 mod report;
 mod result;
-mod seen;
-mod watched;
+mod tool_pins;
 
 pub use address::{AddressError, check_address};
 pub use end_with_parent::end_with_parent;
@@ -30,9 +30,9 @@ pub use endpoint::{Endpoint, Launch, Through};
 pub use failure::ConnectError;
 pub use foreign::RemoteTool;
 pub use headers::{HeaderError, Headers};
+pub use inspecting_transport::OnProgress;
 pub use notice::ToolNotice;
 pub use remote::{Remote, RemoteOptions};
-pub use watched::OnProgress;
 
 /// Pages of tools that are asked for.
 const MAX_PAGES: usize = 64;

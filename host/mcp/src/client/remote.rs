@@ -16,15 +16,15 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::backoff::Backoff;
-use super::connection::{Connection, Terms};
+use super::connection::{ConnectOptions, Connection};
 use super::endpoint::Endpoint;
 use super::failure::ConnectError;
 use super::foreign::RemoteTool;
 use super::headers::Headers;
+use super::inspecting_transport::OnProgress;
 use super::notice::ToolNotice;
 use super::result;
-use super::seen::{Listed, Seen, Sizes};
-use super::watched::OnProgress;
+use super::tool_pins::{Listed, Sizes, ToolPins};
 
 /// Room in a message for all that is not the result.
 const ENVELOPE: usize = 64 << 10;
@@ -83,7 +83,7 @@ struct Inner {
     endpoint: Endpoint,
     options: RemoteOptions,
     link: Mutex<Link>,
-    seen: Lock<Seen>,
+    seen: Lock<ToolPins>,
 }
 
 #[derive(Default)]
@@ -97,7 +97,7 @@ impl Remote {
     #[must_use]
     pub fn new(name: Namespace, endpoint: Endpoint, options: RemoteOptions) -> Self {
         let pins = options.pins.iter().map(|(name, digest)| (Arc::from(name.as_str()), *digest)).collect();
-        let seen = Lock::new(Seen::pinned(pins));
+        let seen = Lock::new(ToolPins::pinned(pins));
         Self(Arc::new(Inner { name, endpoint, options, link: Mutex::default(), seen }))
     }
 
@@ -304,7 +304,7 @@ impl Remote {
         let RemoteOptions { output, unasked, headers, .. } = &self.0.options;
         // Base64 makes four bytes of three, and escapes can double a text.
         let longest = output.saturating_mul(2).saturating_add(ENVELOPE).max(1 << 20);
-        let terms = Terms { longest, unasked: *unasked, headers: headers.clone() };
+        let terms = ConnectOptions { longest, unasked: *unasked, headers: headers.clone() };
         let connection = Arc::new(Connection::open(&self.0.endpoint, &terms).await?);
         self.look(&connection).await?;
         Ok(connection)
@@ -323,7 +323,7 @@ impl Remote {
         Ok(())
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+    fn seen(&self) -> std::sync::MutexGuard<'_, ToolPins> {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -39,7 +39,7 @@ pub(crate) struct Guard {
 
 /// Why a request was turned away.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Turned {
+pub(crate) struct Rejection {
     pub(crate) status: StatusCode,
     pub(crate) why: &'static str,
 }
@@ -77,8 +77,8 @@ impl Guard {
     }
 
     /// Who asks: the number of a principal, 0 if anyone may.
-    pub(crate) fn admit(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<usize, Turned> {
-        let turned = |status, why| Err(Turned { status, why });
+    pub(crate) fn admit(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<usize, Rejection> {
+        let turned = |status, why| Err(Rejection { status, why });
         match one(headers, &HOST) {
             Some(host) if self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) => {}
             _ => return turned(StatusCode::FORBIDDEN, "this server does not answer to that Host; allow it by name"),

@@ -2,7 +2,7 @@
 
 mod connections;
 mod guard;
-mod held;
+mod guarded_body;
 mod listener;
 mod requests;
 mod share;

@@ -16,8 +16,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::bytes::{Bytes, BytesMut};
 
 use super::connections::{Connection, Phase};
-use super::guard::{Guard, Turned};
-use super::held::{Answer, Held};
+use super::guard::{Guard, Rejection};
+use super::guarded_body::{Answer, GuardedBody};
 use super::share::{InFlight, Reservation, Share, memory_of};
 use crate::bounds::{self, BoundsError, CHEAP_BYTES, Size};
 use crate::parsing::ParseQueue;
@@ -93,18 +93,18 @@ impl Doors {
         &self,
         request: Request<Incoming>,
         connection: &Arc<Connection>,
-    ) -> Result<Response<Answer>, Turned> {
+    ) -> Result<Response<Answer>, Rejection> {
         // The connection reads in large pieces, and may have taken up to twice as much.
         if head_bytes(&request) > HEAD_BYTES {
             let why = "the head of the request is too large; send fewer or shorter headers";
-            return Err(Turned { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, why });
+            return Err(Rejection { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, why });
         }
         if is_health_check(&request) {
             connection.enter(Phase::Head);
             return Ok(health_response());
         }
         let principal = self.guard.admit(request.method(), request.uri(), request.headers())?;
-        let unknown = Turned { status: StatusCode::UNAUTHORIZED, why: "there is nobody of that token" };
+        let unknown = Rejection { status: StatusCode::UNAUTHORIZED, why: "there is nobody of that token" };
         let door = self.doors.get(principal).ok_or(unknown)?;
         if !connection.authenticate(principal) {
             return Err(full());
@@ -120,7 +120,7 @@ impl Doors {
                 connection.enter(Phase::Stream);
                 let held = InResponse { connection: Arc::clone(connection), _place: None };
                 let response = door.service.handle(Request::from_parts(head, Full::new(body))).await;
-                Ok(response.map(|body| Held::new(body, held).boxed()))
+                Ok(response.map(|body| GuardedBody::new(body, held).boxed()))
             }
         }
     }
@@ -133,7 +133,7 @@ impl Doors {
         body: Bytes,
         mut reserved: Reservation,
         connection: &Arc<Connection>,
-    ) -> Result<Response<Answer>, Turned> {
+    ) -> Result<Response<Answer>, Rejection> {
         // From here on it waits for this server, not for its client.
         connection.enter(Phase::Response);
         let message = match body.len() <= CHEAP_BYTES {
@@ -169,7 +169,7 @@ impl Doors {
                 self.parsers.begin(door.share.parsing(), handling).await.ok_or_else(full)?
             }
         };
-        Ok(response.map(|body| Held::new(body, held).boxed()))
+        Ok(response.map(|body| GuardedBody::new(body, held).boxed()))
     }
 
     async fn read(
@@ -178,16 +178,16 @@ impl Doors {
         share: &Share,
         reserved: &mut Reservation,
         connection: &Connection,
-    ) -> Result<Bytes, Turned> {
+    ) -> Result<Bytes, Rejection> {
         let mut body = Limited::new(body, self.body_bytes);
         let mut read = BytesMut::new();
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
                 true => {
                     let why = "the message is too large; send less at once";
-                    Turned { status: StatusCode::PAYLOAD_TOO_LARGE, why }
+                    Rejection { status: StatusCode::PAYLOAD_TOO_LARGE, why }
                 }
-                false => Turned { status: StatusCode::BAD_REQUEST, why: "the message broke off" },
+                false => Rejection { status: StatusCode::BAD_REQUEST, why: "the message broke off" },
             })?;
             if let Ok(data) = frame.into_data() {
                 share.reserve(reserved, read.len().saturating_add(data.len()), connection).await;
@@ -211,25 +211,25 @@ fn health_response() -> Response<Answer> {
 }
 
 /// Bounds a message and reads what has to be known before it is parsed.
-fn inspect(body: Bytes) -> Result<Message, Turned> {
+fn inspect(body: Bytes) -> Result<Message, Rejection> {
     let size = bounds::measure(&body).map_err(|error| over(&error))?;
     let written =
-        written::arguments(&body).map_err(|Twice(_)| Turned { status: StatusCode::BAD_REQUEST, why: TWICE })?;
+        written::arguments(&body).map_err(|Twice(_)| Rejection { status: StatusCode::BAD_REQUEST, why: TWICE })?;
     let method = method(&body).unwrap_or_default();
     Ok(Message { body, size, written, method })
 }
 
-fn over(error: &BoundsError) -> Turned {
+fn over(error: &BoundsError) -> Rejection {
     match error {
-        BoundsError::Values => Turned {
+        BoundsError::Values => Rejection {
             status: StatusCode::PAYLOAD_TOO_LARGE,
             why: "the message has more than 100000 values and names; send less at once",
         },
-        BoundsError::Depth => Turned {
+        BoundsError::Depth => Rejection {
             status: StatusCode::BAD_REQUEST,
             why: "the message is nested deeper than 127 levels; send a flatter one",
         },
-        BoundsError::Batch => Turned {
+        BoundsError::Batch => Rejection {
             status: StatusCode::BAD_REQUEST,
             why: "batches are not supported; send one message at a time, as an object",
         },
@@ -253,15 +253,15 @@ fn method(body: &[u8]) -> Option<String> {
     serde_json::from_slice::<WithMethod<'_>>(body).ok().map(|message| message.method.into_owned())
 }
 
-fn full() -> Turned {
-    Turned { status: StatusCode::SERVICE_UNAVAILABLE, why: "this server is full; try again in a second" }
+fn full() -> Rejection {
+    Rejection { status: StatusCode::SERVICE_UNAVAILABLE, why: "this server is full; try again in a second" }
 }
 
-fn slow() -> Turned {
-    Turned { status: StatusCode::REQUEST_TIMEOUT, why: "the message came too slowly" }
+fn slow() -> Rejection {
+    Rejection { status: StatusCode::REQUEST_TIMEOUT, why: "the message came too slowly" }
 }
 
-fn refusal(turned: &Turned) -> Response<Answer> {
+fn refusal(turned: &Rejection) -> Response<Answer> {
     let mut response = Response::new(Full::new(Bytes::from_static(turned.why.as_bytes())).boxed());
     *response.status_mut() = turned.status;
     let headers = response.headers_mut();

@@ -6,13 +6,13 @@ mod catalogue;
 mod client_name;
 mod log_level;
 mod news;
+mod notifier;
 mod offer;
+mod resources;
 mod sanitizer;
 mod session;
-mod shelves;
 mod stdio;
 mod streams;
-mod told;
 
 pub use client_name::Naming;
 pub use offer::{Server, ServerOptions};

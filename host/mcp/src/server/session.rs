@@ -22,9 +22,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::answer;
 use super::log_level;
 use super::news::Outbox;
+use super::notifier::Notifier;
 use super::offer::Server;
 use super::shelves;
-use super::told::Told;
 use crate::library::Library;
 use crate::toolbox::{Request, Watcher};
 use crate::written::Written;
@@ -105,7 +105,7 @@ impl Session {
         let result = match &outbox {
             None => running.await,
             Some(outbox) => {
-                let told = Told { peer: &context.peer, token, tool: &request.name };
+                let told = Notifier { peer: &context.peer, token, tool: &request.name };
                 let running = async {
                     let result = running.await;
                     outbox.close();
@@ -144,7 +144,7 @@ impl ServerHandler for Session {
     ) -> Result<ListToolsResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
         let page = self.server.catalogue().page(cursor.as_deref(), self.server.options().page);
-        let (tools, next_cursor) = page.map_err(|_| shelves::unknown_cursor())?;
+        let (tools, next_cursor) = page.map_err(|_| resources::unknown_cursor())?;
         Ok(ListToolsResult { next_cursor, ..ListToolsResult::with_all_items(tools) })
     }
 
@@ -222,7 +222,7 @@ impl ServerHandler for Session {
         request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        shelves::resources(self.entries("resources/list")?, request, self.server.options().page)
+        resources::resources(self.entries("resources/list")?, request, self.server.options().page)
     }
 
     async fn list_resource_templates(
@@ -238,7 +238,7 @@ impl ServerHandler for Session {
         request: ReadResourceRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        Ok(shelves::read(self.entries("resources/read")?, &request.uri).await?.into())
+        Ok(resources::read(self.entries("resources/read")?, &request.uri).await?.into())
     }
 
     async fn list_prompts(
@@ -246,7 +246,7 @@ impl ServerHandler for Session {
         request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        shelves::prompts(self.prompts("prompts/list")?, request, self.server.options().page)
+        resources::prompts(self.prompts("prompts/list")?, request, self.server.options().page)
     }
 
     async fn get_prompt(
@@ -254,7 +254,7 @@ impl ServerHandler for Session {
         request: GetPromptRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        Ok(shelves::prompted(self.prompts("prompts/get")?, request).await?.into())
+        Ok(resources::prompted(self.prompts("prompts/get")?, request).await?.into())
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn explain(
     sent: &[Parameter],
     error: &genai::Error,
 ) -> Failure {
-    let told = Told { service, key, with_tools };
+    let told = ErrorBody { service, key, with_tools };
     let error = match error {
         genai::Error::HttpError { status, body, headers, .. } => return told.status(*status, body, headers, sent),
         genai::Error::WebStream { error, .. } => {
@@ -110,13 +110,13 @@ pub(crate) fn late(service: Service, at_first: bool) -> ModelError {
     ModelError { setting: Some(setting.to_owned()), ..error }
 }
 
-struct Told<'a> {
+struct ErrorBody<'a> {
     service: Service,
     key: Option<&'a Key>,
     with_tools: bool,
 }
 
-impl Told<'_> {
+impl ErrorBody<'_> {
     fn say(&self, failure: ModelFailure, what: &str) -> ModelError {
         ModelError::new(failure, format!("{} {what}", self.service))
     }
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn a_key_that_would_be_cut_in_half_is_taken_out_whole() {
         let key = Key::new("k".repeat(40));
-        let told = Told { service: Service::OpenAi, key: Some(&key), with_tools: true };
+        let told = ErrorBody { service: Service::OpenAi, key: Some(&key), with_tools: true };
         let words = told.words(&format!("{}{}", "x".repeat(MOST_WORDS - 20), "k".repeat(40)));
         assert!(words.ends_with("x(key)") && words.len() <= MOST_WORDS, "{words}");
     }

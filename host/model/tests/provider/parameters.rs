@@ -4,7 +4,7 @@ use fumehood_core::chat::{ModelFailure, Request};
 use fumehood_model::{ProviderConfig, ReasoningEffort};
 use serde_json::{Value, json};
 
-use super::server::{Asked, Play, Server};
+use super::server::{Play, ReceivedRequest, Server};
 use super::{SERVICES, ask, config, provider, question, reply, stream};
 
 const JSON: &str = "content-type: application/json\r\n";
@@ -23,7 +23,7 @@ fn hot(server: &Server) -> ProviderConfig {
     ProviderConfig { temperature: Some(0.7), max_tokens: Some(20_000), ..config(server) }
 }
 
-fn parameters(asked: &Asked) -> (Option<&Value>, Option<&Value>) {
+fn parameters(asked: &ReceivedRequest) -> (Option<&Value>, Option<&Value>) {
     (asked.body.get("temperature"), asked.body.get("max_tokens"))
 }
 

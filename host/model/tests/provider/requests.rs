@@ -4,11 +4,11 @@ use fumehood_core::chat::{Request, ToolChoice};
 use fumehood_model::{ProviderConfig, ReasoningEffort};
 use serde_json::{Value, json};
 
-use super::server::{Asked, Server};
+use super::server::{ReceivedRequest, Server};
 use super::{KEY, SERVICES, answered, ask, config, provider, question, stream};
 
 /// Asks a provider that answers with text, and returns what it was asked.
-async fn sent(service: &str, request: &Request, change: impl FnOnce(&mut ProviderConfig)) -> Asked {
+async fn sent(service: &str, request: &Request, change: impl FnOnce(&mut ProviderConfig)) -> ReceivedRequest {
     let kind = SERVICES.iter().find(|(name, _)| *name == service).map_or("sse", |(_, kind)| kind);
     let answers = if service == "compatible" { "openai" } else { service };
     let server = Server::playing(vec![stream(&format!("{answers}/text.{kind}"))]).await;

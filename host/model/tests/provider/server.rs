@@ -24,7 +24,7 @@ pub enum Play {
 
 /// What was asked.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct ReceivedRequest {
     /// The request line and the headers.
     pub head: String,
     /// The body.
@@ -34,7 +34,7 @@ pub struct Asked {
 /// The server.
 pub struct Server {
     pub url: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Server {
@@ -54,14 +54,14 @@ impl Server {
     }
 
     /// What it was asked so far.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<ReceivedRequest> {
         self.asked.lock().unwrap().clone()
     }
 }
 
-async fn serve(mut stream: TcpStream, play: Play, asked: &Mutex<Vec<Asked>>) {
+async fn serve(mut stream: TcpStream, play: Play, asked: &Mutex<Vec<ReceivedRequest>>) {
     let (head, body) = request(&mut stream).await;
-    asked.lock().unwrap().push(Asked { head, body: serde_json::from_slice(&body).unwrap_or_default() });
+    asked.lock().unwrap().push(ReceivedRequest { head, body: serde_json::from_slice(&body).unwrap_or_default() });
     let stream_head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n";
     match play {
         Play::Reply { status, headers, body, piece } => {

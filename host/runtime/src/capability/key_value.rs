@@ -21,7 +21,7 @@ const TURNS: usize = 8;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The store of a sandbox, and the threads that wait for it.
-pub(crate) struct Keeper {
+pub(crate) struct KeyValueBackend {
     store: Arc<dyn KeyValueStore>,
     turns: Arc<Semaphore>,
     threads: Blocking,
@@ -29,11 +29,11 @@ pub(crate) struct Keeper {
 
 /// One component's part of the store.
 pub(crate) struct OwnStore {
-    keeper: Arc<Keeper>,
+    backend: Arc<KeyValueBackend>,
     owner: Option<Namespace>,
 }
 
-impl Keeper {
+impl KeyValueBackend {
     /// Without a store there is one in memory.
     pub(crate) fn new(store: Option<Arc<dyn KeyValueStore>>, threads: Blocking) -> Self {
         let store = store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
@@ -62,8 +62,8 @@ impl Keeper {
 }
 
 impl OwnStore {
-    pub(crate) fn new(keeper: &Arc<Keeper>, owner: Option<Namespace>) -> Self {
-        Self { keeper: Arc::clone(keeper), owner }
+    pub(crate) fn new(backend: &Arc<KeyValueBackend>, owner: Option<Namespace>) -> Self {
+        Self { backend: Arc::clone(backend), owner }
     }
 }
 
@@ -91,7 +91,7 @@ impl CallState {
     ) -> Result<R, Error> {
         let deadline = self.deadline;
         let patience = move || patience(deadline);
-        self.powers.store.keeper.step(patience, step).await.map_err(|error| match error {
+        self.powers.store.backend.step(patience, step).await.map_err(|error| match error {
             StoreError::Full { .. } => Error::Full,
             StoreError::Unavailable(why) => {
                 self.journal.warn(&self.call, &format!("the store of keys and values is unavailable: {why}"));

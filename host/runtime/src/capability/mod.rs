@@ -29,7 +29,7 @@ use crate::bindings::Tool;
 
 pub use filesystem::FolderError;
 pub(crate) use filesystem::{HeldScratch, OpenFolder, OpenFolders, Protected, ScratchRoot, open_all, open_files};
-pub(crate) use key_value::{Keeper, OwnStore, PATIENCE as STORE_PATIENCE};
+pub(crate) use key_value::{KeyValueBackend, OwnStore, PATIENCE as STORE_PATIENCE};
 pub(crate) use refusals::Refusals;
 pub(crate) use state::{CallState, Powers};
 

@@ -10,7 +10,7 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use super::Wasi;
 use super::filesystem::{CallFiles, FilesView, OpenFolders, Scratch};
-use super::http::{DirectEgress, Egress, Outward, Reports, Watcher};
+use super::http::{DirectEgress, Egress, OutboundConfig, Reports, Watcher};
 use super::journal::Journal;
 use super::key_value::OwnStore;
 use super::refusals::Refusals;
@@ -25,7 +25,7 @@ pub(crate) struct Powers {
     /// Names of the secrets that it was granted. Their values never come near a guest.
     pub(crate) secret_names: Arc<[String]>,
     pub(crate) store: Arc<OwnStore>,
-    pub(crate) outward: Outward,
+    pub(crate) outbound: OutboundConfig,
 }
 
 impl Powers {
@@ -66,7 +66,7 @@ impl CallState {
             memory: MemoryLimiter::new(limits.memory),
             deadline,
             call,
-            journal: Journal::new(limits.log, observer, powers.outward.redactor()),
+            journal: Journal::new(limits.log, observer, powers.outbound.redactor()),
             powers,
             refusals: Refusals::default(),
             wasi: None,
@@ -106,13 +106,13 @@ impl CallState {
     fn wasi_and_table(&mut self) -> (&mut Wasi, &mut ResourceTable) {
         let (powers, limits, refusals) = (&self.powers, &self.limits, &self.refusals);
         let make = || {
-            let egress = match &powers.outward {
-                Outward::Network { network, redactor } => {
+            let egress = match &powers.outbound {
+                OutboundConfig::Network { network, redactor } => {
                     let (call, observer) = (Arc::clone(&self.call), self.journal.observer());
                     let watcher = Watcher { call, observer, redactor: redactor.clone(), reports: Reports::default() };
                     Egress::Direct(DirectEgress::new(&powers.grant, network, self.deadline, refusals, watcher))
                 }
-                Outward::Relay(relay) => Egress::Relay(relay.clone()),
+                OutboundConfig::Relay(relay) => Egress::Relay(relay.clone()),
             };
             Box::new(Wasi::granted(&powers.grant, limits, refusals, egress))
         };

@@ -53,13 +53,13 @@ impl Compiler {
 }
 
 /// The place where components are compiled.
-pub(crate) struct Workshop {
+pub(crate) struct CompileService {
     child: Option<(Program, CompileBudget)>,
     places: Semaphore,
 }
 
 /// A component to be compiled in a process of its own.
-pub(crate) struct Order<'a> {
+pub(crate) struct CompileJob<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) bytes: Arc<Vec<u8>>,
     /// How many times its budget it may use.
@@ -75,7 +75,7 @@ impl Drop for KillOnDrop {
     }
 }
 
-impl Workshop {
+impl CompileService {
     pub(crate) fn new(compiler: Compiler) -> Self {
         let child = match compiler {
             Compiler::InProcess => None,
@@ -91,7 +91,7 @@ impl Workshop {
     pub(crate) async fn compile(
         &self,
         runtime: &GuestRuntime,
-        order: Order<'_>,
+        order: CompileJob<'_>,
     ) -> Result<Option<FreshCode>, LoadError> {
         let Some((program, budget)) = &self.child else { return Ok(None) };
         // It is never closed.

@@ -22,7 +22,7 @@ use crate::load_error::{LoadError, SLOW_COMPILE_BYTES};
 use crate::workers::Isolation;
 
 pub use compiler::Compiler;
-pub(crate) use compiler::{Order, Workshop};
+pub(crate) use compiler::{CompileJob, CompileService};
 pub use limits::{CompileBudget, CompileLimits};
 pub use serve::serve_compiler;
 pub(crate) use wire::engine_id;

@@ -49,17 +49,17 @@ pub(super) enum Ended {
 /// Holds a compiler process, so that it can be ended from anywhere at any time.
 #[derive(Debug, Default)]
 pub(super) struct Leash {
-    held: Mutex<Held>,
+    held: Mutex<ChildState>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct ChildState {
     /// Until it is reaped: after that its number may belong to another process.
     child: Option<Child>,
     killed: bool,
 }
 
-impl Held {
+impl ChildState {
     fn kill(&self) {
         if let Some(child) = &self.child {
             // It leads a group of its own. What of it has ended by itself needs no signal.
@@ -99,7 +99,7 @@ impl Leash {
         self.lock().killed
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, ChildState> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

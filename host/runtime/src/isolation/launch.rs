@@ -16,7 +16,7 @@ use super::link::Link;
 use super::message::{Loaded, Setup};
 use super::services::Services;
 use crate::capability::HeldScratch;
-use crate::guest_runtime::Late;
+use crate::guest_runtime::Elapsed;
 use crate::workers::Workers;
 
 /// How long a worker may take to load its component, besides the time for describing its tools.
@@ -37,7 +37,7 @@ pub(super) enum StartError {
     #[error("the worker program {} cannot be started: {source}", program.display())]
     NotStarted { program: std::path::PathBuf, source: io::Error },
     #[error("the worker did not load the component within its time")]
-    Late,
+    Elapsed,
     #[error("the worker process failed: {0}")]
     Broken(String),
 }
@@ -77,7 +77,7 @@ impl Launch {
                 Ok(None) => {}
                 Err(error) => return Err(StartError::Broken(error.to_string())),
             }
-            wait_readable(socket, until).map_err(|_late| StartError::Late)?;
+            wait_readable(socket, until).map_err(|_late| StartError::Elapsed)?;
             if incoming.receive(socket, RecvFlags::DONTWAIT).map_err(broken)? == Received::Closed {
                 drop(incoming);
                 link.die("");
@@ -101,10 +101,10 @@ impl Launch {
     }
 }
 
-fn wait_readable(socket: impl AsFd, until: Instant) -> Result<(), Late> {
+fn wait_readable(socket: impl AsFd, until: Instant) -> Result<(), Elapsed> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() {
-        return Err(Late);
+        return Err(Elapsed);
     }
     let mut polled = [rustix::event::PollFd::new(&socket, rustix::event::PollFlags::IN)];
     let timeout = rustix::event::Timespec::try_from(left).unwrap_or_default();

@@ -17,7 +17,7 @@ use crate::cache::{Authentic, sealed};
 use crate::capability::{FolderError, open_files};
 use crate::dialect::{Dialect, Skipped};
 use crate::file_pool::{Gone, PATIENCE};
-use crate::guest_runtime::Late;
+use crate::guest_runtime::Elapsed;
 use crate::load_error::LoadError;
 use crate::load_options::LoadOptions;
 use crate::shared::Shared;
@@ -101,7 +101,7 @@ async fn launch(
             Ok::<Vec<File>, FolderError>(files.into_iter().map(|granted| granted.file).collect())
         });
         let opened =
-            shared.runtime.within(PATIENCE, opening).await.map_err(|Late| FolderError::Slow(PATIENCE.as_secs()))?;
+            shared.runtime.within(PATIENCE, opening).await.map_err(|Elapsed| FolderError::Slow(PATIENCE.as_secs()))?;
         files.extend(opened.map_err(|Gone| FolderError::Gone)??);
     }
     if grant.scratch().is_some() {

@@ -109,13 +109,13 @@ impl Services {
             return Err("it has more steps at the store under way than its calls can have".to_owned());
         }
         let (owner, quota) = (self.owner.clone(), self.grant.key_value());
-        let (keeper, link) = (Arc::clone(&self.shared.key_value), link.weak());
+        let (backend, link) = (Arc::clone(&self.shared.key_value), link.weak());
         self.shared.runtime.spawn(async move {
             let patience = patience.min(STORE_PATIENCE);
             let answer = match (owner, quota) {
                 (Some(owner), Some(quota)) => {
                     let most = quota.bytes();
-                    keeper
+                    backend
                         .step(move || patience, move |store, patience| do_step(store, &owner, most, what, patience))
                         .await
                 }

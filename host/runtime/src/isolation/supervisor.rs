@@ -14,7 +14,7 @@ use super::launch::{Launch, START};
 use super::link::{Ended, Link, Pending};
 use super::message::{CallMessage, Loaded, ToWorker};
 use super::services::Services;
-use crate::guest_runtime::{Late, Lost};
+use crate::guest_runtime::{Elapsed, Lost};
 use crate::invocation::{Invocation, Terms};
 use crate::jail::JailReport;
 use crate::outcome::{self, Execution};
@@ -237,10 +237,10 @@ impl Supervisor {
             }
             Ok(Ended::Died(how)) => failed(died(&how), Duration::ZERO, &limits),
             // The timer fired early only because its runtime is gone.
-            Err(Unanswered::Late) if started.elapsed() < limits.deadline => {
+            Err(Unanswered::Elapsed) if started.elapsed() < limits.deadline => {
                 failed(lost_call(Lost::ShutDown), Duration::ZERO, &limits)
             }
-            Err(Unanswered::Late) => failed(outcome::deadline(&limits), Duration::ZERO, &limits),
+            Err(Unanswered::Elapsed) => failed(outcome::deadline(&limits), Duration::ZERO, &limits),
             Err(Unanswered::Cancelled) => failed(CallError::cancelled(), Duration::ZERO, &limits),
         }
     }
@@ -276,9 +276,9 @@ impl Supervisor {
                 link.die("it was ended because a call in it did not stop when it was cancelled");
                 Unanswered::Cancelled
             }
-            Err(Late) => {
+            Err(Elapsed) => {
                 link.die("it was ended because a call in it did not stop at its deadline");
-                Unanswered::Late
+                Unanswered::Elapsed
             }
         };
         Err(unanswered)
@@ -292,7 +292,7 @@ fn died(how: &str) -> CallError {
 
 /// Reasons for ending a worker that did not answer.
 enum Unanswered {
-    Late,
+    Elapsed,
     Cancelled,
 }
 

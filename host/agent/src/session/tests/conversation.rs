@@ -160,7 +160,7 @@ fn an_input_out_of_turn_changes_nothing() {
     assert_eq!(error, StepError::Unexpected { expected: "a user message", found: "a cancellation" });
     session.step(says("one"), NOW).unwrap();
     assert!(session.step(says("two"), NOW).is_err());
-    assert!(session.step(Input::HumanAnswered { yes: true }, NOW).is_err());
+    assert!(session.step(Input::ApproverAnswered { yes: true }, NOW).is_err());
     let done = session.step(answers(Response::text("done")), NOW).unwrap();
     assert_eq!(done, Action::Finish(Ending::Answered { text: "done".to_owned() }));
 }

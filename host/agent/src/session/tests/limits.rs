@@ -68,11 +68,11 @@ fn k7_a_person_may_allow_more() {
     let mut session = session(config);
     let replies: Vec<_> = (0..8).map(|_| Response::text("AGAIN:x")).collect();
     let asked = run(&mut session, "one", replies.clone(), Status::Ok);
-    assert!(matches!(&asked, Action::AskHuman(question) if question.about == BudgetKind::Turns));
-    let action = session.step(Input::HumanAnswered { yes: true }, NOW).unwrap();
+    assert!(matches!(&asked, Action::AskApprover(question) if question.about == BudgetKind::Turns));
+    let action = session.step(Input::ApproverAnswered { yes: true }, NOW).unwrap();
     let asked = go_on(&mut session, action, replies, Status::Ok);
-    assert!(matches!(asked, Action::AskHuman(_)));
-    assert_eq!(session.step(Input::HumanAnswered { yes: false }, NOW).unwrap(), exhausted(BudgetKind::Turns));
+    assert!(matches!(asked, Action::AskApprover(_)));
+    assert_eq!(session.step(Input::ApproverAnswered { yes: false }, NOW).unwrap(), exhausted(BudgetKind::Turns));
 }
 
 #[test]

@@ -17,14 +17,14 @@ const MAX_REFERENCES: usize = 8;
 
 /// Arguments that were typed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Given {
+pub(super) enum TypedArguments {
     /// JSON, not checked yet.
     Json(String),
     /// Names and values; the tool's schema says which values are texts.
     Words(Vec<(String, String)>),
 }
 
-impl Given {
+impl TypedArguments {
     /// Reads arguments from a file or from words.
     ///
     /// # Errors
@@ -155,18 +155,18 @@ mod tests {
 
     use super::*;
 
-    fn given(words: &[&str]) -> Result<Given, String> {
+    fn given(words: &[&str]) -> Result<TypedArguments, String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        Given::read(None, &words).map_err(|error| error.to_string())
+        TypedArguments::read(None, &words).map_err(|error| error.to_string())
     }
 
     #[test]
     fn words_are_pairs_or_one_json_text() {
-        assert_eq!(given(&[]), Ok(Given::Json("{}".to_owned())));
-        assert_eq!(given(&[r#"{"a": "b=c"}"#]), Ok(Given::Json(r#"{"a": "b=c"}"#.to_owned())));
-        assert_eq!(given(&["no json"]), Ok(Given::Json("no json".to_owned())));
+        assert_eq!(given(&[]), Ok(TypedArguments::Json("{}".to_owned())));
+        assert_eq!(given(&[r#"{"a": "b=c"}"#]), Ok(TypedArguments::Json(r#"{"a": "b=c"}"#.to_owned())));
+        assert_eq!(given(&["no json"]), Ok(TypedArguments::Json("no json".to_owned())));
         let pairs = vec![("a".to_owned(), "3".to_owned()), ("b".to_owned(), "x=y".to_owned())];
-        assert_eq!(given(&["a=3", "b=x=y"]), Ok(Given::Words(pairs)));
+        assert_eq!(given(&["a=3", "b=x=y"]), Ok(TypedArguments::Words(pairs)));
         assert!(given(&["a=3", "{}"]).unwrap_err().contains("`{}` is no argument"));
         assert!(given(&["a=3", "a=4"]).unwrap_err().contains("`a` is given twice"));
     }

@@ -12,7 +12,7 @@ use fumehood::{
     Namespace, Observed, ToolName,
 };
 
-use self::arguments::Given;
+use self::arguments::TypedArguments;
 use super::approve;
 use crate::args::{self, Arguments};
 use crate::config::Config;
@@ -27,7 +27,7 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     // What is wrong with the command line is said before anything is read.
     call.limits.over(Limits::default(), MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
     let call = &*resolve(call);
-    let given = Given::read(call.args_file.as_deref(), &call.arguments)?;
+    let given = TypedArguments::read(call.args_file.as_deref(), &call.arguments)?;
     let state = call.state.as_deref().map(source::state).transpose()?;
     let config = configuration(arguments, call)?;
     // Before anything is loaded: nothing runs that cannot be recorded, and only files that are there can be kept from tools.

@@ -6,8 +6,8 @@ use anyhow::{Context as _, Result};
 use fumehood::{Call, CallResult, ErrorKind, Host, Limits, Load};
 
 use super::script::Expected;
-use crate::grounds::{Grounds, Powers};
 use crate::host;
+use crate::hostile_env::{HostileEnv, Powers};
 
 /// One attempt.
 struct Try {
@@ -111,7 +111,7 @@ const TRIES: &[Try] = &[
 /// # Errors
 /// If there is no room for the folders, no free port on 127.0.0.1, or a tool cannot be loaded.
 pub(super) async fn play(host: &Host, deadline: Duration) -> Result<Vec<Attempt>> {
-    let grounds = Grounds::prepare().await?;
+    let grounds = HostileEnv::prepare().await?;
     for (name, text, powers) in COMPONENTS {
         let bytes = wat::parse_str(text).with_context(|| format!("the hostile tool `{name}` is not well-formed"))?;
         host::load(host, name, Load::bytes(*name, bytes).with_grant(grounds.grant(*powers)?)).await?;
@@ -121,7 +121,8 @@ pub(super) async fn play(host: &Host, deadline: Duration) -> Result<Vec<Attempt>
     for it in TRIES {
         let call = Call::new(it.tool, grounds.arguments(it.arguments)?).with_limits(limits);
         let result = host.call(call).await;
-        let is_blocked = it.expected.is_met_by(&result) && !Grounds::is_told_in(&result) && grounds.escaped().is_none();
+        let is_blocked =
+            it.expected.is_met_by(&result) && !HostileEnv::is_told_in(&result) && grounds.escaped().is_none();
         attempts.push(Attempt { what: it.what, result, is_blocked });
     }
     Ok(attempts)

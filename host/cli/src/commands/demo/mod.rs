@@ -14,8 +14,8 @@ use serde::Serialize;
 
 use crate::args::Arguments;
 use crate::exit::Exit;
-use crate::grounds::Grounds;
 use crate::host;
+use crate::hostile_env::HostileEnv;
 use crate::isolation::Mode;
 use crate::render::{self, paragraph, table};
 use blocked::Attempt;
@@ -39,13 +39,13 @@ struct Row<'a> {
     what: &'a str,
     as_expected: bool,
     #[serde(flatten)]
-    came: Came<'a>,
+    came: StepOutcome<'a>,
 }
 
 /// What came of it.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Came<'a> {
+enum StepOutcome<'a> {
     /// A call.
     Call { call: &'a str, result: &'a CallResult },
     /// Something else, in words.
@@ -53,7 +53,7 @@ enum Came<'a> {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
-    let host = host::builder(arguments).resolver(Grounds::resolver()).build()?;
+    let host = host::builder(arguments).resolver(HostileEnv::resolver()).build()?;
     let components = load(&host).await?;
     let mut results = Vec::new();
     for step in script::STEPS {
@@ -134,11 +134,11 @@ fn rows<'a>(
 
 impl<'a> Row<'a> {
     fn of(what: &'a str, result: &'a CallResult, as_expected: bool) -> Self {
-        Self { what, as_expected, came: Came::Call { call: &result.tool, result } }
+        Self { what, as_expected, came: StepOutcome::Call { call: &result.tool, result } }
     }
 
     fn told(what: &'a str, as_expected: bool, outcome: String) -> Self {
-        Self { what, as_expected, came: Came::Words { outcome } }
+        Self { what, as_expected, came: StepOutcome::Words { outcome } }
     }
 }
 
@@ -166,8 +166,8 @@ fn show(rows: &[(String, Vec<Row<'_>>)], calls: usize, components: usize, is_iso
 
 fn cells(row: &Row<'_>) -> Vec<Cell> {
     let result = match &row.came {
-        Came::Call { result, .. } => result,
-        Came::Words { outcome } => {
+        StepOutcome::Call { result, .. } => result,
+        StepOutcome::Words { outcome } => {
             return vec![Cell::new(row.what), table::verdict(&within(outcome), row.as_expected)];
         }
     };

@@ -2,7 +2,7 @@
 
 use fumehood::{CallResult, ErrorKind};
 
-use crate::grounds::Powers;
+use crate::hostile_env::Powers;
 
 /// How every attempt of a case has to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

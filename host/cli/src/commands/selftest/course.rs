@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::cases::{Case, Ends};
 use super::loads::Refused;
 use super::process;
-use crate::grounds::Grounds;
+use crate::hostile_env::HostileEnv;
 
 /// For what would never end: little enough that nobody waits long.
 const SHORT: Duration = Duration::from_millis(100);
@@ -52,7 +52,7 @@ fn in_ms<S: serde::Serializer>(times: &[Duration], to: S) -> Result<S::Ok, S::Er
 }
 
 /// What the process held before a case.
-struct Before(process::Held);
+struct Before(process::ResourceUsage);
 
 impl Before {
     fn now() -> Self {
@@ -90,7 +90,7 @@ type Attempt = (CallResult, Duration);
 ///
 /// # Errors
 /// If the attempts cannot be made at all.
-pub(super) async fn call(host: &Arc<Host>, grounds: &Grounds, case: &Case) -> Result<Finding> {
+pub(super) async fn call(host: &Arc<Host>, grounds: &HostileEnv, case: &Case) -> Result<Finding> {
     let before = Before::now();
     let attempts = attempt(host, grounds, case).await?;
     let wrong = attempts.iter().find_map(|attempt| wrong(case, attempt));
@@ -104,7 +104,7 @@ pub(super) async fn call(host: &Arc<Host>, grounds: &Grounds, case: &Case) -> Re
     Ok(finding)
 }
 
-async fn attempt(host: &Arc<Host>, grounds: &Grounds, case: &Case) -> Result<Vec<Attempt>> {
+async fn attempt(host: &Arc<Host>, grounds: &HostileEnv, case: &Case) -> Result<Vec<Attempt>> {
     let deadline = if case.ends == Ends::With(ErrorKind::Deadline) { SHORT } else { LONG };
     let usual = Limits::default();
     let limits = Limits { deadline, fuel: case.fuel.unwrap_or(usual.fuel), ..usual };
@@ -129,7 +129,7 @@ async fn attempt(host: &Arc<Host>, grounds: &Grounds, case: &Case) -> Result<Vec
 
 /// What is wrong with how an attempt ended, if anything is.
 fn wrong(case: &Case, (result, took): &Attempt) -> Option<String> {
-    if Grounds::is_told_in(result) {
+    if HostileEnv::is_told_in(result) {
         return Some("it told what nobody may know".to_owned());
     }
     if !case.ends.is_met_by(result) {

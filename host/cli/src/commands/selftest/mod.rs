@@ -17,8 +17,8 @@ use serde::Serialize;
 
 use crate::args::Arguments;
 use crate::exit::Exit;
-use crate::grounds::Grounds;
 use crate::host;
+use crate::hostile_env::HostileEnv;
 use crate::isolation::Mode;
 use crate::render::{self, table};
 use course::Finding;
@@ -97,8 +97,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
 /// Tries every case in one mode.
 async fn attack(arguments: &Arguments, mode: Mode) -> Result<ModeReport> {
     let before = held_by_the_engine(arguments).await?;
-    let grounds = Grounds::prepare().await?;
-    let host = Arc::new(host::isolated_builder(arguments, mode).resolver(Grounds::resolver()).build()?);
+    let grounds = HostileEnv::prepare().await?;
+    let host = Arc::new(host::isolated_builder(arguments, mode).resolver(HostileEnv::resolver()).build()?);
     let jail = load(&host, &grounds).await?;
     let alone = neighbour::alone(&host, ALONE).await;
     let neighbour = Neighbour::start(&host);
@@ -120,7 +120,7 @@ impl ModeReport {
 }
 
 /// Loads the honest tool and the hostile ones. Returns the jail that they are in, if they run in worker processes.
-async fn load(host: &Host, grounds: &Grounds) -> Result<Option<JailReport>> {
+async fn load(host: &Host, grounds: &HostileEnv) -> Result<Option<JailReport>> {
     let neighbour = host::load(host, "neighbour", Load::bytes("neighbour", CALCULATOR)).await?;
     for (name, text, powers) in cases::COMPONENTS {
         let bytes = wat::parse_str(text).with_context(|| format!("the hostile tool `{name}` is not well-formed"))?;
@@ -130,7 +130,7 @@ async fn load(host: &Host, grounds: &Grounds) -> Result<Option<JailReport>> {
 }
 
 /// Every case, in the order of the rows.
-async fn findings(host: &Arc<Host>, grounds: &Grounds) -> Result<Vec<Finding>> {
+async fn findings(host: &Arc<Host>, grounds: &HostileEnv) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for case in cases::all() {
         findings.push(course::call(host, grounds, case).await?);
@@ -159,7 +159,7 @@ async fn end(host: Arc<Host>) -> Duration {
 }
 
 /// What the process holds once there was a host: the engine opens a file or two once and keeps them.
-async fn held_by_the_engine(arguments: &Arguments) -> Result<process::Held> {
+async fn held_by_the_engine(arguments: &Arguments) -> Result<process::ResourceUsage> {
     let host = host::builder(arguments).build()?;
     host.shut_down(Duration::ZERO).await;
     drop(host);
@@ -168,7 +168,7 @@ async fn held_by_the_engine(arguments: &Arguments) -> Result<process::Held> {
 }
 
 /// What is still there that was not there before, in descriptors and threads.
-async fn left(before: process::Held) -> (usize, usize) {
+async fn left(before: process::ResourceUsage) -> (usize, usize) {
     let patience = Instant::now() + LEAVING;
     loop {
         let now = process::held();

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// What the process holds at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Held {
+pub(super) struct ResourceUsage {
     /// Bytes of memory.
     pub(super) resident: u64,
     /// Open files, sockets and the like.
@@ -15,8 +15,8 @@ pub(super) struct Held {
 }
 
 /// Looks.
-pub(super) fn held() -> Held {
-    Held { resident: figure("VmRSS:"), descriptors: count("/proc/self/fd"), threads: count("/proc/self/task") }
+pub(super) fn held() -> ResourceUsage {
+    ResourceUsage { resident: figure("VmRSS:"), descriptors: count("/proc/self/fd"), threads: count("/proc/self/task") }
 }
 
 /// Forgets the most memory that was held so far, so that [`peak`] tells of what comes. Where the system does not let it, the

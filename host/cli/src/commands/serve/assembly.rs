@@ -9,14 +9,14 @@ use fumehood::{Host, Lock, Namespace};
 use super::stamp::Stamp;
 use crate::commands::approve;
 use crate::config::Config;
-use crate::configured::{self, Configured, Terms};
+use crate::configured::{self, Configured, LoadSettings};
 use crate::exit::UsageError;
 use crate::recording::PersistRules;
 use crate::trust::ConfigSource;
 use crate::{host, render};
 
 /// What was asked to be served.
-pub(crate) struct Asked {
+pub(crate) struct ServeRequest {
     /// Where the configuration comes from.
     pub(crate) source: ConfigSource,
     /// What that said at the start.
@@ -50,9 +50,9 @@ pub(crate) struct Assembly {
 /// What became of one component when it was last looked at.
 struct Kept {
     stamp: Option<Stamp>,
-    terms: Terms,
+    terms: LoadSettings,
     /// The terms under which it is served; `None` if it is not.
-    in_force: Option<Terms>,
+    in_force: Option<LoadSettings>,
 }
 
 impl Assembly {
@@ -60,8 +60,8 @@ impl Assembly {
     ///
     /// # Errors
     /// If anything of it cannot be loaded.
-    pub(crate) async fn load(host: Host, asked: Asked) -> Result<Self> {
-        let Asked { source, config, typed, configured, allow_slow_compile, persist } = asked;
+    pub(crate) async fn load(host: Host, asked: ServeRequest) -> Result<Self> {
+        let ServeRequest { source, config, typed, configured, allow_slow_compile, persist } = asked;
         let wanted = typed.iter().cloned().chain(configured).collect();
         let has_store = config.tools.values().any(|tool| tool.key_value.is_some());
         let (seen, kept) = (Vec::new(), BTreeMap::new());

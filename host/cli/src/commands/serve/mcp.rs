@@ -9,12 +9,12 @@ use fumehood::{Host, Limits};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::assembly::{Asked, Assembly};
+use super::assembly::{Assembly, ServeRequest};
 use super::offered::Offered;
 use super::{settings, watch};
 use crate::args::{Arguments, ServeMcp};
 use crate::config::Config;
-use crate::configured::{self, Configured, Terms};
+use crate::configured::{self, Configured, LoadSettings};
 use crate::exit::{Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
@@ -93,7 +93,7 @@ async fn load(
     let (calls, waiting) = (settings::calls(serve, config), settings::waiting(serve, config));
     let host = builder.concurrency(calls).queue(waiting).limits(limits).memory_ceiling(most).build()?;
     let typed = serve.components.iter().map(|path| typed(path, limits)).collect::<Result<_>>()?;
-    let asked = Asked {
+    let asked = ServeRequest {
         source: source.without_asking(),
         config: config.clone(),
         typed,
@@ -109,7 +109,14 @@ async fn load(
 fn typed(path: &Path, limits: Limits) -> Result<Configured> {
     let (load, _) = host::load_of(path, false);
     let name = load.name()?;
-    Ok(Configured { name, file: path.to_owned(), load, limits, is_pinned: false, terms: Terms::powerless(limits) })
+    Ok(Configured {
+        name,
+        file: path.to_owned(),
+        load,
+        limits,
+        is_pinned: false,
+        terms: LoadSettings::powerless(limits),
+    })
 }
 
 /// Cancelled by Ctrl-C or a request to terminate.

@@ -31,7 +31,7 @@ pub(crate) fn start(mut assembly: Assembly, stop: CancellationToken) -> Result<J
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot watch files")?;
     let watch = move || {
         runtime.block_on(stop.run_until_cancelled(async {
-            let mut ears = Ears::new();
+            let mut ears = FolderWatcher::new();
             loop {
                 ears.listen_at(assembly.folders());
                 assembly.renew().await;
@@ -43,13 +43,13 @@ pub(crate) fn start(mut assembly: Assembly, stop: CancellationToken) -> Result<J
 }
 
 /// Hears of changes in folders.
-struct Ears {
+struct FolderWatcher {
     /// `None` if the kernel has no more of them to give.
     kernel: Option<EventStream<Vec<u8>>>,
     at: BTreeMap<PathBuf, WatchDescriptor>,
 }
 
-impl Ears {
+impl FolderWatcher {
     /// Belongs to the runtime that it is made on.
     fn new() -> Self {
         let kernel = Inotify::init().and_then(|inotify| inotify.into_event_stream(vec![0; EVENTS_BYTES]));

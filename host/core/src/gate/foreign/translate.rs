@@ -6,8 +6,8 @@
 
 use serde_json::{Map, Value};
 
+use super::super::format::cut;
 use super::super::keywords::{Place, place};
-use super::super::words::cut;
 use super::ForeignSchema;
 
 /// A version of JSON Schema, as far as the versions differ here.

@@ -4,9 +4,9 @@ mod allowances;
 mod closing;
 mod cost;
 mod foreign;
+mod format;
 mod properties;
 mod refusal;
-mod words;
 
 use serde_json::Value;
 

@@ -6,8 +6,8 @@ use ipnet::IpNet;
 use url::{Host, Url};
 
 use super::address::is_public;
-use super::asked::{Asked, tried_unread};
 use super::limits::HttpLimits;
+use super::parsed_request::{ParsedRequest, tried_unread};
 use super::rule::HttpRule;
 use super::target::{HttpTarget, Scheme};
 use crate::permission::refusal::{Power, Refusal};
@@ -47,7 +47,7 @@ pub enum HttpGrantError {
 /// A request that may be made, if the addresses of its host turn out to be acceptable: see [`HttpGrant::admit`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permit {
-    asked: Asked,
+    asked: ParsedRequest,
 }
 
 /// What sort of addresses a host has.
@@ -132,7 +132,7 @@ impl HttpGrant {
     }
 
     /// Why no rule allows it: the reason of the rule that comes closest.
-    fn because(&self, asked: &Asked) -> String {
+    fn because(&self, asked: &ParsedRequest) -> String {
         let of_host: Vec<_> = self.rules.iter().filter(|rule| rule.target().is_host(&asked.host)).collect();
         if of_host.is_empty() {
             return "no rule of this tool is about that host".to_owned();
@@ -155,7 +155,7 @@ impl HttpGrant {
 /// # Errors
 /// If the request is not one that a server can read in one way only, or no rule allows it.
 pub fn decide(grant: Option<&HttpGrant>, method: &str, address: &str) -> Result<Permit, Refusal> {
-    let asked = Asked::parse(method, address).map_err(|error| Refusal {
+    let asked = ParsedRequest::parse(method, address).map_err(|error| Refusal {
         power: Power::Http,
         tried: tried_unread(method, address),
         because: error.to_string(),

@@ -4,9 +4,9 @@
 //! the rules; [`HttpGrant::admit`] looks at every address that the host's name stands for, before any is connected to.
 
 mod address;
-mod asked;
 mod grant;
 mod limits;
+mod parsed_request;
 mod path;
 mod rule;
 mod target;

@@ -12,12 +12,12 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsResult, ReaddirIterator};
 use wasmtime_wasi::{FsPerms, OpenMode};
 
-use super::beneath::{self, Opening};
 use super::call::Open;
 use super::entries::as_iterator;
 use super::ledger::Position;
 use super::listing::Listing;
 use super::names::{self, Unchanged};
+use super::resolve::{self, Opening};
 use super::stream::{self, FromFile, ToFile};
 use super::view::{FilesView, Use, gone, join};
 
@@ -70,7 +70,7 @@ impl Wanted {
 }
 
 impl FilesView<'_> {
-    fn keep(&mut self, opened: beneath::Opened, wanted: Wanted, mut open: Open) -> FsResult<Resource<Descriptor>> {
+    fn keep(&mut self, opened: resolve::Opened, wanted: Wanted, mut open: Open) -> FsResult<Resource<Descriptor>> {
         let perms = if open.folder.ledger.is_some() { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
         open.is_dir = opened.is_dir;
         let descriptor = if opened.is_dir {
@@ -388,5 +388,5 @@ fn timespec(time: NewTimestamp) -> Result<Timespec, ErrorCode> {
 
 /// For wasmtime's own functions, which take a path apart before the kernel can refuse it.
 fn within_length(path: &str) -> Result<(), ErrorCode> {
-    if path.len() > beneath::MOST_PATH { Err(ErrorCode::NameTooLong) } else { Ok(()) }
+    if path.len() > resolve::MOST_PATH { Err(ErrorCode::NameTooLong) } else { Ok(()) }
 }

@@ -150,7 +150,7 @@ fn open<'g>(place: &Place<'g>) -> Result<GrantedFile<'g>, FolderError> {
         errno => FolderError::Open { folder: folder.host().to_owned(), source: errno.into() },
     };
     let file = open_plainly(&place.canonical).map_err(failed)?;
-    beneath::is_supported(&file).map_err(|errno| FolderError::Kernel(errno.into()))?;
+    resolve::is_supported(&file).map_err(|errno| FolderError::Kernel(errno.into()))?;
     Ok(GrantedFile { folder, file })
 }
 

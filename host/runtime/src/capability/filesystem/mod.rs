@@ -5,7 +5,6 @@
 //! pipes, sockets and devices are never opened, whatever grows is charged to the folder's account first, and what may
 //! be open or listed is bounded. All of it blocks only threads for file work.
 
-mod beneath;
 mod call;
 mod descriptor;
 mod emptying;
@@ -16,6 +15,7 @@ mod listing;
 mod names;
 mod protect;
 mod refuse;
+mod resolve;
 mod scratch;
 mod scratch_root;
 mod stream;

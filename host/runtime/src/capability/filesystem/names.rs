@@ -6,9 +6,9 @@ use fumehood_core::permission::files::{Protection, Spent};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
-use super::beneath::{self, Failure, Opened, Opening};
 use super::ledger::{Ledger, Unwritten};
 use super::protect::Protected;
+use super::resolve::{self, Failure, Opened, Opening};
 
 /// Why a name was not changed.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ pub(crate) fn create_folder(
     (ledger, protected): (&Ledger, &Protected),
     path: &str,
 ) -> Result<(), Unchanged> {
-    let new = beneath::parent(folder, path)?;
+    let new = resolve::parent(folder, path)?;
     protected.check_name(&new)?;
     ledger.names(|names| names.adding(|| Ok(rustix::fs::mkdirat(&new.parent, new.name, Mode::from_raw_mode(0o777))?)))
 }
@@ -85,7 +85,7 @@ pub(crate) fn remove_folder(
     (ledger, protected): (&Ledger, &Protected),
     path: &str,
 ) -> Result<(), Unchanged> {
-    let old = beneath::parent(folder, path)?;
+    let old = resolve::parent(folder, path)?;
     protected.check_name(&old)?;
     ledger.names(|names| {
         let gone = old.look()?;
@@ -100,7 +100,7 @@ pub(crate) fn remove_file(
     (ledger, protected): (&Ledger, &Protected),
     path: &str,
 ) -> Result<(), Unchanged> {
-    let old = beneath::parent(folder, path)?.not_a_folder()?;
+    let old = resolve::parent(folder, path)?.not_a_folder()?;
     protected.check_name(&old)?;
     ledger.names(|names| {
         let gone = old.look()?;
@@ -118,7 +118,7 @@ pub(crate) fn rename(
     new: &str,
     (ledger, protected): (&Ledger, &Protected),
 ) -> Result<(), Unchanged> {
-    let (old, new) = (beneath::parent(from, old)?, beneath::parent(to, new)?);
+    let (old, new) = (resolve::parent(from, old)?, resolve::parent(to, new)?);
     protected.check_name(&old)?;
     protected.check_name(&new)?;
     ledger.names(|names| {
@@ -151,8 +151,8 @@ pub(crate) fn link(
     new: &str,
     (ledger, protected): (&Ledger, &Protected),
 ) -> Result<(), Unchanged> {
-    let old = beneath::parent(from, old)?.not_a_folder()?;
-    let new = beneath::parent(to, new)?.not_a_folder()?;
+    let old = resolve::parent(from, old)?.not_a_folder()?;
+    let new = resolve::parent(to, new)?.not_a_folder()?;
     protected.check_name(&old)?;
     protected.check_name(&new)?;
     ledger.names(|names| {
@@ -176,7 +176,7 @@ pub(crate) fn symlink(
     (ledger, protected): (&Ledger, &Protected),
     path: &str,
 ) -> Result<(), Unchanged> {
-    let new = beneath::parent(folder, path)?.not_a_folder()?;
+    let new = resolve::parent(folder, path)?.not_a_folder()?;
     protected.check_name(&new)?;
     check_target(target.as_bytes())?;
     ledger.names(|names| names.adding(|| Ok(rustix::fs::symlinkat(target, &new.parent, new.name)?)))

@@ -14,8 +14,8 @@ use fumehood_core::permission::files::{FileId, FileRole, FileUse, NameIn, Protec
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timestamps};
 use rustix::io::Errno;
 
-use super::beneath::{self, Failure, Named, Opened, Opening};
 use super::names::Unchanged;
+use super::resolve::{self, Failure, Named, Opened, Opening};
 
 /// Links that are followed on the way to one file, as many as the kernel follows.
 const MAX_LINKS: usize = 40;
@@ -49,7 +49,7 @@ impl Protected {
         let files = self.files();
         let wanted = if opening.write { FileUse::Change } else { FileUse::Read };
         for _ in 0..TRIES {
-            let opened = beneath::open(&folder, path, opening)?;
+            let opened = resolve::open(&folder, path, opening)?;
             if files.is_empty() || opened.is_dir {
                 return Ok(opened);
             }
@@ -74,9 +74,9 @@ impl Protected {
     /// Creates a file that is not there yet.
     pub(super) fn create(&self, folder: impl AsFd, path: &str, opening: Opening) -> Result<Opened, Unchanged> {
         if self.files().is_empty() {
-            return Ok(beneath::create(folder, path, opening)?);
+            return Ok(resolve::create(folder, path, opening)?);
         }
-        let new = match beneath::parent(folder, path) {
+        let new = match resolve::parent(folder, path) {
             Err(Failure::System(Errno::INVAL)) => return Err(Errno::EXIST.into()),
             found => found?,
         };
@@ -84,7 +84,7 @@ impl Protected {
             return Err(Errno::ISDIR.into());
         }
         self.check_name(&new)?;
-        Ok(beneath::create(&new.parent, new.name, opening)?)
+        Ok(resolve::create(&new.parent, new.name, opening)?)
     }
 
     /// Refuses to create, remove, replace or move a protected name.
@@ -147,7 +147,7 @@ impl End {
     fn find(folder: impl AsFd, path: &str, follow: bool) -> Result<Self, Failure> {
         let mut path = path.to_owned();
         for _ in 0..MAX_LINKS {
-            let named = beneath::parent(&folder, &path)?;
+            let named = resolve::parent(&folder, &path)?;
             let seen = named.look()?;
             if !follow || kind_of(&seen)? != FileType::Symlink {
                 let (name, id) = (named.name.to_owned(), id_of(&seen)?);

@@ -6,9 +6,9 @@ use rustix::fs::FileType;
 use wasmtime_wasi::p2::FsError;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
-use super::beneath::Failure;
 use super::ledger::Unwritten;
 use super::names::Unchanged;
+use super::resolve::Failure;
 use crate::capability::refusals::Refusals;
 use crate::outcome::cut_to;
 

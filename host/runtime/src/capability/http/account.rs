@@ -37,14 +37,14 @@ impl Reports {
 
 /// Who hears of the requests of a call, and what must not be heard.
 #[derive(Clone)]
-pub(crate) struct Watcher {
+pub(crate) struct RequestObserver {
     pub(crate) call: Arc<Invocation>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) redactor: Option<Arc<Redactor>>,
     pub(crate) reports: Reports,
 }
 
-impl Watcher {
+impl RequestObserver {
     fn tell(&self, mut report: RequestReport) {
         if let Some(redactor) = &self.redactor {
             redactor.in_text(&mut report.method);
@@ -130,7 +130,7 @@ struct Entry {
     method: String,
     host: String,
     budget: Budget,
-    watcher: Watcher,
+    watcher: RequestObserver,
     bytes_out: AtomicU64,
     bytes_in: AtomicU64,
     ended: Mutex<Ended>,
@@ -145,7 +145,12 @@ struct Ended {
 
 impl Account {
     /// Opens the account of one more request.
-    pub(super) fn open(budget: &Budget, watcher: &Watcher, method: String, host: String) -> Result<Self, UsedUp> {
+    pub(super) fn open(
+        budget: &Budget,
+        watcher: &RequestObserver,
+        method: String,
+        host: String,
+    ) -> Result<Self, UsedUp> {
         let account = Self::new(budget, watcher, method, host);
         match budget.request() {
             Ok(()) => Ok(account),
@@ -156,7 +161,7 @@ impl Account {
         }
     }
 
-    pub(super) fn new(budget: &Budget, watcher: &Watcher, method: String, host: String) -> Self {
+    pub(super) fn new(budget: &Budget, watcher: &RequestObserver, method: String, host: String) -> Self {
         let [bytes_out, bytes_in] = [AtomicU64::new(0), AtomicU64::new(0)];
         let (budget, watcher) = (budget.clone(), watcher.clone());
         let (ended, told) = (Mutex::default(), AtomicBool::new(false));

@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use wasmtime_wasi_http::{Error, WasiBody};
 
 use super::account::{Account, Direction, Open};
-use super::place::Held;
+use super::place::RequestPermit;
 use super::reason::Reason;
 
 /// What a frame takes of an allowance.
@@ -69,11 +69,11 @@ struct Running {
     open: Open,
     /// Made when the body first keeps us waiting.
     patience: Option<Pin<Box<Sleep>>>,
-    _place: Held,
+    _place: RequestPermit,
 }
 
 impl Inbound {
-    pub(super) fn new(body: Incoming, between_bytes: Duration, open: Open, place: Held) -> Self {
+    pub(super) fn new(body: Incoming, between_bytes: Duration, open: Open, place: RequestPermit) -> Self {
         Self { running: Some(Running { body, open, patience: None, _place: place }), between_bytes }
     }
 

@@ -9,7 +9,7 @@ use http::Request;
 use tokio::sync::Semaphore;
 use wasmtime_wasi_http::{Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks};
 
-use super::account::{Account, Budget, Open, Reports, UsedUp, Watcher};
+use super::account::{Account, Budget, Open, Reports, RequestObserver, UsedUp};
 use super::exchange::{Exchange, Transmitted};
 use super::head;
 use super::place::Places;
@@ -27,14 +27,14 @@ const CHUNK_BYTES_POWERLESS: usize = 4 << 10;
 
 /// Where the requests of a component's calls go.
 #[derive(Clone)]
-pub(crate) enum Outward {
+pub(crate) enum OutboundConfig {
     /// Out of this process, once they were decided on.
     Network { network: Network, redactor: Option<Arc<Redactor>> },
     /// To the host of this worker process, which decides on them.
     Relay(RelayEgress),
 }
 
-impl Outward {
+impl OutboundConfig {
     /// Finds the component's secrets in what it says; `None` if it has none, or they are not in this process.
     pub(crate) fn redactor(&self) -> Option<Arc<Redactor>> {
         match self {
@@ -91,7 +91,7 @@ pub(crate) struct DirectEgress {
     network: Network,
     deadline: Deadline,
     refusals: Refusals,
-    watcher: Watcher,
+    watcher: RequestObserver,
     budget: Budget,
     places: Arc<Semaphore>,
     accounts: Vec<Account>,
@@ -109,7 +109,7 @@ impl DirectEgress {
         network: &Network,
         deadline: Deadline,
         refusals: &Refusals,
-        watcher: Watcher,
+        watcher: RequestObserver,
     ) -> Self {
         let limits = grant.http().map_or_else(HttpLimits::default, |http| *http.limits());
         Self {

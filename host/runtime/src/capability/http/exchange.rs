@@ -25,7 +25,7 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 use super::account::{Direction, Open};
 use super::body::{Inbound, Outbound};
 use super::head;
-use super::place::{Held, NoPlace, Places};
+use super::place::{NoPlace, Places, RequestPermit};
 use super::reason::Reason;
 use crate::capability::refusals::Refusals;
 use crate::clock::Deadline;
@@ -85,7 +85,7 @@ impl Exchange {
         &self,
         places: Places,
         request: Request<WasiBody>,
-    ) -> Result<(Response<Incoming>, Driver, Held), Reason> {
+    ) -> Result<(Response<Incoming>, Driver, RequestPermit), Reason> {
         let http = self.grant.http().ok_or(Reason::Prohibited)?;
         let limits = *http.limits();
         let patience = || within(limits.connect, self.options.connect_timeout);
@@ -118,7 +118,6 @@ impl Exchange {
         self.open.0.count(Direction::In, received).map_err(|_| Reason::TooMuchIn)?;
         Ok((response, driver, place))
     }
-
 
     /// There was no place for one more request. It is not the tool's fault, and the tool can do nothing about it but wait.
     fn busy(&self) -> Reason {

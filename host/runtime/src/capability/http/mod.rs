@@ -11,6 +11,6 @@ mod head;
 mod place;
 mod reason;
 
-pub(crate) use account::{Reports, Watcher};
-pub(crate) use egress::{DirectEgress, Egress, Outward, RelayEgress, RequestRelay, Sending, context};
+pub(crate) use account::{Reports, RequestObserver};
+pub(crate) use egress::{DirectEgress, Egress, OutboundConfig, RelayEgress, RequestRelay, Sending, context};
 pub(crate) use exchange::Transmitted;

@@ -20,7 +20,7 @@ pub(super) struct Places {
 }
 
 /// Both places, for as long as a request runs.
-pub(super) struct Held {
+pub(super) struct RequestPermit {
     _of_call: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
 }
@@ -44,12 +44,12 @@ impl Places {
     }
 
     /// The places, once it is this one's turn. Among the requests of all calls it waits no longer than `patience`.
-    pub(super) async fn taken(self, patience: impl FnOnce() -> Duration) -> Result<Held, NoPlace> {
+    pub(super) async fn taken(self, patience: impl FnOnce() -> Duration) -> Result<RequestPermit, NoPlace> {
         // They close only together with the call.
         let of_call = self.of_call.taken().await.map_err(|_| NoPlace::Ended)?;
         let of_all = self.of_all.unwrap_or_else(|| Place::in_line(&self.all));
         match timeout(patience(), of_all.taken()).await {
-            Ok(Ok(of_all)) => Ok(Held { _of_call: of_call, _of_all: of_all }),
+            Ok(Ok(of_all)) => Ok(RequestPermit { _of_call: of_call, _of_all: of_all }),
             Ok(Err(_)) => Err(NoPlace::Ended),
             Err(_late) => Err(NoPlace::Busy),
         }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use tokio_util::sync::CancellationToken;
 
 use super::channel::Channel;
-use super::relay::Voice;
+use super::relay::RelayObserver;
 use super::setup::Running;
 use crate::invocation::Terms;
 use crate::isolation::message::{CallMessage, FromWorker, ToWorker};
@@ -38,13 +38,13 @@ pub(super) fn serve(channel: &Channel, running: &Running) -> io::Result<()> {
 fn call(channel: &Channel, running: &Running, tokens: &Tokens, message: CallMessage) {
     let call = message.call;
     let cancelled = CancellationToken::new();
-    let observer = Arc::new(Voice { channel: channel.clone(), call });
+    let observer = Arc::new(RelayObserver { channel: channel.clone(), call });
     let terms = Terms { limits: message.limits.into(), observer: Some(observer), cancelled: Some(cancelled.clone()) };
-    let outward = running.requests.outward(Some(call), running.may_request);
+    let outbound = running.requests.outbound(Some(call), running.may_request);
     let (runnable, invocation) = (running.runnable.clone(), message.invocation());
     let mut calling = Box::pin(async move {
         let tool = message.tool as usize;
-        runnable.call(tool, Arguments::Text(message.arguments), invocation, terms, Some(outward)).await
+        runnable.call(tool, Arguments::Text(message.arguments), invocation, terms, Some(outbound)).await
     });
     // Most calls are over with their first slice.
     match calling.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

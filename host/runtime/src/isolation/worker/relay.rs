@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 use super::channel::Channel;
-use crate::capability::http::{Outward, RelayEgress, RequestRelay, Sending};
+use crate::capability::http::{OutboundConfig, RelayEgress, RequestRelay, Sending};
 use crate::invocation::{Invocation, Observer};
 use crate::isolation::body_stream;
 use crate::isolation::message::{FromWorker, StoreAnswer, StoreStep};
@@ -126,8 +126,11 @@ impl Requests {
         Self(channel)
     }
 
-    pub(super) fn outward(&self, call: Option<u64>, may_request: bool) -> Outward {
-        Outward::Relay(RelayEgress { relay: Arc::new(RequestsOfCall { channel: self.0.clone(), call }), may_request })
+    pub(super) fn outbound(&self, call: Option<u64>, may_request: bool) -> OutboundConfig {
+        OutboundConfig::Relay(RelayEgress {
+            relay: Arc::new(RequestsOfCall { channel: self.0.clone(), call }),
+            may_request,
+        })
     }
 }
 
@@ -147,12 +150,12 @@ impl RequestRelay for RequestsOfCall {
 }
 
 /// What a call says, for whoever hears it at the host.
-pub(super) struct Voice {
+pub(super) struct RelayObserver {
     pub(super) channel: Channel,
     pub(super) call: u64,
 }
 
-impl Observer for Voice {
+impl Observer for RelayObserver {
     fn log(&self, _call: &Invocation, level: Level, message: &str) {
         self.channel.send(&FromWorker::Log { call: self.call, level, message: message.to_owned() }, &[]);
     }

@@ -180,7 +180,7 @@ fn powers(setup: &Setup, shared: &Arc<Shared>, requests: &Requests) -> Result<Po
         grant: Arc::new(convert::grant(&setup.powers)?),
         secret_names: setup.powers.secrets.iter().cloned().collect(),
         store: Arc::new(OwnStore::new(&shared.key_value, owner)),
-        outward: requests.outward(None, setup.powers.may_request),
+        outbound: requests.outbound(None, setup.powers.may_request),
     })
 }
 

@@ -12,18 +12,18 @@ use tokio_util::bytes::Bytes;
 pub(crate) type Answer = BoxBody<Bytes, Infallible>;
 
 /// A body, and what it holds.
-pub(crate) struct Held<T> {
+pub(crate) struct GuardedBody<T> {
     body: Answer,
     _held: T,
 }
 
-impl<T> Held<T> {
+impl<T> GuardedBody<T> {
     pub(crate) fn new(body: Answer, held: T) -> Self {
         Self { body, _held: held }
     }
 }
 
-impl<T: Unpin> Body for Held<T> {
+impl<T: Unpin> Body for GuardedBody<T> {
     type Data = Bytes;
     type Error = Infallible;
 

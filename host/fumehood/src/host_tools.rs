@@ -20,8 +20,8 @@ use crate::tool::Tool;
 
 /// The tools of a host, in the order of their names. What is loaded later shows up, what is unloaded is gone.
 ///
-/// A tool that is loaded later and cannot be shown to a model is left out: see [`Components::left_out`].
-pub struct Components {
+/// A tool that is loaded later and cannot be shown to a model is left out: see [`HostTools::left_out`].
+pub struct HostTools {
     host: Host,
     actor_arguments: ActorArguments,
     view: ArcSwap<View>,
@@ -41,7 +41,7 @@ struct ComponentTool {
     contract: Contract,
 }
 
-impl Components {
+impl HostTools {
     /// The tools that `host` holds, now and later.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl Components {
         Self::without_arguments(host, ActorArguments::none())
     }
 
-    /// Like [`Components::of`], for an operator who wants no tool to have arguments of these names: they would let the model
+    /// Like [`HostTools::of`], for an operator who wants no tool to have arguments of these names: they would let the model
     /// choose on whose behalf it runs.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl View {
     }
 }
 
-impl ToolFamily for Components {
+impl ToolFamily for HostTools {
     fn family(&self) -> Family {
         Family::Component
     }

@@ -7,7 +7,7 @@ use fumehood_agent::pipeline::PipelineError;
 use fumehood_agent::registry::ContractError;
 use fumehood_event_log::OpenError;
 
-/// Errors of [`AssistantBuilder::build`](crate::AssistantBuilder::build).
+/// Errors of [`AgentBuilder::build`](crate::AssistantBuilder::build).
 #[derive(Debug, thiserror::Error)]
 pub enum AssistantError {
     /// A tool of the host is none for models.

@@ -11,14 +11,14 @@ use super::log_level;
 use super::news::{News, Outbox, Pace};
 
 /// Whom the news of one call goes to.
-pub(crate) struct Told<'a> {
+pub(crate) struct Notifier<'a> {
     pub(crate) peer: &'a Peer<RoleServer>,
     pub(crate) token: Option<ProgressToken>,
     /// The tool, as the client knows it.
     pub(crate) tool: &'a str,
 }
 
-impl Told<'_> {
+impl Notifier<'_> {
     /// Tells everything, until the call has ended and nothing is left.
     pub(crate) async fn all(&self, outbox: &Outbox) {
         let mut pace = Pace::new();

@@ -9,24 +9,24 @@ use fumehood_core::record::RecordKind;
 use fumehood_core::result::CallError;
 use serde_json::{Map, Value, json};
 
-use super::course::Course;
-use super::halt::{Halt, legible, mismatch, not_allowed, unauthorized, unknown};
-use crate::caught::{caught, caught_now};
+use super::abort::{Abort, legible, mismatch, not_allowed, unauthorized, unknown};
+use super::call_state::Dispatch;
+use crate::approver::{Answer, Question};
+use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::execution::Status;
-use crate::guardrail::{CallQuestion, Judgement, Proposed, Ruling, Verdict, Voice};
-use crate::human::{Answer, Question};
+use crate::guardrail::{CallQuestion, Judgement, Proposed, Ruling, Verdict, VerdictSource};
 use crate::registry::{Family, Invocation, Policy, Stop, Tool};
 use crate::retry::{Fault, Remedy, escalated};
 
 /// Arguments before they were checked.
-pub(super) enum Given {
+pub(super) enum RawArguments {
     /// As a model wrote them.
     Text(String),
     /// As a hook or a remedy made them.
     Value(Value),
 }
 
-impl Given {
+impl RawArguments {
     fn raw(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text) => Cow::Borrowed(text),
@@ -36,16 +36,16 @@ impl Given {
 }
 
 /// A call that may run.
-pub(super) struct Cleared {
+pub(super) struct AuthorizedCall {
     pub(super) family: Family,
     pub(super) tool: Arc<dyn Tool>,
     pub(super) policy: Policy,
     pub(super) invocation: Arc<Invocation>,
 }
 
-impl Course<'_> {
+impl Dispatch<'_> {
     /// Takes a call through all the checks.
-    pub(super) async fn clear(&mut self, name: &str, given: Given) -> Result<Cleared, Halt> {
+    pub(super) async fn clear(&mut self, name: &str, given: RawArguments) -> Result<AuthorizedCall, Abort> {
         let legible = legible(name);
         let found = self.parts.registries.find(name);
         // Known before the first refusal: that is recorded too.
@@ -66,7 +66,7 @@ impl Course<'_> {
         if self.guarded(tool.as_ref(), &mut invocation).await? {
             recheck(tool.as_ref(), &invocation)?;
         }
-        Ok(Cleared { family, tool, policy, invocation: Arc::new(invocation) })
+        Ok(AuthorizedCall { family, tool, policy, invocation: Arc::new(invocation) })
     }
 
     /// The names of the tools that may be called.
@@ -92,7 +92,7 @@ impl Course<'_> {
     }
 
     /// Whether the arguments were changed.
-    async fn guarded(&mut self, tool: &dyn Tool, invocation: &mut Invocation) -> Result<bool, Halt> {
+    async fn guarded(&mut self, tool: &dyn Tool, invocation: &mut Invocation) -> Result<bool, Abort> {
         let annotations = tool.contract().spec().annotations;
         let scope = self.batch.scope;
         let mut proposed = Proposed {
@@ -110,20 +110,21 @@ impl Course<'_> {
         }
         let mut questions = Vec::new();
         for ruling in passage.rulings {
-            questions.extend(self.ruled(ruling, &proposed, Usage::default()).await?);
+            questions.extend(self.record_verdict(ruling, &proposed, Usage::default()).await?);
         }
         if let Some((judge, policy)) = &self.parts.judge
             && policy.applies(&proposed)
         {
             let failed = |said: String| Verdict::Deny { reason: format!("the judge failed: {said}") }.into();
-            let Judgement { verdict, usage } = caught(judge.judge(&proposed)).await.unwrap_or_else(failed);
+            let Judgement { verdict, usage } = catch_panic(judge.judge(&proposed)).await.unwrap_or_else(failed);
             self.batch.spend(usage);
             if let Verdict::Modify { arguments, note } = &verdict {
                 proposed.arguments = arguments.clone();
                 self.noted(note.clone());
                 changed = true;
             }
-            questions.extend(self.ruled(Ruling { voice: Voice::Judge, verdict }, &proposed, usage).await?);
+            questions
+                .extend(self.record_verdict(Ruling { source: VerdictSource::Judge, verdict }, &proposed, usage).await?);
         }
         for question in questions {
             self.asked(CallQuestion { proposed: proposed.clone(), ..question }).await?;
@@ -140,8 +141,13 @@ impl Course<'_> {
     }
 
     /// Records a verdict. A denial ends the call; a question is handed on, to be put once everybody else has agreed.
-    async fn ruled(&mut self, ruling: Ruling, proposed: &Proposed, usage: Usage) -> Result<Option<CallQuestion>, Halt> {
-        let Ruling { voice, verdict } = ruling;
+    async fn record_verdict(
+        &mut self,
+        ruling: Ruling,
+        proposed: &Proposed,
+        usage: Usage,
+    ) -> Result<Option<CallQuestion>, Abort> {
+        let Ruling { source, verdict } = ruling;
         let said = match &verdict {
             Verdict::Allow => None,
             Verdict::Modify { note: said, .. } | Verdict::Deny { reason: said } | Verdict::Ask { question: said } => {
@@ -149,86 +155,88 @@ impl Course<'_> {
             }
         };
         let body = || {
-            let mut body = Map::from_iter([("by".to_owned(), Value::from(voice.as_str()))]);
+            let mut body = Map::from_iter([("by".to_owned(), Value::from(source.as_str()))]);
             body.extend(said.map(|said| ("reason".to_owned(), Value::from(said))));
             let used = (usage != Usage::default()).then(|| json!({"input": usage.input, "output": usage.output}));
             body.extend(used.map(|used| ("usage".to_owned(), used)));
-            let kept = caught_now(|| self.persist.arguments(&proposed.arguments)).unwrap_or_default();
+            let kept = catch_panic_sync(|| self.persist.arguments(&proposed.arguments)).unwrap_or_default();
             body.extend(kept.map(|kept| ("arguments".to_owned(), kept)));
             Value::Object(body)
         };
         self.journal.put(RecordKind::Verdict, Some(verdict.as_str()), body).await?;
         match verdict {
             Verdict::Allow | Verdict::Modify { .. } => Ok(None),
-            Verdict::Deny { reason } => Err(Halt::denied(format!("denied by {}: {reason}", voice.as_str()))),
+            Verdict::Deny { reason } => Err(Abort::denied(format!("denied by {}: {reason}", source.as_str()))),
             Verdict::Ask { question } => {
-                Ok(Some(CallQuestion { from: voice.as_str().to_owned(), question, proposed: proposed.clone() }))
+                Ok(Some(CallQuestion { from: source.as_str().to_owned(), question, proposed: proposed.clone() }))
             }
         }
     }
 
-    async fn asked(&mut self, question: CallQuestion) -> Result<(), Halt> {
-        let Some(human) = &self.parts.human else {
+    async fn asked(&mut self, question: CallQuestion) -> Result<(), Abort> {
+        let Some(approver) = &self.parts.approver else {
             let message = format!("somebody has to approve this call: {}", question.question);
             let error = CallError::new(ErrorKind::NeedsApproval, message)
                 .with_hint("nobody can be asked here; go on without this call");
-            return Err(Halt::refused(Status::RejectedDenied, error));
+            return Err(Abort::refused(Status::RejectedDenied, error));
         };
-        let answer = caught(human.ask(Question::Call(&question))).await;
+        let answer = catch_panic(approver.ask(Question::Call(&question))).await;
         let verdict = match answer {
             Ok(Answer::Allow) => Verdict::Allow,
             Ok(Answer::Deny { reason }) if reason.is_empty() => Verdict::Deny { reason: "no".to_owned() },
             Ok(Answer::Deny { reason }) => Verdict::Deny { reason },
             Err(said) => Verdict::Deny { reason: format!("nobody could be asked: {said}") },
         };
-        self.ruled(Ruling { voice: Voice::Human, verdict }, &question.proposed, Usage::default()).await.map(drop)
+        self.record_verdict(Ruling { source: VerdictSource::Approver, verdict }, &question.proposed, Usage::default())
+            .await
+            .map(drop)
     }
 }
 
 /// The arguments, once they fit the schema and the tool's own type; or what the tool's remedy makes of it.
-fn gated(tool: &dyn Tool, policy: &Policy, given: Given) -> Result<Value, Halt> {
+fn gated(tool: &dyn Tool, policy: &Policy, given: RawArguments) -> Result<Value, Abort> {
     let (fault, error) = match admitted(tool, &given) {
         Ok(arguments) => return Ok(arguments),
         Err(wrong) => wrong,
     };
-    let refused = |error| Err(Halt::refused(Status::RejectedSchema, error));
+    let refused = |error| Err(Abort::refused(Status::RejectedSchema, error));
     match policy.remedy(fault) {
         // The same arguments will not fit the next time either.
         Remedy::Tell | Remedy::Retry(_) => refused(error),
         Remedy::Fix(fix) => {
-            let fixed = caught_now(|| fix(&given.raw(), &error)).ok().flatten().map(Given::Value);
+            let fixed = catch_panic_sync(|| fix(&given.raw(), &error)).ok().flatten().map(RawArguments::Value);
             match fixed.map(|fixed| admitted(tool, &fixed)) {
                 Some(Ok(arguments)) => Ok(arguments),
                 Some(Err(_)) | None => refused(error),
             }
         }
         Remedy::Escalate { severity, advice } => refused(escalated(error, *severity, advice)),
-        Remedy::Stop => Err(Halt::Stop(Stop::new(error.message))),
+        Remedy::Stop => Err(Abort::Stop(Stop::new(error.message))),
     }
 }
 
-fn admitted(tool: &dyn Tool, given: &Given) -> Result<Value, (Fault, CallError)> {
+fn admitted(tool: &dyn Tool, given: &RawArguments) -> Result<Value, (Fault, CallError)> {
     let contract = tool.contract();
     let schema = &contract.spec().parameters;
     let invalid = |given: Option<&Value>, wrong: String| (Fault::InvalidArguments, mismatch(schema, given, &wrong));
     let arguments = match given {
-        Given::Text(text) => contract
+        RawArguments::Text(text) => contract
             .gate()
             .parse(text)
             .map_err(|wrong| invalid(serde_json::from_str(text).ok().as_ref(), wrong.to_string()))?,
-        Given::Value(value) => match contract.gate().check(value) {
+        RawArguments::Value(value) => match contract.gate().check(value) {
             Ok(()) => value.clone(),
             Err(wrong) => return Err(invalid(Some(value), wrong.to_string())),
         },
     };
-    match caught_now(|| tool.accepts(&arguments)).unwrap_or_else(Err) {
+    match catch_panic_sync(|| tool.accepts(&arguments)).unwrap_or_else(Err) {
         Ok(()) => Ok(arguments),
         Err(wrong) => Err((Fault::Deserialization, mismatch(schema, Some(&arguments), &wrong))),
     }
 }
 
-fn authorized(tool: &dyn Tool, invocation: &Invocation) -> Result<(), Halt> {
-    match caught_now(|| tool.authorize(invocation.actor.as_deref(), invocation)) {
+fn authorized(tool: &dyn Tool, invocation: &Invocation) -> Result<(), Abort> {
+    match catch_panic_sync(|| tool.authorize(invocation.actor.as_deref(), invocation)) {
         Ok(true) => Ok(()),
         // A check that panics has not said yes.
         Ok(false) | Err(_) => Err(unauthorized(tool.contract().name())),
@@ -236,10 +244,12 @@ fn authorized(tool: &dyn Tool, invocation: &Invocation) -> Result<(), Halt> {
 }
 
 /// What rules made of the arguments goes through the checks that the arguments had gone through.
-fn recheck(tool: &dyn Tool, invocation: &Invocation) -> Result<(), Halt> {
+fn recheck(tool: &dyn Tool, invocation: &Invocation) -> Result<(), Abort> {
     let fits = tool.contract().gate().check(&invocation.arguments).map_err(|wrong| wrong.to_string());
     if let Err(wrong) = fits.and_then(|()| tool.accepts(&invocation.arguments)) {
-        return Err(Halt::denied(format!("a guardrail changed the arguments to what the tool does not take: {wrong}")));
+        return Err(Abort::denied(format!(
+            "a guardrail changed the arguments to what the tool does not take: {wrong}"
+        )));
     }
     authorized(tool, invocation)
 }

@@ -11,9 +11,9 @@ use rmcp::{ClientHandler, ErrorData, RoleClient};
 
 /// Hears what a server asks. It offers neither the model, nor the person in front of it, nor folders, and says so: what a
 /// server is told here would be power that nobody granted it.
-pub(crate) struct Ears;
+pub(crate) struct ServerRequestHandler;
 
-impl ClientHandler for Ears {
+impl ClientHandler for ServerRequestHandler {
     fn get_info(&self) -> ClientConfig {
         let this = Implementation::new("fumehood", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(ClientCapabilities::default(), this)

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use fumehood_agent::agent::{Agent, AgentBuilder, Clock, SystemClock, Tap};
 use fumehood_agent::allowlist::{self, Allowlists, EnvelopeKey, Skill};
+use fumehood_agent::approver::Approver;
 use fumehood_agent::budget::{Budget, TenantFuel};
 use fumehood_agent::driver::Driver;
 use fumehood_agent::executor::{Scope, ToolExecutor};
 use fumehood_agent::guardrail::ArgumentBytes;
-use fumehood_agent::human::Human;
 use fumehood_agent::identity::ActorArguments;
 use fumehood_agent::memory::{self, Memory};
 use fumehood_agent::native::NativeDriver;
@@ -18,12 +18,12 @@ use fumehood_agent::pipeline::{Modes, PipelineBuilder};
 use fumehood_agent::registry::{BuiltIns, ToolFamily};
 use fumehood_agent::session::SessionConfig;
 use fumehood_core::chat::Model;
-use fumehood_core::record::{Durability, Forget, Recorder};
+use fumehood_core::record::{Durability, NullRecorder, Recorder};
 use fumehood_event_log::{EventLog, Options};
 
-use crate::assistant_error::AssistantError;
-use crate::family::Components;
+use crate::agent_error::AssistantError;
 use crate::host::Host;
+use crate::host_tools::HostTools;
 
 /// Maximum size of the arguments of a call, in bytes, unless a host sets another.
 const MAX_ARGUMENT_BYTES: usize = 1 << 20;
@@ -36,7 +36,7 @@ type Change = Box<dyn FnOnce(PipelineBuilder) -> PipelineBuilder + Send>;
 /// they are allowed; one rule, that arguments have at most 1 MiB; the budget of [`Budget::default`]; nothing is kept;
 /// nobody is asked.
 #[must_use = "nothing happens before `build`"]
-pub struct AssistantBuilder {
+pub struct AgentBuilder {
     host: Host,
     agent: AgentBuilder,
     driven: bool,
@@ -54,7 +54,7 @@ pub struct AssistantBuilder {
     recorder: Option<Arc<dyn Recorder>>,
     durability: Durability,
     clock: Arc<dyn Clock>,
-    human: Option<Arc<dyn Human>>,
+    human: Option<Arc<dyn Approver>>,
 }
 
 impl Host {
@@ -84,8 +84,8 @@ impl Host {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn agent(&self, model: Arc<dyn Model>) -> AssistantBuilder {
-        AssistantBuilder {
+    pub fn agent(&self, model: Arc<dyn Model>) -> AgentBuilder {
+        AgentBuilder {
             host: self.clone(),
             agent: Agent::builder(model),
             driven: false,
@@ -109,7 +109,7 @@ impl Host {
 }
 
 /// What may be called.
-impl AssistantBuilder {
+impl AgentBuilder {
     /// Allows every tool there is, now and later, where neither a skill nor a channel says less: for programs that
     /// load only what they want to be called.
     pub fn allow_everything(mut self) -> Self {
@@ -162,7 +162,7 @@ impl AssistantBuilder {
 }
 
 /// Parts that take the place of the usual ones.
-impl AssistantBuilder {
+impl AgentBuilder {
     /// Who takes replies for decisions, instead of the native driver.
     pub fn with_driver(mut self, driver: impl Driver + 'static) -> Self {
         self.agent = self.agent.with_driver(driver);
@@ -183,7 +183,7 @@ impl AssistantBuilder {
         self
     }
 
-    /// A further registry of tools, such as [`Remotes`](crate::Remotes): asked after those of its family that are there.
+    /// A further registry of tools, such as [`McpTools`](crate::Remotes): asked after those of its family that are there.
     pub fn with_family(self, family: Arc<dyn ToolFamily>) -> Self {
         self.pipeline(move |pipeline| pipeline.family(family))
     }
@@ -202,7 +202,7 @@ impl AssistantBuilder {
 
     /// Refuses tools of components with arguments of these names: they would let the model choose on whose behalf they run.
     /// Without this, such names are data like any other. For tools of servers, see
-    /// [`Remotes::without_arguments`](crate::Remotes::without_arguments).
+    /// [`McpTools::without_arguments`](crate::Remotes::without_arguments).
     pub fn actor_arguments(mut self, names: ActorArguments) -> Self {
         self.actor_arguments = names;
         self
@@ -239,14 +239,14 @@ impl AssistantBuilder {
     }
 
     /// Who is asked about calls that a guardrail does not decide, and about more turns when those have run out.
-    pub fn with_human(mut self, human: Arc<dyn Human>) -> Self {
+    pub fn with_approver(mut self, human: Arc<dyn Approver>) -> Self {
         self.human = Some(human);
         self
     }
 }
 
 /// The session.
-impl AssistantBuilder {
+impl AgentBuilder {
     /// What the session is set up with. Replaces what was said about it before.
     pub fn with_config(mut self, config: SessionConfig) -> Self {
         self.config = config;
@@ -310,7 +310,7 @@ impl AssistantBuilder {
         let recorder: Arc<dyn Recorder> = match (self.recorder.take(), self.log.take()) {
             (Some(recorder), _) => recorder,
             (None, Some(path)) => Arc::new(EventLog::open(path, &Options::default())?),
-            (None, None) => Arc::new(Forget),
+            (None, None) => Arc::new(NullRecorder),
         };
         let tap = Arc::new(Tap::new(recorder));
         let executor = match self.executor.take() {
@@ -326,7 +326,7 @@ impl AssistantBuilder {
             .with_durability(self.durability)
             .with_clock(self.clock);
         if let Some(human) = self.human {
-            agent = agent.with_human(human);
+            agent = agent.with_approver(human);
         }
         Ok(agent.build()?)
     }
@@ -347,7 +347,7 @@ impl AssistantBuilder {
         }
         pipeline = pipeline
             .family(Arc::clone(&self.built_ins) as _)
-            .family(Arc::new(Components::without_arguments(&self.host, self.actor_arguments.clone())?))
+            .family(Arc::new(HostTools::without_arguments(&self.host, self.actor_arguments.clone())?))
             .allowlists(allowlists)
             .rule(Arc::new(ArgumentBytes(self.argument_bytes)))
             .recorder(Arc::clone(tap) as _)

@@ -13,7 +13,7 @@ use fumehood_core::result::{CallError, CallResult, Metadata};
 use fumehood_mcp::{Remote, RemoteTool, ToolNotice};
 
 /// One tool of a server, as the loop sees it.
-pub(crate) struct ServersTool {
+pub(crate) struct McpTool {
     remote: Remote,
     foreign: Arc<str>,
     contract: Contract,
@@ -21,7 +21,7 @@ pub(crate) struct ServersTool {
     refusal: Option<CallError>,
 }
 
-impl ServersTool {
+impl McpTool {
     /// A tool of this server; `refusal` is the answer to every call, if there is one.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ fn contract(
     Contract::new(spec, GateLimits::default())
 }
 
-impl AgentTool for ServersTool {
+impl AgentTool for McpTool {
     fn contract(&self) -> &Contract {
         &self.contract
     }

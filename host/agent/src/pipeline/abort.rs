@@ -23,14 +23,14 @@ pub(super) struct Refusal {
 
 /// A call does not go on.
 #[derive(Debug)]
-pub(super) enum Halt {
+pub(super) enum Abort {
     /// The model is told why.
     Refused(Box<Refusal>),
     /// The whole run ends.
     Stop(Stop),
 }
 
-impl Halt {
+impl Abort {
     pub(super) fn refused(status: Status, error: CallError) -> Self {
         Self::Refused(Box::new(Refusal { status, error }))
     }
@@ -40,7 +40,7 @@ impl Halt {
     }
 }
 
-impl From<RecordError> for Halt {
+impl From<RecordError> for Abort {
     /// What cannot be recorded does not run.
     fn from(error: RecordError) -> Self {
         let error = CallError::new(ErrorKind::Host, format!("the call was not made: {error}"))
@@ -56,16 +56,16 @@ pub(super) fn legible(name: &str) -> String {
 }
 
 /// Refuses a name that may be called and that no tool has. `allowed` are the names that may be called.
-pub(super) fn unknown(name: &str, allowed: &[String]) -> Halt {
+pub(super) fn unknown(name: &str, allowed: &[String]) -> Abort {
     let message = format!("[error: tool '{name}' not found in registry]");
     let error = CallError::new(ErrorKind::UnknownTool, message);
-    Halt::refused(Status::RejectedNotFound, with_suggestion(error, name, allowed))
+    Abort::refused(Status::RejectedNotFound, with_suggestion(error, name, allowed))
 }
 
 /// Refuses a name that may not be called, in these words, whether or not there is such a tool.
-pub(super) fn not_allowed(name: &str, allowed: &[String], words: String) -> Halt {
+pub(super) fn not_allowed(name: &str, allowed: &[String], words: String) -> Abort {
     let error = CallError::new(ErrorKind::NotAllowed, words);
-    Halt::refused(Status::RejectedAllowlist, with_suggestion(error, name, allowed))
+    Abort::refused(Status::RejectedAllowlist, with_suggestion(error, name, allowed))
 }
 
 fn with_suggestion(error: CallError, name: &str, allowed: &[String]) -> CallError {
@@ -75,9 +75,9 @@ fn with_suggestion(error: CallError, name: &str, allowed: &[String]) -> CallErro
     }
 }
 
-pub(super) fn unauthorized(name: &str) -> Halt {
+pub(super) fn unauthorized(name: &str) -> Abort {
     let message = format!("[error: not authorized to call tool '{name}']");
-    Halt::refused(Status::RejectedUnauthorized, CallError::new(ErrorKind::Unauthorized, message))
+    Abort::refused(Status::RejectedUnauthorized, CallError::new(ErrorKind::Unauthorized, message))
 }
 
 /// `schema` is that of the arguments, `given` what was given, if it is JSON, and `wrong` what the gate says about it.

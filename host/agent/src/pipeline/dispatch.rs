@@ -9,33 +9,33 @@ use fumehood_core::record::RecordKind;
 use fumehood_core::result::{CallError, CallResult, Metadata};
 use serde_json::{Map, Value, json};
 
-use super::clear::{Cleared, Given};
-use super::course::Course;
-use super::halt::{Halt, Refusal, legible};
-use crate::cap::{shown, within};
-use crate::caught::{caught, caught_now};
+use super::abort::{Abort, Refusal, legible};
+use super::call_state::Dispatch;
+use super::checks::{AuthorizedCall, RawArguments};
+use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::execution::{Status, ToolExecution};
 use crate::memory::Episode;
 use crate::persist::Persist;
 use crate::registry::{Purpose, Stop};
 use crate::retry::{Fault, Remedy, escalated};
+use crate::truncate::{shown, within};
 
 /// Bytes of arguments that no tool will see and that are recorded all the same.
 const RAW_BYTES: usize = 4096;
 
 /// A call that ran: with which arguments, and what it gave.
 struct Ran {
-    cleared: Cleared,
+    authorized: AuthorizedCall,
     result: CallResult,
 }
 
-impl Course<'_> {
+impl Dispatch<'_> {
     /// Goes all the way.
     pub(super) async fn take(mut self) -> Result<ToolExecution, Stop> {
         match self.walk().await {
             Ok((status, result)) => Ok(self.execution(status, result)),
-            Err(Halt::Refused(refusal)) => Ok(self.refused(*refusal).await),
-            Err(Halt::Stop(stop)) => {
+            Err(Abort::Refused(refusal)) => Ok(self.refused(*refusal).await),
+            Err(Abort::Stop(stop)) => {
                 let body = json!({"status": "stopped", "reason": stop.reason});
                 // The run ends whether or not that can be recorded.
                 let _recorded = self.journal.put(RecordKind::Verdict, Some("stop"), || body).await;
@@ -44,44 +44,45 @@ impl Course<'_> {
         }
     }
 
-    async fn walk(&mut self) -> Result<(Status, CallResult), Halt> {
-        let given = Given::Text(self.call.arguments.clone());
+    async fn walk(&mut self) -> Result<(Status, CallResult), Abort> {
+        let given = RawArguments::Text(self.call.arguments.clone());
         let mut ran = self.run_once(given).await?;
-        if let (Err(error), Remedy::Fix(fix)) = (&ran.result.outcome, ran.cleared.policy.remedy(Fault::Execution))
-            && let Some(fixed) = caught_now(|| fix(&self.call.arguments, error)).ok().flatten()
+        if let (Err(error), Remedy::Fix(fix)) = (&ran.result.outcome, ran.authorized.policy.remedy(Fault::Execution))
+            && let Some(fixed) = catch_panic_sync(|| fix(&self.call.arguments, error)).ok().flatten()
         {
-            ran = self.run_once(Given::Value(fixed)).await?;
+            ran = self.run_once(RawArguments::Value(fixed)).await?;
         }
-        let Ran { cleared, mut result } = ran;
+        let Ran { authorized, mut result } = ran;
         if let Err(error) = &mut result.outcome {
-            match cleared.policy.remedy(Fault::Execution) {
+            match authorized.policy.remedy(Fault::Execution) {
                 Remedy::Escalate { severity, advice } => *error = escalated(error.clone(), *severity, advice),
-                Remedy::Stop => return Err(Halt::Stop(Stop::new(error.message.clone()))),
+                Remedy::Stop => return Err(Abort::Stop(Stop::new(error.message.clone()))),
                 Remedy::Tell | Remedy::Retry(_) | Remedy::Fix(_) => {}
             }
         }
-        let result = self.after(&cleared, result).await?;
-        Ok(self.told(&cleared, result).await)
+        let result = self.after(&authorized, result).await?;
+        Ok(self.finalize(&authorized, result).await)
     }
 
     /// Checks, hooks, and the tool itself.
-    async fn run_once(&mut self, given: Given) -> Result<Ran, Halt> {
+    async fn run_once(&mut self, given: RawArguments) -> Result<Ran, Abort> {
         let name = self.call.name.clone();
-        let cleared = self.clear(&name, given).await?;
-        let mut cleared = self.before(cleared).await?;
+        let authorized = self.clear(&name, given).await?;
+        let mut authorized = self.before(authorized).await?;
         let body = || {
-            let kept = caught_now(|| self.persist.arguments(&cleared.invocation.arguments)).unwrap_or_default();
-            let mut body = Map::from_iter([("family".to_owned(), Value::from(cleared.family.as_str()))]);
+            let kept =
+                catch_panic_sync(|| self.persist.arguments(&authorized.invocation.arguments)).unwrap_or_default();
+            let mut body = Map::from_iter([("family".to_owned(), Value::from(authorized.family.as_str()))]);
             body.extend(kept.map(|kept| ("arguments".to_owned(), kept)));
             body.extend((!self.notes.is_empty()).then(|| ("modified".to_owned(), json!(self.notes))));
             Value::Object(body)
         };
         self.journal.started(body).await?;
-        Arc::make_mut(&mut cleared.invocation).partials = self.journal.partials(self.persist.is_full());
+        Arc::make_mut(&mut authorized.invocation).partials = self.journal.partials(self.persist.is_full());
         let began = Instant::now();
-        let (result, attempts) = self.attempts(&cleared).await;
+        let (result, attempts) = self.attempts(&authorized).await;
         let elapsed = began.elapsed();
-        let overran = cleared.policy.expected_duration.is_some_and(|expected| elapsed > expected);
+        let overran = authorized.policy.expected_duration.is_some_and(|expected| elapsed > expected);
         match result {
             Ok(mut result) => {
                 // Another id would answer another call.
@@ -90,25 +91,25 @@ impl Course<'_> {
                     result.metadata.duration = elapsed;
                 }
                 self.finished(&result, attempts, overran).await;
-                Ok(Ran { cleared, result })
+                Ok(Ran { authorized, result })
             }
             Err(stop) => {
                 let _recorded = self.journal.put(RecordKind::ToolFinished, Some("stopped"), || Value::Null).await;
-                Err(Halt::Stop(stop))
+                Err(Abort::Stop(stop))
             }
         }
     }
 
     /// Runs the tool, again where its remedy says so.
-    async fn attempts(&self, cleared: &Cleared) -> (Result<CallResult, Stop>, u32) {
-        let annotations = cleared.tool.contract().spec().annotations;
+    async fn attempts(&self, authorized: &AuthorizedCall) -> (Result<CallResult, Stop>, u32) {
+        let annotations = authorized.tool.contract().spec().annotations;
         let idempotent = annotations.idempotent == Some(true) || annotations.read_only == Some(true);
-        let invocation = &cleared.invocation;
+        let invocation = &authorized.invocation;
         let mut made = 0;
         loop {
             made += 1;
             // The call itself may panic before there is a future.
-            let ended = caught(async { cleared.tool.call(Arc::clone(invocation)).await }).await;
+            let ended = catch_panic(async { authorized.tool.call(Arc::clone(invocation)).await }).await;
             let result = match ended {
                 Ok(Ok(result)) => self.wrapped(result),
                 Ok(Err(stop)) => return (Err(stop), made),
@@ -118,7 +119,7 @@ impl Course<'_> {
                     self.wrapped(CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() })
                 }
             };
-            let wait = match (&result.outcome, cleared.policy.remedy(Fault::Execution)) {
+            let wait = match (&result.outcome, authorized.policy.remedy(Fault::Execution)) {
                 (Err(error), Remedy::Retry(attempts)) => attempts.next(made, idempotent, error),
                 _ => None,
             };
@@ -169,36 +170,36 @@ impl Course<'_> {
     }
 
     /// Makes of the result what the model sees, keeps what may be kept, and tells those who look on.
-    async fn told(&mut self, cleared: &Cleared, result: CallResult) -> (Status, CallResult) {
-        let arguments = &cleared.invocation.arguments;
-        let seen = shown(&result, cleared.policy.result_bytes.unwrap_or(usize::MAX));
+    async fn finalize(&mut self, authorized: &AuthorizedCall, result: CallResult) -> (Status, CallResult) {
+        let arguments = &authorized.invocation.arguments;
+        let seen = shown(&result, authorized.policy.result_bytes.unwrap_or(usize::MAX));
         let status = if result.is_ok() { Status::Ok } else { Status::HandlerError };
         let word = status_of(&result);
         // A function that cannot say what may be kept keeps nothing.
-        let keep = || caught_now(|| self.persist.result(arguments, &result, &seen)).unwrap_or_default();
+        let keep = || catch_panic_sync(|| self.persist.result(arguments, &result, &seen)).unwrap_or_default();
         let kept = if self.parts.recorder.keeps() { keep() } else { None };
         if let Some(kept) = kept {
             let body = || json!({"result": kept, "truncated": seen.metadata.truncated});
             let _recorded = self.journal.put(RecordKind::ToolResult, Some(word), body).await;
         }
-        if result.is_ok() && cleared.tool.purpose() == Purpose::Knowledge {
+        if result.is_ok() && authorized.tool.purpose() == Purpose::Knowledge {
             let _recorded = self.journal.put(RecordKind::KnowledgeUsed, None, || Value::Null).await;
         }
-        self.observed(cleared, &result);
-        self.remembered(&cleared.invocation.tool, arguments, word, &seen);
+        self.observed(authorized, &result);
+        self.record_episode(&authorized.invocation.tool, arguments, word, &seen);
         (status, seen)
     }
 
-    fn observed(&self, cleared: &Cleared, result: &CallResult) {
+    fn observed(&self, authorized: &AuthorizedCall, result: &CallResult) {
         if !result.is_ok() {
             return;
         }
         let observers = &self.parts.observers;
-        let name = &cleared.invocation.tool;
+        let name = &authorized.invocation.tool;
         // What an onlooker does is its own affair, panics included.
-        let _watched = caught_now(|| match cleared.tool.purpose() {
+        let _watched = catch_panic_sync(|| match authorized.tool.purpose() {
             Purpose::Action => {
-                observers.on_tool_use.iter().for_each(|see| see(name, &cleared.invocation.arguments, result));
+                observers.on_tool_use.iter().for_each(|see| see(name, &authorized.invocation.arguments, result));
             }
             Purpose::Knowledge => {
                 observers.on_knowledge_used.iter().for_each(|see| see(name, &result.text().unwrap_or_default()));
@@ -207,7 +208,7 @@ impl Course<'_> {
     }
 
     /// Nothing that may not be kept gets into the account.
-    fn remembered(&self, tool: &str, arguments: &Value, status: &str, seen: &CallResult) {
+    fn record_episode(&self, tool: &str, arguments: &Value, status: &str, seen: &CallResult) {
         let Some(episodes) = &self.parts.episodes else { return };
         let kept = self.persist.is_full();
         let result = match &seen.outcome {
@@ -248,7 +249,7 @@ impl Course<'_> {
             // The account is for the model: it must not depend on what a tool out of reach keeps to itself.
             self.persist = Persist::Nothing;
         }
-        self.remembered(&result.tool, &Value::from(self.call.arguments.as_str()), status_of(&seen), &seen);
+        self.record_episode(&result.tool, &Value::from(self.call.arguments.as_str()), status_of(&seen), &seen);
         self.execution(status, seen)
     }
 
@@ -260,7 +261,7 @@ impl Course<'_> {
             Ok(value) if raw.len() <= RAW_BYTES => value,
             _ => Value::from(within(raw, RAW_BYTES)),
         };
-        caught_now(|| self.persist.arguments(&value())).unwrap_or_default()
+        catch_panic_sync(|| self.persist.arguments(&value())).unwrap_or_default()
     }
 
     fn execution(self, status: Status, result: CallResult) -> ToolExecution {

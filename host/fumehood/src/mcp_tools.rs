@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use fumehood_agent::identity::ActorArguments;
 use fumehood_agent::registry::{Family, Tool as AgentTool, ToolFamily};
-use fumehood_core::approval::{Approval, Parts};
+use fumehood_core::approval::{Approval, Manifest};
 use fumehood_core::result::CallError;
 use fumehood_mcp::{ConnectError, Remote, RemoteTool, ToolNotice};
 
-use crate::pinned::Pinned;
-use crate::servers_tool::{ServersTool, check};
+use crate::approval_check::ApprovalCheck;
+use crate::mcp_tool::{McpTool, check};
 
 /// How the tools of servers are called, for approvals.
 const CONTRACT: &str = "mcp";
 
 /// The tools that servers had when this was made, in the order of their names.
-pub struct Remotes {
+pub struct McpTools {
     tools: Vec<Arc<dyn AgentTool>>,
     refused: Vec<ToolNotice>,
     unchecked: Vec<ToolNotice>,
@@ -23,14 +23,14 @@ pub struct Remotes {
     actor_arguments: ActorArguments,
 }
 
-impl Default for Remotes {
+impl Default for McpTools {
     /// No servers; arguments of their tools may have any name.
     fn default() -> Self {
         Self::without_arguments(ActorArguments::none())
     }
 }
 
-impl Remotes {
+impl McpTools {
     /// No servers yet, for an operator who wants no tool to have arguments of these names: they would let the model choose on
     /// whose behalf it runs. A tool that has one is left out.
     #[must_use]
@@ -40,7 +40,7 @@ impl Remotes {
     }
 
     /// Connects to a server and takes its tools. One whose name or schema is not acceptable is left out, and
-    /// [`Remotes::refused`] says why.
+    /// [`McpTools::refused`] says why.
     ///
     /// # Errors
     /// If the server cannot be used. What was taken before stays.
@@ -55,17 +55,17 @@ impl Remotes {
     /// names of its tools and nothing else, and calls of them end with `needs_approval`; nothing is asked of the server.
     ///
     /// # Errors
-    /// As for [`Remotes::add`].
+    /// As for [`McpTools::add`].
     pub async fn add_pinned(
         &mut self,
         remote: &Remote,
         grants: Vec<String>,
         approved: Option<&Approval>,
-    ) -> Result<Pinned, ConnectError> {
+    ) -> Result<ApprovalCheck, ConnectError> {
         // Nobody approves of what would not be taken.
         let tools = self.acceptable(remote.tools().await?);
         let definitions: Vec<_> = tools.iter().filter_map(|tool| tool.definition().ok()).collect();
-        let pinned = Pinned::compare(Parts::new(None, CONTRACT, grants, &definitions), approved);
+        let pinned = ApprovalCheck::compare(Manifest::new(None, CONTRACT, grants, &definitions), approved);
         self.take(remote, tools, pinned.refusal(remote.name().as_str()));
         Ok(pinned)
     }
@@ -86,7 +86,7 @@ impl Remotes {
         self.refused.extend(remote.refused());
         self.unchecked.extend(remote.unchecked());
         for tool in tools {
-            match ServersTool::new(remote, tool, refusal.clone(), &self.actor_arguments) {
+            match McpTool::new(remote, tool, refusal.clone(), &self.actor_arguments) {
                 Ok(tool) => self.tools.push(Arc::new(tool)),
                 Err(why) => self.refused.push(why),
             }
@@ -115,7 +115,7 @@ impl Remotes {
     }
 }
 
-impl ToolFamily for Remotes {
+impl ToolFamily for McpTools {
     fn family(&self) -> Family {
         Family::Mcp
     }

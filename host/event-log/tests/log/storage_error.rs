@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::sample::{keep, keep_all, place, record};
 use fumehood_core::record::{Durability, Record, Recorder};
-use fumehood_event_log::{EventLog, Filter, OpenError, Options, Reader, SchemaError, Trouble};
+use fumehood_event_log::{EventLog, Filter, OpenError, Options, Reader, SchemaError, StorageError};
 use futures_executor::block_on;
 use rusqlite::Connection;
 use serde_json::json;
@@ -27,7 +27,10 @@ fn a_file_that_is_no_database_is_refused_and_kept() {
     let (_folder, path) = place();
     let text = "these are my notes, not a database, and I want to keep them. ".repeat(20);
     fs::write(&path, &text).unwrap();
-    assert!(matches!(refusal(&path), OpenError::Schema { source: SchemaError::Trouble(Trouble::NotADatabase), .. }));
+    assert!(matches!(
+        refusal(&path),
+        OpenError::Schema { source: SchemaError::StorageError(StorageError::NotADatabase), .. }
+    ));
     assert!(Reader::open(&path, &quick()).is_err());
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
     assert!(!path.with_extension("db.key").exists());

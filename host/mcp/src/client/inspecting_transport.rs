@@ -39,10 +39,10 @@ pub(crate) struct News {
     flooded: AtomicBool,
     /// Answers to questions that nobody asked, since the last good one.
     strays: AtomicU32,
-    asked: Mutex<Asked>,
+    asked: Mutex<PendingRequests>,
 }
 
-struct Asked {
+struct PendingRequests {
     allowance: Allowance,
     open: HashMap<RequestId, Option<ProgressToken>>,
     taken_back: VecDeque<RequestId>,
@@ -56,7 +56,7 @@ impl News {
     /// Of a connection whose server may say `most` messages that nobody asked for, in a call or a minute, and may think
     /// for `think` about whether it knows the newest revision: some of those that do not never answer.
     pub(crate) fn new(most: u32, think: Duration) -> Arc<Self> {
-        let asked = Asked {
+        let asked = PendingRequests {
             allowance: Allowance::new(most),
             open: HashMap::new(),
             taken_back: VecDeque::new(),
@@ -91,7 +91,7 @@ impl News {
         self.lock().close(id);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Asked> {
+    fn lock(&self) -> MutexGuard<'_, PendingRequests> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -165,7 +165,7 @@ impl News {
     }
 }
 
-impl Asked {
+impl PendingRequests {
     fn asks(&mut self, id: &RequestId, request: &ClientRequest) {
         self.allowance.renew();
         let mut token = None;
@@ -238,14 +238,14 @@ enum Verdict {
 }
 
 /// A transport whose messages are looked at.
-pub(crate) struct Watched<T> {
+pub(crate) struct InspectingTransport<T> {
     inner: T,
     news: Arc<News>,
     /// Cancelled when the server is cut off.
     closed: CancellationToken,
 }
 
-impl<T> Watched<T> {
+impl<T> InspectingTransport<T> {
     pub(crate) fn new(inner: T, news: Arc<News>, closed: CancellationToken) -> Self {
         Self { inner, news, closed }
     }
@@ -269,7 +269,7 @@ impl<T> Watched<T> {
     }
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for InspectingTransport<T> {
     type Error = T::Error;
 
     fn name() -> Cow<'static, str> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fumehood_core::approval::{Approval, Parts, Standing};
+use fumehood_core::approval::{Approval, ApprovalStatus, Manifest};
 use fumehood_core::digest::Digest;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::permission::Grant;
@@ -25,9 +25,9 @@ pub(crate) enum Pinning {
 
 /// What a loaded component is, and how that stands to what was approved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pinned {
-    parts: Parts,
-    standing: Standing,
+pub struct ApprovalCheck {
+    parts: Manifest,
+    standing: ApprovalStatus,
 }
 
 impl Pinning {
@@ -38,34 +38,34 @@ impl Pinning {
     }
 
     /// Compares a component that was loaded with what was approved.
-    pub(crate) fn compare(&self, component: &Component, grant: &Grant) -> Option<Pinned> {
+    pub(crate) fn compare(&self, component: &Component, grant: &Grant) -> Option<ApprovalCheck> {
         let Self::On { approved, base } = self else { return None };
         let contract = match component.dialect() {
             Dialect::Contract(version) => version.clone(),
             Dialect::Typed => "typed".to_owned(),
         };
         let grants = grant.lines(base.as_deref());
-        let parts = Parts::new(Some(component.digest()), contract, grants, component.definitions());
-        Some(Pinned::compare(parts, approved.as_deref()))
+        let parts = Manifest::new(Some(component.digest()), contract, grants, component.definitions());
+        Some(ApprovalCheck::compare(parts, approved.as_deref()))
     }
 }
 
-impl Pinned {
+impl ApprovalCheck {
     /// These parts, held against what was approved.
-    pub(crate) fn compare(parts: Parts, approved: Option<&Approval>) -> Self {
-        let standing = Standing::of(&parts, approved);
+    pub(crate) fn compare(parts: Manifest, approved: Option<&Approval>) -> Self {
+        let standing = ApprovalStatus::of(&parts, approved);
         Self { parts, standing }
     }
 
     /// All that an approval of it would be about.
     #[must_use]
-    pub fn parts(&self) -> &Parts {
+    pub fn parts(&self) -> &Manifest {
         &self.parts
     }
 
     /// How it stands to what was approved.
     #[must_use]
-    pub fn standing(&self) -> &Standing {
+    pub fn standing(&self) -> &ApprovalStatus {
         &self.standing
     }
 

@@ -22,20 +22,20 @@ const MOST: usize = 60;
 
 /// The calls that run. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct Chips {
+pub(crate) struct CallProgress {
     bars: MultiProgress,
     live: bool,
-    running: Arc<Mutex<BTreeMap<String, Chip>>>,
+    running: Arc<Mutex<BTreeMap<String, RunningCall>>>,
 }
 
-struct Chip {
+struct RunningCall {
     label: String,
     since: Instant,
     bar: Option<ProgressBar>,
 }
 
 /// While this is there, nothing is drawn: somebody types.
-pub(crate) struct Quiet<'a>(&'a Chips);
+pub(crate) struct Quiet<'a>(&'a CallProgress);
 
 impl Drop for Quiet<'_> {
     fn drop(&mut self) {
@@ -45,7 +45,7 @@ impl Drop for Quiet<'_> {
     }
 }
 
-impl Chips {
+impl CallProgress {
     /// On standard error.
     pub(crate) fn new() -> Self {
         let live = std::io::stderr().is_terminal();
@@ -71,7 +71,7 @@ impl Chips {
         if !self.live {
             render::note(&format!("{} {label}", styled(FAINT, "→")));
         }
-        self.lock().insert(key(record), Chip { label, since: Instant::now(), bar });
+        self.lock().insert(key(record), RunningCall { label, since: Instant::now(), bar });
     }
 
     /// A running call says something.
@@ -81,8 +81,8 @@ impl Chips {
         let percent = fraction.map(|fraction| format!("{:.0} %", fraction * 100.0));
         let news = [percent, said].into_iter().flatten().collect::<Vec<_>>().join(" ");
         match self.lock().get(&key(record)) {
-            Some(Chip { bar: Some(bar), .. }) => bar.set_message(format!("  {news}")),
-            Some(Chip { bar: None, label, .. }) if !news.is_empty() => {
+            Some(RunningCall { bar: Some(bar), .. }) => bar.set_message(format!("  {news}")),
+            Some(RunningCall { bar: None, label, .. }) if !news.is_empty() => {
                 // There is nobody to tell if that fails.
                 let _ = Quotation::for_stderr().styled(&format!("  {label}: "), FAINT, &news);
             }
@@ -93,7 +93,7 @@ impl Chips {
     /// A call has ended, well or badly. Its line stays, with what it took.
     pub(crate) fn finished(&self, record: &Record) {
         let chip = self.lock().remove(&key(record));
-        let Some(Chip { label, since, bar }) = chip else { return };
+        let Some(RunningCall { label, since, bar }) = chip else { return };
         if let Some(bar) = bar {
             bar.finish_and_clear();
             self.bars.remove(&bar);
@@ -133,7 +133,7 @@ impl Chips {
         Quiet(self)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Chip>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, RunningCall>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -229,7 +229,7 @@ mod tests {
     fn l21_a_clock_counts_while_a_call_runs_and_is_gone_when_it_has_ended() {
         let paper = Paper::default();
         let drawn = || paper.0.lock().unwrap().clone();
-        let chips = Chips::drawn_on(ProgressDrawTarget::term_like(Box::new(paper.clone())), true);
+        let chips = CallProgress::drawn_on(ProgressDrawTarget::term_like(Box::new(paper.clone())), true);
         let started = record(RecordKind::ToolStarted, json!({"arguments": {"a": 1}}));
         chips.started(&started, Duration::from_secs(10));
         let begun = Instant::now();

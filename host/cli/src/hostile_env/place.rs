@@ -44,13 +44,13 @@ pub(crate) enum Powers {
 }
 
 /// The surroundings of one run. What it leaves on disk goes with it.
-pub(crate) struct Grounds {
+pub(crate) struct HostileEnv {
     root: TempDir,
     server: Server,
     listener: Listener,
 }
 
-impl Grounds {
+impl HostileEnv {
     /// Makes the folders and starts the servers.
     ///
     /// # Errors

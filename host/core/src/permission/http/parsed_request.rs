@@ -14,7 +14,7 @@ const TRIED_CHARS: usize = 256;
 
 /// A request whose method and address mean one thing only.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct ParsedRequest {
     pub(super) method: String,
     pub(super) url: Url,
     pub(super) scheme: Scheme,
@@ -25,7 +25,7 @@ pub(super) struct Asked {
 
 /// Why a request is not even compared with any rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum AskedError {
+pub(super) enum ParseRequestError {
     #[error("the address has more than {ADDRESS_BYTES} bytes")]
     TooLong,
     #[error("the address is none: {0}")]
@@ -44,32 +44,32 @@ pub(super) enum AskedError {
     Method,
 }
 
-impl Asked {
-    pub(super) fn parse(method: &str, address: &str) -> Result<Self, AskedError> {
+impl ParsedRequest {
+    pub(super) fn parse(method: &str, address: &str) -> Result<Self, ParseRequestError> {
         if address.len() > ADDRESS_BYTES {
-            return Err(AskedError::TooLong);
+            return Err(ParseRequestError::TooLong);
         }
-        let mut url = Url::parse(address).map_err(AskedError::NoUrl)?;
-        let scheme = Scheme::parse(url.scheme()).ok_or(AskedError::Scheme)?;
+        let mut url = Url::parse(address).map_err(ParseRequestError::NoUrl)?;
+        let scheme = Scheme::parse(url.scheme()).ok_or(ParseRequestError::Scheme)?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(AskedError::UserInfo);
+            return Err(ParseRequestError::UserInfo);
         }
         if !is_method(method) {
-            return Err(AskedError::Method);
+            return Err(ParseRequestError::Method);
         }
-        let mut host = url.host().ok_or(AskedError::NoHost)?.to_owned();
+        let mut host = url.host().ok_or(ParseRequestError::NoHost)?.to_owned();
         if let Host::Domain(name) = &mut host
             && let Some(bare) = name.strip_suffix('.')
         {
             *name = bare.to_owned();
-            url.set_host(Some(name)).map_err(AskedError::NoUrl)?;
+            url.set_host(Some(name)).map_err(ParseRequestError::NoUrl)?;
         }
         let port = url.port().unwrap_or(scheme.default_port());
         if port == 0 {
-            return Err(AskedError::Port);
+            return Err(ParseRequestError::Port);
         }
         if is_ambiguous(url.path()) {
-            return Err(AskedError::Path);
+            return Err(ParseRequestError::Path);
         }
         url.set_fragment(None);
         Ok(Self { method: method.to_owned(), url, scheme, host, port })
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn addresses_are_read_as_browsers_read_them() {
         let check = |address: &str, expected: &str| {
-            assert_eq!(Asked::parse("GET", address).unwrap().url.as_str(), expected);
+            assert_eq!(ParsedRequest::parse("GET", address).unwrap().url.as_str(), expected);
         };
         check("http://example.com", "http://example.com/");
         check("HTTP://EXAMPLE.com.:80/a/../b/./c?q=1#f", "http://example.com/b/c?q=1");
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn what_could_mean_two_things_is_refused() {
         let check = |method: &str, address: &str, expected: &str| {
-            let error = Asked::parse(method, address).expect_err(address).to_string();
+            let error = ParsedRequest::parse(method, address).expect_err(address).to_string();
             assert!(error.contains(expected), "{address}: {error}");
         };
         check("GET", "example.com/", "none");
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn what_was_tried_is_told_without_its_query_and_not_at_length() {
-        let asked = Asked::parse("GET", "https://example.com/a?token=t").unwrap();
+        let asked = ParsedRequest::parse("GET", "https://example.com/a?token=t").unwrap();
         assert_eq!(asked.tried(), "GET https://example.com/a");
         assert_eq!(tried_unread("GET", "https://u@example.com/a?token=t"), "GET https://u@example.com/a");
         let long = tried_unread("GET", &"ä\u{202e}".repeat(4000));

@@ -9,12 +9,12 @@ use futures_util::FutureExt as _;
 /// What the future gives, or what it said when it panicked.
 ///
 /// What it had borrowed may be left half changed: callers throw that away.
-pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, String> {
+pub(crate) async fn catch_panic<T>(future: impl Future<Output = T>) -> Result<T, String> {
     AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| said(panic.as_ref()))
 }
 
 /// The same for a function.
-pub(crate) fn caught_now<T>(act: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn catch_panic_sync<T>(act: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(act)).map_err(|panic| said(panic.as_ref()))
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Sizes {
 
 /// What is known of the tools.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct ToolPins {
     listed: Listed,
     pins: BTreeMap<Arc<str>, Digest>,
 }
@@ -85,7 +85,7 @@ impl Listed {
     }
 }
 
-impl Seen {
+impl ToolPins {
     /// With tools that were pinned before.
     pub(crate) fn pinned(pins: BTreeMap<Arc<str>, Digest>) -> Self {
         Self { pins, listed: Listed::default() }

@@ -4,7 +4,7 @@ use rusqlite::ErrorCode;
 
 /// Why the file does not do what is asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum StorageError {
     /// Nothing may be written there.
     #[error("the file or its folder is read-only; make both writable for this user, or choose another place")]
     ReadOnly,
@@ -28,7 +28,7 @@ pub enum Trouble {
     Other(String),
 }
 
-impl From<rusqlite::Error> for Trouble {
+impl From<rusqlite::Error> for StorageError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::ReadOnly) => Self::ReadOnly,

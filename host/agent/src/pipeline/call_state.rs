@@ -3,14 +3,14 @@
 use fumehood_core::chat::ToolIntent;
 use fumehood_core::time::Timestamp;
 
+use super::abort::legible;
 use super::batch::Batch;
-use super::halt::legible;
 use super::journal::Journal;
 use super::parts::Parts;
 use crate::persist::Persist;
 
 /// One call.
-pub(super) struct Course<'a> {
+pub(super) struct Dispatch<'a> {
     pub(super) parts: &'a Parts,
     pub(super) batch: &'a Batch<'a>,
     pub(super) call: ToolIntent,
@@ -21,7 +21,7 @@ pub(super) struct Course<'a> {
     pub(super) started_at: Timestamp,
 }
 
-impl<'a> Course<'a> {
+impl<'a> Dispatch<'a> {
     pub(super) fn new(parts: &'a Parts, batch: &'a Batch<'a>, mut call: ToolIntent) -> Self {
         if call.id.is_empty() {
             call.id = parts.ids.next("call");

@@ -4,4 +4,4 @@ mod listener;
 mod place;
 mod server;
 
-pub(crate) use place::{Grounds, Powers};
+pub(crate) use place::{HostileEnv, Powers};

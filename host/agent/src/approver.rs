@@ -46,7 +46,7 @@ impl Answer {
 }
 
 /// Asks a person: by a prompt, a callback, an API.
-pub trait Human: Send + Sync {
+pub trait Approver: Send + Sync {
     /// Waits for the answer, as long as it takes; limits on time are looked at afterwards. Dropping the future takes
     /// the question back.
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer>;
