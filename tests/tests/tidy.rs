@@ -65,13 +65,13 @@ const RAW: &[&str] = &[
     "host/core/src/redact.rs",
     "host/core/src/result.rs",
     "host/core/src/untrusted.rs",
-    "host/fumehood/src/family.rs",
+    "host/fumehood/src/host_tools.rs",
     "host/fumehood/src/load.rs",
-    "host/fumehood/src/servers_tool.rs",
+    "host/fumehood/src/mcp_tool.rs",
     "host/fumehood/src/tool.rs",
     "host/mcp/src/client/foreign.rs",
     "host/mcp/src/client/result.rs",
-    "host/mcp/src/client/seen.rs",
+    "host/mcp/src/client/tool_pins.rs",
     "host/runtime/src/isolation/convert.rs",
 ];
 

@@ -3,9 +3,7 @@
 use std::process::ExitCode;
 
 use fumehood::model::{ScriptError, SetupError, SpecError};
-use fumehood::{
-    AssistantError, CallResult, ComponentError, ErrorKind, LoadError, LockError, SchemaError, Stage, ToolName,
-};
+use fumehood::{AgentError, CallResult, ComponentError, ErrorKind, LoadError, LockError, SchemaError, Stage, ToolName};
 
 use crate::config::ConfigError;
 
@@ -115,7 +113,7 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
         None if error.is::<UsageError>() || error.is::<CannotAsk>() => Exit::Usage,
         None if error.is::<NotTrusted>() => Exit::Refused,
         None if error.is::<ConfigError>() || error.is::<LockError>() => Exit::Usage,
-        None if matches!(error.downcast_ref(), Some(AssistantError::Tool(_))) => Exit::NotLoaded,
+        None if matches!(error.downcast_ref(), Some(AgentError::Tool(_))) => Exit::NotLoaded,
         None => Exit::Host,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fumehood_agent::agent::{Agent, AgentBuilder, Clock, SystemClock, Tap};
+use fumehood_agent::agent::{Agent, Clock, LoopBuilder, SystemClock, Tap};
 use fumehood_agent::allowlist::{self, Allowlists, EnvelopeKey, Skill};
 use fumehood_agent::approver::Approver;
 use fumehood_agent::budget::{Budget, TenantFuel};
@@ -21,7 +21,7 @@ use fumehood_core::chat::Model;
 use fumehood_core::record::{Durability, NullRecorder, Recorder};
 use fumehood_event_log::{EventLog, Options};
 
-use crate::agent_error::AssistantError;
+use crate::agent_error::AgentError;
 use crate::host::Host;
 use crate::host_tools::HostTools;
 
@@ -38,7 +38,7 @@ type Change = Box<dyn FnOnce(PipelineBuilder) -> PipelineBuilder + Send>;
 #[must_use = "nothing happens before `build`"]
 pub struct AgentBuilder {
     host: Host,
-    agent: AgentBuilder,
+    agent: LoopBuilder,
     driven: bool,
     executor: Option<Arc<dyn ToolExecutor>>,
     built_ins: Arc<BuiltIns>,
@@ -296,7 +296,7 @@ impl AgentBuilder {
     }
 
     /// Keeps in the records what the model is told and what it says: see
-    /// [`AgentBuilder::keep_texts`](fumehood_agent::agent::AgentBuilder::keep_texts).
+    /// [`AgentBuilder::keep_texts`](fumehood_agent::agent::LoopBuilder::keep_texts).
     pub fn keep_texts(mut self) -> Self {
         self.agent = self.agent.keep_texts();
         self
@@ -306,7 +306,7 @@ impl AgentBuilder {
     ///
     /// # Errors
     /// If a name is one of nothing, a tool is none for models, or the event log does not open.
-    pub fn build(mut self) -> Result<Agent, AssistantError> {
+    pub fn build(mut self) -> Result<Agent, AgentError> {
         let recorder: Arc<dyn Recorder> = match (self.recorder.take(), self.log.take()) {
             (Some(recorder), _) => recorder,
             (None, Some(path)) => Arc::new(EventLog::open(path, &Options::default())?),
@@ -331,10 +331,10 @@ impl AgentBuilder {
         Ok(agent.build()?)
     }
 
-    fn executor(&mut self, tap: &Arc<Tap>) -> Result<Arc<dyn ToolExecutor>, AssistantError> {
+    fn executor(&mut self, tap: &Arc<Tap>) -> Result<Arc<dyn ToolExecutor>, AgentError> {
         let mut allowlists = std::mem::take(&mut self.allowlists);
         if let Some(skill) = self.scope.skill.as_deref().filter(|name| !allowlists.skills.contains_key(*name)) {
-            return Err(AssistantError::UnknownSkill(skill.to_owned()));
+            return Err(AgentError::UnknownSkill(skill.to_owned()));
         }
         if let Some(channel) = self.channel.take() {
             self.scope.envelope = Some(seal(&mut allowlists, &channel)?);
@@ -354,7 +354,7 @@ impl AgentBuilder {
             .modes(Modes { durability: self.durability, ..Modes::default() })
             .clock(Arc::clone(&self.clock));
         if let Some(human) = &self.human {
-            pipeline = pipeline.human(Arc::clone(human));
+            pipeline = pipeline.approver(Arc::clone(human));
         }
         let pipeline = self.changes.drain(..).fold(pipeline, |pipeline, change| change(pipeline));
         Ok(Arc::new(pipeline.build()?))
@@ -362,12 +362,12 @@ impl AgentBuilder {
 }
 
 /// The signed list of a channel.
-fn seal(allowlists: &mut Allowlists, channel: &str) -> Result<Arc<str>, AssistantError> {
+fn seal(allowlists: &mut Allowlists, channel: &str) -> Result<Arc<str>, AgentError> {
     if !allowlists.channels.contains_key(channel) {
-        return Err(AssistantError::UnknownChannel(channel.to_owned()));
+        return Err(AgentError::UnknownChannel(channel.to_owned()));
     }
     if allowlists.key.is_none() {
-        allowlists.key = Some(EnvelopeKey::random().map_err(|_| AssistantError::Random)?);
+        allowlists.key = Some(EnvelopeKey::random().map_err(|_| AgentError::Random)?);
     }
     Ok(allowlists.seal(channel, None, None, None)?.into())
 }

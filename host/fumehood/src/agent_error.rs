@@ -7,9 +7,9 @@ use fumehood_agent::pipeline::PipelineError;
 use fumehood_agent::registry::ContractError;
 use fumehood_event_log::OpenError;
 
-/// Errors of [`AgentBuilder::build`](crate::AssistantBuilder::build).
+/// Errors of [`AgentBuilder::build`](crate::AgentBuilder::build).
 #[derive(Debug, thiserror::Error)]
-pub enum AssistantError {
+pub enum AgentError {
     /// A tool of the host is none for models.
     #[error("a tool of the host cannot be shown to a model")]
     Tool(#[from] ContractError),

@@ -80,7 +80,7 @@ mod unknown_tool;
 mod wit_docs;
 
 pub use agent_builder::AgentBuilder;
-pub use agent_error::AssistantError;
+pub use agent_error::AgentError;
 pub use approval_check::ApprovalCheck;
 pub use builder::{BuildError, HostBuilder};
 pub use call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};

@@ -18,7 +18,7 @@ use crate::executor::{Scope, ToolExecutor};
 use crate::session::{Session, SessionConfig};
 
 /// An agent in the making. Nothing is kept and nobody is asked unless said so; the clock is the system's.
-pub struct AgentBuilder {
+pub struct LoopBuilder {
     model: Arc<dyn Model>,
     driver: Option<Box<dyn Driver>>,
     executor: Option<Arc<dyn ToolExecutor>>,
@@ -57,7 +57,7 @@ pub(super) fn new_session_id() -> Result<String, BuildError> {
     Ok(format!("s{:016x}", u64::from_be_bytes(random)))
 }
 
-impl AgentBuilder {
+impl LoopBuilder {
     pub(super) fn new(model: Arc<dyn Model>) -> Self {
         Self {
             model,

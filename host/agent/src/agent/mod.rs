@@ -12,7 +12,7 @@ mod waiting;
 mod writing;
 
 pub use crate::clock::{Clock, SystemClock};
-pub use builder::{AgentBuilder, BuildError};
+pub use builder::{BuildError, LoopBuilder};
 pub use cancel::CancelHandle;
 pub use events::{AgentEvent, EventName, Subscription, Tap};
 pub use outcome::{Outcome, ResetError, RunError};

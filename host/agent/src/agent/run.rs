@@ -12,7 +12,7 @@ use fumehood_core::time::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::builder::AgentBuilder;
+use super::builder::LoopBuilder;
 use super::cancel::CancelHandle;
 use super::events::{AgentEvent, Tap};
 use super::ledger::Ledger;
@@ -50,8 +50,8 @@ pub struct Agent {
 
 impl Agent {
     /// An agent that asks this model. It still needs a driver and an executor.
-    pub fn builder(model: Arc<dyn Model>) -> AgentBuilder {
-        AgentBuilder::new(model)
+    pub fn builder(model: Arc<dyn Model>) -> LoopBuilder {
+        LoopBuilder::new(model)
     }
 
     /// Takes one user message to its ending.

@@ -10,7 +10,7 @@ use fumehood_core::record::{Durability, NullRecorder, Record, RecordError, Recor
 use fumehood_core::time::Timestamp;
 use tokio::time::Instant;
 
-use super::{Agent, AgentBuilder, AgentEvent, BuildError, EventName, RunError, Tap};
+use super::{Agent, AgentEvent, BuildError, EventName, LoopBuilder, RunError, Tap};
 use crate::budget::{BudgetKind, TenantFuel};
 use crate::execution::Status;
 use crate::executor::{BatchOutcome, Scope, ToolExecutor};
@@ -91,7 +91,7 @@ fn script(takes: Duration, answers: Vec<Response>) -> Arc<dyn Model> {
 }
 
 /// With a clock that goes as tokio's does, so that paused time is paused for both.
-fn agent(model: Arc<dyn Model>, tools: &Arc<Tools>, memory: &Arc<Memory>) -> AgentBuilder {
+fn agent(model: Arc<dyn Model>, tools: &Arc<Tools>, memory: &Arc<Memory>) -> LoopBuilder {
     let began = Instant::now();
     let clock = move || Timestamp(1_000).plus(began.elapsed());
     let config = SessionConfig { id: "s1".to_owned(), ..SessionConfig::default() };

@@ -104,7 +104,7 @@ impl Envelope {
     /// [`EnvelopeError::Form`] if the envelope cannot be written as JSON.
     pub fn seal(&self, key: &EnvelopeKey) -> Result<String, EnvelopeError> {
         let payload = serde_json::to_vec(self).map_err(|_| EnvelopeError::Form)?;
-        let tag = key.mac(&payload).ok_or(EnvelopeError::Form)?.told().into_bytes();
+        let tag = key.mac(&payload).ok_or(EnvelopeError::Form)?.finalize().into_bytes();
         Ok(format!("{}.{}", BASE64_URL_SAFE_NO_PAD.encode(payload), BASE64_URL_SAFE_NO_PAD.encode(tag)))
     }
 

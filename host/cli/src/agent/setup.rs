@@ -22,7 +22,7 @@ use super::ending::RunSummary;
 use super::interrupt::Interrupts;
 use super::screen::Screen;
 use super::view::{Events, View};
-use super::{model, reach, rules, settings, treatment};
+use super::{access, call_policy, model, rules, settings};
 use crate::args::run::{AgentArguments, DriverName};
 use crate::args::{Arguments, bad_limit};
 use crate::config::Config;
@@ -307,7 +307,7 @@ fn in_use(
 fn with_person(builder: AgentBuilder, config: &Config, person: Option<AtTerminal>) -> AgentBuilder {
     match person.map(Arc::new) {
         Some(person) if config.agent.ask_for_turns == Some(false) => {
-            builder.pipeline(move |pipeline| pipeline.human(person))
+            builder.pipeline(move |pipeline| pipeline.approver(person))
         }
         Some(person) => builder.with_approver(person),
         None => builder,

@@ -17,10 +17,10 @@ use serde_json::Value;
 use super::GateLimits;
 use super::assertions::Patterns;
 use super::error::SchemaError;
-use super::in_place;
 use super::keywords::Role;
 use super::outline::{Node, NodeId, Outline, ROOT};
 use super::strict::Extent;
+use super::toposort;
 
 /// How many entries of `enum` or `required` are looked at in the time of one evaluation.
 const LISTED: u64 = 8;

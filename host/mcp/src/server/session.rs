@@ -24,7 +24,7 @@ use super::log_level;
 use super::news::Outbox;
 use super::notifier::Notifier;
 use super::offer::Server;
-use super::shelves;
+use super::resources;
 use crate::library::Library;
 use crate::toolbox::{Request, Watcher};
 use crate::written::Written;

@@ -10,7 +10,7 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use super::Wasi;
 use super::filesystem::{CallFiles, FilesView, OpenFolders, Scratch};
-use super::http::{DirectEgress, Egress, OutboundConfig, Reports, Watcher};
+use super::http::{DirectEgress, Egress, OutboundConfig, Reports, RequestObserver};
 use super::journal::Journal;
 use super::key_value::OwnStore;
 use super::refusals::Refusals;
@@ -109,7 +109,8 @@ impl CallState {
             let egress = match &powers.outbound {
                 OutboundConfig::Network { network, redactor } => {
                     let (call, observer) = (Arc::clone(&self.call), self.journal.observer());
-                    let watcher = Watcher { call, observer, redactor: redactor.clone(), reports: Reports::default() };
+                    let watcher =
+                        RequestObserver { call, observer, redactor: redactor.clone(), reports: Reports::default() };
                     Egress::Direct(DirectEgress::new(&powers.grant, network, self.deadline, refusals, watcher))
                 }
                 OutboundConfig::Relay(relay) => Egress::Relay(relay.clone()),

@@ -20,7 +20,7 @@ use tokio::task::AbortHandle;
 use super::body_stream;
 use super::link::{Link, Pending};
 use super::message::{Part, RequestHead, StoreAnswer, StoreStep, ToWorker};
-use crate::capability::http::{DirectEgress, Reports, Watcher};
+use crate::capability::http::{DirectEgress, Reports, RequestObserver};
 use crate::capability::{Refusals, STORE_PATIENCE};
 use crate::clock::Deadline;
 use crate::guest_runtime::GuestRuntime;
@@ -133,7 +133,7 @@ impl Services {
     pub(super) fn request(&self, pending: &mut Pending, head: RequestHead, stream: OwnedFd) {
         let requests = pending.requests.get_or_insert_with(|| {
             let (reports, refusals) = (Reports::default(), Refusals::default());
-            let watcher = Watcher {
+            let watcher = RequestObserver {
                 call: Arc::clone(&pending.invocation),
                 observer: pending.observer.clone(),
                 redactor: self.redactor.clone(),

@@ -14,9 +14,9 @@ use rustix::io::Errno;
 use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::{FsPerms, OpenMode};
 
-use super::beneath;
 use super::ledger::Ledger;
 use super::protect::{Protected, canonical_as_far};
+use super::resolve;
 use super::scratch_root::ScratchRoot;
 use crate::file_pool::FilePool;
 

@@ -26,7 +26,7 @@ use fumehood::agent::registry::{BuiltIn, BuiltIns, Failure, Invocation};
 use fumehood::agent::scripted::ScriptedDriver;
 use fumehood::chat::{Model, ModelError, Request, Response, Role, ToolIntent, ToolSpec};
 use fumehood::event_log::{Filter, Options, Reader};
-use fumehood::{AgentBuilder, AssistantError, Host, Load};
+use fumehood::{AgentBuilder, AgentError, Host, Load};
 
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../example-tools/dist/calculator.wasm");
 const ADD: &str = r#"{"a": 3, "b": 5}"#;
@@ -105,7 +105,7 @@ async fn l4_nothing_may_be_called_until_it_is_allowed() {
 async fn k9_names_of_nothing_are_refused_at_once() {
     let host = host().await;
     let model = || calls("x", "{}").0;
-    let check = |built: Result<Agent, AssistantError>, expected: &str| {
+    let check = |built: Result<Agent, AgentError>, expected: &str| {
         let error = built.err().unwrap();
         let mut text = error.to_string();
         if let Some(source) = std::error::Error::source(&error) {
@@ -304,7 +304,7 @@ async fn l4_a_channel_in_use_is_all_that_there_is() {
     assert!(outcome.text().ends_with(words), "{}", outcome.text());
     assert_eq!(offered.lock().unwrap()[0], ["calculator__multiply"]);
     assert_eq!(status(&mut on("desk").build().unwrap()).await.0, Status::Ok);
-    assert!(matches!(on("fax").build(), Err(AssistantError::UnknownChannel(name)) if name == "fax"));
+    assert!(matches!(on("fax").build(), Err(AgentError::UnknownChannel(name)) if name == "fax"));
     let misspelt = host.agent(model).channel("phone", ["calculator__multipy"]).build();
     assert!(misspelt.is_err_and(|error| error.to_string().contains("the path of a call")));
 }
