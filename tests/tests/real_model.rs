@@ -123,7 +123,9 @@ async fn exercise(url: &str, name: &str, task: Task) -> Vec<(&'static str, Outco
     for (driver, with) in DRIVERS {
         let spec = ModelSpec::parse(&format!("compatible:{name}")).unwrap();
         let timeouts = Timeouts { total: Duration::from_secs(900), ..Timeouts::default() };
-        let config = ProviderConfig { timeouts, ..ProviderConfig::default() }.with_base_url(url);
+        // Without it, one run says nothing of the next.
+        let config = ProviderConfig { timeouts, temperature: Some(0.0), ..ProviderConfig::default() };
+        let config = config.with_base_url(url);
         let provider = Provider::new(&spec, config).unwrap();
         let begun = Instant::now();
         let (outcome, stored) = ask(Arc::new(provider), with, task).await;
