@@ -1,4 +1,4 @@
-//! The bodies of the fuzz targets. Each takes bytes and panics if a promise is broken; `tests/tests/fuzz/replay.rs` runs them
+//! The bodies of the fuzz targets. Each takes bytes and panics if a promise is broken; `tests/tests/it/fuzz/replay.rs` runs them
 //! over the corpus without a fuzzer.
 
 pub mod batch_parser;

@@ -19,6 +19,7 @@ pub use client::{
     Through, ToolNotice, check_address, end_with_parent,
 };
 pub use http::{Access, HttpError, HttpListener, HttpOptions, Principal, Token, TokenError};
-pub use library::{Entry, Library, LibraryError, Parameter, Prompt, Source};
+pub use library::{Entry, Library, LibraryError, Prompt, Source};
 pub use server::{Naming, Server, ServerOptions, StdioError};
+pub use template::Parameter;
 pub use toolbox::{Listing, Request, Toolbox, Watcher};

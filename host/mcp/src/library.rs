@@ -9,7 +9,7 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::sanitize::{hidden, printable};
 use fumehood_core::untrusted::PrintableText;
 
-use crate::template::{self, TemplateError};
+use crate::template::{self, Parameter, TemplateError};
 
 type Read = dyn Fn() -> BoxFuture<'static, Result<Vec<u8>, String>> + Send + Sync;
 
@@ -56,17 +56,6 @@ pub struct Entry {
     pub mime_type: String,
     /// What it says.
     pub source: Source,
-}
-
-/// An argument of a prompt. Arguments are texts.
-#[derive(Debug, Clone)]
-pub struct Parameter {
-    /// Its name.
-    pub name: String,
-    /// What it is.
-    pub description: String,
-    /// Whether it has to be given. One that is not counts as empty.
-    pub required: bool,
 }
 
 /// A text for the user's side of a conversation.

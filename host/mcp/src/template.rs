@@ -4,12 +4,21 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::library::Parameter;
-
 /// Bytes of one argument.
-const LONGEST_ARGUMENT: usize = 64 << 10;
+const MAX_ARGUMENT_BYTES: usize = 64 << 10;
 /// Bytes of a text with its arguments in it.
-const LONGEST_TEXT: usize = 1 << 20;
+const MAX_TEXT_BYTES: usize = 1 << 20;
+
+/// An argument of a prompt. Arguments are texts.
+#[derive(Debug, Clone)]
+pub struct Parameter {
+    /// The name.
+    pub name: String,
+    /// A description for people.
+    pub description: String,
+    /// True if it has to be given. An optional one that is not counts as empty.
+    pub required: bool,
+}
 
 /// What is wrong with the arguments of a prompt.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,9 +29,9 @@ pub(crate) enum TemplateError {
     Unknown(String, String),
     #[error("the argument `{0}` is not a text; arguments of prompts are texts")]
     NotText(String),
-    #[error("the argument `{0}` has {1} bytes; at most {LONGEST_ARGUMENT} are taken")]
+    #[error("the argument `{0}` has {1} bytes; at most {MAX_ARGUMENT_BYTES} are taken")]
     TooLong(String, usize),
-    #[error("with its arguments, the text has more than {LONGEST_TEXT} bytes; give shorter ones")]
+    #[error("with its arguments, the text has more than {MAX_TEXT_BYTES} bytes; give shorter ones")]
     TooMuch,
 }
 
@@ -42,7 +51,7 @@ pub(crate) fn arguments<'a>(
     let mut arguments = BTreeMap::new();
     for Parameter { name, required, .. } in parameters {
         let text = match given.get(name) {
-            Some(Value::String(text)) if text.len() > LONGEST_ARGUMENT => {
+            Some(Value::String(text)) if text.len() > MAX_ARGUMENT_BYTES => {
                 return Err(TemplateError::TooLong(name.clone(), text.len()));
             }
             Some(Value::String(text)) => text.as_str(),
@@ -73,12 +82,12 @@ pub(crate) fn filled(text: &str, arguments: &BTreeMap<&str, &str>) -> Result<Str
                 after
             }
         };
-        if filled.len() > LONGEST_TEXT {
+        if filled.len() > MAX_TEXT_BYTES {
             return Err(TemplateError::TooMuch);
         }
     }
     filled.push_str(rest);
-    if filled.len() > LONGEST_TEXT { Err(TemplateError::TooMuch) } else { Ok(filled) }
+    if filled.len() > MAX_TEXT_BYTES { Err(TemplateError::TooMuch) } else { Ok(filled) }
 }
 
 #[cfg(test)]

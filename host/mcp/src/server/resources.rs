@@ -14,6 +14,7 @@ use serde_json::json;
 use super::answer;
 use super::sanitizer::Sanitizer;
 use crate::library::{self, Entry, Library, PromptError};
+use crate::template::Parameter;
 
 /// In front of a key in a cursor, so that other texts are refused.
 const CURSOR: &str = "after:";
@@ -119,7 +120,7 @@ fn resource(entry: &Entry) -> Resource {
 }
 
 fn prompt(of: &library::Prompt) -> Prompt {
-    let argument = |it: &library::Parameter| {
+    let argument = |it: &Parameter| {
         PromptArgument::new(it.name.clone()).with_description(it.description.clone()).with_required(it.required)
     };
     let arguments: Vec<PromptArgument> = of.parameters.iter().map(argument).collect();

@@ -1,0 +1,11 @@
+//! The engine with exactly the host's settings: the tests of the WebAssembly specification, every proposal that is off, and
+//! generated modules that use all proposals. An abort would end this process, so that the tests' coming to an end is the proof.
+
+mod fixture;
+mod generated;
+mod proposals;
+mod specification;
+#[allow(unreachable_pub, reason = "it is public in the crate of the fuzz targets")]
+#[path = "../../../../fuzz/src/engine.rs"]
+mod target;
+mod wast_runner;

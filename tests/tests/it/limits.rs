@@ -1,0 +1,212 @@
+//! Every hostile program is stopped, and what stopped it is said.
+//!
+//! Deadlines are asserted generously here, so that a busy machine does not fail a test; the bench reports them exactly.
+
+use std::time::Duration;
+
+use fumehood::{Call, CallResult, EngineProfile, ErrorKind, Host, Limits, Load};
+use serde_json::{Value, json};
+
+const DEADLINE: Duration = Duration::from_millis(50);
+/// What a loaded machine may add.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn limits() -> Limits {
+    Limits { deadline: DEADLINE, ..Limits::default() }
+}
+
+async fn load(program: &str) -> Host {
+    let host = Host::builder().limits(limits()).concurrency(8).build().unwrap();
+    host.load(Load::bytes("it", fumehood_tests::component(program).unwrap())).await.unwrap();
+    host
+}
+
+async fn run(program: &str, tool: &str, arguments: Value) -> CallResult {
+    load(program).await.call(Call::new(format!("it__{tool}"), arguments)).await
+}
+
+fn check(result: &CallResult, kind: ErrorKind, says: &str) {
+    let error = result.error().unwrap_or_else(|| panic!("it should fail: {result:?}"));
+    assert_eq!(error.kind, kind, "{error:?}");
+    assert!(error.message.contains(says), "{error:?}");
+    assert!(result.metadata.duration < DEADLINE + PATIENCE, "{:?}", result.metadata);
+}
+
+#[tokio::test]
+async fn whatever_takes_too_long_meets_the_deadline() {
+    let text = json!({"text": "hello"});
+    for (program, arguments) in [
+        ("spin", json!({})),
+        ("spin-start", json!({})),
+        ("spin-realloc", text),
+        ("spin-post-return", json!({})),
+        ("bulk-fill", json!({})),
+        ("sleep", json!({})),
+        ("busy-poll", json!({})),
+    ] {
+        let result = run(program, "run", arguments).await;
+        check(&result, ErrorKind::Deadline, "did not finish within 50 ms");
+        assert!(result.metadata.duration >= DEADLINE, "{program}: {:?}", result.metadata);
+    }
+}
+
+#[tokio::test]
+async fn floods_of_host_calls_meet_the_deadline_too() {
+    let result = run("random-flood", "steady", json!({})).await;
+    check(&result, ErrorKind::Deadline, "did not finish");
+    let result = run("random-flood", "huge", json!({})).await;
+    check(&result, ErrorKind::Trap, "");
+    let result = run("stdout-flood", "run", json!({})).await;
+    check(&result, ErrorKind::Deadline, "did not finish");
+    let stdout = &result.metadata.stdout;
+    assert!(stdout.text.len() <= Limits::default().log, "{}", stdout.text.len());
+    assert!(stdout.text.sanitized().starts_with("{\"jsonrpc\""));
+    assert_eq!((stdout.text.len() as u64 + stdout.dropped) % 49, 0, "every byte is kept or counted");
+    let result = run("write-zeroes", "run", json!({})).await;
+    check(&result, ErrorKind::Trap, "");
+}
+
+#[tokio::test]
+async fn a_call_after_a_stopped_one_works() {
+    let host = load("count").await;
+    let count = |to: u64| host.call(Call::new("it__run", json!({"to": to})));
+    check(&count(1 << 50).await, ErrorKind::Deadline, "");
+    assert_eq!(count(5).await.text().as_deref(), Some("5"));
+}
+
+#[tokio::test]
+async fn fuel_ends_a_call_and_is_the_same_every_time() {
+    let host = load("count").await;
+    let counting = |to: u64, fuel| {
+        let limits = Limits { fuel, deadline: Duration::from_secs(60), ..limits() };
+        host.call(Call::new("it__run", json!({"to": to})).with_limits(limits))
+    };
+    let stopped = counting(1 << 50, 1_000_000).await;
+    check(&stopped, ErrorKind::Fuel, "1000000 units of fuel");
+    assert_eq!(stopped.metadata.fuel_used, 1_000_000);
+    let used = counting(1000, 1_000_000).await.metadata.fuel_used;
+    assert!(used > 1000, "{used}");
+    for _ in 0..100 {
+        assert_eq!(counting(1000, 1_000_000).await.metadata.fuel_used, used);
+    }
+}
+
+#[tokio::test]
+async fn memory_stays_under_its_ceiling() {
+    let grown = run("memory-grow", "run", json!({})).await;
+    assert_eq!(grown.text().as_deref(), Some("1024"), "{grown:?}");
+    assert_eq!(grown.metadata.peak_memory, 64 << 20);
+    let bomb = load("memory-bomb").await;
+    let limits = Limits { deadline: PATIENCE, ..limits() };
+    let bombed = bomb.call(Call::new("it__run", json!({})).with_limits(limits)).await;
+    check(&bombed, ErrorKind::Memory, "more memory than the 64.0 MiB");
+    check(&run("many-memories", "run", json!({})).await, ErrorKind::Memory, "more memory");
+    let table = run("table-grow", "run", json!({})).await;
+    assert_eq!(table.text().as_deref(), Some("-1"), "{table:?}");
+}
+
+#[tokio::test]
+async fn a_result_that_comes_too_late_is_no_result() {
+    let host = load("late").await;
+    let limits = Limits { deadline: Duration::from_millis(5), memory: 256 << 20, ..limits() };
+    let result = host.call(Call::new("it__run", json!({})).with_limits(limits)).await;
+    check(&result, ErrorKind::Deadline, "did not finish within 5 ms");
+}
+
+#[tokio::test]
+async fn progress_counts_by_what_it_costs_the_host() {
+    let host = Host::builder().limits(Limits { deadline: PATIENCE / 10, ..limits() }).build().unwrap();
+    let mut events = host.subscribe();
+    host.load(Load::bytes("it", fumehood_tests::contract("flood-progress").unwrap())).await.unwrap();
+    let result = host.call(Call::new("it__flood", json!({}))).await;
+    assert_eq!(result.error().map(|error| error.kind), Some(ErrorKind::Deadline));
+    assert!(result.metadata.log_dropped > 1 << 20, "{:?}", result.metadata);
+    let mut seen = 0;
+    while let Some(event) = events.try_next() {
+        seen += 1;
+        assert!(!matches!(event, fumehood::Observed::Event(fumehood::Event::Progress { .. })), "none fits the cap");
+    }
+    assert!(seen >= 3, "loaded, started, finished");
+}
+
+#[tokio::test]
+async fn limits_hold_without_pooling() {
+    for profile in [EngineProfile::Plain, EngineProfile::Strict] {
+        let host = Host::builder().engine_profile(profile).limits(limits()).concurrency(8).build().unwrap();
+        for (program, kind) in [
+            ("spin", ErrorKind::Deadline),
+            ("spin-start", ErrorKind::Deadline),
+            ("sleep", ErrorKind::Deadline),
+            ("many-memories", ErrorKind::Memory),
+            ("recurse", ErrorKind::Trap),
+            ("handle-leak", ErrorKind::Quota),
+        ] {
+            host.load(Load::bytes(program, fumehood_tests::component(program).unwrap())).await.unwrap();
+            check(&host.call(Call::new(format!("{program}__run"), json!({}))).await, kind, "");
+        }
+        let instances: String = (0..900).map(|_| "(core instance (instantiate $m))").collect();
+        let text = format!(
+            r#"(component (core module $m (memory 1) (func (export "run"))) {instances}
+            (core instance $i (instantiate $m)) (func (export "run") (canon lift (core func $i "run"))))"#
+        );
+        host.load(Load::bytes("many", wat::parse_str(text).unwrap())).await.unwrap();
+        let many = host.call(Call::new("many__run", json!({}))).await;
+        assert!(!many.is_ok(), "{profile:?}: {many:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_guest_calls_its_functions_does_not_matter() {
+    for tool in ["copied", "handles"] {
+        check(&run("misleading-names", tool, json!({})).await, ErrorKind::Trap, "aborted");
+    }
+}
+
+#[tokio::test]
+async fn crashes_are_told_apart() {
+    for (tool, says) in [
+        ("unreachable", "aborted"),
+        ("divide-by-zero", "divided an integer by zero"),
+        ("out-of-bounds", "out of bounds"),
+    ] {
+        let result = run("traps", tool, json!({})).await;
+        check(&result, ErrorKind::Trap, says);
+        assert!(!result.error().unwrap().backtrace.is_empty(), "{result:?}");
+    }
+    let abort = run("traps", "unreachable", json!({})).await;
+    assert_eq!(abort.error().unwrap().backtrace, ["abort"]);
+    check(&run("leave-in-post-return", "run", json!({})).await, ErrorKind::Trap, "cannot leave component");
+    check(&run("exit", "run", json!({"fail": false})).await, ErrorKind::Trap, "exit code 0");
+    check(&run("exit", "run", json!({"fail": true})).await, ErrorKind::Trap, "exit code 1");
+}
+
+#[tokio::test]
+async fn recursion_never_ends_the_process() {
+    let host = load("recurse").await;
+    for _ in 0..1000 {
+        let limits = Limits { deadline: PATIENCE, ..limits() };
+        let result = host.call(Call::new("it__run", json!({})).with_limits(limits)).await;
+        check(&result, ErrorKind::Trap, "call stack overflowed");
+    }
+}
+
+#[tokio::test]
+async fn handles_are_counted() {
+    check(&run("handle-leak", "run", json!({})).await, ErrorKind::Quota, "more than 1024 handles");
+    let result = run("poll-duplicates", "run", json!({})).await;
+    assert!(!result.is_ok(), "{result:?}");
+    assert!(result.metadata.duration < PATIENCE);
+}
+
+#[tokio::test]
+async fn results_are_capped_and_checked() {
+    let huge = load("huge-result").await;
+    let patient = Limits { deadline: PATIENCE, ..limits() };
+    let result = huge.call(Call::new("it__run", json!({})).with_limits(patient)).await;
+    check(&result, ErrorKind::OutputTooLarge, "larger than the 1.0 MiB");
+    let aliased = load("aliased-result").await;
+    let result = aliased.call(Call::new("it__run", json!({})).with_limits(patient)).await;
+    check(&result, ErrorKind::OutputTooLarge, "larger than the 1.0 MiB");
+    let result = run("bad-text", "run", json!({})).await;
+    check(&result, ErrorKind::BadResult, "utf-8");
+}

@@ -1,0 +1,217 @@
+//! What cannot be loaded is refused with a word that helps, and nothing that was loaded before is touched.
+
+use std::time::{Duration, Instant};
+
+use fumehood::{CodeCache, ComponentError, Host, Limits, Load, LoadError};
+use fumehood_tests::contract::{Answer, Described, module};
+use fumehood_tests::{answering, component, wrap};
+
+fn host() -> Host {
+    let limits = Limits { deadline: Duration::from_millis(100), ..Limits::default() };
+    Host::builder().limits(limits).concurrency(4).build().unwrap()
+}
+
+fn whole(error: &LoadError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}
+
+async fn check(bytes: impl Into<Vec<u8>>, says: &str) {
+    let host = host();
+    let started = Instant::now();
+    let error = host.load(Load::bytes("it", bytes)).await.err().unwrap_or_else(|| panic!("refused for: {says}"));
+    let text = whole(&error);
+    assert!(text.contains(says), "{says:?} is not in: {text}");
+    assert!(host.tools().is_empty());
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn what_is_not_a_component_is_told_apart() {
+    let good = component("spin").unwrap();
+    check(Vec::new(), "0 bytes").await;
+    check("(component)", "WebAssembly text").await;
+    check("just some text", "not WebAssembly").await;
+    check(wat::parse_str("(module)").unwrap(), "core WebAssembly module").await;
+    check("!<arch>\n/               0", "`crate-type = [\"cdylib\"]` under `[lib]`").await;
+    check(*b"\x7fELF\x02\x01\x01", "program or library for this machine").await;
+    check(&good[..6], "middle of its header").await;
+    check(&good[..good.len() - 7], "malformed").await;
+    check([&good[..], b"garbage"].concat(), "malformed").await;
+    check(*b"\0asm\x0e\0\x01\0", "unknown version").await;
+    check(wat::parse_str("(component)").unwrap(), "exports no function").await;
+}
+
+#[tokio::test]
+async fn machine_code_is_never_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = CodeCache::open(folder.path().join("cache")).unwrap();
+    let host = Host::builder().concurrency(2).code_cache(cache).build().unwrap();
+    host.load(Load::bytes("it", component("spin").unwrap())).await.unwrap();
+    let entries = std::fs::read_dir(folder.path().join("cache")).unwrap().map(|entry| entry.unwrap().path());
+    let compiled = entries.into_iter().find(|path| path.extension().is_some_and(|found| found == "cwasm")).unwrap();
+    check(std::fs::read(compiled).unwrap(), "never accepted").await;
+}
+
+#[tokio::test]
+async fn files_are_looked_at_before_they_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = async |name: &str, says: &str| {
+        let error = host().load(Load::path(folder.path().join(name))).await.err().unwrap();
+        assert!(whole(&error).contains(says), "{}", whole(&error));
+    };
+    check("missing.wasm", "cannot read").await;
+    std::fs::create_dir(folder.path().join("folder.wasm")).unwrap();
+    check("folder.wasm", "not a regular file").await;
+    let large = std::fs::File::create(folder.path().join("large.wasm")).unwrap();
+    large.set_len(1 << 30).unwrap();
+    let started = Instant::now();
+    check("large.wasm", "1.0 GiB; at most 256.0 MiB").await;
+    assert!(started.elapsed() < Duration::from_secs(1), "a file over the cap is not read");
+    std::fs::write(folder.path().join("….wasm"), "").unwrap();
+    check("….wasm", "needs a name").await;
+}
+
+#[tokio::test]
+async fn proposals_that_are_off_are_refused_by_name() {
+    for (program, says) in [
+        ("memory64", "memory64"),
+        ("threads", "threads"),
+        ("gc", "garbage collection"),
+        ("function-subtyping-test", "garbage collection"),
+        ("function-subtyping-cast", "garbage collection"),
+        ("function-subtyping-call", "garbage collection"),
+        ("rec-group", "garbage collection"),
+        ("external-references", "garbage collection"),
+        ("function-references", "function references"),
+        ("exceptions", "exception handling"),
+        ("legacy-exceptions", "legacy exception handling"),
+        ("stack-switching", "stack switching"),
+        ("tail-call", "tail calls"),
+        ("multi-memory", "multiple memories"),
+        ("relaxed-simd", "relaxed SIMD"),
+        ("wide-arithmetic", "wide arithmetic"),
+        ("custom-page-sizes", "custom page sizes"),
+        ("shared-everything-threads", "shared-everything threads"),
+        ("component-async", "component model async"),
+        ("component-error-context", "component model error context"),
+        ("component-threading", "component model threading"),
+        ("component-subtyping", "garbage collection"),
+    ] {
+        let bytes = component(&format!("proposals/{program}")).unwrap();
+        let host = host();
+        let error = host.load(Load::bytes("it", bytes)).await.err().unwrap_or_else(|| panic!("{program} is refused"));
+        assert!(whole(&error).contains(&format!("\"{says}\"")), "{program}: {}", whole(&error));
+        assert!(host.load(Load::bytes("next", component("count").unwrap())).await.is_ok(), "{program}");
+    }
+}
+
+#[tokio::test]
+async fn more_instances_than_a_component_may_have_are_refused() {
+    let instances: String = (0..900).map(|_| "(core instance (instantiate $m))").collect();
+    let text = format!(
+        r#"(component (core module $m (memory 1) (func (export "run"))) {instances}
+        (core instance $i (instantiate $m)) (func (export "run") (canon lift (core func $i "run"))))"#
+    );
+    check(wat::parse_str(text).unwrap(), "instances").await;
+}
+
+#[tokio::test]
+async fn imports_and_contract_versions_are_named() {
+    check(component("unknown-import").unwrap(), "acme:database/sql@1.0.0").await;
+    check(component("other-contract").unwrap(), "0.2.0").await;
+    check(component("other-contract").unwrap(), "accepts 0.1.x").await;
+}
+
+#[tokio::test]
+async fn what_a_component_says_about_itself_is_checked() {
+    let one = |tool: Described| answering(&[tool], Answer::Nothing).unwrap();
+    check(answering(&[], Answer::Nothing).unwrap(), "no tools").await;
+    let many: Vec<_> = (0..65).map(|n| Described::new(&format!("t{n}"))).collect();
+    check(answering(&many, Answer::Nothing).unwrap(), "65 tools").await;
+    let twins = [Described::new("read-file"), Described::new("read_file")];
+    check(answering(&twins, Answer::Nothing).unwrap(), "same name").await;
+    check(one(Described::new("Read")), "'R'").await;
+    check(one(Described::new("rеad")), "'е'").await;
+    check(one(Described { description: "d".repeat(5000), ..Described::new("a") }), "5000 bytes long").await;
+    check(one(Described::new("a").taking("{")), "not JSON").await;
+    check(one(Described::new("a").taking(&" ".repeat(70_000))), "70000 bytes long").await;
+    check(one(Described::new("a").taking("17")), "input schema").await;
+    check(one(Described::new("a").returning(r#"{"type": "nothing"}"#)), "output schema").await;
+}
+
+#[tokio::test]
+async fn schemas_that_reach_out_or_cost_too_much_are_refused() {
+    let one = |schema: &str| answering(&[Described::new("a").taking(schema)], Answer::Nothing).unwrap();
+    let in_object = |schema: &str| format!(r#"{{"type":"object","properties":{{"x":{schema}}}}}"#);
+    for reference in ["http://127.0.0.1:9/x.json", "file:///etc/passwd", "other.json"] {
+        check(one(&in_object(&format!(r#"{{"$ref":"{reference}"}}"#))), "input schema").await;
+    }
+    let levels: Vec<String> = (0..30)
+        .map(|n| format!(r##""d{n}":{{"allOf":[{{"$ref":"#/$defs/d{0}"}},{{"$ref":"#/$defs/d{0}"}}]}}"##, n + 1))
+        .collect();
+    let bomb = format!(
+        r##"{{"type":"object","properties":{{"x":{{"$ref":"#/$defs/d0"}}}},"$defs":{{{},"d30":{{"type":"string"}}}}}}"##,
+        levels.join(",")
+    );
+    check(one(&bomb), "input schema").await;
+    let pattern = format!(r#"{{"type":"string","pattern":"{}"}}"#, "(a{1,500}){1,500}");
+    check(one(&in_object(&pattern)), "input schema").await;
+    check(one(&"[".repeat(200)), "not JSON").await;
+    let deep = format!("{}{}", r#"{"not":"#.repeat(50), "true".to_owned() + &"}".repeat(50));
+    check(one(&in_object(&deep)), "input schema").await;
+}
+
+#[tokio::test]
+async fn a_component_that_misbehaves_while_it_describes_itself_is_not_loaded() {
+    let described = |body: &str| {
+        let text = module(&[Described::new("a")], Answer::Nothing);
+        let (before, after) = text.split_once("describe\") (result i32) ").unwrap();
+        let (_, after) = after.split_once("))").unwrap();
+        wrap(&format!("{before}describe\") (result i32) {body}){after}")).unwrap()
+    };
+    check(described("(loop (br 0)) (unreachable)"), "did not finish within 100 ms").await;
+    check(described("(unreachable)"), "could not describe its tools").await;
+    check(described("(i32.const 0x7fffffff)"), "could not describe its tools").await;
+}
+
+#[tokio::test]
+async fn one_name_is_one_component() {
+    let host = host();
+    host.load(Load::bytes("my-tools", component("spin").unwrap())).await.unwrap();
+    for name in ["my-tools", "my_tools"] {
+        let error = host.load(Load::bytes(name, component("counter").unwrap())).await.err().unwrap();
+        assert!(matches!(error, LoadError::NameTaken(_)), "{error}");
+    }
+    assert_eq!(host.tools().len(), 1);
+    assert!(host.unload("my-tools"));
+    assert!(host.tools().is_empty());
+    host.load(Load::bytes("my_tools", component("counter").unwrap())).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_large_component_is_compiled_only_if_that_is_allowed() {
+    // A component with a custom section, which costs nothing to compile but counts.
+    let mut bytes = component("counter").unwrap();
+    let size: u32 = 33 << 20;
+    bytes.push(0);
+    let mut left = size;
+    while left >= 0x80 {
+        bytes.push((left & 0x7f) as u8 | 0x80);
+        left >>= 7;
+    }
+    bytes.push(left as u8);
+    bytes.push(1);
+    bytes.push(b'x');
+    bytes.resize(bytes.len() + size as usize - 2, 0);
+    let host = host();
+    let error = host.load(Load::bytes("it", bytes.clone())).await.err().unwrap();
+    let LoadError::Component { source, .. } = &error else { panic!("{error}") };
+    assert!(matches!(**source, ComponentError::SlowCompile(_)), "{source}");
+    host.load(Load::bytes("it", bytes).allow_slow_compile()).await.unwrap();
+}

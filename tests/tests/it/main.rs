@@ -1,0 +1,38 @@
+//! The tests of the whole host, in one program: linking the engine once takes less time than two dozen times.
+//!
+//! Tests that measure the process they run in are programs of their own: `resident.rs` and `files_resident.rs`.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and says why it was left out"
+)]
+
+mod agent;
+mod agent_builder;
+mod approval;
+mod cache;
+mod calls;
+mod checklist;
+mod corpus;
+mod engine;
+mod examples;
+mod files;
+mod fuzz;
+mod hostile_corpus;
+mod http;
+mod key_value;
+mod languages;
+mod limits;
+mod load;
+mod mcp;
+mod powers;
+mod real_model;
+mod supply_chain;
+mod surroundings;
+mod tidy;
+mod untrusted_text;
+mod workspace_features;

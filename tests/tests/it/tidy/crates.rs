@@ -1,0 +1,201 @@
+//! Rules about crates and modules: who depends on whom.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{PACKAGES, Package, before_tests, fail_on, sources};
+
+/// Packages of the workspace, and which of ours each may depend on.
+const STAR: &[(&str, &[&str])] = &[
+    ("fumehood-core", &[]),
+    ("fumehood-runtime", &["fumehood-core"]),
+    ("fumehood-agent", &["fumehood-core"]),
+    ("fumehood-model", &["fumehood-core"]),
+    ("fumehood-event-log", &["fumehood-core"]),
+    ("fumehood-key-value", &["fumehood-core"]),
+    ("fumehood-mcp", &["fumehood-core"]),
+    (
+        "fumehood",
+        &[
+            "fumehood-agent",
+            "fumehood-core",
+            "fumehood-event-log",
+            "fumehood-key-value",
+            "fumehood-mcp",
+            "fumehood-model",
+            "fumehood-runtime",
+        ],
+    ),
+    ("fumehood-cli", &["fumehood"]),
+    // The core is for `fumehood_guest::testing`, behind a feature.
+    ("fumehood-guest", &["fumehood-core", "fumehood-guest-macros"]),
+    ("fumehood-guest-macros", &[]),
+    ("fumehood-guest-http", &["fumehood-guest"]),
+    ("fumehood-build-tools", &[]),
+    ("fumehood-tests", &[]),
+    (HACK, &[]),
+];
+
+/// Holds the features of all dependencies, and so names every one of them.
+const HACK: &str = "fumehood-workspace-hack";
+
+/// Prefix of the example tools, which depend on the guest SDK alone.
+const EXAMPLE: &str = "fumehood-tool-";
+
+/// Dependencies that only the listed packages may name.
+const CONFINED: &[(&str, &[&str])] = &[
+    ("wasmtime", &["fumehood-runtime"]),
+    ("wasmtime-wasi", &["fumehood-runtime"]),
+    ("wasmtime-wasi-http", &["fumehood-runtime"]),
+    ("landlock", &["fumehood-runtime"]),
+    ("seccompiler", &["fumehood-runtime"]),
+    ("jsonschema", &["fumehood-core"]),
+    ("rusqlite", &["fumehood-event-log", "fumehood-key-value"]),
+    ("genai", &["fumehood-model"]),
+    ("rmcp", &["fumehood-mcp"]),
+    ("reqwest", &["fumehood-mcp", "fumehood-model"]),
+    ("keyring-core", &["fumehood"]),
+    ("rustyline", &["fumehood-cli"]),
+    ("clap", &["fumehood-cli", "fumehood-build-tools"]),
+];
+
+fn is_ours(dependency: &str) -> bool {
+    dependency != HACK && PACKAGES.iter().any(|package| package.name == dependency)
+}
+
+/// The packages of ours that this one may depend on.
+fn allowed(package: &Package) -> Option<&'static [&'static str]> {
+    if package.name.starts_with(EXAMPLE) {
+        return Some(&["fumehood-guest", "fumehood-guest-http"]);
+    }
+    STAR.iter().find(|(name, _)| *name == package.name).map(|(_, allowed)| *allowed)
+}
+
+#[test]
+fn crates_depend_on_each_other_as_listed() {
+    let mut broken = Vec::new();
+    for package in PACKAGES.iter() {
+        let Some(allowed) = allowed(package) else {
+            broken.push(format!("{} is not in the list of packages", package.name));
+            continue;
+        };
+        let ours = package.dependencies.iter().filter(|dependency| is_ours(dependency));
+        let forbidden = ours.filter(|dependency| !allowed.contains(&dependency.as_str()));
+        broken.extend(forbidden.map(|dependency| format!("{} depends on {dependency}", package.name)));
+    }
+    let gone = STAR.iter().filter(|(name, _)| PACKAGES.iter().all(|package| package.name != *name));
+    broken.extend(gone.map(|(name, _)| format!("{name} is listed and is no package of the workspace")));
+    fail_on("crates depend on each other as ARCHITECTURE.md says", &broken);
+}
+
+#[test]
+fn engines_and_clients_are_confined() {
+    let mut broken = Vec::new();
+    for (confined, homes) in CONFINED {
+        for package in PACKAGES.iter().filter(|package| package.name != HACK) {
+            let names_it = package.dependencies.iter().any(|dependency| dependency == confined);
+            if names_it && !homes.contains(&package.name.as_str()) {
+                broken.push(format!("{} names {confined}, which belongs to {}", package.name, homes.join(" and ")));
+            }
+        }
+        for home in *homes {
+            let names_it = |package: &Package| package.dependencies.iter().any(|dependency| dependency == confined);
+            if !PACKAGES.iter().any(|package| package.name == *home && names_it(package)) {
+                broken.push(format!("{home} is listed for {confined} and does not name it"));
+            }
+        }
+    }
+    fail_on("engines and clients are named by the crates that they belong to", &broken);
+}
+
+#[test]
+fn core_does_no_input_or_output() {
+    let forbidden = [
+        "std::fs",
+        "std::net",
+        "std::env",
+        "std::process",
+        "std::thread",
+        "Instant",
+        "SystemTime",
+        "tokio",
+        "wasmtime::",
+    ];
+    let mut broken = Vec::new();
+    for (name, text) in sources("host/core/src").into_iter().filter(|(name, _)| !name.contains("/tests")) {
+        for (number, line) in before_tests(&text).iter().enumerate().filter(|(_, line)| !line.trim().starts_with("//"))
+        {
+            if let Some(word) = forbidden.iter().find(|word| line.contains(*word)) {
+                broken.push(format!("{name}:{}: {word}", number + 1));
+            }
+        }
+    }
+    fail_on("nothing in core reads a clock, a file or a socket", &broken);
+}
+
+#[test]
+fn modules_do_not_go_in_circles() {
+    let mut broken = Vec::new();
+    for Package { name, folder, .. } in PACKAGES.iter() {
+        let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (file, text) in sources(&format!("{folder}/src")) {
+            let module = module_of(&file, folder);
+            if module == "lib" || module == "main" {
+                continue;
+            }
+            let named = before_tests(&text).into_iter().flat_map(named_modules).filter(|used| *used != module);
+            uses.entry(module.clone()).or_default().extend(named);
+        }
+        for module in uses.keys() {
+            if let Some(path) = way_back(module, &uses) {
+                broken.push(format!("{name}: {}", path.join(" → ")));
+            }
+        }
+    }
+    fail_on("modules do not go in circles", &broken);
+}
+
+/// `host/core/src/gate/words.rs` → `gate`: what is inside a folder is one concern.
+fn module_of(file: &str, folder: &str) -> String {
+    let inside = file.strip_prefix(&format!("{folder}/src/")).unwrap();
+    inside.split(['/', '.']).next().unwrap().to_owned()
+}
+
+/// The modules that a line of code names as `crate::module`.
+fn named_modules(line: &str) -> Vec<String> {
+    if line.trim_start().starts_with("//") {
+        return Vec::new();
+    }
+    let word = |rest: &str| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap().to_owned();
+    let mut named = Vec::new();
+    for rest in line.split("crate::").skip(1) {
+        match rest.strip_prefix('{') {
+            Some(list) => named.extend(list.split(',').map(|item| word(item.trim_start()))),
+            None => named.push(word(rest)),
+        }
+    }
+    named.retain(|name| name.chars().next().is_some_and(char::is_lowercase));
+    named
+}
+
+/// The shortest way from a module to itself.
+fn way_back(module: &str, uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+    let mut ways = vec![vec![module.to_owned()]];
+    let mut seen = BTreeSet::new();
+    while !ways.is_empty() {
+        let mut longer = Vec::new();
+        for way in ways {
+            for next in uses.get(way.last()?).into_iter().flatten() {
+                let mut way = way.clone();
+                way.push(next.clone());
+                if next == module {
+                    return Some(way);
+                }
+                if seen.insert(next.clone()) {
+                    longer.push(way);
+                }
+            }
+        }
+        ways = longer;
+    }
+    None
+}

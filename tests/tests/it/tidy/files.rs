@@ -1,0 +1,122 @@
+//! Rules about files: their size, their first line, and what only some of them may hold.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::{all_sources, before_tests, fail_on, sources};
+
+const MAX_LINES: usize = 400;
+const MAX_FUNCTION_LINES: usize = 70;
+
+/// Files that may hold `unsafe` code: our own authenticated code cache, and generated bindings of guests.
+const UNSAFE: &[&str] = &["host/runtime/src/cache/map.rs"];
+
+/// Files that may use text of tools, servers and models as it was written: for digests, schemas, redaction and parsing, or for
+/// JSON that programs read.
+const RAW: &[&str] = &[
+    "host/agent/src/native/inline.rs",
+    "host/agent/src/native/leak.rs",
+    "host/agent/src/react/decision.rs",
+    "host/cli/src/commands/mcp/ask.rs",
+    "host/core/src/approval.rs",
+    "host/core/src/content.rs",
+    "host/core/src/definition.rs",
+    "host/core/src/redact.rs",
+    "host/core/src/result.rs",
+    "host/core/src/untrusted.rs",
+    "host/fumehood/src/host_tools.rs",
+    "host/fumehood/src/load.rs",
+    "host/fumehood/src/mcp_tool.rs",
+    "host/fumehood/src/tool.rs",
+    "host/mcp/src/client/foreign.rs",
+    "host/mcp/src/client/result.rs",
+    "host/mcp/src/client/tool_pins.rs",
+    "host/runtime/src/isolation/convert.rs",
+];
+
+#[test]
+fn files_and_functions_are_short() {
+    let mut broken = Vec::new();
+    for (name, text) in all_sources() {
+        let lines = before_tests(&text);
+        if lines.len() > MAX_LINES && !name.contains("/tests/") {
+            broken.push(format!("{name}: {} lines before its tests; at most {MAX_LINES}", lines.len()));
+        }
+        broken.extend(long_functions(&name, &text));
+    }
+    fail_on("files and functions are short", &broken);
+}
+
+/// rustfmt puts the brace that ends a function under its beginning.
+fn long_functions(name: &str, text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut long = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let words: Vec<&str> = code.split_whitespace().take_while(|word| *word != "fn").collect();
+        let is_function = code.split_whitespace().any(|word| word == "fn")
+            && words.iter().all(|word| word.starts_with("pub") || ["const", "async", "extern"].contains(word));
+        if !is_function || code.ends_with(['}', ';']) {
+            continue;
+        }
+        let indent = &line[..line.len() - code.len()];
+        let end = lines[start..].iter().position(|line| *line == format!("{indent}}}"));
+        if let Some(length) = end.filter(|length| length + 1 > MAX_FUNCTION_LINES) {
+            long.push(format!("{name}:{}: a function of {} lines", start + 1, length + 1));
+        }
+    }
+    long
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    let silent = |(name, text): (String, String)| (!text.starts_with("//! ")).then_some(name);
+    let broken: Vec<_> = all_sources().into_iter().filter_map(silent).collect();
+    fail_on("every file begins with `//!` and what it is for", &broken);
+}
+
+#[test]
+fn no_file_is_named_after_nothing() {
+    let vague = ["utils", "util", "helpers", "helper", "manager", "internal", "common", "misc"];
+    let stem = |name: &str| Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let broken: Vec<_> = all_sources()
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| stem(name).is_some_and(|stem| vague.contains(&stem.as_str())))
+        .collect();
+    fail_on("files are named after their concern", &broken);
+}
+
+#[test]
+fn unsafe_code_is_in_one_file() {
+    let mut broken = Vec::new();
+    for (name, text) in sources("host") {
+        let is_code = |line: &&str| !line.trim_start().starts_with("//") && line.contains("unsafe ");
+        if !UNSAFE.contains(&name.as_str()) && before_tests(&text).iter().any(is_code) {
+            broken.push(name);
+        }
+    }
+    fail_on("unsafe code is in one file", &broken);
+}
+
+#[test]
+fn untrusted_text_is_exposed_in_listed_files_only() {
+    let exposes = |text: &str| before_tests(text).iter().any(|line| line.contains("expose_raw"));
+    let found: BTreeSet<String> = sources("host")
+        .into_iter()
+        .filter(|(name, text)| name.contains("/src/") && exposes(text))
+        .map(|it| it.0)
+        .collect();
+    let listed: BTreeSet<String> = RAW.iter().map(|name| (*name).to_owned()).collect();
+    let broken: Vec<String> = found.symmetric_difference(&listed).cloned().collect();
+    fail_on("raw text of others is used in the files that are listed, and in all of these", &broken);
+    // What is serialized as a whole has the raw text in it. A failure has none.
+    let mut broken = Vec::new();
+    for (name, text) in sources("host/mcp/src/server") {
+        let is_raw = |line: &&str| line.contains("serde_json::to_") && !line.contains("to_value(error)");
+        if before_tests(&text).iter().any(is_raw) {
+            broken.push(name);
+        }
+    }
+    fail_on("the MCP server writes no value of ours as a whole", &broken);
+}
