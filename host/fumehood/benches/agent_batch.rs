@@ -1,4 +1,4 @@
-//! What a batch of sandboxed calls costs: against the same calls made directly at the same time, and ten times as many.
+//! Cost of a batch of sandboxed calls: against the same calls made directly at the same time, and ten times as many.
 //!
 //! `cargo bench -p fumehood --bench agent_batch`
 
@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
 const ADD: &str = r#"{"a": 3, "b": 5}"#;
 const TOOL: &str = "calculator__add";
-/// How often each is measured; the median counts.
+/// Number of measurements of each; the median counts.
 const ROUNDS: usize = 9;
 
 async fn batch(pipeline: &Pipeline, count: usize) -> Duration {

@@ -108,7 +108,7 @@ impl Host {
     }
 }
 
-/// What may be called.
+/// Setters of what may be called.
 impl AgentBuilder {
     /// Allows every tool there is, now and later, where neither a skill nor a channel says less: for programs that
     /// load only what they want to be called.
@@ -163,14 +163,14 @@ impl AgentBuilder {
 
 /// Parts that take the place of the usual ones.
 impl AgentBuilder {
-    /// Who takes replies for decisions, instead of the native driver.
+    /// Sets the driver, which takes replies for decisions. The native driver by default.
     pub fn with_driver(mut self, driver: impl Driver + 'static) -> Self {
         self.agent = self.agent.with_driver(driver);
         self.driven = true;
         self
     }
 
-    /// Who runs calls, instead of the pipeline. What is said here about tools, allowlists, memory and the pipeline has
+    /// Replaces the pipeline as the executor of calls. Settings of tools, allowlists, memory and the pipeline have
     /// no effect then.
     pub fn with_executor(mut self, executor: Arc<dyn ToolExecutor>) -> Self {
         self.executor = Some(executor);
@@ -220,25 +220,25 @@ impl AgentBuilder {
         self
     }
 
-    /// Where records are kept, instead of a file.
+    /// Records there instead of in a file.
     pub fn with_recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
         self.recorder = Some(recorder);
         self
     }
 
-    /// How long the loop and each call wait for their records.
+    /// Sets how long the loop and each call wait for their records.
     pub fn with_durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// What tells the time.
+    /// Sets the clock.
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Who is asked about calls that a guardrail does not decide, and about more turns when those have run out.
+    /// Sets who is asked about calls that a guardrail does not decide, and about more turns when those have run out.
     pub fn with_approver(mut self, human: Arc<dyn Approver>) -> Self {
         self.human = Some(human);
         self
@@ -247,19 +247,19 @@ impl AgentBuilder {
 
 /// The session.
 impl AgentBuilder {
-    /// What the session is set up with. Replaces what was said about it before.
+    /// Sets the configuration of the session, in place of what was set of it before.
     pub fn with_config(mut self, config: SessionConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// How much the session may use.
+    /// Limits what the session may use.
     pub fn with_budget(mut self, budget: Budget) -> Self {
         self.config.budget = budget;
         self
     }
 
-    /// Who the model is and how it should behave.
+    /// Sets the system prompt: the role of the model and how it should behave.
     pub fn with_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.config.prompt.agent = prompt.into();
         self

@@ -1,4 +1,4 @@
-//! Why an agent over the tools of a host cannot be built.
+//! Errors of building an agent over the tools of a host.
 
 use fumehood_agent::agent::BuildError;
 use fumehood_agent::allowlist::SealError;

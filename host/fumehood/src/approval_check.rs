@@ -9,7 +9,7 @@ use fumehood_core::permission::Grant;
 use fumehood_core::result::CallError;
 use fumehood_runtime::{Component, Dialect};
 
-/// Whether a component has to be approved.
+/// The demand that a component be approved, or not.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Pinning {
     /// It can be called as it is.
@@ -23,7 +23,7 @@ pub(crate) enum Pinning {
     },
 }
 
-/// What a loaded component is, and how that stands to what was approved.
+/// A loaded component compared with what was approved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalCheck {
     parts: Manifest,
@@ -31,7 +31,7 @@ pub struct ApprovalCheck {
 }
 
 impl Pinning {
-    /// Whether an approval is for exactly these bytes. It says nothing of grants and definitions, which are compared later.
+    /// Returns whether an approval is for exactly these bytes. Grants and definitions are compared later.
     pub(crate) fn knows(&self, bytes: &[u8]) -> bool {
         let Self::On { approved: Some(approved), .. } = self else { return false };
         approved.parts().component == Some(Digest::of(bytes))
@@ -63,7 +63,7 @@ impl ApprovalCheck {
         &self.parts
     }
 
-    /// How it stands to what was approved.
+    /// The result of the comparison.
     #[must_use]
     pub fn standing(&self) -> &ApprovalStatus {
         &self.standing

@@ -25,7 +25,7 @@ pub struct HostBuilder {
     isolation: Option<IsolationPolicy>,
 }
 
-/// Why a host cannot be built.
+/// Errors of [`HostBuilder::build`].
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// The default limits make no sense.
@@ -49,13 +49,13 @@ impl HostBuilder {
         self
     }
 
-    /// How many calls run at once; more wait in line. 128.
+    /// Maximum number of calls that run at once; more wait in line. 128.
     pub fn concurrency(mut self, calls: u32) -> Self {
         self.sandbox.concurrency = calls;
         self
     }
 
-    /// How many calls wait in line; more are refused at once. 16,384.
+    /// Maximum number of calls that wait in line; more are refused at once. 16,384.
     pub fn queue(mut self, calls: u32) -> Self {
         self.sandbox.queue = calls;
         self
@@ -67,13 +67,13 @@ impl HostBuilder {
         self
     }
 
-    /// How many threads run guests that take longer than a few milliseconds. One for each core, and at least 2.
+    /// Number of threads for guests that take longer than a few milliseconds. One for each core, and at least 2.
     pub fn guest_threads(mut self, threads: usize) -> Self {
         self.sandbox.guest_threads = threads;
         self
     }
 
-    /// How instances are allocated. The fastest safe way that this machine has.
+    /// Allocation strategy for instances. The fastest safe one that this machine has.
     pub fn engine_profile(mut self, profile: EngineProfile) -> Self {
         self.sandbox.profile = profile;
         self
@@ -88,7 +88,7 @@ impl HostBuilder {
     /// Keeps the keys and values of tools there, such as in a [`DiskStore`](crate::key_value::DiskStore). Without this they
     /// are kept in memory, and gone with the host.
     ///
-    /// What a component keeps belongs to the name that it is loaded under: a new version that is loaded under the same
+    /// Values belong to the name that their component is loaded under: a new version that is loaded under the same
     /// name finds it again, and so does anything else that the operator loads under that name. Several hosts may share a
     /// store.
     pub fn key_value_store(mut self, store: Arc<dyn KeyValueStore>) -> Self {
@@ -117,7 +117,7 @@ impl HostBuilder {
         self
     }
 
-    /// How many HTTP requests all calls together may have running; 256. A tool whose request finds no place within its time
+    /// Maximum number of HTTP requests of all calls together; 256. A tool whose request finds no place within its time
     /// for connecting is told that it cannot be made, and whoever watches is told why. How many one call may have is a limit
     /// of its grant.
     pub fn http_in_flight(mut self, requests: u32) -> Self {
@@ -135,7 +135,7 @@ impl HostBuilder {
         Ok(self)
     }
 
-    /// Who compiles components. Without this it is this process, which cannot stop what it compiles: name a program, or
+    /// Sets the compiler. Without one this process compiles, and cannot stop what it compiles: name a program, or
     /// [`Compiler::this_program`], before you load components that you do not trust.
     pub fn compiler(mut self, compiler: Compiler) -> Self {
         self.sandbox.compiler = compiler;
@@ -150,14 +150,14 @@ impl HostBuilder {
         self
     }
 
-    /// Which components run in worker processes, unless [`crate::Load::isolation`] says otherwise.
+    /// Sets which components run in worker processes, unless [`crate::Load::isolation`] says otherwise.
     /// [`IsolationPolicy::Unapproved`] where [`Self::workers`] are set.
     pub fn isolation(mut self, policy: IsolationPolicy) -> Self {
         self.isolation = Some(policy);
         self
     }
 
-    /// What a component may hold to be compiled at all. See [`CompileLimits::default`].
+    /// Limits the size of components. See [`CompileLimits::default`].
     pub fn compile_limits(mut self, limits: CompileLimits) -> Self {
         self.sandbox.compile_limits = limits;
         self

@@ -22,21 +22,21 @@ const MAX_REJECTED_BYTES: usize = 4096;
 /// The maximum length of an unknown tool's name in a record.
 const MAX_NAME_BYTES: usize = 130;
 
-/// What is kept of the calls of a tool, by its full name.
+/// Chooses what is kept of the calls of a tool, by its full name.
 type PersistPolicy = Arc<dyn Fn(&str) -> Persist + Send + Sync>;
 
-/// How calls are recorded.
+/// Options of a [`CallLog`].
 #[derive(Clone)]
 pub struct CallLogOptions {
-    /// Where calls come from, such as `call` or `serve mcp`. Every record says so.
+    /// The origin of the calls, such as `call` or `serve mcp`. Every record has it.
     pub entry_point: String,
     /// On whose behalf the session as a whole runs. Each call has an actor of its own.
     pub actor: Option<String>,
-    /// Whether a call waits until its start is on disk, or only until the log has room for it.
+    /// The point that a call waits for: its start is on disk, or the log has room for it.
     pub durability: Durability,
-    /// Whether the session ends with its only call. The end of the call is then written together with that of the session.
+    /// True if the session ends with its only call. The end of the call is then written together with that of the session.
     pub is_single_call: bool,
-    /// What is kept of arguments and results, by the full name of a tool. By default all of it.
+    /// Chooses what is kept of arguments and results, by the full name of a tool. By default all of it.
     pub persist: PersistPolicy,
 }
 
@@ -285,7 +285,7 @@ impl fmt::Debug for CallEntry {
 }
 
 impl Drop for CallEntry {
-    /// Whoever waited for the call has given up. That is recorded all the same, without waiting for the disk.
+    /// Records a call that its caller gave up on, without waiting for the disk.
     fn drop(&mut self) {
         if self.has_ended {
             return;
@@ -306,7 +306,7 @@ pub(crate) async fn ended(entry: Option<CallEntry>, result: CallResult) -> CallR
     result
 }
 
-/// What a call cost, without anything of its result.
+/// The cost of a call, without anything of its result.
 fn usage(result: &CallResult) -> Value {
     let Metadata { duration, fuel_used, peak_memory, requests, .. } = &result.metadata;
     let mut body = json!({

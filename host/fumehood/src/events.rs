@@ -91,7 +91,7 @@ impl Drop for EventStream {
     }
 }
 
-/// What a subscriber receives.
+/// An item of a subscription.
 #[derive(Debug, Clone)]
 pub enum Observed {
     /// Something happened.

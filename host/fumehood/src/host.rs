@@ -47,7 +47,7 @@ struct Inner {
     isolation: IsolationPolicy,
 }
 
-/// What is loaded at one moment.
+/// The loaded components and tools at one moment.
 #[derive(Default, Clone)]
 pub(crate) struct Tools {
     by_name: HashMap<String, Arc<Tool>>,
@@ -62,7 +62,7 @@ impl Tools {
         tools
     }
 
-    /// Whether there was such a component.
+    /// Removes a component and its tools, and returns whether it was there.
     fn remove(&mut self, name: &Namespace) -> bool {
         let prefix = format!("{name}__");
         self.by_name.retain(|full_name, _| !full_name.starts_with(&prefix));
@@ -159,7 +159,7 @@ impl Host {
         self.inner.tools.load().in_order()
     }
 
-    /// What is loaded now: another set once anything was loaded or unloaded.
+    /// Returns the current set, which is another one once anything was loaded or unloaded.
     pub(crate) fn set(&self) -> Arc<Tools> {
         self.inner.tools.load_full()
     }
@@ -238,7 +238,7 @@ impl Host {
         self.inner.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// How many calls are running guest code right now.
+    /// Number of calls that are running guest code right now.
     #[must_use]
     pub fn running(&self) -> usize {
         self.inner.sandbox.running()
@@ -316,7 +316,7 @@ impl Host {
     }
 }
 
-/// Where a component is put.
+/// The place for a component among those that are loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Beside the others: nothing may have its name.

@@ -27,7 +27,7 @@ pub struct HostTools {
     view: ArcSwap<View>,
 }
 
-/// What the loop sees of one set of tools.
+/// The loop's view of one set of tools.
 struct View {
     of: Arc<Tools>,
     tools: Vec<Arc<ComponentTool>>,
@@ -63,7 +63,7 @@ impl HostTools {
         }
     }
 
-    /// Why tools of the host are not shown to models, as far as any are not.
+    /// Reasons why tools of the host are not shown to models, as far as any are not.
     #[must_use]
     pub fn left_out(&self) -> Vec<String> {
         self.view().left_out.iter().map(ToString::to_string).collect()
@@ -142,8 +142,8 @@ fn as_described(tool: &Tool) -> Spec {
     }
 }
 
-/// What a tool says about itself reaches no model before somebody has looked at it. Any arguments do, because the answer
-/// is the same: that it needs approval.
+/// Describes a tool without any word of its own, because no model may read those before an operator has. It takes any
+/// arguments, because the answer is always that it needs approval.
 fn in_quarantine(tool: &Tool) -> Spec {
     Spec {
         description: "Can not be called now: an operator has to approve it first.".to_owned(),
@@ -158,7 +158,7 @@ impl AgentTool for ComponentTool {
         &self.contract
     }
 
-    /// Whether it may see the state was granted when it was loaded, and the sandbox keeps to that.
+    /// Always true: the state was granted or not when the component was loaded, and the sandbox enforces that.
     fn wants_state(&self) -> bool {
         true
     }

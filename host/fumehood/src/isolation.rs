@@ -18,7 +18,7 @@ pub enum IsolationPolicy {
 }
 
 impl IsolationPolicy {
-    /// Where a component of these bytes runs, given what its load asked for.
+    /// Decides where a component of these bytes runs, given the wish of its load.
     pub(crate) fn choose(self, wanted: Option<Isolation>, pinning: &Pinning, bytes: &[u8]) -> Isolation {
         match (self, wanted) {
             (Self::Everything, _) => Isolation::Process,

@@ -38,15 +38,15 @@ enum Source {
     Bytes(Vec<u8>),
 }
 
-/// Why a component was not loaded. Nothing of it is kept.
+/// Errors of [`Host::load`](crate::Host::load). Nothing of the component is kept.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file cannot be read.
     #[error("cannot read {path}")]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// It is a folder, a device, a pipe.
@@ -55,7 +55,7 @@ pub enum LoadError {
     /// There is no name for it.
     #[error("the component needs a name: {reason}; name it yourself with `Load::named`")]
     Name {
-        /// Why what it would be called is no name.
+        /// The fault of the name that it would have.
         reason: NameError,
     },
     /// Another component is called the same.
@@ -64,21 +64,21 @@ pub enum LoadError {
     /// The component itself is at fault.
     #[error("cannot load `{name}`")]
     Component {
-        /// What it is called.
+        /// The name of the component.
         name: Namespace,
-        /// What is wrong with it.
+        /// The fault of the component.
         source: Box<ComponentError>,
     },
     /// One of its schemas is not acceptable.
     #[error("cannot load `{name}`: the {which} schema of its tool `{tool}` is refused")]
     Schema {
-        /// What the component is called.
+        /// The name of the component.
         name: Namespace,
-        /// Which tool.
+        /// The name of the tool.
         tool: ToolName,
         /// `input` or `output`.
         which: &'static str,
-        /// What is wrong with it.
+        /// The fault of the schema.
         source: Box<SchemaError>,
     },
     /// The host broke, or is shutting down.
@@ -188,7 +188,7 @@ impl Load {
         self.isolation
     }
 
-    /// What it will be called.
+    /// Returns the name that it will have.
     ///
     /// # Errors
     /// If it was given no name, and what it was given or its file name is none.

@@ -15,7 +15,7 @@ use toml::Spanned;
 
 /// The form that this program writes. It reads the ones before it, too.
 const VERSION: u32 = 2;
-/// How long another process may be writing.
+/// Maximum wait for another process that is writing.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Between two looks whether it has written.
 const POLL: Duration = Duration::from_millis(10);
@@ -34,11 +34,11 @@ const HEAD: &str = "\
 pub struct Lock {
     path: PathBuf,
     approved: Approved,
-    /// What was changed since it was read, and is not in the file yet.
+    /// Changes since the file was read that are not in it yet.
     unsaved: Vec<Change>,
 }
 
-/// What a lock holds.
+/// The content of a lock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Approved {
     approvals: BTreeMap<Namespace, Approval>,
@@ -66,15 +66,15 @@ impl Approved {
     }
 }
 
-/// Why a lock cannot be used. What it says is all or nothing.
+/// Errors of a lock. A lock is read as a whole or not at all.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// The file cannot be read.
     #[error("cannot read the lock {path}")]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// It is a folder, a device, a pipe, or too large.
@@ -83,15 +83,15 @@ pub enum LockError {
     /// It is not TOML of the right form.
     #[error("the lock {path} is damaged ({message}); restore it, or remove it and approve the tools again")]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Where, and what is wrong there.
+        /// The fault and its place.
         message: String,
     },
     /// A later program wrote it.
     #[error("the lock {path} has version {found}, and this program knows version {VERSION}; use a newer fumehood")]
     Version {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Its version.
         found: u32,
@@ -99,11 +99,11 @@ pub enum LockError {
     /// A name in it is no name.
     #[error("the lock {path} has an entry with a bad name in line {line}; remove the entry")]
     Name {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which line of it, from 1 on.
+        /// The line, from 1 on.
         line: usize,
-        /// Why it is none.
+        /// The fault of the name.
         source: NameError,
     },
     /// It has two entries for one name.
@@ -112,9 +112,9 @@ pub enum LockError {
          removing both"
     )]
     Twice {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which line of it, from 1 on.
+        /// The line, from 1 on.
         line: usize,
         /// The name.
         name: Namespace,
@@ -124,9 +124,9 @@ pub enum LockError {
         "the entry for `{name}` in line {line} of the lock {path} was edited by hand; remove it, and approve `{name}` again"
     )]
     Edited {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which line of it, from 1 on.
+        /// The line, from 1 on.
         line: usize,
         /// Whose entry.
         name: Namespace,
@@ -139,9 +139,9 @@ pub enum LockError {
     /// It cannot be written. The old one is still there.
     #[error("cannot write the lock {path}; the old one was left as it was")]
     Write {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
 }
@@ -156,7 +156,7 @@ struct Written<N> {
     entries: Vec<WrittenEntry<N>>,
 }
 
-/// How a server is started or reached, as it was approved.
+/// The approved way to start or reach a server.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenEntry<N> {
@@ -197,7 +197,7 @@ impl Lock {
         &self.path
     }
 
-    /// What was approved under that name.
+    /// Returns the approval under that name.
     #[must_use]
     pub fn get(&self, name: &Namespace) -> Option<&Approval> {
         self.approved.approvals.get(name)
@@ -208,7 +208,7 @@ impl Lock {
         self.approved.approvals.iter()
     }
 
-    /// What was approved of how the server of that name is started or reached.
+    /// Returns the approved way to start or reach the server of that name.
     #[must_use]
     pub fn entry(&self, name: &Namespace) -> Option<&Entry> {
         self.approved.entries.get(name)

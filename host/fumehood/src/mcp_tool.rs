@@ -57,7 +57,8 @@ pub(crate) fn check(tool: &RemoteTool, actor_arguments: &ActorArguments) -> Resu
     contract.map(drop).map_err(|error| ToolNotice::new(&tool.foreign, error.to_string()))
 }
 
-/// What a tool says about itself reaches no model before somebody has looked at it.
+/// Describes a tool to the loop: one in quarantine without any word of its own, because no model may read those before an
+/// operator has.
 fn contract(
     tool: RemoteTool,
     in_quarantine: bool,

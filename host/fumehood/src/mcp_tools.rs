@@ -11,7 +11,7 @@ use fumehood_mcp::{ConnectError, Remote, RemoteTool, ToolNotice};
 use crate::approval_check::ApprovalCheck;
 use crate::mcp_tool::{McpTool, check};
 
-/// How the tools of servers are called, for approvals.
+/// The calling convention of servers' tools, as approvals name it.
 const CONTRACT: &str = "mcp";
 
 /// The tools that servers had when this was made, in the order of their names.
@@ -101,7 +101,7 @@ impl McpTools {
         &self.refused
     }
 
-    /// What of the schemas of servers is not checked: see [`Remote::unchecked`].
+    /// Parts of servers' schemas that are not checked: see [`Remote::unchecked`].
     #[must_use]
     pub fn unchecked(&self) -> &[ToolNotice] {
         &self.unchecked

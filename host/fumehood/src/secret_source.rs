@@ -1,4 +1,4 @@
-//! Where the operator keeps the values of secrets.
+//! Sources of the values of secrets, where an operator keeps them.
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,10 +10,10 @@ use linux_keyutils_keyring_store::Store;
 
 /// A file with one secret in it is not larger than this.
 const FILE_BYTES: u64 = 64 << 10;
-/// What others than the owner may do with a file.
+/// Permission bits of a file that let anybody but its owner use it.
 const OTHERS: u32 = 0o077;
 
-/// Where the value of a secret is.
+/// The place of a secret's value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SecretSource {
     /// In an environment variable of this process.
@@ -22,7 +22,7 @@ pub enum SecretSource {
     File(PathBuf),
     /// In the user's keyring in the kernel, where it is until the machine restarts or the keyring expires.
     Keyring {
-        /// What the secret is for.
+        /// The server and account that the secret is for.
         service: String,
         /// Whose it is.
         user: String,
@@ -41,9 +41,9 @@ pub enum SecretSourceError {
     /// The file cannot be read.
     #[error("cannot read the secret in {path}")]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// It is a folder, a device, a pipe.
@@ -55,7 +55,7 @@ pub enum SecretSourceError {
     /// Others can read the file.
     #[error("others can read the secret in {path} (its mode is {mode:03o}); run `chmod 600 {path}`")]
     Readable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
@@ -66,7 +66,7 @@ pub enum SecretSourceError {
         description(.service, .user)
     )]
     NotInKeyring {
-        /// What was asked for.
+        /// The name that was looked for.
         service: String,
         /// For whom.
         user: String,
@@ -74,12 +74,12 @@ pub enum SecretSourceError {
     /// The keyring cannot be used.
     #[error("the kernel's keyring cannot be read; name another source")]
     Keyring(#[source] keyring_core::Error),
-    /// What was found is no secret.
+    /// The value is no secret.
     #[error("what is in {place} is no secret")]
     Value {
         /// The variable or the file.
         place: String,
-        /// What is wrong with it.
+        /// The fault of the value.
         source: SecretError,
     },
 }

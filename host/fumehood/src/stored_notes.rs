@@ -13,7 +13,7 @@ use fumehood_core::name::Namespace;
 const NOTE_BYTES: usize = 16 << 10;
 /// Bytes that one owner may keep.
 const OWNER_BYTES: u64 = 4 << 20;
-/// How long a step waits for another process that writes.
+/// Maximum wait of a step for another process that writes.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Whose notes those are that a session without an actor writes. No actor's name becomes this one.
 const GUEST: &str = "guest";

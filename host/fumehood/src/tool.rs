@@ -67,13 +67,13 @@ impl Tool {
         Self { powers, ..self }
     }
 
-    /// What it may do beyond computing, one phrase for each power.
+    /// Powers beyond computing, one phrase for each.
     #[must_use]
     pub fn powers(&self) -> &[String] {
         &self.powers
     }
 
-    /// How its component stands to what was approved; `None` if it needs no approval.
+    /// The comparison of its component with what was approved; `None` if it needs no approval.
     #[must_use]
     pub fn approval(&self) -> Option<&ApprovalCheck> {
         self.pinned.as_deref()
@@ -97,7 +97,7 @@ impl Tool {
         &self.full_name
     }
 
-    /// What it says about itself.
+    /// The checked definition.
     #[must_use]
     pub fn definition(&self) -> &ToolDefinition {
         &self.definition
@@ -109,7 +109,7 @@ impl Tool {
         &self.component
     }
 
-    /// What its arguments have to pass.
+    /// The gate that its arguments have to pass.
     pub(crate) fn arguments_gate(&self) -> Arc<Gate> {
         Arc::clone(&self.arguments)
     }
@@ -122,7 +122,7 @@ impl Tool {
 
     /// Arguments that fit the schema, or everything that is wrong with them.
     ///
-    /// What may take long is checked where it holds up nobody.
+    /// A check that may take long runs on another thread.
     pub(crate) async fn admit(self: &Arc<Self>, arguments: Arguments, sandbox: &Sandbox) -> Result<Value, CallError> {
         let steps = match &arguments {
             Arguments::Text(text) => self.arguments.most_steps(text.len()),
@@ -194,7 +194,7 @@ fn refused(violations: &Violations) -> CallError {
         .with_hint("correct the arguments and call again; the tool did not run")
 }
 
-/// Whether the result has exactly one JSON part, and that fits the schema.
+/// Checks that the result has exactly one JSON part, which fits the schema.
 fn matches(gate: &Gate, parts: &[Content]) -> Result<(), CallError> {
     let bad = |message: String| CallError::new(ErrorKind::BadResult, message);
     let mut values = parts.iter().filter_map(|part| match part {

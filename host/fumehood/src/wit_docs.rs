@@ -30,7 +30,7 @@ pub enum WitDocsError {
     Malformed {
         /// The file or folder.
         path: PathBuf,
-        /// What is wrong with it, and where.
+        /// The fault and its place.
         reason: String,
     },
     /// There are no doc comments.
@@ -41,7 +41,7 @@ pub enum WitDocsError {
     TooLarge {
         /// The file or folder.
         path: PathBuf,
-        /// How many bytes they have.
+        /// Their size in bytes.
         found: usize,
     },
 }
