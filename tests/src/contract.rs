@@ -15,7 +15,7 @@ pub struct Described {
     pub input_schema: String,
     /// The text of the schema of its results.
     pub output_schema: Option<String>,
-    /// Whether it says that it only reads.
+    /// True if it says that it only reads.
     pub read_only: Option<bool>,
 }
 
@@ -46,7 +46,7 @@ impl Described {
     }
 }
 
-/// What every tool of the program answers.
+/// The answer of every tool of the program.
 #[derive(Debug, Clone, Copy)]
 pub enum Answer<'a> {
     /// `text` content with these bytes, UTF-8 or not.

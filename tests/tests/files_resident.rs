@@ -1,4 +1,4 @@
-//! What listing an enormous folder makes the host's process hold.
+//! Memory of the host's process while it lists an enormous folder.
 //!
 //! One test, because it measures the process: a file of tests is a process of its own.
 

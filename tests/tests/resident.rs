@@ -1,4 +1,4 @@
-//! What hostile programs make the host's process hold, beyond the memory that they were allowed.
+//! Memory that hostile programs make the host's process hold, beyond what they were allowed.
 //!
 //! One test, because it measures the process: a file of tests is a process of its own.
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 use fumehood::{Call, Host, Limits, Load};
 
 const MIB: u64 = 1 << 20;
-/// What an allocator and threads of a busy test machine may add.
+/// Slack for an allocator and threads of a busy test machine.
 const SLACK: u64 = 16 * MIB;
 
 /// The figure of this name in `/proc/self/status`, in bytes.

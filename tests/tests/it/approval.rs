@@ -22,7 +22,7 @@ fn plain(tool: Described) -> Vec<u8> {
     answering(&[tool], Answer::Text(b"hello")).unwrap()
 }
 
-/// What somebody approves who looks at this now.
+/// The manifest that somebody approves who looks at this now.
 async fn approval_of(bytes: Vec<u8>, grant: Grant) -> Approval {
     let host = host();
     host.load(Load::bytes("notes", bytes).with_grant(grant).with_approval(None)).await.unwrap();

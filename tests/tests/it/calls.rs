@@ -1,4 +1,4 @@
-//! What a call promises: nothing runs before the gate, nothing is kept between calls, every ending is an event, and a
+//! Promises about every call: nothing runs before the gate, nothing is kept between calls, every ending is an event, and a
 //! caller that stops waiting stops the guest.
 
 use std::time::{Duration, Instant};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fumehood_tests::named::tests;
 
-/// How many items each of the systems gave.
+/// Number of items that each of the systems gave.
 const ITEMS: [(char, u32); 5] = [('I', 42), ('C', 28), ('G', 26), ('K', 25), ('L', 23)];
 
 fn root() -> PathBuf {
@@ -34,7 +34,7 @@ fn rows(text: &str) -> BTreeMap<String, Row> {
     rows
 }
 
-/// What is wrong with the table.
+/// Finds the faults of the table.
 fn faults(rows: &BTreeMap<String, Row>, tests: &BTreeSet<String>) -> Vec<String> {
     let mut faults = Vec::new();
     let all = ITEMS.iter().flat_map(|(letter, last)| (1..=*last).map(move |number| format!("{letter}{number}")));

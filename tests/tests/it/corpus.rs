@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 /// Enough that most attacks end by what they do, though all of them run at once.
 const DEADLINE: Duration = Duration::from_secs(1);
-/// What a busy machine may add.
+/// Slack for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 const MEMORY: usize = 64 << 20;
 const CANARY: &str = "CANARY: nobody may read this";
-/// How often all of it is done at once.
+/// Number of rounds, each of them everything at once.
 const ROUNDS: usize = 2;
-/// What a process keeps for the next host, once for all.
+/// Memory that a process keeps for the next host, once for all.
 const KEPT: usize = 16;
 
 /// Programs that do not attack, or whose attack is another's surroundings. Each has a test of its own.

@@ -42,7 +42,7 @@ fn programs() -> BTreeSet<String> {
     files(&folder).unwrap().into_iter().map(name).collect()
 }
 
-/// What is wrong with the table.
+/// Finds the faults of the table.
 fn faults(rows: &BTreeMap<u8, Row>, tests: &BTreeSet<String>, programs: &BTreeSet<String>) -> Vec<String> {
     let mut faults: Vec<String> =
         (1..=ROWS).filter(|row| !rows.contains_key(row)).map(|row| format!("row {row} is missing")).collect();

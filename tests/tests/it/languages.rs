@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 const COMPONENTS: &str = "FUMEHOOD_LANGUAGE_COMPONENTS";
 const DEADLINE: Duration = Duration::from_millis(500);
-/// What a loaded machine may add.
+/// Slack for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The shop of `tests/languages/wit`, in one of the languages.

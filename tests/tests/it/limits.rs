@@ -8,7 +8,7 @@ use fumehood::{Call, CallResult, EngineProfile, ErrorKind, Host, Limits, Load};
 use serde_json::{Value, json};
 
 const DEADLINE: Duration = Duration::from_millis(50);
-/// What a loaded machine may add.
+/// Slack for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn limits() -> Limits {

@@ -1,4 +1,4 @@
-//! What cannot be loaded is refused with a word that helps, and nothing that was loaded before is touched.
+//! Components that cannot be loaded are refused with a word that helps, and nothing that was loaded before is touched.
 
 use std::time::{Duration, Instant};
 

@@ -79,7 +79,7 @@ async fn ask(model: Arc<dyn Model>, with: With, task: Task) -> (Outcome, Vec<Sto
     (outcome, stored)
 }
 
-/// What holds whatever the model said.
+/// Asserts all that holds whatever a model said.
 fn hold(driver: &str, task: Task, outcome: &Outcome, stored: &[Stored]) {
     if let Ending::Answered { text } = &outcome.ending {
         assert!(!text.trim().is_empty(), "{driver}");

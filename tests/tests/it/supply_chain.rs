@@ -16,7 +16,7 @@ const CORE: [(&str, &[&str]); 7] = [
     ("seccompiler", &[]),
 ];
 
-/// What the notes about a crate have to say.
+/// Points that the notes about a crate have to cover.
 const ITEMS: [&str; 7] =
     ["Maintainers", "Trusted with", "Unsafe", "Build scripts", "Advisories", "Contained by", "Noticed by"];
 
@@ -101,7 +101,7 @@ fn finds_notes_that_are_behind_or_incomplete() {
     assert_eq!(faults_of(&sections(page), &versions, "d", &[]), ["supply-chain/REVIEW.md has no section about d"]);
 }
 
-/// What is promised is what is built: SECURITY.md names the release and the features of the engine.
+/// The build keeps the promise: SECURITY.md names the release and the features of the engine.
 #[test]
 fn security_names_the_engine_that_is_built() {
     let manifest: Table = read("Cargo.toml").parse().unwrap();

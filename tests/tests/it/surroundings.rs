@@ -1,4 +1,4 @@
-//! What a tool sees around itself: variables, command line, clocks and randomness are those that were granted, and
+//! The surroundings of a tool: variables, command line, clocks and randomness are those that were granted, and
 //! nothing of the host's own shows.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What tools say and are called is data: nothing of it is invisible to a model, speaks as the host, or forges a line of
+//! Texts and names of tools are data: nothing of them is invisible to a model, speaks as the host, or forges a line of
 //! the log.
 
 use std::sync::{Arc, Mutex};
@@ -104,7 +104,7 @@ fn told(asked: &[Request]) -> Vec<String> {
     found
 }
 
-/// What the tool said, as the model was told it in the last message of the last request.
+/// The words of the tool, as the model was told them in the last message of the last request.
 fn answer(asked: &[Request]) -> String {
     asked.last().unwrap().messages.last().unwrap().content.clone()
 }

@@ -61,7 +61,7 @@ pub(crate) fn component_of(module: &[u8]) -> Vec<u8> {
     component.finish()
 }
 
-/// Whether it is valid where every proposal that the parser knows is on.
+/// Returns whether it is valid where every proposal that the parser knows is on.
 pub(crate) fn is_valid_with_all_proposals(bytes: &[u8]) -> bool {
     Validator::new_with_features(WasmFeatures::all()).validate_all(bytes).is_ok()
 }

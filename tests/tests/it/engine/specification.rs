@@ -31,7 +31,7 @@ fn vector_instructions_hold() {
     succeeds(&tally, 25_000);
 }
 
-/// What the newest specification adds is off. What is left of its tests holds.
+/// Proposals that the newest specification adds are off. What is left of its tests holds.
 #[test]
 fn later_specification_holds_or_is_refused() {
     let tally = run_all(spec(SpecVersion::Latest), Subject::Enabled);

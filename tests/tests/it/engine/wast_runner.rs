@@ -14,7 +14,7 @@ use wasmtime::{
 
 use super::fixture::{Fixture, is_valid_with_all_proposals};
 
-/// What became of the directives of a file.
+/// Outcomes of the directives of a file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Directives that held.
@@ -23,7 +23,7 @@ pub(crate) struct Tally {
     pub(crate) skipped: u64,
     /// Modules that were left out, by the proposal that they use.
     pub(crate) refused: BTreeMap<&'static str, u64>,
-    /// What did not hold, and where.
+    /// Directives that did not hold, with their places.
     pub(crate) failures: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ impl Tally {
     }
 }
 
-/// What a file tests.
+/// The subject of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// A specification whose proposals are on, but for single modules.
@@ -48,7 +48,7 @@ pub(crate) enum Subject {
     Disabled,
 }
 
-/// How one directive ended: it held, it asks for what was left out, or what is wrong.
+/// The outcome of one directive: it held, it asks for what was left out, or what is wrong.
 enum Outcome {
     Passed,
     Skipped,
@@ -353,7 +353,7 @@ fn v128_fits(found: [u8; 16], expected: &V128Pattern) -> bool {
     }
 }
 
-/// What the specification's tests import from their host.
+/// The module that the specification's tests import from their host.
 fn define_spectest(linker: &mut Linker<()>, store: &mut Store<()>) -> wasmtime::Result<()> {
     const NAME: &str = "spectest";
     linker.func_wrap(NAME, "print", || {})?;

@@ -1,4 +1,4 @@
-//! What was granted works, for as long as it was granted.
+//! Granted powers work, for as long as they are granted.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -76,7 +76,7 @@ async fn scratch_space_is_new_for_every_call() {
     }
 }
 
-/// How many files this process has open below a folder.
+/// Counts the files below a folder that this process has open.
 fn held(root: &Path) -> usize {
     let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
     links.filter_map(|link| std::fs::read_link(link.path()).ok()).filter(|to| to.starts_with(root)).count()

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 pub(crate) const CANARY: &str = "CANARY: nobody may read this";
 
-/// What is asked for when something is opened.
+/// Flags of an attempt to open something.
 pub(crate) const CREATE: u32 = 1;
 pub(crate) const TRUNCATE: u32 = 8;
 pub(crate) const READ: u32 = 1;

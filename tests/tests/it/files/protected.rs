@@ -70,7 +70,7 @@ impl Work {
         seen
     }
 
-    /// What the refusal of this attempt says.
+    /// The text of the refusal of this attempt.
     async fn refused(&self, tool: &str, arguments: Value) -> String {
         let result = call(&self.host, tool, arguments.clone()).await;
         let said = result.metadata.refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");

@@ -1,4 +1,4 @@
-//! What is granted for reading stays as it is.
+//! Files that are granted for reading stay as they are.
 
 use std::os::unix::fs::symlink;
 

@@ -1,4 +1,4 @@
-//! What is neither a file nor a folder is not opened.
+//! Special files, neither files nor folders, are not opened.
 
 use std::os::unix::fs::{FileTypeExt as _, symlink};
 use std::time::{Duration, Instant};

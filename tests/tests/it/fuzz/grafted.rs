@@ -195,7 +195,7 @@ fn call_one(function: &mut Function, called: &Callable, keep: Option<u32>, rando
     }
 }
 
-/// Where the list of the only tool lies. What runs before may have written over it.
+/// Address of the list of the only tool. What runs before may have written over it.
 fn describe(callable: &[Callable], random: &mut Random) -> Function {
     let mut function = Function::new([]);
     if random.below(4) == 0 && !callable.is_empty() {
@@ -235,7 +235,7 @@ fn call(callable: &[Callable], random: &mut Random) -> Function {
     function
 }
 
-/// Where arguments are put: mostly somewhere they fit.
+/// Address for arguments: mostly one where they fit.
 fn realloc(random: &mut Random) -> Function {
     let at = if random.below(8) == 0 { random.number() as i32 } else { 0x2_0000 };
     let mut function = Function::new([]);

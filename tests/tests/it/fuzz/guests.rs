@@ -10,10 +10,10 @@ use tokio::runtime::Runtime;
 use super::cases::Random;
 
 const DEADLINE: Duration = Duration::from_millis(40);
-/// What a busy machine may add to a deadline, and to the time of compiling.
+/// Slack of a busy machine beyond a deadline, and for compiling.
 const PATIENCE: Duration = Duration::from_secs(10);
 const MEMORY: usize = 8 << 20;
-/// What the process may hold more after all cases than after the first few.
+/// Memory that the process may hold more after all cases than after the first few.
 const GROWTH: u64 = 256 << 20;
 /// Cases after which whatever is held once for all is held.
 const WARM: u64 = 50;
@@ -26,7 +26,7 @@ pub(crate) struct Guests {
     calls: u64,
     /// Those that came to an end by themselves.
     ended: u64,
-    /// Why components were refused, and how often.
+    /// Counts of the reasons for which components were refused.
     refused: BTreeMap<String, u64>,
     held: u64,
 }

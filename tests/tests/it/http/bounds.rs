@@ -1,4 +1,4 @@
-//! How much of the network one call may use.
+//! Bounds of one call's use of the network.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;

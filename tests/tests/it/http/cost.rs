@@ -1,4 +1,4 @@
-//! What a request costs beyond the same request made directly with the HTTP library.
+//! The cost of a request beyond the same request made directly with the HTTP library.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::time::{Duration, Instant};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub(crate) trait Wire: Read + Write {}
 impl<W: Read + Write> Wire for W {}
 
-/// What a server has seen.
+/// Requests that a server received.
 #[derive(Default)]
 pub(crate) struct Seen {
     heads: Mutex<Vec<String>>,

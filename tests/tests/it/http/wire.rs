@@ -1,4 +1,4 @@
-//! What is granted arrives, in the form that the host gives it, and leaves an event.
+//! Granted requests arrive in the form that the host gives them, and leave an event.
 
 use fumehood::permission::http::HttpLimits;
 use fumehood::{ErrorKind, Event, Observed};

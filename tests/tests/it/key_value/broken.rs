@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::stage::{call, get, host_with, list, load, set, step};
 
-/// What the host says to those who run it, while a tool uses a store that does not work.
+/// The host's words to those who run it, while a tool uses a store that does not work.
 async fn unavailable(host: &Host, tool: &str, arguments: Value) -> String {
     let mut events = host.subscribe();
     let result = call(host, tool, arguments).await;

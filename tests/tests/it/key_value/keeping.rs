@@ -1,4 +1,4 @@
-//! What is granted is kept, apart from what others keep, and what is not granted is not there.
+//! Granted stores keep their values, apart from those of others; without a grant there is none.
 
 use std::sync::Arc;
 use std::time::Duration;

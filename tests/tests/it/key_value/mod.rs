@@ -1,4 +1,4 @@
-//! What a tool keeps between its calls: granted or not at all, apart from what others keep, within its quota, and never a
+//! Stores of tools between their calls: granted or not at all, apart from what others keep, within its quota, and never a
 //! reason for the host to fail.
 
 mod broken;

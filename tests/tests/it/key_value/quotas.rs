@@ -1,4 +1,4 @@
-//! How much may be kept.
+//! Quotas of stores.
 
 use std::sync::Arc;
 

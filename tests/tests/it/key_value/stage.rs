@@ -25,7 +25,7 @@ pub(crate) async fn call(host: &Host, tool: &str, arguments: Value) -> CallResul
     host.call(Call::new(tool, arguments)).await
 }
 
-/// What a step gave, or the name of its error.
+/// The result of a step, or the name of its error.
 pub(crate) async fn step(host: &Host, tool: &str, arguments: Value) -> Result<Value, String> {
     let result = call(host, tool, arguments).await;
     match result.error() {

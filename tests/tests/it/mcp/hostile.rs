@@ -1,4 +1,4 @@
-//! What hostile clients and hostile guests cannot do.
+//! Attempts of hostile clients and hostile guests, all of which fail.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What is offered besides tools: resources and prompts, as a client sees them.
+//! Resources and prompts, as a client sees them.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// What a loaded machine may need for something quick.
+/// Slack of a loaded machine for something quick.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A host with example tools and hostile programs, all named after their files.

@@ -14,12 +14,12 @@ use super::raw::host;
 
 /// Sockets that stall.
 const SOCKETS: usize = 1000;
-/// What an honest client waits at most.
+/// Maximum wait of an honest client.
 const SOON: Duration = Duration::from_secs(1);
 /// More than the kernel holds for a peer that reads nothing.
 const LARGE: usize = 512 << 10;
 
-/// Where a socket stalls.
+/// The phase in which a socket stalls.
 #[derive(Debug, Clone, Copy)]
 enum Stall {
     Silent,

@@ -1,4 +1,4 @@
-//! What a well-behaved client sees.
+//! A well-behaved client over stdio.
 
 use fumehood::mcp::ServerOptions;
 use fumehood::{Host, Load};
