@@ -184,8 +184,8 @@ async fn inspect_candidate(
     }
 }
 
-/// Shows the command or address of a server before it is used, and approves it if the operator says so. Returns whether it is
-/// approved.
+/// Shows the command or address of a server before it is used, and approves it if the operator says so. Returns whether
+/// it is approved.
 fn decide_entry(
     arguments: &Arguments,
     approve: &args::Approve,
@@ -211,7 +211,8 @@ fn decide_entry(
     Ok(false)
 }
 
-/// Shows a component or the tools of a server, and approves them if the operator says so. Returns whether they are approved.
+/// Shows a component or the tools of a server, and approves them if the operator says so. Returns whether they are
+/// approved.
 fn decide(
     arguments: &Arguments,
     approve: &args::Approve,

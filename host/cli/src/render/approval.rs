@@ -6,7 +6,7 @@ use fumehood::limits::display_bytes;
 use fumehood::{ApprovalCheck, Component, Untrusted};
 
 use super::component::{describe_pinned_annotations, format_grant, print_imports};
-use super::quotation::{Quotation, host_text, one_line};
+use super::quotation::{Quotation, one_line, write_host_text};
 use super::schema::describe_schema;
 use super::schema_remainder::remainder;
 use super::{BAD, FAINT, GOOD, STRONG, line, styled};
@@ -40,11 +40,13 @@ pub(crate) fn approval(name: &str, origin: &Origin, check: &ApprovalCheck, full:
         }
     };
     if hidden > 0 {
-        host_text(2, &format!("{hidden} invisible or controlling characters of these texts were written out"))?;
+        write_host_text(2, &format!("{hidden} invisible or controlling characters of these texts were written out"))?;
     }
     match quotation.left_out() {
         0 => Ok(()),
-        lines => host_text(2, &format!("{lines} lines are not shown; look at them with `--full` before you approve")),
+        lines => {
+            write_host_text(2, &format!("{lines} lines are not shown; look at them with `--full` before you approve"))
+        }
     }
 }
 
@@ -74,12 +76,13 @@ fn print_changed_imports(origin: &Origin, changes: &[Change]) -> Result<()> {
     line("  imports now")?;
     print_imports(component.imports())?;
     match changes {
-        [_] => host_text(2, "tools, texts and grants unchanged"),
+        [_] => write_host_text(2, "tools, texts and grants unchanged"),
         _ => Ok(()),
     }
 }
 
-/// Prints a heading on one line if it fits. Otherwise the name stands behind the bar, so that the terminal does not wrap it.
+/// Prints a heading on one line if it fits. Otherwise the name stands behind the bar, so that the terminal does not
+/// wrap it.
 fn print_heading(quotation: &mut Quotation, mark: &str, name: &str, status: &str) -> Result<()> {
     if quotation.fits(&format!("! {name} {status}")) {
         return line(&format!("{mark} {} {status}", styled(STRONG, name)));
@@ -105,11 +108,11 @@ fn print_manifest(quotation: &mut Quotation, origin: &Origin, parts: &Manifest) 
             line("  imports")?;
             print_imports(component.imports())?;
         }
-        Origin::Server => host_text(2, "from       an MCP server: what its tools do is not known here")?,
+        Origin::Server => write_host_text(2, "from       an MCP server: what its tools do is not known here")?,
     }
     line("  granted")?;
     if parts.grants.is_empty() {
-        host_text(4, "nothing: it may compute, and nothing else")?;
+        write_host_text(4, "nothing: it may compute, and nothing else")?;
     }
     for grant in &parts.grants {
         quotation.write_block(4, &format_grant(grant))?;
@@ -139,16 +142,17 @@ fn print_tool(quotation: &mut Quotation, tool: &ToolParts) -> Result<()> {
     text("description", Some(&tool.description))?;
     line("    says of itself")?;
     for promise in describe_pinned_annotations(&tool.annotations) {
-        host_text(6, &promise)?;
+        write_host_text(6, &promise)?;
     }
     print_schema(quotation, "arguments", &tool.input_schema)?;
     match &tool.output_schema {
         Some(described) => print_schema(quotation, "result", described),
-        None => host_text(4, "result: not described"),
+        None => write_host_text(4, "result: not described"),
     }
 }
 
-/// Prints a schema as `inspect` does, and all its other texts, because a model reads them too. `--full` adds the schema itself.
+/// Prints a schema as `inspect` does, and all its other texts, because a model reads them too. `--full` adds the schema
+/// itself.
 fn print_schema(quotation: &mut Quotation, what: &str, text: &Untrusted<String>) -> Result<()> {
     line(&format!("    {what}"))?;
     let Some(schema) = text.parse_json() else { return quotation.write_block(6, &text.sanitized()) };

@@ -6,7 +6,7 @@ use anyhow::Result;
 use fumehood::limits::{display_bytes, parse_bytes};
 use fumehood::{Annotations, Import};
 
-use super::quotation::{Quotation, host_text};
+use super::quotation::{Quotation, write_host_text};
 use super::{BAD, line, styled};
 
 /// Keys of a grant whose values are amounts of bytes.
@@ -24,11 +24,11 @@ pub(super) fn print_imports_with_names(imports: &[Import], quotation: &mut Quota
 
 fn print_grouped_imports(imports: &[Import], mut names: Option<&mut Quotation>) -> Result<()> {
     if imports.is_empty() {
-        return host_text(4, "none: it can compute, and nothing else");
+        return write_host_text(4, "none: it can compute, and nothing else");
     }
     let free: Vec<&Import> = imports.iter().filter(|import| import.power.is_none()).collect();
     if !free.is_empty() {
-        host_text(4, "without any grant")?;
+        write_host_text(4, "without any grant")?;
         print_meanings(&free, names.as_deref_mut())?;
     }
     let mut powers: Vec<&str> = imports.iter().filter_map(|import| import.power).collect();
@@ -40,7 +40,7 @@ fn print_grouped_imports(imports: &[Import], mut names: Option<&mut Quotation>) 
         print_meanings(&needing, names.as_deref_mut())?;
     }
     if powers.is_empty() {
-        host_text(4, "and no more than that: there is nothing to grant")?;
+        write_host_text(4, "and no more than that: there is nothing to grant")?;
     }
     Ok(())
 }
@@ -53,7 +53,7 @@ fn print_meanings(imports: &[&Import], mut names: Option<&mut Quotation>) -> Res
             continue;
         }
         printed.push(import.meaning);
-        host_text(6, import.meaning)?;
+        write_host_text(6, import.meaning)?;
         if let Some(quotation) = names.as_deref_mut() {
             for same in imports.iter().filter(|other| other.meaning == import.meaning) {
                 quotation.write_block(8, &same.name)?;
@@ -93,8 +93,8 @@ pub(super) fn describe_annotations(annotations: &Annotations) -> Vec<String> {
     if lines.is_empty() { vec!["nothing; the worst is assumed of its effects".to_owned()] } else { lines }
 }
 
-/// Formats a line of a grant, with units for its amounts, such as `key_value = 1.0 MiB`. Two different lines stay different,
-/// and text in quotes is left as it is.
+/// Formats a line of a grant, with units for its amounts, such as `key_value = 1.0 MiB`. Two different lines stay
+/// different, and text in quotes is left as it is.
 pub(crate) fn format_grant(line: &str) -> String {
     let (quoted, rest) = line.split_at(line.rfind('"').map_or(0, |at| at + 1));
     let parts: Vec<String> = rest.split(", ").map(format_part).collect();

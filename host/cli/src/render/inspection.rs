@@ -6,7 +6,7 @@ use fumehood::{Annotations, Dialect, Import, Skipped, ToolDefinition};
 use serde::Serialize;
 
 use super::component::{describe_annotations, print_imports_with_names};
-use super::quotation::{Quotation, host_text, one_line, paragraphs};
+use super::quotation::{Quotation, one_line, paragraphs, write_host_text};
 use super::schema::describe_schema;
 use super::{STRONG, line, styled};
 
@@ -35,7 +35,7 @@ fn is_zero(count: &u64) -> bool {
 /// Prints everything that is known about a component. `full` shows every line of every text.
 pub(crate) fn inspection(report: &Report<'_>, full: bool) -> Result<()> {
     let mut quotation = Quotation::new(full);
-    host_text(0, &report.file)?;
+    write_host_text(0, &report.file)?;
     print_facts(report, &mut quotation)?;
     line("")?;
     line(&styled(STRONG, "What it imports"))?;
@@ -52,7 +52,7 @@ pub(crate) fn inspection(report: &Report<'_>, full: bool) -> Result<()> {
     }
     match quotation.left_out() {
         0 => Ok(()),
-        lines => host_text(0, &format!("{lines} lines are not shown; `--full` shows them")),
+        lines => write_host_text(0, &format!("{lines} lines are not shown; `--full` shows them")),
     }
 }
 
@@ -89,11 +89,11 @@ fn print_tool(tool: &ToolDefinition, quotation: &mut Quotation) -> Result<()> {
     quotation.write_block(4, &paragraphs(&tool.description.sanitized()).join("\n"))?;
     let hidden = tool.hidden();
     if hidden > 0 {
-        host_text(4, &format!("{hidden} invisible or controlling characters of these texts were written out"))?;
+        write_host_text(4, &format!("{hidden} invisible or controlling characters of these texts were written out"))?;
     }
     if tool.annotations != Annotations::default() {
         line("    says of itself")?;
-        describe_annotations(&tool.annotations).iter().try_for_each(|promise| host_text(6, promise))?;
+        describe_annotations(&tool.annotations).iter().try_for_each(|promise| write_host_text(6, promise))?;
     }
     line("    arguments")?;
     let arguments = describe_schema(&tool.input_schema.sanitized());

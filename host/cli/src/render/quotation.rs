@@ -1,7 +1,7 @@
 //! Quotation of untrusted text on a screen, behind a bar that only the host draws.
 //!
-//! Every line of such text stands behind the bar and is wrapped to the width of the screen before the terminal wraps it. No
-//! text therefore begins a line, and none can pass for a line of the host.
+//! Every line of such text stands behind the bar and is wrapped to the width of the screen before the terminal wraps
+//! it. No text therefore begins a line, and none can pass for a line of the host.
 
 use anyhow::Result;
 use fumehood::sanitize::printable;
@@ -49,8 +49,8 @@ impl Quotation {
         Self { stream: Stream::Stdout, width: width.clamp(MIN_WIDTH_CELLS, MAX_WIDTH_CELLS), full, left_out: 0 }
     }
 
-    /// Creates a quotation for standard error that writes every line. If that is no terminal, lines are not wrapped, because
-    /// a file has no width.
+    /// Creates a quotation for standard error that writes every line. If that is no terminal, lines are not wrapped,
+    /// because a file has no width.
     pub(crate) fn for_stderr() -> Self {
         let width = terminal_columns(std::io::stderr())
             .map_or(usize::MAX, |width| width.clamp(MIN_WIDTH_CELLS, MAX_WIDTH_CELLS));
@@ -71,10 +71,10 @@ impl Quotation {
     pub(crate) fn write_fact(&self, label: &str, value: &str) -> Result<()> {
         let whole = format!("{label}{value}");
         if self.fits(&whole) {
-            return self.line(&whole);
+            return self.write_line(&whole);
         }
-        self.line(label.trim_end())?;
-        self.host_text(4, value)
+        self.write_line(label.trim_end())?;
+        self.write_host_text(4, value)
     }
 
     /// Returns the number of lines that were left out so far.
@@ -88,12 +88,12 @@ impl Quotation {
     }
 
     /// Writes a text of the host in as many lines as the screen needs, every line indented.
-    fn host_text(&self, indent: usize, text: &str) -> Result<()> {
+    fn write_host_text(&self, indent: usize, text: &str) -> Result<()> {
         let rows = wrap(text, self.width.saturating_sub(indent).max(MIN_TEXT_CELLS));
-        rows.iter().try_for_each(|row| self.line(&format!("{}{row}", " ".repeat(indent))))
+        rows.iter().try_for_each(|row| self.write_line(&format!("{}{row}", " ".repeat(indent))))
     }
 
-    fn line(&self, text: &str) -> Result<()> {
+    fn write_line(&self, text: &str) -> Result<()> {
         match self.stream {
             Stream::Stdout => line(text),
             Stream::Stderr => {
@@ -140,12 +140,12 @@ impl Quotation {
         let shown = if self.full { rows.len() } else { rows.len().min(MAX_LINES) };
         for (at, row) in rows.iter().take(shown).enumerate() {
             let row = if row.is_empty() { String::new() } else { style(row.clone()) };
-            self.line(format!("{}{}{row}", label(at), styled(FAINT, BAR)).trim_end())?;
+            self.write_line(format!("{}{}{row}", label(at), styled(FAINT, BAR)).trim_end())?;
         }
         let hidden = rows.len() - shown;
         if hidden > 0 {
             self.left_out += hidden;
-            self.host_text(lead, &format!("… {hidden} more lines, which `--full` shows"))?;
+            self.write_host_text(lead, &format!("… {hidden} more lines, which `--full` shows"))?;
         }
         Ok(())
     }
@@ -157,8 +157,8 @@ fn terminal_columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|width| *width > 0)
 }
 
-/// Wraps a message for standard error behind `lead` cells before the terminal does, so that text it quotes begins no line.
-/// If standard error is no terminal, the message stays as it is.
+/// Wraps a message for standard error behind `lead` cells before the terminal does, so that text it quotes begins no
+/// line. If standard error is no terminal, the message stays as it is.
 pub(crate) fn wrap_for_stderr(text: &str, lead: usize) -> String {
     match terminal_columns(std::io::stderr()) {
         Some(width) => wrap(text, width.saturating_sub(lead).max(MIN_TEXT_CELLS)).join("\n  "),
@@ -167,8 +167,8 @@ pub(crate) fn wrap_for_stderr(text: &str, lead: usize) -> String {
 }
 
 /// Writes a text of the host to standard output in as many lines as the screen needs, every line indented.
-pub(crate) fn host_text(indent: usize, text: &str) -> Result<()> {
-    Quotation::new(true).host_text(indent, text)
+pub(crate) fn write_host_text(indent: usize, text: &str) -> Result<()> {
+    Quotation::new(true).write_host_text(indent, text)
 }
 
 /// Makes a text printable and wraps it to rows of at most `cells` cells, between words where that is possible.
@@ -209,8 +209,8 @@ fn wrap_line(line: &str, cells: usize) -> Vec<String> {
     rows.iter().map(|row| row.trim_end().to_owned()).collect()
 }
 
-/// Returns the maximum number of cells that any terminal gives a character. It is never 0: a terminal that does not combine
-/// a mark with the letter before it gives the mark a cell, and a flood of marks fills lines as letters do.
+/// Returns the maximum number of cells that any terminal gives a character. It is never 0: a terminal that does not
+/// combine a mark with the letter before it gives the mark a cell, and a flood of marks fills lines as letters do.
 fn char_cells(c: char) -> usize {
     c.width_cjk().unwrap_or(1).max(1)
 }
@@ -227,8 +227,8 @@ pub(crate) fn one_line(text: &str) -> String {
     printable(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }
 
-/// Makes a text printable and indents every line after the first. Otherwise a guest could begin a line that looks like one
-/// of the host.
+/// Makes a text printable and indents every line after the first. Otherwise a guest could begin a line that looks like
+/// one of the host.
 pub(crate) fn indent_continuations(text: &str, indent: &str) -> String {
     printable(text.trim_end()).replace('\n', &format!("\n{indent}"))
 }

@@ -1,6 +1,7 @@
 //! JSON Schemas for people: one line for each property.
 //!
-//! Schemas come from guests, can be recursive and can be large. The description is bounded; `--json` has the whole schema.
+//! Schemas come from guests, can be recursive and can be large. The description is bounded; `--json` has the whole
+//! schema.
 
 use std::borrow::Cow;
 

@@ -46,8 +46,8 @@ const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "obje
 /// Maximum length of a value of `format` that counts as a name of JSON Schema and not as text, in bytes.
 const MAX_FORMAT_BYTES: usize = 24;
 
-/// Lists the texts of a schema that are not in `shown`, its description for people: one line for each keyword, with its place
-/// in the schema.
+/// Lists the texts of a schema that are not in `shown`, its description for people: one line for each keyword, with its
+/// place in the schema.
 pub(super) fn remainder(schema: &Value, shown: &[String]) -> Vec<String> {
     let mut visitor = Visitor { shown: shown.join("\n"), remainder: Vec::new() };
     visitor.visit_schema(schema, "");

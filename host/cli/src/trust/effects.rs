@@ -10,7 +10,8 @@ use crate::config::tool::{ApprovalRule, ToolSection};
 use crate::render::format_grant;
 use crate::servers;
 
-/// Maximum length of a line, in characters. Longer texts continue on the next line behind a mark, so that no text begins a line.
+/// Maximum length of a line, in characters. Longer texts continue on the next line behind a mark, so that no text
+/// begins a line.
 const MAX_LINE_CHARS: usize = 100;
 const MARK: &str = "  | ";
 const CONTINUATION_MARK: &str = "  |     ";

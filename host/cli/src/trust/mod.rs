@@ -1,6 +1,7 @@
 //! Trust in configurations: one that merely lies in the working folder has no effect before the user trusts it.
 //!
-//! A configuration takes effect only through [`ConfigSource`]. A file that is named on the command line counts as trusted.
+//! A configuration takes effect only through [`ConfigSource`]. A file that is named on the command line counts as
+//! trusted.
 
 mod effects;
 mod store;
@@ -55,7 +56,8 @@ impl ConfigSource {
         Some(TrustStore::for_current_user().ok()?.record_path(&self.file()))
     }
 
-    /// Reads the configuration if it is trusted, and returns an empty one if there is none. Asks a person at a terminal.
+    /// Reads the configuration if it is trusted, and returns an empty one if there is none. Asks a person at a
+    /// terminal.
     ///
     /// # Errors
     /// If the file was named and is missing, anything is wrong with it, or it is not trusted.
@@ -77,8 +79,8 @@ impl ConfigSource {
         Err(NotTrusted { file: file.display().to_string(), why }.into())
     }
 
-    /// Like [`Self::open`], for a command that can do without the configuration: one that `is_needed` rejects is not used,
-    /// and need not be trusted.
+    /// Like [`Self::open`], for a command that can do without the configuration: one that `is_needed` rejects is not
+    /// used, and need not be trusted.
     ///
     /// # Errors
     /// Like [`Self::open`].

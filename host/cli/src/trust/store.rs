@@ -95,7 +95,8 @@ impl TrustStore {
         }
     }
 
-    /// Lists the trusted configurations in the order of their paths. Records that cannot be read are not trusted and left out.
+    /// Lists the trusted configurations in the order of their paths. Records that cannot be read are not trusted and
+    /// left out.
     pub(crate) fn list(&self) -> Vec<Record> {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut records: Vec<_> = entries.filter_map(|entry| read_record(&entry.path())).collect();

@@ -26,11 +26,12 @@ use crate::{flags, host, render, source};
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
     // Errors of the command line are reported before any file is read.
     call.limits.over(Limits::default(), MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
-    let call = &*resolve(call);
+    let call = &*split_full_name(call);
     let typed_arguments = TypedArguments::read(call.args_file.as_deref(), &call.arguments)?;
     let state = call.state.as_deref().map(source::state).transpose()?;
     let config = configuration(arguments, call)?;
-    // Before anything is loaded: nothing runs that cannot be recorded, and only files that are there can be kept from tools.
+    // Before anything is loaded: nothing runs that cannot be recorded, and only existing files can be protected from
+    // tools.
     let recording = Recording::begin(&call.recording, &config, EntryPoint::Call, call.actor.as_deref()).await?;
     let Target { builder, load, name, file, default_limits } = choose_target(arguments, call, &config)?;
     let builder = recording.iter().fold(builder, |builder, recording| recording.protect(builder));
@@ -69,8 +70,8 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     Ok(exit)
 }
 
-/// Rewrites an error for the command line: removes the prefix of the only component from names of tools, and names the option
-/// that changes a limit or grant.
+/// Rewrites an error for the command line: removes the prefix of the only component from names of tools, and names the
+/// option that changes a limit or grant.
 fn translate_for_cli(error: &mut CallError, prefix: &str, is_typed: bool) {
     if error.kind == ErrorKind::UnknownTool {
         error.message.revise(error.message.replace(prefix, ""));
@@ -91,7 +92,7 @@ fn translate_for_cli(error: &mut CallError, prefix: &str, is_typed: bool) {
 }
 
 /// Splits the full name of a configured tool, such as `notes__read`, where no file has that name.
-fn resolve(call: &args::Call) -> Cow<'_, args::Call> {
+fn split_full_name(call: &args::Call) -> Cow<'_, args::Call> {
     let names = call.component.to_str().filter(|_| !call.component.is_file()).and_then(|name| name.split_once("__"));
     let is_tool =
         |(component, tool): &(&str, &str)| Namespace::parse(component).is_ok() && ToolName::parse(tool).is_ok();
@@ -100,8 +101,8 @@ fn resolve(call: &args::Call) -> Cow<'_, args::Call> {
     Cow::Owned(args::Call { component: component.into(), tool: Some(tool.to_owned()), arguments, ..call.clone() })
 }
 
-/// Opens the configuration if the component is one of it or if the configuration was named. For a component file, the one in
-/// the working folder is not read: only a named one decides where calls are recorded.
+/// Opens the configuration if the component is one of it or if the configuration was named. For a component file, the
+/// one in the working folder is not read: only a named one decides where calls are recorded.
 fn configuration(arguments: &Arguments, call: &args::Call) -> Result<Config> {
     match configured_name(call).is_some() || arguments.config.is_some() {
         true => ConfigSource::from_arguments(arguments).open(),

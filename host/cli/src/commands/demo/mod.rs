@@ -28,8 +28,8 @@ const SHORT_DEADLINE: Duration = Duration::from_millis(100);
 const LONG_DEADLINE: Duration = Duration::from_secs(5);
 /// Maximum length of an answer in the table, in characters.
 const MAX_ANSWER_CHARS: usize = 72;
-/// Minimum width of a screen for the whole table, in cells. On a narrower one it would be mostly wrapped text, and answers are cut
-/// shorter.
+/// Minimum width of a screen for the whole table, in cells. On a narrower one it would be mostly wrapped text, and
+/// answers are cut shorter.
 const MIN_WIDE_CELLS: usize = 110;
 /// Maximum length of an answer on a narrow screen, in characters.
 const MAX_NARROW_ANSWER_CHARS: usize = 20;

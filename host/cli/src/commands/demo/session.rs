@@ -120,8 +120,8 @@ pub(super) async fn run_session(host: &Host, hanging: Vec<u8>, deadline: Duratio
     })
 }
 
-/// Waits until the log has no other owner, and returns it. Threads that observe calls may own it a moment longer than the last
-/// call takes.
+/// Waits until the log has no other owner, and returns it. Threads that observe calls may own it a moment longer than
+/// the last call takes.
 async fn unwrap_log(mut log: Arc<EventLog>) -> Result<EventLog> {
     for _ in 0..RELEASE_ATTEMPTS {
         match Arc::try_unwrap(log) {
@@ -156,7 +156,8 @@ async fn converse(host: &Host, log: Arc<dyn Recorder>) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Changes the answer in a copy of the log, as any process with write access could, and returns the finding of its verification.
+/// Changes the answer in a copy of the log, as any process with write access could, and returns the finding of its
+/// verification.
 fn tamper_with_copy(log: &Path, copy: &Path) -> Result<Option<String>> {
     let key = |path: &Path| path.with_extension("db.key");
     let mut bytes = std::fs::read(log)?;

@@ -68,14 +68,14 @@ pub(super) fn run(reader: &Reader, list: &List, json: bool) -> Result<Exit> {
         Of::Records => list_records(reader, filter, limit, json)?,
         Of::Calls => {
             let rows = query_calls(reader, &filter, limit)?;
-            if json { render::json(&rows)? } else { show_calls(&rows)? }
+            if json { render::json(&rows)? } else { print_calls(&rows)? }
         }
         Of::Sessions if filter.tool.is_some() => {
             return Err(UsageError("a session has no tool; leave out `--tool`, or list calls".to_owned()).into());
         }
         Of::Sessions => {
             let rows = query_sessions(reader, &filter, limit)?;
-            if json { render::json(&rows)? } else { show_sessions(&rows)? }
+            if json { render::json(&rows)? } else { print_sessions(&rows)? }
         }
     }
     Ok(Exit::Ok)
@@ -200,7 +200,7 @@ fn session_row(reader: &Reader, start: &Stored) -> Result<SessionRow, ReadError>
     })
 }
 
-fn show_calls(rows: &[CallRow]) -> Result<()> {
+fn print_calls(rows: &[CallRow]) -> Result<()> {
     if rows.is_empty() {
         return report_no_records();
     }
@@ -224,7 +224,7 @@ fn show_calls(rows: &[CallRow]) -> Result<()> {
     Ok(())
 }
 
-fn show_sessions(rows: &[SessionRow]) -> Result<()> {
+fn print_sessions(rows: &[SessionRow]) -> Result<()> {
     if rows.is_empty() {
         return report_no_records();
     }

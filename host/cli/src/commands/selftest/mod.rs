@@ -1,4 +1,5 @@
-//! `fumehood selftest`: runs hostile tools beside an honest one on this machine, and reports whether each was contained.
+//! `fumehood selftest`: runs hostile tools beside an honest one on this machine, and reports whether each was
+//! contained.
 
 mod cases;
 mod neighbour;
@@ -20,7 +21,7 @@ use crate::host;
 use crate::hostile_env::HostileEnv;
 use crate::isolation::Mode;
 use crate::render::{self, table};
-use neighbour::{CallTimes, Neighbour, p99};
+use neighbour::{CallStats, Neighbour, p99};
 use runner::{Finding, ResourceUsage};
 
 const CALCULATOR: &[u8] = include_bytes!("../../../../../example-tools/dist/calculator.wasm");
@@ -182,8 +183,8 @@ async fn count_leftovers(before: ResourceUsage) -> (usize, usize) {
 
 fn summarize(
     cases: &[Finding],
-    alone: &CallTimes,
-    attacked: &CallTimes,
+    alone: &CallStats,
+    attacked: &CallStats,
     (ended, answers): (Duration, bool),
     (descriptors_left, threads_left): (usize, usize),
 ) -> Summary {

@@ -12,7 +12,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// The outcome of the honest tool's calls.
 #[derive(Debug, Default)]
-pub(super) struct CallTimes {
+pub(super) struct CallStats {
     /// Duration of each call for its caller.
     pub(super) durations: Vec<Duration>,
     /// Number of wrong answers.
@@ -22,7 +22,7 @@ pub(super) struct CallTimes {
 /// A task that calls the honest tool until [`Self::stop`].
 pub(super) struct Neighbour {
     stop: Arc<AtomicBool>,
-    task: JoinHandle<CallTimes>,
+    task: JoinHandle<CallStats>,
 }
 
 impl Neighbour {
@@ -30,14 +30,14 @@ impl Neighbour {
         let (host, stop) = (Arc::clone(host), Arc::<AtomicBool>::default());
         let stopped = Arc::clone(&stop);
         let task = tokio::spawn(async move {
-            let mut times = CallTimes::default();
+            let mut stats = CallStats::default();
             let mut number = 0_u32;
             while !stopped.load(Relaxed) {
-                call(&host, number, &mut times).await;
+                call(&host, number, &mut stats).await;
                 number += 1;
                 tokio::time::sleep(PAUSE).await;
             }
-            times
+            stats
         });
         Self { stop, task }
     }
@@ -46,32 +46,32 @@ impl Neighbour {
     ///
     /// # Errors
     /// If the task itself failed.
-    pub(super) async fn stop(self) -> anyhow::Result<CallTimes> {
+    pub(super) async fn stop(self) -> anyhow::Result<CallStats> {
         self.stop.store(true, Relaxed);
         Ok(self.task.await?)
     }
 }
 
 /// Calls the honest tool `calls` times, for a comparison without attacks.
-pub(super) async fn call_alone(host: &Host, calls: u32) -> CallTimes {
-    let mut times = CallTimes::default();
+pub(super) async fn call_alone(host: &Host, calls: u32) -> CallStats {
+    let mut stats = CallStats::default();
     for number in 0..calls {
-        call(host, number, &mut times).await;
+        call(host, number, &mut stats).await;
         tokio::time::sleep(PAUSE).await;
     }
-    times
+    stats
 }
 
-async fn call(host: &Host, number: u32, times: &mut CallTimes) {
+async fn call(host: &Host, number: u32, stats: &mut CallStats) {
     let arguments = format!(r#"{{"a": {number}, "b": 1}}"#);
     let started = Instant::now();
     let result = host.call(Call::new("neighbour__add", arguments)).await;
-    times.durations.push(started.elapsed());
+    stats.durations.push(started.elapsed());
     let expected = format!(r#"{{"result":{}}}"#, number + 1);
-    times.wrong += usize::from(result.text().as_deref() != Some(expected.as_str()));
+    stats.wrong += usize::from(result.text().as_deref() != Some(expected.as_str()));
 }
 
-impl CallTimes {
+impl CallStats {
     /// Returns the 99th percentile of the durations.
     pub(super) fn p99(&self) -> Duration {
         p99(&self.durations)

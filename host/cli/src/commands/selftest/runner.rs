@@ -21,8 +21,8 @@ const LONG_DEADLINE: Duration = Duration::from_secs(10);
 const DEADLINE_TOLERANCE: Duration = Duration::from_secs(2);
 /// Maximum time until a component is rejected.
 const MAX_REJECTION_TIME: Duration = Duration::from_secs(10);
-/// Maximum growth of this process during a case: the memory of a guest and some copies of its largest result, for each that
-/// runs at once.
+/// Maximum growth of this process during a case: the memory of a guest and some copies of its largest result, for each
+/// that runs at once.
 const MAX_GROWTH_BYTES: u64 = 160 << 20;
 
 /// The resources that this process holds at one moment.
@@ -46,8 +46,8 @@ impl ResourceUsage {
     }
 }
 
-/// Resets the peak of [`peak_memory`]. If the system does not allow that, the peak is that of the whole run, which is never
-/// less.
+/// Resets the peak of [`peak_memory`]. If the system does not allow that, the peak is that of the whole run, which is
+/// never less.
 pub(super) fn reset_peak_memory() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
@@ -105,8 +105,8 @@ impl Baseline {
         Self(ResourceUsage::now())
     }
 
-    /// Measures the growth since the baseline, and returns the finding: contained unless `ended` is an error or the process
-    /// grew too much.
+    /// Measures the growth since the baseline, and returns the finding: contained unless `ended` is an error or the
+    /// process grew too much.
     fn to_finding(&self, row: u8, what: &'static str, attempts: usize, ended: Result<String, String>) -> Finding {
         let now = ResourceUsage::now();
         let growth = peak_memory().saturating_sub(self.0.resident);

@@ -85,8 +85,8 @@ fn text_source(config: &Config, text: &TextSource) -> Source {
     })
 }
 
-/// Splits a path into the folder that it must not leave and the path within: the folder of the configuration, or the file's own
-/// folder if its path is absolute or contains `..`.
+/// Splits a path into the folder that it must not leave and the path within: the folder of the configuration, or the
+/// file's own folder if its path is absolute or contains `..`.
 fn split_location(base: &Path, path: &Path) -> (PathBuf, PathBuf) {
     let is_below = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     match (is_below, path.parent(), path.file_name()) {
@@ -95,8 +95,8 @@ fn split_location(base: &Path, path: &Path) -> (PathBuf, PathBuf) {
     }
 }
 
-/// Reads a file of at most [`MAX_FILE_BYTES`]. A link that leads out of `folder` is not followed: write access to the folder must
-/// not expose other files of the machine. Errors do not reveal the path to clients.
+/// Reads a file of at most [`MAX_FILE_BYTES`]. A link that leads out of `folder` is not followed: write access to the
+/// folder must not expose other files of the machine. Errors do not reveal the path to clients.
 fn read_beneath(folder: &Path, below: &Path) -> Result<Vec<u8>, String> {
     let unreadable = |_: rustix::io::Errno| "it cannot be read now; its operator has to look at its file".to_owned();
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;

@@ -65,8 +65,8 @@ async fn serve_http(server: &Server, http: HttpOptions, tools: usize, stop: Canc
     Ok(())
 }
 
-/// Creates a host and loads all components: those of the command line without any power, those of the configuration with
-/// their powers there, as far as they are approved.
+/// Creates a host and loads all components: those of the command line without any power, those of the configuration
+/// with their powers there, as far as they are approved.
 async fn load_components(
     arguments: &Arguments,
     serve: &ServeMcp,

@@ -91,8 +91,8 @@ impl ServedComponents {
         Ok(served)
     }
 
-    /// Reloads components that have changed since the last time, and unloads those that are no longer wanted. Each error is
-    /// reported once on standard error.
+    /// Reloads components that have changed since the last time, and unloads those that are no longer wanted. Each
+    /// error is reported once on standard error.
     pub(crate) async fn refresh(&mut self) {
         self.reread_if_changed();
         let wanted: BTreeSet<&Namespace> = self.wanted.iter().map(|component| &component.name).collect();
@@ -188,7 +188,8 @@ impl ServedComponents {
             .is_none_or(|served| served.stamp != FileStamp::read(&component.file) || served.settings != component.terms)
     }
 
-    /// Reloads a component. If that fails, the loaded one stays in place, unless it has powers or an approval that were revoked.
+    /// Reloads a component. If that fails, the loaded one stays in place, unless it has powers or an approval that were
+    /// revoked.
     async fn reload_component(&mut self, component: Configured) {
         let (stamp, file) = (FileStamp::read(&component.file), host::file_name(&component.file));
         let loaded = self.reload(&component, &file).await;
@@ -247,7 +248,8 @@ fn parent_folder(file: &Path) -> PathBuf {
     }
 }
 
-/// The metadata that identifies a version of a file. Another file in its place, or a change of its content, has another stamp.
+/// The metadata that identifies a version of a file. Another file in its place, or a change of its content, has another
+/// stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileStamp {
     file: (u64, u64),

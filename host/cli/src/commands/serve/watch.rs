@@ -61,7 +61,8 @@ impl FolderWatcher {
         Self { events: events.ok(), watches: BTreeMap::new() }
     }
 
-    /// Watches these folders and no others. Repeating this each time includes folders that were created or replaced since.
+    /// Watches these folders and no others. Repeating this each time includes folders that were created or replaced
+    /// since.
     fn watch_folders(&mut self, folders: BTreeSet<PathBuf>) {
         let Some(events) = &self.events else { return };
         let mut watches = events.watches();
