@@ -144,7 +144,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_text_of_a_schema_is_in_its_lines_or_in_the_rest() {
+    fn lists_every_text_that_is_not_shown() {
         let deep =
             (0..8).fold(json!({"description": "T9"}), |inner, _| json!({"type": "object", "properties": {"x": inner}}));
         let schema = json!({
