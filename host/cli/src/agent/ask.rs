@@ -6,8 +6,7 @@ use fumehood::boxed::BoxFuture;
 
 use super::call_progress::CallProgress;
 use crate::question;
-use crate::render::paragraph::one_line;
-use crate::render::quotation::Quotation;
+use crate::render::quotation::{Quotation, one_line};
 use crate::render::{self, STRONG, styled};
 
 /// The person at the terminal.
@@ -48,8 +47,8 @@ fn show(asked: Question<'_>) -> Result<()> {
         Question::Call(call) => {
             render::note(&format!("{mark} A call waits for an answer"));
             let mut quotation = Quotation::for_stderr();
-            quotation.block(2, &call.question)?;
-            quotation.block(2, &format!("{} {}", one_line(&call.proposed.tool), call.proposed.arguments))?;
+            quotation.write_block(2, &call.question)?;
+            quotation.write_block(2, &format!("{} {}", one_line(&call.proposed.tool), call.proposed.arguments))?;
         }
     }
     Ok(())

@@ -11,8 +11,7 @@ use fumehood::record::Record;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use serde_json::Value;
 
-use crate::render::paragraph::one_line;
-use crate::render::quotation::Quotation;
+use crate::render::quotation::{Quotation, one_line};
 use crate::render::{self, BAD, FAINT, GOOD, record, styled};
 
 /// Interval at which a clock is drawn.
@@ -58,7 +57,7 @@ impl CallProgress {
 
     /// A call runs from now on.
     pub(crate) fn started(&self, record: &Record, deadline: Duration) {
-        let arguments = record.body.get("arguments").map(|given| record::short(&given.to_string(), MOST));
+        let arguments = record.body.get("arguments").map(|given| record::truncate(&given.to_string(), MOST));
         let tool = one_line(record.tool.as_deref().unwrap_or("?"));
         let label = arguments.map_or_else(|| tool.clone(), |arguments| format!("{tool} {arguments}"));
         let bar = self.live.then(|| {
@@ -76,7 +75,7 @@ impl CallProgress {
 
     /// A running call says something.
     pub(crate) fn news(&self, record: &Record) {
-        let said = record.body.get("message").and_then(Value::as_str).map(|text| record::short(text, MOST));
+        let said = record.body.get("message").and_then(Value::as_str).map(|text| record::truncate(text, MOST));
         let fraction = record.body.get("fraction").and_then(Value::as_f64);
         let percent = fraction.map(|fraction| format!("{:.0} %", fraction * 100.0));
         let news = [percent, said].into_iter().flatten().collect::<Vec<_>>().join(" ");
@@ -84,7 +83,7 @@ impl CallProgress {
             Some(RunningCall { bar: Some(bar), .. }) => bar.set_message(format!("  {news}")),
             Some(RunningCall { bar: None, label, .. }) if !news.is_empty() => {
                 // There is nobody to tell if that fails.
-                let _ = Quotation::for_stderr().styled(&format!("  {label}: "), FAINT, &news);
+                let _ = Quotation::for_stderr().write_styled(&format!("  {label}: "), FAINT, &news);
             }
             _ => {}
         }
@@ -102,7 +101,7 @@ impl CallProgress {
         let status = record.status.as_deref().unwrap_or("?");
         let (sign, style) = if status == "ok" { ("✓", GOOD) } else { ("✗", BAD) };
         let outcome = if status == "ok" { size(&record.body) } else { one_line(status) };
-        let figures = styled(FAINT, &format!("  {}", render::duration(took)));
+        let figures = styled(FAINT, &format!("  {}", render::format_duration(took)));
         self.say(&format!("{} {label} → {outcome}{figures}", styled(style, sign)));
     }
 
@@ -111,7 +110,7 @@ impl CallProgress {
         self.bars.suspend(|| {
             render::note(line);
             // There is nobody to tell if that fails.
-            let _ = Quotation::for_stderr().block(4, text);
+            let _ = Quotation::for_stderr().write_block(4, text);
         });
     }
 
@@ -148,7 +147,7 @@ fn size(body: &Value) -> String {
 }
 
 fn style(deadline: Duration) -> ProgressStyle {
-    let of = render::duration(deadline);
+    let of = render::format_duration(deadline);
     let clock = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
         let _nobody_to_tell = write!(out, "{:.1} s of {of}", state.elapsed().as_secs_f64());
     };

@@ -58,7 +58,7 @@ impl RunSummary {
         if usage.input > 0 || usage.output > 0 {
             parts.push(format!("{} tokens in, {} out", usage.input, usage.output));
         }
-        parts.push(render::duration(self.took));
+        parts.push(render::format_duration(self.took));
         let ending = self.outcome.ending.as_str().replace('_', " ");
         format!("{ending}: {}, session {}", parts.join(", "), self.session)
     }

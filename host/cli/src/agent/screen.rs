@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::call_progress::CallProgress;
 use super::reply::ReplyText;
-use crate::render::paragraph::one_line;
+use crate::render::quotation::one_line;
 use crate::render::{self, BAD, FAINT, record, styled};
 
 /// Characters of a reason.
@@ -120,7 +120,7 @@ impl Screen {
     fn rejected(&self, record: &Record) {
         let tool = one_line(record.tool.as_deref().unwrap_or("?"));
         let message = record.body.pointer("/error/message").or_else(|| record.body.get("message"));
-        let message = message.and_then(Value::as_str).map(|text| record::short(text, MOST)).unwrap_or_default();
+        let message = message.and_then(Value::as_str).map(|text| record::truncate(text, MOST)).unwrap_or_default();
         let status = one_line(record.status.as_deref().unwrap_or("?"));
         self.chips.quote(&format!("{} {tool} → {status}", styled(BAD, "✗")), &message);
     }
@@ -130,7 +130,8 @@ impl Screen {
         if matches!(status, "allow" | "ask") {
             return;
         }
-        let text = |field: &str| record.body.get(field).and_then(Value::as_str).map(|text| record::short(text, MOST));
+        let text =
+            |field: &str| record.body.get(field).and_then(Value::as_str).map(|text| record::truncate(text, MOST));
         let said = [text("by"), text("reason").or_else(|| text("note"))];
         let said = said.into_iter().flatten().collect::<Vec<_>>().join(": ");
         let tool = one_line(record.tool.as_deref().unwrap_or("?"));
@@ -139,7 +140,7 @@ impl Screen {
 
     fn decision(&self, record: &Record) {
         let message = record.body.get("message").and_then(Value::as_str).unwrap_or_default();
-        self.chips.quote(&styled(FAINT, "  no decision"), &record::short(message, MOST));
+        self.chips.quote(&styled(FAINT, "  no decision"), &record::truncate(message, MOST));
     }
 
     /// The answer, if it has not been shown yet.

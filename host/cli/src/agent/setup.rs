@@ -52,7 +52,7 @@ impl AgentSession {
     /// # Errors
     /// If the model, a component, a name or the log is not to be had.
     pub(crate) async fn set_up(arguments: &Arguments, typed: &AgentArguments) -> Result<Self> {
-        let config = ConfigSource::of(arguments).open()?;
+        let config = ConfigSource::from_arguments(arguments).open()?;
         let usual = config.limits.over(Limits::default());
         let limits = typed.limits.over(usual, MEMORY_CEILING).map_err(|error| bad_limit(&error))?;
         let model = model::of(&typed.model, &config)?;

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::ending::RunSummary;
 use super::interrupt::Interrupts;
 use super::screen::Screen;
-use crate::render::quotation::unbroken;
+use crate::render::quotation::wrap_for_stderr;
 use crate::render::{self, BAD, FAINT, styled};
 
 /// The form in which a run is shown.
@@ -122,7 +122,7 @@ impl View {
         };
         screen.answer(came.outcome.text())?;
         if let Some(trouble) = came.trouble(screen.stopped()) {
-            let trouble = unbroken(&render::paragraph::set_in(&trouble, "  "), 7);
+            let trouble = wrap_for_stderr(&render::quotation::indent_continuations(&trouble, "  "), 7);
             render::note(&format!("{} {trouble}", styled(BAD, "error:")));
         }
         render::note(&styled(FAINT, &came.line()));

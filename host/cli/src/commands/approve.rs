@@ -1,4 +1,4 @@
-//! `fumehood approve`: look at what a component or an MCP server is and may do, and let its tools be called from then on.
+//! `fumehood approve`: shows what a component or an MCP server is and may do, and approves its tools.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::{host, question, render};
 
 /// Approval of one component, for `--json`.
 #[derive(Serialize)]
-struct Line<'a> {
+struct ApprovalLine<'a> {
     name: &'a str,
     status: &'static str,
     pin: String,
@@ -40,7 +40,7 @@ struct EntryLine<'a> {
     entry: &'a [String],
 }
 
-/// Something that can be approved.
+/// A component or server that can be approved.
 enum Candidate {
     Component(Box<Configured>),
     Server(Box<Server>),
@@ -64,18 +64,18 @@ impl Candidate {
 
 pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Result<Exit> {
     if approve.revoke {
-        return revoke::named(arguments, &approve.names);
+        return revoke::revoke_named(arguments, &approve.names);
     }
     if approve.prune {
-        return revoke::stale(arguments);
+        return revoke::revoke_stale(arguments);
     }
-    let config = ConfigSource::of(arguments).open()?;
+    let config = ConfigSource::from_arguments(arguments).open()?;
     let mut lock = configured::lock(&config)?;
-    let chosen = chosen(&config, &lock, approve)?;
+    let candidates = choose_candidates(&config, &lock, approve)?;
     let host = host::builder_for(arguments, &config)?.memory_ceiling(MEMORY_CEILING).build()?;
     let (mut open, mut failed) = (Vec::new(), Vec::new());
-    let several = chosen.len() > 1;
-    for candidate in chosen {
+    let several = candidates.len() > 1;
+    for candidate in candidates {
         if let Candidate::Server(server) = &candidate
             && !server.may_start(&lock)
             && !decide_entry(arguments, approve, &mut lock, server)?
@@ -83,9 +83,9 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
             open.push(candidate.name().to_string());
             continue;
         }
-        let (origin, pinned) = match look(&host, &config, &lock, &candidate).await {
+        let (origin, check) = match inspect_candidate(&host, &config, &lock, &candidate).await {
             Ok(found) => found,
-            // The others may be all right.
+            // The others can be looked at all the same.
             Err(error) if several => {
                 render::warning(&format!("`{}` was not looked at: {error:#}", candidate.name()));
                 failed.push(candidate.name().to_string());
@@ -93,13 +93,13 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
             }
             Err(error) => return Err(error),
         };
-        if !decide(arguments, approve, &mut lock, candidate.name(), &origin, &pinned)? {
+        if !decide(arguments, approve, &mut lock, candidate.name(), &origin, &check)? {
             open.push(candidate.name().to_string());
         }
     }
     host.shut_down(Duration::ZERO).await;
     if approve.names.is_empty() {
-        revoke::tell_stale(arguments, &config, &lock)?;
+        revoke::report_stale(arguments, &config, &lock)?;
     }
     if !failed.is_empty() {
         let message = "nothing was approved of them; see above, correct that, and approve again";
@@ -118,33 +118,34 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
     Ok(Exit::Refused)
 }
 
-fn chosen(config: &Config, lock: &Lock, approve: &args::Approve) -> Result<Vec<Candidate>> {
+/// Returns the named candidates, or all that need approval.
+fn choose_candidates(config: &Config, lock: &Lock, approve: &args::Approve) -> Result<Vec<Candidate>> {
     if approve.names.is_empty() {
         let components = configured::all(config, lock)?.into_iter().map(|it| Candidate::Component(Box::new(it)));
         let servers = servers::all(config)?.into_iter().map(|server| Candidate::Server(Box::new(server)));
-        let pinned: Vec<_> = components.chain(servers).filter(Candidate::is_pinned).collect();
-        if pinned.is_empty() {
+        let candidates: Vec<_> = components.chain(servers).filter(Candidate::is_pinned).collect();
+        if candidates.is_empty() {
             render::note(&format!("{} has no components that need approval", config.origin.display()));
         }
-        return Ok(pinned);
+        return Ok(candidates);
     }
-    let find = |name: &String| match candidate(config, lock, name)? {
+    let find = |name: &String| match find_candidate(config, lock, name)? {
         Some(candidate) if candidate.is_pinned() => Ok(candidate),
         Some(_) => Err(UsageError(format!("`{name}` needs no approval: it has approval = \"off\"")).into()),
-        None => Err(unknown(config, name).into()),
+        None => Err(unknown_component(config, name).into()),
     };
     approve.names.iter().map(find).collect()
 }
 
-fn candidate(config: &Config, lock: &Lock, name: &str) -> Result<Option<Candidate>> {
+fn find_candidate(config: &Config, lock: &Lock, name: &str) -> Result<Option<Candidate>> {
     match servers::named(config, name)? {
         Some(server) => Ok(Some(Candidate::Server(Box::new(server)))),
         None => Ok(configured::named(config, lock, name)?.map(|it| Candidate::Component(Box::new(it)))),
     }
 }
 
-/// Error for a name that is not configured, with those that are.
-pub(crate) fn unknown(config: &Config, name: &str) -> UsageError {
+/// Returns the error for a name that is not configured, with the names that are.
+pub(crate) fn unknown_component(config: &Config, name: &str) -> UsageError {
     if !config.origin.exists() {
         return UsageError(format!("there is no {} that could have a component `{name}`", config.origin.display()));
     }
@@ -156,28 +157,35 @@ pub(crate) fn unknown(config: &Config, name: &str) -> UsageError {
     UsageError(format!("{} has no component `{name}`; {components}{servers}", config.origin.display()))
 }
 
-/// Loads a component, or asks a server, to compare it with its approval.
-async fn look(host: &Host, config: &Config, lock: &Lock, candidate: &Candidate) -> Result<(Origin, ApprovalCheck)> {
+/// Loads a component, or lists the tools of a server, and compares it with its approval.
+async fn inspect_candidate(
+    host: &Host,
+    config: &Config,
+    lock: &Lock,
+    candidate: &Candidate,
+) -> Result<(Origin, ApprovalCheck)> {
     match candidate {
         Candidate::Component(component) => {
             let file = host::file_name(&component.file);
             let loaded = host::load(host, &file, component.load.clone()).await?;
-            let pinned = pinned(host, &component.name).context("the component was loaded without being compared")?;
-            Ok((Origin::File(file, loaded), pinned))
+            let check =
+                approval_check(host, &component.name).context("the component was loaded without being compared")?;
+            Ok((Origin::File(file, loaded), check))
         }
         Candidate::Server(server) => {
             let (name, remote) = (&server.name, server.remote(config)?);
-            let mut remotes = McpTools::without_arguments(servers::actor_arguments(config));
-            let added = remotes.add_pinned(&remote, server.entry.clone(), lock.get(name)).await;
-            remotes.close().await;
-            servers::warn_of_tools(name, Some(remotes.refused()), Some(remotes.unchecked()));
-            let pinned = added.with_context(|| format!("the MCP server `{name}` cannot be looked at"))?;
-            Ok((Origin::Server, pinned))
+            let mut tools = McpTools::without_arguments(servers::actor_arguments(config));
+            let added = tools.add_pinned(&remote, server.entry.clone(), lock.get(name)).await;
+            tools.close().await;
+            servers::warn_of_tools(name, Some(tools.refused()), Some(tools.unchecked()));
+            let check = added.with_context(|| format!("the MCP server `{name}` cannot be looked at"))?;
+            Ok((Origin::Server, check))
         }
     }
 }
 
-/// Shows how a server is started or reached, and approves of that if it is told to, before it is. Whether it may be then.
+/// Shows the command or address of a server before it is used, and approves it if the operator says so. Returns whether
+/// it is approved.
 fn decide_entry(
     arguments: &Arguments,
     approve: &args::Approve,
@@ -189,7 +197,7 @@ fn decide_entry(
         let status = if approve.yes { "entry_approved" } else { "entry_needs_approval" };
         render::json(&EntryLine { name: name.as_str(), status, old, entry })?;
     } else {
-        render::entry(name.as_str(), old, entry)?;
+        render::server_entry(name.as_str(), old, entry)?;
     }
     if approve.check {
         return Ok(false);
@@ -203,16 +211,17 @@ fn decide_entry(
     Ok(false)
 }
 
-/// Shows it, and approves it if it is told to. Whether it is approved then.
+/// Shows a component or the tools of a server, and approves them if the operator says so. Returns whether they are
+/// approved.
 fn decide(
     arguments: &Arguments,
     approve: &args::Approve,
     lock: &mut Lock,
     name: &Namespace,
     origin: &Origin,
-    pinned: &ApprovalCheck,
+    check: &ApprovalCheck,
 ) -> Result<bool> {
-    let is_approved = pinned.standing().is_approved();
+    let is_approved = check.standing().is_approved();
     let status = match is_approved {
         true => "unchanged",
         false if approve.check => "needs_approval",
@@ -220,15 +229,15 @@ fn decide(
         false => "needs_approval",
     };
     if arguments.json {
-        render::json(&line(name.as_str(), status, pinned))?;
+        render::json(&approval_line(name.as_str(), status, check))?;
     } else {
-        render::standing(name.as_str(), origin, pinned, approve.full)?;
+        render::approval(name.as_str(), origin, check, approve.full)?;
     }
     if is_approved || approve.check {
         return Ok(is_approved);
     }
     if approve.yes || (can_ask(arguments) && question::ask(&format!("Approve `{name}`?"))?) {
-        lock.approve(name.clone(), pinned.parts().clone());
+        lock.approve(name.clone(), check.parts().clone());
         lock.save()?;
         render::note(&format!("approved `{name}`, kept in {}", lock.path().display()));
         return Ok(true);
@@ -236,17 +245,17 @@ fn decide(
     Ok(false)
 }
 
-fn line<'a>(name: &'a str, status: &'static str, pinned: &'a ApprovalCheck) -> Line<'a> {
-    let (changes, parts) = match pinned.standing() {
+fn approval_line<'a>(name: &'a str, status: &'static str, check: &'a ApprovalCheck) -> ApprovalLine<'a> {
+    let (changes, parts) = match check.standing() {
         fumehood::approval::ApprovalStatus::Changed(changes) => (changes.as_slice(), None),
-        fumehood::approval::ApprovalStatus::Never => (&[][..], Some(pinned.parts())),
+        fumehood::approval::ApprovalStatus::Never => (&[][..], Some(check.parts())),
         fumehood::approval::ApprovalStatus::Approved => (&[][..], None),
     };
-    Line { name, status, pin: pinned.parts().pin().to_string(), changes, parts }
+    ApprovalLine { name, status, pin: check.parts().pin().to_string(), changes, parts }
 }
 
-/// Compares a loaded component with its approval; `None` if it needs none or has no tools.
-pub(crate) fn pinned(host: &Host, name: &Namespace) -> Option<ApprovalCheck> {
+/// Compares a loaded component with its approval; `None` if it needs no approval or has no tools.
+pub(crate) fn approval_check(host: &Host, name: &Namespace) -> Option<ApprovalCheck> {
     let prefix = format!("{name}__");
     host.tools().iter().find(|tool| tool.full_name().starts_with(&prefix))?.approval().cloned()
 }

@@ -10,18 +10,17 @@ use crate::agent::setup::AgentSession;
 use crate::args::Arguments;
 use crate::args::run::Chat;
 use crate::exit::Exit;
-use crate::render::paragraph::one_line;
-use crate::render::quotation::Quotation;
+use crate::render::quotation::{Quotation, one_line};
 use crate::{host, render};
 
-/// The file with the messages that were typed at a terminal, in the user's state folder.
-const HISTORY: &str = "chat-history";
+/// Name of the file with the typed messages, in the user's state folder.
+const HISTORY_FILE: &str = "chat-history";
 
 pub(crate) async fn run(arguments: &Arguments, chat: &Chat) -> Result<Exit> {
-    let mut session_parts = AgentSession::set_up(arguments, &chat.agent).await?;
+    let mut session = AgentSession::set_up(arguments, &chat.agent).await?;
     let is_typed = std::io::stdin().is_terminal();
     let is_edited = is_typed && std::io::stdout().is_terminal() && !arguments.json;
-    let input = match is_edited.then(|| ChatInput::editor(history(&session_parts))) {
+    let input = match is_edited.then(|| ChatInput::editor(history_file(&session))) {
         Some(Ok(editor)) => editor,
         Some(Err(error)) => {
             render::warning(&format!("lines cannot be edited here: {error}"));
@@ -32,24 +31,24 @@ pub(crate) async fn run(arguments: &Arguments, chat: &Chat) -> Result<Exit> {
     if is_typed {
         render::note("`/quit`, or Ctrl-D, ends the session; Ctrl-C stops an answer; `/help` lists the commands.");
     }
-    let ended = converse(&mut session_parts, input, is_typed).await;
-    session_parts.close().await?;
+    let ended = converse(&mut session, input, is_typed).await;
+    session.close().await?;
     ended
 }
 
-/// The file of the history; none where nothing is recorded.
-fn history(session_parts: &AgentSession) -> Option<PathBuf> {
-    host::state_folder().filter(|_| session_parts.is_recorded()).map(|folder| folder.join(HISTORY))
+/// Returns the path of the history file; `None` if nothing is recorded.
+fn history_file(session: &AgentSession) -> Option<PathBuf> {
+    host::state_folder().filter(|_| session.is_recorded()).map(|folder| folder.join(HISTORY_FILE))
 }
 
-/// The exit code is that of the last answer, so that a script can tell whether it got one.
-async fn converse(session_parts: &mut AgentSession, mut input: ChatInput, is_typed: bool) -> Result<Exit> {
+/// Runs the conversation until its end. Returns the exit code of the last answer, so that a script can check it.
+async fn converse(session: &mut AgentSession, mut input: ChatInput, is_typed: bool) -> Result<Exit> {
     let mut last = Exit::Ok;
     let mut was_interrupted = false;
     loop {
         let typed = tokio::select! {
             typed = input.next() => typed,
-            () = session_parts.idle_interrupt() => return Ok(Exit::Interrupted),
+            () = session.idle_interrupt() => return Ok(Exit::Interrupted),
         };
         let text = match &typed {
             Typed::End => return Ok(last),
@@ -65,24 +64,22 @@ async fn converse(session_parts: &mut AgentSession, mut input: ChatInput, is_typ
         match text {
             "/quit" | "/exit" => return Ok(last),
             "" => {}
-            "/help" => help(),
-            "/tools" => tools(session_parts)?,
-            "/reset" => {
-                render::note(&format!("the conversation starts over, in session {}", session_parts.reset().await?))
-            }
+            "/help" => print_help(),
+            "/tools" => print_tools(session)?,
+            "/reset" => render::note(&format!("the conversation starts over, in session {}", session.reset().await?)),
             command if command.starts_with('/') && !command.contains(char::is_whitespace) => {
                 render::note("there is no such command; `/help` lists those that there are");
             }
-            message => last = session_parts.say(message.to_owned()).await?,
+            message => last = session.say(message.to_owned()).await?,
         }
-        // Whoever types has seen it, and goes on.
+        // A person at a terminal has seen how an answer ended, so it does not become the exit code.
         if is_typed {
             last = Exit::Ok;
         }
     }
 }
 
-fn help() {
+fn print_help() {
     for (name, meaning) in COMMANDS {
         render::note(&format!("  {name:<8}{meaning}"));
     }
@@ -91,14 +88,14 @@ fn help() {
     );
 }
 
-fn tools(session_parts: &AgentSession) -> Result<()> {
-    let tools = session_parts.tools();
+fn print_tools(session: &AgentSession) -> Result<()> {
+    let tools = session.tools();
     if tools.is_empty() {
         render::note("the model may call no tools; load some with `--tool FILE`");
     }
     let mut quotation = Quotation::for_stderr();
     tools.iter().try_for_each(|tool| {
         let about = tool.description.lines().next().unwrap_or_default();
-        quotation.block(2, &format!("{}  {}", one_line(&tool.name), one_line(about)))
+        quotation.write_block(2, &format!("{}  {}", one_line(&tool.name), one_line(about)))
     })
 }

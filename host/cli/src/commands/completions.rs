@@ -1,4 +1,4 @@
-//! `fumehood completions`: a script for a shell.
+//! `fumehood completions`: a completion script for a shell.
 
 use anyhow::Result;
 use clap::CommandFactory as _;

@@ -1,4 +1,4 @@
-//! `fumehood config`: whether the configuration is fine, and what it may contain.
+//! `fumehood config`: checks the configuration, and prints its JSON Schema.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `fumehood embed-docs`: the doc comments of WIT, as a part of a component.
+//! `fumehood embed-docs`: embeds the doc comments of WIT in a component.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments, embed: &args::EmbedDocs) -> Result<Exit
     Ok(Exit::Ok)
 }
 
-/// Writes the whole file or nothing, because it may be the only copy of the component.
+/// Writes a file atomically, because it may be the only copy of the component.
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let permissions = std::fs::Permissions::from_mode(0o666);

@@ -1,4 +1,4 @@
-//! `fumehood inspect`: what a component is and what it could do, without calling any of its tools.
+//! `fumehood inspect`: shows what a component is and could do, without calling any of its tools.
 
 use anyhow::Result;
 use fumehood::{Component, ToolDefinition};

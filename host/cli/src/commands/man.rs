@@ -8,7 +8,7 @@ use clap_mangen::Man;
 use crate::args::parse;
 use crate::exit::Exit;
 
-/// Prints the page of the command itself, or writes one page for each command to a folder.
+/// Prints the page of `fumehood` itself, or writes a page for each command to `folder`.
 ///
 /// # Errors
 /// If the folder or standard output cannot be written.

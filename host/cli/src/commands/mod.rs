@@ -1,4 +1,4 @@
-//! One file for each command.
+//! The commands, one module for each.
 
 pub(crate) mod approve;
 pub(crate) mod call;

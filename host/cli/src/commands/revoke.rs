@@ -1,4 +1,4 @@
-//! `fumehood approve --revoke` and `--prune`: approvals are taken back, and those of nothing are found.
+//! `fumehood approve --revoke` and `--prune`: revoke approvals that are named or stale.
 
 use std::collections::BTreeSet;
 
@@ -13,27 +13,27 @@ use crate::exit::{Exit, UsageError};
 use crate::render;
 use crate::trust::ConfigSource;
 
-/// Revocation of one approval, for `--json`.
+/// A revoked or stale approval, for `--json`.
 #[derive(Serialize)]
-struct Line<'a> {
+struct RevocationLine<'a> {
     name: &'a str,
     status: &'static str,
     pin: String,
 }
 
-/// Takes the approvals of these names back: of all of them, or of none if one has no approval.
+/// Revokes the approvals of all these names, or of none if one has no approval.
 ///
-/// The configuration is not read: taking power away must not wait until a file is mended.
-pub(crate) fn named(arguments: &Arguments, names: &[String]) -> Result<Exit> {
+/// The configuration is not read, so that a broken one does not prevent a revocation.
+pub(crate) fn revoke_named(arguments: &Arguments, names: &[String]) -> Result<Exit> {
     let mut lock = configured::lock_beside(&Config::place(arguments.config.as_deref()))?;
-    let names = names.iter().map(|name| approved(&lock, name)).collect::<Result<BTreeSet<_>, _>>()?;
-    take_back(arguments, &mut lock, &names)?;
+    let names = names.iter().map(|name| parse_approved_name(&lock, name)).collect::<Result<BTreeSet<_>, _>>()?;
+    revoke_all(arguments, &mut lock, &names)?;
     Ok(Exit::Ok)
 }
 
-/// Takes back every approval that belongs to no component of the configuration.
-pub(crate) fn stale(arguments: &Arguments) -> Result<Exit> {
-    let config = ConfigSource::of(arguments).open()?;
+/// Revokes every approval that belongs to no component or server of the configuration.
+pub(crate) fn revoke_stale(arguments: &Arguments) -> Result<Exit> {
+    let config = ConfigSource::from_arguments(arguments).open()?;
     if !config.origin.exists() {
         let message =
             format!("there is no {} that could say which approvals are still needed", config.origin.display());
@@ -45,47 +45,49 @@ pub(crate) fn stale(arguments: &Arguments) -> Result<Exit> {
         render::note(&format!("every approval in {} belongs to a component", lock.path().display()));
         return Ok(Exit::Ok);
     }
-    take_back(arguments, &mut lock, &names)?;
+    revoke_all(arguments, &mut lock, &names)?;
     Ok(Exit::Ok)
 }
 
-/// Says which approvals belong to nothing.
-pub(crate) fn tell_stale(arguments: &Arguments, config: &Config, lock: &Lock) -> Result<()> {
+/// Reports approvals that belong to no component or server of the configuration.
+pub(crate) fn report_stale(arguments: &Arguments, config: &Config, lock: &Lock) -> Result<()> {
     let names = configured::stale(config, lock)?;
     if names.is_empty() {
         return Ok(());
     }
     if arguments.json {
-        return names.iter().try_for_each(|name| render::json(&line(lock, name, "stale")));
+        return names.iter().try_for_each(|name| render::json(&revocation_line(lock, name, "stale")));
     }
     let (lock, config) = (lock.path().display(), config.origin.display());
-    let names = listed(names.iter().map(Namespace::as_str));
+    let names = join_names(names.iter().map(Namespace::as_str));
     render::warning(&format!(
         "{lock} has approvals that belong to no component of {config}: {names}; take them back with `fumehood approve --prune`"
     ));
     Ok(())
 }
 
-/// Everything that the lock has an approval of, servers perhaps twice.
-fn names_in(lock: &Lock) -> impl Iterator<Item = &Namespace> {
+/// Returns all names with an approval, those of servers perhaps twice.
+fn approved_names(lock: &Lock) -> impl Iterator<Item = &Namespace> {
     lock.iter().map(|(name, _)| name).chain(lock.entries().map(|(name, _)| name))
 }
 
-fn approved(lock: &Lock, written: &str) -> Result<Namespace, UsageError> {
+/// Parses a name that has an approval.
+fn parse_approved_name(lock: &Lock, typed: &str) -> Result<Namespace, UsageError> {
     let is_there = |name: &Namespace| lock.get(name).is_some() || lock.entry(name).is_some();
-    let found = Namespace::parse(written).ok().filter(is_there);
+    let found = Namespace::parse(typed).ok().filter(is_there);
     found.ok_or_else(|| {
-        let known: BTreeSet<&str> = names_in(lock).map(Namespace::as_str).collect();
+        let known: BTreeSet<&str> = approved_names(lock).map(Namespace::as_str).collect();
         let known = match known.is_empty() {
-            false => format!("it has: {}", listed(known.into_iter())),
+            false => format!("it has: {}", join_names(known.into_iter())),
             true => "it has none".to_owned(),
         };
-        let written = fumehood::sanitize::printable(written);
-        UsageError(format!("{} has no approval of `{written}`; {known}", lock.path().display()))
+        let typed = fumehood::sanitize::printable(typed);
+        UsageError(format!("{} has no approval of `{typed}`; {known}", lock.path().display()))
     })
 }
 
-fn take_back(arguments: &Arguments, lock: &mut Lock, names: &BTreeSet<Namespace>) -> Result<()> {
+/// Revokes approvals, and reports each.
+fn revoke_all(arguments: &Arguments, lock: &mut Lock, names: &BTreeSet<Namespace>) -> Result<()> {
     let before = lock.clone();
     for name in names {
         lock.revoke(name);
@@ -93,7 +95,7 @@ fn take_back(arguments: &Arguments, lock: &mut Lock, names: &BTreeSet<Namespace>
     lock.save()?;
     for name in names {
         if arguments.json {
-            render::json(&line(&before, name, "revoked"))?;
+            render::json(&revocation_line(&before, name, "revoked"))?;
         } else {
             render::line(&format!("revoked the approval of `{name}` in {}", lock.path().display()))?;
         }
@@ -101,11 +103,11 @@ fn take_back(arguments: &Arguments, lock: &mut Lock, names: &BTreeSet<Namespace>
     Ok(())
 }
 
-fn line<'a>(lock: &Lock, name: &'a Namespace, status: &'static str) -> Line<'a> {
+fn revocation_line<'a>(lock: &Lock, name: &'a Namespace, status: &'static str) -> RevocationLine<'a> {
     let pin = lock.get(name).map(|approval| approval.pin().to_string()).unwrap_or_default();
-    Line { name: name.as_str(), status, pin }
+    RevocationLine { name: name.as_str(), status, pin }
 }
 
-fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }

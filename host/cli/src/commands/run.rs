@@ -1,4 +1,4 @@
-//! `fumehood run`: one task, taken to its answer by a model and tools.
+//! `fumehood run`: runs one task with a model and tools until it is answered.
 
 use std::io::Read as _;
 
@@ -9,27 +9,28 @@ use crate::args::Arguments;
 use crate::args::run::Run;
 use crate::exit::{Exit, UsageError};
 
-/// More than this is no task.
-const MOST: u64 = 1 << 20;
+/// Maximum size of a task, in bytes.
+const MAX_TASK_BYTES: u64 = 1 << 20;
 
 pub(crate) async fn run(arguments: &Arguments, run: &Run) -> Result<Exit> {
     let task = match run.task.as_str() {
-        "-" => read()?,
+        "-" => read_task()?,
         task => task.to_owned(),
     };
     if task.trim().is_empty() {
         return Err(UsageError("the task is empty; say what to do".to_owned()).into());
     }
-    let session_parts = AgentSession::set_up(arguments, &run.agent).await?;
-    session_parts.conclude(task).await
+    let session = AgentSession::set_up(arguments, &run.agent).await?;
+    session.conclude(task).await
 }
 
-fn read() -> Result<String> {
+/// Reads the task from standard input.
+fn read_task() -> Result<String> {
     let wrong = |what: &str| UsageError(format!("the task on standard input {what}"));
     let mut bytes = Vec::new();
-    let read = std::io::stdin().lock().take(MOST + 1).read_to_end(&mut bytes);
+    let read = std::io::stdin().lock().take(MAX_TASK_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|error| wrong(&format!("cannot be read: {error}")))?;
-    if bytes.len() as u64 > MOST {
+    if bytes.len() as u64 > MAX_TASK_BYTES {
         return Err(wrong("is larger than 1 MiB; shorten it").into());
     }
     Ok(String::from_utf8(bytes).map_err(|_| wrong("is not UTF-8 text"))?)

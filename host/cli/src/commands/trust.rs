@@ -1,4 +1,4 @@
-//! `fumehood trust`: what a configuration does, and whether it may.
+//! `fumehood trust`: shows the effects of a configuration, and trusts it.
 
 use std::path::PathBuf;
 
@@ -11,49 +11,49 @@ use crate::exit::{Exit, UsageError};
 use crate::render;
 use crate::trust::{Effect, TrustStatus, TrustStore, effects, lines};
 
-/// Trust in a configuration, for `--json`.
+/// The trust in a configuration, for `--json`.
 #[derive(Serialize)]
-struct Line<'a> {
+struct TrustLine<'a> {
     file: &'a str,
     status: &'static str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     effects: &'a [Effect],
 }
 
-/// Starts nothing, and reads nothing but the file itself.
+/// Runs the command. It starts nothing, and reads no file but the configuration.
 pub(crate) fn run(arguments: &Arguments, trust: &args::Trust) -> Result<Exit> {
-    let store = TrustStore::of_user()?;
+    let store = TrustStore::for_current_user()?;
     if trust.list {
         return list(arguments, &store);
     }
-    let file = place(arguments, trust);
-    let shown = file.display().to_string();
+    let file = config_path(arguments, trust);
+    let path = file.display().to_string();
     if trust.revoke {
-        if !store.revoke(&file).with_context(|| format!("the trust in {shown} cannot be taken back"))? {
-            return Err(UsageError(format!("{shown} was not trusted; `fumehood trust --list` lists what is")).into());
+        if !store.revoke(&file).with_context(|| format!("the trust in {path} cannot be taken back"))? {
+            return Err(UsageError(format!("{path} was not trusted; `fumehood trust --list` lists what is")).into());
         }
-        tell(arguments, &shown, "revoked", &[])?;
+        report(arguments, &path, "revoked", &[])?;
         return Ok(Exit::Ok);
     }
     let text = text_of(&file)?;
     let config = Config::parse(&file, &text)?;
     let status = store.status(&file, &text);
     if !arguments.json {
-        render::line(&format!("{shown} may:"))?;
+        render::line(&format!("{path} may:"))?;
         lines(&config).iter().try_for_each(|line| render::line(line))?;
     }
     let effects = effects(&config);
     if trust.check {
         let status_word = if status == TrustStatus::Trusted { "trusted" } else { "not_trusted" };
-        tell(arguments, &shown, status_word, &effects)?;
+        report(arguments, &path, status_word, &effects)?;
         return Ok(if status == TrustStatus::Trusted { Exit::Ok } else { Exit::Refused });
     }
-    store.trust(&file, &text).with_context(|| format!("the trust in {shown} cannot be kept"))?;
-    tell(arguments, &shown, "trusted", &effects)?;
+    store.trust(&file, &text).with_context(|| format!("the trust in {path} cannot be kept"))?;
+    report(arguments, &path, "trusted", &effects)?;
     Ok(Exit::Ok)
 }
 
-fn place(arguments: &Arguments, trust: &args::Trust) -> PathBuf {
+fn config_path(arguments: &Arguments, trust: &args::Trust) -> PathBuf {
     match &trust.path {
         Some(folder) if folder.is_dir() => folder.join(USUAL),
         Some(file) => file.clone(),
@@ -63,14 +63,14 @@ fn place(arguments: &Arguments, trust: &args::Trust) -> PathBuf {
 
 fn list(arguments: &Arguments, store: &TrustStore) -> Result<Exit> {
     for record in store.list() {
-        tell(arguments, &record.file, "trusted", &[])?;
+        report(arguments, &record.file, "trusted", &[])?;
     }
     Ok(Exit::Ok)
 }
 
-fn tell(arguments: &Arguments, file: &str, status: &'static str, effects: &[Effect]) -> Result<()> {
+fn report(arguments: &Arguments, file: &str, status: &'static str, effects: &[Effect]) -> Result<()> {
     if arguments.json {
-        return render::json(&Line { file, status, effects });
+        return render::json(&TrustLine { file, status, effects });
     }
     let file = fumehood::sanitize::printable(file).replace('\n', "\\n");
     let words = match status {

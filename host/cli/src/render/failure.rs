@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use fumehood::Metadata;
 use serde::Serialize;
 
-use super::quotation::unbroken;
-use super::{BAD, json, note, paragraph, styled};
+use super::quotation::{indent_continuations, wrap_for_stderr};
+use super::{BAD, json, note, styled};
 use crate::exit::Exit;
 
 /// The form in which a failure is reported.
@@ -16,17 +16,17 @@ pub(crate) enum FailureForm<'a> {
     Text,
     /// A JSON object on standard output.
     Json,
-    /// The same with the members of the result of a call.
+    /// Like [`Self::Json`], with the members of the result of a call.
     Call {
-        /// Tool that was to be called, as it was typed.
+        /// Name of the tool as it was typed.
         tool: &'a str,
     },
 }
 
-/// Id of the only call of a command, as the host gives it.
+/// Id that the host gives the only call of a command.
 pub(crate) const CALL_ID: &str = "call-1";
 
-/// The JSON of a failure without a result. The members of a call are in the order of a result.
+/// A failure as JSON. The members of a call are in the order of a result.
 #[derive(Serialize)]
 struct Failure<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,6 +41,7 @@ struct Failure<'a> {
     metadata: Option<Metadata>,
 }
 
+/// The error in the JSON of a failure.
 #[derive(Serialize)]
 struct Cause<'a> {
     kind: &'static str,
@@ -49,7 +50,7 @@ struct Cause<'a> {
     because: &'a [String],
 }
 
-/// Reports why a command did not do what it was asked: the whole chain of causes, outermost first.
+/// Reports the error of a command with its whole chain of causes, outermost first, and returns the exit code.
 pub(crate) fn failure(error: &anyhow::Error, form: FailureForm<'_>, exit: Exit) -> ExitCode {
     let (message, because) = causes(error);
     let call = match form {
@@ -57,24 +58,24 @@ pub(crate) fn failure(error: &anyhow::Error, form: FailureForm<'_>, exit: Exit) 
         FailureForm::Text | FailureForm::Json => None,
     };
     // If standard output is what broke, JSON cannot be printed either.
-    let is_told = form != FailureForm::Text && {
+    let is_reported = form != FailureForm::Text && {
         let error = Cause { kind: exit.kind(), message: &message, because: &because };
         let (tool, metadata) = call.unzip();
         let (id, content) = tool.map(|_| (CALL_ID, [])).unzip();
         json(&Failure { id, tool, status: "error", content, error, metadata }).is_ok()
     };
-    if !is_told {
-        note(&format!("{} {}", styled(BAD, "error:"), unbroken(&message, 7)));
+    if !is_reported {
+        note(&format!("{} {}", styled(BAD, "error:"), wrap_for_stderr(&message, 7)));
         for cause in because {
-            note(&format!("  because: {}", unbroken(&cause, 11)));
+            note(&format!("  because: {}", wrap_for_stderr(&cause, 11)));
         }
     }
     exit.into()
 }
 
-/// Lists an error and its causes. Some errors repeat their cause; the list has everything once.
+/// Returns an error and its causes. A cause that the error repeats is left out.
 fn causes(error: &anyhow::Error) -> (String, Vec<String>) {
-    let mut causes = error.chain().map(|cause| paragraph::set_in(&cause.to_string(), "    "));
+    let mut causes = error.chain().map(|cause| indent_continuations(&cause.to_string(), "    "));
     let outermost = causes.next().unwrap_or_default();
     let mut because: Vec<String> = Vec::new();
     for cause in causes {

@@ -1,16 +1,16 @@
-//! The report of `inspect`.
+//! The report of `fumehood inspect`.
 
 use anyhow::Result;
 use fumehood::limits::display_bytes;
 use fumehood::{Annotations, Dialect, Import, Skipped, ToolDefinition};
 use serde::Serialize;
 
-use super::paragraph::{one_line, paragraphs};
-use super::quotation::{Quotation, own};
-use super::schema::lines;
-use super::{STRONG, annotations, imports, line, styled};
+use super::component::{describe_annotations, print_imports_with_names};
+use super::quotation::{Quotation, one_line, paragraphs, write_host_text};
+use super::schema::describe_schema;
+use super::{STRONG, line, styled};
 
-/// Everything that is known of a component.
+/// Everything that is known about a component.
 #[derive(Serialize)]
 pub(crate) struct Report<'a> {
     pub(crate) file: String,
@@ -22,7 +22,7 @@ pub(crate) struct Report<'a> {
     pub(crate) imports: &'a [Import],
     pub(crate) powers: Vec<&'static str>,
     pub(crate) tools: &'a [ToolDefinition],
-    /// Characters of what the tools say about themselves that nobody would see or that a terminal would act on.
+    /// Number of invisible or controlling characters in the texts of the tools.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) sanitized: u64,
     pub(crate) skipped: &'a [Skipped],
@@ -32,41 +32,41 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Prints everything that is known of a component. `full` shows every line of every text.
+/// Prints everything that is known about a component. `full` shows every line of every text.
 pub(crate) fn inspection(report: &Report<'_>, full: bool) -> Result<()> {
     let mut quotation = Quotation::new(full);
-    own(0, &report.file)?;
-    facts(report, &mut quotation)?;
+    write_host_text(0, &report.file)?;
+    print_facts(report, &mut quotation)?;
     line("")?;
     line(&styled(STRONG, "What it imports"))?;
-    imports::with_names(report.imports, &mut quotation)?;
+    print_imports_with_names(report.imports, &mut quotation)?;
     line("")?;
     line(&styled(STRONG, &format!("Tools ({})", report.tools.len())))?;
-    report.tools.iter().try_for_each(|it| tool(it, &mut quotation))?;
+    report.tools.iter().try_for_each(|it| print_tool(it, &mut quotation))?;
     if !report.skipped.is_empty() {
         line("")?;
         line(&styled(STRONG, "Exports that are not tools"))?;
         for skipped in report.skipped {
-            quotation.block(2, &one_line(&format!("{}: {}", skipped.export, skipped.why)))?;
+            quotation.write_block(2, &one_line(&format!("{}: {}", skipped.export, skipped.why)))?;
         }
     }
     match quotation.left_out() {
         0 => Ok(()),
-        lines => own(0, &format!("{lines} lines are not shown; `--full` shows them")),
+        lines => write_host_text(0, &format!("{lines} lines are not shown; `--full` shows them")),
     }
 }
 
-fn facts(report: &Report<'_>, quotation: &mut Quotation) -> Result<()> {
-    quotation.fact("  digest   ", &report.digest)?;
-    quotation.fact("  size     ", &display_bytes(report.bytes as u64))?;
-    quotation.fact("  dialect  ", &dialect(report))?;
+fn print_facts(report: &Report<'_>, quotation: &mut Quotation) -> Result<()> {
+    quotation.write_fact("  digest   ", &report.digest)?;
+    quotation.write_fact("  size     ", &display_bytes(report.bytes as u64))?;
+    quotation.write_fact("  dialect  ", &describe_dialect(report))?;
     for (field, values) in report.producers {
-        quotation.labelled("  made by  ", &one_line(&format!("{field}: {}", values.join(", "))))?;
+        quotation.write_labelled("  made by  ", &one_line(&format!("{field}: {}", values.join(", "))))?;
     }
     Ok(())
 }
 
-fn dialect(report: &Report<'_>) -> String {
+fn describe_dialect(report: &Report<'_>) -> String {
     match report.dialect {
         Dialect::Contract(version) => {
             format!("fumehood:tool {version} (this host accepts {})", report.accepted_contract)
@@ -75,35 +75,35 @@ fn dialect(report: &Report<'_>) -> String {
     }
 }
 
-fn tool(tool: &ToolDefinition, quotation: &mut Quotation) -> Result<()> {
+fn print_tool(tool: &ToolDefinition, quotation: &mut Quotation) -> Result<()> {
     line("")?;
-    quotation.labelled("  tool   ", tool.name.as_str())?;
-    // Of an export of the world itself, the name says it already.
+    quotation.write_labelled("  tool   ", tool.name.as_str())?;
+    // The name of an export of the world itself is that of the tool.
     if let Some(export) = tool.export.as_ref().filter(|export| **export != *tool.name.as_str()) {
-        quotation.labelled("  export ", &one_line(&export.sanitized()))?;
+        quotation.write_labelled("  export ", &one_line(&export.sanitized()))?;
     }
     if let Some(title) = &tool.title {
-        quotation.labelled("  title  ", &one_line(&title.sanitized()))?;
+        quotation.write_labelled("  title  ", &one_line(&title.sanitized()))?;
     }
-    // All of it: what a model is told, whoever inspects a tool has to see.
-    quotation.block(4, &paragraphs(&tool.description.sanitized()).join("\n"))?;
+    // All of it: a model reads the whole description.
+    quotation.write_block(4, &paragraphs(&tool.description.sanitized()).join("\n"))?;
     let hidden = tool.hidden();
     if hidden > 0 {
-        own(4, &format!("{hidden} invisible or controlling characters of these texts were written out"))?;
+        write_host_text(4, &format!("{hidden} invisible or controlling characters of these texts were written out"))?;
     }
     if tool.annotations != Annotations::default() {
         line("    says of itself")?;
-        annotations::in_words(&tool.annotations).iter().try_for_each(|promise| own(6, promise))?;
+        describe_annotations(&tool.annotations).iter().try_for_each(|promise| write_host_text(6, promise))?;
     }
     line("    arguments")?;
-    let arguments = lines(&tool.input_schema.sanitized());
+    let arguments = describe_schema(&tool.input_schema.sanitized());
     match arguments.is_empty() {
         true => line("      none")?,
-        false => quotation.block(6, &arguments.join("\n"))?,
+        false => quotation.write_block(6, &arguments.join("\n"))?,
     }
     if let Some(schema) = &tool.output_schema {
         line("    result")?;
-        quotation.block(6, &lines(&schema.sanitized()).join("\n"))?;
+        quotation.write_block(6, &describe_schema(&schema.sanitized()).join("\n"))?;
     }
     Ok(())
 }

@@ -1,17 +1,16 @@
-//! Everything that is printed. What a guest made is made printable first; colours go to terminals only.
+//! Output for people and programs. Each function prints what it is named after.
+//!
+//! Text of guests is made printable first; colours go to terminals only.
 
-mod annotations;
+mod approval;
+mod component;
 mod failure;
-mod grants;
-mod imports;
 mod inspection;
-pub(crate) mod paragraph;
 pub(crate) mod quotation;
 pub(crate) mod record;
 mod result;
 mod schema;
-mod schema_rest;
-mod standing;
+mod schema_remainder;
 pub(crate) mod table;
 
 use std::io::Write as _;
@@ -21,11 +20,11 @@ use anyhow::{Context as _, Result};
 use fumehood::sanitize::printable_json;
 use serde::Serialize;
 
+pub(crate) use approval::{Origin, approval, server_entry};
+pub(crate) use component::format_grant;
 pub(crate) use failure::{CALL_ID, FailureForm, failure};
-pub(crate) use grants::readable as readable_grant;
 pub(crate) use inspection::{Report, inspection};
-pub(crate) use result::{count, duration, event, result};
-pub(crate) use standing::{Origin, entry, standing};
+pub(crate) use result::{event, format_count, format_duration, result};
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();
@@ -33,37 +32,36 @@ pub(crate) const FAINT: Style = Style::new().dimmed();
 pub(crate) const STRONG: Style = Style::new().bold();
 const CAUTION: Style = AnsiColor::Yellow.on_default();
 
-/// The text in this style.
+/// Returns the text in this style.
 pub(crate) fn styled(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// A line on standard output.
+/// Prints a line on standard output.
 pub(crate) fn line(text: &str) -> Result<()> {
-    written(writeln!(anstream::stdout().lock(), "{text}"))
+    ignore_broken_pipe(writeln!(anstream::stdout().lock(), "{text}"))
 }
 
-/// A piece of text on standard output, at once: more of its line may follow.
+/// Prints a piece of text on standard output and flushes it: more of its line may follow.
 pub(crate) fn text(text: &str) -> Result<()> {
     let mut stdout = anstream::stdout().lock();
     let text = fumehood::sanitize::printable(text);
-    written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+    ignore_broken_pipe(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
 }
 
-/// The beginning of a line on standard error that a person ends by typing.
+/// Prints a prompt on standard error. A failure is ignored, because there is nowhere to report it.
 pub(crate) fn prompt(text: &str) {
     let mut stderr = anstream::stderr().lock();
-    // There is nobody to tell if that fails.
     let _ = write!(stderr, "{text}").and_then(|()| stderr.flush());
 }
 
-/// Bytes on standard output, as they are.
+/// Writes bytes to standard output as they are.
 pub(crate) fn bytes(bytes: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
-    written(stdout.write_all(bytes).and_then(|()| stdout.flush()))
+    ignore_broken_pipe(stdout.write_all(bytes).and_then(|()| stdout.flush()))
 }
 
-/// A value as JSON on standard output: indented for a terminal, one line for a pipe.
+/// Prints a value as JSON on standard output: indented for a terminal, one line for a pipe.
 pub(crate) fn json(value: &impl Serialize) -> Result<()> {
     let text = if std::io::IsTerminal::is_terminal(&std::io::stdout()) {
         serde_json::to_string_pretty(value)?
@@ -73,24 +71,28 @@ pub(crate) fn json(value: &impl Serialize) -> Result<()> {
     bytes(format!("{}\n", printable_json(&text)).as_bytes())
 }
 
-/// A value as one line of JSON on standard output, wherever that goes.
+/// Prints a value as one line of JSON on standard output, also on a terminal.
 pub(crate) fn json_line(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string(value)?;
     bytes(format!("{}\n", printable_json(&text)).as_bytes())
 }
 
-/// A line on standard error. There is nobody to tell if that fails.
+/// Prints a line on standard error. A failure is ignored, because there is nowhere to report it.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
-/// Something that a person should know and that changes nothing.
+/// Prints a warning on standard error.
 pub(crate) fn warning(text: &str) {
-    note(&format!("{} {}", styled(CAUTION, "warning:"), quotation::unbroken(&fumehood::sanitize::printable(text), 9)));
+    note(&format!(
+        "{} {}",
+        styled(CAUTION, "warning:"),
+        quotation::wrap_for_stderr(&fumehood::sanitize::printable(text), 9)
+    ));
 }
 
-/// Whoever reads may have seen enough: `fumehood inspect … | head` is no failure.
-fn written(written: std::io::Result<()>) -> Result<()> {
+/// Ignores a broken pipe: in `fumehood inspect … | head`, the reader has seen enough, and that is no failure.
+fn ignore_broken_pipe(written: std::io::Result<()>) -> Result<()> {
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write to standard output"),

@@ -1,7 +1,7 @@
-//! Text of tools on a screen, behind a bar that only the host draws.
+//! Quotation of untrusted text on a screen, behind a bar that only the host draws.
 //!
-//! Every line of such text stands behind the bar, and is cut to the width of the screen before the screen can do it. So no
-//! text, however it is made, begins a line, and none can pass for a line of the host.
+//! Every line of such text stands behind the bar and is wrapped to the width of the screen before the terminal wraps
+//! it. No text therefore begins a line, and none can pass for a line of the host.
 
 use anyhow::Result;
 use fumehood::sanitize::printable;
@@ -9,48 +9,51 @@ use unicode_width::UnicodeWidthChar as _;
 
 use super::{FAINT, line, note, styled};
 
-/// Stands before every line of a tool's text.
+/// Bar before every line of a tool's text.
 const BAR: &str = "│ ";
-/// Cells of the bar where a terminal draws it wide.
+/// Width of the bar where a terminal draws it wide.
 const BAR_CELLS: usize = 3;
-/// Lines of one text that are shown unless all are wanted: more than the longest description has on a narrow screen.
+/// Maximum number of lines of one text without `--full`: more than the longest description has on a narrow screen.
 const MAX_LINES: usize = 150;
-/// Cells of a screen whose width is not known.
-const DEFAULT_WIDTH: usize = 80;
-/// Fewer cells than this are taken for this many: what is written then is wider than the screen, and still behind the bar.
-const MIN_WIDTH: usize = 24;
-/// Longer lines are hard to read.
-const MAX_WIDTH: usize = 110;
-/// Cells of text beside the longest label.
-const MIN_TEXT: usize = 8;
+/// Assumed width of a screen whose width is not known.
+const DEFAULT_WIDTH_CELLS: usize = 80;
+/// Minimum assumed width. On a narrower screen the lines are wider than the screen, and still behind the bar.
+const MIN_WIDTH_CELLS: usize = 24;
+/// Maximum width of a line, however wide the screen is: longer lines are hard to read.
+const MAX_WIDTH_CELLS: usize = 110;
+/// Minimum width of the text beside a label.
+const MIN_TEXT_CELLS: usize = 8;
+/// Minimum width of a screen for wrapping of tables; on a narrower one it makes them worse.
+const MIN_TABLE_CELLS: usize = 40;
 
-/// The stream that is written to.
+/// A standard stream to write to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stream {
     Stdout,
     Stderr,
 }
 
-/// Writes untrusted text, and counts what it left out.
+/// A writer of untrusted text that counts the lines it left out.
 pub(crate) struct Quotation {
     stream: Stream,
     width: usize,
-    /// Whether every line is written.
+    /// True if every line is written.
     full: bool,
     left_out: usize,
 }
 
 impl Quotation {
-    /// For the screen that standard output is; `full` writes every line, however many there are.
+    /// Creates a quotation for standard output; `full` writes every line, however many there are.
     pub(crate) fn new(full: bool) -> Self {
-        let width = columns(std::io::stdout()).unwrap_or(DEFAULT_WIDTH);
-        Self { stream: Stream::Stdout, width: width.clamp(MIN_WIDTH, MAX_WIDTH), full, left_out: 0 }
+        let width = terminal_columns(std::io::stdout()).unwrap_or(DEFAULT_WIDTH_CELLS);
+        Self { stream: Stream::Stdout, width: width.clamp(MIN_WIDTH_CELLS, MAX_WIDTH_CELLS), full, left_out: 0 }
     }
 
-    /// For the screen that standard error is, with every line. Where it is none, lines are as long as they were made: a file
-    /// has no edge.
+    /// Creates a quotation for standard error that writes every line. If that is no terminal, lines are not wrapped,
+    /// because a file has no width.
     pub(crate) fn for_stderr() -> Self {
-        let width = columns(std::io::stderr()).map_or(usize::MAX, |width| width.clamp(MIN_WIDTH, MAX_WIDTH));
+        let width = terminal_columns(std::io::stderr())
+            .map_or(usize::MAX, |width| width.clamp(MIN_WIDTH_CELLS, MAX_WIDTH_CELLS));
         Self { stream: Stream::Stderr, width, full: true, left_out: 0 }
     }
 
@@ -59,38 +62,38 @@ impl Quotation {
         self.full
     }
 
-    /// Returns whether words of the host fit on one line.
+    /// Returns whether a text of the host fits on one line.
     pub(crate) fn fits(&self, text: &str) -> bool {
-        text.chars().map(width).sum::<usize>() <= self.width
+        text.chars().map(char_cells).sum::<usize>() <= self.width
     }
 
-    /// A fact of the host's own, beside its label where the screen has room for both.
-    pub(crate) fn fact(&self, label: &str, value: &str) -> Result<()> {
+    /// Writes a text of the host beside its label, or below it if the screen is too narrow for both.
+    pub(crate) fn write_fact(&self, label: &str, value: &str) -> Result<()> {
         let whole = format!("{label}{value}");
         if self.fits(&whole) {
-            return self.line(&whole);
+            return self.write_line(&whole);
         }
-        self.line(label.trim_end())?;
-        self.own(4, value)
+        self.write_line(label.trim_end())?;
+        self.write_host_text(4, value)
     }
 
-    /// Lines that were left out so far.
+    /// Returns the number of lines that were left out so far.
     pub(crate) fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// A text below its heading.
-    pub(crate) fn block(&mut self, indent: usize, text: &str) -> Result<()> {
-        self.labelled(&" ".repeat(indent), text)
+    /// Writes a text, every line indented.
+    pub(crate) fn write_block(&mut self, indent: usize, text: &str) -> Result<()> {
+        self.write_labelled(&" ".repeat(indent), text)
     }
 
-    /// Words of the host in as many lines as the screen needs, every line set in.
-    fn own(&self, indent: usize, text: &str) -> Result<()> {
-        let rows = rows(text, self.width.saturating_sub(indent).max(MIN_TEXT));
-        rows.iter().try_for_each(|row| self.line(&format!("{}{row}", " ".repeat(indent))))
+    /// Writes a text of the host in as many lines as the screen needs, every line indented.
+    fn write_host_text(&self, indent: usize, text: &str) -> Result<()> {
+        let rows = wrap(text, self.width.saturating_sub(indent).max(MIN_TEXT_CELLS));
+        rows.iter().try_for_each(|row| self.write_line(&format!("{}{row}", " ".repeat(indent))))
     }
 
-    fn line(&self, text: &str) -> Result<()> {
+    fn write_line(&self, text: &str) -> Result<()> {
         match self.stream {
             Stream::Stdout => line(text),
             Stream::Stderr => {
@@ -100,78 +103,79 @@ impl Quotation {
         }
     }
 
-    /// A text behind words of the host, in their style.
-    pub(crate) fn styled(&mut self, label: &str, style: anstyle::Style, text: &str) -> Result<()> {
+    /// Writes a text behind a styled label of the host.
+    pub(crate) fn write_styled(&mut self, label: &str, style: anstyle::Style, text: &str) -> Result<()> {
         let (first, next) = (styled(style, label), " ".repeat(label.chars().count()));
         let labels = |at| if at == 0 { first.clone() } else { next.clone() };
         self.write(text, label.chars().count(), labels, |text| text)
     }
 
-    /// A text whose every row stands behind the same words of the host.
-    pub(crate) fn repeated(&mut self, label: &str, style: anstyle::Style, text: &str) -> Result<()> {
+    /// Writes a text with the same styled label of the host before every row.
+    pub(crate) fn write_repeated(&mut self, label: &str, style: anstyle::Style, text: &str) -> Result<()> {
         self.write(text, label.chars().count(), |_| styled(style, label), |text| text)
     }
 
-    /// A text behind words of the host.
-    pub(crate) fn labelled(&mut self, label: &str, text: &str) -> Result<()> {
+    /// Writes a text behind a label of the host.
+    pub(crate) fn write_labelled(&mut self, label: &str, text: &str) -> Result<()> {
         let (first, next) = (label.to_owned(), " ".repeat(label.chars().count()));
         let labels = |at| if at == 0 { first.clone() } else { next.clone() };
         self.write(text, label.chars().count(), labels, |text| text)
     }
 
-    /// A line of a comparison, with a sign of the host before each of its rows on the screen.
-    pub(crate) fn signed(&mut self, label: &str, style: anstyle::Style, text: &str) -> Result<()> {
+    /// Writes a line of a comparison in a style, with a sign of the host before each of its rows on the screen.
+    pub(crate) fn write_signed(&mut self, label: &str, style: anstyle::Style, text: &str) -> Result<()> {
         self.write(text, label.chars().count(), |_| label.to_owned(), |text| styled(style, &text))
     }
 
-    /// Writes the rows of a text. `lead` is the number of cells of a label.
+    /// Writes the rows of a text. `lead` is the width of the label, in cells.
     fn write(
         &mut self,
         text: &str,
         lead: usize,
         label: impl Fn(usize) -> String,
-        dress: impl Fn(String) -> String,
+        style: impl Fn(String) -> String,
     ) -> Result<()> {
         let before = lead + BAR_CELLS;
-        let rows = rows(text, self.width.saturating_sub(before).max(MIN_TEXT));
+        let rows = wrap(text, self.width.saturating_sub(before).max(MIN_TEXT_CELLS));
         let shown = if self.full { rows.len() } else { rows.len().min(MAX_LINES) };
         for (at, row) in rows.iter().take(shown).enumerate() {
-            let row = if row.is_empty() { String::new() } else { dress(row.clone()) };
-            self.line(format!("{}{}{row}", label(at), styled(FAINT, BAR)).trim_end())?;
+            let row = if row.is_empty() { String::new() } else { style(row.clone()) };
+            self.write_line(format!("{}{}{row}", label(at), styled(FAINT, BAR)).trim_end())?;
         }
         let hidden = rows.len() - shown;
         if hidden > 0 {
             self.left_out += hidden;
-            self.own(lead, &format!("… {hidden} more lines, which `--full` shows"))?;
+            self.write_host_text(lead, &format!("… {hidden} more lines, which `--full` shows"))?;
         }
         Ok(())
     }
 }
 
-/// The width of the terminal that a stream is, and not of another one of the process; `None` if it is none.
-fn columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
+/// Returns the width of the terminal behind this very stream; `None` if it is no terminal.
+fn terminal_columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     Some(usize::from(size.ws_col)).filter(|width| *width > 0)
 }
 
-/// A message for standard error behind `lead` cells, broken before a terminal does it, so that what it quotes begins no line.
-/// Where standard error is no terminal, the message stays as it is.
-pub(crate) fn unbroken(text: &str, lead: usize) -> String {
-    match columns(std::io::stderr()) {
-        Some(width) => rows(text, width.saturating_sub(lead).max(MIN_TEXT)).join("\n  "),
+/// Wraps a message for standard error behind `lead` cells before the terminal does, so that text it quotes begins no
+/// line. If standard error is no terminal, the message stays as it is.
+pub(crate) fn wrap_for_stderr(text: &str, lead: usize) -> String {
+    match terminal_columns(std::io::stderr()) {
+        Some(width) => wrap(text, width.saturating_sub(lead).max(MIN_TEXT_CELLS)).join("\n  "),
         None => text.to_owned(),
     }
 }
 
-/// Words of the host in as many lines as the screen needs, every line set in.
-pub(crate) fn own(indent: usize, text: &str) -> Result<()> {
-    Quotation::new(true).own(indent, text)
+/// Writes a text of the host to standard output in as many lines as the screen needs, every line indented.
+pub(crate) fn write_host_text(indent: usize, text: &str) -> Result<()> {
+    Quotation::new(true).write_host_text(indent, text)
 }
 
-/// The lines of a printable text, each of at most so many cells. Broken between words where that is possible.
-fn rows(text: &str, cells: usize) -> Vec<String> {
+/// Makes a text printable and wraps it to rows of at most `cells` cells, between words where that is possible.
+fn wrap(text: &str, cells: usize) -> Vec<String> {
     let text = printable(text.trim_end());
-    let mut rows: Vec<String> = text.split('\n').flat_map(|line| row(&line.replace('\t', "    "), cells)).collect();
+    let mut rows: Vec<String> =
+        text.split('\n').flat_map(|line| wrap_line(&line.replace('\t', "    "), cells)).collect();
     // An empty text is one empty row.
     if rows.is_empty() {
         rows.push(String::new());
@@ -179,18 +183,18 @@ fn rows(text: &str, cells: usize) -> Vec<String> {
     rows
 }
 
-/// One line of a text, without tabs.
-fn row(line: &str, cells: usize) -> Vec<String> {
+/// Wraps one line without tabs.
+fn wrap_line(line: &str, cells: usize) -> Vec<String> {
     let mut rows = Vec::new();
     let (mut row, mut used) = (String::new(), 0);
     for piece in line.split_inclusive(' ') {
-        let word: usize = piece.trim_end_matches(' ').chars().map(width).sum();
+        let word: usize = piece.trim_end_matches(' ').chars().map(char_cells).sum();
         if used > 0 && used + word > cells {
             rows.push(std::mem::take(&mut row));
             used = 0;
         }
         for c in piece.chars() {
-            if used + width(c) > cells {
+            if used + char_cells(c) > cells {
                 rows.push(std::mem::take(&mut row));
                 used = 0;
                 if c == ' ' {
@@ -198,17 +202,42 @@ fn row(line: &str, cells: usize) -> Vec<String> {
                 }
             }
             row.push(c);
-            used += width(c);
+            used += char_cells(c);
         }
     }
     rows.push(row);
     rows.iter().map(|row| row.trim_end().to_owned()).collect()
 }
 
-/// The most cells that any terminal gives a character. None counts for nothing: a terminal that does not combine a mark
-/// with the letter before it gives it a cell, and a flood of marks fills lines as letters do.
-fn width(c: char) -> usize {
+/// Returns the maximum number of cells that any terminal gives a character. It is never 0: a terminal that does not
+/// combine a mark with the letter before it gives the mark a cell, and a flood of marks fills lines as letters do.
+fn char_cells(c: char) -> usize {
     c.width_cjk().unwrap_or(1).max(1)
+}
+
+/// Returns the maximum width of a table row, in cells; `None` if standard output is no terminal, because a file has no
+/// width, or if the terminal is too narrow for wrapping to help.
+pub(crate) fn screen_width() -> Option<usize> {
+    let width = comfy_table::Table::new().width()?;
+    Some(usize::from(width).min(MAX_WIDTH_CELLS)).filter(|width| *width >= MIN_TABLE_CELLS)
+}
+
+/// Joins a text to one line of printable characters.
+pub(crate) fn one_line(text: &str) -> String {
+    printable(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
+}
+
+/// Makes a text printable and indents every line after the first. Otherwise a guest could begin a line that looks like
+/// one of the host.
+pub(crate) fn indent_continuations(text: &str, indent: &str) -> String {
+    printable(text.trim_end()).replace('\n', &format!("\n{indent}"))
+}
+
+/// Splits a text into its paragraphs, each on one line.
+pub(crate) fn paragraphs(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let paragraphs = lines.split(|line| line.is_empty());
+    paragraphs.map(|lines| one_line(&lines.join(" "))).filter(|paragraph| !paragraph.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -216,11 +245,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_row_is_wider_than_the_screen() {
+    fn wraps_to_the_width_of_the_screen() {
         let check = |text: &str, cells: usize, expected: &[&str]| {
-            let rows = rows(text, cells);
+            let rows = wrap(text, cells);
             assert_eq!(rows, expected, "{text:?}");
-            assert!(rows.iter().all(|row| row.chars().map(width).sum::<usize>() <= cells), "{rows:?}");
+            assert!(rows.iter().all(|row| row.chars().map(char_cells).sum::<usize>() <= cells), "{rows:?}");
         };
         check("", 10, &[""]);
         check("one two three", 8, &["one two", "three"]);
@@ -234,8 +263,15 @@ mod tests {
     }
 
     #[test]
-    fn marks_without_a_width_of_their_own_are_bounded_too() {
-        let rows = rows(&format!("a{}", "\u{301}".repeat(99)), 10);
+    fn bounds_combining_marks() {
+        let rows = wrap(&format!("a{}", "\u{301}".repeat(99)), 10);
         assert_eq!(rows.len(), 10);
+    }
+
+    #[test]
+    fn indents_continuation_lines() {
+        assert_eq!(indent_continuations("ok\nerror: forged\n", "    "), "ok\n    error: forged");
+        assert_eq!(one_line("a\nb\t c\u{1b}"), "a b c\\u{1b}");
+        assert_eq!(paragraphs("one\ntwo\n\n\n three\n"), ["one two", "three"]);
     }
 }

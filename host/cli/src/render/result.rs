@@ -1,4 +1,4 @@
-//! The outcome of a call: the result on standard output, everything else on standard error.
+//! Results and events of a call: the result on standard output, everything else on standard error.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -7,44 +7,43 @@ use anyhow::Result;
 use fumehood::limits::display_bytes;
 use fumehood::{CallError, CallResult, Captured, Content, ErrorKind, Event, Level, Metadata};
 
-use super::paragraph::{one_line, set_in};
-use super::quotation::{Quotation, unbroken};
+use super::quotation::{Quotation, indent_continuations, one_line, wrap_for_stderr};
 use super::{BAD, FAINT, STRONG, bytes, line, note, styled};
 
 /// Prints the result of a call.
 pub(crate) fn result(result: &CallResult) -> Result<()> {
-    captured("stdout", &result.metadata.stdout)?;
-    captured("stderr", &result.metadata.stderr)?;
+    print_captured("stdout", &result.metadata.stdout)?;
+    print_captured("stderr", &result.metadata.stderr)?;
     if result.metadata.log_dropped > 0 {
         note(&styled(FAINT, &format!("{} bytes of log lines and progress were dropped", result.metadata.log_dropped)));
     }
     match &result.outcome {
-        Ok(parts) => parts.iter().try_for_each(part)?,
-        Err(failed) => error(failed, &result.metadata)?,
+        Ok(parts) => parts.iter().try_for_each(print_part)?,
+        Err(failed) => print_error(failed, &result.metadata)?,
     }
     if result.metadata.sanitized > 0 {
         let count = result.metadata.sanitized;
         note(&styled(FAINT, &format!("{count} invisible or controlling characters of the tool were written out")));
     }
-    // A call that was refused has cost nothing.
+    // A call that was refused before it ran has no deadline and no cost.
     if !result.metadata.deadline.is_zero() {
-        note(&styled(FAINT, &cost(&result.metadata)));
+        note(&styled(FAINT, &format_cost(&result.metadata)));
     }
     Ok(())
 }
 
-/// Describes the cost of a call in a line.
-pub(crate) fn cost(metadata: &Metadata) -> String {
+/// Formats the duration, fuel and memory of a call.
+fn format_cost(metadata: &Metadata) -> String {
     format!(
         "{} of {}, {} fuel, {} peak memory",
-        duration(metadata.duration),
-        duration(metadata.deadline),
-        count(metadata.fuel_used),
+        format_duration(metadata.duration),
+        format_duration(metadata.deadline),
+        format_count(metadata.fuel_used),
         display_bytes(metadata.peak_memory as u64)
     )
 }
 
-fn part(part: &Content) -> Result<()> {
+fn print_part(part: &Content) -> Result<()> {
     match part {
         Content::Text { text } => line(&text.sanitized()),
         Content::Json { value } => line(&value.sanitized()),
@@ -63,30 +62,30 @@ fn part(part: &Content) -> Result<()> {
     }
 }
 
-fn error(error: &CallError, metadata: &Metadata) -> Result<()> {
+fn print_error(error: &CallError, metadata: &Metadata) -> Result<()> {
     let (label, mut quotation) = (format!("error[{}]:", error.kind), Quotation::for_stderr());
     match is_foreign(error, metadata) {
-        true => quotation.styled(&format!("{label} "), BAD, &error.message)?,
+        true => quotation.write_styled(&format!("{label} "), BAD, &error.message)?,
         false => {
-            let message = unbroken(&set_in(&error.message, "  "), label.len() + 1);
+            let message = wrap_for_stderr(&indent_continuations(&error.message, "  "), label.len() + 1);
             note(&format!("{} {message}", styled(BAD, &label)));
         }
     }
-    error.backtrace.iter().try_for_each(|frame| quotation.styled("    at ", FAINT, &one_line(frame)))?;
+    error.backtrace.iter().try_for_each(|frame| quotation.write_styled("    at ", FAINT, &one_line(frame)))?;
     if let Some(hint) = &error.hint {
-        note(&format!("  hint: {}", unbroken(&set_in(hint, "    "), 8)));
+        note(&format!("  hint: {}", wrap_for_stderr(&indent_continuations(hint, "    "), 8)));
     }
     if let Some(after) = error.retry_after {
-        note(&format!("  hint: the tool says that another try is worth it after {}", duration(after)));
+        note(&format!("  hint: the tool says that another try is worth it after {}", format_duration(after)));
     }
     Ok(())
 }
 
-/// Returns whether a message is, or may repeat, the text of a tool or a server. A tool that is stopped from outside says nothing.
+/// Returns whether an error message is, or may repeat, text of a tool or a server.
 fn is_foreign(error: &CallError, metadata: &Metadata) -> bool {
     match error.kind {
         ErrorKind::ToolFailed | ErrorKind::Unavailable | ErrorKind::BadResult => true,
-        // The host refuses before a tool runs; after that, it is the tool.
+        // The host refuses before a tool runs; once it has used fuel, the message is the tool's.
         ErrorKind::InvalidArguments | ErrorKind::Denied | ErrorKind::Unauthorized | ErrorKind::Quota => {
             metadata.fuel_used > 0
         }
@@ -94,10 +93,10 @@ fn is_foreign(error: &CallError, metadata: &Metadata) -> bool {
     }
 }
 
-fn captured(name: &str, captured: &Captured) -> Result<()> {
+fn print_captured(name: &str, captured: &Captured) -> Result<()> {
     let mut quotation = Quotation::for_stderr();
     if !captured.text.is_empty() {
-        quotation.repeated(name, FAINT, &captured.text.sanitized())?;
+        quotation.write_repeated(name, FAINT, &captured.text.sanitized())?;
     }
     if captured.dropped > 0 {
         note(&styled(FAINT, &format!("{name}: and {} more bytes, which were dropped", captured.dropped)));
@@ -105,25 +104,25 @@ fn captured(name: &str, captured: &Captured) -> Result<()> {
     Ok(())
 }
 
-/// Prints what a running call says.
+/// Prints a log line, progress or a request of a running call.
 pub(crate) fn event(event: &Event) {
-    // There is nobody to tell if that fails.
-    let _ = quote(event, &mut Quotation::for_stderr());
+    // There is nowhere to report a failure of standard error.
+    let _ = print_event(event, &mut Quotation::for_stderr());
 }
 
-fn quote(event: &Event, quotation: &mut Quotation) -> Result<()> {
+fn print_event(event: &Event, quotation: &mut Quotation) -> Result<()> {
     match event {
         Event::Log { level, message, .. } => {
             let style = if *level >= Level::Warn { BAD } else { FAINT };
-            quotation.styled(&format!("{}: ", level.as_str()), style, message)
+            quotation.write_styled(&format!("{}: ", level.as_str()), style, message)
         }
         Event::Progress { progress, .. } => {
             let percent =
                 progress.fraction.map_or_else(|| " ".repeat(7), |fraction| format!("{:>4.0} % ", fraction * 100.0));
-            quotation.styled(&percent, STRONG, progress.message.as_deref().unwrap_or_default())?;
+            quotation.write_styled(&percent, STRONG, progress.message.as_deref().unwrap_or_default())?;
             for part in &progress.partial {
                 if let Content::Text { text } = part {
-                    quotation.block(7, &text.sanitized())?;
+                    quotation.write_block(7, &text.sanitized())?;
                 }
             }
             Ok(())
@@ -132,15 +131,15 @@ fn quote(event: &Event, quotation: &mut Quotation) -> Result<()> {
             let status = request.status.map_or_else(String::new, |status| format!(" {status}"));
             let reason = request.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
             let went = format!("{} {}{status}{reason}", request.method, request.host);
-            note(&format!("{} {}", styled(FAINT, "http:"), unbroken(&one_line(&went), 6)));
+            note(&format!("{} {}", styled(FAINT, "http:"), wrap_for_stderr(&one_line(&went), 6)));
             Ok(())
         }
         Event::Loaded { .. } | Event::Started { .. } | Event::Finished { .. } => Ok(()),
     }
 }
 
-/// `850 µs`, `12.3 ms`, `2.50 s`.
-pub(crate) fn duration(duration: Duration) -> String {
+/// Formats a duration: `850 µs`, `12.3 ms`, `2.50 s`.
+pub(crate) fn format_duration(duration: Duration) -> String {
     let micros = duration.as_micros();
     match micros {
         0..1_000 => format!("{micros} µs"),
@@ -149,8 +148,8 @@ pub(crate) fn duration(duration: Duration) -> String {
     }
 }
 
-/// `950`, `12.3 k`, `4.56 M`, `7.89 G`.
-pub(crate) fn count(count: u64) -> String {
+/// Formats a count: `950`, `12.3 k`, `4.6 M`, `7.9 G`.
+pub(crate) fn format_count(count: u64) -> String {
     let number = count as f64;
     match count {
         0..10_000 => count.to_string(),
@@ -165,13 +164,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_short() {
-        let check = |micros: u64, expected: &str| assert_eq!(duration(Duration::from_micros(micros)), expected);
+    fn formats_durations_and_counts() {
+        let check = |micros: u64, expected: &str| assert_eq!(format_duration(Duration::from_micros(micros)), expected);
         check(7, "7 µs");
         check(12_345, "12.3 ms");
         check(2_500_000, "2.50 s");
-        assert_eq!(count(9_999), "9999");
-        assert_eq!(count(123_456), "123.5 k");
-        assert_eq!(count(10_000_000_000), "10.0 G");
+        assert_eq!(format_count(9_999), "9999");
+        assert_eq!(format_count(123_456), "123.5 k");
+        assert_eq!(format_count(10_000_000_000), "10.0 G");
     }
 }

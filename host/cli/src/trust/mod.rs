@@ -1,9 +1,10 @@
-//! Trust: a configuration that merely lies in the working folder has no effect before the user has looked at it.
+//! Trust in configurations: one that merely lies in the working folder has no effect before the user trusts it.
 //!
-//! Nothing else reads a configuration in order to use it. A file that was named on the command line counts as looked at.
+//! A configuration takes effect only through [`ConfigSource`]. A file that is named on the command line counts as
+//! trusted.
 
+mod effects;
 mod store;
-mod summary;
 
 use std::path::{Path, PathBuf};
 
@@ -14,24 +15,24 @@ use crate::config::{Config, text_of};
 use crate::exit::NotTrusted;
 use crate::{question, render};
 
+pub(crate) use effects::{Effect, effects, lines};
 pub(crate) use store::{TrustStatus, TrustStore};
-pub(crate) use summary::{Effect, effects};
 
-/// The variable that names a configuration.
-const VARIABLE: &str = "FUMEHOOD_CONFIG";
+/// Environment variable that names a configuration.
+const CONFIG_VARIABLE: &str = "FUMEHOOD_CONFIG";
 
-/// Source of the configuration of a command.
+/// The source of a command's configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfigSource {
     named: Option<PathBuf>,
-    /// Naming it, or a flag, made it trusted for this run.
+    /// True if it is trusted for this run, because it was named or by a flag.
     is_trusted: bool,
     may_ask: bool,
 }
 
 impl ConfigSource {
-    /// The file that was typed, or else the one in the working folder.
-    pub(crate) fn of(arguments: &Arguments) -> Self {
+    /// Creates the source for the file that was typed, or else for the one in the working folder.
+    pub(crate) fn from_arguments(arguments: &Arguments) -> Self {
         let named = arguments.config.clone();
         Self {
             is_trusted: arguments.trust_config || named.as_deref().is_some_and(is_named_by_hand),
@@ -40,22 +41,23 @@ impl ConfigSource {
         }
     }
 
-    /// The same without a question: where nobody waits for one.
+    /// Returns this source without questions at the terminal, for use where nobody waits for one.
     pub(crate) fn without_asking(self) -> Self {
         Self { may_ask: false, ..self }
     }
 
-    /// The file, whether or not it is there.
+    /// Returns the path of the configuration, whether or not it exists.
     pub(crate) fn file(&self) -> PathBuf {
         Config::place(self.named.as_deref())
     }
 
-    /// The file that changes when the trust in this one does.
-    pub(crate) fn record(&self) -> Option<PathBuf> {
-        Some(TrustStore::of_user().ok()?.record_of(&self.file()))
+    /// Returns the path of the record that changes when the trust in this configuration does.
+    pub(crate) fn record_path(&self) -> Option<PathBuf> {
+        Some(TrustStore::for_current_user().ok()?.record_path(&self.file()))
     }
 
-    /// Reads the configuration, if it is trusted; an empty one if there is none. A person at a terminal is asked.
+    /// Reads the configuration if it is trusted, and returns an empty one if there is none. Asks a person at a
+    /// terminal.
     ///
     /// # Errors
     /// If the file was named and is missing, anything is wrong with it, or it is not trusted.
@@ -65,9 +67,9 @@ impl ConfigSource {
             return Ok(config);
         }
         let file = self.file();
-        let store = TrustStore::of_user()?;
+        let store = TrustStore::for_current_user()?;
         let status = store.status(&file, &text);
-        if status == TrustStatus::Trusted || (self.may_ask && ask(&config, status)?) {
+        if status == TrustStatus::Trusted || (self.may_ask && ask_for_trust(&config, status)?) {
             if status != TrustStatus::Trusted {
                 store.trust(&file, &text)?;
             }
@@ -77,11 +79,11 @@ impl ConfigSource {
         Err(NotTrusted { file: file.display().to_string(), why }.into())
     }
 
-    /// The same for a command that can do without the configuration: what is not trusted is left out if `is_needed` does
-    /// not find anything in it that the command would use.
+    /// Like [`Self::open`], for a command that can do without the configuration: one that `is_needed` rejects is not
+    /// used, and need not be trusted.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Like [`Self::open`].
     pub(crate) fn open_if(&self, is_needed: impl FnOnce(&Config) -> bool) -> Result<Config> {
         match self.read()? {
             Some((_, config)) if is_needed(&config) => self.open(),
@@ -94,33 +96,29 @@ impl ConfigSource {
         if self.named.is_none() && !file.exists() {
             return Ok(None);
         }
-        // What is judged is what is used: the file is read once.
+        // The file is read once, so that the text that is trusted is the text that is used.
         let text = text_of(&file)?;
         let config = Config::parse(&file, &text)?;
         Ok(Some((text, config)))
     }
 }
 
-/// A variable with a relative path means another file in every folder, so that it does not count.
+/// Returns whether the path was typed or is absolute. A relative path in the environment variable means another file in
+/// every folder, so it does not count as named.
 fn is_named_by_hand(named: &Path) -> bool {
-    named.is_absolute() || std::env::var_os(VARIABLE).is_none_or(|variable| Path::new(&variable) != named)
+    named.is_absolute() || std::env::var_os(CONFIG_VARIABLE).is_none_or(|variable| Path::new(&variable) != named)
 }
 
-/// Asks a person, if there is one to ask.
-fn ask(config: &Config, status: TrustStatus) -> Result<bool> {
+/// Asks a person at the terminal whether to trust a configuration; `false` if there is no terminal.
+fn ask_for_trust(config: &Config, status: TrustStatus) -> Result<bool> {
     if !question::can_ask() {
         return Ok(false);
     }
     let file = config.origin.display();
     let state = if status == TrustStatus::Changed { "changed since you trusted it" } else { "is new here" };
     render::note(&format!("{file} {state}. With it, this command may:"));
-    for line in summary::lines(config) {
+    for line in lines(config) {
         render::note(&line);
     }
     question::ask(&format!("Trust {file} as it is now?"))
-}
-
-/// Effects of a configuration, as lines for a screen.
-pub(crate) fn lines(config: &Config) -> Vec<String> {
-    summary::lines(config)
 }

@@ -17,7 +17,7 @@ const RAW: &[&str] = &[
     "host/agent/src/native/inline.rs",
     "host/agent/src/native/leak.rs",
     "host/agent/src/react/decision.rs",
-    "host/cli/src/commands/mcp/ask.rs",
+    "host/cli/src/commands/mcp/client.rs",
     "host/core/src/approval.rs",
     "host/core/src/content.rs",
     "host/core/src/definition.rs",

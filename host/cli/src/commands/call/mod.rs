@@ -1,4 +1,4 @@
-//! `fumehood call`: one call of one tool.
+//! `fumehood call`: calls one tool.
 
 mod arguments;
 
@@ -24,26 +24,27 @@ use crate::trust::ConfigSource;
 use crate::{flags, host, render, source};
 
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
-    // What is wrong with the command line is said before anything is read.
+    // Errors of the command line are reported before any file is read.
     call.limits.over(Limits::default(), MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
-    let call = &*resolve(call);
-    let given = TypedArguments::read(call.args_file.as_deref(), &call.arguments)?;
+    let call = &*split_full_name(call);
+    let typed_arguments = TypedArguments::read(call.args_file.as_deref(), &call.arguments)?;
     let state = call.state.as_deref().map(source::state).transpose()?;
     let config = configuration(arguments, call)?;
-    // Before anything is loaded: nothing runs that cannot be recorded, and only files that are there can be kept from tools.
+    // Before anything is loaded: nothing runs that cannot be recorded, and only existing files can be protected from
+    // tools.
     let recording = Recording::begin(&call.recording, &config, EntryPoint::Call, call.actor.as_deref()).await?;
-    let Chosen { builder, load, name, file, usual } = chosen(arguments, call, &config)?;
+    let Target { builder, load, name, file, default_limits } = choose_target(arguments, call, &config)?;
     let builder = recording.iter().fold(builder, |builder, recording| recording.protect(builder));
-    let limits = call.limits.over(usual, MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
-    let roomy = at_least_usual(&limits);
+    let limits = call.limits.over(default_limits, MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
+    let roomy = at_least_default(&limits);
     let host = builder.limits(roomy).memory_ceiling(roomy.memory).build()?;
     let is_typed = configured_name(call).is_none();
     let loaded = host::load(&host, &file, load.with_limits(roomy)).await;
     let component = if is_typed { loaded.map_err(host::in_options)? } else { loaded? };
-    let Some(tool) = &call.tool else { return Err(no_tool(call, &component).into()) };
+    let Some(tool) = &call.tool else { return Err(missing_tool(call, &component).into()) };
     let prefix = format!("{name}__");
-    let tool = name_within(&component, tool, &prefix);
-    let json = given.into_json(&component, tool);
+    let tool = own_name(&component, tool, &prefix);
+    let json = typed_arguments.into_json(&component, tool);
     let mut request = Call::new(format!("{prefix}{tool}"), json).with_limits(limits);
     if let Some(actor) = &call.actor {
         request = request.with_actor(actor.as_str());
@@ -52,10 +53,10 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
         request = request.with_state(state);
     }
     let entry = recording.as_ref().map(|recording| recording.calls().entry(&request));
-    let mut result = watched(&host, request, entry).await;
+    let mut result = call_and_watch(&host, request, entry).await;
     host.shut_down(Duration::ZERO).await;
     if let Err(error) = &mut result.outcome {
-        speak(error, &prefix, is_typed);
+        translate_for_cli(error, &prefix, is_typed);
     }
     if arguments.json {
         render::json(&result)?;
@@ -69,9 +70,9 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     Ok(exit)
 }
 
-/// Says what to do in the language of the command line: there is one component, so its name in front of every tool says
-/// nothing, and what was typed is changed by options.
-fn speak(error: &mut CallError, prefix: &str, is_typed: bool) {
+/// Rewrites an error for the command line: removes the prefix of the only component from names of tools, and names the
+/// option that changes a limit or grant.
+fn translate_for_cli(error: &mut CallError, prefix: &str, is_typed: bool) {
     if error.kind == ErrorKind::UnknownTool {
         error.message.revise(error.message.replace(prefix, ""));
         error.hint = error.hint.take().map(|hint| hint.replace(prefix, "").into());
@@ -91,7 +92,7 @@ fn speak(error: &mut CallError, prefix: &str, is_typed: bool) {
 }
 
 /// Splits the full name of a configured tool, such as `notes__read`, where no file has that name.
-fn resolve(call: &args::Call) -> Cow<'_, args::Call> {
+fn split_full_name(call: &args::Call) -> Cow<'_, args::Call> {
     let names = call.component.to_str().filter(|_| !call.component.is_file()).and_then(|name| name.split_once("__"));
     let is_tool =
         |(component, tool): &(&str, &str)| Namespace::parse(component).is_ok() && ToolName::parse(tool).is_ok();
@@ -100,36 +101,36 @@ fn resolve(call: &args::Call) -> Cow<'_, args::Call> {
     Cow::Owned(args::Call { component: component.into(), tool: Some(tool.to_owned()), arguments, ..call.clone() })
 }
 
-/// The configuration, where the component is one of it. A file is called as it was typed, whatever lies in this folder:
-/// then only a configuration that was named says where calls are recorded.
+/// Opens the configuration if the component is one of it or if the configuration was named. For a component file, the
+/// one in the working folder is not read: only a named one decides where calls are recorded.
 fn configuration(arguments: &Arguments, call: &args::Call) -> Result<Config> {
     match configured_name(call).is_some() || arguments.config.is_some() {
-        true => ConfigSource::of(arguments).open(),
+        true => ConfigSource::from_arguments(arguments).open(),
         false => Ok(Config::none()),
     }
 }
 
-/// The name, if the component is named and not a file.
+/// Returns the name of a configured component; `None` for a file.
 fn configured_name(call: &args::Call) -> Option<&str> {
     let name = call.component.to_str().filter(|name| Namespace::parse(name).is_ok());
     name.filter(|_| !call.component.is_file())
 }
 
-/// The component whose tool is called.
-struct Chosen {
+/// A component to call, with a host builder for it.
+struct Target {
     builder: HostBuilder,
     load: Load,
     name: String,
-    /// For people.
+    /// Name of the file, for messages.
     file: String,
-    /// The limits where none were typed.
-    usual: Limits,
+    /// Limits for those that were not typed.
+    default_limits: Limits,
 }
 
-/// A file, with the powers that were typed; or else a component of the configuration, with those that it has there.
-fn chosen(arguments: &Arguments, call: &args::Call, config: &Config) -> Result<Chosen> {
+/// Returns the component file with the powers that were typed, or a configured component with its own powers.
+fn choose_target(arguments: &Arguments, call: &args::Call, config: &Config) -> Result<Target> {
     if let Some(name) = configured_name(call) {
-        return from_configuration(arguments, call, config, name);
+        return target_from_configuration(arguments, call, config, name);
     }
     let grant = call.powers.grant()?;
     let (load, name) = host::load_of(&call.component, call.allow_slow_compile);
@@ -138,14 +139,14 @@ fn chosen(arguments: &Arguments, call: &args::Call, config: &Config) -> Result<C
     let builder = host::with_typed(host::builder(arguments), &call.powers);
     let builder = match &call.powers.key_value_store {
         Some(file) => host::with_store(builder, file)?,
-        None if call.powers.needs_store() => host::with_store(builder, &usual_store(arguments, call)?)?,
+        None if call.powers.needs_store() => host::with_store(builder, &default_store(arguments, call)?)?,
         None => builder,
     };
-    Ok(Chosen { builder, load, name, file: host::file_name(&call.component), usual: Limits::default() })
+    Ok(Target { builder, load, name, file: host::file_name(&call.component), default_limits: Limits::default() })
 }
 
-/// The file in which the component keeps keys and values. Whoever uses it for the first time is told.
-fn usual_store(arguments: &Arguments, call: &args::Call) -> Result<PathBuf> {
+/// Returns the default file for the component's keys and values. Its first use is reported.
+fn default_store(arguments: &Arguments, call: &args::Call) -> Result<PathBuf> {
     let file = host::store_of(&call.component)?;
     if !arguments.json && !file.exists() {
         render::note(&format!(
@@ -156,10 +157,12 @@ fn usual_store(arguments: &Arguments, call: &args::Call) -> Result<PathBuf> {
     Ok(file)
 }
 
-fn from_configuration(arguments: &Arguments, call: &args::Call, config: &Config, name: &str) -> Result<Chosen> {
+fn target_from_configuration(arguments: &Arguments, call: &args::Call, config: &Config, name: &str) -> Result<Target> {
     let lock = configured::lock(config)?;
     let Some(Configured { name, file, load, limits, .. }) = configured::named(config, &lock, name)? else {
-        return Err(UsageError(format!("there is no file {name}, and {}", approve::unknown(config, name))).into());
+        return Err(
+            UsageError(format!("there is no file {name}, and {}", approve::unknown_component(config, name))).into()
+        );
     };
     if call.powers.are_given() {
         let place = config.origin.display();
@@ -169,29 +172,30 @@ fn from_configuration(arguments: &Arguments, call: &args::Call, config: &Config,
     }
     let load = if call.allow_slow_compile { load.allow_slow_compile() } else { load };
     let builder = host::builder_for(arguments, config)?;
-    Ok(Chosen { builder, load, name: name.to_string(), file: host::file_name(&file), usual: limits })
+    Ok(Target { builder, load, name: name.to_string(), file: host::file_name(&file), default_limits: limits })
 }
 
-/// Options limit the call. A component that has to describe its tools first gets the usual limits for that,
-/// or else a small `--fuel` would end before there is a call.
-fn at_least_usual(limits: &Limits) -> Limits {
-    let usual = Limits::default();
+/// Raises limits to at least the defaults, for a component that describes its tools before the call. Otherwise a small
+/// `--fuel` would be used up before the call.
+fn at_least_default(limits: &Limits) -> Limits {
+    let default = Limits::default();
     Limits {
-        deadline: limits.deadline.max(usual.deadline),
-        fuel: limits.fuel.max(usual.fuel),
-        memory: limits.memory.max(usual.memory),
-        output: limits.output.max(usual.output),
+        deadline: limits.deadline.max(default.deadline),
+        fuel: limits.fuel.max(default.fuel),
+        memory: limits.memory.max(default.memory),
+        output: limits.output.max(default.output),
         ..*limits
     }
 }
 
-/// The tool's own name. Its full name, as hosts with several components have it, does as well.
-fn name_within<'a>(component: &Component, typed: &'a str, prefix: &str) -> &'a str {
+/// Returns the tool's own name. Its full name is accepted too.
+fn own_name<'a>(component: &Component, typed: &'a str, prefix: &str) -> &'a str {
     let is_own = component.definitions().iter().any(|tool| tool.name.as_str() == typed);
     if is_own { typed } else { typed.strip_prefix(prefix).unwrap_or(typed) }
 }
 
-fn no_tool(call: &args::Call, component: &Component) -> UsageError {
+/// Returns the error for a call that names no tool.
+fn missing_tool(call: &args::Call, component: &Component) -> UsageError {
     let file = call.component.display();
     let tools: Vec<&str> = component.definitions().iter().map(|tool| tool.name.as_str()).collect();
     let first = tools.first().copied().unwrap_or("TOOL");
@@ -202,29 +206,30 @@ fn no_tool(call: &args::Call, component: &Component) -> UsageError {
     ))
 }
 
-/// Calls, and shows log lines and progress as they come. Ctrl-C stops the tool.
-async fn watched(host: &Host, request: Call, entry: Option<CallEntry>) -> CallResult {
+/// Calls a tool, and prints log lines and progress as they arrive. Ctrl-C stops the tool.
+async fn call_and_watch(host: &Host, request: Call, entry: Option<CallEntry>) -> CallResult {
     let mut events = host.subscribe();
     let mut called = std::pin::pin!(host.call_recorded(request, entry, tokio::signal::ctrl_c()));
     let result = loop {
         tokio::select! {
             biased;
-            // The call first, and with it Ctrl-C: a tool that never stops talking must not be able to hold it off.
+            // The call first, and with it Ctrl-C: endless events of a tool must not delay it.
             result = &mut called => break result,
-            observed = events.next() => show(observed),
+            observed = events.next() => print_observed(observed),
         }
     };
-    drain(&mut events);
+    print_pending(&mut events);
     result
 }
 
-fn drain(events: &mut EventStream) {
+/// Prints the events that have arrived already.
+fn print_pending(events: &mut EventStream) {
     while let Some(observed) = events.try_next() {
-        show(Some(observed));
+        print_observed(Some(observed));
     }
 }
 
-fn show(observed: Option<Observed>) {
+fn print_observed(observed: Option<Observed>) {
     match observed {
         Some(Observed::Event(event)) => render::event(&event),
         Some(Observed::Lost(lost)) => render::warning(&format!("{lost} log lines or progress updates were lost")),

@@ -1,4 +1,4 @@
-//! The demo's attempts at what was not granted, by tools that were granted something next to it.
+//! Blocked attempts of the demo: tools with some grants use powers that were not granted.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use super::script::Expected;
 use crate::host;
 use crate::hostile_env::{HostileEnv, Powers};
 
-/// One attempt.
-struct Try {
+/// An attempt, with its expected outcome.
+struct AttemptSpec {
     what: &'static str,
     tool: &'static str,
-    /// `{server}` and `{listener}` stand for ports.
+    /// Arguments as JSON; `{server}` and `{listener}` stand for ports.
     arguments: &'static str,
     expected: Expected,
 }
 
-/// How one attempt ended.
+/// The outcome of an attempt.
 pub(super) struct Attempt {
     pub(super) what: &'static str,
     pub(super) result: CallResult,
-    /// Whether it ended as it should, and nothing got out.
+    /// True if it ended as expected, and nothing escaped.
     pub(super) is_blocked: bool,
 }
 
@@ -30,7 +30,7 @@ const FILES: &str = include_str!("../../../../../tests/programs/files.wat");
 const FETCH: &str = include_str!("../../../../../tests/programs/fetch.wat");
 const ENVIRONMENT: &str = include_str!("../../../../../tests/programs/env-dump.wat");
 
-/// What is loaded for them, and with which powers.
+/// Components of the attempts: name, text and powers.
 pub(super) const COMPONENTS: &[(&str, &str, Powers)] = &[
     ("files", FILES, Powers::Folders),
     ("fetch", FETCH, Powers::Server),
@@ -41,8 +41,8 @@ pub(super) const COMPONENTS: &[(&str, &str, Powers)] = &[
 const DENIED: Expected = Expected::Error(ErrorKind::Denied);
 const QUOTA: Expected = Expected::Error(ErrorKind::Quota);
 
-const fn attempt(what: &'static str, tool: &'static str, arguments: &'static str, expected: Expected) -> Try {
-    Try { what, tool, arguments, expected }
+const fn attempt(what: &'static str, tool: &'static str, arguments: &'static str, expected: Expected) -> AttemptSpec {
+    AttemptSpec { what, tool, arguments, expected }
 }
 
 macro_rules! request {
@@ -57,7 +57,7 @@ macro_rules! request {
     };
 }
 
-const TRIES: &[Try] = &[
+const ATTEMPTS: &[AttemptSpec] = &[
     attempt("read ../canary", "files__read", r#"{"folder":0,"path":"../canary","follow":1}"#, DENIED),
     attempt("follow a link to it", "files__read", r#"{"folder":0,"path":"link-out","follow":1}"#, DENIED),
     attempt(
@@ -106,30 +106,30 @@ const TRIES: &[Try] = &[
     ),
 ];
 
-/// Makes all of them.
+/// Makes all attempts.
 ///
 /// # Errors
 /// If there is no room for the folders, no free port on 127.0.0.1, or a tool cannot be loaded.
-pub(super) async fn play(host: &Host, deadline: Duration) -> Result<Vec<Attempt>> {
-    let grounds = HostileEnv::prepare().await?;
+pub(super) async fn run_attempts(host: &Host, deadline: Duration) -> Result<Vec<Attempt>> {
+    let env = HostileEnv::prepare().await?;
     for (name, text, powers) in COMPONENTS {
         let bytes = wat::parse_str(text).with_context(|| format!("the hostile tool `{name}` is not well-formed"))?;
-        host::load(host, name, Load::bytes(*name, bytes).with_grant(grounds.grant(*powers)?)).await?;
+        host::load(host, name, Load::bytes(*name, bytes).with_grant(env.grant(*powers)?)).await?;
     }
     let limits = Limits { deadline, ..Limits::default() };
     let mut attempts = Vec::new();
-    for it in TRIES {
-        let call = Call::new(it.tool, grounds.arguments(it.arguments)?).with_limits(limits);
+    for spec in ATTEMPTS {
+        let call = Call::new(spec.tool, env.arguments(spec.arguments)?).with_limits(limits);
         let result = host.call(call).await;
         let is_blocked =
-            it.expected.is_met_by(&result) && !HostileEnv::is_told_in(&result) && grounds.escaped().is_none();
-        attempts.push(Attempt { what: it.what, result, is_blocked });
+            spec.expected.is_met_by(&result) && !HostileEnv::is_told_in(&result) && env.escaped().is_none();
+        attempts.push(Attempt { what: spec.what, result, is_blocked });
     }
     Ok(attempts)
 }
 
-/// What refused a call, where the host knows better than the tool.
-pub(super) fn by(result: &CallResult) -> Option<&str> {
+/// Returns the host's own reason for a refused call; `None` if only the tool gives one.
+pub(super) fn refusal_reason(result: &CallResult) -> Option<&str> {
     let kind = result.error()?.kind;
     match kind {
         ErrorKind::Denied => result.metadata.refused.first().map(|refusal| refusal.because.as_str()),

@@ -1,4 +1,4 @@
-//! `fumehood demo`: useful tools at work, hostile tools contained, a model that uses both, one table.
+//! `fumehood demo`: calls useful and hostile tools, runs a scripted model with both, and prints one table.
 
 mod blocked;
 mod script;
@@ -17,52 +17,53 @@ use crate::exit::Exit;
 use crate::host;
 use crate::hostile_env::HostileEnv;
 use crate::isolation::Mode;
-use crate::render::{self, paragraph, table};
+use crate::render::{self, quotation, table};
 use blocked::Attempt;
-use script::{Act, Expected, Step};
-use session::Session;
+use script::{Expected, Section, Step};
+use session::SessionReport;
 
-/// For tools that would never end: little enough that nobody waits long for them.
-const SHORT: Duration = Duration::from_millis(100);
-/// For all others: enough on a slow machine that is busy with something else.
-const LONG: Duration = Duration::from_secs(5);
-/// The longest answer that fits in the table.
-const ANSWER: usize = 72;
-/// On a screen narrower than this the table would be mostly wrapped text, so that it says less.
-const ROOMY: usize = 110;
-/// The longest answer there.
-const NARROW_ANSWER: usize = 20;
+/// Deadline for tools that would never end, short so that the demo is.
+const SHORT_DEADLINE: Duration = Duration::from_millis(100);
+/// Deadline for all others, enough on a slow machine that is busy with something else.
+const LONG_DEADLINE: Duration = Duration::from_secs(5);
+/// Maximum length of an answer in the table, in characters.
+const MAX_ANSWER_CHARS: usize = 72;
+/// Minimum width of a screen for the whole table, in cells. On a narrower one it would be mostly wrapped text, and
+/// answers are cut shorter.
+const MIN_WIDE_CELLS: usize = 110;
+/// Maximum length of an answer on a narrow screen, in characters.
+const MAX_NARROW_ANSWER_CHARS: usize = 20;
 
-/// One line of the demo, for programs.
+/// A row of the demo, also for `--json`.
 #[derive(Serialize)]
 struct Row<'a> {
     what: &'a str,
     as_expected: bool,
     #[serde(flatten)]
-    came: StepOutcome<'a>,
+    outcome: StepOutcome<'a>,
 }
 
-/// What came of it.
+/// The outcome of a row.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum StepOutcome<'a> {
-    /// A call.
+    /// The result of a call.
     Call { call: &'a str, result: &'a CallResult },
-    /// Something else, in words.
+    /// Any other outcome, as text.
     Words { outcome: String },
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
     let host = host::builder(arguments).resolver(HostileEnv::resolver()).build()?;
-    let components = load(&host).await?;
+    let components = load_components(&host).await?;
     let mut results = Vec::new();
     for step in script::STEPS {
         let limits = Limits { deadline: step.deadline(), ..Limits::default() };
         let result = host.call(Call::new(step.tool, step.arguments).with_limits(limits)).await;
         results.push((step, result));
     }
-    let blocked = blocked::play(&host, LONG).await?;
-    let session = session::play(&host, hanging()?, SHORT).await?;
+    let blocked = blocked::run_attempts(&host, LONG_DEADLINE).await?;
+    let session = session::run_session(&host, endless_component()?, SHORT_DEADLINE).await?;
     host.shut_down(Duration::ZERO).await;
     let rows = rows(&results, &blocked, &session);
     if arguments.json {
@@ -71,10 +72,10 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
         let calls = results.len() + blocked.len() + session.calls.len();
         // One component is loaded once more, with a shorter deadline.
         let is_isolated = arguments.isolation != Some(Mode::InProcess);
-        show(&rows, calls, components + blocked::COMPONENTS.len() + 1, is_isolated)?;
+        print_table(&rows, calls, components + blocked::COMPONENTS.len() + 1, is_isolated)?;
     }
     let failed = rows.iter().flat_map(|(_, rows)| rows).filter(|row| !row.as_expected).count();
-    let missing = session::calls().saturating_sub(session.calls.len());
+    let missing = session::expected_calls().saturating_sub(session.calls.len());
     if failed + missing > 0 {
         render::note(&format!("{} of these did not end as they should have", failed + missing));
         return Ok(Exit::ToolFailed);
@@ -82,50 +83,51 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Loads everything that the script calls, and says how many components that are.
-async fn load(host: &Host) -> Result<usize> {
+/// Loads the components of the script, and returns their number.
+async fn load_components(host: &Host) -> Result<usize> {
     let mut loads: Vec<_> = script::TOOLS.iter().map(|(name, bytes)| (*name, Load::bytes(*name, *bytes))).collect();
     for (name, text) in script::HOSTILE {
-        loads.push((*name, Load::bytes(*name, assembled(name, text)?)));
+        loads.push((*name, Load::bytes(*name, parse_wat(name, text)?)));
     }
     let count = loads.len();
     host::load_all(host, "the tools", loads).await?;
     Ok(count)
 }
 
-fn assembled(name: &str, text: &str) -> Result<Vec<u8>> {
+fn parse_wat(name: &str, text: &str) -> Result<Vec<u8>> {
     wat::parse_str(text).with_context(|| format!("the hostile tool `{name}` is not well-formed"))
 }
 
-/// The first hostile tool loops for ever.
-fn hanging() -> Result<Vec<u8>> {
+/// Returns the first hostile component, which loops for ever.
+fn endless_component() -> Result<Vec<u8>> {
     let (name, text) = script::HOSTILE.first().context("the demo has no hostile tools")?;
-    assembled(name, text)
+    parse_wat(name, text)
 }
 
-/// Everything, under its headings.
+/// Returns all rows under their headings.
 fn rows<'a>(
     results: &'a [(&Step, CallResult)],
     blocked: &'a [Attempt],
-    session: &'a Session,
+    session: &'a SessionReport,
 ) -> Vec<(String, Vec<Row<'a>>)> {
-    let of = |act: Act| {
-        let rows = results.iter().filter(|(step, _)| step.act == act);
-        rows.map(|(step, result)| Row::of(step.what, result, step.expected.is_met_by(result))).collect()
+    let rows_of = |section: Section| {
+        let rows = results.iter().filter(|(step, _)| step.section == section);
+        rows.map(|(step, result)| Row::from_call(step.what, result, step.expected.is_met_by(result))).collect()
     };
-    let attempts = blocked.iter().map(|it| Row::of(it.what, &it.result, it.is_blocked)).collect();
+    let attempts = blocked.iter().map(|it| Row::from_call(it.what, &it.result, it.is_blocked)).collect();
     let mut turns: Vec<Row<'_>> =
-        session.calls.iter().map(|(what, result, as_expected)| Row::of(what, result, *as_expected)).collect();
-    turns.push(Row::told("answer", session.is_right, session.answer.clone()));
-    let whole = session.whole.map_or_else(|| "not in order".to_owned(), |rows| format!("{rows} records in order"));
-    let found = session.tampered.clone().unwrap_or_else(|| "nothing found".to_owned());
+        session.calls.iter().map(|(what, result, as_expected)| Row::from_call(what, result, *as_expected)).collect();
+    turns.push(Row::from_text("answer", session.is_right, session.answer.clone()));
+    let whole =
+        session.verified_rows.map_or_else(|| "not in order".to_owned(), |rows| format!("{rows} records in order"));
+    let found = session.finding.clone().unwrap_or_else(|| "nothing found".to_owned());
     let log = vec![
-        Row::told("check the log of all that", session.whole.is_some(), whole),
-        Row::told("make the 16 a 17 in a copy", session.tampered.is_some(), found),
+        Row::from_text("check the log of all that", session.verified_rows.is_some(), whole),
+        Row::from_text("make the 16 a 17 in a copy", session.finding.is_some(), found),
     ];
     vec![
-        ("Useful tools".to_owned(), of(Act::Useful)),
-        ("Hostile tools".to_owned(), of(Act::Hostile)),
+        ("Useful tools".to_owned(), rows_of(Section::Useful)),
+        ("Hostile tools".to_owned(), rows_of(Section::Hostile)),
         ("Blocked attempts of tools that were granted a folder, a server and a secret".to_owned(), attempts),
         ("A scripted model: (3 + 5) * 2".to_owned(), turns),
         ("The event log".to_owned(), log),
@@ -133,16 +135,16 @@ fn rows<'a>(
 }
 
 impl<'a> Row<'a> {
-    fn of(what: &'a str, result: &'a CallResult, as_expected: bool) -> Self {
-        Self { what, as_expected, came: StepOutcome::Call { call: &result.tool, result } }
+    fn from_call(what: &'a str, result: &'a CallResult, as_expected: bool) -> Self {
+        Self { what, as_expected, outcome: StepOutcome::Call { call: &result.tool, result } }
     }
 
-    fn told(what: &'a str, as_expected: bool, outcome: String) -> Self {
-        Self { what, as_expected, came: StepOutcome::Words { outcome } }
+    fn from_text(what: &'a str, as_expected: bool, outcome: String) -> Self {
+        Self { what, as_expected, outcome: StepOutcome::Words { outcome } }
     }
 }
 
-fn show(rows: &[(String, Vec<Row<'_>>)], calls: usize, components: usize, is_isolated: bool) -> Result<()> {
+fn print_table(rows: &[(String, Vec<Row<'_>>)], calls: usize, components: usize, is_isolated: bool) -> Result<()> {
     let headings = ["what it tried", "how it ended", "time", "deadline", "fuel", "peak memory"];
     let mut table = table::new(&headings, &[2, 3, 4, 5]);
     if let Some(endings) = table.column_mut(1) {
@@ -152,23 +154,24 @@ fn show(rows: &[(String, Vec<Row<'_>>)], calls: usize, components: usize, is_iso
     for (title, rows) in rows {
         table.add_row(vec![table::heading(title)]);
         for row in rows {
-            table.add_row(cells(row));
+            table.add_row(row_cells(row));
         }
     }
     render::line(&table.to_string())?;
     let process = if is_isolated { "a process of its own" } else { "this process" };
-    let memory = resident().map_or_else(String::new, |bytes| format!("; this process holds {}", display_bytes(bytes)));
+    let memory =
+        resident_bytes().map_or_else(String::new, |bytes| format!("; this process holds {}", display_bytes(bytes)));
     render::line(&format!(
         "{calls} calls of {components} components, each call in a fresh instance, each component in {process}{memory}."
     ))?;
     render::line("Next: `fumehood inspect FILE.wasm`, `fumehood call FILE.wasm TOOL '{…}'`, `fumehood run \"TASK\"`.")
 }
 
-fn cells(row: &Row<'_>) -> Vec<Cell> {
-    let result = match &row.came {
+fn row_cells(row: &Row<'_>) -> Vec<Cell> {
+    let result = match &row.outcome {
         StepOutcome::Call { result, .. } => result,
         StepOutcome::Words { outcome } => {
-            return vec![Cell::new(row.what), table::verdict(&within(outcome), row.as_expected)];
+            return vec![Cell::new(row.what), table::verdict(&truncate_line(outcome), row.as_expected)];
         }
     };
     let metadata = &result.metadata;
@@ -176,38 +179,38 @@ fn cells(row: &Row<'_>) -> Vec<Cell> {
     let figure = |known: bool, text: String| Cell::new(if known { text } else { "–".to_owned() });
     vec![
         Cell::new(row.what),
-        table::verdict(&ending(result), row.as_expected),
-        figure(ran, render::duration(metadata.duration)),
-        figure(ran, render::duration(metadata.deadline)),
-        figure(metadata.fuel_used > 0, render::count(metadata.fuel_used)),
+        table::verdict(&describe_outcome(result), row.as_expected),
+        figure(ran, render::format_duration(metadata.duration)),
+        figure(ran, render::format_duration(metadata.deadline)),
+        figure(metadata.fuel_used > 0, render::format_count(metadata.fuel_used)),
         figure(metadata.peak_memory > 0, display_bytes(metadata.peak_memory as u64)),
     ]
 }
 
-/// The answer, or the kind of error and, where there is room, its first line.
-fn ending(result: &CallResult) -> String {
+/// Returns the answer, or the kind of error and, on a wide screen, its first line.
+fn describe_outcome(result: &CallResult) -> String {
     match result.error() {
         Some(error) if is_narrow() => error.kind.to_string(),
         Some(error) => {
-            // What the loop says before the schema gate's own words is the same each time.
-            let message = blocked::by(result).unwrap_or(&error.message);
+            // The first line of a schema error is the same each time.
+            let message = blocked::refusal_reason(result).unwrap_or(&error.message);
             let message = message.strip_prefix("arguments did not match schema\n").unwrap_or(message);
-            within(&format!("{}: {message}", error.kind))
+            truncate_line(&format!("{}: {message}", error.kind))
         }
-        None => within(&result.text().unwrap_or("done".into())),
+        None => truncate_line(&result.text().unwrap_or("done".into())),
     }
 }
 
 fn is_narrow() -> bool {
-    paragraph::width().is_some_and(|width| width < ROOMY)
+    quotation::screen_width().is_some_and(|width| width < MIN_WIDE_CELLS)
 }
 
-/// As much of the first line as there is room for.
-fn within(text: &str) -> String {
-    let text = paragraph::one_line(text.lines().next().unwrap_or_default());
-    let most = if is_narrow() { NARROW_ANSWER } else { ANSWER };
-    match text.char_indices().nth(most).and_then(|(end, _)| text.get(..end)) {
-        // Between words, if there are any.
+/// Truncates a text to the part of its first line that fits in the table.
+fn truncate_line(text: &str) -> String {
+    let text = quotation::one_line(text.lines().next().unwrap_or_default());
+    let max_chars = if is_narrow() { MAX_NARROW_ANSWER_CHARS } else { MAX_ANSWER_CHARS };
+    match text.char_indices().nth(max_chars).and_then(|(end, _)| text.get(..end)) {
+        // Between words if possible.
         Some(start) => format!("{} …", start.rsplit_once(' ').map_or(start, |(words, _)| words)),
         None => text,
     }
@@ -216,14 +219,14 @@ fn within(text: &str) -> String {
 impl Step {
     const fn deadline(&self) -> Duration {
         match self.expected {
-            Expected::Error(ErrorKind::Deadline) => SHORT,
-            Expected::Answer(_) | Expected::Error(_) => LONG,
+            Expected::Error(ErrorKind::Deadline) => SHORT_DEADLINE,
+            Expected::Answer(_) | Expected::Error(_) => LONG_DEADLINE,
         }
     }
 }
 
-/// Bytes of memory that this process holds right now, where the system says so.
-fn resident() -> Option<u64> {
+/// Returns the resident memory of this process, in bytes; `None` if the system does not report it.
+fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

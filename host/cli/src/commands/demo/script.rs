@@ -1,25 +1,25 @@
-//! What the demo calls, and how each call has to end.
+//! The calls of the demo, with their expected outcomes.
 
 use fumehood::{CallResult, ErrorKind};
 
-/// Which half of the demo.
+/// A section of the demo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Act {
+pub(crate) enum Section {
     Useful,
     Hostile,
 }
 
-/// How a call has to end for the demo to be true.
+/// The expected outcome of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Expected {
-    /// With a result that has this in it.
+    /// A result that contains this text.
     Answer(&'static str),
-    /// With an error of this kind.
+    /// An error of this kind.
     Error(ErrorKind),
 }
 
 impl Expected {
-    /// Whether it ended like that.
+    /// Returns whether a result is as expected.
     pub(crate) fn is_met_by(self, result: &CallResult) -> bool {
         match self {
             Self::Answer(text) => result.text().is_some_and(|answer| answer.contains(text)),
@@ -28,10 +28,10 @@ impl Expected {
     }
 }
 
-/// One call.
+/// A call of the demo.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
-    pub(crate) act: Act,
+    pub(crate) section: Section,
     pub(crate) what: &'static str,
     pub(crate) tool: &'static str,
     pub(crate) arguments: &'static str,
@@ -54,7 +54,7 @@ macro_rules! program {
 pub(crate) const TOOLS: &[(&str, &[u8])] =
     &[example!("calculator"), example!("text"), example!("json"), example!("countdown"), example!("typed-greeter")];
 
-/// Programs that mean no good.
+/// The hostile tools, as WebAssembly text.
 pub(crate) const HOSTILE: &[(&str, &str)] = &[
     program!("spin"),
     program!("spin-start"),
@@ -67,13 +67,14 @@ pub(crate) const HOSTILE: &[(&str, &str)] = &[
 ];
 
 const fn useful(what: &'static str, tool: &'static str, arguments: &'static str, expected: Expected) -> Step {
-    Step { act: Act::Useful, what, tool, arguments, expected }
+    Step { section: Section::Useful, what, tool, arguments, expected }
 }
 
 const fn hostile(what: &'static str, tool: &'static str, kind: ErrorKind) -> Step {
-    Step { act: Act::Hostile, what, tool, arguments: "{}", expected: Expected::Error(kind) }
+    Step { section: Section::Hostile, what, tool, arguments: "{}", expected: Expected::Error(kind) }
 }
 
+/// All calls, in their order.
 pub(crate) const STEPS: &[Step] = &[
     useful("add 3 and 5", "calculator__add", r#"{"a": 3, "b": 5}"#, Expected::Answer("8")),
     useful("evaluate (3 + 5) * 2", "calculator__evaluate", r#"{"expression": "(3 + 5) * 2"}"#, Expected::Answer("16")),

@@ -1,5 +1,4 @@
-//! The demo's second act: a scripted model works with the sandboxed tools, and all of it is in a log that nobody can
-//! change unseen.
+//! The session of the demo: a scripted model calls sandboxed tools, and the event log reveals a later change.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,18 +18,18 @@ use crate::host;
 
 /// The task of the model.
 const TASK: &str = "What is (3 + 5) * 2?";
-/// What it says in the end.
+/// The model's final answer.
 const ANSWER: &str = "(3 + 5) * 2 is 16.";
-/// What somebody would like it to have said. As long as that, so that it fits in the place of it.
-const FORGED: &str = "(3 + 5) * 2 is 17.";
+/// A forged answer of the same length, so that it fits in place of the real one.
+const FORGED_ANSWER: &str = "(3 + 5) * 2 is 17.";
 
-/// One call of the model, and how it has to end.
+/// A call of the model, with its expected outcome.
 struct Turn {
     what: &'static str,
     tool: &'static str,
     arguments: &'static str,
     expected: Expected,
-    /// What the model has to have read before it makes this call.
+    /// Text that the model has to have read before this call.
     after: &'static str,
 }
 
@@ -72,56 +71,58 @@ const TURNS: &[Turn] = &[
     },
 ];
 
-/// The last thing that it reads.
-const LAST: &str = "did not finish within";
+/// Text that the model has to have read before its answer.
+const LAST_EXPECTED: &str = "did not finish within";
 
-/// What came of the second act.
-pub(super) struct Session {
-    /// Each call with what was tried.
+/// The outcome of the session.
+pub(super) struct SessionReport {
+    /// Each call: its description, its result, and whether that is as expected.
     pub(super) calls: Vec<(&'static str, CallResult, bool)>,
-    /// What the model said.
+    /// The model's answer.
     pub(super) answer: String,
-    /// Whether that is what it should have said.
+    /// True if the answer is the expected one.
     pub(super) is_right: bool,
-    /// How many rows the log has, if all of them are what was written.
-    pub(super) whole: Option<u64>,
-    /// What was found in a copy that somebody had changed.
-    pub(super) tampered: Option<String>,
+    /// Number of rows in the log, if its verification succeeded.
+    pub(super) verified_rows: Option<u64>,
+    /// Finding of the verification of a copy that was changed.
+    pub(super) finding: Option<String>,
 }
 
-/// Attempts to have the log alone, and the pause between them.
+/// Maximum number of attempts to own the log.
 const RELEASE_ATTEMPTS: usize = 500;
+/// Pause between two attempts.
 const RELEASE_PAUSE: Duration = Duration::from_millis(10);
 
-/// Plays it.
+/// Runs the session with the tools of `host`.
 ///
 /// # Errors
 /// If there is no room for a log, or the loop cannot be set up.
-pub(super) async fn play(host: &Host, hanging: Vec<u8>, deadline: Duration) -> Result<Session> {
+pub(super) async fn run_session(host: &Host, hanging: Vec<u8>, deadline: Duration) -> Result<SessionReport> {
     let limits = Limits { deadline, ..Limits::default() };
     host::load(host, "stranger", Load::bytes("stranger", hanging).with_limits(limits)).await?;
     let folder = tempfile::tempdir().context("there is no room for the demo's event log")?;
     let path = folder.path().join("events.db");
     let log = Arc::new(EventLog::open(&path, &Options::default())?);
     let outcome = converse(host, Arc::clone(&log) as _).await?;
-    let log = alone(log).await?;
+    let log = unwrap_log(log).await?;
     log.flush().await?;
     let report = log.reader().verify(None)?;
     log.close()?;
     let executions = outcome.run.steps.iter().flat_map(|step| &step.executions);
     let calls = TURNS.iter().zip(executions);
     let calls = calls.map(|(turn, it)| (turn.what, it.result.clone(), turn.expected.is_met_by(&it.result))).collect();
-    Ok(Session {
+    Ok(SessionReport {
         calls,
         answer: outcome.text().to_owned(),
         is_right: outcome.text() == ANSWER,
-        whole: report.finding.is_none().then_some(report.rows),
-        tampered: tampered(&path, &folder.path().join("copy.db"))?,
+        verified_rows: report.finding.is_none().then_some(report.rows),
+        finding: tamper_with_copy(&path, &folder.path().join("copy.db"))?,
     })
 }
 
-/// The log, once the last thread that hears of calls has let go of it: that may be a moment after the last call has ended.
-async fn alone(mut log: Arc<EventLog>) -> Result<EventLog> {
+/// Waits until the log has no other owner, and returns it. Threads that observe calls may own it a moment longer than
+/// the last call takes.
+async fn unwrap_log(mut log: Arc<EventLog>) -> Result<EventLog> {
     for _ in 0..RELEASE_ATTEMPTS {
         match Arc::try_unwrap(log) {
             Ok(log) => return Ok(log),
@@ -132,15 +133,15 @@ async fn alone(mut log: Arc<EventLog>) -> Result<EventLog> {
     Err(anyhow!("the demo's event log is still in use"))
 }
 
-/// How many calls there have to be.
-pub(super) const fn calls() -> usize {
+/// Returns the expected number of calls.
+pub(super) const fn expected_calls() -> usize {
     TURNS.len()
 }
 
 async fn converse(host: &Host, log: Arc<dyn Recorder>) -> Result<Outcome> {
     let call = |turn: &Turn| ScriptedReply::call(turn.tool, turn.arguments).expecting(turn.after);
     let mut replies: Vec<ScriptedReply> = TURNS.iter().map(call).collect();
-    replies.push(ScriptedReply::text(ANSWER).expecting(LAST));
+    replies.push(ScriptedReply::text(ANSWER).expecting(LAST_EXPECTED));
     let own = ["calculator__add", "calculator__multiply", "stranger__run"];
     let skill = own.into_iter().fold(Skill::new(), |skill, tool| skill.component_tool(tool));
     let mut agent = host
@@ -155,14 +156,15 @@ async fn converse(host: &Host, log: Arc<dyn Recorder>) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Changes the answer in a copy of the log as anybody could who may write the file; says what is found there.
-fn tampered(log: &Path, copy: &Path) -> Result<Option<String>> {
+/// Changes the answer in a copy of the log, as any process with write access could, and returns the finding of its
+/// verification.
+fn tamper_with_copy(log: &Path, copy: &Path) -> Result<Option<String>> {
     let key = |path: &Path| path.with_extension("db.key");
     let mut bytes = std::fs::read(log)?;
-    let places = places_of(&bytes, ANSWER.as_bytes());
+    let places = find_all(&bytes, ANSWER.as_bytes());
     for place in places {
-        if let Some(said) = bytes.get_mut(place..place.saturating_add(FORGED.len())) {
-            said.copy_from_slice(FORGED.as_bytes());
+        if let Some(slice) = bytes.get_mut(place..place.saturating_add(FORGED_ANSWER.len())) {
+            slice.copy_from_slice(FORGED_ANSWER.as_bytes());
         }
     }
     std::fs::write(copy, bytes)?;
@@ -171,7 +173,7 @@ fn tampered(log: &Path, copy: &Path) -> Result<Option<String>> {
     Ok(report.finding.map(|finding| finding.to_string()))
 }
 
-/// Where the words are.
-fn places_of(text: &[u8], words: &[u8]) -> Vec<usize> {
+/// Returns all offsets of `words` in `text`.
+fn find_all(text: &[u8], words: &[u8]) -> Vec<usize> {
     text.windows(words.len()).enumerate().filter(|(_, window)| *window == words).map(|(place, _)| place).collect()
 }

@@ -1,20 +1,20 @@
-//! `fumehood log export`: records as JSON Lines.
+//! `fumehood log export`: writes records as JSON Lines.
 
 use std::io::{BufWriter, Write};
 
 use anyhow::{Context as _, Result};
 use fumehood::event_log::{ExportError, Reader};
 
-use super::filter;
+use super::to_filter;
 use crate::args::log::Export;
 use crate::exit::Exit;
 
 pub(super) fn run(reader: &Reader, export: &Export) -> Result<Exit> {
-    let mut filter = filter::of(&export.filters);
+    let mut filter = to_filter(&export.filters);
     filter.limit = export.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let mut out = Printable { line: Vec::new(), out: BufWriter::new(std::io::stdout().lock()) };
+    let mut out = PrintableWriter { line: Vec::new(), out: BufWriter::new(std::io::stdout().lock()) };
     match reader.export(&filter, &mut out) {
-        // Whoever reads may have seen enough.
+        // The reader has seen enough.
         Err(ExportError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Exit::Ok),
         Err(ExportError::Write(error)) => Err(error).context("cannot write to standard output"),
         Err(ExportError::Read(error)) => Err(error.into()),
@@ -22,13 +22,13 @@ pub(super) fn run(reader: &Reader, export: &Export) -> Result<Exit> {
     }
 }
 
-/// Lines of JSON on their way out, with what steers a terminal escaped.
-struct Printable<W: Write> {
+/// A writer of JSON Lines that escapes characters which control a terminal.
+struct PrintableWriter<W: Write> {
     line: Vec<u8>,
     out: W,
 }
 
-impl<W: Write> Write for Printable<W> {
+impl<W: Write> Write for PrintableWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(part);
@@ -51,8 +51,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_in_pieces_is_escaped_as_one() {
-        let mut out = Printable { line: Vec::new(), out: Vec::new() };
+    fn escapes_a_line_written_in_pieces() {
+        let mut out = PrintableWriter { line: Vec::new(), out: Vec::new() };
         let line = "{\"a\":\"\u{9b}31m\"}\n{\"b\":1}\n".as_bytes();
         for piece in line.chunks(1) {
             out.write_all(piece).unwrap();

@@ -1,4 +1,4 @@
-//! `fumehood log head`: a checkpoint to keep elsewhere.
+//! `fumehood log head`: prints a checkpoint to keep elsewhere.
 
 use anyhow::Result;
 use fumehood::event_log::{Checkpoint, Reader};
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::exit::Exit;
 use crate::{moment, render};
 
-/// The checkpoint, for programs: the line as a whole, and its fields.
+/// A checkpoint for `--json`: the whole line, and its fields.
 #[derive(Serialize)]
 struct Head {
     checkpoint: Checkpoint,

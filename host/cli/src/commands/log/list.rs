@@ -1,4 +1,4 @@
-//! `fumehood log`: the newest calls, sessions or records.
+//! `fumehood log list`: lists the newest calls, sessions or records.
 
 use std::collections::HashSet;
 
@@ -9,27 +9,27 @@ use fumehood::record::RecordKind;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::filter;
+use super::to_filter;
 use crate::args::log::{List, Of};
 use crate::exit::{Exit, UsageError};
 use crate::moment;
-use crate::render::paragraph::one_line;
+use crate::render::quotation::one_line;
 use crate::render::{self, table};
 
-/// Characters of a message in a table.
-const WORDS: usize = 48;
+/// Maximum length of a message in a table, in characters.
+const MAX_MESSAGE_CHARS: usize = 48;
 
-/// One call, and how it ended.
+/// A call with its outcome.
 #[derive(Debug, Serialize)]
 struct CallRow {
     at: u64,
     session: String,
     call: String,
-    /// Id that the model gave the call. Models reuse them.
+    /// Id that the model gave the call. It need not be unique.
     #[serde(skip_serializing_if = "Option::is_none")]
     model_call: Option<String>,
     tool: String,
-    /// `running` if its end is not recorded: it runs, or its host was killed.
+    /// Status of the call; `running` if its end is not recorded, because it still runs or its host was killed.
     status: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_ms: Option<f64>,
@@ -44,12 +44,12 @@ struct CallRow {
     seq: u64,
 }
 
-/// One session, and how it ended.
+/// A session with its outcome.
 #[derive(Debug, Serialize)]
 struct SessionRow {
     at: u64,
     session: String,
-    /// How its last run ended; `open` if its end is not recorded.
+    /// Status of its last run; `open` if its end is not recorded.
     status: String,
     calls: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,35 +58,35 @@ struct SessionRow {
 }
 
 pub(super) fn run(reader: &Reader, list: &List, json: bool) -> Result<Exit> {
-    let filter = filter::of(&list.filters);
+    let filter = to_filter(&list.filters);
     let limit = usize::try_from(list.limit).unwrap_or(usize::MAX);
-    let of = list.of.unwrap_or(if filter.kind.is_some() { Of::Records } else { Of::Calls });
-    if of != Of::Records && filter.kind.is_some() {
+    let listed = list.of.unwrap_or(if filter.kind.is_some() { Of::Records } else { Of::Calls });
+    if listed != Of::Records && filter.kind.is_some() {
         return Err(UsageError("`--kind` is about single records; list them with `--of records`".to_owned()).into());
     }
-    match of {
-        Of::Records => records(reader, filter, limit, json)?,
+    match listed {
+        Of::Records => list_records(reader, filter, limit, json)?,
         Of::Calls => {
-            let rows = calls(reader, &filter, limit)?;
-            if json { render::json(&rows)? } else { show_calls(&rows)? }
+            let rows = query_calls(reader, &filter, limit)?;
+            if json { render::json(&rows)? } else { print_calls(&rows)? }
         }
         Of::Sessions if filter.tool.is_some() => {
             return Err(UsageError("a session has no tool; leave out `--tool`, or list calls".to_owned()).into());
         }
         Of::Sessions => {
-            let rows = sessions(reader, &filter, limit)?;
-            if json { render::json(&rows)? } else { show_sessions(&rows)? }
+            let rows = query_sessions(reader, &filter, limit)?;
+            if json { render::json(&rows)? } else { print_sessions(&rows)? }
         }
     }
     Ok(Exit::Ok)
 }
 
-fn newest(reader: &Reader, filter: &Filter, kind: RecordKind, limit: usize) -> Result<Vec<Stored>, ReadError> {
+fn query_newest(reader: &Reader, filter: &Filter, kind: RecordKind, limit: usize) -> Result<Vec<Stored>, ReadError> {
     let filter = Filter { kind: Some(kind), limit: Some(limit), order: Order::Descending, ..filter.clone() };
     reader.query(&filter)
 }
 
-fn records(reader: &Reader, filter: Filter, limit: usize, json: bool) -> Result<()> {
+fn list_records(reader: &Reader, filter: Filter, limit: usize, json: bool) -> Result<()> {
     let newest = Filter { order: Order::Descending, limit: Some(limit), ..filter };
     let mut rows = reader.query(&newest)?;
     rows.reverse();
@@ -94,20 +94,20 @@ fn records(reader: &Reader, filter: Filter, limit: usize, json: bool) -> Result<
         return render::json(&rows);
     }
     if rows.is_empty() {
-        return nothing();
+        return report_no_records();
     }
-    rows.iter().try_for_each(|row| render::line(&render::record::in_a_line(row)))
+    rows.iter().try_for_each(|row| render::line(&render::record::to_line(row)))
 }
 
-fn nothing() -> Result<()> {
+fn report_no_records() -> Result<()> {
     render::note("nothing was recorded that fits");
     Ok(())
 }
 
-/// The newest calls that fit, the newest first.
-fn calls(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<CallRow>> {
-    let mut ended = newest(reader, filter, RecordKind::ToolFinished, limit)?;
-    ended.extend(newest(reader, filter, RecordKind::ToolRejected, limit)?);
+/// Returns the newest calls that match, the newest first.
+fn query_calls(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<CallRow>> {
+    let mut ended = query_newest(reader, filter, RecordKind::ToolFinished, limit)?;
+    ended.extend(query_newest(reader, filter, RecordKind::ToolRejected, limit)?);
     ended.sort_by_key(|row| std::cmp::Reverse(row.seq));
     let mut seen = HashSet::new();
     let mut rows = Vec::new();
@@ -116,12 +116,12 @@ fn calls(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<CallRow>>
             rows.push(call_row(row, None));
         }
     }
-    // A call that was stopped in the middle has two ends: its own, and that which the session made up for it.
+    // A call that was stopped in the middle has two ends: its own, and one that the session recorded for it.
     rows.dedup_by(|next, row| {
         let key = |row: &CallRow| (row.session.clone(), row.model_call.clone(), row.status.clone());
         next.model_call.is_some() && key(next) == key(row)
     });
-    for row in newest(reader, filter, RecordKind::ToolStarted, limit)? {
+    for row in query_newest(reader, filter, RecordKind::ToolStarted, limit)? {
         if !has_end(reader, &row)? {
             rows.push(call_row(&row, Some("running")));
         }
@@ -161,15 +161,15 @@ fn call_row(row: &Stored, status: Option<&str>) -> CallRow {
     }
 }
 
-/// The newest sessions that fit, the newest first.
-fn sessions(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<SessionRow>> {
-    // The status of a session is in its last record, which need not fit the other filters.
+/// Returns the newest sessions that match, the newest first.
+fn query_sessions(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<SessionRow>> {
+    // The status of a session is in its last record, which need not match the other filters.
     let wanted = filter.status.as_deref();
-    let begun = Filter { status: None, ..filter.clone() };
-    let most = if wanted.is_some() { Filter::LIMIT } else { limit };
+    let started = Filter { status: None, ..filter.clone() };
+    let max_rows = if wanted.is_some() { Filter::LIMIT } else { limit };
     let mut rows = Vec::new();
-    for begun in newest(reader, &begun, RecordKind::SessionStarted, most)? {
-        let row = session_row(reader, &begun)?;
+    for start in query_newest(reader, &started, RecordKind::SessionStarted, max_rows)? {
+        let row = session_row(reader, &start)?;
         if wanted.is_none_or(|wanted| wanted == row.status) {
             rows.push(row);
         }
@@ -180,42 +180,42 @@ fn sessions(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<Sessio
     Ok(rows)
 }
 
-fn session_row(reader: &Reader, begun: &Stored) -> Result<SessionRow, ReadError> {
-    let session = &begun.record.session;
-    let of = Filter { session: Some(session.clone()), ..Filter::default() };
-    let last = newest(reader, &of, RecordKind::SessionFinished, 1)?;
-    let first = Filter { kind: Some(RecordKind::UserMessage), limit: Some(1), ..of.clone() };
+fn session_row(reader: &Reader, start: &Stored) -> Result<SessionRow, ReadError> {
+    let session = &start.record.session;
+    let of_session = Filter { session: Some(session.clone()), ..Filter::default() };
+    let last = query_newest(reader, &of_session, RecordKind::SessionFinished, 1)?;
+    let first = Filter { kind: Some(RecordKind::UserMessage), limit: Some(1), ..of_session.clone() };
     let first = reader.query(&first)?;
     let message = first.first().and_then(|row| row.record.body.get("text")).and_then(Value::as_str);
-    let finished = newest(reader, &of, RecordKind::ToolFinished, Filter::LIMIT)?.len();
-    let rejected = newest(reader, &of, RecordKind::ToolRejected, Filter::LIMIT)?.len();
+    let finished = query_newest(reader, &of_session, RecordKind::ToolFinished, Filter::LIMIT)?.len();
+    let rejected = query_newest(reader, &of_session, RecordKind::ToolRejected, Filter::LIMIT)?.len();
     let status = last.first().map_or("open", |row| row.record.status.as_deref().unwrap_or("?"));
     Ok(SessionRow {
-        at: begun.record.at.0,
+        at: start.record.at.0,
         session: session.clone(),
         status: status.to_owned(),
         calls: finished.saturating_add(rejected),
-        actor: begun.record.actor.clone(),
+        actor: start.record.actor.clone(),
         message: message.unwrap_or_default().to_owned(),
     })
 }
 
-fn show_calls(rows: &[CallRow]) -> Result<()> {
+fn print_calls(rows: &[CallRow]) -> Result<()> {
     if rows.is_empty() {
-        return nothing();
+        return report_no_records();
     }
     let mut table = table::new(&["when (UTC)", "session", "call", "tool", "outcome", "time", "actor", "from"], &[5]);
     for row in rows {
         let from = row.client.iter().fold(row.entry_point.clone(), |from, client| format!("{from}: {client}"));
         let time = render::record::duration_of(&serde_json::json!({ "duration_ms": row.duration_ms }));
         table.add_row(vec![
-            when(row.at),
+            time_cell(row.at),
             Cell::new(one_line(&row.session)),
             Cell::new(one_line(&row.call)),
             Cell::new(one_line(&row.tool)),
             table::verdict(&one_line(&row.status), row.status == "ok"),
-            Cell::new(time.map_or_else(|| "–".to_owned(), render::duration)),
-            actor(row.actor.as_deref()),
+            Cell::new(time.map_or_else(|| "–".to_owned(), render::format_duration)),
+            actor_cell(row.actor.as_deref()),
             Cell::new(one_line(&from)),
         ]);
     }
@@ -224,28 +224,28 @@ fn show_calls(rows: &[CallRow]) -> Result<()> {
     Ok(())
 }
 
-fn show_sessions(rows: &[SessionRow]) -> Result<()> {
+fn print_sessions(rows: &[SessionRow]) -> Result<()> {
     if rows.is_empty() {
-        return nothing();
+        return report_no_records();
     }
     let mut table = table::new(&["when (UTC)", "session", "outcome", "calls", "actor", "message"], &[3]);
     for row in rows {
         table.add_row(vec![
-            when(row.at),
+            time_cell(row.at),
             Cell::new(one_line(&row.session)),
             table::verdict(&one_line(&row.status), row.status == "answered"),
             Cell::new(row.calls),
-            actor(row.actor.as_deref()),
-            Cell::new(render::record::short(&row.message, WORDS)),
+            actor_cell(row.actor.as_deref()),
+            Cell::new(render::record::truncate(&row.message, MAX_MESSAGE_CHARS)),
         ]);
     }
     render::line(&table.to_string())
 }
 
-fn when(at: u64) -> Cell {
+fn time_cell(at: u64) -> Cell {
     Cell::new(moment::second(fumehood::time::Timestamp(at)))
 }
 
-fn actor(actor: Option<&str>) -> Cell {
+fn actor_cell(actor: Option<&str>) -> Cell {
     Cell::new(actor.map_or_else(|| "–".to_owned(), one_line))
 }

@@ -1,7 +1,6 @@
-//! `fumehood log`: what was recorded.
+//! `fumehood log`: the records of the event log.
 
 mod export;
-mod filter;
 mod follow;
 mod head;
 mod list;
@@ -9,21 +8,23 @@ mod show;
 mod verify;
 
 use anyhow::Result;
+use fumehood::event_log::Filter;
 
 use crate::args::Arguments;
-use crate::args::log::{Log, LogAction};
+use crate::args::log::{Filters, Log, LogAction};
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
-use crate::log_file;
 use crate::trust::ConfigSource;
+use crate::{log_file, moment};
 
+/// Runs one action on the log, `list` if none is named.
 pub(crate) async fn run(arguments: &Arguments, log: &Log) -> Result<Exit> {
     if log.action.is_some() && !log.list.is_untouched() {
         let message = "filters are written after the action, as in `fumehood log export --tool NAME`";
         return Err(UsageError(message.to_owned()).into());
     }
     let uses = |config: &Config| config.log.key.is_some() || (log.file.is_none() && config.log.path.is_some());
-    let config = ConfigSource::of(arguments).open_if(uses)?;
+    let config = ConfigSource::from_arguments(arguments).open_if(uses)?;
     let path = log_file::place(log.file.as_deref(), &config)?;
     let key = log.log_key.as_deref();
     let reader = log_file::read(&path, &log_file::options(key, &config)?)?;
@@ -35,5 +36,20 @@ pub(crate) async fn run(arguments: &Arguments, log: &Log) -> Result<Exit> {
         Some(LogAction::Export(export)) => export::run(&reader, export),
         Some(LogAction::Verify(verify)) => verify::run(&reader, verify, (&path, key), &config, arguments.json),
         Some(LogAction::Head) => head::run(&reader, arguments.json),
+    }
+}
+
+/// Converts filters as they were typed; relative times count from now.
+fn to_filter(filters: &Filters) -> Filter {
+    let now = moment::now();
+    Filter {
+        session: filters.session.clone(),
+        actor: filters.actor.clone(),
+        tool: filters.tool.clone(),
+        kind: filters.kind,
+        status: filters.status.clone(),
+        since: filters.since.map(|moment| moment.on(now)),
+        until: filters.until.map(|moment| moment.on(now)),
+        ..Filter::default()
     }
 }

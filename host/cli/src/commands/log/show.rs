@@ -1,4 +1,4 @@
-//! `fumehood log show`: one call with its causal chain.
+//! `fumehood log show`: shows one call with its causal chain.
 
 use anyhow::Result;
 use fumehood::event_log::{CallHistory, Reader, Stored};
@@ -8,14 +8,14 @@ use serde_json::Value;
 use crate::args::log::Show;
 use crate::exit::{Exit, UsageError};
 use crate::moment;
-use crate::render::paragraph::one_line;
+use crate::render::quotation::one_line;
 use crate::render::{self, FAINT, STRONG, line, styled};
 
 pub(super) fn run(reader: &Reader, show: &Show, json: bool) -> Result<Exit> {
     let calls = reader.show(&show.call, show.session.as_deref())?;
     if calls.is_empty() {
-        let place = show.session.as_ref().map_or(String::new(), |session| format!(" in the session `{session}`"));
-        let message = format!("the log has no call `{}`{place}; `fumehood log` lists calls with their ids", show.call);
+        let suffix = show.session.as_ref().map_or(String::new(), |session| format!(" in the session `{session}`"));
+        let message = format!("the log has no call `{}`{suffix}; `fumehood log` lists calls with their ids", show.call);
         return Err(UsageError(message).into());
     }
     if json {
@@ -23,14 +23,14 @@ pub(super) fn run(reader: &Reader, show: &Show, json: bool) -> Result<Exit> {
         return Ok(Exit::Ok);
     }
     match calls.as_slice() {
-        [call] => history(call)?,
-        several => return Err(ambiguous(&show.call, several).into()),
+        [call] => print_history(call)?,
+        several => return Err(ambiguous_id(&show.call, several).into()),
     }
     Ok(Exit::Ok)
 }
 
-/// The error for an id that a model gave to several calls.
-fn ambiguous(id: &str, calls: &[CallHistory]) -> UsageError {
+/// Returns the error for an id that a model gave to several calls.
+fn ambiguous_id(id: &str, calls: &[CallHistory]) -> UsageError {
     let list: Vec<String> = calls
         .iter()
         .map(|call| format!("  {}  in the session {}", one_line(call_id(call)), one_line(&call.session)))
@@ -43,17 +43,17 @@ fn call_id(history: &CallHistory) -> &str {
     history.call.iter().find_map(|row| row.record.call.as_deref()).unwrap_or_default()
 }
 
-fn history(history: &CallHistory) -> Result<()> {
+fn print_history(history: &CallHistory) -> Result<()> {
     let id = call_id(history);
     let tool = history.call.iter().find_map(|row| row.record.tool.as_deref()).unwrap_or("?");
     line(&styled(STRONG, &format!("{}  {}", one_line(id), one_line(tool))))?;
-    facts(history)?;
-    section("What led to it", &history.before)?;
-    section("What happened to it", &history.call)?;
-    section("What came of it", &history.after)
+    print_facts(history)?;
+    print_section("What led to it", &history.before)?;
+    print_section("What happened to it", &history.call)?;
+    print_section("What came of it", &history.after)
 }
 
-fn facts(history: &CallHistory) -> Result<()> {
+fn print_facts(history: &CallHistory) -> Result<()> {
     let records = || history.call.iter().map(|row| &row.record);
     let from = |get: fn(&Record) -> Option<&str>| records().find_map(get).map(str::to_owned);
     let body = |kind: RecordKind, field: &str| {
@@ -62,15 +62,18 @@ fn facts(history: &CallHistory) -> Result<()> {
     };
     let ended = records().rev().find(|it| matches!(it.kind, RecordKind::ToolFinished | RecordKind::ToolRejected));
     let arguments = body(RecordKind::ToolStarted, "arguments").or_else(|| body(RecordKind::ToolRejected, "arguments"));
-    let result = body(RecordKind::ToolResult, "result").map(render::record::result);
+    let result = body(RecordKind::ToolResult, "result").map(render::record::result_text);
     let text = |field: &str| records().find_map(|record| record.body.get(field)?.as_str().map(str::to_owned));
     let refusal = || body(RecordKind::ToolRejected, "error")?.get("message")?.as_str().map(str::to_owned);
     let request = |kind: RecordKind| history.before.iter().rev().map(|row| &row.record).find(|it| it.kind == kind);
     let facts = [
         ("session", Some(history.session.clone())),
         ("alias", text("model_call")),
-        ("asked", request(RecordKind::ModelAsked).map(|asked| render::record::asked(&asked.body))),
-        ("answered", request(RecordKind::ModelAnswered).map(|answered| render::record::answered(&answered.body))),
+        ("asked", request(RecordKind::ModelAsked).map(|asked| render::record::describe_request(&asked.body))),
+        (
+            "answered",
+            request(RecordKind::ModelAnswered).map(|answered| render::record::describe_answer(&answered.body)),
+        ),
         ("actor", from(|record| record.actor.as_deref())),
         ("from", text("entry_point")),
         ("client", text("client")),
@@ -79,7 +82,7 @@ fn facts(history: &CallHistory) -> Result<()> {
         ("arguments", arguments.map(Value::to_string)),
         ("changed", body(RecordKind::ToolStarted, "modified").map(Value::to_string)),
         ("result", result.or_else(refusal)),
-        ("usage", usage(ended)),
+        ("usage", describe_usage(ended)),
     ];
     let widest = facts.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
     for (name, value) in facts.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
@@ -88,28 +91,28 @@ fn facts(history: &CallHistory) -> Result<()> {
     Ok(())
 }
 
-fn usage(ended: Option<&Record>) -> Option<String> {
+fn describe_usage(ended: Option<&Record>) -> Option<String> {
     let body = &ended.filter(|record| record.kind == RecordKind::ToolFinished)?.body;
     let number = |field: &str| body.get(field).and_then(Value::as_u64);
     let mut parts = Vec::new();
     if let Some(took) = render::record::duration_of(body) {
-        parts.push(render::duration(took));
+        parts.push(render::format_duration(took));
     }
-    parts.extend(number("fuel_used").map(|fuel| format!("{} fuel", render::count(fuel))));
+    parts.extend(number("fuel_used").map(|fuel| format!("{} fuel", render::format_count(fuel))));
     parts.extend(number("peak_memory").map(|bytes| format!("{} peak memory", fumehood::limits::display_bytes(bytes))));
     parts.extend(number("bytes").map(|bytes| format!("{} result", fumehood::limits::display_bytes(bytes))));
     parts.extend(number("attempts").filter(|tries| *tries > 1).map(|tries| format!("{tries} attempts")));
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-fn section(title: &str, records: &[Stored]) -> Result<()> {
+fn print_section(title: &str, records: &[Stored]) -> Result<()> {
     if records.is_empty() {
         return Ok(());
     }
     line(&styled(STRONG, title))?;
     for row in records {
-        let row_of = styled(FAINT, &format!("{:>6}  {}", row.seq, moment::time_of_day(row.record.at)));
-        line(&format!("{row_of}  {}", render::record::what(&row.record)))?;
+        let prefix = styled(FAINT, &format!("{:>6}  {}", row.seq, moment::time_of_day(row.record.at)));
+        line(&format!("{prefix}  {}", render::record::describe(&row.record)))?;
     }
     Ok(())
 }

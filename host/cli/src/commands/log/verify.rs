@@ -1,4 +1,4 @@
-//! `fumehood log verify`: whether the log is what was written. What cannot be checked counts as not verified.
+//! `fumehood log verify`: verifies the integrity of the event log. What cannot be checked counts as not verified.
 
 use std::path::Path;
 
@@ -12,17 +12,17 @@ use crate::exit::Exit;
 use crate::render::{self, BAD, GOOD, styled};
 use crate::{log_file, moment};
 
-/// What was found, for programs.
+/// The result of a verification, for `--json`.
 #[derive(Serialize)]
-struct Verified<'a> {
+struct Verification<'a> {
     status: &'static str,
     #[serde(flatten)]
     report: &'a Report,
-    /// What is wrong.
+    /// Description of the finding.
     message: Option<String>,
-    /// What could not be checked, though it was not waived.
+    /// Checks that could not be made and were not waived.
     unchecked: Vec<String>,
-    /// Whether the key lies beside the log, so that whoever can write both can forge it.
+    /// True if the key lies beside the log, so that a process that can write both can forge the log.
     key_beside_log: bool,
     mark: Option<String>,
     checkpoint: Option<Checkpoint>,
@@ -41,15 +41,15 @@ pub(super) fn run(
     };
     let exit = match &report.finding {
         Some(_) => Exit::Tampered,
-        None if unchecked(reader, verify, &report).is_empty() => Exit::Ok,
+        None if unchecked_parts(reader, verify, &report).is_empty() => Exit::Ok,
         None => Exit::Unverified,
     };
     let checkpoint = reader.checkpoint(moment::now())?;
     let is_whole = exit == Exit::Ok;
-    let verified = Verified {
+    let verified = Verification {
         status: if is_whole { "ok" } else { exit.kind() },
         message: report.finding.as_ref().map(ToString::to_string),
-        unchecked: unchecked(reader, verify, &report),
+        unchecked: unchecked_parts(reader, verify, &report),
         key_beside_log: report.seals_checked && key.is_none() && config.log.key.is_none(),
         mark: is_whole.then(|| format!("{}:{}", checkpoint.mark.seq, checkpoint.mark.hash)),
         checkpoint: is_whole.then_some(checkpoint),
@@ -58,16 +58,16 @@ pub(super) fn run(
     if json {
         render::json(&verified)?;
     } else {
-        show(&verified, verify, config)?;
+        print_report(&verified, verify, config)?;
         if verified.key_beside_log && report.finding.is_none() {
-            warn_of_key(path, verify);
+            warn_about_key(path, verify);
         }
     }
     Ok(exit)
 }
 
-/// What was not checked, though whoever asked counts on it.
-fn unchecked(reader: &Reader, verify: &Verify, report: &Report) -> Vec<String> {
+/// Describes the checks that could not be made and were not waived.
+fn unchecked_parts(reader: &Reader, verify: &Verify, report: &Report) -> Vec<String> {
     let mut unchecked = Vec::new();
     if !report.seals_checked && !verify.without_key {
         let why = reader.key_error().map(ToString::to_string).unwrap_or_default();
@@ -87,12 +87,12 @@ fn unchecked(reader: &Reader, verify: &Verify, report: &Report) -> Vec<String> {
     unchecked
 }
 
-fn show(verified: &Verified<'_>, verify: &Verify, config: &Config) -> Result<()> {
-    let Verified { report, message, unchecked, checkpoint, .. } = verified;
+fn print_report(verified: &Verification<'_>, verify: &Verify, config: &Config) -> Result<()> {
+    let Verification { report, message, unchecked, checkpoint, .. } = verified;
     let rows = report.rows;
     match message {
         Some(message) => {
-            render::line(&format!("{} {}", styled(BAD, "not in order:"), render::paragraph::one_line(message)))?;
+            render::line(&format!("{} {}", styled(BAD, "not in order:"), render::quotation::one_line(message)))?;
             render::line(&format!("{rows} rows before it are in order"))?;
         }
         None if unchecked.is_empty() => render::line(&format!("{} {rows} rows", styled(GOOD, "in order:")))?,
@@ -101,7 +101,7 @@ fn show(verified: &Verified<'_>, verify: &Verify, config: &Config) -> Result<()>
             render::line(&format!("{} {what}", styled(BAD, "not verified:")))?;
         }
     }
-    unchecked.iter().try_for_each(|what| render::line(&render::paragraph::one_line(what)))?;
+    unchecked.iter().try_for_each(|what| render::line(&render::quotation::one_line(what)))?;
     if report.pruned_up_to > 0 {
         render::line(&format!("rows up to {} were removed because they were old", report.pruned_up_to))?;
         if log_file::kept(config, moment::now()).is_empty() {
@@ -132,14 +132,14 @@ fn show(verified: &Verified<'_>, verify: &Verify, config: &Config) -> Result<()>
     checkpoint.map_or(Ok(()), |checkpoint| render::line(&format!("checkpoint to keep elsewhere: {checkpoint}")))
 }
 
-/// The seal is worth as much as the distance between the log and its key.
-fn warn_of_key(path: &Path, verify: &Verify) {
+/// Warns that the key lies beside the log: seals protect only against those who cannot read the key.
+fn warn_about_key(path: &Path, verify: &Verify) {
     let key = format!("{}.key", path.display());
     let advice = match verify.since {
         Some(_) => "a checkpoint, as given, is what shows that",
         None => "keep checkpoints elsewhere (`fumehood log head`), and compare with them (`--since`)",
     };
-    render::warning(&render::paragraph::one_line(&format!(
+    render::warning(&render::quotation::one_line(&format!(
         "the key {key} lies beside the log: whoever can write both can rewrite the log and seal it anew. Keep it where \
          tools and other users cannot write ([log] `key`, or `--log-key FILE`); {advice}"
     )));

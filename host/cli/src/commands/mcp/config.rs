@@ -1,4 +1,4 @@
-//! `fumehood mcp config`: what to paste into a client's configuration.
+//! `fumehood mcp config`: prints a snippet for the configuration of an MCP client.
 
 use std::path::{Path, PathBuf};
 
@@ -16,44 +16,45 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
     let program = std::env::current_exe().context("cannot tell where this program is")?;
     let mut served = Vec::new();
     if let Some(file) = configuration(arguments)? {
-        served.extend(["--config".to_owned(), text(&file)]);
+        served.extend(["--config".to_owned(), path_text(&file)]);
     }
     for component in &config.components {
-        served.push(text(&found("component", component)?));
+        served.push(path_text(&canonicalize("component", component)?));
     }
     if served.is_empty() {
         return Err(UsageError(format!("there is nothing to serve; name components, or make a {USUAL}")).into());
     }
     let snippet = snippet(config.client, &program, served)?;
-    render::note(&format!("Put this into {}:", file(config.client)));
+    render::note(&format!("Put this into {}:", config_location(config.client)));
     render::bytes(format!("{snippet}\n").as_bytes())?;
     Ok(Exit::Ok)
 }
 
-/// The configuration that was named, or the one in the working folder, if its tools can be served.
+/// Returns the path of the configuration that was named, or of the one in the working folder, if it exists and is
+/// trusted.
 fn configuration(arguments: &Arguments) -> Result<Option<PathBuf>> {
-    // What is printed names it, and whoever names a configuration trusts it.
-    let source = ConfigSource::of(arguments);
+    // The snippet names it with `--config`, which counts as trust, so it must be trusted now.
+    let source = ConfigSource::from_arguments(arguments);
     source.open()?;
     let file = source.file();
-    if file.exists() { found("configuration", &file).map(Some) } else { Ok(None) }
+    if file.exists() { canonicalize("configuration", &file).map(Some) } else { Ok(None) }
 }
 
-/// Clients run elsewhere, so paths are whole.
-fn found(what: &str, path: &Path) -> Result<PathBuf> {
-    let refused = |error| UsageError(format!("cannot find the {what} {}: {error}", path.display()));
-    Ok(path.canonicalize().map_err(refused)?)
+/// Returns the absolute path, because clients run in other folders.
+fn canonicalize(what: &str, path: &Path) -> Result<PathBuf> {
+    let not_found = |error| UsageError(format!("cannot find the {what} {}: {error}", path.display()));
+    Ok(path.canonicalize().map_err(not_found)?)
 }
 
-fn text(path: &Path) -> String {
+fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The text to paste.
+/// Returns the snippet for a client.
 fn snippet(client: Client, program: &Path, served: Vec<String>) -> Result<String> {
     let mut arguments = vec!["serve".to_owned(), "mcp".to_owned()];
     arguments.extend(served);
-    let command = text(program);
+    let command = path_text(program);
     if client == Client::Codex {
         return codex(command, arguments);
     }
@@ -69,7 +70,7 @@ fn snippet(client: Client, program: &Path, served: Vec<String>) -> Result<String
     Ok(serde_json::to_string_pretty(&json!({ key: {"fumehood": entry} }))?)
 }
 
-/// The configuration of Codex is the one in TOML.
+/// Returns the snippet for Codex, whose configuration is TOML.
 fn codex(command: String, arguments: Vec<String>) -> Result<String> {
     let entry = Table::from_iter([("command".to_owned(), command.into()), ("args".to_owned(), arguments.into())]);
     let servers = Table::from_iter([("fumehood".to_owned(), Toml::Table(entry))]);
@@ -77,7 +78,8 @@ fn codex(command: String, arguments: Vec<String>) -> Result<String> {
     Ok(toml::to_string(&whole)?.trim_end().to_owned())
 }
 
-fn file(client: Client) -> &'static str {
+/// Returns where a client keeps its configuration.
+fn config_location(client: Client) -> &'static str {
     match client {
         Client::ClaudeCode => ".mcp.json of a project",
         Client::ClaudeDesktop => "claude_desktop_config.json (Settings, Developer, Edit Config), then restart Claude",
@@ -95,9 +97,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_client_has_its_own_shape() {
-        let of = |client| snippet(client, Path::new("/bin/fumehood"), vec!["/tools/a.wasm".to_owned()]).unwrap();
-        let json = |client| serde_json::from_str::<serde_json::Value>(&of(client)).unwrap();
+    fn matches_the_format_of_each_client() {
+        let snippet_for =
+            |client| snippet(client, Path::new("/bin/fumehood"), vec!["/tools/a.wasm".to_owned()]).unwrap();
+        let json = |client| serde_json::from_str::<serde_json::Value>(&snippet_for(client)).unwrap();
         let command = json!({"command": "/bin/fumehood", "args": ["serve", "mcp", "/tools/a.wasm"]});
         for client in [Client::ClaudeDesktop, Client::Cursor, Client::GeminiCli, Client::Windsurf] {
             assert_eq!(json(client), json!({"mcpServers": {"fumehood": command}}), "{client:?}");
@@ -106,7 +109,7 @@ mod tests {
         let typed = json!({"type": "stdio", "command": command["command"], "args": command["args"]});
         assert_eq!(json(Client::ClaudeCode), json!({"mcpServers": {"fumehood": typed}}));
         assert_eq!(json(Client::Vscode), json!({"servers": {"fumehood": typed}}));
-        let codex: Table = of(Client::Codex).parse().unwrap();
+        let codex: Table = snippet_for(Client::Codex).parse().unwrap();
         let entry = &codex["mcp_servers"]["fumehood"];
         assert_eq!(serde_json::to_value(entry).unwrap(), command);
     }

@@ -1,6 +1,6 @@
-//! `fumehood mcp`: the tools of other servers, and clients for one's own.
+//! `fumehood mcp`: calls tools of other servers, and prints configurations for MCP clients.
 
-mod ask;
+mod client;
 mod config;
 
 use anyhow::Result;
@@ -10,8 +10,8 @@ use crate::exit::Exit;
 
 pub(crate) async fn run(arguments: &Arguments, mcp: &Mcp) -> Result<Exit> {
     match mcp {
-        Mcp::List(list) => ask::list(arguments, list).await,
-        Mcp::Call(call) => ask::call(arguments, call).await,
+        Mcp::List(list) => client::list(arguments, list).await,
+        Mcp::Call(call) => client::call(arguments, call).await,
         Mcp::Config(config) => config::run(arguments, config),
     }
 }

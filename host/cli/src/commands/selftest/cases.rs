@@ -1,60 +1,68 @@
-//! What is tried, and how it has to end: the rows of docs/hostile-corpus.md that one process can try on itself within seconds.
+//! The cases of the self-test: the rows of docs/hostile-corpus.md that one process can try on itself within seconds.
 
 use fumehood::{CallResult, ErrorKind};
 
 use crate::hostile_env::Powers;
 
-/// How every attempt of a case has to end.
+/// The expected outcome of every attempt of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ends {
-    /// With an error of this kind.
-    With(ErrorKind),
-    /// With some error of the tool's: it was told that it does not work.
+pub(super) enum Expected {
+    /// An error of this kind.
+    Error(ErrorKind),
+    /// Any error but one of the host.
     Failed,
-    /// With a result that has this in it.
-    Answers(&'static str),
-    /// With a number that is no less.
+    /// A result that contains this text.
+    Answer(&'static str),
+    /// A number that is at least this.
     AtLeast(u64),
 }
 
-impl Ends {
-    /// Whether it ended like that.
+impl Expected {
+    /// Returns whether a result is as expected.
     pub(super) fn is_met_by(self, result: &CallResult) -> bool {
         match self {
-            Self::With(kind) => result.error().is_some_and(|error| error.kind == kind),
+            Self::Error(kind) => result.error().is_some_and(|error| error.kind == kind),
             Self::Failed => result.error().is_some_and(|error| error.kind != ErrorKind::Host),
-            Self::Answers(text) => result.text().is_some_and(|answer| answer.contains(text)),
-            Self::AtLeast(least) => result.text().and_then(|text| text.parse().ok()).is_some_and(|it: u64| it >= least),
+            Self::Answer(text) => result.text().is_some_and(|answer| answer.contains(text)),
+            Self::AtLeast(min) => result.text().and_then(|text| text.parse().ok()).is_some_and(|it: u64| it >= min),
         }
     }
 }
 
-/// One thing that a hostile tool tries.
+/// An attack of a hostile tool.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case {
-    /// The number of its row.
+    /// Number of its row in docs/hostile-corpus.md.
     pub(super) row: u8,
     pub(super) what: &'static str,
     pub(super) tool: &'static str,
     /// The arguments of each attempt. `{server}` and `{listener}` stand for ports.
     pub(super) attempts: &'static [&'static str],
-    pub(super) ends: Ends,
+    pub(super) expected: Expected,
+    /// True if all attempts run at the same time.
     pub(super) at_once: bool,
-    /// Less than what is usual.
+    /// Fuel of a call, if not the default.
     pub(super) fuel: Option<u64>,
 }
 
-const fn case(row: u8, what: &'static str, tool: &'static str, attempts: &'static [&'static str], ends: Ends) -> Case {
-    Case { row, what, tool, attempts, ends, at_once: false, fuel: None }
+const fn case(
+    row: u8,
+    what: &'static str,
+    tool: &'static str,
+    attempts: &'static [&'static str],
+    expected: Expected,
+) -> Case {
+    Case { row, what, tool, attempts, expected, at_once: false, fuel: None }
 }
 
-/// One that has to meet its deadline: tried three times.
+/// Defines a case that has to end at its deadline, with three attempts.
 const fn endless(row: u8, what: &'static str, tool: &'static str) -> Case {
-    case(row, what, tool, &["{}", "{}", "{}"], With(Deadline))
+    case(row, what, tool, &["{}", "{}", "{}"], Error(Deadline))
 }
 
-const fn once(row: u8, what: &'static str, tool: &'static str, ends: Ends) -> Case {
-    case(row, what, tool, &["{}"], ends)
+/// Defines a case with one attempt, without arguments.
+const fn once(row: u8, what: &'static str, tool: &'static str, expected: Expected) -> Case {
+    case(row, what, tool, &["{}"], expected)
 }
 
 macro_rules! program {
@@ -66,7 +74,7 @@ macro_rules! program {
     };
 }
 
-/// A request to the server on loopback.
+/// Arguments of a request to the server on loopback.
 macro_rules! request {
     ($method:literal, $path:literal, $headers:literal, $send:literal) => {
         concat!(
@@ -83,7 +91,7 @@ macro_rules! request {
     };
 }
 
-/// A request to this host, however it is spelled.
+/// Arguments of a request to this machine, by one of its spellings.
 macro_rules! reach {
     ($host:literal) => {
         concat!(
@@ -100,7 +108,7 @@ macro_rules! read {
     };
 }
 
-/// The components: what each is called, its text, and what it is granted.
+/// The components: name, text and powers.
 pub(super) const COMPONENTS: &[(&str, &str, Powers)] = &[
     program!("spin"),
     program!("spin-start"),
@@ -136,49 +144,49 @@ pub(super) const COMPONENTS: &[(&str, &str, Powers)] = &[
     program!("stranger", "fetch", Strangers),
 ];
 
-use Ends::{Answers, AtLeast, Failed, With};
 use ErrorKind::{BadResult, Deadline, Denied, Fuel, Memory, OutputTooLarge, Quota, Trap};
+use Expected::{Answer, AtLeast, Error, Failed};
 
-/// Time, memory and results.
+/// Cases about time, memory and results.
 const BOUNDS: &[Case] = &[
     endless(1, "loop for ever", "spin__run"),
     endless(2, "loop before being called", "spin-start__run"),
-    case(3, "loop while arguments are copied in", "spin-realloc__run", &[r#"{"text":"hello"}"#; 3], With(Deadline)),
+    case(3, "loop while arguments are copied in", "spin-realloc__run", &[r#"{"text":"hello"}"#; 3], Error(Deadline)),
     endless(4, "loop after returning", "spin-post-return__run"),
     Case {
         fuel: Some(1_000_000),
-        ..case(6, "count to 2^50", "count__run", &[r#"{"to":"1125899906842624"}"#], With(Fuel))
+        ..case(6, "count to 2^50", "count__run", &[r#"{"to":"1125899906842624"}"#], Error(Fuel))
     },
     endless(7, "fill the whole memory again and again", "bulk-fill__run"),
     endless(8, "sleep in a host call", "sleep__run"),
     endless(9, "poll in a loop", "busy-poll__run"),
     once(10, "poll the same handle a million times", "poll-duplicates__run", Failed),
     endless(11, "ask for randomness in a loop", "random-flood__steady"),
-    once(11, "ask for a tebibyte of randomness", "random-flood__huge", With(Trap)),
-    once(12, "grow memory until it is refused", "memory-grow__run", Answers("1024")),
-    once(12, "write to all the memory there is", "memory-bomb__run", With(Memory)),
-    once(13, "have many memories", "many-memories__run", With(Memory)),
-    once(15, "grow a table by ten million", "table-grow__run", Answers("-1")),
-    case(17, "recurse for ever", "recurse__run", &["{}"; 20], With(Trap)),
-    once(19, "abort", "traps__unreachable", With(Trap)),
-    once(19, "divide by zero", "traps__divide-by-zero", With(Trap)),
-    once(19, "read out of bounds", "traps__out-of-bounds", With(Trap)),
-    once(20, "open handles for ever", "handle-leak__run", With(Quota)),
+    once(11, "ask for a tebibyte of randomness", "random-flood__huge", Error(Trap)),
+    once(12, "grow memory until it is refused", "memory-grow__run", Answer("1024")),
+    once(12, "write to all the memory there is", "memory-bomb__run", Error(Memory)),
+    once(13, "have many memories", "many-memories__run", Error(Memory)),
+    once(15, "grow a table by ten million", "table-grow__run", Answer("-1")),
+    case(17, "recurse for ever", "recurse__run", &["{}"; 20], Error(Trap)),
+    once(19, "abort", "traps__unreachable", Error(Trap)),
+    once(19, "divide by zero", "traps__divide-by-zero", Error(Trap)),
+    once(19, "read out of bounds", "traps__out-of-bounds", Error(Trap)),
+    once(20, "open handles for ever", "handle-leak__run", Error(Quota)),
     endless(22, "flood stdout for ever", "stdout-flood__run"),
-    once(23, "write a tebibyte of zeroes", "write-zeroes__run", With(Trap)),
-    once(24, "return 63 MiB", "huge-result__run", With(OutputTooLarge)),
-    once(25, "return one text 100,000 times", "aliased-result__run", With(OutputTooLarge)),
-    once(26, "return bytes that are no text", "bad-text__run", With(BadResult)),
-    case(27, "end the process", "exit__run", &[r#"{"fail":false}"#, r#"{"fail":true}"#], With(Trap)),
-    case(28, "count its calls", "counter__run", &["{}"; 20], Answers("101")),
-    Case { at_once: true, ..case(64, "loop, six of them at once", "spin__run", &["{}"; 6], With(Deadline)) },
+    once(23, "write a tebibyte of zeroes", "write-zeroes__run", Error(Trap)),
+    once(24, "return 63 MiB", "huge-result__run", Error(OutputTooLarge)),
+    once(25, "return one text 100,000 times", "aliased-result__run", Error(OutputTooLarge)),
+    once(26, "return bytes that are no text", "bad-text__run", Error(BadResult)),
+    case(27, "end the process", "exit__run", &[r#"{"fail":false}"#, r#"{"fail":true}"#], Error(Trap)),
+    case(28, "count its calls", "counter__run", &["{}"; 20], Answer("101")),
+    Case { at_once: true, ..case(64, "loop, six of them at once", "spin__run", &["{}"; 6], Error(Deadline)) },
     case(65, "time with a finer clock", "timer-res__monotonic", &[r#"{"steps":10}"#], AtLeast(1_000_000)),
 ];
 
-/// What was not granted.
+/// Cases about powers that were not granted.
 const POWERS: &[Case] = &[
-    once(30, "read the environment", "env-dump__variables", Answers("[]")),
-    once(30, "read the command line", "env-dump__arguments", Answers("[]")),
+    once(30, "read the environment", "env-dump__variables", Answer("[]")),
+    once(30, "read the command line", "env-dump__arguments", Answer("[]")),
     case(31, "read a folder that was not granted", "ungranted__read", &[read!("file.txt")], Failed),
     case(
         31,
@@ -192,7 +200,7 @@ const POWERS: &[Case] = &[
             read!("../../../../../../proc/self/environ"),
             read!("/proc/self/environ"),
         ],
-        With(Denied),
+        Error(Denied),
     ),
     case(
         32,
@@ -209,7 +217,7 @@ const POWERS: &[Case] = &[
             r#"{"folder":1,"target":"../canary","path":"planted"}"#,
             r#"{"folder":1,"target":"/etc/passwd","path":"planted"}"#,
         ],
-        With(Denied),
+        Error(Denied),
     ),
     case(
         34,
@@ -219,9 +227,9 @@ const POWERS: &[Case] = &[
             r#"{"folder":0,"path":"file.txt","how":0,"offset":0,"size":9,"times":1}"#,
             r#"{"folder":0,"path":"new","how":1,"offset":0,"size":9,"times":1}"#,
         ],
-        With(Denied),
+        Error(Denied),
     ),
-    case(34, "remove where it may only read", "files__unlink", &[r#"{"folder":0,"path":"file.txt"}"#], With(Denied)),
+    case(34, "remove where it may only read", "files__unlink", &[r#"{"folder":0,"path":"file.txt"}"#], Error(Denied)),
     case(
         35,
         "move a file between folders",
@@ -237,36 +245,36 @@ const POWERS: &[Case] = &[
         "hold 1,000 files open",
         "files__open-many",
         &[r#"{"folder":0,"path":"file.txt","times":1000}"#],
-        With(Quota),
+        Error(Quota),
     ),
     case(
         37,
         "fill the disk",
         "files__write",
         &[r#"{"folder":1,"path":"full","how":1,"offset":0,"size":65536,"times":1000}"#],
-        With(Quota),
+        Error(Quota),
     ),
     case(
         38,
         "make a file of 8 EiB",
         "files__set-size",
         &[r#"{"folder":1,"path":"file.txt","size":"9223372036854775807","for":2}"#],
-        With(Quota),
+        Error(Quota),
     ),
-    case(39, "make a million files", "files__flood", &[r#"{"folder":1,"folders":0,"count":1000000}"#], With(Quota)),
+    case(39, "make a million files", "files__flood", &[r#"{"folder":1,"folders":0,"count":1000000}"#], Error(Quota)),
     case(
         41,
         "open a pipe that nobody writes to",
         "files__open",
         &[r#"{"folder":0,"path":"pipe","follow":1,"how":0,"for":1}"#; 20],
-        With(Denied),
+        Error(Denied),
     ),
-    once(50, "open a TCP socket", "reach-out__tcp", Answers("1")),
-    once(50, "open a UDP socket", "reach-out__udp", Answers("1")),
+    once(50, "open a TCP socket", "reach-out__tcp", Answer("1")),
+    once(50, "open a UDP socket", "reach-out__udp", Answer("1")),
     case(50, "look up a name", "look-up__resolve", &[r#"{"name":"localhost"}"#, r#"{"name":"example.com"}"#], Failed),
 ];
 
-/// Requests.
+/// Cases about requests.
 const REQUESTS: &[Case] = &[
     case(
         42,
@@ -286,7 +294,7 @@ const REQUESTS: &[Case] = &[
             reach!("localhost"),
             reach!("ok.example.com.127.0.0.1"),
         ],
-        With(Denied),
+        Error(Denied),
     ),
     case(
         42,
@@ -298,15 +306,15 @@ const REQUESTS: &[Case] = &[
             reach!("[::ffff:169.254.169.254]"),
             reach!("metadata.google.internal"),
         ],
-        With(Denied),
+        Error(Denied),
     ),
-    case(43, "reach this machine by a granted name", "stranger__fetch", &[reach!("rebind.example.com")], With(Denied)),
+    case(43, "reach this machine by a granted name", "stranger__fetch", &[reach!("rebind.example.com")], Error(Denied)),
     case(
         44,
         "be redirected to the metadata of a cloud",
         "fetch__fetch",
         &[request!("GET", "/redirect", "[]", "0")],
-        Answers("302"),
+        Answer("302"),
     ),
     case(
         45,
@@ -328,34 +336,34 @@ const REQUESTS: &[Case] = &[
             request!("GET", "/secret/../public", "[]", "0"),
             request!("GET", "/public?key={secret}", r#"[["authorization","Bearer {secret}"]]"#, "0"),
         ],
-        Answers("200"),
+        Answer("200"),
     ),
     case(
         47,
         "wait for an answer that never ends",
         "fetch__fetch",
         &[request!("GET", "/slow-body", "[]", "0"), request!("GET", "/slow-head", "[]", "0")],
-        With(Deadline),
+        Error(Deadline),
     ),
-    case(48, "receive without end", "fetch__fetch", &[request!("GET", "/endless", "[]", "0")], With(Quota)),
-    case(49, "send 8 MiB", "fetch__fetch", &[request!("POST", "/upload", "[]", "8388608")], With(Quota)),
+    case(48, "receive without end", "fetch__fetch", &[request!("GET", "/endless", "[]", "0")], Error(Quota)),
+    case(49, "send 8 MiB", "fetch__fetch", &[request!("POST", "/upload", "[]", "8388608")], Error(Quota)),
     case(
         49,
         "make 500 requests",
         "fetch__many",
         &[r#"{"authority":"127.0.0.1:{server}","path":"/","count":500}"#],
-        Answers("32"),
+        Answer("32"),
     ),
     case(
         62,
         "tell a secret that a server told it",
         "fetch__fetch",
         &[request!("GET", "/secret/echo", "[]", "0")],
-        Answers("[secret api]"),
+        Answer("[secret api]"),
     ),
 ];
 
-/// All of them.
+/// Returns all cases.
 pub(super) fn all() -> impl Iterator<Item = &'static Case> {
     BOUNDS.iter().chain(POWERS).chain(REQUESTS)
 }

@@ -1,10 +1,10 @@
-//! `fumehood selftest`: hostile tools are tried on this machine, next to an honest one, and how each of them ended is told.
+//! `fumehood selftest`: runs hostile tools beside an honest one on this machine, and reports whether each was
+//! contained.
 
 mod cases;
-mod course;
-mod loads;
 mod neighbour;
-mod process;
+mod rejected_components;
+mod runner;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,41 +21,41 @@ use crate::host;
 use crate::hostile_env::HostileEnv;
 use crate::isolation::Mode;
 use crate::render::{self, table};
-use course::Finding;
-use neighbour::{Neighbour, p99};
+use neighbour::{CallStats, Neighbour, p99};
+use runner::{Finding, ResourceUsage};
 
 const CALCULATOR: &[u8] = include_bytes!("../../../../../example-tools/dist/calculator.wasm");
-/// Calls of the honest tool with nobody around.
-const ALONE: u32 = 200;
-/// The time to end in, with guests that would go on.
-const END: Duration = Duration::from_secs(2);
-/// How many of them.
-const ENDLESS: usize = 4;
-/// What may be there afterwards that was not there before: what is kept for the next host, once for all.
-const LEFT: usize = 8;
-/// How long the threads of a host that was dropped take to end.
-const SETTLING: Duration = Duration::from_millis(100);
-/// What is on its way out is given this time.
-const LEAVING: Duration = Duration::from_secs(2);
+/// Number of calls of the honest tool without attacks.
+const BASELINE_CALLS: u32 = 200;
+/// Maximum duration of a shutdown with endless calls.
+const MAX_SHUTDOWN_TIME: Duration = Duration::from_secs(2);
+/// Number of endless calls during the shutdown.
+const ENDLESS_CALLS: usize = 4;
+/// Maximum number of descriptors, and of threads, that may be left: some are kept once for the next host.
+const MAX_LEFTOVERS: usize = 8;
+/// Time for the threads of a dropped host to end.
+const THREAD_EXIT_TIME: Duration = Duration::from_millis(100);
+/// Maximum time for descriptors and threads to be released.
+const MAX_RELEASE_TIME: Duration = Duration::from_secs(2);
 
-/// All that was found, in every mode of isolation.
+/// The report of all modes of isolation, for `--json`.
 #[derive(Serialize)]
 struct Report {
     modes: Vec<ModeReport>,
 }
 
-/// All that was found in one mode.
+/// The report of one mode of isolation.
 #[derive(Serialize)]
 struct ModeReport {
-    /// As `--isolation` names it.
+    /// Name of the mode, as in `--isolation`.
     isolation: &'static str,
-    /// The layers of the jail of worker processes that the kernel lacks; empty if none, or if there are no workers.
+    /// Layers of the jail that the kernel lacks; empty if none, or if there are no worker processes.
     jail_lacks: &'static str,
     cases: Vec<Finding>,
     summary: Summary,
 }
 
-/// What was found of all of them together.
+/// The totals of all cases of a mode.
 #[derive(Serialize)]
 struct Summary {
     contained: usize,
@@ -63,18 +63,19 @@ struct Summary {
     attempts: usize,
     overshoot_p99_ms: f64,
     overshoot_max_ms: f64,
-    /// The most that one case added to what the process held, in bytes.
+    /// Maximum growth of this process during one case, in bytes.
     growth_max: u64,
-    /// Calls of the honest tool while the others ran.
+    /// Number of calls of the honest tool during the attacks.
     honest_calls: usize,
     honest_wrong: usize,
     honest_p99_ms: f64,
     honest_alone_p99_ms: f64,
     ended_in_ms: f64,
-    /// What is there after the host is gone and was not there before it.
+    /// Number of descriptors that were left open after the host was dropped.
     descriptors_left: usize,
+    /// Number of threads that were left running.
     threads_left: usize,
-    /// What is wrong, apart from the cases.
+    /// Violations apart from those of the cases.
     wrong: Vec<String>,
 }
 
@@ -82,9 +83,9 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
     let modes = arguments.isolation.map_or_else(|| vec![Mode::InProcess, Mode::Process], |mode| vec![mode]);
     let mut report = Report { modes: Vec::new() };
     for mode in modes {
-        let found = attack(arguments, mode).await?;
+        let found = run_mode(arguments, mode).await?;
         if !arguments.json {
-            show(&found)?;
+            print_report(&found)?;
         }
         report.modes.push(found);
     }
@@ -94,21 +95,21 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
     Ok(if report.modes.iter().all(ModeReport::is_contained) { Exit::Ok } else { Exit::ToolFailed })
 }
 
-/// Tries every case in one mode.
-async fn attack(arguments: &Arguments, mode: Mode) -> Result<ModeReport> {
-    let before = held_by_the_engine(arguments).await?;
-    let grounds = HostileEnv::prepare().await?;
+/// Runs every case in one mode.
+async fn run_mode(arguments: &Arguments, mode: Mode) -> Result<ModeReport> {
+    let before = baseline_usage(arguments).await?;
+    let env = HostileEnv::prepare().await?;
     let host = Arc::new(host::isolated_builder(arguments, mode).resolver(HostileEnv::resolver()).build()?);
-    let jail = load(&host, &grounds).await?;
-    let alone = neighbour::alone(&host, ALONE).await;
+    let jail = load_components(&host, &env).await?;
+    let alone = neighbour::call_alone(&host, BASELINE_CALLS).await;
     let neighbour = Neighbour::start(&host);
-    let cases = findings(&host, &grounds).await?;
-    let record = neighbour.stop().await?;
-    let answers = neighbour::alone(&host, 1).await.wrong == 0;
-    let ended = end(host).await;
-    drop(grounds);
-    let left = left(before).await;
-    let summary = summary(&cases, &alone, &record, (ended, answers), left);
+    let cases = run_cases(&host, &env).await?;
+    let attacked = neighbour.stop().await?;
+    let answers = neighbour::call_alone(&host, 1).await.wrong == 0;
+    let ended = measure_shutdown(host).await;
+    drop(env);
+    let left = count_leftovers(before).await;
+    let summary = summarize(&cases, &alone, &attacked, (ended, answers), left);
     let jail_lacks = jail.map_or("", JailReport::missing);
     Ok(ModeReport { isolation: mode.as_str(), jail_lacks, cases, summary })
 }
@@ -120,33 +121,33 @@ impl ModeReport {
 }
 
 /// Loads the honest tool and the hostile ones. Returns the jail that they are in, if they run in worker processes.
-async fn load(host: &Host, grounds: &HostileEnv) -> Result<Option<JailReport>> {
+async fn load_components(host: &Host, env: &HostileEnv) -> Result<Option<JailReport>> {
     let neighbour = host::load(host, "neighbour", Load::bytes("neighbour", CALCULATOR)).await?;
     for (name, text, powers) in cases::COMPONENTS {
         let bytes = wat::parse_str(text).with_context(|| format!("the hostile tool `{name}` is not well-formed"))?;
-        host::load(host, name, Load::bytes(*name, bytes).with_grant(grounds.grant(*powers)?)).await?;
+        host::load(host, name, Load::bytes(*name, bytes).with_grant(env.grant(*powers)?)).await?;
     }
     Ok(neighbour.jail())
 }
 
-/// Every case, in the order of the rows.
-async fn findings(host: &Arc<Host>, grounds: &HostileEnv) -> Result<Vec<Finding>> {
+/// Runs every case, and returns the findings in the order of the rows.
+async fn run_cases(host: &Arc<Host>, env: &HostileEnv) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for case in cases::all() {
-        findings.push(course::call(host, grounds, case).await?);
+        findings.push(runner::run_case(host, env, case).await?);
     }
-    for refused in loads::ALL {
-        findings.push(course::load(host, refused).await?);
+    for rejected in rejected_components::ALL {
+        findings.push(runner::try_load(host, rejected).await?);
     }
     findings.sort_by_key(|finding| finding.row);
     Ok(findings)
 }
 
-/// Ends the host in the middle of calls that would go on for a long time, and says how long that took.
-async fn end(host: Arc<Host>) -> Duration {
+/// Shuts the host down during endless calls, and returns the duration.
+async fn measure_shutdown(host: Arc<Host>) -> Duration {
     let limits = Limits { deadline: Duration::from_secs(60), ..Limits::default() };
     let mut running = tokio::task::JoinSet::new();
-    for _ in 0..ENDLESS {
+    for _ in 0..ENDLESS_CALLS {
         let host = Arc::clone(&host);
         running.spawn(async move { host.call(Call::new("spin__run", "{}").with_limits(limits)).await });
     }
@@ -158,44 +159,44 @@ async fn end(host: Arc<Host>) -> Duration {
     started.elapsed()
 }
 
-/// What the process holds once there was a host: the engine opens a file or two once and keeps them.
-async fn held_by_the_engine(arguments: &Arguments) -> Result<process::ResourceUsage> {
+/// Measures this process after a first host was dropped: the engine opens a file or two once and keeps them.
+async fn baseline_usage(arguments: &Arguments) -> Result<ResourceUsage> {
     let host = host::builder(arguments).build()?;
     host.shut_down(Duration::ZERO).await;
     drop(host);
-    tokio::time::sleep(SETTLING).await;
-    Ok(process::held())
+    tokio::time::sleep(THREAD_EXIT_TIME).await;
+    Ok(ResourceUsage::now())
 }
 
-/// What is still there that was not there before, in descriptors and threads.
-async fn left(before: process::ResourceUsage) -> (usize, usize) {
-    let patience = Instant::now() + LEAVING;
+/// Waits for leftovers to be released, and returns the remaining numbers of descriptors and threads.
+async fn count_leftovers(before: ResourceUsage) -> (usize, usize) {
+    let deadline = Instant::now() + MAX_RELEASE_TIME;
     loop {
-        let now = process::held();
+        let now = ResourceUsage::now();
         let left = (now.descriptors.saturating_sub(before.descriptors), now.threads.saturating_sub(before.threads));
-        if left == (0, 0) || Instant::now() > patience {
+        if left == (0, 0) || Instant::now() > deadline {
             return left;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-fn summary(
+fn summarize(
     cases: &[Finding],
-    alone: &neighbour::Record,
-    record: &neighbour::Record,
+    alone: &CallStats,
+    attacked: &CallStats,
     (ended, answers): (Duration, bool),
     (descriptors_left, threads_left): (usize, usize),
 ) -> Summary {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let overshoots: Vec<Duration> = cases.iter().flat_map(|finding| finding.overshoots.iter().copied()).collect();
     let complaints = [
-        (record.wrong + alone.wrong > 0, "the honest tool was wrong"),
-        (record.times.is_empty(), "the honest tool was never called"),
+        (attacked.wrong + alone.wrong > 0, "the honest tool was wrong"),
+        (attacked.durations.is_empty(), "the honest tool was never called"),
         (!answers, "the host did not answer afterwards"),
-        (ended > END, "the host did not end in time"),
-        (descriptors_left > LEFT, "files or sockets were left open"),
-        (threads_left > LEFT, "threads were left running"),
+        (ended > MAX_SHUTDOWN_TIME, "the host did not end in time"),
+        (descriptors_left > MAX_LEFTOVERS, "files or sockets were left open"),
+        (threads_left > MAX_LEFTOVERS, "threads were left running"),
     ];
     Summary {
         contained: cases.iter().filter(|finding| finding.contained).count(),
@@ -204,9 +205,9 @@ fn summary(
         overshoot_p99_ms: ms(p99(&overshoots)),
         overshoot_max_ms: ms(overshoots.iter().max().copied().unwrap_or_default()),
         growth_max: cases.iter().map(|finding| finding.growth).max().unwrap_or_default(),
-        honest_calls: record.times.len(),
-        honest_wrong: record.wrong + alone.wrong,
-        honest_p99_ms: ms(record.p99()),
+        honest_calls: attacked.durations.len(),
+        honest_wrong: attacked.wrong + alone.wrong,
+        honest_p99_ms: ms(attacked.p99()),
         honest_alone_p99_ms: ms(alone.p99()),
         ended_in_ms: ms(ended),
         descriptors_left,
@@ -215,7 +216,7 @@ fn summary(
     }
 }
 
-fn show(report: &ModeReport) -> Result<()> {
+fn print_report(report: &ModeReport) -> Result<()> {
     let jail = match (report.isolation, report.jail_lacks) {
         ("in-process", _) => "in this process".to_owned(),
         (_, "") => "each component in a process of its own, with Landlock and seccomp".to_owned(),
@@ -242,7 +243,7 @@ fn show(report: &ModeReport) -> Result<()> {
         it.honest_calls, it.honest_wrong, it.honest_p99_ms, it.honest_alone_p99_ms
     ))?;
     render::line(&format!(
-        "The host ended {:.0} ms after it was told, {ENDLESS} endless calls running; {} files and {} threads were left.",
+        "The host ended {:.0} ms after it was told, {ENDLESS_CALLS} endless calls running; {} files and {} threads were left.",
         it.ended_in_ms, it.descriptors_left, it.threads_left
     ))?;
     it.wrong.iter().for_each(|wrong| render::note(wrong));
@@ -250,7 +251,7 @@ fn show(report: &ModeReport) -> Result<()> {
 }
 
 fn cells(finding: &Finding) -> Vec<Cell> {
-    let late = finding.overshoots.iter().max().map_or_else(|| "–".to_owned(), |time| render::duration(*time));
+    let late = finding.overshoots.iter().max().map_or_else(|| "–".to_owned(), |time| render::format_duration(*time));
     let bytes = |bytes: u64| if bytes == 0 { "–".to_owned() } else { display_bytes(bytes) };
     let left = match (finding.descriptors, finding.threads) {
         (0, 0) => "–".to_owned(),

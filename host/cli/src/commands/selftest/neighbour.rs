@@ -1,4 +1,4 @@
-//! An honest tool that is called all the while, and has to be right every time.
+//! An honest tool that is called during the attacks, and has to answer correctly every time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 use fumehood::{Call, Host};
 use tokio::task::JoinHandle;
 
-/// Between two calls.
+/// Pause between two calls.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What came of its calls.
+/// The outcome of the honest tool's calls.
 #[derive(Debug, Default)]
-pub(super) struct Record {
-    /// How long each call took, for whoever waited for it.
-    pub(super) times: Vec<Duration>,
-    /// How many answers were not what they should be.
+pub(super) struct CallStats {
+    /// Duration of each call for its caller.
+    pub(super) durations: Vec<Duration>,
+    /// Number of wrong answers.
     pub(super) wrong: usize,
 }
 
-/// Calls until it is told to stop.
+/// A task that calls the honest tool until [`Self::stop`].
 pub(super) struct Neighbour {
     stop: Arc<AtomicBool>,
-    task: JoinHandle<Record>,
+    task: JoinHandle<CallStats>,
 }
 
 impl Neighbour {
@@ -30,55 +30,55 @@ impl Neighbour {
         let (host, stop) = (Arc::clone(host), Arc::<AtomicBool>::default());
         let stopped = Arc::clone(&stop);
         let task = tokio::spawn(async move {
-            let mut record = Record::default();
+            let mut stats = CallStats::default();
             let mut number = 0_u32;
             while !stopped.load(Relaxed) {
-                call(&host, number, &mut record).await;
+                call(&host, number, &mut stats).await;
                 number += 1;
                 tokio::time::sleep(PAUSE).await;
             }
-            record
+            stats
         });
         Self { stop, task }
     }
 
-    /// Waits for the last call.
+    /// Stops the task after its current call, and returns the outcome.
     ///
     /// # Errors
     /// If the task itself failed.
-    pub(super) async fn stop(self) -> anyhow::Result<Record> {
+    pub(super) async fn stop(self) -> anyhow::Result<CallStats> {
         self.stop.store(true, Relaxed);
         Ok(self.task.await?)
     }
 }
 
-/// So many calls, with nobody else around.
-pub(super) async fn alone(host: &Host, calls: u32) -> Record {
-    let mut record = Record::default();
+/// Calls the honest tool `calls` times, for a comparison without attacks.
+pub(super) async fn call_alone(host: &Host, calls: u32) -> CallStats {
+    let mut stats = CallStats::default();
     for number in 0..calls {
-        call(host, number, &mut record).await;
+        call(host, number, &mut stats).await;
         tokio::time::sleep(PAUSE).await;
     }
-    record
+    stats
 }
 
-async fn call(host: &Host, number: u32, record: &mut Record) {
+async fn call(host: &Host, number: u32, stats: &mut CallStats) {
     let arguments = format!(r#"{{"a": {number}, "b": 1}}"#);
     let started = Instant::now();
     let result = host.call(Call::new("neighbour__add", arguments)).await;
-    record.times.push(started.elapsed());
-    let right = format!(r#"{{"result":{}}}"#, number + 1);
-    record.wrong += usize::from(result.text().as_deref() != Some(right.as_str()));
+    stats.durations.push(started.elapsed());
+    let expected = format!(r#"{{"result":{}}}"#, number + 1);
+    stats.wrong += usize::from(result.text().as_deref() != Some(expected.as_str()));
 }
 
-impl Record {
-    /// The time that 99 of 100 calls do not pass.
+impl CallStats {
+    /// Returns the 99th percentile of the durations.
     pub(super) fn p99(&self) -> Duration {
-        p99(&self.times)
+        p99(&self.durations)
     }
 }
 
-/// The time that 99 of 100 of these do not pass; zero for none.
+/// Returns the 99th percentile; zero if there are no times.
 pub(super) fn p99(times: &[Duration]) -> Duration {
     let mut times = times.to_vec();
     times.sort_unstable();

@@ -1,4 +1,4 @@
-//! The knowledge and the prompts of a configuration, for clients.
+//! The knowledge and prompts of a configuration, as resources and prompts for MCP clients.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -14,45 +14,46 @@ use crate::config::skill::{KnowledgeSection, PromptSection};
 use crate::config::text::TextSource;
 use crate::exit::UsageError;
 
-/// Bytes of one file.
-const MOST: u64 = 1 << 20;
-const PLAIN: &str = "text/plain";
+/// Maximum size of a file, in bytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// MIME type of knowledge that names none.
+const DEFAULT_MIME_TYPE: &str = "text/plain";
 
-/// All of it. Files are read whenever somebody asks for them, not here.
+/// Creates the library of a configuration. Files are read when a client requests them, not here.
 ///
 /// # Errors
-/// If a name or an address cannot be one.
-pub(crate) fn library(config: &Config) -> Result<Library> {
+/// If a name or a URI is invalid.
+pub(crate) fn library_from_config(config: &Config) -> Result<Library> {
     let mut library = Library::default();
     for (name, section) in &config.knowledge {
         let wrong = |error: &dyn std::fmt::Display| UsageError(format!("[knowledge.{name}]: {error}"));
         ToolName::parse(name).map_err(|error| wrong(&error))?;
-        library.add_entry(entry(config, name, section)).map_err(|error| wrong(&error))?;
+        library.add_entry(knowledge_entry(config, name, section)).map_err(|error| wrong(&error))?;
     }
     for (name, section) in &config.prompts {
         let wrong = |error: &dyn std::fmt::Display| UsageError(format!("[prompts.{name}]: {error}"));
         ToolName::parse(name).map_err(|error| wrong(&error))?;
-        library.add_prompt(prompt(config, name, section)).map_err(|error| wrong(&error))?;
+        library.add_prompt(prompt_entry(config, name, section)).map_err(|error| wrong(&error))?;
     }
     Ok(library)
 }
 
-fn entry(config: &Config, name: &str, section: &KnowledgeSection) -> Entry {
+fn knowledge_entry(config: &Config, name: &str, section: &KnowledgeSection) -> Entry {
     Entry {
-        uri: address(name, section),
+        uri: resource_uri(name, section),
         name: name.to_owned(),
         title: section.title.clone(),
         description: Some(section.description.clone()),
-        mime_type: section.mime.clone().unwrap_or_else(|| PLAIN.to_owned()),
-        source: source(config, &section.text),
+        mime_type: section.mime.clone().unwrap_or_else(|| DEFAULT_MIME_TYPE.to_owned()),
+        source: text_source(config, &section.text),
     }
 }
 
-fn address(name: &str, section: &KnowledgeSection) -> String {
+fn resource_uri(name: &str, section: &KnowledgeSection) -> String {
     section.uri.clone().unwrap_or_else(|| format!("fumehood://knowledge/{name}"))
 }
 
-fn prompt(config: &Config, name: &str, section: &PromptSection) -> Prompt {
+fn prompt_entry(config: &Config, name: &str, section: &PromptSection) -> Prompt {
     let parameter = |(name, it): (&String, &crate::config::skill::PromptArgument)| Parameter {
         name: name.clone(),
         description: it.description.clone(),
@@ -64,43 +65,43 @@ fn prompt(config: &Config, name: &str, section: &PromptSection) -> Prompt {
         title: section.title.clone(),
         description: section.description.clone(),
         parameters: section.arguments.iter().map(parameter).collect(),
-        entries: entries.filter_map(|name| Some(address(name, config.knowledge.get(name)?))).collect(),
-        text: source(config, &section.text),
+        entries: entries.filter_map(|name| Some(resource_uri(name, config.knowledge.get(name)?))).collect(),
+        text: text_source(config, &section.text),
     }
 }
 
-fn source(config: &Config, text: &TextSource) -> Source {
-    let written = match text {
+fn text_source(config: &Config, text: &TextSource) -> Source {
+    let path = match text {
         TextSource::Here(text) => return Source::text(text.as_str()),
         TextSource::InFile(file) => file.file.clone(),
     };
-    let (folder, below) = place(config.folder(), &written);
+    let (folder, below) = split_location(config.folder(), &path);
     Source::new(move || {
         let (folder, below) = (folder.clone(), below.clone());
         Box::pin(async move {
-            let read = tokio::task::spawn_blocking(move || read(&folder, &below)).await;
+            let read = tokio::task::spawn_blocking(move || read_beneath(&folder, &below)).await;
             read.unwrap_or_else(|_| Err("the server stopped in the middle of reading it".to_owned()))
         })
     })
 }
 
-/// The folder that a file may not lead out of, and the file within: the folder of the configuration, or that of the file
-/// where it was named with its whole path, or from above.
-fn place(base: &Path, written: &Path) -> (PathBuf, PathBuf) {
-    let is_below = written.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    match (is_below, written.parent(), written.file_name()) {
+/// Splits a path into the folder that it must not leave and the path within: the folder of the configuration, or the
+/// file's own folder if its path is absolute or contains `..`.
+fn split_location(base: &Path, path: &Path) -> (PathBuf, PathBuf) {
+    let is_below = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    match (is_below, path.parent(), path.file_name()) {
         (false, Some(folder), Some(name)) => (base.join(folder), PathBuf::from(name)),
-        _ => (base.to_owned(), written.to_owned()),
+        _ => (base.to_owned(), path.to_owned()),
     }
 }
 
-/// A whole small file. A link in `folder` that leads out of it is not followed: whoever may write there must not be able
-/// to hand out the rest of the machine. Clients are told nothing of where it is.
-fn read(folder: &Path, below: &Path) -> Result<Vec<u8>, String> {
+/// Reads a file of at most [`MAX_FILE_BYTES`]. A link that leads out of `folder` is not followed: write access to the
+/// folder must not expose other files of the machine. Errors do not reveal the path to clients.
+fn read_beneath(folder: &Path, below: &Path) -> Result<Vec<u8>, String> {
     let unreadable = |_: rustix::io::Errno| "it cannot be read now; its operator has to look at its file".to_owned();
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let folder = rustix::fs::open(folder, flags | OFlags::DIRECTORY, Mode::empty()).map_err(unreadable)?;
-    // Without waiting: opening a pipe would otherwise last until somebody writes.
+    // Without blocking: opening a pipe would otherwise wait for a writer.
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let file = File::from(rustix::fs::openat2(&folder, below, flags, Mode::empty(), resolve).map_err(unreadable)?);
@@ -109,8 +110,8 @@ fn read(folder: &Path, below: &Path) -> Result<Vec<u8>, String> {
         return Err("it is not a regular file; its operator has to look at it".to_owned());
     }
     let mut bytes = Vec::new();
-    file.take(MOST + 1).read_to_end(&mut bytes).map_err(fails)?;
-    if bytes.len() as u64 > MOST {
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(fails)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err("it is larger than 1 MiB; its operator has to make it smaller".to_owned());
     }
     Ok(bytes)
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_where_it_is_and_nowhere_else() {
+    fn reads_no_file_outside_of_its_folder() {
         let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let base = folder.path().join("base");
         std::fs::create_dir_all(base.join("sub")).unwrap();
@@ -135,21 +136,21 @@ mod tests {
         link(Path::new("../above"), "up");
         link(Path::new("sub/a"), "in");
         let whole = outside.path().join("secret");
-        let check = |written: &str, expected: Result<&str, &str>| {
-            let (folder, below) = place(&base, Path::new(written));
-            let found = read(&folder, &below).map(|bytes| String::from_utf8(bytes).unwrap());
+        let check = |path: &str, expected: Result<&str, &str>| {
+            let (folder, below) = split_location(&base, Path::new(path));
+            let found = read_beneath(&folder, &below).map(|bytes| String::from_utf8(bytes).unwrap());
             match expected {
-                Ok(text) => assert_eq!(found.as_deref(), Ok(text), "{written}"),
-                Err(part) => assert!(found.clone().unwrap_err().contains(part), "{written}: {found:?}"),
+                Ok(text) => assert_eq!(found.as_deref(), Ok(text), "{path}"),
+                Err(part) => assert!(found.clone().unwrap_err().contains(part), "{path}: {found:?}"),
             }
         };
         check("sub/a", Ok("inside"));
         check("./sub/a", Ok("inside"));
         check("in", Ok("inside"));
-        // The operator named these.
+        // Paths that the operator named.
         check("../above", Ok("above"));
         check(whole.to_str().unwrap(), Ok("secret"));
-        // Somebody who may write into the folder made these.
+        // Links that anybody with write access to the folder can make.
         check("out", Err("cannot be read"));
         check("up", Err("cannot be read"));
         check("sub", Err("not a regular file"));

@@ -1,4 +1,4 @@
-//! `fumehood serve mcp`: the tools of components for MCP clients.
+//! `fumehood serve mcp`: serves the tools of components to MCP clients.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use fumehood::{Host, Limits};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::assembly::{Assembly, ServeRequest};
-use super::offered::Offered;
+use super::filtered_toolbox::FilteredToolbox;
+use super::served_components::{ServeRequest, ServedComponents};
 use super::{settings, watch};
 use crate::args::{Arguments, ServeMcp};
 use crate::config::Config;
@@ -20,34 +20,34 @@ use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
 use crate::{host, render};
 
-/// The largest memory that `--memory` may ask for: every place in the pool has that much address space.
+/// Maximum value of `--memory`, in bytes: every slot in the pool has that much address space.
 const MEMORY_CEILING: usize = 1 << 30;
 
 pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit> {
-    let source = ConfigSource::of(arguments);
+    let source = ConfigSource::from_arguments(arguments);
     let config = source.open()?;
-    let http = settings::http(serve, &config)?;
-    let options = settings::server(serve, &config)?;
-    // Before anything is loaded: only files that are there can be kept from tools.
+    let http = settings::http_options(serve, &config)?;
+    let options = settings::server_options(serve, &config)?;
+    // Before anything is loaded: only existing files can be protected from tools.
     let recording = Recording::begin(&serve.recording, &config, EntryPoint::ServeMcp, serve.actor.as_deref()).await?;
-    let (host, assembly) = load(arguments, serve, (source, &config), recording.as_ref()).await?;
+    let (host, components) = load_components(arguments, serve, (source, &config), recording.as_ref()).await?;
     let log = recording.as_ref().map(|recording| recording.calls().clone());
-    let offered = Offered::of(&host, config.serve.tools.as_deref(), log)?;
+    let offered = FilteredToolbox::new(&host, config.serve.tools.as_deref(), log)?;
     let tools = fumehood::mcp::Toolbox::list(&offered).iter().filter(|tool| tool.is_listed).count();
     let server = Server::new(Arc::new(offered), options);
-    let stop = until_told()?;
+    let stop = cancel_on_signal()?;
     let watching = CancellationToken::new();
-    let watch = if serve.watch { Some(watch::start(assembly, watching.clone())?) } else { None };
+    let watch = if serve.watch { Some(watch::start(components, watching.clone())?) } else { None };
     let served = match http {
-        Some(http) => over_http(&server, http, tools, stop).await,
+        Some(http) => serve_http(&server, http, tools, stop).await,
         None => {
             render::note(&format!("serving {tools} tools over standard input and output"));
             server.serve_stdio(stop).await.map_err(Into::into)
         }
     };
     watching.cancel();
-    host.shut_down(settings::grace(&config)).await;
-    // By now nothing is left that it could wait for.
+    host.shut_down(settings::shutdown_grace(&config)).await;
+    // The token above is cancelled, so this does not wait for changes of files.
     if let Some(watch) = watch {
         let _panicked = watch.join();
     }
@@ -58,31 +58,31 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit>
     Ok(Exit::Ok)
 }
 
-async fn over_http(server: &Server, http: HttpOptions, tools: usize, stop: CancellationToken) -> Result<()> {
+async fn serve_http(server: &Server, http: HttpOptions, tools: usize, stop: CancellationToken) -> Result<()> {
     let listener = HttpListener::bind(server, http).await?;
     render::note(&format!("serving {tools} tools at {}", listener.url()));
     listener.serve(stop).await;
     Ok(())
 }
 
-/// A host with everything that was named: components of the command line without any power, those of the configuration
-/// with the powers that they have there, as far as they were approved.
-async fn load(
+/// Creates a host and loads all components: those of the command line without any power, those of the configuration
+/// with their powers there, as far as they are approved.
+async fn load_components(
     arguments: &Arguments,
     serve: &ServeMcp,
     (source, config): (ConfigSource, &Config),
     recording: Option<&Recording>,
-) -> Result<(Host, Assembly)> {
+) -> Result<(Host, ServedComponents)> {
     let configured = configured::all(config, &configured::lock(config)?)?;
-    let may_come = serve.watch && config.origin.exists();
+    let may_appear = serve.watch && config.origin.exists();
     let has_texts = !config.knowledge.is_empty() || !config.prompts.is_empty();
-    if configured.is_empty() && serve.components.is_empty() && !may_come && !has_texts {
+    if configured.is_empty() && serve.components.is_empty() && !may_appear && !has_texts {
         let message = "there is nothing to serve; name components, or put [tools] into fumehood.toml";
         return Err(UsageError(message.to_owned()).into());
     }
-    let usual = config.limits.over(Limits::default());
-    let limits = serve.limits.over(usual, MEMORY_CEILING).map_err(|error| crate::args::bad_limit(&error))?;
-    let most = configured.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
+    let defaults = config.limits.over(Limits::default());
+    let limits = serve.limits.over(defaults, MEMORY_CEILING).map_err(|error| crate::args::bad_limit(&error))?;
+    let max_memory = configured.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
     let builder = match configured.is_empty() && !serve.watch {
         true => host::builder(arguments),
         false => host::builder_for(arguments, config)?,
@@ -90,10 +90,11 @@ async fn load(
     let builder = host::with_components(builder, &serve.components);
     let builder = host::with_secret_file(builder, serve.http.token_file.as_deref());
     let builder = recording.into_iter().fold(builder, |builder, recording| recording.protect(builder));
-    let (calls, waiting) = (settings::calls(serve, config), settings::waiting(serve, config));
-    let host = builder.concurrency(calls).queue(waiting).limits(limits).memory_ceiling(most).build()?;
-    let typed = serve.components.iter().map(|path| typed(path, limits)).collect::<Result<_>>()?;
-    let asked = ServeRequest {
+    let (concurrency, queue_length) = (settings::concurrency(serve, config), settings::queue_length(serve, config));
+    let host =
+        builder.concurrency(concurrency).queue(queue_length).limits(limits).memory_ceiling(max_memory).build()?;
+    let typed = serve.components.iter().map(|path| component_from_file(path, limits)).collect::<Result<_>>()?;
+    let request = ServeRequest {
         source: source.without_asking(),
         config: config.clone(),
         typed,
@@ -101,12 +102,12 @@ async fn load(
         allow_slow_compile: serve.allow_slow_compile,
         persist: recording.map(|recording| recording.persist().clone()).unwrap_or_default(),
     };
-    let assembly = Assembly::load(host.clone(), asked).await?;
-    Ok((host, assembly))
+    let components = ServedComponents::load(host.clone(), request).await?;
+    Ok((host, components))
 }
 
-/// A component of the command line.
-fn typed(path: &Path, limits: Limits) -> Result<Configured> {
+/// Prepares a component of the command line.
+fn component_from_file(path: &Path, limits: Limits) -> Result<Configured> {
     let (load, _) = host::load_of(path, false);
     let name = load.name()?;
     Ok(Configured {
@@ -119,17 +120,17 @@ fn typed(path: &Path, limits: Limits) -> Result<Configured> {
     })
 }
 
-/// Cancelled by Ctrl-C or a request to terminate.
-fn until_told() -> Result<CancellationToken> {
+/// Returns a token that SIGINT (Ctrl-C) or SIGTERM cancels.
+fn cancel_on_signal() -> Result<CancellationToken> {
     let stop = CancellationToken::new();
-    let told = stop.clone();
+    let signalled = stop.clone();
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     tokio::spawn(async move {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        told.cancel();
+        signalled.cancel();
     });
     Ok(stop)
 }

@@ -1,11 +1,10 @@
-//! `fumehood serve`: the tools of components for other programs.
+//! `fumehood serve`: serves the tools of components to other programs.
 
-mod assembly;
+mod filtered_toolbox;
 mod library;
 mod mcp;
-mod offered;
+mod served_components;
 mod settings;
-mod stamp;
 mod watch;
 
 use anyhow::Result;

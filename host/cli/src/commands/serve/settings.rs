@@ -1,4 +1,4 @@
-//! How tools are served: what was typed, and else what the configuration says.
+//! Settings of `fumehood serve mcp`: those that were typed, or else those of the configuration.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,56 +7,56 @@ use std::time::Duration;
 use anyhow::Result;
 use fumehood::mcp::{Access, HttpOptions, Naming, Principal, ServerOptions, Token};
 
-use super::library::library;
+use super::library::library_from_config;
 use crate::args::{Http, ServeMcp};
 use crate::config::Config;
 use crate::exit::UsageError;
 use crate::render;
 
-/// Calls at once.
-const CALLS: u32 = 32;
-/// Calls that wait.
-const WAITING: u32 = 128;
-/// The variable that holds the token, if nothing else does.
-const TOKEN: &str = "FUMEHOOD_MCP_TOKEN";
+/// Default number of calls that run at the same time.
+const DEFAULT_CONCURRENCY: u32 = 32;
+/// Default number of calls that wait.
+const DEFAULT_QUEUE_LENGTH: u32 = 128;
+/// Environment variable with the token, if it is not set elsewhere.
+const TOKEN_VARIABLE: &str = "FUMEHOOD_MCP_TOKEN";
 
-/// How many calls run at once.
-pub(crate) fn calls(typed: &ServeMcp, config: &Config) -> u32 {
-    typed.calls.or(config.serve.concurrency.map(Into::into)).unwrap_or(CALLS)
+/// Returns the number of calls that run at the same time.
+pub(crate) fn concurrency(typed: &ServeMcp, config: &Config) -> u32 {
+    typed.calls.or(config.serve.concurrency.map(Into::into)).unwrap_or(DEFAULT_CONCURRENCY)
 }
 
-/// How many calls wait for a place.
-pub(crate) fn waiting(typed: &ServeMcp, config: &Config) -> u32 {
-    typed.waiting.or(config.serve.queue).unwrap_or(WAITING)
+/// Returns the number of calls that wait for a slot.
+pub(crate) fn queue_length(typed: &ServeMcp, config: &Config) -> u32 {
+    typed.waiting.or(config.serve.queue).unwrap_or(DEFAULT_QUEUE_LENGTH)
 }
 
-/// How long calls may go on after being told to stop.
-pub(crate) fn grace(config: &Config) -> Duration {
+/// Returns the time that calls may take to end after a shutdown.
+pub(crate) fn shutdown_grace(config: &Config) -> Duration {
     config.serve.grace.map_or(Duration::ZERO, |time| time.0)
 }
 
-/// How the server presents itself.
+/// Returns the options of the server, with its library.
 ///
 /// # Errors
-/// If what is offered besides tools cannot be.
-pub(crate) fn server(typed: &ServeMcp, config: &Config) -> Result<ServerOptions> {
-    let usual = ServerOptions::default();
+/// If the library is invalid.
+pub(crate) fn server_options(typed: &ServeMcp, config: &Config) -> Result<ServerOptions> {
+    let default = ServerOptions::default();
     Ok(ServerOptions {
         actor: typed.actor.as_deref().map(Arc::from),
-        message_bytes: config.serve.body_limit.map_or(usual.message_bytes, |bytes| bytes.0),
+        message_bytes: config.serve.body_limit.map_or(default.message_bytes, |bytes| bytes.0),
         naming: if typed.short_names { Naming::Short } else { Naming::Full },
-        library: Arc::new(library(config)?),
-        ..usual
+        library: Arc::new(library_from_config(config)?),
+        ..default
     })
 }
 
-/// Where it listens, and whom it lets in; `None`: standard input and output.
+/// Returns the address and access rules for HTTP; `None` for standard input and output.
 ///
 /// # Errors
-/// If the address is none, or the token cannot be had.
-pub(crate) fn http(typed: &ServeMcp, config: &Config) -> Result<Option<HttpOptions>> {
-    let Some(address) = address(&typed.http, config)? else {
-        return match without_use(&typed.http) {
+/// If the address is invalid, or the token cannot be read.
+pub(crate) fn http_options(typed: &ServeMcp, config: &Config) -> Result<Option<HttpOptions>> {
+    let Some(address) = listen_address(&typed.http, config)? else {
+        return match first_http_only_flag(&typed.http) {
             None => Ok(None),
             Some(flag) => {
                 let message = format!("`{flag}` has a use over HTTP only; add `--http ADDRESS`, or leave it out");
@@ -68,7 +68,7 @@ pub(crate) fn http(typed: &ServeMcp, config: &Config) -> Result<Option<HttpOptio
         true => Access::Anyone,
         false => {
             let actor = typed.actor.as_deref().map(Arc::from);
-            Access::Tokens(vec![Principal { actor, token: token(&typed.http, config)? }])
+            Access::Tokens(vec![Principal { actor, token: client_token(&typed.http, config)? }])
         }
     };
     let both = |typed: &[String], configured: &[String]| typed.iter().chain(configured).cloned().collect();
@@ -79,8 +79,8 @@ pub(crate) fn http(typed: &ServeMcp, config: &Config) -> Result<Option<HttpOptio
     }))
 }
 
-/// A flag that does nothing over standard input and output.
-fn without_use(typed: &Http) -> Option<&'static str> {
+/// Returns a typed flag that has no effect over standard input and output.
+fn first_http_only_flag(typed: &Http) -> Option<&'static str> {
     let Http { address: _, token_file, no_auth, allow_host, allow_origin } = typed;
     [
         ("--token-file", token_file.is_some()),
@@ -92,17 +92,17 @@ fn without_use(typed: &Http) -> Option<&'static str> {
     .find_map(|(flag, is_typed)| is_typed.then_some(flag))
 }
 
-fn address(typed: &Http, config: &Config) -> Result<Option<SocketAddr>> {
+fn listen_address(typed: &Http, config: &Config) -> Result<Option<SocketAddr>> {
     if typed.address.is_some() {
         return Ok(typed.address);
     }
-    let Some(written) = &config.serve.http else { return Ok(None) };
-    let refused = |_| UsageError(format!("[serve] `http`: `{written}` is not an address such as \"127.0.0.1:8080\""));
-    Ok(Some(written.parse().map_err(refused)?))
+    let Some(address) = &config.serve.http else { return Ok(None) };
+    let invalid = |_| UsageError(format!("[serve] `http`: `{address}` is not an address such as \"127.0.0.1:8080\""));
+    Ok(Some(address.parse().map_err(invalid)?))
 }
 
-/// What clients must show. One that is made here is told once, on standard error.
-fn token(typed: &Http, config: &Config) -> Result<Token> {
+/// Returns the token that clients must present. A generated one is printed once on standard error.
+fn client_token(typed: &Http, config: &Config) -> Result<Token> {
     if let Some(path) = &typed.token_file {
         return Ok(Token::read(path)?);
     }
@@ -110,7 +110,7 @@ fn token(typed: &Http, config: &Config) -> Result<Token> {
         let value = source.value(config.folder()).map_err(|error| UsageError(format!("[serve] `token`: {error}")))?;
         return Ok(Token::parse(&value)?);
     }
-    if let Some(token) = std::env::var_os(TOKEN) {
+    if let Some(token) = std::env::var_os(TOKEN_VARIABLE) {
         return Ok(Token::parse(&token.to_string_lossy())?);
     }
     let token = Token::generate()?;

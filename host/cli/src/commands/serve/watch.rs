@@ -1,4 +1,4 @@
-//! Looking out for changes of what is served, on a thread of its own: the one that serves never waits for a file.
+//! A watcher for changes of served components, on a thread of its own: the one that serves never waits for a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -11,99 +11,99 @@ use inotify::{EventStream, Inotify, WatchDescriptor, WatchMask};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::assembly::Assembly;
+use super::served_components::ServedComponents;
 use crate::render;
 
-/// So long nothing may happen before changes count as complete: programs write in several steps.
-const QUIET: Duration = Duration::from_millis(100);
-/// After so long they count even if more is happening.
-const LONGEST: Duration = Duration::from_secs(1);
-/// Where the kernel tells nothing, such as on network file systems, somebody looks that often.
-const AT_LEAST: Duration = Duration::from_secs(2);
-/// Room for what the kernel tells at a time: an event is 16 bytes and a name of at most 256.
-const EVENTS_BYTES: usize = 4096;
+/// Time without events after which changes count as complete: programs write in several steps.
+const QUIET_PERIOD: Duration = Duration::from_millis(100);
+/// Maximum time until changes count as complete, even with more events.
+const MAX_SETTLE_TIME: Duration = Duration::from_secs(1);
+/// Interval between two refreshes without events: the kernel reports none for network file systems, for example.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// Size of the buffer for events, in bytes. An event has 16 bytes and a name of at most 256 (`inotify(7)`).
+const EVENT_BUFFER_BYTES: usize = 4096;
 
-/// Brings what is served in line with its files until `stop`.
+/// Starts a thread that refreshes the components whenever their files change, until `stop`.
 ///
 /// # Errors
-/// If the system gives no thread.
-pub(crate) fn start(mut assembly: Assembly, stop: CancellationToken) -> Result<JoinHandle<()>> {
+/// If the runtime or the thread cannot be created.
+pub(crate) fn start(mut components: ServedComponents, stop: CancellationToken) -> Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot watch files")?;
     let watch = move || {
         runtime.block_on(stop.run_until_cancelled(async {
-            let mut ears = FolderWatcher::new();
+            let mut watcher = FolderWatcher::new();
             loop {
-                ears.listen_at(assembly.folders());
-                assembly.renew().await;
-                ears.stirred().await;
+                watcher.watch_folders(components.folders());
+                components.refresh().await;
+                watcher.wait_for_change().await;
             }
         }));
     };
     std::thread::Builder::new().name("watch".to_owned()).spawn(watch).context("cannot watch files")
 }
 
-/// Hears of changes in folders.
+/// A watcher for changes in folders.
 struct FolderWatcher {
-    /// `None` if the kernel has no more of them to give.
-    kernel: Option<EventStream<Vec<u8>>>,
-    at: BTreeMap<PathBuf, WatchDescriptor>,
+    /// `None` if the kernel has no more inotify instances.
+    events: Option<EventStream<Vec<u8>>>,
+    watches: BTreeMap<PathBuf, WatchDescriptor>,
 }
 
 impl FolderWatcher {
-    /// Belongs to the runtime that it is made on.
+    /// Creates a watcher that belongs to the current runtime.
     fn new() -> Self {
-        let kernel = Inotify::init().and_then(|inotify| inotify.into_event_stream(vec![0; EVENTS_BYTES]));
-        if let Err(error) = &kernel {
+        let events = Inotify::init().and_then(|inotify| inotify.into_event_stream(vec![0; EVENT_BUFFER_BYTES]));
+        if let Err(error) = &events {
             render::warning(&format!(
                 "the system tells of no changes ({error}); files are looked at every 2 s instead"
             ));
         }
-        Self { kernel: kernel.ok(), at: BTreeMap::new() }
+        Self { events: events.ok(), watches: BTreeMap::new() }
     }
 
-    /// Listens at these folders and no others. Doing that again each time finds those that were made anew; those that
-    /// are not there are looked for again.
-    fn listen_at(&mut self, folders: BTreeSet<PathBuf>) {
-        let Some(kernel) = &self.kernel else { return };
-        let mut watches = kernel.watches();
-        for (folder, watch) in std::mem::take(&mut self.at) {
+    /// Watches these folders and no others. Repeating this each time includes folders that were created or replaced
+    /// since.
+    fn watch_folders(&mut self, folders: BTreeSet<PathBuf>) {
+        let Some(events) = &self.events else { return };
+        let mut watches = events.watches();
+        for (folder, watch) in std::mem::take(&mut self.watches) {
             if !folders.contains(&folder) {
                 let _gone = watches.remove(watch);
             }
         }
         // The kernel gives the same watch for a folder that it watches already.
-        let watched = folders.into_iter().filter_map(|folder| Some((watches.add(&folder, changes()).ok()?, folder)));
-        self.at = watched.map(|(watch, folder)| (folder, watch)).collect();
+        let watched = folders.into_iter().filter_map(|folder| Some((watches.add(&folder, event_mask()).ok()?, folder)));
+        self.watches = watched.map(|(watch, folder)| (folder, watch)).collect();
     }
 
-    /// Waits until something may have changed, and is complete.
-    async fn stirred(&mut self) {
-        if timeout(AT_LEAST, self.heard()).await.is_err() {
+    /// Waits until something may have changed, and the change is complete.
+    async fn wait_for_change(&mut self) {
+        if timeout(POLL_INTERVAL, self.next_event()).await.is_err() {
             return;
         }
-        let latest = Instant::now() + LONGEST;
+        let latest = Instant::now() + MAX_SETTLE_TIME;
         while Instant::now() < latest {
-            let quiet = (Instant::now() + QUIET).min(latest);
-            if timeout_at(quiet, self.heard()).await.is_err() {
+            let quiet = (Instant::now() + QUIET_PERIOD).min(latest);
+            if timeout_at(quiet, self.next_event()).await.is_err() {
                 return;
             }
         }
     }
 
-    /// The next that the kernel tells. Also that it lost count counts.
-    async fn heard(&mut self) {
-        let told = match &mut self.kernel {
-            Some(kernel) => kernel.next().await.is_some(),
+    /// Waits for the next event; a queue overflow is one too.
+    async fn next_event(&mut self) {
+        let has_event = match &mut self.events {
+            Some(events) => events.next().await.is_some(),
             None => false,
         };
-        if !told {
+        if !has_event {
             std::future::pending().await
         }
     }
 }
 
-/// Reading a file is not among them: it would wake whoever reads because of it for ever.
-fn changes() -> WatchMask {
+/// Returns the events to watch for. Access is not among them, because a refresh reads the files and would wake itself.
+fn event_mask() -> WatchMask {
     WatchMask::CREATE
         | WatchMask::DELETE
         | WatchMask::MOVE

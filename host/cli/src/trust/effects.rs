@@ -1,4 +1,4 @@
-//! What a configuration would start, send, grant and read, for whoever decides whether to trust it.
+//! The effects of a configuration: everything that it would start, send, grant and read.
 
 use fumehood::sanitize::printable;
 use serde::Serialize;
@@ -7,34 +7,35 @@ use crate::config::Config;
 use crate::config::secret::{SecretSection, ValueSource};
 use crate::config::text::TextSource;
 use crate::config::tool::{ApprovalRule, ToolSection};
-use crate::render::readable_grant;
+use crate::render::format_grant;
 use crate::servers;
 
-/// Characters of one line. Longer texts go on in the next one, behind the same mark: no text draws a line of its own.
-const WIDTH: usize = 100;
+/// Maximum length of a line, in characters. Longer texts continue on the next line behind a mark, so that no text
+/// begins a line.
+const MAX_LINE_CHARS: usize = 100;
 const MARK: &str = "  | ";
-const MARK_FURTHER: &str = "  |     ";
+const CONTINUATION_MARK: &str = "  |     ";
 
-/// One thing that a configuration does.
+/// An effect of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Effect {
     /// `start`, `connect`, `model`, `grant`, `read`.
     pub(crate) kind: &'static str,
-    /// What exactly.
+    /// Description of the effect.
     pub(crate) what: String,
 }
 
-/// Everything that it does.
+/// Returns all effects of a configuration.
 pub(crate) fn effects(config: &Config) -> Vec<Effect> {
     let mut effects = Vec::new();
-    servers(config, &mut effects);
-    model(config, &mut effects);
+    add_servers(config, &mut effects);
+    add_model(config, &mut effects);
     for (name, tool) in &config.tools {
-        tool_effects(config, name, tool, &mut effects);
+        add_tool(config, name, tool, &mut effects);
     }
     let mut add = |kind, what: String| effects.push(Effect { kind, what });
     for folder in &config.tools_in {
-        add("grant", format!("components of the folder {}, without powers", quoted(&folder.to_string_lossy())));
+        add("grant", format!("components of the folder {}, without powers", quote(&folder.to_string_lossy())));
     }
     if let Some(source) = &config.serve.token {
         add("read", format!("the token of `serve` from {}", source.place()));
@@ -48,7 +49,7 @@ pub(crate) fn effects(config: &Config) -> Vec<Effect> {
     let system = std::iter::once(("instructions".to_owned(), config.agent.system.as_ref()));
     for (name, text) in texts.chain(prompts).chain(skills).chain(system) {
         if let Some(TextSource::InFile(file)) = text {
-            add("read", format!("{name} from the file {}", quoted(&file.file.to_string_lossy())));
+            add("read", format!("{name} from the file {}", quote(&file.file.to_string_lossy())));
         }
     }
     let files = [
@@ -59,7 +60,7 @@ pub(crate) fn effects(config: &Config) -> Vec<Effect> {
     ];
     for (name, file) in files {
         if let Some(file) = file {
-            add("read", format!("{name} in the file {}", quoted(&file.to_string_lossy())));
+            add("read", format!("{name} in the file {}", quote(&file.to_string_lossy())));
         }
     }
     if config.log.off {
@@ -68,7 +69,7 @@ pub(crate) fn effects(config: &Config) -> Vec<Effect> {
     effects
 }
 
-fn servers(config: &Config, effects: &mut Vec<Effect>) {
+fn add_servers(config: &Config, effects: &mut Vec<Effect>) {
     for (name, section) in &config.mcp.servers {
         let kind = if section.command.is_some() { "start" } else { "connect" };
         for line in servers::entry_lines(section) {
@@ -80,17 +81,17 @@ fn servers(config: &Config, effects: &mut Vec<Effect>) {
     }
 }
 
-fn model(config: &Config, effects: &mut Vec<Effect>) {
+fn add_model(config: &Config, effects: &mut Vec<Effect>) {
     let model = &config.model;
     let mut add = |what: String| effects.push(Effect { kind: "model", what });
     if let Some(name) = &model.name {
-        add(format!("ask {}", quoted(name)));
+        add(format!("ask {}", quote(name)));
     }
     if let Some(url) = &model.base_url {
-        add(format!("send everything, with the key of the provider, to {}", quoted(url)));
+        add(format!("send everything, with the key of the provider, to {}", quote(url)));
     }
     if let Some(proxy) = &model.proxy {
-        add(format!("go through the proxy {}", quoted(proxy)));
+        add(format!("go through the proxy {}", quote(proxy)));
     }
     if let Some(source) = &model.key {
         add(format!("use the key from {}", source.place()));
@@ -100,36 +101,36 @@ fn model(config: &Config, effects: &mut Vec<Effect>) {
     }
 }
 
-fn tool_effects(config: &Config, name: &str, tool: &ToolSection, effects: &mut Vec<Effect>) {
+fn add_tool(config: &Config, name: &str, tool: &ToolSection, effects: &mut Vec<Effect>) {
     let mut add = |what: String| effects.push(Effect { kind: "grant", what: format!("tool {name}: {what}") });
-    let component = quoted(&tool.component.to_string_lossy());
+    let component = quote(&tool.component.to_string_lossy());
     match tool.approval {
         ApprovalRule::Required => add(format!("component {component}, once it is approved")),
         ApprovalRule::Off => add(format!("component {component}, without your approval")),
     }
     let any = |_: &ValueSource| Ok("any value".to_owned());
-    // What cannot be granted was found when the file was read.
+    // Grants that are not possible were rejected when the file was read.
     if let Ok(grant) = tool.powers().grant(&config.absolute_folder(), &any) {
         let lines = grant.lines(Some(&config.absolute_folder()));
-        lines.iter().map(|line| readable_grant(line)).for_each(&mut add);
+        lines.iter().map(|line| format_grant(line)).for_each(&mut add);
     }
     for SecretSection { name, from, .. } in &tool.secrets {
-        add(format!("secret {} from {}", quoted(name), from.place()));
+        add(format!("secret {} from {}", quote(name), from.place()));
     }
 }
 
-/// As JSON, so that where a text ends is never in doubt, and no line ends within one.
-fn quoted(text: &str) -> String {
+/// Quotes a text as JSON, so that its end is unambiguous and it contains no line break.
+fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The same for a screen, wrapped.
+/// Returns all effects as wrapped lines for a screen.
 pub(crate) fn lines(config: &Config) -> Vec<String> {
     let mut lines = Vec::new();
     for Effect { kind, what } in effects(config) {
         let text: Vec<char> = printable(&format!("{kind:<8}{what}").replace('\n', "\\n")).chars().collect();
-        for (index, piece) in text.chunks(WIDTH).enumerate() {
-            let mark = if index == 0 { MARK } else { MARK_FURTHER };
+        for (index, piece) in text.chunks(MAX_LINE_CHARS).enumerate() {
+            let mark = if index == 0 { MARK } else { CONTINUATION_MARK };
             lines.push(format!("{mark}{}", piece.iter().collect::<String>()));
         }
     }
@@ -145,7 +146,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn everything_that_a_file_does_is_told() {
+    fn lists_every_effect() {
         let text = r#"
             tools_in = ["tools"]
             [model]
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_go_on_behind_the_mark() {
+    fn wraps_long_texts_behind_the_mark() {
         let text = format!("[mcp.servers.a]\ncommand = [\"{}\"]\n", "x".repeat(500));
         let config = Config::parse(Path::new("fumehood.toml"), &text).unwrap();
         let lines = lines(&config);

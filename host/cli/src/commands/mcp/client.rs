@@ -1,4 +1,4 @@
-//! `fumehood mcp list` and `call`: a client for people.
+//! `fumehood mcp list` and `call`: an MCP client on the command line.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -17,15 +17,15 @@ use crate::render;
 use crate::render::quotation::Quotation;
 use crate::servers::{self, ending_with_us};
 
-/// Name of a server here. People name no servers.
-const SERVER: &str = "server";
+/// Name of the server, because on the command line it has none.
+const SERVER_NAME: &str = "server";
 
 pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
     let patience = start_timeout(&list.server, list.timeout);
-    let remote = remote(&list.server, &list.options, RemoteOptions { patience, ..RemoteOptions::default() })?;
+    let remote = new_remote(&list.server, &list.options, RemoteOptions { patience, ..RemoteOptions::default() })?;
     let listed = remote.tools().await;
     remote.close().await;
-    let tools = listed.map_err(|error| cannot_list(error, "--timeout"))?;
+    let tools = listed.map_err(|error| list_error(error, "--timeout"))?;
     for line in ToolNotice::lines(&remote.refused()) {
         render::warning(&format!("left out {line}"));
     }
@@ -33,38 +33,38 @@ pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
         render::warning(&format!("not all is checked of {line}"));
     }
     if arguments.json {
-        let tools: Vec<Value> = tools.iter().map(in_json).collect();
+        let tools: Vec<Value> = tools.iter().map(to_json).collect();
         render::json(&json!({"tools": tools}))?;
     } else {
         let mut quotation = Quotation::new(true);
         for tool in &tools {
             let description = tool.description.sanitized();
             let about = description.lines().next().unwrap_or_default();
-            quotation.styled(&format!("{} ", printable(&tool.foreign)), render::STRONG, about)?;
+            quotation.write_styled(&format!("{} ", printable(&tool.foreign)), render::STRONG, about)?;
         }
     }
     Ok(Exit::Ok)
 }
 
-/// Time that the server may take to start.
+/// Returns the time that the server may take to start.
 fn start_timeout(server: &[String], typed: Option<Duration>) -> Duration {
     typed.unwrap_or_else(|| servers::start_timeout(Some(server)).max(RemoteOptions::default().patience))
 }
 
-/// A server that is too slow is told by the flag that gives it more time.
-fn cannot_list(error: ConnectError, flag: &str) -> anyhow::Error {
+/// Converts an error of the connection; a timeout names the flag that allows more time.
+fn list_error(error: ConnectError, flag: &str) -> anyhow::Error {
     match error {
         ConnectError::Late(time) => {
             anyhow!("the server did not start and list its tools within {time:?}; give it longer with `{flag}`")
         }
-        // One line says it all.
+        // These need no context.
         error @ (ConnectError::NoProgram { .. } | ConnectError::Unreachable { .. }) => error.into(),
         error => anyhow::Error::new(error).context("cannot list the tools"),
     }
 }
 
-fn in_json(tool: &RemoteTool) -> Value {
-    // For programs, so the values are the server's own; whatever is hidden in them is written as an escape.
+fn to_json(tool: &RemoteTool) -> Value {
+    // For programs, so the values are the server's own; hidden characters in them are written as escapes.
     json!({
         "name": tool.foreign.as_ref(),
         "title": tool.title.as_ref().map(Untrusted::expose_raw),
@@ -84,15 +84,15 @@ pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exi
     let patience = start_timeout(&call.server, call.start_timeout);
     let limits =
         RemoteOptions { deadline: call.timeout, patience, string: call.max_string, ..RemoteOptions::default() };
-    let remote = remote(&call.server, &call.options, limits)?;
+    let remote = new_remote(&call.server, &call.options, limits)?;
     let started = Instant::now();
     let outcome = tokio::select! {
-        outcome = checked(&remote, call, entry.as_mut()) => outcome,
+        outcome = call_checked(&remote, call, entry.as_mut()) => outcome,
         _ = tokio::signal::ctrl_c() => Ok(Err(CallError::cancelled())),
     };
     let duration = started.elapsed();
     remote.close().await;
-    let result = result(call, outcome?, duration);
+    let result = to_result(call, outcome?, duration);
     if let Some(entry) = entry {
         entry.ended(&result).await;
     }
@@ -108,17 +108,17 @@ pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exi
     Ok(exit)
 }
 
-/// Calls if the arguments fit the tool's schema, as for any other tool, and if that can be recorded.
-async fn checked(
+/// Calls the tool if the arguments match its schema, as for any other tool, and if the call can be recorded.
+async fn call_checked(
     remote: &Remote,
     call: &CallRemote,
     entry: Option<&mut CallEntry>,
 ) -> Result<Result<Vec<Content>, CallError>> {
-    let tools = remote.tools().await.map_err(|error| cannot_list(error, "--start-timeout"))?;
+    let tools = remote.tools().await.map_err(|error| list_error(error, "--start-timeout"))?;
     let Some(tool) = tools.iter().find(|tool| *tool.foreign == *call.tool) else {
         let known: Vec<_> = tools.iter().map(|tool| printable(&tool.foreign).into_owned()).collect();
-        let why = format!("there is no tool `{}`", printable(&call.tool));
-        let error = CallError::new(ErrorKind::UnknownTool, why);
+        let message = format!("there is no tool `{}`", printable(&call.tool));
+        let error = CallError::new(ErrorKind::UnknownTool, message);
         return Ok(Err(error.with_hint(format!("the tools are: {}", known.join(", ")))));
     };
     Ok(match tool.arguments.parse(&call.arguments) {
@@ -133,12 +133,13 @@ async fn checked(
     })
 }
 
-fn result(call: &CallRemote, outcome: Result<Vec<Content>, CallError>, duration: Duration) -> CallResult {
+fn to_result(call: &CallRemote, outcome: Result<Vec<Content>, CallError>, duration: Duration) -> CallResult {
     let metadata = Metadata { duration, deadline: call.timeout, ..Metadata::default() }.of_outcome(&outcome);
     CallResult { id: render::CALL_ID.to_owned(), tool: call.tool.clone(), outcome, metadata }
 }
 
-fn remote(server: &[String], options: &ServerOptions, limits: RemoteOptions) -> Result<Remote> {
+/// Creates the client of a server that is named by a URL or a command.
+fn new_remote(server: &[String], options: &ServerOptions, limits: RemoteOptions) -> Result<Remote> {
     let (first, rest) = server
         .split_first()
         .ok_or_else(|| UsageError("no server is named; give a URL, or a command that starts one".to_owned()))?;
@@ -155,5 +156,5 @@ fn remote(server: &[String], options: &ServerOptions, limits: RemoteOptions) -> 
             through: Some(ending_with_us()),
         }),
     };
-    Ok(Remote::new(Namespace::parse(SERVER)?, endpoint, limits))
+    Ok(Remote::new(Namespace::parse(SERVER_NAME)?, endpoint, limits))
 }

@@ -1,39 +1,38 @@
 //! Components that must not be loaded at all.
 
 use anyhow::Result;
+use fumehood::permission::files::Folder;
 use fumehood::{Grant, Load};
 
-use fumehood::permission::files::Folder;
-
-/// One component, and a part of what has to be said about it.
-pub(super) struct Refused {
-    /// The number of its row.
+/// A component that must be rejected, with a part of the expected error message.
+pub(super) struct RejectedComponent {
+    /// Number of its row in docs/hostile-corpus.md.
     pub(super) row: u8,
     pub(super) what: &'static str,
-    pub(super) says: &'static str,
+    pub(super) message: &'static str,
     pub(super) load: fn() -> Result<Load>,
 }
 
 macro_rules! proposal {
-    ($what:literal, $name:literal, $says:literal) => {
-        Refused {
+    ($what:literal, $name:literal, $message:literal) => {
+        RejectedComponent {
             row: 16,
             what: $what,
-            says: $says,
-            load: || text(include_str!(concat!("../../../../../tests/programs/proposals/", $name, ".wat"))),
+            message: $message,
+            load: || parse(include_str!(concat!("../../../../../tests/programs/proposals/", $name, ".wat"))),
         }
     };
 }
 
-const fn refused(row: u8, what: &'static str, says: &'static str, load: fn() -> Result<Load>) -> Refused {
-    Refused { row, what, says, load }
+const fn rejected(row: u8, what: &'static str, message: &'static str, load: fn() -> Result<Load>) -> RejectedComponent {
+    RejectedComponent { row, what, message, load }
 }
 
-/// All of them.
-pub(super) const ALL: &[Refused] = &[
-    refused(14, "be 900 instances", "instances", || {
+/// All rejected components.
+pub(super) const ALL: &[RejectedComponent] = &[
+    rejected(14, "be 900 instances", "instances", || {
         let instances = "(core instance (instantiate $m))".repeat(900);
-        text(&format!(
+        parse(&format!(
             r#"(component (core module $m (memory 1) (func (export "run"))) {instances}
             (core instance $i (instantiate $m)) (func (export "run") (canon lift (core func $i "run"))))"#
         ))
@@ -46,43 +45,43 @@ pub(super) const ALL: &[Refused] = &[
     proposal!("use tail calls", "tail-call", "tail calls"),
     proposal!("use relaxed SIMD", "relaxed-simd", "relaxed"),
     proposal!("use several memories in a module", "multi-memory", "multi"),
-    refused(33, "be granted /proc", "/proc", || {
+    rejected(33, "be granted /proc", "/proc", || {
         let grant = Grant::none().with_folder(Folder::read("/proc:/p")?)?;
-        Ok(text(include_str!("../../../../../tests/programs/files.wat"))?.with_grant(grant))
+        Ok(parse(include_str!("../../../../../tests/programs/files.wat"))?.with_grant(grant))
     }),
-    refused(51, "take long to compile: one long function", "bytes in one function", || {
+    rejected(51, "take long to compile: one long function", "bytes in one function", || {
         module(&format!("(func (result i32) i32.const 1 {})", "i32.const 1 i32.add ".repeat(200_000)))
     }),
-    refused(51, "take long to compile: 100,000 functions", "functions", || module(&"(func)".repeat(100_000))),
-    refused(51, "take long to compile: loops in loops", "branches times local variables", || {
+    rejected(51, "take long to compile: 100,000 functions", "functions", || module(&"(func)".repeat(100_000))),
+    rejected(51, "take long to compile: loops in loops", "branches times local variables", || {
         let loops = format!("{}{}", "(loop (br_if 0 (local.get 0)) ".repeat(1_000), ")".repeat(1_000));
         module(&format!("(func (param i32) (local {}) {loops})", "i64 ".repeat(1_900)))
     }),
-    refused(51, "take long to compile: types of types", "type size", || {
+    rejected(51, "take long to compile: types of types", "type size", || {
         let first = "(type $t0 (tuple string string))".to_owned();
         let types = (1..100).fold(first, |text, at| format!("{text}(type $t{at} (tuple $t{0} $t{0}))", at - 1));
-        text(&format!("(component {types})"))
+        parse(&format!("(component {types})"))
     }),
-    refused(52, "be text", "WebAssembly text", || Ok(Load::bytes("refused", *b"(component)"))),
-    refused(52, "be a core module", "core WebAssembly module", || {
+    rejected(52, "be text", "WebAssembly text", || Ok(Load::bytes("refused", *b"(component)"))),
+    rejected(52, "be a core module", "core WebAssembly module", || {
         Ok(Load::bytes("refused", wat::parse_str("(module)")?))
     }),
-    refused(52, "be a program of this machine", "program or library for this machine", || {
+    rejected(52, "be a program of this machine", "program or library for this machine", || {
         let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
         bytes.resize(4096, 0);
         Ok(Load::bytes("refused", bytes))
     }),
-    refused(52, "be cut off", "malformed", || {
+    rejected(52, "be cut off", "malformed", || {
         let mut bytes = wat::parse_str(include_str!("../../../../../tests/programs/spin.wat"))?;
         bytes.truncate(bytes.len().saturating_sub(7));
         Ok(Load::bytes("refused", bytes))
     }),
 ];
 
-fn text(text: &str) -> Result<Load> {
+fn parse(text: &str) -> Result<Load> {
     Ok(Load::bytes("refused", wat::parse_str(text)?))
 }
 
 fn module(text: &str) -> Result<Load> {
-    self::text(&format!("(component (core module {text}))"))
+    parse(&format!("(component (core module {text}))"))
 }

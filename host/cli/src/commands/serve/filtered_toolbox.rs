@@ -1,4 +1,4 @@
-//! The tools of a host that are offered: all, or those that the configuration names.
+//! A toolbox that offers all tools of a host, or those that the configuration names.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use tokio::sync::watch;
 
 use crate::exit::UsageError;
 
-/// Some tools of a host, by their full names.
-pub(crate) struct Offered {
+/// The tools of a host, filtered by their full names.
+pub(crate) struct FilteredToolbox {
     tools: Arc<dyn Toolbox>,
-    /// All if `None`.
+    /// Full names of the offered tools; `None` offers all.
     only: Option<BTreeSet<String>>,
 }
 
-impl Offered {
-    /// Every call is recorded in `log`, if there is one.
+impl FilteredToolbox {
+    /// Creates a toolbox whose calls are recorded in `log`, if there is one.
     ///
     /// # Errors
-    /// If the host has no tool of one of the names.
-    pub(crate) fn of(host: &Host, only: Option<&[String]>, log: Option<CallLog>) -> Result<Self> {
+    /// If the host has no tool with one of the names.
+    pub(crate) fn new(host: &Host, only: Option<&[String]>, log: Option<CallLog>) -> Result<Self> {
         if let Some(name) = only.unwrap_or_default().iter().find(|name| host.tool(name).is_none()) {
             let all: Vec<String> = host.tools().iter().map(|tool| tool.full_name().to_owned()).collect();
             let message =
@@ -37,19 +37,19 @@ impl Offered {
         Ok(Self { tools, only: only.map(|names| names.iter().cloned().collect()) })
     }
 
-    fn offers(&self, name: &str) -> bool {
+    fn is_offered(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|names| names.contains(name))
     }
 }
 
-impl Toolbox for Offered {
+impl Toolbox for FilteredToolbox {
     fn list(&self) -> Vec<Listing> {
         let mut tools = self.tools.list();
-        tools.retain(|tool| self.offers(&tool.name));
+        tools.retain(|tool| self.is_offered(&tool.name));
         tools
     }
 
-    // Clients call what is listed: the server looks their names up there.
+    // Not filtered: the server looks names up in the list first.
     fn call(&self, request: Request) -> BoxFuture<'_, CallResult> {
         self.tools.call(request)
     }

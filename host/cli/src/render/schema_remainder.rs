@@ -1,10 +1,10 @@
-//! Texts of a JSON Schema that its lines for people leave out.
+//! Texts of a JSON Schema that its description for people leaves out.
 
 use serde_json::Value;
 
-use super::paragraph::one_line;
+use super::quotation::one_line;
 
-/// Keywords whose members are schemas under names of the author's choice.
+/// Keywords whose members are schemas under names that the author chose.
 const NAMED: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 /// Keywords that hold a schema, or a list of them.
 const NESTED: [&str; 16] = [
@@ -25,7 +25,7 @@ const NESTED: [&str; 16] = [
     "unevaluatedProperties",
     "contentSchema",
 ];
-/// Keywords that the lines show.
+/// Keywords that the description shows.
 const SHOWN: [&str; 13] = [
     "type",
     "required",
@@ -41,79 +41,81 @@ const SHOWN: [&str; 13] = [
     "minLength",
     "maxLength",
 ];
+/// Types of JSON Schema (2020-12 validation, section 6.1.1).
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
-/// Longest value of `format` that is a name of JSON Schema and no text.
+/// Maximum length of a value of `format` that counts as a name of JSON Schema and not as text, in bytes.
 const MAX_FORMAT_BYTES: usize = 24;
 
-/// Lists everything that a schema says and `shown`, its lines for people, do not repeat: one line for each keyword, with its
+/// Lists the texts of a schema that are not in `shown`, its description for people: one line for each keyword, with its
 /// place in the schema.
-pub(super) fn rest(schema: &Value, shown: &[String]) -> Vec<String> {
-    let mut walk = Walk { shown: shown.join("\n"), rest: Vec::new() };
-    walk.schema(schema, "");
-    walk.rest
+pub(super) fn remainder(schema: &Value, shown: &[String]) -> Vec<String> {
+    let mut visitor = Visitor { shown: shown.join("\n"), remainder: Vec::new() };
+    visitor.visit_schema(schema, "");
+    visitor.remainder
 }
 
-struct Walk {
+/// A visitor of a schema that collects the texts that are not shown.
+struct Visitor {
     shown: String,
-    rest: Vec<String>,
+    remainder: Vec<String>,
 }
 
-impl Walk {
-    fn schema(&mut self, schema: &Value, place: &str) {
+impl Visitor {
+    fn visit_schema(&mut self, schema: &Value, place: &str) {
         let Some(keywords) = schema.as_object() else { return };
         for (keyword, value) in keywords {
             let place = format!("{place}/{keyword}");
             match keyword.as_str() {
-                // The lines list the properties, and not that there may be others.
+                // The description lists the properties, and not that there may be others.
                 "additionalProperties" if *value == Value::Bool(true) && keywords.contains_key("properties") => {
-                    self.rest.push(format!("{}: true", one_line(&place)));
+                    self.remainder.push(format!("{}: true", one_line(&place)));
                 }
-                name if NAMED.contains(&name) => self.named(value, &place),
-                name if NESTED.contains(&name) => self.nested(value, &place),
+                name if NAMED.contains(&name) => self.visit_named(value, &place),
+                name if NESTED.contains(&name) => self.visit_nested(value, &place),
                 "type" if is_type(value) => {}
                 "$ref" if value.as_str().is_some_and(|target| target.starts_with("#/")) => {}
                 "format" if is_format(value) => {}
-                name if SHOWN.contains(&name) => self.texts(value, &place),
-                _ => self.rest.push(format!("{}: {}", one_line(&place), one_line(&value.to_string()))),
+                name if SHOWN.contains(&name) => self.visit_texts(value, &place),
+                _ => self.remainder.push(format!("{}: {}", one_line(&place), one_line(&value.to_string()))),
             }
         }
     }
 
-    fn named(&mut self, schemas: &Value, place: &str) {
+    fn visit_named(&mut self, schemas: &Value, place: &str) {
         for (name, schema) in schemas.as_object().into_iter().flatten() {
-            let before = self.rest.len();
-            self.schema(schema, &format!("{place}/{name}"));
-            // Its name is in the place of what it says; it is a line of its own only where it says nothing.
+            let before = self.remainder.len();
+            self.visit_schema(schema, &format!("{place}/{name}"));
+            // The name is part of the place of its texts; without any text it gets a line of its own.
             let name = one_line(name);
-            let is_told = self.rest.iter().skip(before).any(|line| line.contains(&name));
-            if !is_told && !self.shown.contains(&name) {
-                self.rest.push(format!("{}/{name}", one_line(place)));
+            let is_mentioned = self.remainder.iter().skip(before).any(|line| line.contains(&name));
+            if !is_mentioned && !self.shown.contains(&name) {
+                self.remainder.push(format!("{}/{name}", one_line(place)));
             }
         }
     }
 
-    fn nested(&mut self, value: &Value, place: &str) {
+    fn visit_nested(&mut self, value: &Value, place: &str) {
         match value {
             Value::Array(schemas) => {
                 for (index, schema) in schemas.iter().enumerate() {
-                    self.schema(schema, &format!("{place}/{index}"));
+                    self.visit_schema(schema, &format!("{place}/{index}"));
                 }
             }
-            schema => self.schema(schema, place),
+            schema => self.visit_schema(schema, place),
         }
     }
 
-    /// Texts of a keyword that the lines show, unless they cut or skipped them.
-    fn texts(&mut self, value: &Value, place: &str) {
+    /// Collects texts of a keyword that the description shows, if it truncated or skipped them.
+    fn visit_texts(&mut self, value: &Value, place: &str) {
         match value {
             Value::String(text) if !self.shown.contains(&one_line(text)) => {
-                self.rest.push(format!("{}: {}", one_line(place), one_line(text)));
+                self.remainder.push(format!("{}: {}", one_line(place), one_line(text)));
             }
-            Value::Array(values) => values.iter().for_each(|value| self.texts(value, place)),
+            Value::Array(values) => values.iter().for_each(|value| self.visit_texts(value, place)),
             Value::Object(members) => {
                 for (name, value) in members {
-                    self.texts(&Value::from(name.as_str()), place);
-                    self.texts(value, place);
+                    self.visit_texts(&Value::from(name.as_str()), place);
+                    self.visit_texts(value, place);
                 }
             }
             _ => {}
@@ -121,7 +123,7 @@ impl Walk {
     }
 }
 
-/// A type of JSON Schema, or a list of them.
+/// Returns whether a value is a type of JSON Schema, or a list of types.
 fn is_type(value: &Value) -> bool {
     match value {
         Value::Array(values) => values.iter().all(is_type),
@@ -129,6 +131,7 @@ fn is_type(value: &Value) -> bool {
     }
 }
 
+/// Returns whether a value of `format` is a name and no text.
 fn is_format(value: &Value) -> bool {
     let is_name =
         |text: &str| text.len() <= MAX_FORMAT_BYTES && text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-');
@@ -141,7 +144,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_text_of_a_schema_is_in_its_lines_or_in_the_rest() {
+    fn lists_every_text_that_is_not_shown() {
         let deep =
             (0..8).fold(json!({"description": "T9"}), |inner, _| json!({"type": "object", "properties": {"x": inner}}));
         let schema = json!({
@@ -156,15 +159,15 @@ mod tests {
             "allOf": [{"description": "T8"}],
             "additionalProperties": true,
         });
-        let shown = super::super::schema::lines(&schema);
-        let rest = rest(&schema, &shown);
-        let all = [shown, rest.clone()].concat().join("\n");
+        let shown = super::super::schema::describe_schema(&schema);
+        let remainder = remainder(&schema, &shown);
+        let all = [shown, remainder.clone()].concat().join("\n");
         for number in 1..=10 {
             assert!(all.contains(&format!("T{number}")), "T{number} is missing in {all}");
         }
-        assert!(!rest.iter().any(|line| line.contains("T3") || line.contains("date-time")), "{rest:?}");
+        assert!(!remainder.iter().any(|line| line.contains("T3") || line.contains("date-time")), "{remainder:?}");
         for line in ["/title: \"T2\"", "/additionalProperties: true"] {
-            assert!(rest.contains(&line.to_owned()), "{line}: {rest:?}");
+            assert!(remainder.contains(&line.to_owned()), "{line}: {remainder:?}");
         }
     }
 }

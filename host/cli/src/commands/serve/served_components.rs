@@ -1,0 +1,290 @@
+//! Served components: loaded at the start, and reloaded when their files change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use fumehood::{Host, Lock, Namespace};
+
+use crate::commands::approve;
+use crate::config::Config;
+use crate::configured::{self, Configured, LoadSettings};
+use crate::exit::UsageError;
+use crate::recording::PersistRules;
+use crate::trust::ConfigSource;
+use crate::{host, render};
+
+/// A request to serve components.
+pub(crate) struct ServeRequest {
+    /// Source of the configuration.
+    pub(crate) source: ConfigSource,
+    /// The configuration at the start.
+    pub(crate) config: Config,
+    /// Components of the command line.
+    pub(crate) typed: Vec<Configured>,
+    /// Components of the configuration at the start.
+    pub(crate) configured: Vec<Configured>,
+    /// True if compiling may take many seconds.
+    pub(crate) allow_slow_compile: bool,
+    /// Rules for what is recorded of calls.
+    pub(crate) persist: PersistRules,
+}
+
+/// A host, and the components that are to be served by it.
+pub(crate) struct ServedComponents {
+    host: Host,
+    source: ConfigSource,
+    config: Config,
+    typed: Vec<Configured>,
+    wanted: Vec<Configured>,
+    allow_slow_compile: bool,
+    persist: PersistRules,
+    /// Stamps of the files that determine the wanted components.
+    source_stamps: Vec<Option<FileStamp>>,
+    components: BTreeMap<Namespace, ServedComponent>,
+    /// True if the host has a key-value store, which is opened at the start.
+    has_store: bool,
+}
+
+/// A component as it was last loaded.
+struct ServedComponent {
+    stamp: Option<FileStamp>,
+    settings: LoadSettings,
+    /// The settings with which it is served; `None` if it is not.
+    active_settings: Option<LoadSettings>,
+}
+
+impl ServedComponents {
+    /// Loads all wanted components into `host`.
+    ///
+    /// # Errors
+    /// If a component cannot be loaded.
+    pub(crate) async fn load(host: Host, request: ServeRequest) -> Result<Self> {
+        let ServeRequest { source, config, typed, configured, allow_slow_compile, persist } = request;
+        let wanted = typed.iter().cloned().chain(configured).collect();
+        let has_store = config.tools.values().any(|tool| tool.key_value.is_some());
+        let (source_stamps, components) = (Vec::new(), BTreeMap::new());
+        let mut served = Self {
+            host,
+            source,
+            config,
+            typed,
+            wanted,
+            allow_slow_compile,
+            persist,
+            source_stamps,
+            components,
+            has_store,
+        };
+        served.source_stamps = served.stamp_sources();
+        for component in served.wanted.clone() {
+            let stamp = FileStamp::read(&component.file);
+            let load = served.load_request(&component);
+            host::load(&served.host, &host::file_name(&component.file), load).await?;
+            let Configured { name, terms, .. } = component;
+            served.warn_if_unapproved(&name);
+            served
+                .components
+                .insert(name, ServedComponent { stamp, active_settings: Some(terms.clone()), settings: terms });
+        }
+        Ok(served)
+    }
+
+    /// Reloads components that have changed since the last time, and unloads those that are no longer wanted. Each
+    /// error is reported once on standard error.
+    pub(crate) async fn refresh(&mut self) {
+        self.reread_if_changed();
+        let wanted: BTreeSet<&Namespace> = self.wanted.iter().map(|component| &component.name).collect();
+        let gone: Vec<Namespace> = self.components.keys().filter(|name| !wanted.contains(name)).cloned().collect();
+        for name in gone {
+            self.components.remove(&name);
+            if self.host.unload(name.as_str()) {
+                render::note(&format!("`{name}` is not served any more"));
+            }
+        }
+        let changed: Vec<Configured> = self.wanted.iter().filter(|it| self.has_changed(it)).cloned().collect();
+        for component in changed {
+            self.reload_component(component).await;
+        }
+    }
+
+    /// Returns the folders in which a change could affect the served components.
+    pub(crate) fn folders(&self) -> BTreeSet<PathBuf> {
+        let files = self.wanted.iter().map(|component| component.file.as_path()).chain([self.config.origin.as_path()]);
+        let real = |file: &Path| file.canonicalize().ok().and_then(|file| file.parent().map(Path::to_owned));
+        let wit = self.config.tools.values().filter_map(|tool| tool.wit.as_deref()).map(|wit| self.config.path(wit));
+        let beside = files.flat_map(|file| [Some(parent_folder(file)), real(file)]).flatten();
+        let described = wit.map(|wit| if wit.is_dir() { wit } else { parent_folder(&wit) });
+        beside.chain(described).chain(self.config.tools_in.iter().map(|folder| self.config.path(folder))).collect()
+    }
+
+    /// Stamps the files and folders that determine the wanted components.
+    fn stamp_sources(&self) -> Vec<Option<FileStamp>> {
+        let config = &self.config;
+        let lock = configured::lock_file(config);
+        let folders = config.tools_in.iter().map(|folder| FileStamp::read(&config.path(folder)));
+        let documentation = config.tools.values().filter_map(|tool| tool.wit.as_deref());
+        let documentation = documentation.map(|wit| FileStamp::read(&config.path(wit)));
+        // With the record of trust, because a changed configuration is read once it is trusted again.
+        let trust = self.source.record_path().as_deref().and_then(FileStamp::read);
+        [FileStamp::read(&config.origin), FileStamp::read(&lock), trust]
+            .into_iter()
+            .chain(folders)
+            .chain(documentation)
+            .collect()
+    }
+
+    fn reread_if_changed(&mut self) {
+        let sources = self.stamp_sources();
+        if sources == self.source_stamps {
+            return;
+        }
+        self.source_stamps = sources;
+        if let Err(error) = self.reread() {
+            render::warning(&format!("{error:#}; what is served stays as it was"));
+        }
+    }
+
+    fn reread(&mut self) -> Result<()> {
+        let config = self.source.open()?;
+        if !config.origin.exists() {
+            return Err(UsageError(format!("{} is gone", config.origin.display())).into());
+        }
+        let lock = configured::lock(&config)?;
+        let wanted = self.wanted_components(&config, &lock)?;
+        let at_start = |config: &Config| {
+            let Config { serve, key_value_store, knowledge, prompts, .. } = config;
+            (serve.clone(), key_value_store.clone(), knowledge.clone(), prompts.clone())
+        };
+        if at_start(&config) != at_start(&self.config) {
+            render::warning(
+                "[serve], [knowledge], [prompts] and `key_value_store` are read at the start; serve again for what \
+                 changed there",
+            );
+        }
+        self.persist.update(&config);
+        (self.config, self.wanted) = (config, wanted);
+        // The new configuration may name other folders.
+        self.source_stamps = self.stamp_sources();
+        Ok(())
+    }
+
+    fn wanted_components(&self, config: &Config, lock: &Lock) -> Result<Vec<Configured>> {
+        let mut wanted: Vec<Configured> = Vec::new();
+        for component in self.typed.iter().cloned().chain(configured::all(config, lock)?) {
+            if let Some(other) = wanted.iter().find(|other| other.name == component.name) {
+                let (name, one, two) = (&component.name, other.file.display(), component.file.display());
+                return Err(UsageError(format!("{one} and {two} would both be called `{name}`; rename one")).into());
+            }
+            wanted.push(component);
+        }
+        Ok(wanted)
+    }
+
+    fn has_changed(&self, component: &Configured) -> bool {
+        self.components
+            .get(&component.name)
+            .is_none_or(|served| served.stamp != FileStamp::read(&component.file) || served.settings != component.terms)
+    }
+
+    /// Reloads a component. If that fails, the loaded one stays in place, unless it has powers or an approval that were
+    /// revoked.
+    async fn reload_component(&mut self, component: Configured) {
+        let (stamp, file) = (FileStamp::read(&component.file), host::file_name(&component.file));
+        let loaded = self.reload(&component, &file).await;
+        let Configured { name, terms, .. } = component;
+        let before = self.components.remove(&name).and_then(|served| served.active_settings);
+        let active_settings = match loaded {
+            Ok(()) => {
+                let verb = if before.is_some() { "changed and was loaded again" } else { "was loaded" };
+                render::note(&format!("{file} {verb}"));
+                self.warn_if_unapproved(&name);
+                Some(terms.clone())
+            }
+            Err(error) if before.as_ref() == Some(&terms) => {
+                render::warning(&format!("{error:#}; `{name}` is served as it was before"));
+                before
+            }
+            Err(error) => {
+                self.host.unload(name.as_str());
+                render::warning(&format!("{error:#}; `{name}` is not served"));
+                None
+            }
+        };
+        self.components.insert(name, ServedComponent { stamp, settings: terms, active_settings });
+    }
+
+    async fn reload(&self, component: &Configured, file: &str) -> Result<()> {
+        let needs_store = component.terms.section.as_ref().is_some_and(|section| section.key_value.is_some());
+        if needs_store && !self.has_store {
+            let message =
+                format!("`{}` has a `key_value` store, which is opened at the start; serve again", component.name);
+            return Err(UsageError(message).into());
+        }
+        host::reload(&self.host, file, self.load_request(component)).await?;
+        Ok(())
+    }
+
+    fn load_request(&self, component: &Configured) -> fumehood::Load {
+        let load = component.load.clone();
+        if self.allow_slow_compile { load.allow_slow_compile() } else { load }
+    }
+
+    /// Warns if the tools of a component are not offered because it is not approved.
+    fn warn_if_unapproved(&self, name: &Namespace) {
+        let Some(check) = approve::approval_check(&self.host, name) else { return };
+        if !check.standing().is_approved() {
+            let standing = check.standing();
+            render::warning(&format!("`{name}` {standing}; its tools are offered after `fumehood approve {name}`"));
+        }
+    }
+}
+
+fn parent_folder(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// The metadata that identifies a version of a file. Another file in its place, or a change of its content, has another
+/// stamp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileStamp {
+    file: (u64, u64),
+    bytes: u64,
+    written: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FileStamp {
+    /// Reads the stamp of the file that `path` resolves to; `None` if there is none.
+    pub(crate) fn read(path: &Path) -> Option<Self> {
+        let found = std::fs::metadata(path).ok()?;
+        Some(Self {
+            file: (found.dev(), found.ino()),
+            bytes: found.len(),
+            written: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn detects_a_replaced_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("a"), folder.path().join("b"));
+        assert_eq!(FileStamp::read(&path), None);
+        std::fs::write(&path, "one").unwrap();
+        let first = FileStamp::read(&path);
+        assert!(first.is_some() && first == FileStamp::read(&path));
+        std::fs::write(&other, "two").unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        assert_ne!(FileStamp::read(&path), first);
+    }
+}
