@@ -2,9 +2,9 @@
 //!
 //! [`Sandbox`] compiles components and runs calls. Every call gets a fresh instance with fuel, a deadline that holds
 //! over everything the call does, one ceiling over all its memory, and nothing but the powers that it was granted.
-//! How a call ends is a value, [`Execution`]; a guest can neither make the host panic nor outlive its call.
+//! Every outcome of a call is returned as a value, [`Execution`]; a guest can neither make the host panic nor outlive its call.
 //!
-//! Nothing here knows what a tool is for, who may call it, or whether its arguments fit: that is decided before.
+//! This crate does not decide who may call a tool or whether arguments fit its schema. The caller does that first.
 
 mod admission;
 mod bindings;

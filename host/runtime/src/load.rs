@@ -1,4 +1,4 @@
-//! From the bytes of a component to tools that can be called.
+//! Loading a component: from its bytes to callable tools.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,7 +27,7 @@ use crate::shared::Shared;
 use crate::surface::Surface;
 use crate::workers::Isolation;
 
-/// A component whose bytes were looked at, and the code that was compiled for it.
+/// A component whose bytes were inspected, and its compiled code.
 struct Compiled {
     digest: Digest,
     surface: Surface,
@@ -36,12 +36,15 @@ struct Compiled {
     report: CacheReport,
 }
 
+/// Compiled code.
 enum Code {
+    /// Mapped into this process.
     Component(wasmtime::component::Component),
-    /// For a worker process.
+    /// A file for a worker process.
     File(Authentic),
 }
 
+/// Loads a component and makes its tools callable. See [`crate::Sandbox::load`].
 pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOptions) -> Result<Component, LoadError> {
     let started = Instant::now();
     let size = bytes.len();
@@ -91,7 +94,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
     }))
 }
 
-/// What a component that runs in this process may do.
+/// Returns the powers of a component that runs in this process.
 fn powers(shared: &Shared, options: &LoadOptions, redactor: Option<Arc<Redactor>>) -> Powers {
     let grant = Arc::new(options.grant.clone());
     let secret_names = grant.secrets().iter().map(|secret| secret.name().to_owned()).collect();
@@ -104,7 +107,7 @@ fn powers(shared: &Shared, options: &LoadOptions, redactor: Option<Arc<Redactor>
     }
 }
 
-/// Opens what was granted, on the threads for that: the file system of a folder may not answer.
+/// Opens the granted folders, on the threads for file operations: the file system of a folder may not answer.
 async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<OpenFolders>>, FolderError> {
     if grant.folders().is_empty() && grant.scratch().is_none() {
         return Ok(None);
@@ -119,7 +122,8 @@ async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<
     opened.map_err(|Gone| FolderError::Gone)?
 }
 
-/// Whatever takes long happens on other threads, and compiling may happen in another process.
+/// Inspects a component and compiles it unless its code is cached. Blocking work runs on other threads, and compiling may run
+/// in another process.
 async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptions) -> Result<Compiled, LoadError> {
     let looking = options.clone();
     let (digest, surface, dialect, start) =
@@ -156,7 +160,7 @@ async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptio
     Ok(Compiled { digest, surface, dialect, code, report })
 }
 
-/// What can be said of a component before it is compiled, and whether there is code for it already.
+/// Checks a component as far as possible before it is compiled, and looks its code up in the cache.
 fn look_at(
     shared: &Shared,
     bytes: &[u8],
@@ -188,6 +192,7 @@ fn look_at(
     Ok((digest, surface, dialect, start))
 }
 
+/// Runs work on a component's bytes on a thread for blocking work.
 async fn on_thread<R: Send + 'static>(
     shared: &Arc<Shared>,
     bytes: &Arc<Vec<u8>>,
@@ -197,7 +202,8 @@ async fn on_thread<R: Send + 'static>(
     shared.runtime.block(move || work(&shared_there, &bytes)).await?
 }
 
-/// Asks a component of the contract for its tools, within the limits of a call; reads the others' off their types.
+/// Returns the definitions of a component's tools: from its `describe` function, within the limits of a call, or from the
+/// types of its functions if it is not of the contract.
 async fn describe(
     runnable: &Runnable,
     limits: Limits,

@@ -3,14 +3,14 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Where the calls of a component run.
+/// The process that runs the calls of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Isolation {
-    /// On threads of this process. The engine is the only wall.
+    /// Threads of this process. The engine is the only layer of isolation.
     #[default]
     InProcess,
-    /// In a worker process of its own, without files, network or privileges but what the component was granted.
-    /// [`Workers`] says which program that is.
+    /// A worker process of its own, without files, network or privileges except those that the component was granted.
+    /// [`Workers`](crate::Workers) names its program.
     Process,
 }
 
@@ -23,21 +23,21 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// A program of the same build as this one that calls [`crate::serve_worker`] first thing when it is given these arguments. The
-    /// path counts from the root.
+    /// Uses a program of the same build as this one that calls [`crate::serve_worker`] first thing when it is given these
+    /// arguments. The path must be absolute.
     pub fn program(path: impl Into<PathBuf>, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self { program: path.into(), args: args.into_iter().map(Into::into).collect(), is_jail_required: false }
     }
 
-    /// This very program, which must call [`crate::serve_worker`] first thing when it is given these arguments.
+    /// Uses the running program, which must call [`crate::serve_worker`] first thing when it is given these arguments.
     ///
-    /// The program that is running is meant, even if its file is replaced meanwhile.
+    /// Workers run the same program even if its file is replaced meanwhile.
     pub fn this_program(args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self::program("/proc/self/exe", args)
     }
 
-    /// Refuses to load components into workers where the kernel lacks Landlock or seccomp filters. Without this, such workers
-    /// are processes of their own with what layers there are: see [`crate::Component::jail`].
+    /// Refuses to load components into workers where the kernel lacks Landlock or seccomp filters. By default, such workers are
+    /// processes of their own with the layers that exist: see [`crate::Component::jail`].
     #[must_use]
     pub fn require_jail(mut self) -> Self {
         self.is_jail_required = true;
