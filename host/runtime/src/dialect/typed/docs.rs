@@ -1,8 +1,7 @@
-//! What a component's `package-docs` section says about its functions and types.
+//! Documentation of functions and types in a component's `package-docs` section.
 //!
-//! The section holds one version byte and JSON. It is written for WIT packages, and tools such as `wit-docs-inject`
-//! put it into components. All of it is the word of the component's author: nothing depends on its being there, or on
-//! its making sense.
+//! The section holds one version byte and JSON. It is written for WIT packages, and tools such as `wit-docs-inject` put it into
+//! components. All of it is untrusted text of the component's author: a missing or malformed section is not an error.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +11,11 @@ use wasmparser::{Parser, Payload};
 
 /// The name of the section.
 pub(crate) const SECTION: &str = "package-docs";
-/// The versions of the section that are understood; they differ only in what they add.
+/// The supported versions of the section. Each adds fields to the one before.
 const VERSIONS: [u8; 2] = [0, 1];
-/// The largest section that is read, in bytes.
+/// Maximum size of a section, in bytes.
 const MAX_SECTION_BYTES: usize = 1 << 20;
-/// The longest text about a type, field or case, in bytes.
+/// Maximum size of the text about a type, field or case, in bytes.
 const MAX_TEXT_BYTES: usize = 1 << 10;
 
 /// The documentation of one WIT package.
@@ -44,7 +43,7 @@ struct Interface {
     types: BTreeMap<String, Type>,
 }
 
-/// Version 0 has just the text.
+/// The documentation of a function. Version 0 has only the text.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 enum Function {
@@ -60,18 +59,18 @@ struct Type {
 }
 
 impl PackageDocs {
-    /// Reads the section of the component itself, or else the first one of the components in it, as a composition has.
-    /// Nothing is documented if there is none, or it cannot be read.
+    /// Reads the component's own section, or else the first one of a nested component, as in a composition. Returns empty
+    /// documentation if there is none, or it cannot be read.
     pub(crate) fn read(component: &[u8]) -> Self {
         find(component).and_then(decode).unwrap_or_default()
     }
 
-    /// Reads the content of a section that came from elsewhere, or else that of the component.
+    /// Reads the content of a given section, or else the section of the component.
     pub(crate) fn given_or_read(given: Option<&[u8]>, component: &[u8]) -> Self {
         given.map_or_else(|| Self::read(component), |section| decode(section).unwrap_or_default())
     }
 
-    /// What is said of a function, at top level or in an exported instance.
+    /// Returns the documentation of a function, at top level or in an exported instance.
     pub(super) fn function<'a>(&'a self, instance: Option<&'a str>, name: &str) -> Option<&'a str> {
         let at_top = || {
             let exported = self.worlds.values().find_map(|world| world.func_exports.get(name));
@@ -82,8 +81,8 @@ impl PackageDocs {
         docs.as_deref().map(str::trim).filter(|docs| !docs.is_empty())
     }
 
-    /// What is said of a named type that an instance, or the component itself, exports. The type may have been taken
-    /// from another interface of the package, where it has the same name, most of the time.
+    /// Returns the documentation of a named type that an instance, or the component itself, exports. The type may be reused
+    /// from another interface of the package, in which it usually has the same name.
     pub(super) fn type_named(&self, instance: Option<&str>, name: &str) -> Option<TypeDoc> {
         let own =
             instance.and_then(|instance| self.interface(instance).find_map(|interface| interface.types.get(name)));
@@ -97,7 +96,8 @@ impl PackageDocs {
         })
     }
 
-    /// `ns:pkg/api@1.0.0` is an interface of the package; a plain `api` is written out within a world.
+    /// Returns the interfaces that an instance may stand for: `ns:pkg/api@1.0.0` is an interface of the package, a plain `api` is
+    /// defined inline in a world.
     fn interface<'a>(&'a self, instance: &'a str) -> impl Iterator<Item = &'a Interface> {
         let name = super::exports::interface_name(instance);
         let of_package = instance.contains('/').then(|| self.interfaces.get(name)).flatten();
@@ -108,7 +108,7 @@ impl PackageDocs {
     }
 }
 
-/// The text, or as much of its beginning as fits, with a sign that there was more.
+/// Truncates a text to `most_bytes` bytes, including an ellipsis.
 pub(super) fn cut(text: &str, most_bytes: usize) -> String {
     const MORE: &str = "…";
     if text.len() <= most_bytes {

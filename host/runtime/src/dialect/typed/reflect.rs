@@ -1,33 +1,36 @@
-//! From the types that the engine found in a component to ours.
+//! Conversion of the engine's component types to ours.
 
 use fumehood_core::typed::{Budget, TooComplex, Ty, TypedFunction};
 use wasmtime::component::types::{ComponentFunc, Type};
 
-/// Why a function cannot be a tool. The message follows the name of the export.
+/// Errors of a function that cannot be a tool. The message follows the name of the export.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unsupported {
-    /// It may give way to other calls while it runs.
+    /// An async function.
     #[error("it is async; export a synchronous function")]
     Async,
-    /// Several results, which only components of long ago had.
+    /// Several results, which only early versions of the component model allowed.
     #[error("it returns {0} results; return one, for example a tuple")]
     Results(usize),
     /// A type that has no JSON form.
     #[error("{place} holds {what}; {instead}")]
     Type {
-        /// Which part of the signature.
+        /// The part of the signature.
         place: String,
         /// The type.
         what: &'static str,
-        /// Why it is not accepted, or what to use.
+        /// The reason, or a replacement.
         instead: &'static str,
     },
-    /// Too much of everything.
+    /// Types that are too large or too deep.
     #[error(transparent)]
     TooComplex(#[from] TooComplex),
 }
 
-/// Reads a signature.
+/// Converts a signature.
+///
+/// # Errors
+/// If the function cannot be a tool.
 pub(super) fn function(found: &ComponentFunc) -> Result<TypedFunction, Unsupported> {
     if found.async_() {
         return Err(Unsupported::Async);
@@ -47,12 +50,12 @@ pub(super) fn function(found: &ComponentFunc) -> Result<TypedFunction, Unsupport
     Ok(TypedFunction { params, result })
 }
 
-/// Reads a type on its own; `None` if it is none of ours.
+/// Converts a type on its own; `None` if it is not supported.
 pub(super) fn named(found: &Type) -> Option<Ty> {
     convert(found, 0, &mut Budget::default(), &String::new).ok()
 }
 
-/// No deeper than the budget allows, which is asked before anything else.
+/// Converts a type. Recurses no deeper than the budget allows, which is checked first.
 fn convert(found: &Type, depth: usize, budget: &mut Budget, place: &dyn Fn() -> String) -> Result<Ty, Unsupported> {
     budget.node(depth)?;
     Ok(match found {

@@ -1,11 +1,11 @@
-//! Arguments on their way in, results on their way out.
+//! Conversion of arguments and results of a call.
 
 use serde_json::{Value, json};
 
 use super::*;
 
 #[test]
-fn a_call_goes_there_and_back() {
+fn calls_convert_arguments_and_results() {
     let engine = engine();
     let bytes = wat::parse_str(component(ADD)).unwrap();
     let component = Component::new(&engine, &bytes).unwrap();

@@ -1,4 +1,4 @@
-//! What is made of whole components.
+//! Tools of whole components.
 
 mod calls;
 mod documentation;
@@ -20,7 +20,7 @@ fn tool<'a>(tools: &'a TypedTools, name: &str) -> &'a TypedTool {
     tools.tools.iter().find(|tool| tool.definition.name.as_str() == name).unwrap()
 }
 
-/// With the features that guests may use, and without fuel and epochs.
+/// An engine with the features that guests may use, without fuel and epochs.
 fn engine() -> Engine {
     let mut config = wasmtime::Config::new();
     config.wasm_features(wasmparser::WasmFeatures::all(), false).wasm_features(ENABLED, true);
@@ -31,7 +31,7 @@ fn export(definition: &ToolDefinition) -> String {
     definition.export.as_ref().map_or_else(|| "?".to_owned(), |export| export.sanitized().into_owned())
 }
 
-/// One line for each tool and each export that is left out.
+/// Compares one line for each tool and each skipped export.
 fn check(wat: &str, expected: &Expect) {
     let text = match find(wat) {
         Ok(found) => {
@@ -128,7 +128,7 @@ fn names_are_made_of_the_interface_and_the_function() {
 }
 
 #[test]
-fn what_no_caller_should_call_is_left_out() {
+fn skips_exports_that_are_not_for_callers() {
     let setup = r#"
         (func $init (param "app-name" u32) (canon lift (core func $i "one")))
         (instance (export "exports") (export "init" (func $init)))"#;
@@ -161,7 +161,7 @@ fn what_no_caller_should_call_is_left_out() {
 }
 
 #[test]
-fn types_without_a_json_form_are_refused_in_words() {
+fn skips_types_without_a_json_form_with_a_reason() {
     let resource = r#"
         (type $file' (resource (rep i32)))
         (export $file "file" (type $file'))
@@ -181,7 +181,7 @@ fn types_without_a_json_form_are_refused_in_words() {
 }
 
 #[test]
-fn types_that_grow_without_bound_are_refused() {
+fn skips_types_that_grow_without_bound() {
     // 2^12 parts from a dozen lines: nothing may be written out before it is counted.
     let mut types = r#"(type $t0 (tuple u8 u8))"#.to_owned();
     for at in 1..12 {
@@ -209,7 +209,7 @@ fn types_that_grow_without_bound_are_refused() {
 }
 
 #[test]
-fn a_schema_that_the_gate_refuses_costs_only_its_tool() {
+fn a_schema_that_the_gate_refuses_skips_only_its_tool() {
     let options = (0..10).fold("u8".to_owned(), |inner, _| format!("(option {inner})"));
     let nested = format!(
         r#"(func (export "nested") (param "p" (list {options}))

@@ -1,4 +1,4 @@
-//! From JSON to the values that a component takes.
+//! Conversion of JSON to a component's values.
 
 use std::str::FromStr;
 
@@ -9,7 +9,7 @@ use wasmtime::component::Val;
 
 use super::ValueError;
 
-/// Reads a JSON value as one of type `ty`. Recurses only as deep as the type does.
+/// Converts a JSON value to type `ty`. Recurses only as deep as the type does.
 pub(super) fn from_json(value: &Value, ty: &Ty) -> Result<Val, ValueError> {
     match ty {
         Ty::List(item) => array(value)?
@@ -27,7 +27,7 @@ pub(super) fn from_json(value: &Value, ty: &Ty) -> Result<Val, ValueError> {
     }
 }
 
-/// Reads an object that has the fields, without those that are options and not there.
+/// Converts an object to the fields of a record. Fields of an option type may be absent.
 pub(in crate::dialect::typed) fn record(
     value: &Value,
     fields: &[(String, Ty)],
@@ -85,7 +85,7 @@ fn variant(value: &Value, cases: &[(String, Option<Ty>)]) -> Result<Val, ValueEr
 fn flags(value: &Value, names: &[String]) -> Result<Val, ValueError> {
     let wrong = || ValueError::expected("an array of the flags' names, each at most once");
     let given = array(value).map_err(|_| wrong())?;
-    // In the order in which they are declared, whatever order they come in.
+    // In the order of their declaration, independent of the order in the array.
     let set: Vec<_> = names.iter().filter(|name| given.clone().any(|value| value == name.as_str())).cloned().collect();
     if set.len() == given.len() { Ok(Val::Flags(set)) } else { Err(wrong()) }
 }
@@ -116,7 +116,7 @@ fn result(value: &Value, ok: Option<&Ty>, err: Option<&Ty>) -> Result<Val, Value
     Ok(Val::Result(if is_ok { Ok(side("ok", ok)?) } else { Err(side("err", err)?) }))
 }
 
-/// The value of the one field that the object has.
+/// Returns the value of the object's only field, which must have this name.
 fn only<'a>(value: &'a Value, name: &str) -> Result<&'a Value, ValueError> {
     let object = value.as_object().filter(|object| object.len() == 1);
     object
@@ -135,7 +135,7 @@ fn scalar(value: &Value, ty: &Ty) -> Option<Val> {
         Ty::U32 => whole(value).map(Val::U32),
         Ty::S64 => wide(value).map(Val::S64),
         Ty::U64 => wide(value).map(Val::U64),
-        // The check comes first, so that the nearest number is never an infinite one.
+        // The bound is checked first, so that rounding never gives an infinite number.
         Ty::F32 => float(value, f32::MAX.into()).map(|number| Val::Float32(number as f32)),
         Ty::F64 => float(value, f64::MAX).map(Val::Float64),
         Ty::Char => value.as_str().and_then(only_char).map(Val::Char),
@@ -147,17 +147,18 @@ fn scalar(value: &Value, ty: &Ty) -> Option<Val> {
     }
 }
 
-/// A number without a fractional part, however it is spelled: 5, 5.0 and 5e0 are one number to JSON Schema.
+/// Converts a number without a fractional part, in any spelling: 5, 5.0 and 5e0 are the same number to JSON Schema (Validation
+/// 2020-12, section 6.1.1).
 fn whole<T: TryFrom<i128>>(value: &Value) -> Option<T> {
     let exact = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
     let number = exact.or_else(|| {
-        // Exact as far as any of our types reaches; beyond that the conversion saturates, and nothing fits.
+        // Exact in the range of all our types; beyond it the conversion saturates, and no type fits.
         value.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i128)
     })?;
     T::try_from(number).ok()
 }
 
-/// The same, or the number in decimal in its one spelling.
+/// Like [`whole`], and accepts a string of the number in canonical decimal spelling.
 fn wide<T: TryFrom<i128> + FromStr + ToString>(value: &Value) -> Option<T> {
     match value {
         Value::String(text) => text.parse().ok().filter(|number: &T| number.to_string() == *text),
