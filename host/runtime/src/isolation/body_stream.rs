@@ -1,4 +1,5 @@
-//! One HTTP request between a worker and its host: a socket of its own, over which the bodies travel as fast as they are read.
+//! One HTTP request between a worker and its host. It has a socket of its own, so that its bodies are sent only as fast as they
+//! are read.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -21,16 +22,16 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 use super::message::{BodyMessage, RequestHead};
 use crate::capability::http::{Sending, Transmitted};
 
-/// Largest message of a stream: a chunk of a body, or all headers of a response.
+/// Maximum size of a message, in bytes: a chunk of a body, or all headers of a response.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
-/// Bytes of a body in one message.
+/// Maximum size of a chunk of a body in one message, in bytes.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Frames of a body that are read ahead.
+/// Number of frames of a body that are read ahead.
 const FRAMES_AHEAD: usize = 2;
 
 type Headers = Vec<(String, Vec<u8>)>;
 
-/// The head of a request, for the host.
+/// Returns the head of a request, for the host.
 pub(super) fn head(request: &Request<WasiBody>, options: Option<&RequestOptions>) -> RequestHead {
     RequestHead {
         method: request.method().as_str().to_owned(),
@@ -43,7 +44,10 @@ pub(super) fn head(request: &Request<WasiBody>, options: Option<&RequestOptions>
     }
 }
 
-/// In a worker: sends the body of a request, and returns its response.
+/// Sends the body of a request to the host, and returns its response. Runs in a worker.
+///
+/// # Errors
+/// If the request fails, or the stream ends.
 pub(super) async fn exchange(stream: OwnedFd, body: WasiBody) -> Result<(Response<WasiBody>, Transmitted), Error> {
     let (mut reader, writer) = split(stream).map_err(|_| Error::ConnectionTerminated)?;
     let sending = wasmtime_wasi::runtime::spawn(send_body(writer, body));
@@ -63,10 +67,10 @@ pub(super) async fn exchange(stream: OwnedFd, body: WasiBody) -> Result<(Respons
     }
 }
 
-/// In a host: makes the request that a worker sends, and carries back its response.
+/// Makes the request of a worker, and sends back its response. Runs in the host.
 ///
 /// # Errors
-/// If the worker is gone, or does not keep to the protocol.
+/// If the worker is gone, or violates the protocol.
 pub(super) async fn serve(
     stream: OwnedFd,
     head: RequestHead,
@@ -88,7 +92,7 @@ pub(super) async fn serve(
     let Some(sending) = send(request, options) else { return Ok(()) };
     match Box::into_pin(sending).await {
         Ok((response, transmitted)) => {
-            // It moves the bodies for as long as it is there.
+            // The task transfers the bodies until it is dropped.
             let _transmitted = wasmtime_wasi::runtime::spawn(Box::into_pin(transmitted));
             let (parts, body) = response.into_parts();
             let (status, body_bytes) = (parts.status.as_u16(), body.size_hint().exact());
@@ -101,7 +105,7 @@ pub(super) async fn serve(
 }
 
 fn split(stream: OwnedFd) -> io::Result<(OwnedReadHalf, OwnedWriteHalf)> {
-    // Not as the standard library does it: a worker may make no such `ioctl`.
+    // The standard library uses `ioctl` (`FIONBIO`) for this, which the jail of a worker forbids.
     rustix::fs::fcntl_setfl(&stream, OFlags::RDWR | OFlags::NONBLOCK)?;
     Ok(UnixStream::from_std(StdUnixStream::from(stream))?.into_split())
 }
@@ -139,7 +143,7 @@ async fn send_body(mut writer: OwnedWriteHalf, mut body: WasiBody) -> io::Result
     write(&mut writer, &BodyMessage::End).await
 }
 
-/// A body that arrives over the stream. Dropping it ends the stream.
+/// A body that is received over the stream. Dropping it closes the stream.
 struct Incoming {
     frames: mpsc::Receiver<Result<Frame<Bytes>, Error>>,
     bytes: Option<u64>,
@@ -192,7 +196,8 @@ fn to_headers(pairs: Headers) -> Option<HeaderMap> {
     pairs.into_iter().map(pair).collect()
 }
 
-/// Errors without any content, each with its number. What the host says to guests is among them.
+/// The errors that are sent as their index in this list. They include every error that the host returns to guests, without
+/// its details.
 fn errors() -> [Error; 24] {
     [
         Error::ConnectionTerminated,

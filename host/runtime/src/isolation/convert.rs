@@ -1,4 +1,4 @@
-//! Between the messages of a worker and the types of the host.
+//! Conversion between the messages of a worker and the types of the host.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use super::message::{
 };
 use crate::invocation::Invocation;
 
-/// Text on its way to the host's types on the other side, where it is untrusted again.
+/// Exposes text for a message. The receiver wraps it as untrusted again.
 fn raw<T>(untrusted: Untrusted<T>) -> T {
     untrusted.expose_raw_owned()
 }
 
-/// A number that was a `usize` on the other side, which is the same program.
+/// Converts a number that was a `usize` in the sender, which is the same program.
 fn size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
@@ -93,7 +93,7 @@ impl TryFrom<FolderQuota> for Quota {
     }
 }
 
-/// The powers that a worker enforces itself, and the names of secrets.
+/// Returns the powers that a worker enforces itself, and the names of secrets.
 pub(super) fn powers(grant: &Grant) -> Powers {
     Powers {
         state: grant.state(),
@@ -108,10 +108,11 @@ pub(super) fn powers(grant: &Grant) -> Powers {
     }
 }
 
-/// The grant of a worker. Folders are handed over open, requests go to the host.
+/// Creates the grant of a worker. It has no folders and no rules for requests: folders are passed as open descriptors, and
+/// requests go to the host.
 ///
 /// # Errors
-/// If the host sent what is no grant.
+/// If a value of the grant is invalid.
 pub(super) fn grant(powers: &Powers) -> Result<Grant, String> {
     let wrong = |error: &dyn std::fmt::Display| error.to_string();
     let mut environment = Environment::none();
@@ -133,7 +134,7 @@ pub(super) fn grant(powers: &Powers) -> Result<Grant, String> {
     Ok(grant)
 }
 
-/// The granted folders, in their order.
+/// Returns the granted folders, in their order.
 pub(super) fn folders(grant: &Grant) -> Vec<GrantedFolder> {
     let folder = |folder: &fumehood_core::permission::files::Folder| GrantedFolder {
         guest: folder.guest().to_owned(),
@@ -215,7 +216,7 @@ impl CallMessage {
 }
 
 impl Part {
-    /// Bytes of its texts and data.
+    /// Returns the size of its texts and data, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         match self {

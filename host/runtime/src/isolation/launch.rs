@@ -19,10 +19,10 @@ use crate::capability::HeldScratch;
 use crate::guest_runtime::Elapsed;
 use crate::workers::Workers;
 
-/// How long a worker may take to load its component, besides the time for describing its tools.
+/// Maximum time for a worker to load its component, in addition to the time for describing its tools.
 pub(super) const START: Duration = Duration::from_secs(10);
 
-/// Everything that a worker of one component is started with.
+/// The program, the setup and the files for starting workers of one component.
 pub(super) struct Launch {
     pub(super) workers: Workers,
     pub(super) setup: Setup,
@@ -43,7 +43,10 @@ pub(super) enum StartError {
 }
 
 impl Launch {
-    /// Starts a worker, and returns its first answer. Blocks for at most `patience` and a little.
+    /// Starts a worker, and returns its first answer. Blocks for little more than `patience` at most.
+    ///
+    /// # Errors
+    /// If the worker cannot be started, fails, or does not answer in time.
     pub(super) fn start(
         &self,
         services: &Arc<Services>,
@@ -64,7 +67,7 @@ impl Launch {
         link.protected(protected);
         let frame = frame::encode(&setup).map_err(broken)?;
         let socket = link.socket();
-        // It fails if the worker is gone already; then it has not answered either.
+        // An error means that the worker is gone already. The loop below detects that.
         let _sent = frame::send_all(socket, &frame, &files);
         let until = Instant::now() + patience;
         let mut incoming = link.incoming();
@@ -86,7 +89,8 @@ impl Launch {
         }
     }
 
-    /// The program with one socket, a pipe for its last words, no environment, and a process group of its own.
+    /// Returns the command of a worker: one socket, a pipe as stderr for its error, no environment, and a process group of its
+    /// own.
     fn command(&self, socket: OwnedFd) -> Command {
         let mut command = Command::new(&self.workers.program);
         command
@@ -101,6 +105,10 @@ impl Launch {
     }
 }
 
+/// Waits until the socket is readable.
+///
+/// # Errors
+/// If the time has elapsed.
 fn wait_readable(socket: impl AsFd, until: Instant) -> Result<(), Elapsed> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() {
@@ -108,7 +116,7 @@ fn wait_readable(socket: impl AsFd, until: Instant) -> Result<(), Elapsed> {
     }
     let mut polled = [rustix::event::PollFd::new(&socket, rustix::event::PollFlags::IN)];
     let timeout = rustix::event::Timespec::try_from(left).unwrap_or_default();
-    // Being interrupted, or a failure, shows in what is read next.
+    // After an interruption or an error, the next read reports the state of the socket.
     let _ready = rustix::event::poll(&mut polled, Some(&timeout));
     Ok(())
 }

@@ -1,11 +1,12 @@
-//! Starts worker processes from a thread that lives as long as this process, because the kernel ends a worker together with
-//! the thread that started it.
+//! The thread that starts worker processes. It lives as long as this process, because the kernel ends a worker together with the
+//! thread that started it.
 
 use std::io;
 use std::process::{Child, Command};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 
+/// A command to be spawned.
 struct Job {
     command: Command,
     started: SyncSender<io::Result<Child>>,
@@ -29,7 +30,7 @@ fn start() -> Option<Sender<Job>> {
     let (jobs, inbox) = channel::<Job>();
     let serve = move || {
         for Job { mut command, started } in inbox {
-            // Nobody waits any more only if the caller panicked.
+            // The receiver is gone only if the caller panicked.
             let _unwanted = started.send(command.spawn());
         }
     };

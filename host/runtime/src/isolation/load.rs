@@ -23,12 +23,12 @@ use crate::load_options::LoadOptions;
 use crate::shared::Shared;
 use crate::workers::Workers;
 
-/// Calls that one worker runs at once.
+/// Maximum number of calls that one worker runs at once.
 const MAX_CONCURRENCY: u32 = 32;
-/// Threads of a worker for guests that run longer than a slice.
+/// Number of threads of a worker for guests that run longer than a slice.
 const GUEST_THREADS: u32 = 2;
 
-/// A compiled component on its way to a worker.
+/// A compiled component for a worker.
 pub(crate) struct Parcel {
     pub(crate) bytes: Arc<Vec<u8>>,
     pub(crate) code: Authentic,
@@ -36,7 +36,10 @@ pub(crate) struct Parcel {
     pub(crate) redactor: Option<Arc<Redactor>>,
 }
 
-/// Starts a worker for a component, and asks it for the tools.
+/// Starts a worker for a component, and returns it with the definitions of its tools and the skipped exports.
+///
+/// # Errors
+/// If the worker cannot be started, or cannot load the component, or its definitions are not accepted.
 pub(crate) async fn load(
     shared: &Arc<Shared>,
     workers: &Workers,
@@ -64,13 +67,13 @@ pub(crate) async fn load(
     };
     let definitions = parse(definitions, &parcel.dialect, options)?;
     let skipped = skipped.into_iter().map(|(export, why)| Skipped::new(&export, &why)).collect();
-    // Started again, it need not describe its tools once more.
+    // A restarted worker need not describe its tools again.
     let launch = Arc::into_inner(launch).ok_or_else(|| LoadError::Worker("it is still being started".to_owned()))?;
     let launch = Launch { setup: Setup { describe: None, ..launch.setup }, ..launch };
     Ok((Worker::new(launch, services, jail, link), definitions, skipped))
 }
 
-/// Reads what the worker says of the tools as what it is: a guest's word.
+/// Parses the definitions that a worker sent. They are as untrusted as those of a guest.
 fn parse(found: Vec<Definition>, dialect: &Dialect, options: &LoadOptions) -> Result<Vec<ToolDefinition>, LoadError> {
     let limits = &options.definitions;
     if *dialect != Dialect::Typed && found.len() > limits.tools {
@@ -119,7 +122,7 @@ async fn launch(
         name: options.name.as_ref().map(ToString::to_string),
         powers: convert::powers(grant),
         folders: convert::folders(grant),
-        // As they are when a worker starts.
+        // Replaced by the current list whenever a worker starts.
         protected: ProtectedFiles::default(),
         definitions: (&options.definitions).into(),
         docs: options.docs.as_deref().map(<[u8]>::to_vec),
@@ -129,7 +132,7 @@ async fn launch(
     Ok(Launch { workers: workers.clone(), setup, files, scratch })
 }
 
-/// The bytes in sealed memory, for another process to read.
+/// Copies bytes to sealed memory, for another process to read.
 fn in_memory(bytes: &[u8]) -> std::io::Result<File> {
     let mut file = sealed::new("fumehood-component")?;
     file.write_all(bytes).map_err(|error| sealed::explain(error, "the component"))?;

@@ -1,4 +1,4 @@
-//! Starts the worker of a component, starts it again when it has died, and ends it when a call does not stop.
+//! The supervisor of one component's worker: starts it, restarts it when it has died, and ends it when a call does not stop.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,15 +21,16 @@ use crate::outcome::{self, Execution};
 use crate::run::{lost_call, turned_away, unless_cancelled};
 use crate::shared::Shared;
 
-/// A worker enforces deadlines and cancellation itself. It is ended if a call goes on for this much longer, which on a machine
-/// that has no processor time to give is long for a worker that is in order.
+/// Time after a deadline or a cancellation before the host ends a worker. A worker enforces both itself; this is long for a
+/// healthy worker even on a machine without free processor time.
 const GRACE: Duration = Duration::from_secs(1);
-/// Workers in a row that may die before a restart has to wait.
+/// Maximum number of consecutive workers that may die before a restart is delayed.
 const RESTARTS_AT_ONCE: u32 = 3;
-/// The first of those waits. Each is twice as long as the one before.
+/// The first of those delays. Each is twice as long as the one before.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// Maximum delay before a restart.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// Log lines cost more than their text in a message.
+/// Factor from the log limit of a call to the bytes of its messages: log lines take more in a message than their text.
 const SAID_FACTOR: usize = 4;
 
 /// The worker process of one component. Clones share it.
@@ -37,23 +38,24 @@ const SAID_FACTOR: usize = 4;
 pub(crate) struct Worker(Arc<Supervisor>);
 
 struct Supervisor {
-    /// Before what the worker needs: it ends first.
+    /// Dropped before the other fields, so that the worker ends before what it needs.
     state: Mutex<State>,
     launch: Arc<Launch>,
     services: Arc<Services>,
     jail: JailReport,
-    /// The calls that its worker runs at once.
+    /// Permits for the calls that its worker runs at once.
     places: Arc<Semaphore>,
     calls: AtomicU64,
-    /// Held by whoever starts a worker.
+    /// Held while a worker is started.
     starting: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
     link: Option<Arc<Link>>,
-    /// Workers that died in a row without having answered a call.
+    /// Consecutive workers that died without having answered a call.
     deaths: u32,
+    /// The time before which no worker is restarted.
     not_before: Option<Instant>,
 }
 
@@ -66,17 +68,17 @@ impl Worker {
         Self(Arc::new(Supervisor { launch, services, jail, places, calls, state, starting }))
     }
 
-    /// The restrictions that are in force.
+    /// Returns the restrictions that the kernel enforces.
     pub(crate) fn jail(&self) -> JailReport {
         self.0.jail
     }
 
-    /// The id of the worker process, if one lives.
+    /// Returns the id of the worker process, if one is alive.
     pub(crate) fn process_id(&self) -> Option<u32> {
         self.0.state().link.as_ref()?.process_id()
     }
 
-    /// Waits for a place, then runs the call in the worker. Dropping the future ends the call.
+    /// Waits for admission, then runs the call in the worker. Dropping the future ends the call.
     pub(crate) async fn call(&self, tool: usize, arguments: String, invocation: Invocation, terms: Terms) -> Execution {
         let limits = terms.limits;
         let cancelled = terms.cancelled.clone();
@@ -105,7 +107,7 @@ fn failed(error: CallError, queued: Duration, limits: &Limits) -> Execution {
     Execution { outcome: Err(error), metadata }
 }
 
-/// A place in the worker, and one among all calls of the host.
+/// A permit for a call in the worker, and for one among all calls of the host.
 struct Place {
     shared: Arc<Shared>,
     _in_worker: OwnedSemaphorePermit,
@@ -124,7 +126,7 @@ impl Supervisor {
     }
 
     async fn place(&self) -> Result<Place, CallError> {
-        // It is never closed.
+        // The semaphore is never closed.
         let closed = |_| CallError::new(ErrorKind::Host, "the worker takes no more calls");
         let in_worker = match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => place,
@@ -136,7 +138,10 @@ impl Supervisor {
         Ok(Place { shared: Arc::clone(shared), _in_worker: in_worker })
     }
 
-    /// A worker that lives: the one that there is, or a new one.
+    /// Returns the current worker if it is alive, or starts a new one.
+    ///
+    /// # Errors
+    /// If a restart is delayed beyond `deadline`, or fails.
     async fn live(&self, deadline: Instant) -> Result<Arc<Link>, CallError> {
         if let Some(link) = self.living() {
             return Ok(link);
@@ -161,6 +166,7 @@ impl Supervisor {
         Ok(link)
     }
 
+    /// Returns the current worker if it is alive, and records its death otherwise.
     fn living(&self) -> Option<Arc<Link>> {
         let link = self.state().link.clone()?;
         if !link.is_dead() {
@@ -191,6 +197,7 @@ impl Supervisor {
         }
     }
 
+    /// Runs one call in a worker.
     #[expect(clippy::too_many_arguments, reason = "the parts of one call, each of which goes somewhere else")]
     async fn run(
         &self,
@@ -236,7 +243,7 @@ impl Supervisor {
                 execution
             }
             Ok(Ended::Died(how)) => failed(died(&how), Duration::ZERO, &limits),
-            // The timer fired early only because its runtime is gone.
+            // The timer fires early only if its runtime is shut down.
             Err(Unanswered::Elapsed) if started.elapsed() < limits.deadline => {
                 failed(lost_call(Lost::ShutDown), Duration::ZERO, &limits)
             }
@@ -248,7 +255,7 @@ impl Supervisor {
     /// Waits for the end of a call.
     ///
     /// # Errors
-    /// If the worker did not answer in time. It has been ended then.
+    /// If the worker did not answer in time. It has been ended in that case.
     async fn ended(
         &self,
         link: &Arc<Link>,
@@ -260,7 +267,7 @@ impl Supervisor {
         let runtime = self.services.runtime();
         let mut waiting = std::pin::pin!(link.wait(wait));
         let until = limits.deadline + GRACE;
-        // Most calls are over before a timer is worth setting.
+        // Most calls are over at once, and setting a timer costs more than one poll.
         if let std::task::Poll::Ready(ended) =
             std::future::poll_fn(|cx| std::task::Poll::Ready(waiting.as_mut().poll(cx))).await
         {
@@ -290,13 +297,14 @@ fn died(how: &str) -> CallError {
         .with_hint("the next call starts a new one; a tool that does this again should be looked at before it is used")
 }
 
-/// Reasons for ending a worker that did not answer.
+/// Errors of a worker that did not answer in time.
 enum Unanswered {
     Elapsed,
     Cancelled,
 }
 
-/// A call whose caller may stop waiting. Then the worker is told, and ended if that does not help.
+/// A guard of a call whose caller may stop waiting. When it is dropped early, the call is cancelled, and the worker is ended if
+/// the call does not stop.
 struct Unfinished<'a> {
     link: &'a Arc<Link>,
     call: u64,

@@ -1,4 +1,4 @@
-//! How a worker process ended, in words.
+//! The description of a worker process's end.
 
 use std::io::{self, Read as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -6,7 +6,7 @@ use std::process::ChildStderr;
 
 use rustix::process::Signal;
 
-/// What is repeated of a worker's last words, in bytes.
+/// Maximum size of the worker's stderr that is included, in bytes.
 const LAST_WORDS_BYTES: usize = 256;
 
 pub(super) fn how_it_ended(status: io::Result<std::process::ExitStatus>, stderr: Option<ChildStderr>) -> String {

@@ -1,7 +1,7 @@
-//! The host's end of the socket to one worker process: calls on their way, and whoever waits for them.
+//! The host's end of the socket to one worker process, with the pending calls.
 //!
-//! Whoever waits for a call reads the socket itself for a short while, because most calls end within microseconds and waking
-//! another thread takes longer. After that a task reads for all who wait.
+//! A caller that waits for its call first reads the socket itself for a short time, because most calls end within microseconds
+//! and waking another thread takes longer. After that a task reads for all waiting callers.
 
 mod death;
 mod tasks;
@@ -31,22 +31,22 @@ use super::services::{CallRequests, Services};
 use crate::guest_runtime::GuestRuntime;
 use crate::invocation::{Invocation, Observer};
 
-/// How long a caller reads the socket itself before it leaves that to the task.
+/// Time for which a caller reads the socket itself before it leaves that to the task.
 const SPIN: Duration = Duration::from_micros(60);
 
-/// One live worker process.
+/// The connection to one worker process.
 pub(super) struct Link {
     itself: Weak<Self>,
     socket: OwnedFd,
     unsent: Mutex<VecDeque<Vec<u8>>>,
     incoming: Mutex<Receiver>,
     calls: Mutex<HashMap<u64, Pending>>,
-    /// The protected files that the worker knows of.
+    /// The protected files that were last sent to the worker.
     protected: Mutex<Arc<ProtectedFiles>>,
-    /// Callers that left reading to the task.
+    /// Number of callers that left reading to the task.
     parked: AtomicUsize,
     news: Arc<Notify>,
-    /// Why the worker is gone.
+    /// The reason for the end of the worker, once it has ended.
     death: OnceLock<String>,
     process: Mutex<Option<(Child, Option<ChildStderr>)>>,
     services: Arc<Services>,
@@ -57,28 +57,28 @@ pub(super) struct Pending {
     pub(super) answer: oneshot::Sender<Ended>,
     pub(super) observer: Option<Arc<dyn Observer>>,
     pub(super) invocation: Arc<Invocation>,
-    /// Bytes of log lines and progress that the worker may still send: it enforces the limit itself, and this is for one that
-    /// was taken over.
+    /// Bytes of log lines and progress that the worker may still send. It enforces the limit itself; this one holds for a
+    /// worker that was taken over.
     pub(super) unsaid: usize,
     pub(super) deadline: Instant,
-    /// Made for the first request.
+    /// Created by the first request.
     pub(super) requests: Option<Arc<CallRequests>>,
-    /// Given back when the worker is done with the call, not when its caller stops waiting.
+    /// Returned when the worker is done with the call, not when its caller stops waiting.
     pub(super) _place: Box<dyn Send>,
 }
 
-/// How a call ended.
+/// The end of a call.
 pub(super) enum Ended {
     Answered {
         outcome: Result<Vec<Part>, Failure>,
         cost: Box<Cost>,
         requests: Option<Arc<CallRequests>>,
     },
-    /// The worker died; the text says how.
+    /// The end of the worker, with its description.
     Died(String),
 }
 
-/// An observer, and the call that it hears of.
+/// An observer, and the call that it observes.
 type Listener = (Arc<dyn Observer>, Arc<Invocation>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -113,7 +113,7 @@ impl Link {
         lock(&self.incoming)
     }
 
-    /// The socket, for a task that waits for it.
+    /// Returns the socket, registered for a task that waits for it.
     fn watch(&self) -> io::Result<UnixStream> {
         let socket = StdUnixStream::from(self.socket.try_clone()?);
         socket.set_nonblocking(true)?;
@@ -128,12 +128,12 @@ impl Link {
         self.itself.clone()
     }
 
-    /// Why the worker is gone.
+    /// Returns the reason for the end of the worker.
     pub(super) fn how_it_died(&self) -> String {
         self.death.get().cloned().unwrap_or_else(|| "it was ended".to_owned())
     }
 
-    /// Whether the worker is gone, as far as the socket says by now.
+    /// Returns whether the worker is gone, after reading what the socket has received so far.
     pub(super) fn is_dead(&self) -> bool {
         if let Ok(incoming) = self.incoming.try_lock() {
             self.pump(incoming);
@@ -141,7 +141,10 @@ impl Link {
         self.death.get().is_some()
     }
 
-    /// Sends a call. Its end arrives where `pending` says.
+    /// Sends a call. Its end is sent to `pending.answer`.
+    ///
+    /// # Errors
+    /// If the message is too large.
     pub(super) fn call(self: &Arc<Self>, call: u64, message: &ToWorker, pending: Pending) -> Result<(), String> {
         let frame = frame::encode(message).map_err(|error| error.to_string())?;
         lock(&self.calls).insert(call, pending);
@@ -149,12 +152,12 @@ impl Link {
         Ok(())
     }
 
-    /// Notes the protected files that the worker was started with.
+    /// Records the protected files that the worker was started with.
     pub(super) fn protected(&self, files: Arc<ProtectedFiles>) {
         *lock(&self.protected) = files;
     }
 
-    /// Tells the worker of the protected files, if they are not those that it knows of.
+    /// Sends the protected files to the worker, unless it has the same list already.
     pub(super) fn protect(self: &Arc<Self>, files: &Arc<ProtectedFiles>) {
         let mut known = lock(&self.protected);
         if !Arc::ptr_eq(&known, files) {
@@ -163,7 +166,7 @@ impl Link {
         }
     }
 
-    /// Sends anything else. A worker that is gone needs no message.
+    /// Sends any other message. Errors are ignored, because a worker that is gone needs no message.
     pub(super) fn tell(self: &Arc<Self>, message: &ToWorker) {
         if let Ok(frame) = frame::encode(message) {
             self.send(frame);
@@ -213,7 +216,7 @@ impl Link {
         Ended::Died(self.how_it_died())
     }
 
-    /// Takes everything that has arrived.
+    /// Reads and serves every message that has arrived.
     fn pump(&self, mut incoming: MutexGuard<'_, Receiver>) {
         loop {
             if self.death.get().is_some() {
@@ -243,7 +246,7 @@ impl Link {
     /// Serves one message of the worker.
     ///
     /// # Errors
-    /// If no worker of this program would send it.
+    /// If the message violates the protocol.
     fn dispatch(&self, message: FromWorker, incoming: &mut Receiver) -> Result<(), String> {
         match message {
             FromWorker::Ended { call, outcome, cost } => {
@@ -277,7 +280,10 @@ impl Link {
         Ok(())
     }
 
-    /// Who hears what a call says, if anybody does.
+    /// Charges `bytes` of output to a call, and returns its observer, if it has one.
+    ///
+    /// # Errors
+    /// If the call has exceeded its output.
     fn heard(&self, call: u64, bytes: usize) -> Result<Option<Listener>, String> {
         let mut calls = lock(&self.calls);
         let Some(pending) = calls.get_mut(&call) else { return Ok(None) };
@@ -286,28 +292,29 @@ impl Link {
         Ok(pending.observer.as_ref().map(|observer| (Arc::clone(observer), Arc::clone(&pending.invocation))))
     }
 
-    /// Whether a call has not ended.
+    /// Returns whether a call is pending.
     pub(super) fn is_pending(&self, call: u64) -> bool {
         lock(&self.calls).contains_key(&call)
     }
 
-    /// Ends the process, and every call in it.
+    /// Kills the process, and ends every pending call. `why` is the reason for the calls; if it is empty, the exit status and
+    /// stderr of the process are.
     pub(super) fn die(&self, why: &str) {
         let Some((mut child, stderr)) = lock(&self.process).take() else { return };
-        // It leads a group of its own. One that has ended by itself keeps the status that it ended with.
+        // The worker leads a process group of its own. One that has already ended keeps its own exit status.
         let _ended = rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL);
         let status = child.wait();
         let why = if why.is_empty() { how_it_ended(status, stderr) } else { why.to_owned() };
         let _first = self.death.set(why.clone());
         let pending: Vec<Pending> = lock(&self.calls).drain().map(|(_, pending)| pending).collect();
         for pending in pending {
-            // Nobody is left to send the rest of a body, or to read a response.
+            // The worker can neither send the rest of a body nor read a response any more.
             pending.requests.iter().for_each(|requests| requests.end());
             let _nobody_waits = pending.answer.send(Ended::Died(why.clone()));
         }
     }
 
-    /// The id of the process, while it lives.
+    /// Returns the id of the process, while it is alive.
     pub(super) fn process_id(&self) -> Option<u32> {
         lock(&self.process).as_ref().map(|(child, _)| child.id())
     }

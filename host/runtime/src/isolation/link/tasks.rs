@@ -1,4 +1,4 @@
-//! Reading and sending for those who do not wait at the socket themselves.
+//! Background tasks of a link: reading for parked callers, and sending what the socket did not accept at once.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::{Link, lock};
 use crate::isolation::frame;
 
-/// Counts a caller that left reading to the task.
+/// A guard that counts a caller that left reading to the task.
 pub(super) struct Parked<'l>(&'l Link);
 
 impl<'l> Parked<'l> {
@@ -30,7 +30,7 @@ impl Drop for Parked<'_> {
     }
 }
 
-/// Reads for those who wait long. The socket is watched only while there are any, because each message wakes this task.
+/// Reads for parked callers. The socket is watched only while there are any, because each message wakes this task.
 pub(super) async fn read_for_the_parked(link: Weak<Link>, news: Arc<Notify>) {
     loop {
         news.notified().await;
@@ -39,7 +39,7 @@ pub(super) async fn read_for_the_parked(link: Weak<Link>, news: Arc<Notify>) {
             return strong.die("its socket cannot be watched");
         };
         drop(strong);
-        // The link is not held while waiting: whoever drops it ends the worker.
+        // The link is not held while waiting, because dropping its last reference must end the worker.
         loop {
             let ready = tokio::select! {
                 ready = watched.readable() => Some(ready),
@@ -48,7 +48,7 @@ pub(super) async fn read_for_the_parked(link: Weak<Link>, news: Arc<Notify>) {
             let Some(link) = link.upgrade() else { return };
             match ready {
                 Some(Ok(())) => {
-                    // Whoever pumps reads until there is nothing; saying so makes the event loop wait for the next event.
+                    // `pump` reads until nothing is left; `WouldBlock` makes the event loop wait for the next event.
                     let _nothing: io::Result<()> = watched.try_io(Interest::READABLE, || {
                         link.pump(lock(&link.incoming));
                         Err(io::ErrorKind::WouldBlock.into())
@@ -67,7 +67,7 @@ pub(super) async fn read_for_the_parked(link: Weak<Link>, news: Arc<Notify>) {
     }
 }
 
-/// Sends what the socket did not take at once.
+/// Sends the frames that the socket did not accept at once.
 pub(super) async fn flush(link: Arc<Link>) {
     let Ok(watched) = link.watch() else {
         return link.die("its socket cannot be watched");

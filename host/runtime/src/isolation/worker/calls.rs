@@ -1,4 +1,4 @@
-//! The calls of a worker: the first slice of each on the thread that receives, the rest on threads for guests.
+//! The calls of a worker. The first slice of each runs on the thread that receives, the rest on threads for guests.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,10 +15,13 @@ use crate::isolation::message::{CallMessage, FromWorker, ToWorker};
 use crate::outcome::Execution;
 use crate::tool_call::Arguments;
 
-/// Calls that can be cancelled.
+/// Cancellation tokens of the running calls.
 type Tokens = Arc<Mutex<HashMap<u64, CancellationToken>>>;
 
-/// Serves calls until the host is gone.
+/// Serves calls until the host closes the socket.
+///
+/// # Errors
+/// If the socket fails, or the host violates the protocol.
 pub(super) fn serve(channel: &Channel, running: &Running) -> io::Result<()> {
     let tokens = Tokens::default();
     while let Some(message) = channel.receive::<ToWorker>()? {
@@ -46,7 +49,7 @@ fn call(channel: &Channel, running: &Running, tokens: &Tokens, message: CallMess
         let tool = message.tool as usize;
         runnable.call(tool, Arguments::Text(message.arguments), invocation, terms, Some(outbound)).await
     });
-    // Most calls are over with their first slice.
+    // Most calls are over after their first slice.
     match calling.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(execution) => end(channel, call, execution),
         Poll::Pending => {

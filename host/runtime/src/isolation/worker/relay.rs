@@ -1,4 +1,4 @@
-//! What a guest asks of its host, on its way there: steps at the store, requests, log lines.
+//! Relays from a guest to the host: store operations, requests, log lines and progress.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd as _;
@@ -20,10 +20,10 @@ use crate::invocation::{Invocation, Observer};
 use crate::isolation::body_stream;
 use crate::isolation::message::{FromWorker, StoreAnswer, StoreStep};
 
-/// The host answers within the patience of a step. It is given this much longer to say so.
+/// Extra time for the host's answer to arrive. The host ends an operation within its patience.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// The host's store of keys and values. Clones are the same.
+/// The host's store of keys and values. Clones share it.
 #[derive(Clone)]
 pub(super) struct Store(Arc<Steps>);
 
@@ -44,7 +44,7 @@ impl Store {
         Self(Arc::new(Steps { channel, number: AtomicU64::new(0), waiting: Mutex::default() }))
     }
 
-    /// The host's answer to a step.
+    /// Delivers the host's answer to a store operation.
     pub(super) fn answered(&self, step: u64, answer: StoreAnswer) {
         let waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&step);
         if let Some(waiting) = waiting {
@@ -72,7 +72,7 @@ fn unexpected() -> StoreError {
     StoreError::Unavailable("the host answered something else".to_owned())
 }
 
-/// The host knows whose store it is, and how much may be in it.
+/// The owner and the quota are ignored here, because the host supplies them.
 impl KeyValueStore for Store {
     fn get(&self, _owner: &Namespace, key: &Key, patience: Duration) -> Result<Option<Vec<u8>>, StoreError> {
         match self.ask(StoreStep::Get { key: key.as_str().to_owned() }, patience)? {
@@ -111,7 +111,7 @@ impl KeyValueStore for Store {
     }
 }
 
-/// Requests, which the host decides on and makes.
+/// HTTP requests, which the host checks and makes.
 #[derive(Clone)]
 pub(super) struct Requests(Channel);
 
@@ -149,7 +149,7 @@ impl RequestRelay for RequestsOfCall {
     }
 }
 
-/// What a call says, for whoever hears it at the host.
+/// An observer that sends log lines and progress to the host.
 pub(super) struct RelayObserver {
     pub(super) channel: Channel,
     pub(super) call: u64,

@@ -29,10 +29,11 @@ use crate::run::Runnable;
 use crate::shared::Shared;
 use crate::surface::Surface;
 
-/// Memory of the process besides that of its calls, in bytes: the program, compiled code, threads, messages.
+/// Memory of the process without that of its calls, in bytes: the program, compiled code, threads, messages.
 const PROCESS_BYTES: u64 = 768 << 20;
-/// Memory of one call besides its linear memory, in bytes: its stack, and the tables of the pool.
+/// Memory of one call without its linear memory, in bytes: its stack, and the tables of the pool.
 const CALL_BYTES: u64 = 32 << 20;
+/// Maximum number of open descriptors of the process.
 const DESCRIPTORS: u64 = 4096;
 
 /// A component that is loaded in this process.
@@ -44,7 +45,7 @@ pub(super) struct Running {
     pub(super) may_request: bool,
 }
 
-/// What travels beside the first message.
+/// The files that are sent with the first message.
 struct Files {
     component: File,
     code: Authentic,
@@ -66,7 +67,7 @@ impl Files {
     fn reachable(&self, setup: &Setup) -> Vec<Reachable<'_>> {
         let folders = self.folders.iter().zip(&setup.folders);
         let folders = folders.map(|(file, granted)| (file, granted.quota.is_some()));
-        // Sealed memory lies in no folder: there is no rule for it, and none is needed.
+        // Sealed memory is in no folder: Landlock has no rule for it, and needs none.
         let is_on_disk = |file: &&File| rustix::fs::fcntl_get_seals(file).map_or(true, |seals| seals.is_empty());
         let read = [self.code.file()].into_iter().filter(is_on_disk).map(|file| (file, false));
         let scratch = self.scratch.iter().map(|file| (file, true));
@@ -75,7 +76,7 @@ impl Files {
     }
 }
 
-/// A failure to load, as the host is told.
+/// Creates the answer that reports a failure to load.
 fn failed(failure: LoadFailure, message: impl ToString) -> Loaded {
     Loaded::Failed { failure, message: message.to_string() }
 }
@@ -91,7 +92,10 @@ impl From<LoadError> for Loaded {
     }
 }
 
-/// Loads the component of the first message, and answers it. `None` if there is nothing to serve.
+/// Loads the component of the first message, and answers it. Returns `None` if there is nothing to serve.
+///
+/// # Errors
+/// If the socket fails, or the host violates the protocol.
 pub(super) fn load(channel: &Channel) -> io::Result<Option<Running>> {
     let Some(setup) = channel.receive::<Setup>()? else { return Ok(None) };
     let files = Files::receive(channel, &setup)?;
@@ -105,13 +109,13 @@ pub(super) fn load(channel: &Channel) -> io::Result<Option<Running>> {
 
 fn start(channel: &Channel, setup: &Setup, files: Files) -> Result<(Running, Loaded), Loaded> {
     let host = |error: &dyn std::fmt::Display| failed(LoadFailure::Host, error);
-    // Before the jail, in which it could not look at the pages that calls touched.
+    // Before the jail, in which the engine could not open `/proc/self/pagemap` to find the pages that calls touched.
     let engine = engine(setup)?;
     let jail = enter_jail(setup, &files)?;
     let store = Store::new(channel.clone());
     let requests = Requests::new(channel.clone());
     let mut bytes = Vec::new();
-    // A worker before this one may have read it to its end.
+    // An earlier worker may have read the shared file to its end.
     let mut component = &files.component;
     component.rewind().and_then(|()| component.read_to_end(&mut bytes)).map_err(|error| host(&error))?;
     let shared = shared(setup, engine, &store, files.scratch).map_err(|error| host(&error))?;
@@ -200,7 +204,8 @@ fn folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Result<Opti
     Ok(Some(Arc::new(OpenFolders { folders, scratch, scratch_root, pool })))
 }
 
-/// The tools: read off the types, or told by the component, unless the host knows them.
+/// Returns the definitions of the tools, from the types or from the component's `describe`. Returns none if the host knows them
+/// already.
 fn definitions(runnable: &Runnable, shared: &Shared, setup: &Setup) -> Result<Vec<Definition>, CallError> {
     match (setup.describe, runnable.typed()) {
         (None, _) => Ok(Vec::new()),
