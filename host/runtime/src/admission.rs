@@ -22,9 +22,9 @@ pub(crate) enum AdmissionError {
 }
 
 /// A guard that counts a call as waiting until it is dropped.
-struct Waiting<'a>(&'a AtomicUsize);
+struct WaitingGuard<'a>(&'a AtomicUsize);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -50,10 +50,10 @@ impl Admission {
         }
         let since = Instant::now();
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.queue {
-            drop(Waiting(&self.waiting));
+            drop(WaitingGuard(&self.waiting));
             return Err(AdmissionError::Full);
         }
-        let waiting = Waiting(&self.waiting);
+        let waiting = WaitingGuard(&self.waiting);
         let permit = self.places.acquire().await.map_err(|_| AdmissionError::Closed)?;
         drop(waiting);
         permit.forget();

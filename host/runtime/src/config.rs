@@ -1,5 +1,6 @@
 //! The settings of a sandbox.
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +12,6 @@ use crate::cache::CodeCache;
 use crate::compile::{CompileLimits, Compiler};
 use crate::engine::{EngineProfile, EngineSettings};
 use crate::network::Network;
-use crate::workers::Workers;
 
 /// Configuration of a [`Sandbox`](crate::Sandbox).
 #[derive(Debug, Clone)]
@@ -70,5 +70,36 @@ impl SandboxConfig {
     pub(crate) fn engine(&self) -> EngineSettings {
         let Self { profile, concurrency, memory_ceiling, .. } = *self;
         EngineSettings { profile, concurrency, memory_ceiling }
+    }
+}
+
+/// The program of worker processes.
+#[derive(Debug, Clone)]
+pub struct Workers {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) is_jail_required: bool,
+}
+
+impl Workers {
+    /// Uses a program of the same build as this one that calls [`crate::serve_worker`] first thing when it is given these
+    /// arguments. The path must be absolute.
+    pub fn program(path: impl Into<PathBuf>, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        Self { program: path.into(), args: args.into_iter().map(Into::into).collect(), is_jail_required: false }
+    }
+
+    /// Uses the running program, which must call [`crate::serve_worker`] first thing when it is given these arguments.
+    ///
+    /// Workers run the same program even if its file is replaced meanwhile.
+    pub fn this_program(args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        Self::program("/proc/self/exe", args)
+    }
+
+    /// Refuses to load components into workers where the kernel lacks Landlock or seccomp filters. By default, such workers are
+    /// processes of their own with the layers that exist: see [`crate::Component::jail`].
+    #[must_use]
+    pub fn require_jail(mut self) -> Self {
+        self.is_jail_required = true;
+        self
     }
 }

@@ -10,21 +10,21 @@ use wasmtime::{
 use crate::features::ENABLED;
 
 /// Address space reserved for one linear memory. With guard pages behind it, accesses need no bounds checks.
-const MEMORY_RESERVATION: u64 = 4 << 30;
+const MEMORY_RESERVATION_BYTES: u64 = 4 << 30;
 /// Bytes of a memory that are zeroed with `memset` after a call instead of being returned to the kernel.
-const KEEP_RESIDENT: usize = 1 << 20;
+const KEEP_RESIDENT_BYTES: usize = 1 << 20;
 /// Stack for guest frames, in bytes; the rest of the fiber's stack is for host functions.
-const GUEST_STACK: usize = 512 << 10;
+const MAX_GUEST_STACK_BYTES: usize = 512 << 10;
 /// Stack of one call's fiber, in bytes.
-const FIBER_STACK: usize = 2 << 20;
+const FIBER_STACK_BYTES: usize = 2 << 20;
 /// Maximum number of core modules that one component may instantiate. Language runtimes with dynamic linking need dozens.
-pub(crate) const CORE_INSTANCES: u32 = 64;
+pub(crate) const MAX_CORE_INSTANCES: u32 = 64;
 /// Maximum number of linear memories of one component.
-pub(crate) const MEMORIES: u32 = 8;
+pub(crate) const MAX_MEMORIES: u32 = 8;
 /// Maximum number of tables of one component.
-pub(crate) const TABLES: u32 = 16;
+pub(crate) const MAX_TABLES: u32 = 16;
 /// Maximum number of elements of one table in the pool.
-const TABLE_ELEMENTS: usize = 100_000;
+const MAX_TABLE_ELEMENTS: usize = 100_000;
 /// Fuel charged for each page that a memory grows by: zeroing a page costs the host about as much as this many instructions.
 const FUEL_PER_PAGE: u8 = 255;
 
@@ -93,16 +93,16 @@ pub enum SandboxError {
 /// If wasmtime refuses the settings.
 pub(crate) fn build(config: &EngineSettings) -> Result<Engine, SandboxError> {
     let profile = config.profile.resolve();
-    match Engine::new(&settings(config, profile)) {
+    match Engine::new(&engine_config(config, profile)) {
         Err(_) if config.profile == EngineProfile::Automatic && profile == EngineProfile::Pooling => {
-            Engine::new(&settings(config, EngineProfile::Plain))
+            Engine::new(&engine_config(config, EngineProfile::Plain))
         }
         engine => engine,
     }
     .map_err(SandboxError::Engine)
 }
 
-fn settings(config: &EngineSettings, profile: EngineProfile) -> Config {
+fn engine_config(config: &EngineSettings, profile: EngineProfile) -> Config {
     let mut settings = Config::new();
     settings
         .strategy(Strategy::Cranelift)
@@ -110,16 +110,16 @@ fn settings(config: &EngineSettings, profile: EngineProfile) -> Config {
         .epoch_interruption(true)
         .consume_fuel(true)
         .operator_cost(operator_cost())
-        .max_wasm_stack(GUEST_STACK)
-        .async_stack_size(FIBER_STACK)
+        .max_wasm_stack(MAX_GUEST_STACK_BYTES)
+        .async_stack_size(FIBER_STACK_BYTES)
         .async_stack_zeroing(profile == EngineProfile::Strict)
-        .memory_reservation(MEMORY_RESERVATION)
+        .memory_reservation(MEMORY_RESERVATION_BYTES)
         .wasm_backtrace_max_frames(NonZeroUsize::new(32))
         .concurrency_support(false)
         .shared_memory(false);
-    features(&mut settings);
+    set_features(&mut settings);
     if profile == EngineProfile::Pooling {
-        settings.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(config)));
+        settings.allocation_strategy(InstanceAllocationStrategy::Pooling(pooling_config(config)));
     }
     settings
 }
@@ -128,7 +128,7 @@ fn settings(config: &EngineSettings, profile: EngineProfile) -> Config {
 ///
 /// Proposals whose implementation is not compiled in must be off, too: the engine's defaults leave some of them on, and a
 /// component that validates would reach functions that do not exist.
-fn features(settings: &mut Config) {
+fn set_features(settings: &mut Config) {
     settings.wasm_features(WasmFeatures::all(), false).wasm_features(ENABLED, true);
 }
 
@@ -138,26 +138,26 @@ fn operator_cost() -> OperatorCost {
     cost
 }
 
-fn pool(config: &EngineSettings) -> PoolingAllocationConfig {
+fn pooling_config(config: &EngineSettings) -> PoolingAllocationConfig {
     let calls = config.concurrency;
     let mut pool = PoolingAllocationConfig::new();
     // Every call may use the maximum of every resource, so that one component can never take another's slots. Unused
     // slots cost only address space.
     pool.total_component_instances(calls)
-        .total_core_instances(calls.saturating_mul(CORE_INSTANCES))
-        .total_memories(calls.saturating_mul(MEMORIES))
-        .total_tables(calls.saturating_mul(TABLES))
+        .total_core_instances(calls.saturating_mul(MAX_CORE_INSTANCES))
+        .total_memories(calls.saturating_mul(MAX_MEMORIES))
+        .total_tables(calls.saturating_mul(MAX_TABLES))
         .total_stacks(calls)
-        .max_core_instances_per_component(CORE_INSTANCES)
-        .max_memories_per_component(MEMORIES)
-        .max_tables_per_component(TABLES)
-        .max_tables_per_module(TABLES)
+        .max_core_instances_per_component(MAX_CORE_INSTANCES)
+        .max_memories_per_component(MAX_MEMORIES)
+        .max_tables_per_component(MAX_TABLES)
+        .max_tables_per_module(MAX_TABLES)
         .max_memories_per_module(1)
-        .table_elements(TABLE_ELEMENTS)
+        .table_elements(MAX_TABLE_ELEMENTS)
         .max_memory_size(config.memory_ceiling)
-        .linear_memory_keep_resident(KEEP_RESIDENT)
-        .table_keep_resident(KEEP_RESIDENT / 16)
-        .async_stack_keep_resident(KEEP_RESIDENT / 8)
+        .linear_memory_keep_resident(KEEP_RESIDENT_BYTES)
+        .table_keep_resident(KEEP_RESIDENT_BYTES / 16)
+        .async_stack_keep_resident(KEEP_RESIDENT_BYTES / 8)
         .pagemap_scan(if PoolingAllocationConfig::is_pagemap_scan_available() { Enabled::Yes } else { Enabled::No });
     pool
 }

@@ -4,28 +4,28 @@
 //! failed with a message.
 
 /// Maximum size of the end of stderr that is searched, in bytes.
-const MAX_BYTES: usize = 64 << 10;
+const MAX_SEARCHED_BYTES: usize = 64 << 10;
 /// The message of ComponentizeJS for a function that throws anything other than the error of its `result`.
-const NO_STRING: &str = "expected a string, received [object]";
+const NOT_A_STRING: &str = "expected a string, received [object]";
 
 /// An exception that ended a call.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Uncaught {
+pub(crate) struct UncaughtException {
     /// The exception's message, such as `ValueError: no such city`.
     pub(crate) message: String,
     /// Advice for the caller.
     pub(crate) hint: &'static str,
 }
 
-impl Uncaught {
+impl UncaughtException {
     /// Finds the last exception in a guest's stderr.
     pub(crate) fn find(stderr: &str) -> Option<Self> {
-        let start = stderr.len().saturating_sub(MAX_BYTES);
+        let start = stderr.len().saturating_sub(MAX_SEARCHED_BYTES);
         let start = (start..=stderr.len()).find(|at| stderr.is_char_boundary(*at))?;
         let tail = stderr.get(start..)?;
-        let message = python(tail).or_else(|| javascript(tail))?;
+        let message = find_python(tail).or_else(|| find_javascript(tail))?;
         let hint = match message.as_str() {
-            NO_STRING => {
+            NOT_A_STRING => {
                 "the tool threw an object where its type has a string as its error; its author can throw a string"
             }
             _ => "the tool did not catch this exception",
@@ -35,7 +35,7 @@ impl Uncaught {
 }
 
 /// Parses Python's traceback: a first line, indented frames, and the exception with its message of one line or more.
-fn python(stderr: &str) -> Option<String> {
+fn find_python(stderr: &str) -> Option<String> {
     let (_, traceback) = stderr.rsplit_once("Traceback (most recent call last):")?;
     let lines = traceback.lines().skip(1).skip_while(|line| line.is_empty() || line.starts_with(' '));
     // The runtime's own message about its abort follows.
@@ -44,7 +44,7 @@ fn python(stderr: &str) -> Option<String> {
 }
 
 /// Parses SpiderMonkey's report: the message, a line `Stack:`, and frames.
-fn javascript(stderr: &str) -> Option<String> {
+fn find_javascript(stderr: &str) -> Option<String> {
     let (before, _) = stderr.rsplit_once("\nStack:\n")?;
     non_empty(before.lines().next_back()?)
 }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     fn check(stderr: &str, expected: Option<&str>) {
-        assert_eq!(Uncaught::find(stderr).map(|found| found.message).as_deref(), expected, "{stderr}");
+        assert_eq!(UncaughtException::find(stderr).map(|found| found.message).as_deref(), expected, "{stderr}");
     }
 
     #[test]
@@ -85,7 +85,7 @@ mod tests {
                    mozalloc_abort\n\n";
         check(&format!("a line of its own\nat most 100 times\n{end}"), Some("at most 100 times"));
         check(end, None);
-        let found = Uncaught::find(&format!("expected a string, received [object]\n{end}")).unwrap();
+        let found = UncaughtException::find(&format!("expected a string, received [object]\n{end}")).unwrap();
         assert!(found.hint.contains("can throw a string"), "{found:?}");
     }
 
@@ -93,6 +93,6 @@ mod tests {
     fn ignores_other_output() {
         check("", None);
         check("thread 'main' panicked at src/lib.rs:3:5:\nboom\n", None);
-        check(&"ä".repeat(MAX_BYTES), None);
+        check(&"ä".repeat(MAX_SEARCHED_BYTES), None);
     }
 }

@@ -39,7 +39,7 @@ struct Threads {
 /// State that all pools of one host share.
 struct Common {
     open: AtomicUsize,
-    most_open: usize,
+    max_open: usize,
     /// The host's own threads. They outlive those of its tools.
     host: Arc<Threads>,
     tools: Mutex<Tools>,
@@ -89,10 +89,10 @@ impl FilePool {
     pub(crate) fn start() -> std::io::Result<Self> {
         let threads = Arc::new(Threads::start(HOST_THREADS)?);
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        let half = usize::try_from(limit.unwrap_or(u64::MAX) / 2).unwrap_or(MOST_OPEN);
+        let half = usize::try_from(limit.unwrap_or(u64::MAX) / 2).unwrap_or(MAX_OPEN_FILES);
         let common = Common {
             open: AtomicUsize::new(0),
-            most_open: half.clamp(LEAST_OPEN, MOST_OPEN),
+            max_open: half.clamp(MIN_OPEN_FILES, MAX_OPEN_FILES),
             host: Arc::clone(&threads),
             tools: Mutex::default(),
         };
@@ -148,7 +148,7 @@ impl FilePool {
         let slot = OpenSlot(self.clone());
         // Counted before the comparison, so that no two callers get the last slot.
         let before = self.common.open.fetch_add(1, Ordering::Relaxed);
-        (before < self.common.most_open).then_some(slot)
+        (before < self.common.max_open).then_some(slot)
     }
 
     /// Shuts down all pools of the host without waiting. Operations that hang in the kernel stay there; everything else ends at
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn limits_open_files_over_all_tools() {
         let pool = FilePool::start().unwrap();
-        let most = pool.common.most_open;
+        let most = pool.common.max_open;
         let mut slots: Vec<_> = (0..most).map(|_| pool.open_slot().unwrap()).collect();
         assert!(pool.open_slot().is_none());
         assert!(pool.of_tool().unwrap().open_slot().is_none(), "all tools together");

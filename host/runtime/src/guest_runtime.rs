@@ -15,10 +15,10 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
 /// Maximum number of threads for blocking work on behalf of guests.
-const BLOCKING_THREADS: usize = 32;
+const MAX_BLOCKING_THREADS: usize = 32;
 /// Stack of one thread, in bytes. Guests run on stacks of their own; these are for compiling, and for host functions between
 /// slices.
-const THREAD_STACK: usize = 2 << 20;
+const THREAD_STACK_BYTES: usize = 2 << 20;
 
 /// A tokio runtime that runs nothing but guests and blocking work on their behalf.
 pub(crate) struct GuestRuntime {
@@ -49,7 +49,7 @@ impl Blocking {
     /// # Errors
     /// If the runtime is shut down or the work panicked.
     pub(crate) async fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R, Lost> {
-        EndOnDrop(self.0.spawn_blocking(work)).await
+        AbortOnDrop(self.0.spawn_blocking(work)).await
     }
 }
 
@@ -75,8 +75,8 @@ impl GuestRuntime {
     pub(crate) fn start(threads: usize) -> std::io::Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
-            .max_blocking_threads(BLOCKING_THREADS)
-            .thread_stack_size(THREAD_STACK)
+            .max_blocking_threads(MAX_BLOCKING_THREADS)
+            .thread_stack_size(THREAD_STACK_BYTES)
             .thread_name("fumehood-guest")
             // A slice of a guest is as long as many polls of an ordinary task. Without checking the timers after each of
             // them, the deadline of a guest that sleeps would fire late when others spin.
@@ -98,15 +98,15 @@ impl GuestRuntime {
         F::Output: Send + 'static,
     {
         if slice == FirstSlice::Elsewhere {
-            return EndOnDrop(self.handle.spawn(future)).await;
+            return AbortOnDrop(self.handle.spawn(future)).await;
         }
         let entered = (slice == FirstSlice::HereWithReactor).then(|| self.handle.enter());
         let first = catch_unwind(AssertUnwindSafe(|| poll_once(future.as_mut())));
         drop(entered);
         match first {
             Ok(Poll::Ready(output)) => Ok(output),
-            Ok(Poll::Pending) => EndOnDrop(self.handle.spawn(future)).await,
-            Err(panic) => Err(Lost::Panicked(panic_text(panic.as_ref()))),
+            Ok(Poll::Pending) => AbortOnDrop(self.handle.spawn(future)).await,
+            Err(panic) => Err(Lost::Panicked(panic_message(panic.as_ref()))),
         }
     }
 
@@ -166,7 +166,7 @@ impl GuestRuntime {
     /// If the runtime is shut down.
     pub(crate) async fn sleep(&self, time: Duration) -> Result<(), Lost> {
         // Created inside the task: a timer belongs to the runtime that it is created on, and the caller may have none.
-        EndOnDrop(self.handle.spawn(async move { tokio::time::sleep(time).await })).await
+        AbortOnDrop(self.handle.spawn(async move { tokio::time::sleep(time).await })).await
     }
 
     /// Ends every future that is still running, each after its current slice, without waiting for any.
@@ -204,26 +204,26 @@ pub(crate) async fn move_over() {
 }
 
 /// A task that is aborted when its handle is dropped.
-struct EndOnDrop<T>(JoinHandle<T>);
+struct AbortOnDrop<T>(JoinHandle<T>);
 
-impl<T> Future for EndOnDrop<T> {
+impl<T> Future for AbortOnDrop<T> {
     type Output = Result<T, Lost>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0).poll(cx).map_err(|error| match error.try_into_panic() {
-            Ok(panic) => Lost::Panicked(panic_text(panic.as_ref())),
+            Ok(panic) => Lost::Panicked(panic_message(panic.as_ref())),
             Err(_cancelled) => Lost::ShutDown,
         })
     }
 }
 
-impl<T> Drop for EndOnDrop<T> {
+impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("a panic without a message").to_owned()
 }

@@ -77,7 +77,7 @@ impl fmt::Display for Ungranted {
 }
 
 /// Returns the imports whose power is not granted.
-pub(crate) fn ungranted(imports: &[Import], grant: &Grant) -> Vec<Ungranted> {
+pub(crate) fn find_ungranted(imports: &[Import], grant: &Grant) -> Vec<Ungranted> {
     let needs = |import: &Import| POWERS.into_iter().find(|power| import.power == Some(power.as_str()));
     // The environment and the arguments share one interface.
     let is_granted = |power| grant.has(power) || (power == Power::Env && grant.has(Power::Args));

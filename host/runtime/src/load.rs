@@ -18,14 +18,12 @@ use crate::dialect::typed::PackageDocs;
 use crate::dialect::{self, Dialect};
 use crate::file_pool::{Gone, PATIENCE};
 use crate::guest_runtime::Elapsed;
-use crate::isolation::{self, Parcel};
-use crate::link;
+use crate::isolation::{self, CompiledComponent};
 use crate::load_error::{LoadError, MAX_COMPONENT_BYTES};
-use crate::load_options::LoadOptions;
+use crate::load_options::{Isolation, LoadOptions};
 use crate::run::Runnable;
 use crate::shared::Shared;
 use crate::surface::Surface;
-use crate::workers::Isolation;
 
 /// A component whose bytes were inspected, and its compiled code.
 struct Compiled {
@@ -61,10 +59,10 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
             let (linking, on_dialect, caps) = (component, dialect.clone(), options.definitions);
             let docs = options.docs.clone();
             let linking = move |shared: &Shared, bytes: &[u8]| {
-                let docs = PackageDocs::given_or_read(docs.as_deref(), bytes);
-                link::link(shared, &linking, &docs, &on_dialect, &caps)
+                let docs = PackageDocs::from_section_or_component(docs.as_deref(), bytes);
+                dialect::link(&shared.linker, &linking, &docs, &on_dialect, &caps)
             };
-            let (callable, skipped) = on_thread(shared, &bytes, linking).await?;
+            let (callable, skipped) = run_blocking(shared, &bytes, linking).await?;
             let folders = open_folders(shared, &options.grant).await?;
             let powers = powers(shared, &options, redactor.clone());
             let runnable = Runnable::new(shared, callable, &compiled.surface, powers, folders);
@@ -73,9 +71,13 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
         }
         Code::File(code) => {
             let workers = shared.workers.as_ref().ok_or(LoadError::NoWorkers)?;
-            let parcel =
-                Parcel { bytes: Arc::clone(&bytes), code, dialect: dialect.clone(), redactor: redactor.clone() };
-            let (worker, definitions, skipped) = isolation::load(shared, workers, parcel, &options).await?;
+            let compiled = CompiledComponent {
+                bytes: Arc::clone(&bytes),
+                code,
+                dialect: dialect.clone(),
+                redactor: redactor.clone(),
+            };
+            let (worker, definitions, skipped) = isolation::load(shared, workers, compiled, &options).await?;
             (Backend::Process(worker), definitions, skipped)
         }
     };
@@ -89,7 +91,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
         definitions,
         imports,
         skipped,
-        producers: dialect::producers(&bytes),
+        producers: dialect::read_producers(&bytes),
         report: LoadReport { cache: compiled.report, time: started.elapsed() },
     }))
 }
@@ -127,7 +129,7 @@ async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<
 async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptions) -> Result<Compiled, LoadError> {
     let looking = options.clone();
     let (digest, surface, dialect, start) =
-        on_thread(shared, bytes, move |shared, bytes| look_at(shared, bytes, &looking)).await?;
+        run_blocking(shared, bytes, move |shared, bytes| inspect(shared, bytes, &looking)).await?;
     let code = match &start {
         Start::Cached(_) | Start::CachedCode(_) => None,
         Start::Compile { .. } => {
@@ -137,7 +139,7 @@ async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptio
         }
     };
     let isolation = options.isolation;
-    let (code, report) = on_thread(shared, bytes, move |shared, bytes| {
+    let (code, report) = run_blocking(shared, bytes, move |shared, bytes| {
         let (engine, cache) = (&shared.engine, shared.cache.as_ref());
         Ok(match (start, code) {
             (Start::Cached(component), _) => (Code::Component(component), CacheReport::Hit),
@@ -161,7 +163,7 @@ async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptio
 }
 
 /// Checks a component as far as possible before it is compiled, and looks its code up in the cache.
-fn look_at(
+fn inspect(
     shared: &Shared,
     bytes: &[u8],
     options: &LoadOptions,
@@ -180,12 +182,12 @@ fn look_at(
         return Err(LoadError::UnknownImport(unknown));
     }
     if options.strict_imports {
-        let ungranted = crate::imports::ungranted(&imports, &options.grant);
+        let ungranted = crate::imports::find_ungranted(&imports, &options.grant);
         if !ungranted.is_empty() {
             return Err(LoadError::Ungranted(ungranted));
         }
     }
-    let dialect = dialect::of(&surface.exports)?;
+    let dialect = dialect::detect(&surface.exports)?;
     if options.docs.is_some() && dialect != Dialect::Typed {
         return Err(LoadError::DescribesItself);
     }
@@ -193,7 +195,7 @@ fn look_at(
 }
 
 /// Runs work on a component's bytes on a thread for blocking work.
-async fn on_thread<R: Send + 'static>(
+async fn run_blocking<R: Send + 'static>(
     shared: &Arc<Shared>,
     bytes: &Arc<Vec<u8>>,
     work: impl FnOnce(&Shared, &[u8]) -> Result<R, LoadError> + Send + 'static,

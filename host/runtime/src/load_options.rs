@@ -7,8 +7,6 @@ use fumehood_core::limits::Limits;
 use fumehood_core::name::Namespace;
 use fumehood_core::permission::Grant;
 
-use crate::workers::Isolation;
-
 /// Options for loading one component.
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
@@ -29,4 +27,15 @@ pub struct LoadOptions {
     pub docs: Option<Arc<[u8]>>,
     /// The process that runs its calls. [`Isolation::Process`] needs [`crate::SandboxConfig::workers`].
     pub isolation: Isolation,
+}
+
+/// The process that runs the calls of a component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// Threads of this process. The engine is the only layer of isolation.
+    #[default]
+    InProcess,
+    /// A worker process of its own, without files, network or privileges except those that the component was granted.
+    /// [`Workers`](crate::Workers) names its program.
+    Process,
 }

@@ -2,7 +2,7 @@
 
 use wasmtime::ResourceLimiter;
 
-use crate::engine::{CORE_INSTANCES, MEMORIES, TABLES};
+use crate::engine::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES};
 
 /// Size of one table element in the host, in bytes.
 const ELEMENT_BYTES: usize = size_of::<usize>();
@@ -30,7 +30,7 @@ impl MemoryLimiter {
     }
 
     /// Returns whether a growth beyond the limit was ever refused.
-    pub(crate) fn refused(&self) -> bool {
+    pub(crate) fn has_refused(&self) -> bool {
         self.refused
     }
 
@@ -66,15 +66,15 @@ impl ResourceLimiter for MemoryLimiter {
     }
 
     fn instances(&self) -> usize {
-        CORE_INSTANCES as usize
+        MAX_CORE_INSTANCES as usize
     }
 
     fn memories(&self) -> usize {
-        MEMORIES as usize
+        MAX_MEMORIES as usize
     }
 
     fn tables(&self) -> usize {
-        TABLES as usize
+        MAX_TABLES as usize
     }
 }
 
@@ -90,16 +90,16 @@ mod tests {
         assert!(limiter.memory_growing(0, PAGE, None).unwrap());
         assert!(limiter.table_growing(0, PAGE / ELEMENT_BYTES, None).unwrap());
         assert_eq!(limiter.peak(), 2 * PAGE);
-        assert!(!limiter.refused());
+        assert!(!limiter.has_refused());
         assert!(!limiter.memory_growing(0, PAGE, None).unwrap());
-        assert!(limiter.refused());
+        assert!(limiter.has_refused());
     }
 
     #[test]
     fn does_not_count_growth_past_the_memorys_own_maximum() {
         let mut limiter = MemoryLimiter::new(10 * PAGE);
         assert!(!limiter.memory_growing(PAGE, 3 * PAGE, Some(2 * PAGE)).unwrap());
-        assert!(!limiter.refused());
+        assert!(!limiter.has_refused());
         assert_eq!(limiter.peak(), 0);
     }
 

@@ -14,16 +14,16 @@ use wasmtime_wasi::I32Exit;
 
 use crate::bindings::fumehood::tool::types;
 use crate::clock::DeadlinePassed;
-use crate::exception::Uncaught;
+use crate::exception::UncaughtException;
 use crate::host_failure::HostFailure;
 use crate::memory::MemoryLimiter;
 
 /// Maximum size of a tool's message, in bytes.
-const MESSAGE_BYTES: usize = 4 << 10;
+const MAX_MESSAGE_BYTES: usize = 4 << 10;
 /// The reason for a trap that the guest's own code asked for.
 const ABORTED: &str = "it aborted (`unreachable`, which is how a panic ends)";
 /// Maximum number of backtrace frames in an error.
-const FRAMES: usize = 12;
+const MAX_BACKTRACE_FRAMES: usize = 12;
 
 /// The result of one call, with its metadata.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ pub(crate) fn deadline(limits: &Limits) -> CallError {
 pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError {
     // The language runtime wrote the reason for its abort to stderr: that is a failure of the tool, not a crash.
     if error.kind == ErrorKind::Trap
-        && let Some(Uncaught { message, hint }) = Uncaught::find(&metadata.stderr.text.sanitized())
+        && let Some(UncaughtException { message, hint }) = UncaughtException::find(&metadata.stderr.text.sanitized())
     {
         error = CallError::new(ErrorKind::ToolFailed, cut(&message)).with_hint(hint);
     }
@@ -99,8 +99,8 @@ pub(crate) fn from_wasmtime(
             .with_hint("call again in a moment");
     }
     if error.is::<ResourceTableError>() || root_cause(error).contains("store handle limit exceeded") {
-        let most = limits.handles;
-        return CallError::new(ErrorKind::Quota, format!("the tool held more than {most} handles at once"));
+        let max = limits.handles;
+        return CallError::new(ErrorKind::Quota, format!("the tool held more than {max} handles at once"));
     }
     if let Some(error) = error.downcast_ref::<HostFailure>() {
         return CallError::new(ErrorKind::Host, error.to_string());
@@ -113,25 +113,25 @@ pub(crate) fn from_wasmtime(
                 .with_hint("ask it for less work at once, or allow it more fuel");
         }
         // A refused growth shows up as a failed instantiation, or as the abort of an allocator that got nothing.
-        None if phase == Phase::Instantiate && memory.refused() => return out_of_memory(limits),
-        Some(Trap::UnreachableCodeReached) if memory.refused() => return out_of_memory(limits),
+        None if phase == Phase::Instantiate && memory.has_refused() => return memory_error(limits),
+        Some(Trap::UnreachableCodeReached) if memory.has_refused() => return memory_error(limits),
         _ => {}
     }
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
         let message = format!("the tool ended itself with exit code {} instead of returning a result", exit.0);
         return CallError::new(ErrorKind::Trap, message);
     }
-    if let Some(limited) = copied_too_much(error, limits) {
+    if let Some(limited) = copy_limit_error(error, limits) {
         return limited;
     }
     if trap.is_none() && phase == Phase::Call && !error.is::<WasmBacktrace>() && !is_about_arguments(error) {
         let message = format!("the tool's result is malformed: {}", root_cause(error));
         return CallError::new(ErrorKind::BadResult, message);
     }
-    crashed(error, trap)
+    trap_error(error, trap)
 }
 
-fn out_of_memory(limits: &Limits) -> CallError {
+fn memory_error(limits: &Limits) -> CallError {
     let cap = display_bytes(limits.memory as u64);
     CallError::new(ErrorKind::Memory, format!("the tool needs more memory than the {cap} that it may have"))
         .with_hint("ask it for less at once, or allow it more memory")
@@ -141,13 +141,13 @@ fn out_of_memory(limits: &Limits) -> CallError {
 ///
 /// wasmtime bounds the host's allocations for such copies, and reports the limit only in its message. If guest code was on the
 /// stack, a host call asked for the copy; otherwise it was the result.
-fn copied_too_much(error: &wasmtime::Error, limits: &Limits) -> Option<CallError> {
+fn copy_limit_error(error: &wasmtime::Error, limits: &Limits) -> Option<CallError> {
     if !root_cause(error).contains("fuel allocated for hostcalls") {
         return None;
     }
     if error.is::<WasmBacktrace>() {
-        let most = display_bytes(limits.hostcall_bytes as u64);
-        let message = format!("the tool passed more than {most} to the host in one call");
+        let max = display_bytes(limits.hostcall_bytes as u64);
+        let message = format!("the tool passed more than {max} to the host in one call");
         return Some(CallError::new(ErrorKind::Quota, message));
     }
     Some(output_too_large(None, limits))
@@ -163,7 +163,7 @@ pub(crate) fn output_too_large(found: Option<usize>, limits: &Limits) -> CallErr
     CallError::new(ErrorKind::OutputTooLarge, message).with_hint("ask for a smaller part of it")
 }
 
-fn crashed(error: &wasmtime::Error, trap: Option<Trap>) -> CallError {
+fn trap_error(error: &wasmtime::Error, trap: Option<Trap>) -> CallError {
     let reason = match trap {
         Some(Trap::StackOverflow) => "its call stack overflowed (too deep a recursion)".to_owned(),
         Some(Trap::UnreachableCodeReached) => ABORTED.to_owned(),
@@ -211,7 +211,7 @@ fn backtrace(error: &wasmtime::Error) -> Vec<String> {
             name.rsplit_once("::h").filter(|(_, hash)| hash.len() == 16).map_or(name.as_str(), |(path, _)| path);
         cut(short)
     };
-    trace.frames().iter().take(FRAMES).map(demangled).collect()
+    trace.frames().iter().take(MAX_BACKTRACE_FRAMES).map(demangled).collect()
 }
 
 /// Converts a failure that the tool itself reports.
@@ -254,9 +254,9 @@ pub(crate) fn json(text: String) -> Result<Content, CallError> {
     })
 }
 
-/// Makes a guest's message printable, and truncates it to [`MESSAGE_BYTES`].
+/// Makes a guest's message printable, and truncates it to [`MAX_MESSAGE_BYTES`].
 pub(crate) fn cut(message: &str) -> String {
-    cut_to(message, MESSAGE_BYTES)
+    cut_to(message, MAX_MESSAGE_BYTES)
 }
 
 /// Like [`cut`], with the count of the characters that were escaped.
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!((message("a\u{1b}[0m").as_str(), message("a\u{1b}[0m").hidden()), ("a\\u{1b}[0m", 1));
         let long = "ä".repeat(4000);
         let short = cut(&long);
-        assert!(short.len() <= MESSAGE_BYTES + '…'.len_utf8());
+        assert!(short.len() <= MAX_MESSAGE_BYTES + '…'.len_utf8());
         assert!(short.ends_with('…'));
     }
 }

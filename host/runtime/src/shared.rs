@@ -12,13 +12,12 @@ use crate::admission::Admission;
 use crate::cache::CodeCache;
 use crate::capability::{self, CallState, KeyValueBackend, Protected, ScratchRoot};
 use crate::compile::{CompileLimits, CompileService};
-use crate::config::SandboxConfig;
+use crate::config::{SandboxConfig, Workers};
 use crate::engine::{self, EngineProfile, SandboxError};
 use crate::file_pool::FilePool;
 use crate::guest_runtime::GuestRuntime;
 use crate::network::Network;
 use crate::ticker::Ticker;
-use crate::workers::Workers;
 
 /// The parts of a sandbox.
 pub(crate) struct Shared {
@@ -55,13 +54,17 @@ impl Shared {
     pub(crate) fn new(config: SandboxConfig) -> Result<Self, SandboxError> {
         let engine = engine::build(&config.engine())?;
         let scratch_root = ScratchRoot::usual();
-        let shared = Self::with(config, engine, scratch_root.clone())?;
+        let shared = Self::with_engine(config, engine, scratch_root.clone())?;
         shared.files.detach(move || scratch_root.sweep());
         Ok(shared)
     }
 
     /// Like [`Self::new`], with an existing engine and scratch root.
-    pub(crate) fn with(config: SandboxConfig, engine: Engine, scratch_root: ScratchRoot) -> Result<Self, SandboxError> {
+    pub(crate) fn with_engine(
+        config: SandboxConfig,
+        engine: Engine,
+        scratch_root: ScratchRoot,
+    ) -> Result<Self, SandboxError> {
         if config.concurrency == 0 {
             return Err(SandboxError::Zero("call at a time"));
         }

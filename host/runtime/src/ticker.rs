@@ -28,7 +28,7 @@ struct Shared {
 }
 
 /// A guard that keeps the epoch advancing until it is dropped.
-pub(crate) struct Ticking<'a>(&'a Shared);
+pub(crate) struct TickGuard<'a>(&'a Shared);
 
 impl Ticker {
     /// Starts the thread.
@@ -41,20 +41,20 @@ impl Ticker {
             asleep: AtomicBool::new(false),
             stop: AtomicBool::new(false),
         });
-        let (weak, seen) = (engine.weak(), Arc::clone(&shared));
-        let join = std::thread::Builder::new().name("fumehood-epoch".to_owned()).spawn(move || tick(&weak, &seen))?;
+        let (weak, state) = (engine.weak(), Arc::clone(&shared));
+        let join = std::thread::Builder::new().name("fumehood-epoch".to_owned()).spawn(move || tick(&weak, &state))?;
         Ok(Self { shared, thread: join.thread().clone(), join: Some(join) })
     }
 
     /// Registers a call that is about to run guest code, and wakes the thread if it sleeps.
-    pub(crate) fn run(&self) -> Ticking<'_> {
+    pub(crate) fn run(&self) -> TickGuard<'_> {
         self.shared.running.fetch_add(1, Ordering::SeqCst);
         // Pairs with the thread, which first sets `asleep` and then reads `running` once more: one of the two sees the
         // other's store.
         if self.shared.asleep.load(Ordering::SeqCst) {
             self.thread.unpark();
         }
-        Ticking(&self.shared)
+        TickGuard(&self.shared)
     }
 
     /// Returns the number of calls that are running guest code.
@@ -63,7 +63,7 @@ impl Ticker {
     }
 }
 
-impl Drop for Ticking<'_> {
+impl Drop for TickGuard<'_> {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::SeqCst);
     }

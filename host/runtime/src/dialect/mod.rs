@@ -2,14 +2,16 @@
 
 pub(crate) mod typed;
 
+use fumehood_core::definition::DefinitionLimits;
 use serde::Serialize;
 use wasmparser::{KnownCustom, Parser, Payload};
-use wasmtime::component::InstancePre;
+use wasmtime::component::{Component, InstancePre, Linker};
 
 use crate::bindings::ToolPre;
 use crate::capability::CallState;
 use crate::imports::{Import, contract_version};
 use crate::load_error::LoadError;
+use typed::PackageDocs;
 
 pub(crate) use typed::DOCS_SECTION;
 pub use typed::{Skipped, convert_typed};
@@ -30,11 +32,37 @@ pub(crate) enum Callable {
     Typed { pre: InstancePre<CallState>, tools: Vec<typed::TypedTool> },
 }
 
+/// Links a component to the host's interfaces, and finds the tools of one that does not describe itself.
+///
+/// # Errors
+/// If its imports do not fit, or no tools can be made of its exports.
+pub(crate) fn link(
+    linker: &Linker<CallState>,
+    component: &Component,
+    docs: &PackageDocs,
+    dialect: &Dialect,
+    limits: &DefinitionLimits,
+) -> Result<(Callable, Vec<Skipped>), LoadError> {
+    let link_error = |error: wasmtime::Error| LoadError::Link(crate::outcome::cut(&format!("{error:#}")));
+    let pre = linker.instantiate_pre(component).map_err(link_error)?;
+    match dialect {
+        Dialect::Contract(_) => {
+            let pre = ToolPre::new(pre).map_err(link_error)?;
+            Ok((Callable::Contract(pre), Vec::new()))
+        }
+        Dialect::Typed => {
+            let found = typed::discover(component, docs, linker.engine(), limits)
+                .map_err(|error| LoadError::Typed(error.to_string()))?;
+            Ok((Callable::Typed { pre, tools: found.tools }, found.skipped))
+        }
+    }
+}
+
 /// Determines the dialect of a component from the names of its exports.
 ///
 /// # Errors
 /// If the component was built for a version of the contract that this host does not accept.
-pub(crate) fn of(exports: &[String]) -> Result<Dialect, LoadError> {
+pub(crate) fn detect(exports: &[String]) -> Result<Dialect, LoadError> {
     let exported = exports.iter().find_map(|name| {
         name.starts_with("fumehood:tool/tools").then(|| contract_version(name).unwrap_or("none").to_owned())
     });
@@ -71,7 +99,7 @@ const MAX_PRODUCERS: usize = 32;
 
 /// Reads the fields of a component's `producers` section with their values. Sections that are malformed or too large are
 /// ignored.
-pub(crate) fn producers(bytes: &[u8]) -> Vec<(String, Vec<String>)> {
+pub(crate) fn read_producers(bytes: &[u8]) -> Vec<(String, Vec<String>)> {
     let mut producers = Vec::new();
     let mut depth = 0_usize;
     for payload in Parser::new(0).parse_all(bytes) {

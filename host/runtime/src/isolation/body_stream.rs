@@ -32,7 +32,7 @@ const FRAMES_AHEAD: usize = 2;
 type Headers = Vec<(String, Vec<u8>)>;
 
 /// Returns the head of a request, for the host.
-pub(super) fn head(request: &Request<WasiBody>, options: Option<&RequestOptions>) -> RequestHead {
+pub(super) fn request_head(request: &Request<WasiBody>, options: Option<&RequestOptions>) -> RequestHead {
     RequestHead {
         method: request.method().as_str().to_owned(),
         uri: request.uri().to_string(),
@@ -53,7 +53,7 @@ pub(super) async fn exchange(stream: OwnedFd, body: WasiBody) -> Result<(Respons
     let sending = wasmtime_wasi::runtime::spawn(send_body(writer, body));
     match read(&mut reader).await {
         Ok(BodyMessage::Head { status, headers, body_bytes }) => {
-            let mut response = Response::new(incoming(reader, body_bytes).boxed_unsync());
+            let mut response = Response::new(read_body(reader, body_bytes).boxed_unsync());
             *response.status_mut() = status.try_into().map_err(|_| Error::HttpProtocolError)?;
             *response.headers_mut() = to_headers(headers).ok_or(Error::HttpProtocolError)?;
             let transmitted = async move {
@@ -62,7 +62,7 @@ pub(super) async fn exchange(stream: OwnedFd, body: WasiBody) -> Result<(Respons
             };
             Ok((response, Box::new(transmitted)))
         }
-        Ok(BodyMessage::Failed(number)) => Err(error(number)),
+        Ok(BodyMessage::Failed(code)) => Err(from_code(code)),
         Ok(_) | Err(_) => Err(Error::ConnectionTerminated),
     }
 }
@@ -81,7 +81,7 @@ pub(super) async fn serve(
     let mut request = Request::builder()
         .method(head.method.as_str())
         .uri(head.uri.as_str())
-        .body(incoming(reader, head.body_bytes).boxed_unsync())
+        .body(read_body(reader, head.body_bytes).boxed_unsync())
         .map_err(invalid)?;
     *request.headers_mut() = to_headers(head.headers).ok_or(io::ErrorKind::InvalidData)?;
     let options = RequestOptions {
@@ -100,7 +100,7 @@ pub(super) async fn serve(
             write(&mut writer, &head).await?;
             send_body(writer, body).await
         }
-        Err(failed) => write(&mut writer, &BodyMessage::Failed(number(&failed))).await,
+        Err(failed) => write(&mut writer, &BodyMessage::Failed(to_code(&failed))).await,
     }
 }
 
@@ -137,20 +137,20 @@ async fn send_body(mut writer: OwnedWriteHalf, mut body: WasiBody) -> io::Result
                     write(&mut writer, &BodyMessage::Trailers(to_pairs(&trailers))).await?;
                 }
             }
-            Err(failed) => return write(&mut writer, &BodyMessage::Failed(number(&failed))).await,
+            Err(failed) => return write(&mut writer, &BodyMessage::Failed(to_code(&failed))).await,
         }
     }
     write(&mut writer, &BodyMessage::End).await
 }
 
 /// A body that is received over the stream. Dropping it closes the stream.
-struct Incoming {
+struct IncomingBody {
     frames: mpsc::Receiver<Result<Frame<Bytes>, Error>>,
     bytes: Option<u64>,
     _reading: AbortOnDropJoinHandle<()>,
 }
 
-fn incoming(mut reader: OwnedReadHalf, bytes: Option<u64>) -> Incoming {
+fn read_body(mut reader: OwnedReadHalf, bytes: Option<u64>) -> IncomingBody {
     let (sender, frames) = mpsc::channel(FRAMES_AHEAD);
     let reading = async move {
         loop {
@@ -161,7 +161,7 @@ fn incoming(mut reader: OwnedReadHalf, bytes: Option<u64>) -> Incoming {
                     None => Err(Error::HttpProtocolError),
                 },
                 Ok(BodyMessage::End) => return,
-                Ok(BodyMessage::Failed(number)) => Err(error(number)),
+                Ok(BodyMessage::Failed(code)) => Err(from_code(code)),
                 Ok(BodyMessage::Head { .. }) | Err(_) => Err(Error::ConnectionTerminated),
             };
             let is_last = frame.is_err();
@@ -170,10 +170,10 @@ fn incoming(mut reader: OwnedReadHalf, bytes: Option<u64>) -> Incoming {
             }
         }
     };
-    Incoming { frames, bytes, _reading: wasmtime_wasi::runtime::spawn(reading) }
+    IncomingBody { frames, bytes, _reading: wasmtime_wasi::runtime::spawn(reading) }
 }
 
-impl Body for Incoming {
+impl Body for IncomingBody {
     type Data = Bytes;
     type Error = Error;
 
@@ -198,7 +198,7 @@ fn to_headers(pairs: Headers) -> Option<HeaderMap> {
 
 /// The errors that are sent as their index in this list. They include every error that the host returns to guests, without
 /// its details.
-fn errors() -> [Error; 24] {
+fn coded_errors() -> [Error; 24] {
     [
         Error::ConnectionTerminated,
         Error::DnsError { rcode: None, info_code: None },
@@ -227,11 +227,11 @@ fn errors() -> [Error; 24] {
     ]
 }
 
-fn number(error: &Error) -> u8 {
-    let found = errors().iter().position(|known| std::mem::discriminant(known) == std::mem::discriminant(error));
+fn to_code(error: &Error) -> u8 {
+    let found = coded_errors().iter().position(|known| std::mem::discriminant(known) == std::mem::discriminant(error));
     found.and_then(|position| u8::try_from(position).ok()).unwrap_or_default()
 }
 
-fn error(number: u8) -> Error {
-    errors().into_iter().nth(usize::from(number)).unwrap_or(Error::ConnectionTerminated)
+fn from_code(code: u8) -> Error {
+    coded_errors().into_iter().nth(usize::from(code)).unwrap_or(Error::ConnectionTerminated)
 }

@@ -16,12 +16,12 @@ use super::message::{
 use crate::invocation::Invocation;
 
 /// Exposes text for a message. The receiver wraps it as untrusted again.
-fn raw<T>(untrusted: Untrusted<T>) -> T {
+fn expose<T>(untrusted: Untrusted<T>) -> T {
     untrusted.expose_raw_owned()
 }
 
 /// Converts a number that was a `usize` in the sender, which is the same program.
-fn size(number: u64) -> usize {
+fn to_usize(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
@@ -45,11 +45,11 @@ impl From<CallLimits> for Limits {
         Self {
             deadline: limits.deadline,
             fuel: limits.fuel,
-            memory: size(limits.memory),
-            output: size(limits.output),
-            log: size(limits.log),
-            handles: size(limits.handles),
-            hostcall_bytes: size(limits.hostcall_bytes),
+            memory: to_usize(limits.memory),
+            output: to_usize(limits.output),
+            log: to_usize(limits.log),
+            handles: to_usize(limits.handles),
+            hostcall_bytes: to_usize(limits.hostcall_bytes),
             random_bytes: limits.random_bytes,
             // Arguments are checked before they come to a worker.
             string: None,
@@ -71,10 +71,10 @@ impl From<&DefinitionLimits> for DefinitionCaps {
 impl From<DefinitionCaps> for DefinitionLimits {
     fn from(caps: DefinitionCaps) -> Self {
         Self {
-            tools: size(caps.tools),
-            title_bytes: size(caps.title_bytes),
-            description_bytes: size(caps.description_bytes),
-            schema_bytes: size(caps.schema_bytes),
+            tools: to_usize(caps.tools),
+            title_bytes: to_usize(caps.title_bytes),
+            description_bytes: to_usize(caps.description_bytes),
+            schema_bytes: to_usize(caps.schema_bytes),
         }
     }
 }
@@ -152,11 +152,11 @@ impl From<ToolDefinition> for Definition {
         let Annotations { read_only, destructive, idempotent, open_world } = definition.annotations;
         Self {
             name: definition.name.to_string(),
-            export: definition.export.map(raw),
-            title: definition.title.map(raw),
-            description: raw(definition.description),
-            input_schema: raw(definition.input_schema).to_string(),
-            output_schema: definition.output_schema.map(|schema| raw(schema).to_string()),
+            export: definition.export.map(expose),
+            title: definition.title.map(expose),
+            description: expose(definition.description),
+            input_schema: expose(definition.input_schema).to_string(),
+            output_schema: definition.output_schema.map(|schema| expose(schema).to_string()),
             annotations: [read_only, destructive, idempotent, open_world],
         }
     }
@@ -230,11 +230,11 @@ impl Part {
 impl From<Content> for Part {
     fn from(content: Content) -> Self {
         match content {
-            Content::Text { text } => Self::Text(raw(text)),
+            Content::Text { text } => Self::Text(expose(text)),
             Content::Json { value } => Self::Json(value.expose_raw().to_owned()),
-            Content::Blob { mime_type, data } => Self::Blob { mime_type: raw(mime_type), data },
+            Content::Blob { mime_type, data } => Self::Blob { mime_type: expose(mime_type), data },
             Content::Link { uri, title, mime_type } => {
-                Self::Link { uri: raw(uri), title: title.map(raw), mime_type: mime_type.map(raw) }
+                Self::Link { uri: expose(uri), title: title.map(expose), mime_type: mime_type.map(expose) }
             }
         }
     }
@@ -283,8 +283,8 @@ impl From<Metadata> for Cost {
             log_dropped: metadata.log_dropped,
             refused: refused.collect(),
             exhausted: metadata.exhausted,
-            stdout: (raw(metadata.stdout.text), metadata.stdout.dropped),
-            stderr: (raw(metadata.stderr.text), metadata.stderr.dropped),
+            stdout: (expose(metadata.stdout.text), metadata.stdout.dropped),
+            stderr: (expose(metadata.stderr.text), metadata.stderr.dropped),
         }
     }
 }
@@ -295,7 +295,7 @@ impl From<Cost> for Metadata {
         Self {
             duration: cost.duration,
             fuel_used: cost.fuel_used,
-            peak_memory: size(cost.peak_memory),
+            peak_memory: to_usize(cost.peak_memory),
             sanitized: cost.sanitized,
             log_dropped: cost.log_dropped,
             refused: cost.refused.iter().filter_map(|refusal| serde_json::from_str(refusal).ok()).collect(),

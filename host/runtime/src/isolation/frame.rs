@@ -161,7 +161,7 @@ impl Receiver {
     }
 
     /// Returns the number of descriptors that were received and not taken.
-    pub(super) fn waiting_descriptors(&self) -> usize {
+    pub(super) fn pending_descriptors(&self) -> usize {
         self.descriptors.len()
     }
 

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use fumehood_core::permission::files::ProtectedFiles;
@@ -16,14 +17,14 @@ use super::link::Link;
 use super::message::{Loaded, Setup};
 use super::services::Services;
 use crate::capability::HeldScratch;
+use crate::config::Workers;
 use crate::guest_runtime::Elapsed;
-use crate::workers::Workers;
 
 /// Maximum time for a worker to load its component, in addition to the time for describing its tools.
-pub(super) const START: Duration = Duration::from_secs(10);
+pub(super) const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The program, the setup and the files for starting workers of one component.
-pub(super) struct Launch {
+pub(super) struct WorkerLaunch {
     pub(super) workers: Workers,
     pub(super) setup: Setup,
     /// The component's bytes, its compiled code, the scratch folder if there is one, the granted folders.
@@ -42,7 +43,7 @@ pub(super) enum StartError {
     Broken(String),
 }
 
-impl Launch {
+impl WorkerLaunch {
     /// Starts a worker, and returns its first answer. Blocks for little more than `patience` at most.
     ///
     /// # Errors
@@ -56,7 +57,7 @@ impl Launch {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
             .map_err(|errno| broken(errno.into()))?;
-        let child = super::launcher::spawn(self.command(theirs))
+        let child = spawn(self.command(theirs))
             .map_err(|source| StartError::NotStarted { program: self.workers.program.clone(), source })?;
         let files = self.scratch.iter().map(HeldScratch::folder);
         let (first, folders) = self.files.split_at(2.min(self.files.len()));
@@ -64,7 +65,7 @@ impl Launch {
         let link = Link::new(ours, Receiver::new(), child, Arc::clone(services));
         let protected = services.shared().protected.files();
         let setup = Setup { protected: ProtectedFiles::clone(&protected), ..self.setup.clone() };
-        link.protected(protected);
+        link.set_protected(protected);
         let frame = frame::encode(&setup).map_err(broken)?;
         let socket = link.socket();
         // An error means that the worker is gone already. The loop below detects that.
@@ -83,8 +84,8 @@ impl Launch {
             wait_readable(socket, until).map_err(|_late| StartError::Elapsed)?;
             if incoming.receive(socket, RecvFlags::DONTWAIT).map_err(broken)? == Received::Closed {
                 drop(incoming);
-                link.die("");
-                return Err(StartError::Broken(link.how_it_died()));
+                link.end("");
+                return Err(StartError::Broken(link.exit_reason()));
             }
         }
     }
@@ -119,4 +120,38 @@ fn wait_readable(socket: impl AsFd, until: Instant) -> Result<(), Elapsed> {
     // After an interruption or an error, the next read reports the state of the socket.
     let _ready = rustix::event::poll(&mut polled, Some(&timeout));
     Ok(())
+}
+
+/// A command to be spawned.
+struct SpawnJob {
+    command: Command,
+    started: SyncSender<io::Result<Child>>,
+}
+
+/// The thread that starts worker processes. It lives as long as this process, because the kernel ends a worker together with the
+/// thread that started it.
+static LAUNCHER: OnceLock<Option<Sender<SpawnJob>>> = OnceLock::new();
+
+/// Starts a program from the launcher thread. Blocks until it has been started.
+///
+/// # Errors
+/// If it cannot be started.
+fn spawn(command: Command) -> io::Result<Child> {
+    let gone = || io::Error::other("there is no thread to start workers with");
+    let launcher = LAUNCHER.get_or_init(start_launcher).as_ref().ok_or_else(gone)?;
+    let (started, answer) = sync_channel(1);
+    launcher.send(SpawnJob { command, started }).map_err(|_| gone())?;
+    answer.recv().map_err(|_| gone())?
+}
+
+fn start_launcher() -> Option<Sender<SpawnJob>> {
+    let (jobs, inbox) = channel::<SpawnJob>();
+    let serve = move || {
+        for SpawnJob { mut command, started } in inbox {
+            // The receiver is gone only if the caller panicked.
+            let _unwanted = started.send(command.spawn());
+        }
+    };
+    std::thread::Builder::new().name("fumehood-launcher".to_owned()).spawn(serve).ok()?;
+    Some(jobs)
 }

@@ -8,20 +8,20 @@ use fumehood_core::definition::{DefinitionError, RawDefinition, ToolDefinition};
 use fumehood_core::permission::files::ProtectedFiles;
 use fumehood_core::redact::Redactor;
 
-use super::launch::{Launch, START, StartError};
+use super::launch::{START_TIMEOUT, StartError, WorkerLaunch};
 use super::message::{Definition, LoadFailure, Loaded, Setup};
 use super::services::Services;
 use super::supervisor::Worker;
 use super::{convert, frame};
 use crate::cache::{Authentic, sealed};
 use crate::capability::{FolderError, open_files};
+use crate::config::Workers;
 use crate::dialect::{Dialect, Skipped};
 use crate::file_pool::{Gone, PATIENCE};
 use crate::guest_runtime::Elapsed;
 use crate::load_error::LoadError;
 use crate::load_options::LoadOptions;
 use crate::shared::Shared;
-use crate::workers::Workers;
 
 /// Maximum number of calls that one worker runs at once.
 const MAX_CONCURRENCY: u32 = 32;
@@ -29,7 +29,7 @@ const MAX_CONCURRENCY: u32 = 32;
 const GUEST_THREADS: u32 = 2;
 
 /// A compiled component for a worker.
-pub(crate) struct Parcel {
+pub(crate) struct CompiledComponent {
     pub(crate) bytes: Arc<Vec<u8>>,
     pub(crate) code: Authentic,
     pub(crate) dialect: Dialect,
@@ -43,13 +43,13 @@ pub(crate) struct Parcel {
 pub(crate) async fn load(
     shared: &Arc<Shared>,
     workers: &Workers,
-    parcel: Parcel,
+    compiled: CompiledComponent,
     options: &LoadOptions,
 ) -> Result<(Worker, Vec<ToolDefinition>, Vec<Skipped>), LoadError> {
-    let launch = Arc::new(launch(shared, workers, &parcel, options).await?);
+    let launch = Arc::new(launch(shared, workers, &compiled, options).await?);
     let grant = Arc::new(options.grant.clone());
-    let services = Arc::new(Services::new(shared, grant, options.name.clone(), parcel.redactor));
-    let patience = START.saturating_add(options.limits.deadline);
+    let services = Arc::new(Services::new(shared, grant, options.name.clone(), compiled.redactor));
+    let patience = START_TIMEOUT.saturating_add(options.limits.deadline);
     let (starting, served) = (Arc::clone(&launch), Arc::clone(&services));
     let (link, loaded) = shared.runtime.block(move || starting.start(&served, patience)).await??;
     let (jail, definitions, skipped) = match loaded {
@@ -65,11 +65,11 @@ pub(crate) async fn load(
             });
         }
     };
-    let definitions = parse(definitions, &parcel.dialect, options)?;
+    let definitions = parse(definitions, &compiled.dialect, options)?;
     let skipped = skipped.into_iter().map(|(export, why)| Skipped::new(&export, &why)).collect();
     // A restarted worker need not describe its tools again.
     let launch = Arc::into_inner(launch).ok_or_else(|| LoadError::Worker("it is still being started".to_owned()))?;
-    let launch = Launch { setup: Setup { describe: None, ..launch.setup }, ..launch };
+    let launch = WorkerLaunch { setup: Setup { describe: None, ..launch.setup }, ..launch };
     Ok((Worker::new(launch, services, jail, link), definitions, skipped))
 }
 
@@ -90,11 +90,12 @@ fn parse(found: Vec<Definition>, dialect: &Dialect, options: &LoadOptions) -> Re
 async fn launch(
     shared: &Arc<Shared>,
     workers: &Workers,
-    parcel: &Parcel,
+    compiled: &CompiledComponent,
     options: &LoadOptions,
-) -> Result<Launch, LoadError> {
+) -> Result<WorkerLaunch, LoadError> {
     let host = |error: std::io::Error| LoadError::Worker(error.to_string());
-    let mut files = vec![in_memory(&parcel.bytes).map_err(host)?, parcel.code.file().try_clone().map_err(host)?];
+    let mut files =
+        vec![to_sealed_file(&compiled.bytes).map_err(host)?, compiled.code.file().try_clone().map_err(host)?];
     let mut scratch = None;
     let grant = &options.grant;
     if !grant.folders().is_empty() {
@@ -129,11 +130,11 @@ async fn launch(
         describe: Some((&options.limits).into()),
         is_jail_required: workers.is_jail_required,
     };
-    Ok(Launch { workers: workers.clone(), setup, files, scratch })
+    Ok(WorkerLaunch { workers: workers.clone(), setup, files, scratch })
 }
 
 /// Copies bytes to sealed memory, for another process to read.
-fn in_memory(bytes: &[u8]) -> std::io::Result<File> {
+fn to_sealed_file(bytes: &[u8]) -> std::io::Result<File> {
     let mut file = sealed::new("fumehood-component")?;
     file.write_all(bytes).map_err(|error| sealed::explain(error, "the component"))?;
     sealed::seal(&mut file)?;

@@ -11,7 +11,6 @@ mod body_stream;
 mod convert;
 mod frame;
 mod launch;
-mod launcher;
 mod link;
 mod load;
 mod message;
@@ -19,6 +18,6 @@ mod services;
 mod supervisor;
 mod worker;
 
-pub(crate) use load::{Parcel, load};
+pub(crate) use load::{CompiledComponent, load};
 pub(crate) use supervisor::Worker;
 pub use worker::serve_worker;

@@ -28,7 +28,7 @@ use crate::outcome::Execution;
 use crate::shared::Shared;
 
 /// Maximum number of concurrent store operations of one worker.
-const MAX_STORE_STEPS: usize = 128;
+const MAX_STORE_OPERATIONS: usize = 128;
 /// Maximum number of concurrent requests of one call. The grant allows fewer; this bounds a worker that ignores it.
 const MAX_REQUESTS: usize = 1024;
 
@@ -51,9 +51,9 @@ pub(super) struct CallRequests {
 }
 
 /// A guard that counts a store operation until it is dropped.
-struct Step(Arc<AtomicUsize>);
+struct StepGuard(Arc<AtomicUsize>);
 
-impl Drop for Step {
+impl Drop for StepGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -104,8 +104,8 @@ impl Services {
     /// # Errors
     /// If the worker has more concurrent operations than its guests can have.
     pub(super) fn store(&self, link: &Link, step: u64, patience: Duration, what: StoreStep) -> Result<(), String> {
-        let under_way = Step(Arc::clone(&self.steps));
-        if self.steps.fetch_add(1, Ordering::Relaxed) >= MAX_STORE_STEPS {
+        let guard = StepGuard(Arc::clone(&self.steps));
+        if self.steps.fetch_add(1, Ordering::Relaxed) >= MAX_STORE_OPERATIONS {
             return Err("it has more steps at the store under way than its calls can have".to_owned());
         }
         let (owner, quota) = (self.owner.clone(), self.grant.key_value());
@@ -114,16 +114,19 @@ impl Services {
             let patience = patience.min(STORE_PATIENCE);
             let answer = match (owner, quota) {
                 (Some(owner), Some(quota)) => {
-                    let most = quota.bytes();
+                    let max_bytes = quota.bytes();
                     backend
-                        .step(move || patience, move |store, patience| do_step(store, &owner, most, what, patience))
+                        .step(
+                            move || patience,
+                            move |store, patience| run_step(store, &owner, max_bytes, what, patience),
+                        )
                         .await
                 }
                 _ => Err(StoreError::Unavailable("no store was granted".to_owned())),
             };
-            drop(under_way);
+            drop(guard);
             if let Some(link) = link.upgrade() {
-                link.tell(&ToWorker::Stored { step, answer: answer.unwrap_or_else(StoreAnswer::from) });
+                link.notify(&ToWorker::Stored { step, answer: answer.unwrap_or_else(StoreAnswer::from) });
             }
         });
         Ok(())
@@ -133,7 +136,7 @@ impl Services {
     pub(super) fn request(&self, pending: &mut Pending, head: RequestHead, stream: OwnedFd) {
         let requests = pending.requests.get_or_insert_with(|| {
             let (reports, refusals) = (Reports::default(), Refusals::default());
-            let watcher = RequestObserver {
+            let observer = RequestObserver {
                 call: Arc::clone(&pending.invocation),
                 observer: pending.observer.clone(),
                 redactor: self.redactor.clone(),
@@ -141,7 +144,7 @@ impl Services {
             };
             let now = Instant::now();
             let deadline = Deadline::after(now, pending.deadline.saturating_duration_since(now));
-            let egress = DirectEgress::new(&self.grant, &self.shared.network, deadline, &refusals, watcher);
+            let egress = DirectEgress::new(&self.grant, &self.shared.network, deadline, &refusals, observer);
             Arc::new(CallRequests { egress: Mutex::new(Some(egress)), tasks: Mutex::default(), reports, refusals })
         });
         let mut tasks = requests.tasks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,10 +185,10 @@ impl CallRequests {
     }
 }
 
-fn do_step(
+fn run_step(
     store: &dyn KeyValueStore,
     owner: &Namespace,
-    most: u64,
+    max_bytes: u64,
     step: StoreStep,
     patience: Duration,
 ) -> Result<StoreAnswer, StoreError> {
@@ -195,7 +198,7 @@ fn do_step(
         StoreStep::Get { key: name } => StoreAnswer::Value(store.get(owner, &key(name)?, patience)?),
         StoreStep::Set { value, .. } if value.len() > MOST_VALUE_BYTES => return Err(malformed()),
         StoreStep::Set { key: name, value } => {
-            store.set(owner, &key(name)?, &value, most, patience)?;
+            store.set(owner, &key(name)?, &value, max_bytes, patience)?;
             StoreAnswer::Done
         }
         StoreStep::Delete { key: name } => StoreAnswer::Deleted(store.delete(owner, &key(name)?, patience)?),

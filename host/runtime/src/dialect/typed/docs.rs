@@ -62,11 +62,11 @@ impl PackageDocs {
     /// Reads the component's own section, or else the first one of a nested component, as in a composition. Returns empty
     /// documentation if there is none, or it cannot be read.
     pub(crate) fn read(component: &[u8]) -> Self {
-        find(component).and_then(decode).unwrap_or_default()
+        find_section(component).and_then(decode).unwrap_or_default()
     }
 
     /// Reads the content of a given section, or else the section of the component.
-    pub(crate) fn given_or_read(given: Option<&[u8]>, component: &[u8]) -> Self {
+    pub(crate) fn from_section_or_component(given: Option<&[u8]>, component: &[u8]) -> Self {
         given.map_or_else(|| Self::read(component), |section| decode(section).unwrap_or_default())
     }
 
@@ -83,15 +83,15 @@ impl PackageDocs {
 
     /// Returns the documentation of a named type that an instance, or the component itself, exports. The type may be reused
     /// from another interface of the package, in which it usually has the same name.
-    pub(super) fn type_named(&self, instance: Option<&str>, name: &str) -> Option<TypeDoc> {
+    pub(super) fn named_type(&self, instance: Option<&str>, name: &str) -> Option<TypeDoc> {
         let own =
             instance.and_then(|instance| self.interface(instance).find_map(|interface| interface.types.get(name)));
         let in_world = || self.worlds.values().find_map(|world| world.types.get(name));
         let anywhere = || self.interfaces.values().find_map(|interface| interface.types.get(name));
         let found = own.or_else(in_world).or_else(anywhere)?;
-        let items = found.items.iter().map(|(name, text)| (name.clone(), cut(text.trim(), MAX_TEXT_BYTES)));
+        let items = found.items.iter().map(|(name, text)| (name.clone(), truncate(text.trim(), MAX_TEXT_BYTES)));
         Some(TypeDoc {
-            text: found.docs.as_deref().map(str::trim).map(|text| cut(text, MAX_TEXT_BYTES)),
+            text: found.docs.as_deref().map(str::trim).map(|text| truncate(text, MAX_TEXT_BYTES)),
             items: items.collect(),
         })
     }
@@ -108,18 +108,18 @@ impl PackageDocs {
     }
 }
 
-/// Truncates a text to `most_bytes` bytes, including an ellipsis.
-pub(super) fn cut(text: &str, most_bytes: usize) -> String {
-    const MORE: &str = "…";
-    if text.len() <= most_bytes {
+/// Truncates a text to `max_bytes` bytes, including an ellipsis.
+pub(super) fn truncate(text: &str, max_bytes: usize) -> String {
+    const ELLIPSIS: &str = "…";
+    if text.len() <= max_bytes {
         return text.to_owned();
     }
-    let fits = most_bytes.saturating_sub(MORE.len());
+    let fits = max_bytes.saturating_sub(ELLIPSIS.len());
     let end = (0..=fits).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    format!("{}{MORE}", text.get(..end).unwrap_or_default())
+    format!("{}{ELLIPSIS}", text.get(..end).unwrap_or_default())
 }
 
-fn find(component: &[u8]) -> Option<&[u8]> {
+fn find_section(component: &[u8]) -> Option<&[u8]> {
     let mut depth = 0_usize;
     let mut nested = None;
     for payload in Parser::new(0).parse_all(component) {

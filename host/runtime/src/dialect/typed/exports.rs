@@ -7,7 +7,7 @@ use wasmtime::component::types::{self, ComponentFunc, ComponentInstance, Compone
 pub(super) const MAX_EXPORTS: usize = 1_024;
 
 /// Packages whose interfaces a component exports for its host and not as tools, with the reason.
-const NOT_FOR_CALLERS: [(&str, &str); 2] = [
+const HOST_PACKAGES: [(&str, &str); 2] = [
     ("wasi:", "it belongs to WASI, which is for hosts to call and no tool"),
     ("fumehood:", "it belongs to Fumehood's own contract and is no typed function"),
 ];
@@ -34,7 +34,7 @@ pub struct Skipped {
 impl Skipped {
     /// Creates a skipped export. Both texts come from the component, so they are made printable, and truncated to 512 bytes.
     pub(crate) fn new(export: &str, why: &str) -> Self {
-        let readable = |text: &str| super::docs::cut(&fumehood_core::sanitize::printable(text), 512);
+        let readable = |text: &str| super::docs::truncate(&fumehood_core::sanitize::printable(text), 512);
         Self { export: readable(export), why: readable(why) }
     }
 }
@@ -71,12 +71,12 @@ pub(super) struct Exports {
 
 /// Collects the exports of a component, and of the instances that it exports. Returns `None` if there are more than
 /// [`MAX_EXPORTS`].
-pub(super) fn walk(component: &types::Component, engine: &Engine) -> Option<Exports> {
+pub(super) fn collect(component: &types::Component, engine: &Engine) -> Option<Exports> {
     let mut found = Exports::default();
     for (name, export) in component.exports(engine) {
         match export.ty {
             ComponentItem::ComponentFunc(ty) => found.add(None, name, ty),
-            ComponentItem::ComponentInstance(instance) => match not_for_callers(name, &instance, engine) {
+            ComponentItem::ComponentInstance(instance) => match reason_to_skip(name, &instance, engine) {
                 Some(why) => found.skipped.push(Skipped::new(name, why)),
                 None => found.add_instance(name, &instance, engine)?,
             },
@@ -121,8 +121,8 @@ pub(super) fn interface_name(instance: &str) -> &str {
 }
 
 /// Returns the reason for which no function of an instance is a tool; `None` if its functions can be.
-fn not_for_callers(name: &str, instance: &ComponentInstance, engine: &Engine) -> Option<&'static str> {
-    if let Some((_, why)) = NOT_FOR_CALLERS.iter().find(|(package, _)| name.starts_with(package)) {
+fn reason_to_skip(name: &str, instance: &ComponentInstance, engine: &Engine) -> Option<&'static str> {
+    if let Some((_, why)) = HOST_PACKAGES.iter().find(|(package, _)| name.starts_with(package)) {
         return Some(why);
     }
     is_python_setup(name, instance, engine).then_some("componentize-py calls it to set Python up; it is no tool")

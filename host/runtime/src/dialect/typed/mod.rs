@@ -65,7 +65,7 @@ pub(crate) enum TypedError {
     /// No function that can be called.
     #[error(
         "the component exports no function that could be a tool{}; export a function, or implement `fumehood:tool`",
-        reasons(.0)
+        format_skipped(.0)
     )]
     NoTools(Vec<Skipped>),
     /// More exports than [`MAX_EXPORTS`].
@@ -79,14 +79,14 @@ pub(crate) enum TypedError {
     Definition(#[from] DefinitionError),
 }
 
-fn reasons(skipped: &[Skipped]) -> String {
-    const SHOWN: usize = 8;
+fn format_skipped(skipped: &[Skipped]) -> String {
+    const MAX_LISTED: usize = 8;
     let mut text = String::new();
-    for (at, Skipped { export, why }) in skipped.iter().take(SHOWN).enumerate() {
+    for (at, Skipped { export, why }) in skipped.iter().take(MAX_LISTED).enumerate() {
         text.push_str(&format!("{} `{export}` is left out: {why}", if at == 0 { ":" } else { ";" }));
     }
-    if skipped.len() > SHOWN {
-        text.push_str(&format!("; and {} more", skipped.len() - SHOWN));
+    if skipped.len() > MAX_LISTED {
+        text.push_str(&format!("; and {} more", skipped.len() - MAX_LISTED));
     }
     text
 }
@@ -102,7 +102,8 @@ pub(crate) fn discover(
     limits: &DefinitionLimits,
 ) -> Result<TypedTools, TypedError> {
     let ty = component.component_type();
-    let exports::Exports { functions, mut skipped } = exports::walk(&ty, engine).ok_or(TypedError::TooManyExports)?;
+    let exports::Exports { functions, mut skipped } =
+        exports::collect(&ty, engine).ok_or(TypedError::TooManyExports)?;
     let mut known: Option<(Option<String>, TypeDocs)> = None;
     let mut tools = Vec::new();
     let found = functions.len();
@@ -149,8 +150,8 @@ fn check_names(tools: &[TypedTool]) -> Result<(), TypedError> {
 fn type_docs(component: &types::Component, instance: Option<&str>, package: &PackageDocs, engine: &Engine) -> TypeDocs {
     let mut known = TypeDocs::none();
     let mut add = |(name, item): (&str, ComponentExtern<'_>)| {
-        if let (ComponentItem::Type(ty), Some(doc)) = (item.ty, package.type_named(instance, name))
-            && let Some(ty) = reflect::named(&ty)
+        if let (ComponentItem::Type(ty), Some(doc)) = (item.ty, package.named_type(instance, name))
+            && let Some(ty) = reflect::convert_named_type(&ty)
         {
             known.add(ty, doc);
         }
@@ -190,7 +191,7 @@ impl Reader<'_> {
     /// If it cannot be a tool; the text is the reason.
     fn tool(&self, export: &Export) -> Result<TypedTool, String> {
         let name = ToolName::parse(&export.tool_name()).map_err(|error| error.to_string())?;
-        let function = reflect::function(&export.ty).map_err(|error| error.to_string())?;
+        let function = reflect::convert_function(&export.ty).map_err(|error| error.to_string())?;
         let (input_schema, output_schema) = self.schemas(&function)?;
         let definition = ToolDefinition {
             name,
@@ -216,24 +217,24 @@ impl Reader<'_> {
 
     /// Generates the schemas of arguments and result, with the documentation of the types unless that makes them too large.
     fn schemas(&self, function: &TypedFunction) -> Result<(Value, Option<Value>), String> {
-        self.schemas_with(function, self.types).or_else(|_| self.schemas_with(function, &TypeDocs::none()))
+        self.schemas_with_docs(function, self.types).or_else(|_| self.schemas_with_docs(function, &TypeDocs::none()))
     }
 
-    fn schemas_with(&self, function: &TypedFunction, types: &TypeDocs) -> Result<(Value, Option<Value>), String> {
+    fn schemas_with_docs(&self, function: &TypedFunction, types: &TypeDocs) -> Result<(Value, Option<Value>), String> {
         let input = function.input_schema(types);
-        self.fits(&input)?;
+        self.check_size(&input)?;
         // The caller compiles the schemas again. Compiling them here lets one function with an unacceptable schema be
         // skipped without losing the other tools of its component.
-        Gate::for_arguments(&input, GateLimits::default()).map_err(|error| refused("arguments", &error))?;
+        Gate::for_arguments(&input, GateLimits::default()).map_err(|error| schema_error("arguments", &error))?;
         let output = function.output_schema(types);
         if let Some(output) = &output {
-            self.fits(output)?;
-            Gate::for_results(output, GateLimits::default()).map_err(|error| refused("result", &error))?;
+            self.check_size(output)?;
+            Gate::for_results(output, GateLimits::default()).map_err(|error| schema_error("result", &error))?;
         }
         Ok((input, output))
     }
 
-    fn fits(&self, schema: &Value) -> Result<(), String> {
+    fn check_size(&self, schema: &Value) -> Result<(), String> {
         let (found, limit) = (schema.to_string().len(), self.limits.schema_bytes);
         if found > limit {
             return Err(format!("its schema has {found} bytes; at most {limit} are accepted, so use smaller types"));
@@ -249,11 +250,11 @@ impl Reader<'_> {
                 None => format!("Calls `{}{function}`.", export.name),
             },
         };
-        docs::cut(&text, self.limits.description_bytes)
+        docs::truncate(&text, self.limits.description_bytes)
     }
 }
 
-fn refused(what: &str, error: &SchemaError) -> String {
+fn schema_error(what: &str, error: &SchemaError) -> String {
     format!("the schema of its {what} is not accepted, so use flatter or smaller types: {error}")
 }
 
@@ -263,7 +264,7 @@ impl TypedTool {
     /// # Errors
     /// If they do not fit the parameters. Arguments that fit the input schema always do.
     pub(crate) fn arguments(&self, arguments: &Value) -> Result<Vec<Val>, ValueError> {
-        Ok(value::record(arguments, &self.function.params)?.into_iter().map(|(_, value)| value).collect())
+        Ok(value::read_record(arguments, &self.function.params)?.into_iter().map(|(_, value)| value).collect())
     }
 
     /// Converts the results of a call.
@@ -273,15 +274,15 @@ impl TypedTool {
     pub(crate) fn outcome(&self, results: &[Val]) -> Result<TypedOutcome, ValueError> {
         match (&self.function.result, results) {
             (None, []) => Ok(TypedOutcome::Nothing),
-            (Some(Ty::Result { ok, .. }), [Val::Result(Ok(value))]) => success(ok.as_deref(), value.as_deref()),
-            (Some(Ty::Result { err, .. }), [Val::Result(Err(value))]) => failure(err.as_deref(), value.as_deref()),
-            (Some(ty), [value]) => success(Some(ty), Some(value)),
+            (Some(Ty::Result { ok, .. }), [Val::Result(Ok(value))]) => ok_outcome(ok.as_deref(), value.as_deref()),
+            (Some(Ty::Result { err, .. }), [Val::Result(Err(value))]) => err_outcome(err.as_deref(), value.as_deref()),
+            (Some(ty), [value]) => ok_outcome(Some(ty), Some(value)),
             _ => Err(ValueError::Answer(format!("{} values were returned", results.len()))),
         }
     }
 }
 
-fn success(ty: Option<&Ty>, value: Option<&Val>) -> Result<TypedOutcome, ValueError> {
+fn ok_outcome(ty: Option<&Ty>, value: Option<&Val>) -> Result<TypedOutcome, ValueError> {
     match (ty, value) {
         (None, None) => Ok(TypedOutcome::Nothing),
         (Some(Ty::String), Some(Val::String(text))) => Ok(TypedOutcome::Text(text.clone())),
@@ -290,7 +291,7 @@ fn success(ty: Option<&Ty>, value: Option<&Val>) -> Result<TypedOutcome, ValueEr
     }
 }
 
-fn failure(ty: Option<&Ty>, value: Option<&Val>) -> Result<TypedOutcome, ValueError> {
+fn err_outcome(ty: Option<&Ty>, value: Option<&Val>) -> Result<TypedOutcome, ValueError> {
     const NO_REASON: &str = "the tool says that it failed, and not why";
     let message = match (ty, value) {
         (Some(Ty::String), Some(Val::String(text))) if !text.trim().is_empty() => text.clone(),

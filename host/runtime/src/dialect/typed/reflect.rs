@@ -5,7 +5,7 @@ use wasmtime::component::types::{ComponentFunc, Type};
 
 /// Errors of a function that cannot be a tool. The message follows the name of the export.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unsupported {
+pub(super) enum SignatureError {
     /// An async function.
     #[error("it is async; export a synchronous function")]
     Async,
@@ -31,9 +31,9 @@ pub(super) enum Unsupported {
 ///
 /// # Errors
 /// If the function cannot be a tool.
-pub(super) fn function(found: &ComponentFunc) -> Result<TypedFunction, Unsupported> {
+pub(super) fn convert_function(found: &ComponentFunc) -> Result<TypedFunction, SignatureError> {
     if found.async_() {
-        return Err(Unsupported::Async);
+        return Err(SignatureError::Async);
     }
     let mut budget = Budget::default();
     let mut params = Vec::new();
@@ -45,18 +45,18 @@ pub(super) fn function(found: &ComponentFunc) -> Result<TypedFunction, Unsupport
     let result = match (results.next(), results.len()) {
         (None, _) => None,
         (Some(ty), 0) => Some(convert(&ty, 0, &mut budget, &|| "its result".to_owned())?),
-        (Some(_), more) => return Err(Unsupported::Results(more + 1)),
+        (Some(_), more) => return Err(SignatureError::Results(more + 1)),
     };
     Ok(TypedFunction { params, result })
 }
 
 /// Converts a type on its own; `None` if it is not supported.
-pub(super) fn named(found: &Type) -> Option<Ty> {
+pub(super) fn convert_named_type(found: &Type) -> Option<Ty> {
     convert(found, 0, &mut Budget::default(), &String::new).ok()
 }
 
 /// Converts a type. Recurses no deeper than the budget allows, which is checked first.
-fn convert(found: &Type, depth: usize, budget: &mut Budget, place: &dyn Fn() -> String) -> Result<Ty, Unsupported> {
+fn convert(found: &Type, depth: usize, budget: &mut Budget, place: &dyn Fn() -> String) -> Result<Ty, SignatureError> {
     budget.node(depth)?;
     Ok(match found {
         Type::Bool => Ty::Bool,
@@ -74,11 +74,16 @@ fn convert(found: &Type, depth: usize, budget: &mut Budget, place: &dyn Fn() -> 
         Type::String => Ty::String,
         Type::Enum(names) => Ty::Enum(names.names().map(|name| budget.name(name)).collect::<Result<_, _>>()?),
         Type::Flags(names) => Ty::Flags(names.names().map(|name| budget.name(name)).collect::<Result<_, _>>()?),
-        _ => return compound(found, depth + 1, budget, place),
+        _ => return convert_compound(found, depth + 1, budget, place),
     })
 }
 
-fn compound(found: &Type, depth: usize, budget: &mut Budget, place: &dyn Fn() -> String) -> Result<Ty, Unsupported> {
+fn convert_compound(
+    found: &Type,
+    depth: usize,
+    budget: &mut Budget,
+    place: &dyn Fn() -> String,
+) -> Result<Ty, SignatureError> {
     let part = |ty: &Type, budget: &mut Budget| convert(ty, depth, budget, place);
     Ok(match found {
         Type::List(list) => Ty::List(Box::new(part(&list.ty(), budget)?)),
@@ -87,24 +92,30 @@ fn compound(found: &Type, depth: usize, budget: &mut Budget, place: &dyn Fn() ->
         Type::Record(record) => {
             let field = |(name, ty): (&str, Type)| Ok((budget.name(name)?, part(&ty, budget)?));
             Ty::Record(
-                record.fields().map(|field| (field.name, field.ty)).map(field).collect::<Result<_, Unsupported>>()?,
+                record
+                    .fields()
+                    .map(|field| (field.name, field.ty))
+                    .map(field)
+                    .collect::<Result<_, SignatureError>>()?,
             )
         }
         Type::Variant(variant) => {
             let case = |(name, ty): (&str, Option<Type>)| {
                 Ok((budget.name(name)?, ty.map(|ty| part(&ty, budget)).transpose()?))
             };
-            Ty::Variant(variant.cases().map(|case| (case.name, case.ty)).map(case).collect::<Result<_, Unsupported>>()?)
+            Ty::Variant(
+                variant.cases().map(|case| (case.name, case.ty)).map(case).collect::<Result<_, SignatureError>>()?,
+            )
         }
         Type::Result(result) => {
             let mut side = |ty: Option<Type>| ty.map(|ty| part(&ty, budget).map(Box::new)).transpose();
             Ty::Result { ok: side(result.ok())?, err: side(result.err())? }
         }
-        _ => return Err(refuse(found, place())),
+        _ => return Err(unsupported_type(found, place())),
     })
 }
 
-fn refuse(found: &Type, place: String) -> Unsupported {
+fn unsupported_type(found: &Type, place: String) -> SignatureError {
     const PLAIN: &str = "use a `list` instead";
     const WHOLE: &str = "a tool takes and returns whole values, so use a `list` or a `string`";
     let (what, instead) = match found {
@@ -118,5 +129,5 @@ fn refuse(found: &Type, place: String) -> Unsupported {
         Type::FixedLengthList(_) => ("a list of fixed length", PLAIN),
         _ => ("a type that this host does not know", PLAIN),
     };
-    Unsupported::Type { place, what, instead }
+    SignatureError::Type { place, what, instead }
 }

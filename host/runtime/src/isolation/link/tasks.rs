@@ -19,7 +19,7 @@ pub(super) struct Parked<'l>(&'l Link);
 impl<'l> Parked<'l> {
     pub(super) fn new(link: &'l Link) -> Self {
         link.parked.fetch_add(1, Ordering::SeqCst);
-        link.news.notify_one();
+        link.wakeup.notify_one();
         Self(link)
     }
 }
@@ -31,19 +31,19 @@ impl Drop for Parked<'_> {
 }
 
 /// Reads for parked callers. The socket is watched only while there are any, because each message wakes this task.
-pub(super) async fn read_for_the_parked(link: Weak<Link>, news: Arc<Notify>) {
+pub(super) async fn read_for_parked_callers(link: Weak<Link>, wakeup: Arc<Notify>) {
     loop {
-        news.notified().await;
+        wakeup.notified().await;
         let Some(strong) = link.upgrade() else { return };
         let Ok(watched) = strong.watch() else {
-            return strong.die("its socket cannot be watched");
+            return strong.end("its socket cannot be watched");
         };
         drop(strong);
         // The link is not held while waiting, because dropping its last reference must end the worker.
         loop {
             let ready = tokio::select! {
                 ready = watched.readable() => Some(ready),
-                () = news.notified() => None,
+                () = wakeup.notified() => None,
             };
             let Some(link) = link.upgrade() else { return };
             match ready {
@@ -54,10 +54,10 @@ pub(super) async fn read_for_the_parked(link: Weak<Link>, news: Arc<Notify>) {
                         Err(io::ErrorKind::WouldBlock.into())
                     });
                 }
-                Some(Err(_)) => return link.die("its socket cannot be watched"),
+                Some(Err(_)) => return link.end("its socket cannot be watched"),
                 None => {}
             }
-            if link.death.get().is_some() {
+            if link.exit_reason.get().is_some() {
                 return;
             }
             if link.parked.load(Ordering::SeqCst) == 0 {
@@ -70,11 +70,11 @@ pub(super) async fn read_for_the_parked(link: Weak<Link>, news: Arc<Notify>) {
 /// Sends the frames that the socket did not accept at once.
 pub(super) async fn flush(link: Arc<Link>) {
     let Ok(watched) = link.watch() else {
-        return link.die("its socket cannot be watched");
+        return link.end("its socket cannot be watched");
     };
-    while link.death.get().is_none() {
+    while link.exit_reason.get().is_none() {
         if watched.writable().await.is_err() {
-            return link.die("its socket cannot be watched");
+            return link.end("its socket cannot be watched");
         }
         let mut unsent = lock(&link.unsent);
         while let Some(mut frame) = unsent.pop_front() {
@@ -89,7 +89,7 @@ pub(super) async fn flush(link: Arc<Link>) {
                 }
                 Err(error) => {
                     drop(unsent);
-                    return link.die(&format!("it takes no messages: {error}"));
+                    return link.end(&format!("it takes no messages: {error}"));
                 }
             }
         }

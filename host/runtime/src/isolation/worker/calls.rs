@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::channel::Channel;
 use super::relay::RelayObserver;
-use super::setup::Running;
+use super::setup::LoadedComponent;
 use crate::invocation::Terms;
 use crate::isolation::message::{CallMessage, FromWorker, ToWorker};
 use crate::outcome::Execution;
@@ -22,29 +22,29 @@ type Tokens = Arc<Mutex<HashMap<u64, CancellationToken>>>;
 ///
 /// # Errors
 /// If the socket fails, or the host violates the protocol.
-pub(super) fn serve(channel: &Channel, running: &Running) -> io::Result<()> {
+pub(super) fn serve(channel: &Channel, component: &LoadedComponent) -> io::Result<()> {
     let tokens = Tokens::default();
     while let Some(message) = channel.receive::<ToWorker>()? {
         match message {
-            ToWorker::Call(message) => call(channel, running, &tokens, message),
-            ToWorker::Protect(files) => running.shared.protected.replace(files),
+            ToWorker::Call(message) => call(channel, component, &tokens, message),
+            ToWorker::Protect(files) => component.shared.protected.replace(files),
             ToWorker::Cancel { call } => {
                 let token = tokens.lock().unwrap_or_else(PoisonError::into_inner).remove(&call);
                 token.iter().for_each(CancellationToken::cancel);
             }
-            ToWorker::Stored { step, answer } => running.store.answered(step, answer),
+            ToWorker::Stored { step, answer } => component.store.deliver_answer(step, answer),
         }
     }
     Ok(())
 }
 
-fn call(channel: &Channel, running: &Running, tokens: &Tokens, message: CallMessage) {
+fn call(channel: &Channel, component: &LoadedComponent, tokens: &Tokens, message: CallMessage) {
     let call = message.call;
     let cancelled = CancellationToken::new();
     let observer = Arc::new(RelayObserver { channel: channel.clone(), call });
     let terms = Terms { limits: message.limits.into(), observer: Some(observer), cancelled: Some(cancelled.clone()) };
-    let outbound = running.requests.outbound(Some(call), running.may_request);
-    let (runnable, invocation) = (running.runnable.clone(), message.invocation());
+    let outbound = component.requests.outbound(Some(call), component.may_request);
+    let (runnable, invocation) = (component.runnable.clone(), message.invocation());
     let mut calling = Box::pin(async move {
         let tool = message.tool as usize;
         runnable.call(tool, Arguments::Text(message.arguments), invocation, terms, Some(outbound)).await
@@ -55,7 +55,7 @@ fn call(channel: &Channel, running: &Running, tokens: &Tokens, message: CallMess
         Poll::Pending => {
             tokens.lock().unwrap_or_else(PoisonError::into_inner).insert(call, cancelled);
             let (channel, tokens) = (channel.clone(), Arc::clone(tokens));
-            running.shared.runtime.spawn(async move {
+            component.shared.runtime.spawn(async move {
                 let execution = calling.await;
                 tokens.lock().unwrap_or_else(PoisonError::into_inner).remove(&call);
                 end(&channel, call, execution);

@@ -13,7 +13,7 @@ use fumehood_core::result::CallError;
 use wasmtime::Engine;
 
 use super::channel::Channel;
-use super::relay::{Requests, Store};
+use super::relay::{RelayStore, Requests};
 use crate::cache::{Authentic, map_handed_over};
 use crate::capability::{OpenFolder, OpenFolders, OwnStore, Powers, ScratchRoot};
 use crate::compile::engine_id;
@@ -23,7 +23,6 @@ use crate::engine::{self, EngineSettings};
 use crate::isolation::convert;
 use crate::isolation::message::{Definition, FolderQuota, GrantedFolder, LoadFailure, Loaded, Setup};
 use crate::jail::{self, JailReport, Profile, Reachable, Resources};
-use crate::link;
 use crate::load_error::LoadError;
 use crate::run::Runnable;
 use crate::shared::Shared;
@@ -34,13 +33,13 @@ const PROCESS_BYTES: u64 = 768 << 20;
 /// Memory of one call without its linear memory, in bytes: its stack, and the tables of the pool.
 const CALL_BYTES: u64 = 32 << 20;
 /// Maximum number of open descriptors of the process.
-const DESCRIPTORS: u64 = 4096;
+const MAX_DESCRIPTORS: u64 = 4096;
 
 /// A component that is loaded in this process.
-pub(super) struct Running {
+pub(super) struct LoadedComponent {
     pub(super) shared: Arc<Shared>,
     pub(super) runnable: Runnable,
-    pub(super) store: Store,
+    pub(super) store: RelayStore,
     pub(super) requests: Requests,
     pub(super) may_request: bool,
 }
@@ -77,17 +76,17 @@ impl Files {
 }
 
 /// Creates the answer that reports a failure to load.
-fn failed(failure: LoadFailure, message: impl ToString) -> Loaded {
+fn load_failure(failure: LoadFailure, message: impl ToString) -> Loaded {
     Loaded::Failed { failure, message: message.to_string() }
 }
 
 impl From<LoadError> for Loaded {
     fn from(error: LoadError) -> Self {
         match error {
-            LoadError::Link(message) => failed(LoadFailure::Link, message),
-            LoadError::Typed(message) => failed(LoadFailure::Typed, message),
+            LoadError::Link(message) => load_failure(LoadFailure::Link, message),
+            LoadError::Typed(message) => load_failure(LoadFailure::Typed, message),
             LoadError::Describe(error) => Self::NotDescribed(error.into()),
-            other => failed(LoadFailure::Host, other),
+            other => load_failure(LoadFailure::Host, other),
         }
     }
 }
@@ -96,7 +95,7 @@ impl From<LoadError> for Loaded {
 ///
 /// # Errors
 /// If the socket fails, or the host violates the protocol.
-pub(super) fn load(channel: &Channel) -> io::Result<Option<Running>> {
+pub(super) fn load(channel: &Channel) -> io::Result<Option<LoadedComponent>> {
     let Some(setup) = channel.receive::<Setup>()? else { return Ok(None) };
     let files = Files::receive(channel, &setup)?;
     let (answer, running) = match start(channel, &setup, files) {
@@ -107,12 +106,12 @@ pub(super) fn load(channel: &Channel) -> io::Result<Option<Running>> {
     Ok(running)
 }
 
-fn start(channel: &Channel, setup: &Setup, files: Files) -> Result<(Running, Loaded), Loaded> {
-    let host = |error: &dyn std::fmt::Display| failed(LoadFailure::Host, error);
+fn start(channel: &Channel, setup: &Setup, files: Files) -> Result<(LoadedComponent, Loaded), Loaded> {
+    let host = |error: &dyn std::fmt::Display| load_failure(LoadFailure::Host, error);
     // Before the jail, in which the engine could not open `/proc/self/pagemap` to find the pages that calls touched.
     let engine = engine(setup)?;
     let jail = enter_jail(setup, &files)?;
-    let store = Store::new(channel.clone());
+    let store = RelayStore::new(channel.clone());
     let requests = Requests::new(channel.clone());
     let mut bytes = Vec::new();
     // An earlier worker may have read the shared file to its end.
@@ -122,17 +121,20 @@ fn start(channel: &Channel, setup: &Setup, files: Files) -> Result<(Running, Loa
     shared.protected.replace(setup.protected.clone());
     let component = map_handed_over(&shared.engine, &files.code).map_err(|error| host(&error))?;
     let surface = Surface::read(&bytes).map_err(|error| host(&error))?;
-    let dialect = dialect::of(&surface.exports)?;
+    let dialect = dialect::detect(&surface.exports)?;
     let caps = DefinitionLimits::from(setup.definitions);
-    let docs = PackageDocs::given_or_read(setup.docs.as_deref(), &bytes);
-    let (callable, skipped) = link::link(&shared, &component, &docs, &dialect, &caps)?;
+    let docs = PackageDocs::from_section_or_component(setup.docs.as_deref(), &bytes);
+    let (callable, skipped) = dialect::link(&shared.linker, &component, &docs, &dialect, &caps)?;
     let powers = powers(setup, &shared, &requests).map_err(|error| host(&error))?;
     let folders = folders(setup, &shared, files.folders).map_err(|error| host(&error))?;
     let runnable = Runnable::new(&shared, callable, &surface, powers, folders);
     let definitions = definitions(&runnable, &shared, setup).map_err(LoadError::Describe)?;
     let skipped = skipped.into_iter().map(|skipped| (skipped.export, skipped.why)).collect();
     let may_request = setup.powers.may_request;
-    Ok((Running { shared, runnable, store, requests, may_request }, Loaded::Ready { jail, definitions, skipped }))
+    Ok((
+        LoadedComponent { shared, runnable, store, requests, may_request },
+        Loaded::Ready { jail, definitions, skipped },
+    ))
 }
 
 fn engine(setup: &Setup) -> Result<Engine, Loaded> {
@@ -141,29 +143,32 @@ fn engine(setup: &Setup) -> Result<Engine, Loaded> {
         concurrency: setup.concurrency,
         memory_ceiling: usize::try_from(setup.memory_ceiling).unwrap_or(usize::MAX),
     };
-    let engine = engine::build(&settings).map_err(|error| failed(LoadFailure::Host, error))?;
+    let engine = engine::build(&settings).map_err(|error| load_failure(LoadFailure::Host, error))?;
     if engine_id(&engine) == setup.engine {
         return Ok(engine);
     }
-    Err(failed(LoadFailure::Host, "the worker is another build than the host; name the program of the same build"))
+    Err(load_failure(
+        LoadFailure::Host,
+        "the worker is another build than the host; name the program of the same build",
+    ))
 }
 
 fn enter_jail(setup: &Setup, files: &Files) -> Result<JailReport, Loaded> {
     let calls = u64::from(setup.concurrency);
     let data = PROCESS_BYTES.saturating_add(calls.saturating_mul(setup.memory_ceiling.saturating_add(CALL_BYTES)));
     let resources =
-        Resources { data, address_space: None, cpu_seconds: None, file_size: None, descriptors: DESCRIPTORS };
+        Resources { data, address_space: None, cpu_seconds: None, file_size: None, descriptors: MAX_DESCRIPTORS };
     let jail = jail::enter(&files.reachable(setup), &resources, Profile::Worker)
-        .map_err(|error| failed(LoadFailure::Jail, error))?;
+        .map_err(|error| load_failure(LoadFailure::Jail, error))?;
     if setup.is_jail_required && !jail.is_complete() {
         let message =
             format!("the kernel has no {}, and process isolation with a complete jail is required", jail.missing());
-        return Err(failed(LoadFailure::Jail, message));
+        return Err(load_failure(LoadFailure::Jail, message));
     }
     Ok(jail)
 }
 
-fn shared(setup: &Setup, engine: Engine, store: &Store, scratch: Option<File>) -> Result<Arc<Shared>, String> {
+fn shared(setup: &Setup, engine: Engine, store: &RelayStore, scratch: Option<File>) -> Result<Arc<Shared>, String> {
     let config = SandboxConfig {
         profile: setup.profile,
         concurrency: setup.concurrency,
@@ -175,7 +180,7 @@ fn shared(setup: &Setup, engine: Engine, store: &Store, scratch: Option<File>) -
         ..SandboxConfig::default()
     };
     let scratch_root = scratch.map_or_else(ScratchRoot::usual, ScratchRoot::handed_over);
-    Shared::with(config, engine, scratch_root).map(Arc::new).map_err(|error| error.to_string())
+    Shared::with_engine(config, engine, scratch_root).map(Arc::new).map_err(|error| error.to_string())
 }
 
 fn powers(setup: &Setup, shared: &Arc<Shared>, requests: &Requests) -> Result<Powers, String> {

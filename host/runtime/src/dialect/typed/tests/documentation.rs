@@ -1,7 +1,5 @@
 //! Documentation of functions and types in the definitions.
 
-use serde_json::{Value, json};
-
 use super::*;
 
 fn docs(version: u8, docs: &Value) -> String {

@@ -5,14 +5,14 @@ mod from_json;
 mod tests;
 mod to_json;
 
-pub(super) use from_json::record;
+pub(super) use from_json::read_record;
 pub(super) use to_json::to_json;
 
 /// Errors of converting a value. They never occur for arguments that fit the tool's schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ValueError {
     /// An argument that does not fit its type.
-    #[error("{} must be {expected}", place(path))]
+    #[error("{} must be {expected}", format_path(path))]
     Argument {
         /// The position of the argument, as a JSON pointer (RFC 6901).
         path: String,
@@ -34,7 +34,7 @@ pub fn convert_typed(value: &serde_json::Value, ty: &fumehood_core::typed::Ty) -
     to_json(&read, ty).map_err(|error| error.to_string())
 }
 
-fn place(path: &str) -> String {
+fn format_path(path: &str) -> String {
     if path.is_empty() { "the arguments".to_owned() } else { format!("the argument at `{path}`") }
 }
 
