@@ -36,7 +36,8 @@ impl Admission {
         Self { places: Semaphore::new(places as usize), waiting: AtomicUsize::new(0), queue: queue as usize }
     }
 
-    /// Waits for a place, in the order of arrival, and returns how long that took. Must be paired with [`Admission::leave`].
+    /// Waits for a place, in the order of arrival, and returns how long that took. Must be paired with
+    /// [`Admission::leave`].
     ///
     /// # Errors
     /// If the queue is full or the limiter is closed.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 /// Interval at which the epoch advances: the longest time for which a guest runs before its deadline is checked.
 pub(crate) const TICK: Duration = Duration::from_millis(1);
 
-/// Ticks for which a guest runs before it first yields. The first tick may be almost over when a call starts, so with one tick
-/// short calls would yield for no reason.
+/// Ticks for which a guest runs before it first yields. The first tick may be almost over when a call starts, so with
+/// one tick short calls would yield for no reason.
 pub(crate) const FIRST_SLICE: u64 = 2;
 
 /// The point in time by which a call must be over.
@@ -22,7 +22,8 @@ pub(crate) struct Deadline {
 pub(crate) struct DeadlinePassed;
 
 impl Deadline {
-    /// Creates a deadline that is `budget` after `now`. [`fumehood_core::limits::Limits::check`] bounds the budget to a day.
+    /// Creates a deadline that is `budget` after `now`. [`fumehood_core::limits::Limits::check`] bounds the budget to a
+    /// day.
     pub(crate) fn after(now: Instant, budget: Duration) -> Self {
         Self { armed: now, at: now + budget }
     }

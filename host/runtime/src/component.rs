@@ -34,7 +34,8 @@ pub struct LoadReport {
 
 /// A loaded component and the definitions of its tools. Cheap to clone.
 ///
-/// It has no method to call a tool: calls go through [`Sandbox::call`](crate::Sandbox::call), so that its owner can check them.
+/// It has no method to call a tool: calls go through [`Sandbox::call`](crate::Sandbox::call), so that its owner can
+/// check them.
 #[derive(Clone)]
 pub struct Component(Arc<ComponentParts>);
 
@@ -99,8 +100,8 @@ impl Component {
         &self.0.skipped
     }
 
-    /// Returns the fields of its `producers` section with their values: the languages and tools that it was built with, as it
-    /// states them.
+    /// Returns the fields of its `producers` section with their values: the languages and tools that it was built with,
+    /// as it states them.
     #[must_use]
     pub fn producers(&self) -> &[(String, Vec<String>)] {
         &self.0.producers

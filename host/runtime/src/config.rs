@@ -28,13 +28,14 @@ pub struct SandboxConfig {
     pub guest_threads: usize,
     /// The cache that keeps compiled code between processes. No code is kept if `None`.
     pub cache: Option<CodeCache>,
-    /// The store of the tools' keys and values, which outlive their calls. If `None`, it is in memory and ends with the sandbox.
+    /// The store of the tools' keys and values, which outlive their calls. If `None`, it is in memory and ends with the
+    /// sandbox.
     pub key_value: Option<Arc<dyn KeyValueStore>>,
-    /// Folders of the host's own files: settings, state, secrets. No tool is ever granted one of them, a path below one, or a
-    /// folder that contains one. The folder of `cache` is always among them.
+    /// Folders of the host's own files: settings, state, secrets. No tool is ever granted one of them, a path below
+    /// one, or a folder that contains one. The folder of `cache` is always among them.
     pub own_folders: Vec<PathBuf>,
-    /// Files of the host, existing or not, that no tool may change, and some of them not read, even in a folder that it was
-    /// granted. The [`FileRole`] decides which.
+    /// Files of the host, existing or not, that no tool may change, and some of them not read, even in a folder that it
+    /// was granted. The [`FileRole`] decides which.
     pub protected_files: Vec<(PathBuf, FileRole)>,
     /// Network access for the HTTP requests of guests.
     pub network: Network,
@@ -82,8 +83,8 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Uses a program of the same build as this one that calls [`crate::serve_worker`] first thing when it is given these
-    /// arguments. The path must be absolute.
+    /// Uses a program of the same build as this one that calls [`crate::serve_worker`] first thing when it is given
+    /// these arguments. The path must be absolute.
     pub fn program(path: impl Into<PathBuf>, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self { program: path.into(), args: args.into_iter().map(Into::into).collect(), is_jail_required: false }
     }
@@ -95,8 +96,8 @@ impl Workers {
         Self::program("/proc/self/exe", args)
     }
 
-    /// Refuses to load components into workers where the kernel lacks Landlock or seccomp filters. By default, such workers are
-    /// processes of their own with the layers that exist: see [`crate::Component::jail`].
+    /// Refuses to load components into workers where the kernel lacks Landlock or seccomp filters. By default, such
+    /// workers are processes of their own with the layers that exist: see [`crate::Component::jail`].
     #[must_use]
     pub fn require_jail(mut self) -> Self {
         self.is_jail_required = true;

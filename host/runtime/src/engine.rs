@@ -17,7 +17,8 @@ const KEEP_RESIDENT_BYTES: usize = 1 << 20;
 const MAX_GUEST_STACK_BYTES: usize = 512 << 10;
 /// Stack of one call's fiber, in bytes.
 const FIBER_STACK_BYTES: usize = 2 << 20;
-/// Maximum number of core modules that one component may instantiate. Language runtimes with dynamic linking need dozens.
+/// Maximum number of core modules that one component may instantiate. Language runtimes with dynamic linking need
+/// dozens.
 pub(crate) const MAX_CORE_INSTANCES: u32 = 64;
 /// Maximum number of linear memories of one component.
 pub(crate) const MAX_MEMORIES: u32 = 8;
@@ -25,7 +26,8 @@ pub(crate) const MAX_MEMORIES: u32 = 8;
 pub(crate) const MAX_TABLES: u32 = 16;
 /// Maximum number of elements of one table in the pool.
 const MAX_TABLE_ELEMENTS: usize = 100_000;
-/// Fuel charged for each page that a memory grows by: zeroing a page costs the host about as much as this many instructions.
+/// Fuel charged for each page that a memory grows by: zeroing a page costs the host about as much as this many
+/// instructions.
 const FUEL_PER_PAGE: u8 = 255;
 
 /// Strategy for allocating instances.
@@ -86,8 +88,8 @@ pub enum SandboxError {
     Threads(#[source] std::io::Error),
 }
 
-/// Builds an engine. [`EngineProfile::Automatic`] falls back to [`EngineProfile::Plain`] if the pool cannot be allocated, for
-/// instance under a limit on address space.
+/// Builds an engine. [`EngineProfile::Automatic`] falls back to [`EngineProfile::Plain`] if the pool cannot be
+/// allocated, for instance under a limit on address space.
 ///
 /// # Errors
 /// If wasmtime refuses the settings.
@@ -126,8 +128,8 @@ fn engine_config(config: &EngineSettings, profile: EngineProfile) -> Config {
 
 /// Turns everything off, and the features that guests may use on again: code that is off cannot be attacked.
 ///
-/// Proposals whose implementation is not compiled in must be off, too: the engine's defaults leave some of them on, and a
-/// component that validates would reach functions that do not exist.
+/// Proposals whose implementation is not compiled in must be off, too: the engine's defaults leave some of them on, and
+/// a component that validates would reach functions that do not exist.
 fn set_features(settings: &mut Config) {
     settings.wasm_features(WasmFeatures::all(), false).wasm_features(ENABLED, true);
 }

@@ -1,7 +1,7 @@
 //! Uncaught exceptions, as the runtimes of Python and JavaScript write them to stderr before they abort.
 //!
-//! The engine reports such an end as a trap, with a page of frames of the interpreter. A caller is better served by a tool that
-//! failed with a message.
+//! The engine reports such an end as a trap, with a page of frames of the interpreter. A caller is better served by a
+//! tool that failed with a message.
 
 /// Maximum size of the end of stderr that is searched, in bytes.
 const MAX_SEARCHED_BYTES: usize = 64 << 10;

@@ -2,8 +2,8 @@
 
 use wasmparser::WasmFeatures;
 
-/// The proposals that guests may use: those that toolchains for components emit. Everything else is off, including proposals
-/// that a later release of the engine enables by default.
+/// The proposals that guests may use: those that toolchains for components emit. Everything else is off, including
+/// proposals that a later release of the engine enables by default.
 ///
 /// `GC_TYPES` is off with the rest of garbage collection, so `externref` is refused and `funcref` is not.
 pub(crate) const ENABLED: WasmFeatures = WasmFeatures::FLOATS

@@ -1,7 +1,7 @@
 //! Threads that run nothing but file operations.
 //!
-//! A file system that hangs blocks neither guests nor compiling, and shutting down does not wait for it. Each tool has a few
-//! threads of its own, so that it cannot block another tool either.
+//! A file system that hangs blocks neither guests nor compiling, and shutting down does not wait for it. Each tool has
+//! a few threads of its own, so that it cannot block another tool either.
 
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,12 +12,14 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
-/// Maximum number of the host's own file operations that run at once, such as opening granted folders. Others are queued.
+/// Maximum number of the host's own file operations that run at once, such as opening granted folders. Others are
+/// queued.
 const HOST_THREADS: usize = 16;
-/// Maximum number of one tool's file operations that run at once, over all its calls. Others are queued until their call's
-/// deadline.
+/// Maximum number of one tool's file operations that run at once, over all its calls. Others are queued until their
+/// call's deadline.
 const TOOL_THREADS: usize = 4;
-/// Maximum number of files that all calls together may hold open. It is lower where half of what the process may open is less.
+/// Maximum number of files that all calls together may hold open. It is lower where half of what the process may open
+/// is less.
 const MAX_OPEN_FILES: usize = 8192;
 /// Lower bound of that number, however few files the process may open.
 const MIN_OPEN_FILES: usize = 64;
@@ -99,8 +101,8 @@ impl FilePool {
         Ok(Self { threads, common: Arc::new(common) })
     }
 
-    /// Creates a pool for one tool alone, with at most [`TOOL_THREADS`] threads: a file system that hangs blocks only those.
-    /// Open files are still counted for all tools together.
+    /// Creates a pool for one tool alone, with at most [`TOOL_THREADS`] threads: a file system that hangs blocks only
+    /// those. Open files are still counted for all tools together.
     ///
     /// # Errors
     /// If the system has no memory for them.
@@ -116,8 +118,8 @@ impl FilePool {
         Ok(Self { threads, common: Arc::clone(&self.common) })
     }
 
-    /// Queues an operation and returns a future of its result. If the future is dropped before the operation has begun, it
-    /// is never run.
+    /// Queues an operation and returns a future of its result. If the future is dropped before the operation has begun,
+    /// it is never run.
     pub(crate) fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Work<R> {
         Work(self.threads.handle.spawn_blocking(work))
     }
@@ -151,8 +153,8 @@ impl FilePool {
         (before < self.common.max_open).then_some(slot)
     }
 
-    /// Shuts down all pools of the host without waiting. Operations that hang in the kernel stay there; everything else ends at
-    /// once.
+    /// Shuts down all pools of the host without waiting. Operations that hang in the kernel stay there; everything else
+    /// ends at once.
     pub(crate) fn shut_down(&self) {
         let mut tools = self.common.tools.lock().unwrap_or_else(PoisonError::into_inner);
         tools.is_shut_down = true;

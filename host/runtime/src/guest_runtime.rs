@@ -1,9 +1,9 @@
 //! The executor of guests: the first slice runs on the caller's thread, the rest on threads of their own.
 //!
-//! Most calls are over in microseconds, and handing them to another thread and back would cost more than they do. A call that
-//! does not end within its first slice moves to a runtime that runs nothing but guests. A slice is a few milliseconds, or one
-//! bulk instruction over at most 64 MiB; a guest that spins can therefore delay the caller's timers, sockets and other tasks
-//! only that long.
+//! Most calls are over in microseconds, and handing them to another thread and back would cost more than they do. A
+//! call that does not end within its first slice moves to a runtime that runs nothing but guests. A slice is a few
+//! milliseconds, or one bulk instruction over at most 64 MiB; a guest that spins can therefore delay the caller's
+//! timers, sockets and other tasks only that long.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -16,8 +16,8 @@ use tokio::task::JoinHandle;
 
 /// Maximum number of threads for blocking work on behalf of guests.
 const MAX_BLOCKING_THREADS: usize = 32;
-/// Stack of one thread, in bytes. Guests run on stacks of their own; these are for compiling, and for host functions between
-/// slices.
+/// Stack of one thread, in bytes. Guests run on stacks of their own; these are for compiling, and for host functions
+/// between slices.
 const THREAD_STACK_BYTES: usize = 2 << 20;
 
 /// A tokio runtime that runs nothing but guests and blocking work on their behalf.
@@ -32,8 +32,8 @@ pub(crate) struct GuestRuntime {
 pub(crate) enum FirstSlice {
     /// The caller's thread.
     Here,
-    /// The caller's thread, with this runtime's timers and blocking threads available. That costs a little, and only host
-    /// functions of WASI need it.
+    /// The caller's thread, with this runtime's timers and blocking threads available. That costs a little, and only
+    /// host functions of WASI need it.
     HereWithReactor,
     /// A thread of this runtime, like all other slices.
     Elsewhere,
@@ -78,8 +78,8 @@ impl GuestRuntime {
             .max_blocking_threads(MAX_BLOCKING_THREADS)
             .thread_stack_size(THREAD_STACK_BYTES)
             .thread_name("fumehood-guest")
-            // A slice of a guest is as long as many polls of an ordinary task. Without checking the timers after each of
-            // them, the deadline of a guest that sleeps would fire late when others spin.
+            // A slice of a guest is as long as many polls of an ordinary task. Without checking the timers after each
+            // of them, the deadline of a guest that sleeps would fire late when others spin.
             .event_interval(1)
             .global_queue_interval(1)
             .enable_time()

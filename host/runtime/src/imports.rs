@@ -99,8 +99,8 @@ fn describe(name: &str) -> Import {
     Import { name: name.to_owned(), meaning, power }
 }
 
-/// Returns the version in the name of an interface of the contract: `fumehood:tool/log@0.1.0` → `0.1.0`. It is `none` if the
-/// name has no version. Returns `None` for other interfaces.
+/// Returns the version in the name of an interface of the contract: `fumehood:tool/log@0.1.0` → `0.1.0`. It is `none`
+/// if the name has no version. Returns `None` for other interfaces.
 pub(crate) fn contract_version(name: &str) -> Option<&str> {
     let rest = name.strip_prefix("fumehood:tool/")?;
     Some(rest.split_once('@').map_or("none", |(_, version)| version))

@@ -32,8 +32,8 @@ pub struct Terms {
 
 /// A receiver of the log lines, progress and requests of running calls.
 ///
-/// All methods run on the threads that run guests, the first two while the guest waits: they must return at once and never
-/// block.
+/// All methods run on the threads that run guests, the first two while the guest waits: they must return at once and
+/// never block.
 pub trait Observer: Send + Sync {
     /// Receives a log line, already within the call's limit and printable.
     fn log(&self, call: &Invocation, level: Level, message: &str);

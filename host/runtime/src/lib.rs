@@ -2,7 +2,8 @@
 //!
 //! [`Sandbox`] compiles components and runs calls. Every call gets a fresh instance with fuel, a deadline that holds
 //! over everything the call does, one ceiling over all its memory, and nothing but the powers that it was granted.
-//! Every outcome of a call is returned as a value, [`Execution`]; a guest can neither make the host panic nor outlive its call.
+//! Every outcome of a call is returned as a value, [`Execution`]; a guest can neither make the host panic nor outlive
+//! its call.
 //!
 //! This crate does not decide who may call a tool or whether arguments fit its schema. The caller does that first.
 

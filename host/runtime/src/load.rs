@@ -124,8 +124,8 @@ async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<
     opened.map_err(|Gone| FolderError::Gone)?
 }
 
-/// Inspects a component and compiles it unless its code is cached. Blocking work runs on other threads, and compiling may run
-/// in another process.
+/// Inspects a component and compiles it unless its code is cached. Blocking work runs on other threads, and compiling
+/// may run in another process.
 async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptions) -> Result<Compiled, LoadError> {
     let looking = options.clone();
     let (digest, surface, dialect, start) =
@@ -204,8 +204,8 @@ async fn run_blocking<R: Send + 'static>(
     shared.runtime.block(move || work(&shared_there, &bytes)).await?
 }
 
-/// Returns the definitions of a component's tools: from its `describe` function, within the limits of a call, or from the
-/// types of its functions if it is not of the contract.
+/// Returns the definitions of a component's tools: from its `describe` function, within the limits of a call, or from
+/// the types of its functions if it is not of the contract.
 async fn describe(
     runnable: &Runnable,
     limits: Limits,

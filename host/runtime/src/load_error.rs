@@ -15,8 +15,8 @@ use crate::imports::Ungranted;
 pub const ACCEPTED_CONTRACT: &str = "0.1.x";
 /// Maximum size of a component, in bytes.
 pub const MAX_COMPONENT_BYTES: usize = 256 << 20;
-/// Size in bytes above which a component is compiled only if the caller allows it. Language runtimes, such as those of Python
-/// and JavaScript, are smaller.
+/// Size in bytes above which a component is compiled only if the caller allows it. Language runtimes, such as those of
+/// Python and JavaScript, are smaller.
 pub const SLOW_COMPILE_BYTES: usize = 32 << 20;
 
 /// Errors of loading a component.
@@ -128,7 +128,8 @@ pub enum LoadError {
     /// Imports that this host does not provide.
     #[error("the component imports what this host does not provide: {}", .0.join(", "))]
     UnknownImport(Vec<String>),
-    /// Imports of powers that are not granted, under [`LoadOptions::strict_imports`](crate::LoadOptions::strict_imports).
+    /// Imports of powers that are not granted, under
+    /// [`LoadOptions::strict_imports`](crate::LoadOptions::strict_imports).
     #[error(
         "the component imports powers that are not granted, which `strict_imports` refuses:{}",
         .0.iter().map(|import| format!("\n{import}")).collect::<String>()

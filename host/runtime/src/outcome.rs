@@ -48,10 +48,11 @@ pub(crate) fn deadline(limits: &Limits) -> CallError {
         .with_hint("ask it for less work at once, or allow it a longer deadline")
 }
 
-/// Attributes a tool's failure to the power that was refused to it, or to the allowance that it used up, if there was one.
+/// Attributes a tool's failure to the power that was refused to it, or to the allowance that it used up, if there was
+/// one.
 ///
-/// The tool's own message stays, and the hint names the grant that is missing. An uncaught exception in its stderr replaces
-/// the message of a trap.
+/// The tool's own message stays, and the hint names the grant that is missing. An uncaught exception in its stderr
+/// replaces the message of a trap.
 pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError {
     // The language runtime wrote the reason for its abort to stderr: that is a failure of the tool, not a crash.
     if error.kind == ErrorKind::Trap
@@ -75,7 +76,8 @@ pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError 
     error
 }
 
-/// Adds a hint about uncaught exceptions to an abort without any output, for a component whose language may have exceptions.
+/// Adds a hint about uncaught exceptions to an abort without any output, for a component whose language may have
+/// exceptions.
 pub(crate) fn hint_at_exceptions(error: &mut CallError, metadata: &Metadata) {
     if error.kind == ErrorKind::Trap && error.message.as_str().contains(ABORTED) && metadata.stderr.is_empty() {
         let hint =
@@ -139,8 +141,8 @@ fn memory_error(limits: &Limits) -> CallError {
 
 /// Returns the error for a value that is too large to be copied out of a guest.
 ///
-/// wasmtime bounds the host's allocations for such copies, and reports the limit only in its message. If guest code was on the
-/// stack, a host call asked for the copy; otherwise it was the result.
+/// wasmtime bounds the host's allocations for such copies, and reports the limit only in its message. If guest code was
+/// on the stack, a host call asked for the copy; otherwise it was the result.
 fn copy_limit_error(error: &wasmtime::Error, limits: &Limits) -> Option<CallError> {
     if !root_cause(error).contains("fuel allocated for hostcalls") {
         return None;
@@ -180,14 +182,14 @@ fn trap_error(error: &wasmtime::Error, trap: Option<Trap>) -> CallError {
 
 /// Returns whether copying the arguments into the guest failed, because of what its allocator returned.
 ///
-/// Without guest code on the stack, only this and reading the result can fail, and wasmtime distinguishes them only in its
-/// message.
+/// Without guest code on the stack, only this and reading the result can fail, and wasmtime distinguishes them only in
+/// its message.
 fn is_about_arguments(error: &wasmtime::Error) -> bool {
     root_cause(error).contains("realloc")
 }
 
-/// Returns wasmtime's own message. Only this is searched for text: the context around it, such as a backtrace, contains names
-/// that the guest chose.
+/// Returns wasmtime's own message. Only this is searched for text: the context around it, such as a backtrace, contains
+/// names that the guest chose.
 fn root_cause(error: &wasmtime::Error) -> String {
     let cause = error.chain().last().map_or_else(String::new, ToString::to_string);
     cut(&cause)

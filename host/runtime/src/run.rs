@@ -25,8 +25,8 @@ use crate::outcome::{self, Phase};
 use crate::shared::Shared;
 use crate::surface::Surface;
 
-/// Memory limit in bytes above which a call never runs on its caller's thread: one bulk instruction over all of it is not
-/// interrupted, and takes tens of milliseconds for each 64 MiB.
+/// Memory limit in bytes above which a call never runs on its caller's thread: one bulk instruction over all of it is
+/// not interrupted, and takes tens of milliseconds for each 64 MiB.
 const FIRST_SLICE_MEMORY: usize = 64 << 20;
 
 /// Time after which a call to a full host may be retried: some calls of the usual kind are over by then.
@@ -182,8 +182,8 @@ fn arm(store: &mut Store<CallState>, limits: &Limits) -> wasmtime::Result<()> {
 
 /// Runs the guest until it ends, its deadline passes, or the call is cancelled.
 ///
-/// The timer is set only after the first slice: a guest that is done by then never needed it, and one that spins compares
-/// clocks itself.
+/// The timer is set only after the first slice: a guest that is done by then never needed it, and one that spins
+/// compares clocks itself.
 async fn until_deadline(
     callable: &Callable,
     store: &mut Store<CallState>,

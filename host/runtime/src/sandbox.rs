@@ -44,8 +44,8 @@ impl Sandbox {
 
     /// Loads a component and makes its tools callable.
     ///
-    /// Takes its compiled code from the cache or compiles it, then has it describe its tools. Guest code runs at most once, for
-    /// that description, and within `options.limits`.
+    /// Takes its compiled code from the cache or compiles it, then has it describe its tools. Guest code runs at most
+    /// once, for that description, and within `options.limits`.
     ///
     /// # Errors
     /// See [`LoadError`]: problems of the bytes, of their imports, or of the definitions.
@@ -55,8 +55,8 @@ impl Sandbox {
 
     /// Calls one of a component's tools in a fresh instance. Dropping the future stops the guest.
     ///
-    /// `tool` is an index into [`Component::definitions`]. `arguments` must have passed the tool's schema; arguments that do
-    /// not fit the tool's types nevertheless are refused before any guest code runs.
+    /// `tool` is an index into [`Component::definitions`]. `arguments` must have passed the tool's schema; arguments
+    /// that do not fit the tool's types nevertheless are refused before any guest code runs.
     pub async fn call(
         &self,
         component: &Component,
@@ -75,13 +75,14 @@ impl Sandbox {
         &self.shared.engine
     }
 
-    /// Runs work that takes long, such as compiling a schema, on a thread for blocking work. Returns `None` if the sandbox is
-    /// shut down or the work panicked.
+    /// Runs work that takes long, such as compiling a schema, on a thread for blocking work. Returns `None` if the
+    /// sandbox is shut down or the work panicked.
     pub async fn off_thread<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Option<R> {
         self.shared.runtime.block(work).await.ok()
     }
 
-    /// Like [`Self::off_thread`], with a time limit. Returns `Ok(None)` if the sandbox is shut down or the work panicked.
+    /// Like [`Self::off_thread`], with a time limit. Returns `Ok(None)` if the sandbox is shut down or the work
+    /// panicked.
     ///
     /// # Errors
     /// If the time has elapsed. The work still runs to its end.
@@ -107,8 +108,8 @@ impl Sandbox {
 
     /// Refuses new calls, waits at most `grace` for the running ones, and ends the rest.
     ///
-    /// A call that is ended this way fails with the kind `cancelled`. This returns within `grace` and a few milliseconds, even
-    /// if guests do not stop.
+    /// A call that is ended this way fails with the kind `cancelled`. This returns within `grace` and a few
+    /// milliseconds, even if guests do not stop.
     pub async fn shut_down(&self, grace: Duration) {
         const POLL: Duration = Duration::from_millis(2);
         self.shared.admission.close();

@@ -46,8 +46,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Sets up a sandbox with an engine and a scratch root of its own, and starts removing scratch spaces of processes that
-    /// are gone.
+    /// Sets up a sandbox with an engine and a scratch root of its own, and starts removing scratch spaces of processes
+    /// that are gone.
     ///
     /// # Errors
     /// If a setting is zero, or the system refuses the address space or the threads.

@@ -73,7 +73,8 @@ pub(crate) fn detect(exports: &[String]) -> Result<Dialect, LoadError> {
     }
 }
 
-/// Checks that a component was built for an accepted version of the contract, before the linker reports a less helpful error.
+/// Checks that a component was built for an accepted version of the contract, before the linker reports a less helpful
+/// error.
 ///
 /// # Errors
 /// If it was built for another version.
@@ -89,16 +90,16 @@ fn is_accepted(version: &str) -> bool {
     patch.is_some_and(|patch| !patch.is_empty() && patch.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
-/// The name of the section that lists the languages and tools that a component was built with (WebAssembly tool conventions,
-/// "Producers Section").
+/// The name of the section that lists the languages and tools that a component was built with (WebAssembly tool
+/// conventions, "Producers Section").
 pub(crate) const PRODUCERS_SECTION: &str = "producers";
 /// Maximum size of a section that is read, in bytes.
 const MAX_PRODUCERS_BYTES: usize = 16 << 10;
 /// Maximum number of fields, and of values of one field. The convention has three fields.
 const MAX_PRODUCERS: usize = 32;
 
-/// Reads the fields of a component's `producers` section with their values. Sections that are malformed or too large are
-/// ignored.
+/// Reads the fields of a component's `producers` section with their values. Sections that are malformed or too large
+/// are ignored.
 pub(crate) fn read_producers(bytes: &[u8]) -> Vec<(String, Vec<String>)> {
     let mut producers = Vec::new();
     let mut depth = 0_usize;

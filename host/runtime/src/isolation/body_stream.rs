@@ -1,5 +1,5 @@
-//! One HTTP request between a worker and its host. It has a socket of its own, so that its bodies are sent only as fast as they
-//! are read.
+//! One HTTP request between a worker and its host. It has a socket of its own, so that its bodies are sent only as fast
+//! as they are read.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -196,8 +196,8 @@ fn to_headers(pairs: Headers) -> Option<HeaderMap> {
     pairs.into_iter().map(pair).collect()
 }
 
-/// The errors that are sent as their index in this list. They include every error that the host returns to guests, without
-/// its details.
+/// The errors that are sent as their index in this list. They include every error that the host returns to guests,
+/// without its details.
 fn coded_errors() -> [Error; 24] {
     [
         Error::ConnectionTerminated,

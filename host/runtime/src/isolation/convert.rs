@@ -108,8 +108,8 @@ pub(super) fn powers(grant: &Grant) -> Powers {
     }
 }
 
-/// Creates the grant of a worker. It has no folders and no rules for requests: folders are passed as open descriptors, and
-/// requests go to the host.
+/// Creates the grant of a worker. It has no folders and no rules for requests: folders are passed as open descriptors,
+/// and requests go to the host.
 ///
 /// # Errors
 /// If a value of the grant is invalid.

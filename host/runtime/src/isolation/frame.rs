@@ -1,4 +1,5 @@
-//! Frames between a host and a worker: a length in four bytes (little-endian), a message, and descriptors (`SCM_RIGHTS`).
+//! Frames between a host and a worker: a length in four bytes (little-endian), a message, and descriptors
+//! (`SCM_RIGHTS`).
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -172,8 +173,8 @@ impl Receiver {
         if length > MAX_MESSAGE_BYTES { Err(FrameError::TooLong(length)) } else { Ok(Some(length)) }
     }
 
-    /// Moves the received bytes to the front, and grows the buffer only to twice what has really arrived: a claimed length
-    /// allocates nothing.
+    /// Moves the received bytes to the front, and grows the buffer only to twice what has really arrived: a claimed
+    /// length allocates nothing.
     fn make_room(&mut self) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);

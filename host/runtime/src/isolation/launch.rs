@@ -84,14 +84,14 @@ impl WorkerLaunch {
             wait_readable(socket, until).map_err(|_late| StartError::Elapsed)?;
             if incoming.receive(socket, RecvFlags::DONTWAIT).map_err(broken)? == Received::Closed {
                 drop(incoming);
-                link.end("");
+                link.kill("");
                 return Err(StartError::Broken(link.exit_reason()));
             }
         }
     }
 
-    /// Returns the command of a worker: one socket, a pipe as stderr for its error, no environment, and a process group of its
-    /// own.
+    /// Returns the command of a worker: one socket, a pipe as stderr for its error, no environment, and a process group
+    /// of its own.
     fn command(&self, socket: OwnedFd) -> Command {
         let mut command = Command::new(&self.workers.program);
         command
@@ -128,8 +128,8 @@ struct SpawnJob {
     started: SyncSender<io::Result<Child>>,
 }
 
-/// The thread that starts worker processes. It lives as long as this process, because the kernel ends a worker together with the
-/// thread that started it.
+/// The thread that starts worker processes. It lives as long as this process, because the kernel ends a worker together
+/// with the thread that started it.
 static LAUNCHER: OnceLock<Option<Sender<SpawnJob>>> = OnceLock::new();
 
 /// Starts a program from the launcher thread. Blocks until it has been started.

@@ -1,11 +1,11 @@
 //! Worker processes: a second layer of isolation around guests, in case the engine has a bug.
 //!
-//! An isolated component has a process of its own, in a [`jail`](crate::jail). The host never maps its code; it sends calls over
-//! a socket and receives results as data. Keys and values, HTTP requests, secrets and records stay with the host, which checks
-//! every step again. If a worker dies, its calls fail; the next call starts another worker.
+//! An isolated component has a process of its own, in a [`jail`](crate::jail). The host never maps its code; it sends
+//! calls over a socket and receives results as data. Keys and values, HTTP requests, secrets and records stay with the
+//! host, which checks every step again. If a worker dies, its calls fail; the next call starts another worker.
 //!
-//! `supervisor` starts and ends workers, `link` is the host's end of the socket, `services` serves the requests of a worker,
-//! `worker` is the process itself.
+//! `supervisor` starts and ends workers, `link` is the host's end of the socket, `services` serves the requests of a
+//! worker, `worker` is the process itself.
 
 mod body_stream;
 mod convert;

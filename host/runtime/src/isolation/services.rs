@@ -1,7 +1,7 @@
 //! The host's services for a worker: operations on the store of keys and values, and HTTP requests.
 //!
-//! Every permission is checked here. A worker only forwards the operations of its guest; the owner of the store, the rules for
-//! requests and the secrets in them never leave the host.
+//! Every permission is checked here. A worker only forwards the operations of its guest; the owner of the store, the
+//! rules for requests and the secrets in them never leave the host.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! The supervisor of one component's worker: starts it, restarts it when it has died, and ends it when a call does not stop.
+//! The supervisor of one component's worker: starts it, restarts it when it has died, and ends it when a call does not
+//! stop.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,8 +22,8 @@ use crate::outcome::{self, Execution};
 use crate::run::{lost_call, turned_away, unless_cancelled};
 use crate::shared::Shared;
 
-/// Time after a deadline or a cancellation before the host ends a worker. A worker enforces both itself; this is long for a
-/// healthy worker even on a machine without free processor time.
+/// Time after a deadline or a cancellation before the host ends a worker. A worker enforces both itself; this is long
+/// for a healthy worker even on a machine without free processor time.
 const CALL_GRACE: Duration = Duration::from_secs(1);
 /// Maximum number of consecutive workers that may die before a restart is delayed.
 const MAX_IMMEDIATE_RESTARTS: u32 = 3;
@@ -281,11 +282,11 @@ impl Supervisor {
                 if let Ok(ended) = runtime.within(CALL_GRACE, waiting).await {
                     return Ok(ended);
                 }
-                link.end("it was ended because a call in it did not stop when it was cancelled");
+                link.kill("it was ended because a call in it did not stop when it was cancelled");
                 NoAnswer::Cancelled
             }
             Err(Elapsed) => {
-                link.end("it was ended because a call in it did not stop at its deadline");
+                link.kill("it was ended because a call in it did not stop at its deadline");
                 NoAnswer::Elapsed
             }
         };
@@ -304,8 +305,8 @@ enum NoAnswer {
     Cancelled,
 }
 
-/// A guard of a call whose caller may stop waiting. When it is dropped early, the call is cancelled, and the worker is ended if
-/// the call does not stop.
+/// A guard of a call whose caller may stop waiting. When it is dropped early, the call is cancelled, and the worker is
+/// ended if the call does not stop.
 struct CancelOnDrop<'a> {
     link: &'a Arc<Link>,
     call: u64,
@@ -322,7 +323,7 @@ impl Drop for CancelOnDrop<'_> {
         self.link.runtime().spawn(async move {
             tokio::time::sleep(CALL_GRACE).await;
             if link.is_pending(call) {
-                link.end("it was ended because a call in it did not stop when its caller left");
+                link.kill("it was ended because a call in it did not stop when its caller left");
             }
         });
     }

@@ -1,7 +1,8 @@
 //! Documentation of functions and types in a component's `package-docs` section.
 //!
-//! The section holds one version byte and JSON. It is written for WIT packages, and tools such as `wit-docs-inject` put it into
-//! components. All of it is untrusted text of the component's author: a missing or malformed section is not an error.
+//! The section holds one version byte and JSON. It is written for WIT packages, and tools such as `wit-docs-inject` put
+//! it into components. All of it is untrusted text of the component's author: a missing or malformed section is not an
+//! error.
 
 use std::collections::BTreeMap;
 
@@ -59,8 +60,8 @@ struct Type {
 }
 
 impl PackageDocs {
-    /// Reads the component's own section, or else the first one of a nested component, as in a composition. Returns empty
-    /// documentation if there is none, or it cannot be read.
+    /// Reads the component's own section, or else the first one of a nested component, as in a composition. Returns
+    /// empty documentation if there is none, or it cannot be read.
     pub(crate) fn read(component: &[u8]) -> Self {
         find_section(component).and_then(decode).unwrap_or_default()
     }
@@ -81,8 +82,8 @@ impl PackageDocs {
         docs.as_deref().map(str::trim).filter(|docs| !docs.is_empty())
     }
 
-    /// Returns the documentation of a named type that an instance, or the component itself, exports. The type may be reused
-    /// from another interface of the package, in which it usually has the same name.
+    /// Returns the documentation of a named type that an instance, or the component itself, exports. The type may be
+    /// reused from another interface of the package, in which it usually has the same name.
     pub(super) fn named_type(&self, instance: Option<&str>, name: &str) -> Option<TypeDoc> {
         let own =
             instance.and_then(|instance| self.interface(instance).find_map(|interface| interface.types.get(name)));
@@ -96,8 +97,8 @@ impl PackageDocs {
         })
     }
 
-    /// Returns the interfaces that an instance may stand for: `ns:pkg/api@1.0.0` is an interface of the package, a plain `api` is
-    /// defined inline in a world.
+    /// Returns the interfaces that an instance may stand for: `ns:pkg/api@1.0.0` is an interface of the package, a
+    /// plain `api` is defined inline in a world.
     fn interface<'a>(&'a self, instance: &'a str) -> impl Iterator<Item = &'a Interface> {
         let name = super::exports::interface_name(instance);
         let of_package = instance.contains('/').then(|| self.interfaces.get(name)).flatten();

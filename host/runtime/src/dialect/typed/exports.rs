@@ -32,7 +32,8 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Creates a skipped export. Both texts come from the component, so they are made printable, and truncated to 512 bytes.
+    /// Creates a skipped export. Both texts come from the component, so they are made printable, and truncated to 512
+    /// bytes.
     pub(crate) fn new(export: &str, why: &str) -> Self {
         let readable = |text: &str| super::docs::truncate(&fumehood_core::sanitize::printable(text), 512);
         Self { export: readable(export), why: readable(why) }
@@ -48,7 +49,8 @@ impl Export {
         }
     }
 
-    /// Returns the name of its tool: `greet` at top level is `greet`; in the interface `ns:pkg/api@0.1.0` it is `api_greet`.
+    /// Returns the name of its tool: `greet` at top level is `greet`; in the interface `ns:pkg/api@0.1.0` it is
+    /// `api_greet`.
     ///
     /// Names in WIT have no `_`, so the two parts are unambiguous, and they differ in more than case.
     pub(super) fn tool_name(&self) -> String {
@@ -128,8 +130,8 @@ fn reason_to_skip(name: &str, instance: &ComponentInstance, engine: &Engine) -> 
     is_python_setup(name, instance, engine).then_some("componentize-py calls it to set Python up; it is no tool")
 }
 
-/// Returns whether an instance holds the function that componentize-py ran to take its snapshot, and left in the component:
-/// `init` of an instance `exports`, recognised by a parameter that no author of a tool would choose.
+/// Returns whether an instance holds the function that componentize-py ran to take its snapshot, and left in the
+/// component: `init` of an instance `exports`, recognised by a parameter that no author of a tool would choose.
 fn is_python_setup(name: &str, instance: &ComponentInstance, engine: &Engine) -> bool {
     let mut exports =
         instance.exports(engine).filter(|(_, export)| matches!(export.ty, ComponentItem::ComponentFunc(_)));

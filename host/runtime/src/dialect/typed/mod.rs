@@ -132,8 +132,8 @@ pub(crate) fn discover(
     Ok(TypedTools { tools, skipped })
 }
 
-/// Checks that no two tools have the same name. Unlike [`check_set`], the error names the exports, which the author of the
-/// component can change.
+/// Checks that no two tools have the same name. Unlike [`check_set`], the error names the exports, which the author of
+/// the component can change.
 fn check_names(tools: &[TypedTool]) -> Result<(), TypedError> {
     let export = |tool: &TypedTool| tool.definition.export.clone().unwrap_or_default().sanitized().into_owned();
     let mut seen = HashMap::new();
@@ -215,7 +215,8 @@ impl Reader<'_> {
         })
     }
 
-    /// Generates the schemas of arguments and result, with the documentation of the types unless that makes them too large.
+    /// Generates the schemas of arguments and result, with the documentation of the types unless that makes them too
+    /// large.
     fn schemas(&self, function: &TypedFunction) -> Result<(Value, Option<Value>), String> {
         self.schemas_with_docs(function, self.types).or_else(|_| self.schemas_with_docs(function, &TypeDocs::none()))
     }

@@ -1,7 +1,7 @@
 //! The host's end of the socket to one worker process, with the pending calls.
 //!
-//! A caller that waits for its call first reads the socket itself for a short time, because most calls end within microseconds
-//! and waking another thread takes longer. After that a task reads for all waiting callers.
+//! A caller that waits for its call first reads the socket itself for a short time, because most calls end within
+//! microseconds and waking another thread takes longer. After that a task reads for all waiting callers.
 
 mod tasks;
 
@@ -58,8 +58,8 @@ pub(super) struct Pending {
     pub(super) answer: oneshot::Sender<CallEnd>,
     pub(super) observer: Option<Arc<dyn Observer>>,
     pub(super) invocation: Arc<Invocation>,
-    /// Bytes of log lines and progress that the worker may still send. It enforces the limit itself; this one holds for a
-    /// worker that was taken over.
+    /// Bytes of log lines and progress that the worker may still send. It enforces the limit itself; this one holds for
+    /// a worker that was taken over.
     pub(super) output_budget: usize,
     pub(super) deadline: Instant,
     /// Created by the first request.
@@ -186,7 +186,7 @@ impl Link {
             Err(Errno::AGAIN) => unsent.push_back(frame),
             Err(error) => {
                 drop(unsent);
-                self.end(&format!("it takes no messages: {error}"));
+                self.kill(&format!("it takes no messages: {error}"));
                 return;
             }
         }
@@ -228,18 +228,18 @@ impl Link {
                 match incoming.next::<FromWorker>() {
                     Ok(Some(message)) => {
                         if let Err(wrong) = self.dispatch(message, &mut incoming) {
-                            return self.end(&wrong);
+                            return self.kill(&wrong);
                         }
                     }
                     Ok(None) => break,
-                    Err(error) => return self.end(&format!("it does not keep to the protocol: {error}")),
+                    Err(error) => return self.kill(&format!("it does not keep to the protocol: {error}")),
                 }
             }
             match received {
                 Ok(Received::Some) => {}
                 Ok(Received::Nothing) => return,
-                Ok(Received::Closed) => return self.end(""),
-                Err(error) => return self.end(&format!("its socket failed: {error}")),
+                Ok(Received::Closed) => return self.kill(""),
+                Err(error) => return self.kill(&format!("its socket failed: {error}")),
             }
         }
     }
@@ -298,9 +298,9 @@ impl Link {
         lock(&self.calls).contains_key(&call)
     }
 
-    /// Kills the process, and ends every pending call. `why` is the reason for the calls; if it is empty, the exit status and
-    /// stderr of the process are.
-    pub(super) fn end(&self, why: &str) {
+    /// Kills the process, and ends every pending call. `why` is the reason for the calls; if it is empty, the exit
+    /// status and stderr of the process are.
+    pub(super) fn kill(&self, why: &str) {
         let Some((mut child, stderr)) = lock(&self.process).take() else { return };
         // The worker leads a process group of its own. One that has already ended keeps its own exit status.
         let _ended = rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL);
@@ -323,7 +323,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.end("it was ended");
+        self.kill("it was ended");
         self.wakeup.notify_one();
     }
 }

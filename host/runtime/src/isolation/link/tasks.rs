@@ -36,7 +36,7 @@ pub(super) async fn read_for_parked_callers(link: Weak<Link>, wakeup: Arc<Notify
         wakeup.notified().await;
         let Some(strong) = link.upgrade() else { return };
         let Ok(watched) = strong.watch() else {
-            return strong.end("its socket cannot be watched");
+            return strong.kill("its socket cannot be watched");
         };
         drop(strong);
         // The link is not held while waiting, because dropping its last reference must end the worker.
@@ -54,7 +54,7 @@ pub(super) async fn read_for_parked_callers(link: Weak<Link>, wakeup: Arc<Notify
                         Err(io::ErrorKind::WouldBlock.into())
                     });
                 }
-                Some(Err(_)) => return link.end("its socket cannot be watched"),
+                Some(Err(_)) => return link.kill("its socket cannot be watched"),
                 None => {}
             }
             if link.exit_reason.get().is_some() {
@@ -70,11 +70,11 @@ pub(super) async fn read_for_parked_callers(link: Weak<Link>, wakeup: Arc<Notify
 /// Sends the frames that the socket did not accept at once.
 pub(super) async fn flush(link: Arc<Link>) {
     let Ok(watched) = link.watch() else {
-        return link.end("its socket cannot be watched");
+        return link.kill("its socket cannot be watched");
     };
     while link.exit_reason.get().is_none() {
         if watched.writable().await.is_err() {
-            return link.end("its socket cannot be watched");
+            return link.kill("its socket cannot be watched");
         }
         let mut unsent = lock(&link.unsent);
         while let Some(mut frame) = unsent.pop_front() {
@@ -89,7 +89,7 @@ pub(super) async fn flush(link: Arc<Link>) {
                 }
                 Err(error) => {
                     drop(unsent);
-                    return link.end(&format!("it takes no messages: {error}"));
+                    return link.kill(&format!("it takes no messages: {error}"));
                 }
             }
         }

@@ -30,8 +30,8 @@ impl Channel {
         Self(Arc::new(Ends { socket, sending: Mutex::default(), incoming: Mutex::new(Receiver::new()) }))
     }
 
-    /// Sends a message, and waits while the socket is full. Errors are ignored, because the kernel ends this process together
-    /// with the host.
+    /// Sends a message, and waits while the socket is full. Errors are ignored, because the kernel ends this process
+    /// together with the host.
     pub(super) fn send(&self, message: &impl Serialize, descriptors: &[BorrowedFd<'_>]) {
         if let Ok(frame) = frame::encode(message) {
             let _sending = self.0.sending.lock().unwrap_or_else(PoisonError::into_inner);

@@ -17,8 +17,8 @@ use crate::jail::leave_inherited_descriptors;
 
 /// Serves the calls of one component until the host is gone. This is the whole `main` of a worker process.
 ///
-/// [`crate::Workers`] names the program that calls it. It must be the first thing that the program does: threads that exist
-/// already would not be in the jail. It does not return while the host is alive.
+/// [`crate::Workers`] names the program that calls it. It must be the first thing that the program does: threads that
+/// exist already would not be in the jail. It does not return while the host is alive.
 #[must_use]
 pub fn serve_worker() -> ExitCode {
     let served = leave_inherited_descriptors().and_then(|()| serve());

@@ -209,8 +209,8 @@ fn folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Result<Opti
     Ok(Some(Arc::new(OpenFolders { folders, scratch, scratch_root, pool })))
 }
 
-/// Returns the definitions of the tools, from the types or from the component's `describe`. Returns none if the host knows them
-/// already.
+/// Returns the definitions of the tools, from the types or from the component's `describe`. Returns none if the host
+/// knows them already.
 fn definitions(runnable: &Runnable, shared: &Shared, setup: &Setup) -> Result<Vec<Definition>, CallError> {
     match (setup.describe, runnable.typed()) {
         (None, _) => Ok(Vec::new()),

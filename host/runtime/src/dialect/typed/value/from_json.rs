@@ -147,8 +147,8 @@ fn read_scalar(value: &Value, ty: &Ty) -> Option<Val> {
     }
 }
 
-/// Converts a number without a fractional part, in any spelling: 5, 5.0 and 5e0 are the same number to JSON Schema (Validation
-/// 2020-12, section 6.1.1).
+/// Converts a number without a fractional part, in any spelling: 5, 5.0 and 5e0 are the same number to JSON Schema
+/// (Validation 2020-12, section 6.1.1).
 fn read_integer<T: TryFrom<i128>>(value: &Value) -> Option<T> {
     let exact = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
     let number = exact.or_else(|| {
