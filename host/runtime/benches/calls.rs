@@ -92,7 +92,7 @@ impl key_value::Host for State {
     }
 }
 
-/// The same call on wasmtime alone.
+/// A component on wasmtime alone, without a host.
 struct Raw {
     sandbox: Sandbox,
     pre: ToolPre<State>,

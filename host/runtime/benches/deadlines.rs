@@ -66,7 +66,7 @@ impl WasiView for State {
     }
 }
 
-/// The same call on wasmtime alone.
+/// A component on wasmtime alone, without a host.
 struct Raw {
     sandbox: Sandbox,
     pre: InstancePre<State>,

@@ -16,13 +16,13 @@ const HEADER_BYTES: usize = 8;
 /// If the bytes are not a component.
 pub fn embed_docs(component: &[u8], docs: &[u8]) -> Result<Vec<u8>, LoadError> {
     compile::recognise(component)?;
-    let mut described = without_docs(component).map_err(compile::malformed)?;
+    let mut described = strip_docs(component).map_err(compile::malformed)?;
     CustomSection { name: DOCS_SECTION.into(), data: docs.into() }.append_to_component(&mut described);
     Ok(described)
 }
 
 /// Returns the component without its own sections of that name. Sections of nested components are kept.
-fn without_docs(component: &[u8]) -> wasmparser::Result<Vec<u8>> {
+fn strip_docs(component: &[u8]) -> wasmparser::Result<Vec<u8>> {
     let mut reader = BinaryReader::new(component, 0);
     let mut kept = reader.read_bytes(HEADER_BYTES)?.to_vec();
     while !reader.eof() {
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     /// The contents of all `package-docs` sections, nested ones included.
-    fn found(component: &[u8]) -> Vec<Vec<u8>> {
+    fn docs_sections(component: &[u8]) -> Vec<Vec<u8>> {
         let docs = |payload| match payload {
             Payload::CustomSection(section) if section.name() == DOCS_SECTION => Some(section.data().to_vec()),
             _ => None,
@@ -62,7 +62,7 @@ mod tests {
         {
             let once = embed_docs(&component, &long).unwrap();
             let expected = [vec![b"old".to_vec(); inner], vec![long.clone()]].concat();
-            assert_eq!(found(&once), expected);
+            assert_eq!(docs_sections(&once), expected);
             wasmparser::Validator::new().validate_all(&once).unwrap();
             assert_eq!(embed_docs(&once, &long).unwrap(), once);
         }

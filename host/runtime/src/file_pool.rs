@@ -28,7 +28,7 @@ const MIN_OPEN_FILES: usize = 64;
 #[derive(Clone)]
 pub(crate) struct FilePool {
     threads: Arc<Threads>,
-    common: Arc<Common>,
+    shared: Arc<PoolState>,
 }
 
 /// The threads of one pool. Those of a tool end with its last call after it was unloaded.
@@ -39,7 +39,7 @@ struct Threads {
 }
 
 /// State that all pools of one host share.
-struct Common {
+struct PoolState {
     open: AtomicUsize,
     max_open: usize,
     /// The host's own threads. They outlive those of its tools.
@@ -92,13 +92,13 @@ impl FilePool {
         let threads = Arc::new(Threads::start(HOST_THREADS)?);
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let half = usize::try_from(limit.unwrap_or(u64::MAX) / 2).unwrap_or(MAX_OPEN_FILES);
-        let common = Common {
+        let shared = PoolState {
             open: AtomicUsize::new(0),
             max_open: half.clamp(MIN_OPEN_FILES, MAX_OPEN_FILES),
             host: Arc::clone(&threads),
             tools: Mutex::default(),
         };
-        Ok(Self { threads, common: Arc::new(common) })
+        Ok(Self { threads, shared: Arc::new(shared) })
     }
 
     /// Creates a pool for one tool alone, with at most [`TOOL_THREADS`] threads: a file system that hangs blocks only
@@ -108,14 +108,14 @@ impl FilePool {
     /// If the system has no memory for them.
     pub(crate) fn of_tool(&self) -> std::io::Result<Self> {
         let threads = Arc::new(Threads::start(TOOL_THREADS)?);
-        let mut tools = self.common.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
         if tools.is_shut_down {
             threads.shut_down();
         }
         tools.threads.retain(|threads| threads.strong_count() > 0);
         tools.threads.push(Arc::downgrade(&threads));
         drop(tools);
-        Ok(Self { threads, common: Arc::clone(&self.common) })
+        Ok(Self { threads, shared: Arc::clone(&self.shared) })
     }
 
     /// Queues an operation and returns a future of its result. If the future is dropped before the operation has begun,
@@ -126,7 +126,7 @@ impl FilePool {
 
     /// Runs an operation without waiting for it, on the host's own threads: the tool's may end before it is done.
     pub(crate) fn detach(&self, work: impl FnOnce() + Send + 'static) {
-        drop(self.common.host.handle.spawn_blocking(work));
+        drop(self.shared.host.handle.spawn_blocking(work));
     }
 
     /// Polls `future` with this pool as the current runtime, so that its calls of `spawn_blocking` use these threads.
@@ -149,25 +149,25 @@ impl FilePool {
     pub(crate) fn open_slot(&self) -> Option<OpenSlot> {
         let slot = OpenSlot(self.clone());
         // Counted before the comparison, so that no two callers get the last slot.
-        let before = self.common.open.fetch_add(1, Ordering::Relaxed);
-        (before < self.common.max_open).then_some(slot)
+        let before = self.shared.open.fetch_add(1, Ordering::Relaxed);
+        (before < self.shared.max_open).then_some(slot)
     }
 
     /// Shuts down all pools of the host without waiting. Operations that hang in the kernel stay there; everything else
     /// ends at once.
     pub(crate) fn shut_down(&self) {
-        let mut tools = self.common.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
         tools.is_shut_down = true;
         let of_tools = std::mem::take(&mut tools.threads);
         drop(tools);
         of_tools.iter().filter_map(Weak::upgrade).for_each(|threads| threads.shut_down());
-        self.common.host.shut_down();
+        self.shared.host.shut_down();
     }
 }
 
 impl Drop for OpenSlot {
     fn drop(&mut self) {
-        self.0.common.open.fetch_sub(1, Ordering::Relaxed);
+        self.0.shared.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -188,8 +188,8 @@ impl<R> Drop for Work<R> {
     }
 }
 
-/// Maximum time for opening granted folders, and for removing scratch space.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum time for opening granted folders.
+pub(crate) const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
@@ -246,8 +246,8 @@ mod tests {
     #[test]
     fn limits_open_files_over_all_tools() {
         let pool = FilePool::start().unwrap();
-        let most = pool.common.max_open;
-        let mut slots: Vec<_> = (0..most).map(|_| pool.open_slot().unwrap()).collect();
+        let max = pool.shared.max_open;
+        let mut slots: Vec<_> = (0..max).map(|_| pool.open_slot().unwrap()).collect();
         assert!(pool.open_slot().is_none());
         assert!(pool.of_tool().unwrap().open_slot().is_none(), "all tools together");
         slots.pop();

@@ -16,7 +16,7 @@ use crate::compile::{self, CompileJob, Start};
 use crate::component::{Backend, Component, ComponentParts, LoadReport};
 use crate::dialect::typed::PackageDocs;
 use crate::dialect::{self, Dialect};
-use crate::file_pool::{Gone, PATIENCE};
+use crate::file_pool::{Gone, OPEN_TIMEOUT};
 use crate::guest_runtime::Elapsed;
 use crate::isolation::{self, CompiledComponent};
 use crate::load_error::{LoadError, MAX_COMPONENT_BYTES};
@@ -64,7 +64,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
             };
             let (callable, skipped) = run_blocking(shared, &bytes, linking).await?;
             let folders = open_folders(shared, &options.grant).await?;
-            let powers = powers(shared, &options, redactor.clone());
+            let powers = build_powers(shared, &options, redactor.clone());
             let runnable = Runnable::new(shared, callable, &compiled.surface, powers, folders);
             let definitions = describe(&runnable, options.limits, &options.definitions).await?;
             (Backend::InProcess(runnable), definitions, skipped)
@@ -97,7 +97,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
 }
 
 /// Returns the powers of a component that runs in this process.
-fn powers(shared: &Shared, options: &LoadOptions, redactor: Option<Arc<Redactor>>) -> Powers {
+fn build_powers(shared: &Shared, options: &LoadOptions, redactor: Option<Arc<Redactor>>) -> Powers {
     let grant = Arc::new(options.grant.clone());
     let secret_names = grant.secrets().iter().map(|secret| secret.name().to_owned()).collect();
     let store = Arc::new(OwnStore::new(&shared.key_value, options.name.clone()));
@@ -119,8 +119,11 @@ async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<
         let own = (on_thread.own_folders.as_slice(), &on_thread.protected);
         open_all(&grant, own, &on_thread.scratch_root, &on_thread.files)
     });
-    let opened =
-        shared.runtime.within(PATIENCE, opening).await.map_err(|Elapsed| FolderError::Slow(PATIENCE.as_secs()))?;
+    let opened = shared
+        .runtime
+        .within(OPEN_TIMEOUT, opening)
+        .await
+        .map_err(|Elapsed| FolderError::Slow(OPEN_TIMEOUT.as_secs()))?;
     opened.map_err(|Gone| FolderError::Gone)?
 }
 
@@ -134,8 +137,8 @@ async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptio
         Start::Cached(_) | Start::CachedCode(_) => None,
         Start::Compile { .. } => {
             let factor = if options.allow_slow_compile { compile::SLOW_FACTOR } else { 1 };
-            let order = CompileJob { engine: &shared.engine, bytes: Arc::clone(bytes), factor };
-            shared.compile_service.compile(&shared.runtime, order).await?
+            let job = CompileJob { engine: &shared.engine, bytes: Arc::clone(bytes), factor };
+            shared.compile_service.compile(&shared.runtime, job).await?
         }
     };
     let isolation = options.isolation;

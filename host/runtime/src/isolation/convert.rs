@@ -94,7 +94,7 @@ impl TryFrom<FolderQuota> for Quota {
 }
 
 /// Returns the powers that a worker enforces itself, and the names of secrets.
-pub(super) fn powers(grant: &Grant) -> Powers {
+pub(super) fn to_powers(grant: &Grant) -> Powers {
     Powers {
         state: grant.state(),
         environment: grant.environment().variables().to_vec(),
@@ -113,7 +113,7 @@ pub(super) fn powers(grant: &Grant) -> Powers {
 ///
 /// # Errors
 /// If a value of the grant is invalid.
-pub(super) fn grant(powers: &Powers) -> Result<Grant, String> {
+pub(super) fn to_grant(powers: &Powers) -> Result<Grant, String> {
     let wrong = |error: &dyn std::fmt::Display| error.to_string();
     let mut environment = Environment::none();
     for (name, value) in &powers.environment {
@@ -135,7 +135,7 @@ pub(super) fn grant(powers: &Powers) -> Result<Grant, String> {
 }
 
 /// Returns the granted folders, in their order.
-pub(super) fn folders(grant: &Grant) -> Vec<GrantedFolder> {
+pub(super) fn to_granted_folders(grant: &Grant) -> Vec<GrantedFolder> {
     let folder = |folder: &fumehood_core::permission::files::Folder| GrantedFolder {
         guest: folder.guest().to_owned(),
         quota: match folder.access() {

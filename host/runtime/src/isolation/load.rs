@@ -17,7 +17,7 @@ use crate::cache::{Authentic, sealed};
 use crate::capability::{FolderError, open_files};
 use crate::config::Workers;
 use crate::dialect::{Dialect, Skipped};
-use crate::file_pool::{Gone, PATIENCE};
+use crate::file_pool::{Gone, OPEN_TIMEOUT};
 use crate::guest_runtime::Elapsed;
 use crate::load_error::LoadError;
 use crate::load_options::LoadOptions;
@@ -46,7 +46,7 @@ pub(crate) async fn load(
     compiled: CompiledComponent,
     options: &LoadOptions,
 ) -> Result<(Worker, Vec<ToolDefinition>, Vec<Skipped>), LoadError> {
-    let launch = Arc::new(launch(shared, workers, &compiled, options).await?);
+    let launch = Arc::new(prepare_launch(shared, workers, &compiled, options).await?);
     let grant = Arc::new(options.grant.clone());
     let services = Arc::new(Services::new(shared, grant, options.name.clone(), compiled.redactor));
     let patience = START_TIMEOUT.saturating_add(options.limits.deadline);
@@ -65,7 +65,7 @@ pub(crate) async fn load(
             });
         }
     };
-    let definitions = parse(definitions, &compiled.dialect, options)?;
+    let definitions = parse_definitions(definitions, &compiled.dialect, options)?;
     let skipped = skipped.into_iter().map(|(export, why)| Skipped::new(&export, &why)).collect();
     // A restarted worker need not describe its tools again.
     let launch = Arc::into_inner(launch).ok_or_else(|| LoadError::Worker("it is still being started".to_owned()))?;
@@ -74,7 +74,11 @@ pub(crate) async fn load(
 }
 
 /// Parses the definitions that a worker sent. They are as untrusted as those of a guest.
-fn parse(found: Vec<Definition>, dialect: &Dialect, options: &LoadOptions) -> Result<Vec<ToolDefinition>, LoadError> {
+fn parse_definitions(
+    found: Vec<Definition>,
+    dialect: &Dialect,
+    options: &LoadOptions,
+) -> Result<Vec<ToolDefinition>, LoadError> {
     let limits = &options.definitions;
     if *dialect != Dialect::Typed && found.len() > limits.tools {
         return Err(DefinitionError::TooManyTools { found: found.len(), limit: limits.tools }.into());
@@ -87,7 +91,7 @@ fn parse(found: Vec<Definition>, dialect: &Dialect, options: &LoadOptions) -> Re
     found.into_iter().map(parse).collect()
 }
 
-async fn launch(
+async fn prepare_launch(
     shared: &Arc<Shared>,
     workers: &Workers,
     compiled: &CompiledComponent,
@@ -104,8 +108,11 @@ async fn launch(
             let files = open_files(&granted, &on_thread.own_folders)?;
             Ok::<Vec<File>, FolderError>(files.into_iter().map(|granted| granted.file).collect())
         });
-        let opened =
-            shared.runtime.within(PATIENCE, opening).await.map_err(|Elapsed| FolderError::Slow(PATIENCE.as_secs()))?;
+        let opened = shared
+            .runtime
+            .within(OPEN_TIMEOUT, opening)
+            .await
+            .map_err(|Elapsed| FolderError::Slow(OPEN_TIMEOUT.as_secs()))?;
         files.extend(opened.map_err(|Gone| FolderError::Gone)??);
     }
     if grant.scratch().is_some() {
@@ -121,8 +128,8 @@ async fn launch(
         guest_threads: GUEST_THREADS,
         memory_ceiling: shared.memory_ceiling as u64,
         name: options.name.as_ref().map(ToString::to_string),
-        powers: convert::powers(grant),
-        folders: convert::folders(grant),
+        powers: convert::to_powers(grant),
+        folders: convert::to_granted_folders(grant),
         // Replaced by the current list whenever a worker starts.
         protected: ProtectedFiles::default(),
         definitions: (&options.definitions).into(),

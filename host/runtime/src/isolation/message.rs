@@ -32,7 +32,7 @@ pub(super) struct Setup {
     pub(super) definitions: DefinitionCaps,
     /// The content of a `package-docs` section, in place of the component's own.
     pub(super) docs: Option<Vec<u8>>,
-    /// Limits of the call that describes the tools; `None` if the host knows the definitions already.
+    /// Limits of the call that describes the tools; `None` if the host has the definitions already.
     pub(super) describe: Option<CallLimits>,
     /// True if an incomplete jail is an error.
     pub(super) is_jail_required: bool,

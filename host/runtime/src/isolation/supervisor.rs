@@ -244,7 +244,7 @@ impl Supervisor {
                 }
                 execution
             }
-            Ok(CallEnd::WorkerDied(how)) => failed_execution(worker_died(&how), Duration::ZERO, &limits),
+            Ok(CallEnd::WorkerDied(how)) => failed_execution(worker_died_error(&how), Duration::ZERO, &limits),
             // The timer fires early only if its runtime is shut down.
             Err(NoAnswer::Elapsed) if started.elapsed() < limits.deadline => {
                 failed_execution(lost_call(Lost::ShutDown), Duration::ZERO, &limits)
@@ -294,7 +294,7 @@ impl Supervisor {
     }
 }
 
-fn worker_died(how: &str) -> CallError {
+fn worker_died_error(how: &str) -> CallError {
     CallError::new(ErrorKind::Trap, format!("the worker process of the tool died: {how}"))
         .with_hint("the next call starts a new one; a tool that does this again should be looked at before it is used")
 }

@@ -204,17 +204,13 @@ impl Link {
             }
             match answer.try_recv() {
                 Ok(ended) => return ended,
-                Err(oneshot::error::TryRecvError::Closed) => return self.worker_died(),
+                Err(oneshot::error::TryRecvError::Closed) => return CallEnd::WorkerDied(self.exit_reason()),
                 Err(oneshot::error::TryRecvError::Empty) if Instant::now() > until => break,
                 Err(oneshot::error::TryRecvError::Empty) => std::thread::yield_now(),
             }
         }
         let _parked = Parked::new(self);
-        answer.await.unwrap_or_else(|_| self.worker_died())
-    }
-
-    fn worker_died(&self) -> CallEnd {
-        CallEnd::WorkerDied(self.exit_reason())
+        answer.await.unwrap_or_else(|_| CallEnd::WorkerDied(self.exit_reason()))
     }
 
     /// Reads and serves every message that has arrived.

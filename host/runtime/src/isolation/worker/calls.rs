@@ -51,20 +51,20 @@ fn call(channel: &Channel, component: &LoadedComponent, tokens: &Tokens, message
     });
     // Most calls are over after their first slice.
     match calling.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(execution) => end(channel, call, execution),
+        Poll::Ready(execution) => send_end(channel, call, execution),
         Poll::Pending => {
             tokens.lock().unwrap_or_else(PoisonError::into_inner).insert(call, cancelled);
             let (channel, tokens) = (channel.clone(), Arc::clone(tokens));
             component.shared.runtime.spawn(async move {
                 let execution = calling.await;
                 tokens.lock().unwrap_or_else(PoisonError::into_inner).remove(&call);
-                end(&channel, call, execution);
+                send_end(&channel, call, execution);
             });
         }
     }
 }
 
-fn end(channel: &Channel, call: u64, execution: Execution) {
+fn send_end(channel: &Channel, call: u64, execution: Execution) {
     let Execution { outcome, metadata } = execution;
     let outcome = outcome.map(|parts| parts.into_iter().map(Into::into).collect()).map_err(Into::into);
     channel.send(&FromWorker::Ended { call, outcome, cost: metadata.into() }, &[]);

@@ -63,7 +63,7 @@ impl Files {
         })
     }
 
-    fn reachable(&self, setup: &Setup) -> Vec<Reachable<'_>> {
+    fn reachable_files(&self, setup: &Setup) -> Vec<Reachable<'_>> {
         let folders = self.folders.iter().zip(&setup.folders);
         let folders = folders.map(|(file, granted)| (file, granted.quota.is_some()));
         // Sealed memory is in no folder: Landlock has no rule for it, and needs none.
@@ -109,7 +109,7 @@ pub(super) fn load(channel: &Channel) -> io::Result<Option<LoadedComponent>> {
 fn start(channel: &Channel, setup: &Setup, files: Files) -> Result<(LoadedComponent, Loaded), Loaded> {
     let host = |error: &dyn std::fmt::Display| load_failure(LoadFailure::Host, error);
     // Before the jail, in which the engine could not open `/proc/self/pagemap` to find the pages that calls touched.
-    let engine = engine(setup)?;
+    let engine = build_engine(setup)?;
     let jail = enter_jail(setup, &files)?;
     let store = RelayStore::new(channel.clone());
     let requests = Requests::new(channel.clone());
@@ -117,7 +117,7 @@ fn start(channel: &Channel, setup: &Setup, files: Files) -> Result<(LoadedCompon
     // An earlier worker may have read the shared file to its end.
     let mut component = &files.component;
     component.rewind().and_then(|()| component.read_to_end(&mut bytes)).map_err(|error| host(&error))?;
-    let shared = shared(setup, engine, &store, files.scratch).map_err(|error| host(&error))?;
+    let shared = build_shared(setup, engine, &store, files.scratch).map_err(|error| host(&error))?;
     shared.protected.replace(setup.protected.clone());
     let component = map_handed_over(&shared.engine, &files.code).map_err(|error| host(&error))?;
     let surface = Surface::read(&bytes).map_err(|error| host(&error))?;
@@ -125,10 +125,10 @@ fn start(channel: &Channel, setup: &Setup, files: Files) -> Result<(LoadedCompon
     let caps = DefinitionLimits::from(setup.definitions);
     let docs = PackageDocs::from_section_or_component(setup.docs.as_deref(), &bytes);
     let (callable, skipped) = dialect::link(&shared.linker, &component, &docs, &dialect, &caps)?;
-    let powers = powers(setup, &shared, &requests).map_err(|error| host(&error))?;
-    let folders = folders(setup, &shared, files.folders).map_err(|error| host(&error))?;
+    let powers = build_powers(setup, &shared, &requests).map_err(|error| host(&error))?;
+    let folders = build_folders(setup, &shared, files.folders).map_err(|error| host(&error))?;
     let runnable = Runnable::new(&shared, callable, &surface, powers, folders);
-    let definitions = definitions(&runnable, &shared, setup).map_err(LoadError::Describe)?;
+    let definitions = collect_definitions(&runnable, &shared, setup).map_err(LoadError::Describe)?;
     let skipped = skipped.into_iter().map(|skipped| (skipped.export, skipped.why)).collect();
     let may_request = setup.powers.may_request;
     Ok((
@@ -137,7 +137,7 @@ fn start(channel: &Channel, setup: &Setup, files: Files) -> Result<(LoadedCompon
     ))
 }
 
-fn engine(setup: &Setup) -> Result<Engine, Loaded> {
+fn build_engine(setup: &Setup) -> Result<Engine, Loaded> {
     let settings = EngineSettings {
         profile: setup.profile,
         concurrency: setup.concurrency,
@@ -158,7 +158,7 @@ fn enter_jail(setup: &Setup, files: &Files) -> Result<JailReport, Loaded> {
     let data = PROCESS_BYTES.saturating_add(calls.saturating_mul(setup.memory_ceiling.saturating_add(CALL_BYTES)));
     let resources =
         Resources { data, address_space: None, cpu_seconds: None, file_size: None, descriptors: MAX_DESCRIPTORS };
-    let jail = jail::enter(&files.reachable(setup), &resources, Profile::Worker)
+    let jail = jail::enter(&files.reachable_files(setup), &resources, Profile::Worker)
         .map_err(|error| load_failure(LoadFailure::Jail, error))?;
     if setup.is_jail_required && !jail.is_complete() {
         let message =
@@ -168,7 +168,12 @@ fn enter_jail(setup: &Setup, files: &Files) -> Result<JailReport, Loaded> {
     Ok(jail)
 }
 
-fn shared(setup: &Setup, engine: Engine, store: &RelayStore, scratch: Option<File>) -> Result<Arc<Shared>, String> {
+fn build_shared(
+    setup: &Setup,
+    engine: Engine,
+    store: &RelayStore,
+    scratch: Option<File>,
+) -> Result<Arc<Shared>, String> {
     let config = SandboxConfig {
         profile: setup.profile,
         concurrency: setup.concurrency,
@@ -183,17 +188,17 @@ fn shared(setup: &Setup, engine: Engine, store: &RelayStore, scratch: Option<Fil
     Shared::with_engine(config, engine, scratch_root).map(Arc::new).map_err(|error| error.to_string())
 }
 
-fn powers(setup: &Setup, shared: &Arc<Shared>, requests: &Requests) -> Result<Powers, String> {
+fn build_powers(setup: &Setup, shared: &Arc<Shared>, requests: &Requests) -> Result<Powers, String> {
     let owner = setup.name.as_deref().map(Namespace::parse).transpose().map_err(|error| error.to_string())?;
     Ok(Powers {
-        grant: Arc::new(convert::grant(&setup.powers)?),
+        grant: Arc::new(convert::to_grant(&setup.powers)?),
         secret_names: setup.powers.secrets.iter().cloned().collect(),
         store: Arc::new(OwnStore::new(&shared.key_value, owner)),
         outbound: requests.outbound(None, setup.powers.may_request),
     })
 }
 
-fn folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Result<Option<Arc<OpenFolders>>, String> {
+fn build_folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Result<Option<Arc<OpenFolders>>, String> {
     let quota = |quota: FolderQuota| Quota::try_from(quota).map_err(|error| error.to_string());
     let scratch = setup.powers.scratch.map(quota).transpose()?;
     if files.is_empty() && scratch.is_none() {
@@ -210,8 +215,8 @@ fn folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Result<Opti
 }
 
 /// Returns the definitions of the tools, from the types or from the component's `describe`. Returns none if the host
-/// knows them already.
-fn definitions(runnable: &Runnable, shared: &Shared, setup: &Setup) -> Result<Vec<Definition>, CallError> {
+/// has them already.
+fn collect_definitions(runnable: &Runnable, shared: &Shared, setup: &Setup) -> Result<Vec<Definition>, CallError> {
     match (setup.describe, runnable.typed()) {
         (None, _) => Ok(Vec::new()),
         (Some(_), Some(typed)) => Ok(typed.iter().map(|tool| tool.definition.clone().into()).collect()),
