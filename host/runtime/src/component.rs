@@ -34,8 +34,8 @@ pub struct LoadReport {
 
 /// A loaded component and the definitions of its tools. Cheap to clone.
 ///
-/// It has no method to call a tool: calls go through [`Sandbox::call`](crate::Sandbox::call), so that its owner can
-/// check them.
+/// It has no method to call a tool: calls go through [`Sandbox::call`](crate::Sandbox::call), so that the
+/// owner of the sandbox can check them first.
 #[derive(Clone)]
 pub struct Component(Arc<ComponentParts>);
 

@@ -44,7 +44,7 @@ mod tests {
 
     use super::*;
 
-    /// The contents of all `package-docs` sections, nested ones included.
+    /// Returns the contents of all `package-docs` sections, nested ones included.
     fn docs_sections(component: &[u8]) -> Vec<Vec<u8>> {
         let docs = |payload| match payload {
             Payload::CustomSection(section) if section.name() == DOCS_SECTION => Some(section.data().to_vec()),

@@ -196,8 +196,8 @@ fn to_headers(pairs: Headers) -> Option<HeaderMap> {
     pairs.into_iter().map(pair).collect()
 }
 
-/// The errors that are sent as their index in this list. They include every error that the host returns to guests,
-/// without its details.
+/// Returns the errors that are sent as their index in this list. They include every error that the host returns to
+/// guests, without its details.
 fn coded_errors() -> [Error; 24] {
     [
         Error::ConnectionTerminated,

@@ -20,7 +20,7 @@ fn tool<'a>(tools: &'a TypedTools, name: &str) -> &'a TypedTool {
     tools.tools.iter().find(|tool| tool.definition.name.as_str() == name).unwrap()
 }
 
-/// An engine with the features that guests may use, without fuel and epochs.
+/// Creates an engine with the features that guests may use, without fuel and epochs.
 fn engine() -> Engine {
     let mut config = wasmtime::Config::new();
     config.wasm_features(wasmparser::WasmFeatures::all(), false).wasm_features(ENABLED, true);
@@ -46,7 +46,7 @@ fn check(wat: &str, expected: &Expect) {
     expected.assert_eq(&text);
 }
 
-/// A component with core functions of a few shapes, to be lifted by `items`.
+/// Returns a component with core functions of a few shapes, to be lifted by `items`.
 fn component(items: &str) -> String {
     format!(
         r#"(component
@@ -68,7 +68,7 @@ fn component(items: &str) -> String {
 
 const NONE: &str = r#"(func $none (canon lift (core func $i "none")))"#;
 
-/// An instance of that name with one function, which takes and returns nothing.
+/// Returns an instance of that name with one function, which takes and returns nothing.
 fn instance(name: &str, function: &str) -> String {
     format!(r#"(instance (export "{name}") (export "{function}" (func $none)))"#)
 }
