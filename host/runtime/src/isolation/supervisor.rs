@@ -25,9 +25,9 @@ use crate::shared::Shared;
 /// Time after a deadline or a cancellation before the host ends a worker. A worker enforces both itself; this is long
 /// for a healthy worker even on a machine without free processor time.
 const CALL_GRACE: Duration = Duration::from_secs(1);
-/// Maximum number of consecutive workers that may die before a restart is delayed.
-const MAX_IMMEDIATE_RESTARTS: u32 = 3;
-/// The first of those delays. Each is twice as long as the one before.
+/// Consecutive crashes after which a restart is delayed.
+const CRASHES_BEFORE_DELAY: u32 = 3;
+/// The first of those delays. Each further one is twice as long as the one before.
 const MIN_RESTART_DELAY: Duration = Duration::from_millis(100);
 /// Maximum delay before a restart.
 const MAX_RESTART_DELAY: Duration = Duration::from_secs(10);
@@ -177,7 +177,7 @@ impl Supervisor {
         if state.link.as_ref().is_some_and(|current| Arc::ptr_eq(current, &link)) {
             state.link = None;
             state.crashes = state.crashes.saturating_add(1);
-            let doublings = state.crashes.checked_sub(MAX_IMMEDIATE_RESTARTS);
+            let doublings = state.crashes.checked_sub(CRASHES_BEFORE_DELAY);
             let delay = doublings
                 .map(|doublings| MIN_RESTART_DELAY.saturating_mul(1 << doublings.min(10)).min(MAX_RESTART_DELAY));
             state.restart_after = delay.map(|delay| Instant::now() + delay);
