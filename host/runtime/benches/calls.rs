@@ -1,4 +1,4 @@
-//! What a call costs, beside what the same call costs with nothing but wasmtime.
+//! The cost of a call, compared with the same call on wasmtime alone.
 //!
 //! Raw means: the same engine, the same component, a fresh instance for each call, fuel, a limiter, a yielding epoch
 //! callback that compares clocks, and a tokio timeout around it. It has no gate, no schema, no queue and no events.
@@ -92,7 +92,7 @@ impl key_value::Host for State {
     }
 }
 
-/// wasmtime and nothing else.
+/// A component on wasmtime alone, without a host.
 struct Raw {
     sandbox: Sandbox,
     pre: ToolPre<State>,
@@ -138,12 +138,12 @@ impl Raw {
     }
 }
 
-/// About 1 KB of JSON as tools mostly get it: some text, and a few options.
+/// About 1 KB of JSON as most tools receive it: some text and a few options.
 fn document() -> String {
     format!(r#"{{"text":"{}","mode":"summary","limit":10,"strict":true}}"#, "Behind glass. ".repeat(72))
 }
 
-/// About 1 KB of JSON that is all structure: 36 fields.
+/// About 1 KB of JSON with 36 fields.
 fn form() -> String {
     let fields: Vec<String> = (0..36).map(|n| format!(r#""field_{n:02}":"value number {n:04}""#)).collect();
     format!("{{{}}}", fields.join(","))
@@ -172,7 +172,7 @@ async fn measure<F: Future>(rounds: usize, mut call: impl FnMut() -> F) -> Figur
     figures(times)
 }
 
-/// Calls a second, on this many threads.
+/// Measures calls a second on this many threads.
 fn throughput<F>(threads: usize, call: impl Fn() -> F + Send + Sync + 'static) -> f64
 where
     F: Future + Send,
@@ -228,43 +228,44 @@ fn main() {
     let host = runtime.block_on(host_with("echo", &echo));
     let raw = Arc::new(Raw::new(&echo));
     runtime.block_on(async {
-        let of_raw = measure(ROUNDS, || raw.call("echo", &text)).await;
-        let of_host = measure(ROUNDS, || host.call(Call::new("echo__echo", text.as_str()))).await;
-        row("pure tool, a text and 3 options", &of_raw, &of_host);
+        let raw_times = measure(ROUNDS, || raw.call("echo", &text)).await;
+        let host_times = measure(ROUNDS, || host.call(Call::new("echo__echo", text.as_str()))).await;
+        row("pure tool, a text and 3 options", &raw_times, &host_times);
         let form = form();
-        let of_raw = measure(ROUNDS, || raw.call("echo", &form)).await;
-        let of_host = measure(ROUNDS, || host.call(Call::new("echo__echo", form.as_str()))).await;
-        row("pure tool, 36 fields", &of_raw, &of_host);
+        let raw_times = measure(ROUNDS, || raw.call("echo", &form)).await;
+        let host_times = measure(ROUNDS, || host.call(Call::new("echo__echo", form.as_str()))).await;
+        row("pure tool, 36 fields", &raw_times, &host_times);
         let wasi = Raw::new(&countdown);
         let arguments = r#"{"from":1,"step_ms":0}"#;
         let wasi_host = host_with("countdown", &countdown).await;
-        let of_raw = measure(ROUNDS / 4, || wasi.call("countdown", arguments)).await;
-        let of_host = measure(ROUNDS / 4, || wasi_host.call(Call::new("countdown__countdown", arguments))).await;
-        row("WASI tool (countdown from 1)", &of_raw, &of_host);
-        many_tools(&echo, &text).await;
+        let raw_times = measure(ROUNDS / 4, || wasi.call("countdown", arguments)).await;
+        let host_times = measure(ROUNDS / 4, || wasi_host.call(Call::new("countdown__countdown", arguments))).await;
+        row("WASI tool (countdown from 1)", &raw_times, &host_times);
+        bench_many_tools(&echo, &text).await;
     });
     println!("\n{:<34} {:>10} {:>10} {:>8}", "calls a second", "1 thread", "2 threads", "scaling");
-    let of_raw = |threads| {
+    let raw_throughput = |threads| {
         let (raw, text) = (Arc::clone(&raw), text.clone());
         throughput(threads, move || {
             let (raw, text) = (Arc::clone(&raw), text.clone());
             async move { raw.call("echo", &text).await }
         })
     };
-    let of_host = |threads| {
+    let host_throughput = |threads| {
         let (host, text) = (host.clone(), text.clone());
         throughput(threads, move || {
             let (host, text) = (host.clone(), text.clone());
             async move { host.call(Call::new("echo__echo", text)).await }
         })
     };
-    let ((raw1, raw2), (host1, host2)) = ((of_raw(1), of_raw(2)), (of_host(1), of_host(2)));
+    let ((raw1, raw2), (host1, host2)) =
+        ((raw_throughput(1), raw_throughput(2)), (host_throughput(1), host_throughput(2)));
     println!("{:<34} {raw1:>10.0} {raw2:>10.0} {:>7.2}×", "raw", raw2 / raw1);
     println!("{:<34} {host1:>10.0} {host2:>10.0} {:>7.2}×", "host", host2 / host1);
 }
 
-/// The same call with one tool loaded and with a thousand.
-async fn many_tools(echo: &[u8], text: &str) {
+/// Measures a call with one tool loaded and with a thousand.
+async fn bench_many_tools(echo: &[u8], text: &str) {
     let host = host_with("echo", echo).await;
     let one = measure(ROUNDS, || host.call(Call::new("echo__echo", text))).await;
     for n in 0..999 {

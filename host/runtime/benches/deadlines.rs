@@ -1,4 +1,5 @@
-//! How late a hostile call is stopped, what others notice of it, and what the process holds, beside raw wasmtime.
+//! The delay in stopping a hostile call, its effect on other calls, and the memory of the process, compared with raw
+//! wasmtime.
 //!
 //! Raw means: the same engine, a thread that advances its epoch once a millisecond, a callback that compares clocks, a
 //! limiter, and a tokio timeout around instantiation and call. It has no gate, no queue and no threads of its own.
@@ -48,8 +49,8 @@ fn millis(duration: Duration) -> f64 {
 
 /// Median, 99th percentile and maximum.
 fn figures(times: &mut [Duration]) -> String {
-    let [p50, p99, most] = [0.5, 0.99, 1.0].map(|share| millis(percentile(times, share)));
-    format!("{p50:>8.2} {p99:>8.2} {most:>8.2}")
+    let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| millis(percentile(times, share)));
+    format!("{p50:>8.2} {p99:>8.2} {max:>8.2}")
 }
 
 struct State {
@@ -65,7 +66,7 @@ impl WasiView for State {
     }
 }
 
-/// wasmtime and nothing else.
+/// A component on wasmtime alone, without a host.
 struct Raw {
     sandbox: Sandbox,
     pre: InstancePre<State>,
@@ -84,7 +85,7 @@ impl Raw {
         Self { sandbox, pre }
     }
 
-    /// Runs the program to its end, which is never a good one.
+    /// Runs a program that must not end within `allowed`.
     async fn run(&self, arguments: &[Val], allowed: Duration) {
         let deadline = Instant::now() + allowed;
         let limits = StoreLimitsBuilder::new().memory_size(Limits::default().memory).build();
@@ -110,7 +111,7 @@ impl Raw {
     }
 }
 
-/// A thread that ends with the engine.
+/// Starts a thread that advances the epoch once a millisecond, and ends with the engine.
 fn advance_epoch(engine: &Engine) {
     let engine = engine.weak();
     std::thread::spawn(move || {
@@ -122,27 +123,27 @@ fn advance_epoch(engine: &Engine) {
     });
 }
 
-async fn overshoot(program: &str) {
+async fn bench_overshoot(program: &str) {
     let (arguments, values) = match program {
         "spin-realloc" => (json!({"text": "hello"}), vec![Val::String("hello".to_owned())]),
         _ => (json!({}), Vec::new()),
     };
     let (raw, host) = (Raw::new(program), host_with(program).await);
-    let (mut of_raw, mut of_host) = (Vec::new(), Vec::new());
+    let (mut raw_times, mut host_times) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let started = Instant::now();
         raw.run(&values, DEADLINE).await;
-        of_raw.push(started.elapsed().saturating_sub(DEADLINE));
+        raw_times.push(started.elapsed().saturating_sub(DEADLINE));
         let started = Instant::now();
         let result = host.call(Call::new("it__run", arguments.clone())).await;
         assert_eq!(result.error().map(|error| error.kind), Some(ErrorKind::Deadline), "{program}");
-        of_host.push(started.elapsed().saturating_sub(DEADLINE));
+        host_times.push(started.elapsed().saturating_sub(DEADLINE));
     }
-    println!("{program:<32} {} {}", figures(&mut of_raw), figures(&mut of_host));
+    println!("{program:<32} {} {}", figures(&mut raw_times), figures(&mut host_times));
 }
 
-/// What a well-behaved call takes while others spin.
-async fn beside_spinners() {
+/// Measures a well-behaved call while others spin.
+async fn bench_beside_spinners() {
     let host = host_with("spin").await;
     host.load(Load::bytes("good", fumehood_tests::contract("echo").expect("a program"))).await.expect("it loads");
     let long = Limits { deadline: Duration::from_secs(8), ..limits() };
@@ -174,31 +175,31 @@ async fn beside_spinners() {
     println!("{:<59} {}", format!("a good call beside {SPINNERS} spinning ones"), figures(&mut times));
 }
 
-/// What the process holds before anything was loaded. Must come first: memory is rarely given back.
-fn idle() {
-    let alone = status("VmRSS");
+/// Measures the memory of the process before anything was loaded. Must run first, because memory is rarely returned.
+fn measure_idle() {
+    let alone = read_status("VmRSS");
     // As the host's own: no collector is built in.
     let mut config = wasmtime::Config::new();
     config.wasm_exceptions(false).wasm_function_references(false).wasm_gc(false).gc_support(false);
     let engine = Engine::new(&config).expect("an engine");
     let mut linker = Linker::<State>::new(&engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker).expect("links");
-    let raw = status("VmRSS");
+    let raw = read_status("VmRSS");
     let host = Host::builder().build().expect("a host");
-    let ours = status("VmRSS");
+    let ours = read_status("VmRSS");
     drop((host, linker));
     println!("resident, nothing loaded: {:.1} MiB the bench alone", alone / MIB);
     println!("  {:.1} MiB more with wasmtime's own engine and WASI linked", (raw - alone) / MIB);
     println!("  {:.1} MiB more with a host beside it", (ours - raw) / MIB);
 }
 
-/// How much more memory than its ceiling a bomb makes the process hold, and what is left of that when it is gone.
-async fn bomb() {
+/// Measures the memory above its limit that a memory bomb makes the process hold, and the part that is held afterwards.
+async fn bench_memory_bomb() {
     let patient = Limits { deadline: Duration::from_secs(10), ..limits() };
     let ceiling = patient.memory as f64;
     println!("\n{:<32} {:>26} {:>26}", "MiB resident", "at most, over the ceiling", "still held afterwards");
     let row = |name: &str, before: f64| {
-        let (over, held) = (status("VmHWM") - before - ceiling, status("VmRSS") - before);
+        let (over, held) = (read_status("VmHWM") - before - ceiling, read_status("VmRSS") - before);
         println!("{name:<32} {:>26.1} {:>26.1}", over / MIB, held / MIB);
     };
     println!("{BOMBS} memory bombs under {} MiB", patient.memory >> 20);
@@ -218,14 +219,14 @@ async fn bomb() {
     row("  host", before);
 }
 
-/// Sets the peak back to what is held now, and says how much that is.
+/// Resets the peak to the current memory, and returns it in bytes.
 fn reset_peak() -> f64 {
     std::fs::write("/proc/self/clear_refs", "5").expect("Linux");
-    status("VmRSS")
+    read_status("VmRSS")
 }
 
-/// The figure of this name, in bytes.
-fn status(name: &str) -> f64 {
+/// Returns the field of this name in `/proc/self/status`, in bytes.
+fn read_status(name: &str) -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a figure");
     let kibibytes = line.trim_start_matches(':').trim().trim_end_matches(" kB").trim();
@@ -234,14 +235,14 @@ fn status(name: &str) -> f64 {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    idle();
-    bomb().await;
+    measure_idle();
+    bench_memory_bomb().await;
     println!("\n{:<32} {:^26} {:^26}", format!("ms past a deadline of {} ms", DEADLINE.as_millis()), "raw", "host");
     let columns = format!("{:>8} {:>8} {:>8}", "p50", "p99", "most");
     println!("{:<32} {columns} {columns}", "");
     for program in ["spin", "sleep", "spin-start", "spin-realloc", "spin-post-return", "bulk-fill"] {
-        overshoot(program).await;
+        bench_overshoot(program).await;
     }
     println!("\n{:<59} {columns}", "ms, host only");
-    beside_spinners().await;
+    bench_beside_spinners().await;
 }

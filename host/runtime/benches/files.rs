@@ -1,4 +1,4 @@
-//! What a granted folder costs: a call that has one beside the same call without, and what is done with it.
+//! The cost of a granted folder: a call with and without one, and the operations on it.
 //!
 //! `cargo bench -p fumehood-runtime --bench files`
 
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 const ROUNDS: usize = 5_000;
 const WARM_UP: usize = 500;
 
-/// The median and the 99th of 100.
+/// Measures the median and the 99th percentile.
 async fn measure(host: &Host, tool: &str, arguments: &Value) -> (Duration, Duration) {
     let mut times = Vec::with_capacity(ROUNDS);
     for round in 0..WARM_UP + ROUNDS {

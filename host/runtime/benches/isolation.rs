@@ -1,4 +1,4 @@
-//! What a worker process costs, beside the same calls in this process, in turns within one run.
+//! The cost of a worker process, compared with the same calls in this process, measured alternately in one run.
 //!
 //! `cargo bench -p fumehood-runtime --bench isolation`
 
@@ -18,7 +18,7 @@ use fumehood::{Call, CodeCache, Host, Isolation, Load, Workers};
 const WORKER: &str = "run-worker";
 const ROUNDS: usize = 20_000;
 const WARM_UP: usize = 2_000;
-/// Callers at once, where that is measured.
+/// Numbers of concurrent callers for throughput.
 const CALLERS: [usize; 3] = [1, 2, 8];
 const STARTS: usize = 40;
 
@@ -26,12 +26,12 @@ fn document() -> String {
     format!(r#"{{"text":"{}","mode":"summary","limit":10,"strict":true}}"#, "Behind glass. ".repeat(72))
 }
 
-fn at(times: &mut [Duration], share: f64) -> f64 {
+fn percentile_us(times: &mut [Duration], share: f64) -> f64 {
     times.sort_unstable();
     times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6
 }
 
-async fn once(host: &Host, tool: &str, text: &str) -> Duration {
+async fn time_call(host: &Host, tool: &str, text: &str) -> Duration {
     let start = Instant::now();
     let result = host.call(Call::new(tool, text)).await;
     let took = start.elapsed();
@@ -39,7 +39,7 @@ async fn once(host: &Host, tool: &str, text: &str) -> Duration {
     took
 }
 
-/// Latencies of both, one call of each after the other, so that both see the same moods of the machine.
+/// Measures the latencies of both alternately, so that other load of the machine affects both.
 async fn latencies(host: &Host, text: &str, pause: Duration, rounds: usize) -> [Vec<Duration>; 2] {
     let mut times = [Vec::new(), Vec::new()];
     for round in 0..rounds + WARM_UP.min(rounds) {
@@ -47,7 +47,7 @@ async fn latencies(host: &Host, text: &str, pause: Duration, rounds: usize) -> [
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
-            let took = once(host, tool, text).await;
+            let took = time_call(host, tool, text).await;
             if round >= WARM_UP.min(rounds) {
                 times[which].push(took);
             }
@@ -56,7 +56,7 @@ async fn latencies(host: &Host, text: &str, pause: Duration, rounds: usize) -> [
     times
 }
 
-/// Calls a second with this many callers, on as many threads as there are cores.
+/// Measures calls a second with this many callers, on two threads.
 fn throughput(host: &Host, tool: &'static str, text: &str, callers: usize) -> f64 {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().expect("a runtime");
@@ -66,7 +66,7 @@ fn throughput(host: &Host, tool: &'static str, text: &str, callers: usize) -> f6
             let (host, text) = (host.clone(), Arc::<str>::from(text));
             runtime.spawn(async move {
                 for _ in 0..2 * ROUNDS / callers {
-                    once(&host, tool, &text).await;
+                    time_call(&host, tool, &text).await;
                 }
             })
         })
@@ -111,8 +111,8 @@ fn main() -> ExitCode {
     ];
     for (name, pause, rounds) in cases {
         let [mut here, mut apart] = runtime.block_on(latencies(&host, &text, pause, rounds));
-        let [here50, apart50] = [at(&mut here, 0.5), at(&mut apart, 0.5)];
-        let added99 = at(&mut apart, 0.99) - at(&mut here, 0.99);
+        let [here50, apart50] = [percentile_us(&mut here, 0.5), percentile_us(&mut apart, 0.5)];
+        let added99 = percentile_us(&mut apart, 0.99) - percentile_us(&mut here, 0.99);
         println!("{name:<40} {here50:>10.1} {apart50:>10.1} {:>10.1} {added99:>10.1}", apart50 - here50);
     }
     println!("\n{:<40} {:>10} {:>10} {:>10}", "calls a second", "in-process", "process", "ratio");
@@ -139,13 +139,13 @@ fn main() -> ExitCode {
                 let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a process");
                 rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it lives");
                 std::thread::sleep(Duration::from_millis(50));
-                starts.push(runtime.block_on(once(&host, &format!("{name}__echo"), &text)));
+                starts.push(runtime.block_on(time_call(&host, &format!("{name}__echo"), &text)));
             }
             host.unload(&name);
         }
     }
-    let [here, apart] = loads.each_mut().map(|times| at(times, 0.5) / 1e3);
+    let [here, apart] = loads.each_mut().map(|times| percentile_us(times, 0.5) / 1e3);
     println!("\nloading with cached code, p50 ms: {here:.1} in-process, {apart:.1} with a worker");
-    println!("a call that starts its worker again, p50 ms: {:.1}", at(&mut starts, 0.5) / 1e3);
+    println!("a call that starts its worker again, p50 ms: {:.1}", percentile_us(&mut starts, 0.5) / 1e3);
     ExitCode::SUCCESS
 }

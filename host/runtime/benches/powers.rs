@@ -1,7 +1,7 @@
-//! What powers cost, all in one run: a tool that needs none beside the same tool that has some, and what is done with a
-//! power beside the same thing done directly.
+//! The cost of powers, measured in one run: a tool that needs none with and without grants, and an operation that needs
+//! a power made by a tool and made directly.
 //!
-//! Both sides of a row are measured by turns, so that whatever else the machine does meets both of them.
+//! Both sides of a row are measured alternately, so that other load of the machine affects both of them.
 //!
 //! `cargo bench -p fumehood-runtime --bench powers`
 
@@ -35,11 +35,11 @@ const REQUESTS: usize = 1_000;
 const QUOTA: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The medians of several things, done by turns.
+/// The medians of several operations, measured alternately.
 struct Medians<const N: usize>([Duration; N]);
 
 impl<const N: usize> Medians<N> {
-    fn of(mut times: [Vec<Duration>; N]) -> Self {
+    fn from_times(mut times: [Vec<Duration>; N]) -> Self {
         Self(std::array::from_fn(|which| {
             times[which].sort_unstable();
             times[which][times[which].len() / 2]
@@ -47,25 +47,25 @@ impl<const N: usize> Medians<N> {
     }
 }
 
-async fn timed(what: impl Future) -> Duration {
+async fn time(what: impl Future) -> Duration {
     let started = Instant::now();
     std::hint::black_box(what.await);
     started.elapsed()
 }
 
-async fn by_turns<A: Future, B: Future>(
+async fn alternate<A: Future, B: Future>(
     rounds: usize,
     mut one: impl FnMut() -> A,
     mut other: impl FnMut() -> B,
 ) -> Medians<2> {
     let mut times = [Vec::new(), Vec::new()];
     for round in 0..rounds + WARM_UP.min(rounds) {
-        let took = [timed(one()).await, timed(other()).await];
+        let took = [time(one()).await, time(other()).await];
         if round >= WARM_UP.min(rounds) {
             times.iter_mut().zip(took).for_each(|(times, took)| times.push(took));
         }
     }
-    Medians::of(times)
+    Medians::from_times(times)
 }
 
 fn micros(duration: Duration) -> f64 {
@@ -86,7 +86,7 @@ fn row(what: &str, Medians([one, other]): &Medians<2>) {
     );
 }
 
-/// One call that has to work.
+/// Makes a call that must succeed.
 async fn call(host: &Host, tool: &str, arguments: &Value) {
     let result = host.call(Call::new(tool, arguments.clone())).await;
     assert!(result.is_ok(), "{tool}: {result:?}");
@@ -112,8 +112,8 @@ fn requests(to: SocketAddr) -> Grant {
     Grant::none().with_http(HttpGrant::new(vec![rule], vec![net], HttpLimits::default()).expect("a grant"))
 }
 
-/// A tool that uses no power, without a grant and with each of them.
-async fn tools_that_need_none(root: &Path, server: SocketAddr) {
+/// Measures tools that use no power, without a grant and with each of them.
+async fn bench_powerless_tools(root: &Path, server: SocketAddr) {
     let host = Host::builder().build().expect("a host");
     let pure = fumehood_tests::contract("echo").expect("the program");
     let wasi = fumehood_tests::component("look-around").expect("the program");
@@ -127,14 +127,14 @@ async fn tools_that_need_none(root: &Path, server: SocketAddr) {
     for (granted, what) in [("folder", "a folder"), ("store", "a store"), ("http", "requests")] {
         for (sort, tool) in [("pure", "echo"), ("wasi", "arguments")] {
             let [without, with] = ["none", granted].map(|name| format!("{name}-{sort}__{tool}"));
-            let figures = by_turns(ROUNDS, || call(&host, &without, &nothing), || call(&host, &with, &nothing)).await;
+            let figures = alternate(ROUNDS, || call(&host, &without, &nothing), || call(&host, &with, &nothing)).await;
             row(&format!("{sort} tool, granted {what}"), &figures);
         }
     }
 }
 
-/// Keys and values, by a tool and by a call of the store itself.
-async fn keys_and_values(root: &Path) {
+/// Measures keys and values, by a tool and by a call of the store itself.
+async fn bench_key_value(root: &Path) {
     let owner = Namespace::parse("direct").expect("a name");
     let key = Key::parse("k").expect("a key");
     let disk = DiskStore::open(root.join("tools.db")).expect("a store");
@@ -146,14 +146,14 @@ async fn keys_and_values(root: &Path) {
         load(&host, "it", fumehood_tests::component("key-value").expect("the program"), self::store()).await;
         let (set, get) = (json!({"key": "k", "value": "some value"}), json!({"key": "k"}));
         let direct = async || store.set(&owner, &key, b"some value", QUOTA, PATIENCE).expect("it is set");
-        row(&format!("set a value, in {name}"), &by_turns(ROUNDS, direct, || call(&host, "it__set", &set)).await);
+        row(&format!("set a value, in {name}"), &alternate(ROUNDS, direct, || call(&host, "it__set", &set)).await);
         let direct = async || store.get(&owner, &key, PATIENCE).expect("it is there");
-        row(&format!("get a value, in {name}"), &by_turns(ROUNDS, direct, || call(&host, "it__get", &get)).await);
+        row(&format!("get a value, in {name}"), &alternate(ROUNDS, direct, || call(&host, "it__get", &get)).await);
     }
 }
 
-/// Files, by a tool and by the standard library.
-async fn files(root: &Path) {
+/// Measures files, by a tool and by the standard library.
+async fn bench_files(root: &Path) {
     let host = Host::builder().build().expect("a host");
     load(&host, "it", fumehood_tests::component("files").expect("the program"), folder(root)).await;
     let path = root.join("file");
@@ -162,14 +162,14 @@ async fn files(root: &Path) {
     let write = json!({"folder": 0, "path": "file", "how": 0, "offset": 0, "size": 1000, "times": 1});
     head("direct", "by a tool");
     let nothing = async || ();
-    row("ask for the folders", &by_turns(ROUNDS, nothing, || call(&host, "it__folders", &list)).await);
+    row("ask for the folders", &alternate(ROUNDS, nothing, || call(&host, "it__folders", &list)).await);
     let direct = async || std::fs::read(&path).expect("it is there");
-    row("read 1,000 bytes", &by_turns(ROUNDS, direct, || call(&host, "it__read", &read)).await);
+    row("read 1,000 bytes", &alternate(ROUNDS, direct, || call(&host, "it__read", &read)).await);
     let direct = async || {
         let mut file = std::fs::OpenOptions::new().write(true).open(&path).expect("it is there");
         file.write_all(&[0; 1000]).expect("it is written");
     };
-    row("write 1,000 bytes", &by_turns(ROUNDS, direct, || call(&host, "it__write", &write)).await);
+    row("write 1,000 bytes", &alternate(ROUNDS, direct, || call(&host, "it__write", &write)).await);
 }
 
 /// Answers every request with two bytes, one thread for each connection. It ends with the bench.
@@ -188,12 +188,12 @@ fn answer(mut stream: TcpStream) {
     let mut head = String::new();
     let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
     while !head.ends_with("\r\n\r\n") && matches!(reader.read_line(&mut head), Ok(1..)) {}
-    // Whoever asked may be gone.
+    // The client may be gone.
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
 }
 
-/// A new connection for each request, as the host makes them.
-async fn directly(to: SocketAddr) {
+/// Makes a request over a new connection, as the host does.
+async fn request_directly(to: SocketAddr) {
     let stream = tokio::net::TcpStream::connect(to).await.expect("a connection");
     stream.set_nodelay(true).expect("an option");
     let (mut sender, connection) =
@@ -206,8 +206,8 @@ async fn directly(to: SocketAddr) {
     connection.abort();
 }
 
-/// Requests, by a tool and by the HTTP library alone.
-async fn requests_of_tools(server: SocketAddr) {
+/// Measures requests, by a tool and by the HTTP library alone.
+async fn bench_requests(server: SocketAddr) {
     let host = Host::builder().build().expect("a host");
     load(&host, "it", fumehood_tests::component("fetch").expect("the program"), requests(server)).await;
     let ask = |authority: String| {
@@ -216,11 +216,11 @@ async fn requests_of_tools(server: SocketAddr) {
     };
     let (asked, refused) = (ask(server.to_string()), ask("127.0.0.1:1".to_owned()));
     head("direct", "by a tool");
-    let figures = by_turns(REQUESTS, || directly(server), || call(&host, "it__fetch", &asked)).await;
+    let figures = alternate(REQUESTS, || request_directly(server), || call(&host, "it__fetch", &asked)).await;
     row("a request", &figures);
-    // The same call of the same tool, up to the door and no further: what is left is the request itself.
+    // The same call with a request that is refused before it is made: the difference is the cost of the request itself.
     let at_the_door = async || assert!(!host.call(Call::new("it__fetch", refused.clone())).await.is_ok());
-    let Medians([_, refused]) = by_turns(REQUESTS, async || (), at_the_door).await;
+    let Medians([_, refused]) = alternate(REQUESTS, async || (), at_the_door).await;
     let Medians([direct, through]) = figures;
     println!("{:<44} {:>19.2}", "the same call, refused at the door", micros(refused));
     let own = micros(through) - micros(refused) - micros(direct);
@@ -237,8 +237,8 @@ async fn main() {
     let granted = root.path().join("granted");
     std::fs::create_dir(&granted).expect("a folder");
     let server = serve();
-    tools_that_need_none(&granted, server).await;
-    keys_and_values(root.path()).await;
-    files(&granted).await;
-    requests_of_tools(server).await;
+    bench_powerless_tools(&granted, server).await;
+    bench_key_value(root.path()).await;
+    bench_files(&granted).await;
+    bench_requests(server).await;
 }

@@ -1,41 +1,46 @@
-//! How many calls run at once, and how many may wait for a place.
+//! Limits on the number of running and of queued calls.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
+/// A limiter of running calls, with a bounded queue of waiting ones.
 pub(crate) struct Admission {
     places: Semaphore,
     waiting: AtomicUsize,
     queue: usize,
 }
 
-/// Why a call gets no place.
+/// Errors of [`Admission::enter`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AdmissionError {
-    /// Too many are waiting already.
+    /// A full queue.
     Full,
-    /// The host is shutting down.
+    /// A host that is shutting down.
     Closed,
 }
 
-/// One place, until it is dropped. It counts as waiting no longer, however the wait ends.
-struct Waiting<'a>(&'a AtomicUsize);
+/// A guard that counts a call as waiting until it is dropped.
+struct WaitingGuard<'a>(&'a AtomicUsize);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Admission {
+    /// Creates a limiter of `places` running calls and `queue` waiting ones.
     pub(crate) fn new(places: u32, queue: u32) -> Self {
         Self { places: Semaphore::new(places as usize), waiting: AtomicUsize::new(0), queue: queue as usize }
     }
 
-    /// Waits for a place, in the order of arrival, and says how long that took. Whoever gets one owes a
+    /// Waits for a place, in the order of arrival, and returns how long that took. Must be paired with
     /// [`Admission::leave`].
+    ///
+    /// # Errors
+    /// If the queue is full or the limiter is closed.
     pub(crate) async fn enter(&self) -> Result<Duration, AdmissionError> {
         if let Ok(permit) = self.places.try_acquire() {
             permit.forget();
@@ -46,22 +51,22 @@ impl Admission {
         }
         let since = Instant::now();
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.queue {
-            drop(Waiting(&self.waiting));
+            drop(WaitingGuard(&self.waiting));
             return Err(AdmissionError::Full);
         }
-        let waiting = Waiting(&self.waiting);
+        let waiting = WaitingGuard(&self.waiting);
         let permit = self.places.acquire().await.map_err(|_| AdmissionError::Closed)?;
         drop(waiting);
         permit.forget();
         Ok(since.elapsed())
     }
 
-    /// Gives a place back.
+    /// Returns a place.
     pub(crate) fn leave(&self) {
         self.places.add_permits(1);
     }
 
-    /// Turns away everybody who waits, and everybody who comes.
+    /// Refuses all waiting and all later calls.
     pub(crate) fn close(&self) {
         self.places.close();
     }

@@ -23,24 +23,25 @@ use crate::outcome::{self, Execution};
 use crate::run::Runnable;
 use crate::tool_call::Arguments;
 
-/// How long loading took, and whether the code was there already.
+/// The duration of loading a component, and its use of the code cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadReport {
-    /// What became of the compiled code.
+    /// The use of the code cache.
     pub cache: CacheReport,
-    /// From the first byte to the last check.
+    /// The time from the first byte to the last check.
     pub time: Duration,
 }
 
-/// A loaded component: what it is and what it says. Cheap to clone.
+/// A loaded component and the definitions of its tools. Cheap to clone.
 ///
-/// Calls go through whoever holds the sandbox, so that nobody passes by the gate with one of these.
+/// It has no method to call a tool: calls go through [`Sandbox::call`](crate::Sandbox::call), so that the
+/// owner of the sandbox can check them first.
 #[derive(Clone)]
 pub struct Component(Arc<ComponentParts>);
 
 pub(crate) struct ComponentParts {
     pub(crate) backend: Backend,
-    /// Finds the tool's secrets in what it says, if it has any.
+    /// Removes the tool's secrets from its output, if it has any.
     pub(crate) redactor: Option<Arc<Redactor>>,
     pub(crate) digest: Digest,
     pub(crate) size: usize,
@@ -52,7 +53,7 @@ pub(crate) struct ComponentParts {
     pub(crate) report: LoadReport,
 }
 
-/// Where the calls of a component run.
+/// The process that runs the calls of a component.
 pub(crate) enum Backend {
     InProcess(Runnable),
     Process(Worker),
@@ -63,61 +64,62 @@ impl Component {
         Self(Arc::new(parts))
     }
 
-    /// What it is known by: the SHA-256 of its bytes.
+    /// Returns the SHA-256 digest of its bytes, which identifies it.
     #[must_use]
     pub fn digest(&self) -> Digest {
         self.0.digest
     }
 
-    /// How many bytes it has.
+    /// Returns its size in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.0.size
     }
 
-    /// How its tools are called.
+    /// Returns the calling convention of its tools.
     #[must_use]
     pub fn dialect(&self) -> &Dialect {
         &self.0.dialect
     }
 
-    /// Its tools. [`crate::Sandbox::call`] takes a position in this list.
+    /// Returns the definitions of its tools. [`crate::Sandbox::call`] takes an index into this list.
     #[must_use]
     pub fn definitions(&self) -> &[ToolDefinition] {
         &self.0.definitions
     }
 
-    /// Everything that it imports.
+    /// Returns everything that it imports.
     #[must_use]
     pub fn imports(&self) -> &[Import] {
         &self.0.imports
     }
 
-    /// Exports that are not tools, and why.
+    /// Returns the exports that are not tools, each with the reason.
     #[must_use]
     pub fn skipped(&self) -> &[Skipped] {
         &self.0.skipped
     }
 
-    /// What it says it was made with: field, values.
+    /// Returns the fields of its `producers` section with their values: the languages and tools that it was built with,
+    /// as it states them.
     #[must_use]
     pub fn producers(&self) -> &[(String, Vec<String>)] {
         &self.0.producers
     }
 
-    /// How long loading took, and whether the compiled code was there already.
+    /// Returns the duration of loading it, and its use of the code cache.
     #[must_use]
     pub fn report(&self) -> &LoadReport {
         &self.0.report
     }
 
-    /// Whether its calls run in a worker process.
+    /// Returns whether its calls run in a worker process.
     #[must_use]
     pub fn is_isolated(&self) -> bool {
         matches!(self.0.backend, Backend::Process(_))
     }
 
-    /// The restrictions of its worker process; `None` if its calls run in this process.
+    /// Returns the restrictions of its worker process; `None` if its calls run in this process.
     #[must_use]
     pub fn jail(&self) -> Option<JailReport> {
         match &self.0.backend {
@@ -126,7 +128,7 @@ impl Component {
         }
     }
 
-    /// The id of its worker process; `None` if there is none, or it has died and was not started again.
+    /// Returns the id of its worker process; `None` if there is none, or it has died and was not restarted yet.
     #[must_use]
     pub fn worker_id(&self) -> Option<u32> {
         match &self.0.backend {
@@ -135,7 +137,7 @@ impl Component {
         }
     }
 
-    /// See [`crate::Sandbox::call`].
+    /// Implements [`crate::Sandbox::call`].
     pub(crate) async fn call(&self, tool: usize, arguments: &Value, invocation: Invocation, terms: Terms) -> Execution {
         let limits = terms.limits;
         let Execution { outcome, mut metadata } = match &self.0.backend {

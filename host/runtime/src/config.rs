@@ -1,5 +1,6 @@
 //! The settings of a sandbox.
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,38 +12,38 @@ use crate::cache::CodeCache;
 use crate::compile::{CompileLimits, Compiler};
 use crate::engine::{EngineProfile, EngineSettings};
 use crate::network::Network;
-use crate::workers::Workers;
 
-/// How a sandbox is set up.
+/// Configuration of a [`Sandbox`](crate::Sandbox).
 #[derive(Debug, Clone)]
 pub struct SandboxConfig {
-    /// How instances are allocated.
+    /// Strategy for allocating instances.
     pub profile: EngineProfile,
-    /// Calls that run at once; more wait in line. At least 1.
+    /// Maximum number of calls that run at once; more are queued. At least 1.
     pub concurrency: u32,
-    /// Calls that wait in line; more are refused at once.
+    /// Maximum number of queued calls; more are refused at once.
     pub queue: u32,
-    /// The largest memory limit that a call may ask for, in bytes.
+    /// Maximum memory limit that a call may ask for, in bytes.
     pub memory_ceiling: usize,
-    /// Threads for guests that run longer than a slice. They are never used for anything else.
+    /// Number of threads for guests that run longer than a slice. They are never used for anything else. At least 1.
     pub guest_threads: usize,
-    /// Where compiled code is kept between processes; nowhere if `None`.
+    /// The cache that keeps compiled code between processes. No code is kept if `None`.
     pub cache: Option<CodeCache>,
-    /// Where tools keep what outlives their calls; in memory, until the sandbox is gone, if `None`.
+    /// The store of the tools' keys and values, which outlive their calls. If `None`, it is in memory and ends with the
+    /// sandbox.
     pub key_value: Option<Arc<dyn KeyValueStore>>,
-    /// Folders where the host keeps its own files: settings, state, secrets. No tool is ever granted one of them, what
-    /// lies in it, or what holds it. The folder of `cache` is always among them.
+    /// Folders of the host's own files: settings, state, secrets. No tool is ever granted one of them, a path below
+    /// one, or a folder that contains one. The folder of `cache` is always among them.
     pub own_folders: Vec<PathBuf>,
-    /// Files of the host, there or not, that no tool may change, and some of them not read, even in a folder that it was
-    /// granted.
+    /// Files of the host, existing or not, that no tool may change, and some of them not read, even in a folder that it
+    /// was granted. The [`FileRole`] decides which.
     pub protected_files: Vec<(PathBuf, FileRole)>,
-    /// How requests of guests leave this machine.
+    /// Network access for the HTTP requests of guests.
     pub network: Network,
-    /// Who compiles components.
+    /// The compiler of components: this process, or a program.
     pub compiler: Compiler,
-    /// What a component may hold to be compiled.
+    /// Limits on the components that are compiled.
     pub compile_limits: CompileLimits,
-    /// The program of worker processes; without one no component can be isolated in a process.
+    /// The program of worker processes. Without one no component can be isolated in a process.
     pub workers: Option<Workers>,
 }
 
@@ -70,5 +71,36 @@ impl SandboxConfig {
     pub(crate) fn engine(&self) -> EngineSettings {
         let Self { profile, concurrency, memory_ceiling, .. } = *self;
         EngineSettings { profile, concurrency, memory_ceiling }
+    }
+}
+
+/// The program of worker processes.
+#[derive(Debug, Clone)]
+pub struct Workers {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) is_jail_required: bool,
+}
+
+impl Workers {
+    /// Uses a program of the same build as this one that calls [`crate::serve_worker`] first thing when it is given
+    /// these arguments. The path must be absolute.
+    pub fn program(path: impl Into<PathBuf>, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        Self { program: path.into(), args: args.into_iter().map(Into::into).collect(), is_jail_required: false }
+    }
+
+    /// Uses the running program, which must call [`crate::serve_worker`] first thing when it is given these arguments.
+    ///
+    /// Workers run the same program even if its file is replaced meanwhile.
+    pub fn this_program(args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        Self::program("/proc/self/exe", args)
+    }
+
+    /// Refuses to load components into workers where the kernel lacks Landlock or seccomp filters. By default, such
+    /// workers are processes of their own with the layers that exist: see [`crate::Component::jail`].
+    #[must_use]
+    pub fn require_jail(mut self) -> Self {
+        self.is_jail_required = true;
+        self
     }
 }

@@ -1,4 +1,4 @@
-//! Documentation as a part of a component: writing its `package-docs` section.
+//! Writing the `package-docs` section of a component.
 
 use wasm_encoder::{ComponentSection as _, CustomSection};
 use wasmparser::BinaryReader;
@@ -7,22 +7,22 @@ use crate::compile;
 use crate::dialect::DOCS_SECTION;
 use crate::load_error::LoadError;
 
-/// Bytes of the magic number and the version that a component begins with.
+/// Size of the magic number and the version that a component begins with, in bytes.
 const HEADER_BYTES: usize = 8;
 
-/// Puts the content of a `package-docs` section into a component, in place of the one that it has, if it has one.
+/// Adds a `package-docs` section to a component, replacing the one that it has.
 ///
 /// # Errors
 /// If the bytes are not a component.
 pub fn embed_docs(component: &[u8], docs: &[u8]) -> Result<Vec<u8>, LoadError> {
     compile::recognise(component)?;
-    let mut described = without_docs(component).map_err(compile::malformed)?;
+    let mut described = strip_docs(component).map_err(compile::malformed)?;
     CustomSection { name: DOCS_SECTION.into(), data: docs.into() }.append_to_component(&mut described);
     Ok(described)
 }
 
-/// The component without the sections of that name that are its own.
-fn without_docs(component: &[u8]) -> wasmparser::Result<Vec<u8>> {
+/// Returns the component without its own sections of that name. Sections of nested components are kept.
+fn strip_docs(component: &[u8]) -> wasmparser::Result<Vec<u8>> {
     let mut reader = BinaryReader::new(component, 0);
     let mut kept = reader.read_bytes(HEADER_BYTES)?.to_vec();
     while !reader.eof() {
@@ -44,8 +44,8 @@ mod tests {
 
     use super::*;
 
-    /// The contents of all sections of documentation, wherever they are.
-    fn found(component: &[u8]) -> Vec<Vec<u8>> {
+    /// Returns the contents of all `package-docs` sections, nested ones included.
+    fn docs_sections(component: &[u8]) -> Vec<Vec<u8>> {
         let docs = |payload| match payload {
             Payload::CustomSection(section) if section.name() == DOCS_SECTION => Some(section.data().to_vec()),
             _ => None,
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn docs_replace_those_of_the_component_itself() {
+    fn replaces_only_the_components_own_section() {
         let old = r#"(@custom "package-docs" "old") (@custom "other" "kept")"#;
         let with = |items: &str| wat::parse_str(format!("(component {items})")).unwrap();
         let long = vec![b'x'; 1000];
@@ -62,14 +62,14 @@ mod tests {
         {
             let once = embed_docs(&component, &long).unwrap();
             let expected = [vec![b"old".to_vec(); inner], vec![long.clone()]].concat();
-            assert_eq!(found(&once), expected);
+            assert_eq!(docs_sections(&once), expected);
             wasmparser::Validator::new().validate_all(&once).unwrap();
             assert_eq!(embed_docs(&once, &long).unwrap(), once);
         }
     }
 
     #[test]
-    fn other_bytes_are_refused() {
+    fn rejects_bytes_that_are_no_component() {
         assert!(matches!(embed_docs(&wat::parse_str("(module)").unwrap(), b"x"), Err(LoadError::CoreModule)));
         assert!(matches!(embed_docs(b"\0asm\x0d\0\x01\0\x00\x7f", b"x"), Err(LoadError::Malformed(_))));
     }

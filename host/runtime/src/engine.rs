@@ -1,4 +1,4 @@
-//! How wasmtime is set up: what guests may use, and how their memory is allocated.
+//! Configuration of the wasmtime engine: enabled features and memory allocation.
 
 use std::num::NonZeroUsize;
 
@@ -9,38 +9,44 @@ use wasmtime::{
 
 use crate::features::ENABLED;
 
-/// Address space for one linear memory. With guard pages behind it, bounds need no checks.
-const MEMORY_RESERVATION: u64 = 4 << 30;
-/// Bytes of a memory that are zeroed by hand after a call instead of being given back to the kernel.
-const KEEP_RESIDENT: usize = 1 << 20;
-/// Bytes of stack for guest frames; the rest of the fiber's 2 MiB is for host functions.
-const GUEST_STACK: usize = 512 << 10;
-const FIBER_STACK: usize = 2 << 20;
-/// Core modules, memories and tables that one component may instantiate. Language runtimes with dynamic linking need
-/// dozens of the first.
-pub(crate) const CORE_INSTANCES: u32 = 64;
-pub(crate) const MEMORIES: u32 = 8;
-pub(crate) const TABLES: u32 = 16;
-const TABLE_ELEMENTS: usize = 100_000;
-/// Fuel for each page that a memory grows by: zeroing it costs the host about as much as this many instructions.
+/// Address space reserved for one linear memory. With guard pages behind it, accesses need no bounds checks.
+const MEMORY_RESERVATION_BYTES: u64 = 4 << 30;
+/// Bytes of a memory that are zeroed with `memset` after a call instead of being returned to the kernel.
+const KEEP_RESIDENT_BYTES: usize = 1 << 20;
+/// Stack for guest frames, in bytes; the rest of the fiber's stack is for host functions.
+const MAX_GUEST_STACK_BYTES: usize = 512 << 10;
+/// Stack of one call's fiber, in bytes.
+const FIBER_STACK_BYTES: usize = 2 << 20;
+/// Maximum number of core modules that one component may instantiate. Language runtimes with dynamic linking need
+/// dozens.
+pub(crate) const MAX_CORE_INSTANCES: u32 = 64;
+/// Maximum number of linear memories of one component.
+pub(crate) const MAX_MEMORIES: u32 = 8;
+/// Maximum number of tables of one component.
+pub(crate) const MAX_TABLES: u32 = 16;
+/// Maximum number of elements of one table in the pool.
+const MAX_TABLE_ELEMENTS: usize = 100_000;
+/// Fuel charged for each page that a memory grows by: zeroing a page costs the host about as much as this many
+/// instructions.
 const FUEL_PER_PAGE: u8 = 255;
 
-/// How instances are allocated.
+/// Strategy for allocating instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum EngineProfile {
-    /// Pooling where the kernel can tell which pages a call touched (Linux 6.7 and later), otherwise [`Self::Plain`].
+    /// Pooling where the kernel reports which pages a call touched (`PAGEMAP_SCAN`, Linux 6.7 and later), otherwise
+    /// [`Self::Plain`].
     #[default]
     Automatic,
-    /// Slots are made once and reused; what a call touched is zeroed before the next one gets the slot.
+    /// Slots are allocated once and reused; the pages that a call touched are zeroed before the next one gets the slot.
     Pooling,
     /// Memory is mapped for each call and unmapped after it. Works everywhere.
     Plain,
-    /// As [`Self::Plain`], and stacks are zeroed too. For operators who trust the kernel more than the allocator.
+    /// Like [`Self::Plain`], with stacks zeroed too. For operators who trust the kernel more than the allocator.
     Strict,
 }
 
 impl EngineProfile {
-    /// The profile that is really used on this machine.
+    /// Resolves [`Self::Automatic`] to the profile that is used on this machine.
     #[must_use]
     pub fn resolve(self) -> Self {
         match self {
@@ -51,51 +57,54 @@ impl EngineProfile {
     }
 }
 
-/// What an engine is set up by.
+/// Settings of an engine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EngineSettings {
     pub(crate) profile: EngineProfile,
-    /// Calls that run at once.
+    /// Maximum number of calls that run at once.
     pub(crate) concurrency: u32,
-    /// The largest memory of a call, in bytes.
+    /// Maximum size of a call's memory, in bytes.
     pub(crate) memory_ceiling: usize,
 }
 
 impl EngineSettings {
-    /// For an engine that compiles and never runs anything. Its code runs in engines of every profile.
+    /// Settings of an engine that compiles and never runs anything. Its code runs in engines of every profile.
     pub(crate) const fn only_compiling() -> Self {
         Self { profile: EngineProfile::Plain, concurrency: 1, memory_ceiling: 0 }
     }
 }
 
-/// Why a sandbox cannot be set up.
+/// Errors of setting up a sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// A setting makes no sense.
+    /// A setting that must be at least one is zero.
     #[error("the sandbox needs at least one {0}")]
     Zero(&'static str),
-    /// wasmtime refuses the settings, for example because the address space is limited.
+    /// The settings that wasmtime refuses, for example because the address space is limited.
     #[error("the WebAssembly engine cannot be set up on this machine")]
     Engine(#[source] wasmtime::Error),
-    /// The threads for guests cannot be started.
+    /// A failure to start the threads for guests.
     #[error("the threads that run guests cannot be started")]
     Threads(#[source] std::io::Error),
 }
 
-/// The engine for these settings. `Automatic` falls back to `Plain` if the pool cannot be had, for instance under a
-/// limit on address space.
+/// Builds an engine. [`EngineProfile::Automatic`] falls back to [`EngineProfile::Plain`] if the pool cannot be
+/// allocated, for instance under a limit on address space.
+///
+/// # Errors
+/// If wasmtime refuses the settings.
 pub(crate) fn build(config: &EngineSettings) -> Result<Engine, SandboxError> {
     let profile = config.profile.resolve();
-    match Engine::new(&settings(config, profile)) {
+    match Engine::new(&engine_config(config, profile)) {
         Err(_) if config.profile == EngineProfile::Automatic && profile == EngineProfile::Pooling => {
-            Engine::new(&settings(config, EngineProfile::Plain))
+            Engine::new(&engine_config(config, EngineProfile::Plain))
         }
         engine => engine,
     }
     .map_err(SandboxError::Engine)
 }
 
-fn settings(config: &EngineSettings, profile: EngineProfile) -> Config {
+fn engine_config(config: &EngineSettings, profile: EngineProfile) -> Config {
     let mut settings = Config::new();
     settings
         .strategy(Strategy::Cranelift)
@@ -103,25 +112,25 @@ fn settings(config: &EngineSettings, profile: EngineProfile) -> Config {
         .epoch_interruption(true)
         .consume_fuel(true)
         .operator_cost(operator_cost())
-        .max_wasm_stack(GUEST_STACK)
-        .async_stack_size(FIBER_STACK)
+        .max_wasm_stack(MAX_GUEST_STACK_BYTES)
+        .async_stack_size(FIBER_STACK_BYTES)
         .async_stack_zeroing(profile == EngineProfile::Strict)
-        .memory_reservation(MEMORY_RESERVATION)
+        .memory_reservation(MEMORY_RESERVATION_BYTES)
         .wasm_backtrace_max_frames(NonZeroUsize::new(32))
         .concurrency_support(false)
         .shared_memory(false);
-    features(&mut settings);
+    set_features(&mut settings);
     if profile == EngineProfile::Pooling {
-        settings.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(config)));
+        settings.allocation_strategy(InstanceAllocationStrategy::Pooling(pooling_config(config)));
     }
     settings
 }
 
-/// Turns everything off, and on again what guests may use: what is off cannot be attacked.
+/// Turns everything off, and the features that guests may use on again: code that is off cannot be attacked.
 ///
-/// Proposals whose implementation is not compiled in have to be off here, too: the engine's defaults leave some of them on,
-/// and code that validates reaches functions that are not there.
-fn features(settings: &mut Config) {
+/// Proposals whose implementation is not compiled in must be off, too: the engine's defaults leave some of them on, and
+/// a component that validates would reach functions that do not exist.
+fn set_features(settings: &mut Config) {
     settings.wasm_features(WasmFeatures::all(), false).wasm_features(ENABLED, true);
 }
 
@@ -131,26 +140,26 @@ fn operator_cost() -> OperatorCost {
     cost
 }
 
-fn pool(config: &EngineSettings) -> PoolingAllocationConfig {
+fn pooling_config(config: &EngineSettings) -> PoolingAllocationConfig {
     let calls = config.concurrency;
     let mut pool = PoolingAllocationConfig::new();
-    // Every call may use all that a component may use, so that one component can never take another's slots. What is
-    // not used is address space only.
+    // Every call may use the maximum of every resource, so that one component can never take another's slots. Unused
+    // slots cost only address space.
     pool.total_component_instances(calls)
-        .total_core_instances(calls.saturating_mul(CORE_INSTANCES))
-        .total_memories(calls.saturating_mul(MEMORIES))
-        .total_tables(calls.saturating_mul(TABLES))
+        .total_core_instances(calls.saturating_mul(MAX_CORE_INSTANCES))
+        .total_memories(calls.saturating_mul(MAX_MEMORIES))
+        .total_tables(calls.saturating_mul(MAX_TABLES))
         .total_stacks(calls)
-        .max_core_instances_per_component(CORE_INSTANCES)
-        .max_memories_per_component(MEMORIES)
-        .max_tables_per_component(TABLES)
-        .max_tables_per_module(TABLES)
+        .max_core_instances_per_component(MAX_CORE_INSTANCES)
+        .max_memories_per_component(MAX_MEMORIES)
+        .max_tables_per_component(MAX_TABLES)
+        .max_tables_per_module(MAX_TABLES)
         .max_memories_per_module(1)
-        .table_elements(TABLE_ELEMENTS)
+        .table_elements(MAX_TABLE_ELEMENTS)
         .max_memory_size(config.memory_ceiling)
-        .linear_memory_keep_resident(KEEP_RESIDENT)
-        .table_keep_resident(KEEP_RESIDENT / 16)
-        .async_stack_keep_resident(KEEP_RESIDENT / 8)
+        .linear_memory_keep_resident(KEEP_RESIDENT_BYTES)
+        .table_keep_resident(KEEP_RESIDENT_BYTES / 16)
+        .async_stack_keep_resident(KEEP_RESIDENT_BYTES / 8)
         .pagemap_scan(if PoolingAllocationConfig::is_pagemap_scan_available() { Enabled::Yes } else { Enabled::No });
     pool
 }

@@ -1,30 +1,31 @@
-//! Exceptions that nobody caught: what the runtimes of Python and JavaScript write to stderr before they abort.
+//! Uncaught exceptions, as the runtimes of Python and JavaScript write them to stderr before they abort.
 //!
-//! To the engine such an end is a trap, with a page of frames of the interpreter. To a model it is a tool that failed, with a
-//! message.
+//! The engine reports such an end as a trap, with a page of frames of the interpreter. A caller is better served by a
+//! tool that failed with a message.
 
-/// How much of the end of stderr is searched, in bytes.
-const MAX_BYTES: usize = 64 << 10;
-/// Written by ComponentizeJS where a function throws something else than the error of its `result`.
-const NO_STRING: &str = "expected a string, received [object]";
+/// Maximum size of the end of stderr that is searched, in bytes.
+const MAX_SEARCHED_BYTES: usize = 64 << 10;
+/// The message of ComponentizeJS for a function that throws anything other than the error of its `result`.
+const NOT_A_STRING: &str = "expected a string, received [object]";
 
 /// An exception that ended a call.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Uncaught {
-    /// Its message, such as `ValueError: no such city`.
+pub(crate) struct UncaughtException {
+    /// The exception's message, such as `ValueError: no such city`.
     pub(crate) message: String,
+    /// Advice for the caller.
     pub(crate) hint: &'static str,
 }
 
-impl Uncaught {
-    /// Finds the last one in what a guest wrote to stderr.
+impl UncaughtException {
+    /// Finds the last exception in a guest's stderr.
     pub(crate) fn find(stderr: &str) -> Option<Self> {
-        let start = stderr.len().saturating_sub(MAX_BYTES);
+        let start = stderr.len().saturating_sub(MAX_SEARCHED_BYTES);
         let start = (start..=stderr.len()).find(|at| stderr.is_char_boundary(*at))?;
         let tail = stderr.get(start..)?;
-        let message = python(tail).or_else(|| javascript(tail))?;
+        let message = find_python(tail).or_else(|| find_javascript(tail))?;
         let hint = match message.as_str() {
-            NO_STRING => {
+            NOT_A_STRING => {
                 "the tool threw an object where its type has a string as its error; its author can throw a string"
             }
             _ => "the tool did not catch this exception",
@@ -33,17 +34,17 @@ impl Uncaught {
     }
 }
 
-/// Reads Python's traceback: a first line, frames that are indented, and the exception with its message of one line or more.
-fn python(stderr: &str) -> Option<String> {
+/// Parses Python's traceback: a first line, indented frames, and the exception with its message of one line or more.
+fn find_python(stderr: &str) -> Option<String> {
     let (_, traceback) = stderr.rsplit_once("Traceback (most recent call last):")?;
     let lines = traceback.lines().skip(1).skip_while(|line| line.is_empty() || line.starts_with(' '));
-    // Then the runtime says of itself that it aborts.
+    // The runtime's own message about its abort follows.
     let lines = lines.take_while(|line| !line.starts_with("thread '"));
     non_empty(&lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// Reads SpiderMonkey's report: the message, a line `Stack:`, and frames.
-fn javascript(stderr: &str) -> Option<String> {
+/// Parses SpiderMonkey's report: the message, a line `Stack:`, and frames.
+fn find_javascript(stderr: &str) -> Option<String> {
     let (before, _) = stderr.rsplit_once("\nStack:\n")?;
     non_empty(before.lines().next_back()?)
 }
@@ -58,11 +59,11 @@ mod tests {
     use super::*;
 
     fn check(stderr: &str, expected: Option<&str>) {
-        assert_eq!(Uncaught::find(stderr).map(|found| found.message).as_deref(), expected, "{stderr}");
+        assert_eq!(UncaughtException::find(stderr).map(|found| found.message).as_deref(), expected, "{stderr}");
     }
 
     #[test]
-    fn python_exceptions_are_found() {
+    fn finds_python_exceptions() {
         let traceback = "Traceback (most recent call last):\n  File \"/0/app.py\", line 15, in repeat\n";
         let end = "\nthread '<unnamed>' (1) panicked at runtime/src/lib.rs:1280:25:\nPython function threw an unexpected \
                    exception\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n";
@@ -79,19 +80,19 @@ mod tests {
     }
 
     #[test]
-    fn javascript_exceptions_are_found() {
+    fn finds_javascript_exceptions() {
         let end = "Stack:\n  repeat@cities.js:12:11\n  export_repeat@initializer.js:132:15\n\nRedirecting call to abort() to \
                    mozalloc_abort\n\n";
         check(&format!("a line of its own\nat most 100 times\n{end}"), Some("at most 100 times"));
         check(end, None);
-        let found = Uncaught::find(&format!("expected a string, received [object]\n{end}")).unwrap();
+        let found = UncaughtException::find(&format!("expected a string, received [object]\n{end}")).unwrap();
         assert!(found.hint.contains("can throw a string"), "{found:?}");
     }
 
     #[test]
-    fn other_output_is_no_exception() {
+    fn ignores_other_output() {
         check("", None);
         check("thread 'main' panicked at src/lib.rs:3:5:\nboom\n", None);
-        check(&"ä".repeat(MAX_BYTES), None);
+        check(&"ä".repeat(MAX_SEARCHED_BYTES), None);
     }
 }

@@ -1,9 +1,9 @@
-//! The WebAssembly proposals that are on, for the engine and for the scan before it, and the names of those that are off.
+//! The WebAssembly proposals that are enabled, for the engine and for the scan before it, and the names of the others.
 
 use wasmparser::WasmFeatures;
 
-/// The proposals that guests may use: those that toolchains for components emit. Everything else is off, also what a later
-/// release of the engine turns on by default.
+/// The proposals that guests may use: those that toolchains for components emit. Everything else is off, including
+/// proposals that a later release of the engine enables by default.
 ///
 /// `GC_TYPES` is off with the rest of garbage collection, so `externref` is refused and `funcref` is not.
 pub(crate) const ENABLED: WasmFeatures = WasmFeatures::FLOATS
@@ -17,7 +17,7 @@ pub(crate) const ENABLED: WasmFeatures = WasmFeatures::FLOATS
     .union(WasmFeatures::EXTENDED_CONST)
     .union(WasmFeatures::COMPONENT_MODEL);
 
-/// The names of proposals, as their specifications give them.
+/// Names of the proposals that are off, as their specifications give them.
 const NAMES: [(WasmFeatures, &str); 30] = [
     (WasmFeatures::GC, "garbage collection"),
     (WasmFeatures::GC_TYPES, "garbage collection"),
@@ -51,7 +51,7 @@ const NAMES: [(WasmFeatures, &str); 30] = [
     (WasmFeatures::CM_CANON_NAMES, "component model canonical names"),
 ];
 
-/// The name of a proposal that is off.
+/// Returns the name of a proposal that is off.
 pub(crate) fn name(feature: WasmFeatures) -> &'static str {
     NAMES.iter().find(|(known, _)| *known == feature).map_or("an unknown proposal", |(_, name)| name)
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_feature_is_on_or_has_a_name() {
+    fn every_feature_is_enabled_or_has_a_name() {
         for (flag, feature) in WasmFeatures::all().iter_names() {
             let is_named = NAMES.iter().any(|(known, _)| *known == feature);
             assert_ne!(ENABLED.contains(feature), is_named, "{flag}");

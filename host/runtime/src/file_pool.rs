@@ -1,5 +1,7 @@
-//! Threads for file work, and for nothing else: a file system that hangs holds up neither guests nor compiling, and
-//! nobody waits for it when the host shuts down. Each tool has a few of its own, so that it holds up no other tool either.
+//! Threads that run nothing but file operations.
+//!
+//! A file system that hangs blocks neither guests nor compiling, and shutting down does not wait for it. Each tool has
+//! a few threads of its own, so that it cannot block another tool either.
 
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,33 +12,37 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
-/// Pieces of the host's own file work that run at once, such as opening granted folders. More wait in line.
+/// Maximum number of the host's own file operations that run at once, such as opening granted folders. Others are
+/// queued.
 const HOST_THREADS: usize = 16;
-/// Pieces of file work of one tool that run at once, over all its calls. More wait in line, until their call's deadline.
+/// Maximum number of one tool's file operations that run at once, over all its calls. Others are queued until their
+/// call's deadline.
 const TOOL_THREADS: usize = 4;
-/// How many files all calls together may hold open, where the system allows that: half of what the process may.
-const MOST_OPEN: usize = 8192;
-const LEAST_OPEN: usize = 64;
+/// Maximum number of files that all calls together may hold open. It is lower where half of what the process may open
+/// is less.
+const MAX_OPEN_FILES: usize = 8192;
+/// Lower bound of that number, however few files the process may open.
+const MIN_OPEN_FILES: usize = 64;
 
-/// Threads for file work, started when they are first needed. Clones are the same threads.
+/// A pool of threads for file operations, started when they are first needed. Clones share the threads.
 #[derive(Clone)]
 pub(crate) struct FilePool {
     threads: Arc<Threads>,
-    common: Arc<Common>,
+    shared: Arc<PoolState>,
 }
 
-/// Some threads. Those of a tool end with its last call after it was unloaded.
+/// The threads of one pool. Those of a tool end with its last call after it was unloaded.
 struct Threads {
     handle: Handle,
     /// Taken when it is shut down.
     runtime: Mutex<Option<Runtime>>,
 }
 
-/// What all pools of one host have in common.
-struct Common {
+/// State that all pools of one host share.
+struct PoolState {
     open: AtomicUsize,
-    most_open: usize,
-    /// The host's own threads, which outlive those of its tools.
+    max_open: usize,
+    /// The host's own threads. They outlive those of its tools.
     host: Arc<Threads>,
     tools: Mutex<Tools>,
 }
@@ -48,17 +54,18 @@ struct Tools {
     is_shut_down: bool,
 }
 
-/// The work was not done, because the pool is shut down or it panicked.
+/// The error of an operation that was not completed, because the pool is shut down or the operation panicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gone;
 
-/// The right to hold one more file open. It is given back when dropped.
+/// A permit to hold one more file open. It is returned when dropped.
 pub(crate) struct OpenSlot(FilePool);
 
 impl Threads {
-    /// Nobody drives this runtime: only its blocking threads are used, and they run by themselves.
-    fn start(most: usize) -> std::io::Result<Self> {
-        let runtime = Builder::new_current_thread().max_blocking_threads(most).thread_name("fumehood-files").build()?;
+    /// Builds a runtime that is never driven: only its blocking threads are used, and they run by themselves.
+    fn start(max_threads: usize) -> std::io::Result<Self> {
+        let builder = &mut Builder::new_current_thread();
+        let runtime = builder.max_blocking_threads(max_threads).thread_name("fumehood-files").build()?;
         Ok(Self { handle: runtime.handle().clone(), runtime: Mutex::new(Some(runtime)) })
     }
 
@@ -77,48 +84,52 @@ impl Drop for Threads {
 }
 
 impl FilePool {
-    /// The threads of a host.
+    /// Creates the pool of a host.
+    ///
+    /// # Errors
+    /// If the system has no memory for it.
     pub(crate) fn start() -> std::io::Result<Self> {
         let threads = Arc::new(Threads::start(HOST_THREADS)?);
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        let half = usize::try_from(limit.unwrap_or(u64::MAX) / 2).unwrap_or(MOST_OPEN);
-        let common = Common {
+        let half = usize::try_from(limit.unwrap_or(u64::MAX) / 2).unwrap_or(MAX_OPEN_FILES);
+        let shared = PoolState {
             open: AtomicUsize::new(0),
-            most_open: half.clamp(LEAST_OPEN, MOST_OPEN),
+            max_open: half.clamp(MIN_OPEN_FILES, MAX_OPEN_FILES),
             host: Arc::clone(&threads),
             tools: Mutex::default(),
         };
-        Ok(Self { threads, common: Arc::new(common) })
+        Ok(Self { threads, shared: Arc::new(shared) })
     }
 
-    /// Threads for one tool alone, [`TOOL_THREADS`] at most: a file system that hangs takes only those. How many files may
-    /// be open is still counted for all tools together.
+    /// Creates a pool for one tool alone, with at most [`TOOL_THREADS`] threads: a file system that hangs blocks only
+    /// those. Open files are still counted for all tools together.
     ///
     /// # Errors
     /// If the system has no memory for them.
     pub(crate) fn of_tool(&self) -> std::io::Result<Self> {
         let threads = Arc::new(Threads::start(TOOL_THREADS)?);
-        let mut tools = self.common.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
         if tools.is_shut_down {
             threads.shut_down();
         }
         tools.threads.retain(|threads| threads.strong_count() > 0);
         tools.threads.push(Arc::downgrade(&threads));
         drop(tools);
-        Ok(Self { threads, common: Arc::clone(&self.common) })
+        Ok(Self { threads, shared: Arc::clone(&self.shared) })
     }
 
-    /// Runs a piece of work and waits for it. If nobody waits any more, work that has not begun never does.
+    /// Queues an operation and returns a future of its result. If the future is dropped before the operation has begun,
+    /// it is never run.
     pub(crate) fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Work<R> {
         Work(self.threads.handle.spawn_blocking(work))
     }
 
-    /// Runs a piece of work that nobody waits for, on the host's own threads: a tool may be gone before it is done.
+    /// Runs an operation without waiting for it, on the host's own threads: the tool's may end before it is done.
     pub(crate) fn detach(&self, work: impl FnOnce() + Send + 'static) {
-        drop(self.common.host.handle.spawn_blocking(work));
+        drop(self.shared.host.handle.spawn_blocking(work));
     }
 
-    /// Lets whatever `future` hands to "the" blocking threads run on these.
+    /// Polls `future` with this pool as the current runtime, so that its calls of `spawn_blocking` use these threads.
     pub(crate) async fn within<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         std::future::poll_fn(|cx| {
@@ -128,38 +139,39 @@ impl FilePool {
         .await
     }
 
-    /// The same for what is done at once.
+    /// Like [`Self::within`], for a function that does not wait.
     pub(crate) fn entered<R>(&self, f: impl FnOnce() -> R) -> R {
         let _entered = self.threads.handle.enter();
         f()
     }
 
-    /// The right to hold one more file open, if all calls together do not hold too many already.
+    /// Reserves one more open file; `None` if all calls together hold too many already.
     pub(crate) fn open_slot(&self) -> Option<OpenSlot> {
         let slot = OpenSlot(self.clone());
-        // Counted first and looked at then, so that no two get the last one.
-        let before = self.common.open.fetch_add(1, Ordering::Relaxed);
-        (before < self.common.most_open).then_some(slot)
+        // Counted before the comparison, so that no two callers get the last slot.
+        let before = self.shared.open.fetch_add(1, Ordering::Relaxed);
+        (before < self.shared.max_open).then_some(slot)
     }
 
-    /// Waits for nothing: what hangs in the kernel goes on hanging there, and everything else is over at once.
+    /// Shuts down all pools of the host without waiting. Operations that hang in the kernel stay there; everything else
+    /// ends at once.
     pub(crate) fn shut_down(&self) {
-        let mut tools = self.common.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
         tools.is_shut_down = true;
         let of_tools = std::mem::take(&mut tools.threads);
         drop(tools);
         of_tools.iter().filter_map(Weak::upgrade).for_each(|threads| threads.shut_down());
-        self.common.host.shut_down();
+        self.shared.host.shut_down();
     }
 }
 
 impl Drop for OpenSlot {
     fn drop(&mut self) {
-        self.0.common.open.fetch_sub(1, Ordering::Relaxed);
+        self.0.shared.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A piece of work that somebody waits for.
+/// The future of a queued operation.
 pub(crate) struct Work<R>(JoinHandle<R>);
 
 impl<R> Future for Work<R> {
@@ -176,15 +188,15 @@ impl<R> Drop for Work<R> {
     }
 }
 
-/// How long the opening of granted folders may take, and the removal of scratch space.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum time for opening granted folders.
+pub(crate) const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_that_hangs_does_not_hold_up_the_end() {
+    async fn shutdown_does_not_wait_for_hanging_work() {
         let pool = FilePool::start().unwrap();
         let (release, hold) = std::sync::mpsc::channel::<()>();
         pool.detach(move || {
@@ -199,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_whose_files_hang_holds_up_no_other() {
+    async fn hanging_files_of_one_tool_do_not_block_another() {
         let pool = FilePool::start().unwrap();
         let (stuck, other) = (pool.of_tool().unwrap(), pool.of_tool().unwrap());
         let (release, hold) = std::sync::mpsc::channel::<()>();
@@ -232,10 +244,10 @@ mod tests {
     }
 
     #[test]
-    fn no_more_files_are_open_than_the_process_may_have() {
+    fn limits_open_files_over_all_tools() {
         let pool = FilePool::start().unwrap();
-        let most = pool.common.most_open;
-        let mut slots: Vec<_> = (0..most).map(|_| pool.open_slot().unwrap()).collect();
+        let max = pool.shared.max_open;
+        let mut slots: Vec<_> = (0..max).map(|_| pool.open_slot().unwrap()).collect();
         assert!(pool.open_slot().is_none());
         assert!(pool.of_tool().unwrap().open_slot().is_none(), "all tools together");
         slots.pop();

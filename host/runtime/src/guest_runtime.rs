@@ -1,8 +1,8 @@
-//! Where guests run: the first slice on the caller's thread, the rest on threads of their own.
+//! The executor of guests: the first slice runs on the caller's thread, the rest on threads of their own.
 //!
 //! Most calls are over in microseconds, and handing them to another thread and back would cost more than they do. A
-//! call that does not end within its first slice moves to a runtime that serves nothing but guests. A slice is a few
-//! milliseconds, or one bulk instruction over at most 64 MiB; a guest that spins can therefore hold up the caller's
+//! call that does not end within its first slice moves to a runtime that runs nothing but guests. A slice is a few
+//! milliseconds, or one bulk instruction over at most 64 MiB; a guest that spins can therefore delay the caller's
 //! timers, sockets and other tasks only that long.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,63 +14,72 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
-/// How many threads may wait for blocking work on behalf of guests.
-const BLOCKING_THREADS: usize = 32;
-/// Guests run on stacks of their own; these are for compiling, and for host functions between slices.
-const THREAD_STACK: usize = 2 << 20;
+/// Maximum number of threads for blocking work on behalf of guests.
+const MAX_BLOCKING_THREADS: usize = 32;
+/// Stack of one thread, in bytes. Guests run on stacks of their own; these are for compiling, and for host functions
+/// between slices.
+const THREAD_STACK_BYTES: usize = 2 << 20;
 
+/// A tokio runtime that runs nothing but guests and blocking work on their behalf.
 pub(crate) struct GuestRuntime {
     handle: Handle,
     /// Taken when it is shut down.
     runtime: Mutex<Option<Runtime>>,
 }
 
-/// Where the first slice of a future runs.
+/// The thread that runs the first slice of a future.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FirstSlice {
-    /// On the caller's thread.
+    /// The caller's thread.
     Here,
-    /// On the caller's thread, with timers and blocking work at hand. That costs a little, and only host functions of
-    /// WASI need it.
+    /// The caller's thread, with this runtime's timers and blocking threads available. That costs a little, and only
+    /// host functions of WASI need it.
     HereWithReactor,
-    /// Where all the others run.
+    /// A thread of this runtime, like all other slices.
     Elsewhere,
 }
 
-/// Threads for work that blocks. They do not keep the runtime alive.
+/// A handle to the threads for blocking work. It does not keep the runtime alive.
 #[derive(Clone)]
 pub(crate) struct Blocking(Handle);
 
 impl Blocking {
-    /// Runs `work` off every async thread. If the future is dropped, what has begun goes on to its end.
+    /// Runs `work` on a thread for blocking work. If the future is dropped, work that has begun runs to its end.
+    ///
+    /// # Errors
+    /// If the runtime is shut down or the work panicked.
     pub(crate) async fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R, Lost> {
-        EndOnDrop(self.0.spawn_blocking(work)).await
+        AbortOnDrop(self.0.spawn_blocking(work)).await
     }
 }
 
-/// A future that will not come to its end.
+/// The error of a future that did not complete.
 #[derive(Debug)]
 pub(crate) enum Lost {
-    /// A host function panicked; the text says with what.
+    /// A panic in a host function, with its message.
     Panicked(String),
-    /// The runtime was shut down under it.
+    /// A shutdown of the runtime.
     ShutDown,
 }
 
-/// The time for some work was over before the work was.
+/// The error of an operation that did not complete within its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the time for this was over before it was done")]
 pub struct Elapsed;
 
 impl GuestRuntime {
+    /// Starts a runtime of `threads` threads.
+    ///
+    /// # Errors
+    /// If the system refuses to start them.
     pub(crate) fn start(threads: usize) -> std::io::Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
-            .max_blocking_threads(BLOCKING_THREADS)
-            .thread_stack_size(THREAD_STACK)
+            .max_blocking_threads(MAX_BLOCKING_THREADS)
+            .thread_stack_size(THREAD_STACK_BYTES)
             .thread_name("fumehood-guest")
-            // A slice of a guest is as long as many turns of an ordinary task. Look at the timers after each of them,
-            // or the deadline of a guest that sleeps comes late when others spin.
+            // A slice of a guest is as long as many polls of an ordinary task. Without checking the timers after each
+            // of them, the deadline of a guest that sleeps would fire late when others spin.
             .event_interval(1)
             .global_queue_interval(1)
             .enable_time()
@@ -79,26 +88,29 @@ impl GuestRuntime {
         Ok(Self { handle: runtime.handle().clone(), runtime: Mutex::new(Some(runtime)) })
     }
 
-    /// Runs `future` to its end. Dropping the returned future ends it at its next slice at the latest.
+    /// Runs `future` to completion. Dropping the returned future ends it after its current slice at the latest.
+    ///
+    /// # Errors
+    /// If the runtime is shut down or the future panicked.
     pub(crate) async fn run<F>(&self, slice: FirstSlice, mut future: Pin<Box<F>>) -> Result<F::Output, Lost>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
         if slice == FirstSlice::Elsewhere {
-            return EndOnDrop(self.handle.spawn(future)).await;
+            return AbortOnDrop(self.handle.spawn(future)).await;
         }
         let entered = (slice == FirstSlice::HereWithReactor).then(|| self.handle.enter());
         let first = catch_unwind(AssertUnwindSafe(|| poll_once(future.as_mut())));
         drop(entered);
         match first {
             Ok(Poll::Ready(output)) => Ok(output),
-            Ok(Poll::Pending) => EndOnDrop(self.handle.spawn(future)).await,
-            Err(panic) => Err(Lost::Panicked(panic_text(panic.as_ref()))),
+            Ok(Poll::Pending) => AbortOnDrop(self.handle.spawn(future)).await,
+            Err(panic) => Err(Lost::Panicked(panic_message(panic.as_ref()))),
         }
     }
 
-    /// Runs `future` on these threads, whoever waits for it.
+    /// Spawns `future` on these threads.
     pub(crate) fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -107,22 +119,25 @@ impl GuestRuntime {
         self.handle.spawn(future)
     }
 
-    /// Waits on this thread for `future`. For threads that run nothing else.
+    /// Runs `future` to completion on this thread. For threads that run nothing else.
     pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.handle.block_on(future)
     }
 
-    /// Runs blocking work, such as compiling, off every async thread.
+    /// Runs blocking work, such as compiling, on a thread for it. See [`Blocking::run`].
     pub(crate) async fn block<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R, Lost> {
         self.blocking().run(work).await
     }
 
-    /// The threads that such work runs on.
+    /// Returns a handle to the threads for blocking work.
     pub(crate) fn blocking(&self) -> Blocking {
         Blocking(self.handle.clone())
     }
 
-    /// The same, and waits for at most `time`. What has begun by then goes on to its end.
+    /// Like [`Self::block`], waiting for at most `time`. Work that has begun by then runs to its end.
+    ///
+    /// # Errors
+    /// If the time has elapsed.
     pub(crate) async fn block_within<R: Send + 'static>(
         &self,
         time: Duration,
@@ -131,7 +146,10 @@ impl GuestRuntime {
         self.within(time, self.block(work)).await
     }
 
-    /// What comes of `future`, if that is within `time`. It works on any executor.
+    /// Requires `future` to complete within `time`. Works on any executor.
+    ///
+    /// # Errors
+    /// If the time has elapsed.
     pub(crate) async fn within<F: Future>(&self, time: Duration, future: F) -> Result<F::Output, Elapsed> {
         let mut working = std::pin::pin!(future);
         let mut waiting = std::pin::pin!(self.sleep(time));
@@ -142,13 +160,16 @@ impl GuestRuntime {
         .await
     }
 
-    /// A pause that works on any executor.
+    /// Waits for `time`. Works on any executor.
+    ///
+    /// # Errors
+    /// If the runtime is shut down.
     pub(crate) async fn sleep(&self, time: Duration) -> Result<(), Lost> {
-        // Made inside: a timer belongs to the runtime that it is made on, and the caller may have none.
-        EndOnDrop(self.handle.spawn(async move { tokio::time::sleep(time).await })).await
+        // Created inside the task: a timer belongs to the runtime that it is created on, and the caller may have none.
+        AbortOnDrop(self.handle.spawn(async move { tokio::time::sleep(time).await })).await
     }
 
-    /// Ends every future that is still running, each at its next slice, without waiting for any.
+    /// Ends every future that is still running, each after its current slice, without waiting for any.
     pub(crate) fn shut_down(&self) {
         let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(runtime) = runtime {
@@ -163,12 +184,12 @@ impl Drop for GuestRuntime {
     }
 }
 
-/// The waker does nothing: whatever is pending is polled again right after it has moved.
+/// Polls a future once with a waker that does nothing: a pending future is polled again right after it has moved.
 fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Lets whoever polls decide where the rest runs: pending once, then ready.
+/// Yields once, so that the executor can move the future to another thread.
 pub(crate) async fn move_over() {
     let mut moved = false;
     std::future::poll_fn(|cx| {
@@ -182,27 +203,27 @@ pub(crate) async fn move_over() {
     .await;
 }
 
-/// A task that ends when nobody waits for it any more.
-struct EndOnDrop<T>(JoinHandle<T>);
+/// A task that is aborted when its handle is dropped.
+struct AbortOnDrop<T>(JoinHandle<T>);
 
-impl<T> Future for EndOnDrop<T> {
+impl<T> Future for AbortOnDrop<T> {
     type Output = Result<T, Lost>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0).poll(cx).map_err(|error| match error.try_into_panic() {
-            Ok(panic) => Lost::Panicked(panic_text(panic.as_ref())),
+            Ok(panic) => Lost::Panicked(panic_message(panic.as_ref())),
             Err(_cancelled) => Lost::ShutDown,
         })
     }
 }
 
-impl<T> Drop for EndOnDrop<T> {
+impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("a panic without a message").to_owned()
 }

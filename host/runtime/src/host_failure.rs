@@ -1,6 +1,6 @@
-//! What a guest is ended with when the host could not do its part.
+//! The error that ends a guest when the host itself failed.
 
-/// The host itself failed during a call: the guest is not to blame. The text says at what.
+/// A failure of the host during a call, which the guest did not cause. The text describes what failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct HostFailure(pub(crate) String);

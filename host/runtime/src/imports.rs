@@ -1,4 +1,4 @@
-//! What a component asks for, in words.
+//! A component's imports, with a description and the power that each of them needs.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use serde::Serialize;
 /// One interface that a component imports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Import {
-    /// As the component names it, for example `wasi:filesystem/types@0.2.6`.
+    /// The name in the component, for example `wasi:filesystem/types@0.2.6`.
     pub name: String,
-    /// What it could do with that if it were granted the power.
+    /// A description of what the component could do with the import if it were granted the power.
     pub meaning: &'static str,
-    /// The power that it would need; `None` if it needs none.
+    /// The power that the import needs; `None` if it needs none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<&'static str>,
 }
@@ -23,13 +23,13 @@ const POWERS: [Power; 5] = [Power::Files, Power::Http, Power::Env, Power::Socket
 const UNKNOWN: &str = "unknown to this host";
 
 impl Import {
-    /// Whether this host has nothing of that name.
+    /// Returns whether this host provides nothing of that name.
     pub(crate) fn is_unknown(&self) -> bool {
         self.meaning == UNKNOWN
     }
 }
 
-/// Interface, meaning, power. The first row whose beginning fits is taken.
+/// Interface, meaning, power. The first row whose interface is a prefix of the import's name applies.
 const KNOWN: &[(&str, &str, Option<&str>)] = &[
     ("fumehood:tool/log", "write log lines for the operator", None),
     ("fumehood:tool/progress", "report progress while it runs", None),
@@ -59,14 +59,14 @@ const KNOWN: &[(&str, &str, Option<&str>)] = &[
 /// An import of a power that is not granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ungranted {
-    /// As the component names it.
+    /// The name in the component.
     pub name: String,
-    /// The power that it needs.
+    /// The power that the import needs.
     pub power: Power,
 }
 
 impl fmt::Display for Ungranted {
-    /// Names the import, the power, and the line that would allow it.
+    /// Writes the import, the power, and the line of a policy that would allow it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` needs {}; ", self.name, self.power)?;
         match self.power.example() {
@@ -76,10 +76,10 @@ impl fmt::Display for Ungranted {
     }
 }
 
-/// The imports whose power is not granted.
-pub(crate) fn ungranted(imports: &[Import], grant: &Grant) -> Vec<Ungranted> {
+/// Returns the imports whose power is not granted.
+pub(crate) fn find_ungranted(imports: &[Import], grant: &Grant) -> Vec<Ungranted> {
     let needs = |import: &Import| POWERS.into_iter().find(|power| import.power == Some(power.as_str()));
-    // The environment and the arguments come in one interface.
+    // The environment and the arguments share one interface.
     let is_granted = |power| grant.has(power) || (power == Power::Env && grant.has(Power::Args));
     let ungranted = imports.iter().filter_map(|import| Some((import, needs(import)?)));
     ungranted
@@ -88,7 +88,7 @@ pub(crate) fn ungranted(imports: &[Import], grant: &Grant) -> Vec<Ungranted> {
         .collect()
 }
 
-/// The meaning of everything that a component imports, in its own order.
+/// Describes a component's imports, in the component's order.
 pub(crate) fn list(names: &[String]) -> Vec<Import> {
     names.iter().map(|name| describe(name)).collect()
 }
@@ -99,7 +99,8 @@ fn describe(name: &str) -> Import {
     Import { name: name.to_owned(), meaning, power }
 }
 
-/// `fumehood:tool/log@0.1.0` → `0.1.0`, if the interface is one of the contract.
+/// Returns the version in the name of an interface of the contract: `fumehood:tool/log@0.1.0` → `0.1.0`. It is `none`
+/// if the name has no version. Returns `None` for other interfaces.
 pub(crate) fn contract_version(name: &str) -> Option<&str> {
     let rest = name.strip_prefix("fumehood:tool/")?;
     Some(rest.split_once('@').map_or("none", |(_, version)| version))
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn imports_are_told_in_words() {
+    fn describes_imports_and_their_power() {
         let check = |name: &str, meaning: &str, power: Option<&str>| {
             let import = describe(name);
             assert!(import.meaning.contains(meaning), "{import:?}");
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_contract_version_is_read_off_the_name() {
+    fn reads_the_contract_version_from_the_name() {
         assert_eq!(contract_version("fumehood:tool/log@0.1.0"), Some("0.1.0"));
         assert_eq!(contract_version("fumehood:tool/tools"), Some("none"));
         assert_eq!(contract_version("wasi:cli/exit@0.2.0"), None);

@@ -1,4 +1,4 @@
-//! What a guest is told about its call, and who hears what it says.
+//! The context of one call: its identity, its limits and its observer.
 
 use std::sync::Arc;
 
@@ -6,40 +6,40 @@ use fumehood_core::event::{Level, Progress, RequestReport};
 use fumehood_core::limits::Limits;
 use tokio_util::sync::CancellationToken;
 
-/// What a guest is told about the call that it serves. All of it comes from the host.
+/// The invocation context of one call, which the guest can read. All of it comes from the host.
 #[derive(Debug, Clone, Default)]
 pub struct Invocation {
     /// The id of the call.
     pub id: String,
     /// The tool's name within its component.
     pub tool: String,
-    /// On whose behalf.
+    /// The person or program on whose behalf the call is made.
     pub actor: Option<Arc<str>>,
-    /// A snapshot of the agent's state, as JSON text. It is shown only to a tool that was granted it.
+    /// A snapshot of the agent's state, as JSON text. Only a tool that was granted it can read it.
     pub state: Option<Arc<str>>,
 }
 
-/// Under what terms a call runs.
+/// Limits, observer and cancellation of one call.
 #[derive(Clone, Default)]
 pub struct Terms {
-    /// How far it may go. They have passed [`Limits::check`].
+    /// The limits of the call. They must have passed [`Limits::check`].
     pub limits: Limits,
-    /// Who hears what it says.
+    /// The observer of the call's log lines, progress and requests.
     pub observer: Option<Arc<dyn Observer>>,
-    /// Ends it as `cancelled`, with the account of what it cost until then.
+    /// A token that ends the call with the kind `cancelled`, and with the metadata of its cost until then.
     pub cancelled: Option<CancellationToken>,
 }
 
-/// Hears what a running call says.
+/// A receiver of the log lines, progress and requests of running calls.
 ///
 /// All methods run on the threads that run guests, the first two while the guest waits: they must return at once and
 /// never block.
 pub trait Observer: Send + Sync {
-    /// A log line, already within the call's cap and printable.
+    /// Receives a log line, already within the call's limit and printable.
     fn log(&self, call: &Invocation, level: Level, message: &str);
-    /// News of the call, already within its cap.
+    /// Receives a progress update, already within the call's limit.
     fn progress(&self, call: &Invocation, progress: Progress);
-    /// A request that it made is over, or was refused. All of them are told of before the call ends.
+    /// Receives the report of a request that has ended or was refused. All reports of a call arrive before it ends.
     fn request(&self, call: &Invocation, request: RequestReport) {
         let _ = (call, request);
     }

@@ -2,9 +2,10 @@
 //!
 //! [`Sandbox`] compiles components and runs calls. Every call gets a fresh instance with fuel, a deadline that holds
 //! over everything the call does, one ceiling over all its memory, and nothing but the powers that it was granted.
-//! How a call ends is a value, [`Execution`]; a guest can neither make the host panic nor outlive its call.
+//! Every outcome of a call is returned as a value, [`Execution`]; a guest can neither make the host panic nor outlive
+//! its call.
 //!
-//! Nothing here knows what a tool is for, who may call it, or whether its arguments fit: that is decided before.
+//! This crate does not decide who may call a tool or whether arguments fit its schema. The caller does that first.
 
 mod admission;
 mod bindings;
@@ -26,7 +27,6 @@ mod imports;
 mod invocation;
 mod isolation;
 mod jail;
-mod link;
 mod load;
 mod load_error;
 mod load_options;
@@ -39,13 +39,12 @@ mod shared;
 mod surface;
 mod ticker;
 mod tool_call;
-mod workers;
 
 pub use cache::{CacheError, CacheReport, CodeCache};
 pub use capability::FolderError;
 pub use compile::{CompileBudget, CompileLimits, Compiler, serve_compiler};
 pub use component::{Component, LoadReport};
-pub use config::SandboxConfig;
+pub use config::{SandboxConfig, Workers};
 #[doc(hidden)]
 pub use dialect::convert_typed;
 pub use dialect::{Dialect, Skipped};
@@ -57,8 +56,7 @@ pub use invocation::{Invocation, Observer, Terms};
 pub use isolation::serve_worker;
 pub use jail::JailReport;
 pub use load_error::{ACCEPTED_CONTRACT, CompileLimit, LoadError, MAX_COMPONENT_BYTES, SLOW_COMPILE_BYTES};
-pub use load_options::LoadOptions;
+pub use load_options::{Isolation, LoadOptions};
 pub use network::{Network, Resolver, SystemResolver, TrustError};
 pub use outcome::Execution;
 pub use sandbox::Sandbox;
-pub use workers::{Isolation, Workers};

@@ -1,4 +1,4 @@
-//! From the bytes of a component to tools that can be called.
+//! Loading a component: from its bytes to callable tools.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,18 +16,16 @@ use crate::compile::{self, CompileJob, Start};
 use crate::component::{Backend, Component, ComponentParts, LoadReport};
 use crate::dialect::typed::PackageDocs;
 use crate::dialect::{self, Dialect};
-use crate::file_pool::{Gone, PATIENCE};
+use crate::file_pool::{Gone, OPEN_TIMEOUT};
 use crate::guest_runtime::Elapsed;
-use crate::isolation::{self, Parcel};
-use crate::link;
+use crate::isolation::{self, CompiledComponent};
 use crate::load_error::{LoadError, MAX_COMPONENT_BYTES};
-use crate::load_options::LoadOptions;
+use crate::load_options::{Isolation, LoadOptions};
 use crate::run::Runnable;
 use crate::shared::Shared;
 use crate::surface::Surface;
-use crate::workers::Isolation;
 
-/// A component whose bytes were looked at, and the code that was compiled for it.
+/// A component whose bytes were inspected, and its compiled code.
 struct Compiled {
     digest: Digest,
     surface: Surface,
@@ -36,12 +34,15 @@ struct Compiled {
     report: CacheReport,
 }
 
+/// Compiled code.
 enum Code {
+    /// Mapped into this process.
     Component(wasmtime::component::Component),
-    /// For a worker process.
+    /// A file for a worker process.
     File(Authentic),
 }
 
+/// Loads a component and makes its tools callable. See [`crate::Sandbox::load`].
 pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOptions) -> Result<Component, LoadError> {
     let started = Instant::now();
     let size = bytes.len();
@@ -58,21 +59,25 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
             let (linking, on_dialect, caps) = (component, dialect.clone(), options.definitions);
             let docs = options.docs.clone();
             let linking = move |shared: &Shared, bytes: &[u8]| {
-                let docs = PackageDocs::given_or_read(docs.as_deref(), bytes);
-                link::link(shared, &linking, &docs, &on_dialect, &caps)
+                let docs = PackageDocs::from_section_or_component(docs.as_deref(), bytes);
+                dialect::link(&shared.linker, &linking, &docs, &on_dialect, &caps)
             };
-            let (callable, skipped) = on_thread(shared, &bytes, linking).await?;
+            let (callable, skipped) = run_blocking(shared, &bytes, linking).await?;
             let folders = open_folders(shared, &options.grant).await?;
-            let powers = powers(shared, &options, redactor.clone());
+            let powers = build_powers(shared, &options, redactor.clone());
             let runnable = Runnable::new(shared, callable, &compiled.surface, powers, folders);
             let definitions = describe(&runnable, options.limits, &options.definitions).await?;
             (Backend::InProcess(runnable), definitions, skipped)
         }
         Code::File(code) => {
             let workers = shared.workers.as_ref().ok_or(LoadError::NoWorkers)?;
-            let parcel =
-                Parcel { bytes: Arc::clone(&bytes), code, dialect: dialect.clone(), redactor: redactor.clone() };
-            let (worker, definitions, skipped) = isolation::load(shared, workers, parcel, &options).await?;
+            let compiled = CompiledComponent {
+                bytes: Arc::clone(&bytes),
+                code,
+                dialect: dialect.clone(),
+                redactor: redactor.clone(),
+            };
+            let (worker, definitions, skipped) = isolation::load(shared, workers, compiled, &options).await?;
             (Backend::Process(worker), definitions, skipped)
         }
     };
@@ -86,13 +91,13 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
         definitions,
         imports,
         skipped,
-        producers: dialect::producers(&bytes),
+        producers: dialect::read_producers(&bytes),
         report: LoadReport { cache: compiled.report, time: started.elapsed() },
     }))
 }
 
-/// What a component that runs in this process may do.
-fn powers(shared: &Shared, options: &LoadOptions, redactor: Option<Arc<Redactor>>) -> Powers {
+/// Returns the powers of a component that runs in this process.
+fn build_powers(shared: &Shared, options: &LoadOptions, redactor: Option<Arc<Redactor>>) -> Powers {
     let grant = Arc::new(options.grant.clone());
     let secret_names = grant.secrets().iter().map(|secret| secret.name().to_owned()).collect();
     let store = Arc::new(OwnStore::new(&shared.key_value, options.name.clone()));
@@ -104,7 +109,7 @@ fn powers(shared: &Shared, options: &LoadOptions, redactor: Option<Arc<Redactor>
     }
 }
 
-/// Opens what was granted, on the threads for that: the file system of a folder may not answer.
+/// Opens the granted folders, on the threads for file operations: the file system of a folder may not answer.
 async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<OpenFolders>>, FolderError> {
     if grant.folders().is_empty() && grant.scratch().is_none() {
         return Ok(None);
@@ -114,26 +119,30 @@ async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<
         let own = (on_thread.own_folders.as_slice(), &on_thread.protected);
         open_all(&grant, own, &on_thread.scratch_root, &on_thread.files)
     });
-    let opened =
-        shared.runtime.within(PATIENCE, opening).await.map_err(|Elapsed| FolderError::Slow(PATIENCE.as_secs()))?;
+    let opened = shared
+        .runtime
+        .within(OPEN_TIMEOUT, opening)
+        .await
+        .map_err(|Elapsed| FolderError::Slow(OPEN_TIMEOUT.as_secs()))?;
     opened.map_err(|Gone| FolderError::Gone)?
 }
 
-/// Whatever takes long happens on other threads, and compiling may happen in another process.
+/// Inspects a component and compiles it unless its code is cached. Blocking work runs on other threads, and compiling
+/// may run in another process.
 async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptions) -> Result<Compiled, LoadError> {
     let looking = options.clone();
     let (digest, surface, dialect, start) =
-        on_thread(shared, bytes, move |shared, bytes| look_at(shared, bytes, &looking)).await?;
+        run_blocking(shared, bytes, move |shared, bytes| inspect(shared, bytes, &looking)).await?;
     let code = match &start {
         Start::Cached(_) | Start::CachedCode(_) => None,
         Start::Compile { .. } => {
             let factor = if options.allow_slow_compile { compile::SLOW_FACTOR } else { 1 };
-            let order = CompileJob { engine: &shared.engine, bytes: Arc::clone(bytes), factor };
-            shared.compile_service.compile(&shared.runtime, order).await?
+            let job = CompileJob { engine: &shared.engine, bytes: Arc::clone(bytes), factor };
+            shared.compile_service.compile(&shared.runtime, job).await?
         }
     };
     let isolation = options.isolation;
-    let (code, report) = on_thread(shared, bytes, move |shared, bytes| {
+    let (code, report) = run_blocking(shared, bytes, move |shared, bytes| {
         let (engine, cache) = (&shared.engine, shared.cache.as_ref());
         Ok(match (start, code) {
             (Start::Cached(component), _) => (Code::Component(component), CacheReport::Hit),
@@ -156,8 +165,8 @@ async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptio
     Ok(Compiled { digest, surface, dialect, code, report })
 }
 
-/// What can be said of a component before it is compiled, and whether there is code for it already.
-fn look_at(
+/// Checks a component as far as possible before it is compiled, and looks its code up in the cache.
+fn inspect(
     shared: &Shared,
     bytes: &[u8],
     options: &LoadOptions,
@@ -176,19 +185,20 @@ fn look_at(
         return Err(LoadError::UnknownImport(unknown));
     }
     if options.strict_imports {
-        let ungranted = crate::imports::ungranted(&imports, &options.grant);
+        let ungranted = crate::imports::find_ungranted(&imports, &options.grant);
         if !ungranted.is_empty() {
             return Err(LoadError::Ungranted(ungranted));
         }
     }
-    let dialect = dialect::of(&surface.exports)?;
+    let dialect = dialect::detect(&surface.exports)?;
     if options.docs.is_some() && dialect != Dialect::Typed {
         return Err(LoadError::DescribesItself);
     }
     Ok((digest, surface, dialect, start))
 }
 
-async fn on_thread<R: Send + 'static>(
+/// Runs work on a component's bytes on a thread for blocking work.
+async fn run_blocking<R: Send + 'static>(
     shared: &Arc<Shared>,
     bytes: &Arc<Vec<u8>>,
     work: impl FnOnce(&Shared, &[u8]) -> Result<R, LoadError> + Send + 'static,
@@ -197,7 +207,8 @@ async fn on_thread<R: Send + 'static>(
     shared.runtime.block(move || work(&shared_there, &bytes)).await?
 }
 
-/// Asks a component of the contract for its tools, within the limits of a call; reads the others' off their types.
+/// Returns the definitions of a component's tools: from its `describe` function, within the limits of a call, or from
+/// the types of its functions if it is not of the contract.
 async fn describe(
     runnable: &Runnable,
     limits: Limits,

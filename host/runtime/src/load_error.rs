@@ -1,4 +1,4 @@
-//! Why a component is not loaded.
+//! Errors of loading a component.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,68 +11,68 @@ use crate::capability::FolderError;
 use crate::guest_runtime::Lost;
 use crate::imports::Ungranted;
 
-/// The versions of the contract that this host accepts, as a person would write them.
+/// The versions of the contract that this host accepts, for messages.
 pub const ACCEPTED_CONTRACT: &str = "0.1.x";
-/// The largest component that is looked at, in bytes.
+/// Maximum size of a component, in bytes.
 pub const MAX_COMPONENT_BYTES: usize = 256 << 20;
-/// A component larger than this is compiled only if the caller allows it. Language runtimes, such as those of Python and
-/// JavaScript, are smaller.
+/// Size in bytes above which a component is compiled only if the caller allows it. Language runtimes, such as those of
+/// Python and JavaScript, are smaller.
 pub const SLOW_COMPILE_BYTES: usize = 32 << 20;
 
-/// Why a component is not loaded.
+/// Errors of loading a component.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// There are no bytes.
+    /// A component of zero bytes.
     #[error("the component is empty (0 bytes)")]
     Empty,
-    /// Too many bytes to look at.
+    /// A component of this many bytes, more than [`MAX_COMPONENT_BYTES`].
     #[error("the component has {}; at most {} are accepted", display_bytes(*.0), display_bytes(MAX_COMPONENT_BYTES as u64))]
     TooLarge(u64),
-    /// It would take long to compile.
+    /// A component of this many bytes, more than [`SLOW_COMPILE_BYTES`], without permission to compile it.
     #[error(
         "the component has {}; compiling more than {} takes many seconds and is done only when it is allowed \
          (`allow_slow_compile`; on the command line, `--allow-slow-compile`)", display_bytes(*.0 as u64), display_bytes(SLOW_COMPILE_BYTES as u64)
     )]
     SlowCompile(usize),
-    /// It holds too much of something that is expensive to compile.
+    /// Too much of something that is expensive to compile.
     #[error(
         "the component would cost too much to compile: {found} {what}, where at most {limit} are accepted. If it is to be \
          trusted, allow it more (`allow_slow_compile`; on the command line, `--allow-slow-compile`)"
     )]
     TooComplex {
-        /// Of what.
+        /// The kind of item.
         what: &'static str,
-        /// How many were found before the rest was left unread.
+        /// The number of items that were found before the rest was left unread.
         found: u64,
-        /// How many are accepted.
+        /// The number of items that are accepted.
         limit: u64,
     },
-    /// Compiling it was stopped.
+    /// A compilation that was stopped because it used up a limit.
     #[error(
         "compiling the component was stopped: {limit} is limited to {allowed} for one of its size. If it is to be trusted, \
          allow it more (`allow_slow_compile`; on the command line, `--allow-slow-compile`)"
     )]
     CompileStopped {
-        /// What it used up.
+        /// The limit that was used up.
         limit: CompileLimit,
-        /// How much of it there was, in words.
+        /// The allowed amount, formatted.
         allowed: String,
     },
-    /// The program that compiles cannot be started.
+    /// A compiler program that cannot be started.
     #[error("the compiler {} cannot be started; name the program that compiles, or compile in this process", .program.display())]
     NoCompiler {
-        /// Which program.
+        /// The path of the program.
         program: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The process that compiles failed, and not by a limit.
+    /// A failure of the compiler process other than a limit.
     #[error("the compiler process failed: {0}")]
     Compiler(String),
-    /// The text format.
+    /// WebAssembly in the text format.
     #[error("this is WebAssembly text, not a component; build a binary first, for example with `wasm-tools parse`")]
     Text,
-    /// Something else entirely.
+    /// Bytes that are not WebAssembly.
     #[error("this is not WebAssembly: a component begins with `\\0asm`")]
     NotWasm,
     /// A core module.
@@ -87,25 +87,25 @@ pub enum LoadError {
          Cargo.toml, and build for `--target wasm32-wasip2`: the component is the `.wasm` file"
     )]
     Archive,
-    /// A program or a library for a machine.
+    /// A native program or library.
     #[error(
         "this is a program or library for this machine, not a component; build it for WebAssembly: in Rust, with \
          `--target wasm32-wasip2`"
     )]
     Native,
-    /// Machine code.
+    /// Precompiled machine code.
     #[error(
         "this is precompiled machine code, which is never accepted because it would run unchecked; give the component \
          that it was made from"
     )]
     Precompiled,
-    /// Some other version of the binary format.
+    /// An unknown version or layer of the binary format.
     #[error("this WebAssembly has an unknown version or layer ({0:02x?}); a component has [0d, 00, 01, 00]")]
     Version([u8; 4]),
-    /// The engine refuses it.
+    /// A component that the engine refuses.
     #[error("the component is malformed or uses what this host does not support: {0}")]
     Malformed(String),
-    /// It uses a proposal that is off.
+    /// Use of a proposal that is off.
     #[error(
         "the component uses the WebAssembly proposal \"{proposal}\" (at byte {offset}), which this host turns off; build it for \
          `wasm32-wasip2` without that proposal"
@@ -113,10 +113,10 @@ pub enum LoadError {
     Proposal {
         /// The proposal's name.
         proposal: &'static str,
-        /// Where it is used first, in bytes from the start of the component.
+        /// The position of its first use, in bytes from the start of the component.
         offset: usize,
     },
-    /// It was built for another version of the contract.
+    /// A component that was built for another version of the contract.
     #[error(
         "the component was built for version {found} of the contract `fumehood:tool`; this host accepts \
          {ACCEPTED_CONTRACT}. Rebuild it with a matching `fumehood-guest`"
@@ -125,62 +125,63 @@ pub enum LoadError {
         /// The version that the component names.
         found: String,
     },
-    /// It asks for something that this host does not have.
+    /// Imports that this host does not provide.
     #[error("the component imports what this host does not provide: {}", .0.join(", "))]
     UnknownImport(Vec<String>),
-    /// It asks for a power that it was not granted, and that was to be refused.
+    /// Imports of powers that are not granted, under
+    /// [`LoadOptions::strict_imports`](crate::LoadOptions::strict_imports).
     #[error(
         "the component imports powers that are not granted, which `strict_imports` refuses:{}",
         .0.iter().map(|import| format!("\n{import}")).collect::<String>()
     )]
     Ungranted(Vec<Ungranted>),
-    /// It does not fit what the host links.
+    /// Imports that do not fit the interfaces that the host links.
     #[error("the component does not fit this host's interfaces: {0}")]
     Link(String),
-    /// It failed to say which tools it has.
+    /// A failure of the component to describe its tools.
     #[error("the component could not describe its tools: {0}")]
     Describe(CallError),
-    /// What it says about its tools is not acceptable.
+    /// A tool definition that is not accepted.
     #[error(transparent)]
     Definition(#[from] DefinitionError),
-    /// Its exports cannot be called as tools.
+    /// Exports that cannot be called as tools.
     #[error("{0}")]
     Typed(String),
-    /// Documentation was given for a component that describes its tools itself.
+    /// Documentation for a component that describes its tools itself.
     #[error(
         "the component describes its tools itself, so that documentation from WIT has no effect; leave that out (`wit` in the \
          configuration)"
     )]
     DescribesItself,
-    /// A folder that was granted cannot be had.
+    /// A granted folder that cannot be opened.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// It was to be isolated, and there is no program for workers.
+    /// A request for isolation without a program for workers.
     #[error(
         "the component is to run in a worker process, and no program for workers is set; set one (`Workers`), or run it in this process"
     )]
     NoWorkers,
-    /// The jail of its worker is not complete, and had to be.
+    /// An incomplete jail of its worker where a complete one is required.
     #[error("the component cannot be isolated here: {0}")]
     Jail(String),
-    /// Its worker process could not be started, or failed.
+    /// A worker process that could not be started, or failed.
     #[error("the worker process of the component failed: {0}")]
     Worker(String),
-    /// The host is shutting down, or broke.
+    /// A host that is shutting down or failed.
     #[error("the host could not load the component: {0}")]
     Host(String),
 }
 
-/// What compiling a component can use up.
+/// A limit that compiling a component can exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompileLimit {
-    /// Wall time.
+    /// Wall-clock time.
     Time,
     /// CPU time over all threads.
     Cpu,
     /// Memory of the compiler.
     Memory,
-    /// The size of the compiled code.
+    /// Size of the compiled code.
     Output,
 }
 

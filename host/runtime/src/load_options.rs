@@ -7,26 +7,35 @@ use fumehood_core::limits::Limits;
 use fumehood_core::name::Namespace;
 use fumehood_core::permission::Grant;
 
-use crate::workers::Isolation;
-
-/// How a component is to be loaded.
+/// Options for loading one component.
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
     /// Limits of the call that asks the component for its tools.
     pub limits: Limits,
-    /// Caps on what it may say about them.
+    /// Limits on the component's definitions of its tools.
     pub definitions: DefinitionLimits,
-    /// What it is called in its host: what it keeps belongs to that name. Without one it has no store.
+    /// The component's name in its host, which owns its keys and values. Without a name it has no store.
     pub name: Option<Namespace>,
-    /// What it may do, when its tools are called.
+    /// The powers of its tools' calls.
     pub grant: Grant,
-    /// Whether a component that imports a power which is not granted is refused, whether it uses it or not.
+    /// True if a component that imports a power which is not granted is refused, even if it never uses it.
     pub strict_imports: bool,
-    /// Whether a component that takes long to compile is compiled all the same.
+    /// True if a component that takes long to compile is compiled nevertheless.
     pub allow_slow_compile: bool,
-    /// What is said of the functions and types of a component that does not describe its tools itself, in place of what its own
-    /// `package-docs` section says: the content of such a section.
+    /// The content of a `package-docs` section that documents the functions and types of a component, in place of the
+    /// component's own section. Only for components that do not describe their tools themselves.
     pub docs: Option<Arc<[u8]>>,
-    /// Where its calls run. [`Isolation::Process`] needs [`crate::SandboxConfig::workers`].
+    /// The process that runs its calls. [`Isolation::Process`] needs [`crate::SandboxConfig::workers`].
     pub isolation: Isolation,
+}
+
+/// The process that runs the calls of a component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// Threads of this process. The engine is the only layer of isolation.
+    #[default]
+    InProcess,
+    /// A worker process of its own, without files, network or privileges except those that the component was granted.
+    /// [`Workers`](crate::Workers) names its program.
+    Process,
 }

@@ -1,14 +1,15 @@
-//! One ceiling over all the memories and tables of a call.
+//! One limit over all the memories and tables of a call.
 
 use wasmtime::ResourceLimiter;
 
-use crate::engine::{CORE_INSTANCES, MEMORIES, TABLES};
+use crate::engine::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES};
 
-/// What one table element costs in the host.
+/// Size of one table element in the host, in bytes.
 const ELEMENT_BYTES: usize = size_of::<usize>();
 
-/// Adds up what all memories and tables of one store hold. wasmtime's own limits are for each memory by itself, so that
-/// many small memories would pass them.
+/// A limiter over the sum of all memories and tables of one store.
+///
+/// wasmtime's own limits apply to each memory by itself, so many small memories would pass them.
 #[derive(Debug)]
 pub(crate) struct MemoryLimiter {
     cap: usize,
@@ -18,17 +19,18 @@ pub(crate) struct MemoryLimiter {
 }
 
 impl MemoryLimiter {
+    /// Creates a limiter of `cap` bytes.
     pub(crate) fn new(cap: usize) -> Self {
         Self { cap, held: 0, peak: 0, refused: false }
     }
 
-    /// The most bytes that were held at once.
+    /// Returns the maximum number of bytes that were held at once.
     pub(crate) fn peak(&self) -> usize {
         self.peak
     }
 
-    /// Whether the guest ever asked for more than the ceiling.
-    pub(crate) fn refused(&self) -> bool {
+    /// Returns whether a growth beyond the limit was ever refused.
+    pub(crate) fn has_refused(&self) -> bool {
         self.refused
     }
 
@@ -50,7 +52,7 @@ impl MemoryLimiter {
 impl ResourceLimiter for MemoryLimiter {
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
         if maximum.is_some_and(|maximum| desired > maximum) {
-            // It fails whatever we say; do not count what will never be held.
+            // The growth fails whatever is returned here, so its bytes must not be counted.
             return Ok(false);
         }
         Ok(self.grow(desired.saturating_sub(current)))
@@ -64,15 +66,15 @@ impl ResourceLimiter for MemoryLimiter {
     }
 
     fn instances(&self) -> usize {
-        CORE_INSTANCES as usize
+        MAX_CORE_INSTANCES as usize
     }
 
     fn memories(&self) -> usize {
-        MEMORIES as usize
+        MAX_MEMORIES as usize
     }
 
     fn tables(&self) -> usize {
-        TABLES as usize
+        MAX_TABLES as usize
     }
 }
 
@@ -83,26 +85,26 @@ mod tests {
     const PAGE: usize = 65_536;
 
     #[test]
-    fn memories_and_tables_share_one_ceiling() {
+    fn memories_and_tables_share_one_limit() {
         let mut limiter = MemoryLimiter::new(2 * PAGE);
         assert!(limiter.memory_growing(0, PAGE, None).unwrap());
         assert!(limiter.table_growing(0, PAGE / ELEMENT_BYTES, None).unwrap());
         assert_eq!(limiter.peak(), 2 * PAGE);
-        assert!(!limiter.refused());
+        assert!(!limiter.has_refused());
         assert!(!limiter.memory_growing(0, PAGE, None).unwrap());
-        assert!(limiter.refused());
+        assert!(limiter.has_refused());
     }
 
     #[test]
-    fn growth_past_the_maximum_of_the_memory_itself_is_not_counted() {
+    fn does_not_count_growth_past_the_memorys_own_maximum() {
         let mut limiter = MemoryLimiter::new(10 * PAGE);
         assert!(!limiter.memory_growing(PAGE, 3 * PAGE, Some(2 * PAGE)).unwrap());
-        assert!(!limiter.refused());
+        assert!(!limiter.has_refused());
         assert_eq!(limiter.peak(), 0);
     }
 
     #[test]
-    fn amounts_beyond_the_address_space_are_refused() {
+    fn refuses_amounts_beyond_the_address_space() {
         let mut limiter = MemoryLimiter::new(usize::MAX);
         assert!(limiter.memory_growing(0, PAGE, None).unwrap());
         assert!(!limiter.table_growing(0, usize::MAX, None).unwrap());

@@ -1,4 +1,4 @@
-//! How a call ended: every way in which wasmtime can say so becomes one of our error kinds, in words.
+//! The outcome of a call, and the mapping from wasmtime's errors to [`CallError`].
 
 use std::time::Duration;
 
@@ -14,50 +14,53 @@ use wasmtime_wasi::I32Exit;
 
 use crate::bindings::fumehood::tool::types;
 use crate::clock::DeadlinePassed;
-use crate::exception::Uncaught;
+use crate::exception::UncaughtException;
 use crate::host_failure::HostFailure;
 use crate::memory::MemoryLimiter;
 
-/// The longest message of a tool that is passed on, in bytes.
-const MESSAGE_BYTES: usize = 4 << 10;
-/// A trap that was meant.
+/// Maximum size of a tool's message, in bytes.
+const MAX_MESSAGE_BYTES: usize = 4 << 10;
+/// The reason for a trap that the guest's own code asked for.
 const ABORTED: &str = "it aborted (`unreachable`, which is how a panic ends)";
-/// Frames of a backtrace that are worth showing.
-const FRAMES: usize = 12;
+/// Maximum number of backtrace frames in an error.
+const MAX_BACKTRACE_FRAMES: usize = 12;
 
-/// One call from its first instruction to its last.
+/// The result of one call, with its metadata.
 #[derive(Debug, Clone)]
 pub struct Execution {
-    /// What the tool returned, or why there is nothing.
+    /// The content that the tool returned, or the error of the call.
     pub outcome: Result<Vec<Content>, CallError>,
-    /// What it cost.
+    /// The cost of the call.
     pub metadata: Metadata,
 }
 
-/// Where in the call an error came up.
+/// The phase of a call in which an error occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Instantiate,
     Call,
 }
 
-/// The error for a call whose time is up.
+/// Returns the error of a call whose deadline has passed.
 pub(crate) fn deadline(limits: &Limits) -> CallError {
     let budget = display_duration(limits.deadline);
     CallError::new(ErrorKind::Deadline, format!("the tool did not finish within {budget} and was stopped"))
         .with_hint("ask it for less work at once, or allow it a longer deadline")
 }
 
-/// A tool that failed after something was refused to it failed for lack of that power, and one that failed after it had
-/// used up an allowance failed for lack of more: its own words stay, and the hint says what would have to be granted.
+/// Attributes a tool's failure to the power that was refused to it, or to the allowance that it used up, if there was
+/// one.
+///
+/// The tool's own message stays, and the hint names the grant that is missing. An uncaught exception in its stderr
+/// replaces the message of a trap.
 pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError {
-    // The runtime of its language wrote why it aborted. That is a failure of the tool, in its own words.
+    // The language runtime wrote the reason for its abort to stderr: that is a failure of the tool, not a crash.
     if error.kind == ErrorKind::Trap
-        && let Some(Uncaught { message, hint }) = Uncaught::find(&metadata.stderr.text.sanitized())
+        && let Some(UncaughtException { message, hint }) = UncaughtException::find(&metadata.stderr.text.sanitized())
     {
         error = CallError::new(ErrorKind::ToolFailed, cut(&message)).with_hint(hint);
     }
-    // It may itself say that it was denied, because to it both look alike.
+    // A tool may report `Denied` for a quota as well, because it cannot distinguish the two.
     let by_itself =
         matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::Unavailable | ErrorKind::Trap | ErrorKind::Denied);
     if !by_itself {
@@ -73,7 +76,8 @@ pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError 
     error
 }
 
-/// Says what else an abort without a word may be, for a component whose language may have exceptions.
+/// Adds a hint about uncaught exceptions to an abort without any output, for a component whose language may have
+/// exceptions.
 pub(crate) fn hint_at_exceptions(error: &mut CallError, metadata: &Metadata) {
     if error.kind == ErrorKind::Trap && error.message.as_str().contains(ABORTED) && metadata.stderr.is_empty() {
         let hint =
@@ -82,7 +86,7 @@ pub(crate) fn hint_at_exceptions(error: &mut CallError, metadata: &Metadata) {
     }
 }
 
-/// The error for whatever wasmtime says went wrong.
+/// Converts an error of wasmtime.
 pub(crate) fn from_wasmtime(
     error: &wasmtime::Error,
     phase: Phase,
@@ -97,8 +101,8 @@ pub(crate) fn from_wasmtime(
             .with_hint("call again in a moment");
     }
     if error.is::<ResourceTableError>() || root_cause(error).contains("store handle limit exceeded") {
-        let most = limits.handles;
-        return CallError::new(ErrorKind::Quota, format!("the tool held more than {most} handles at once"));
+        let max = limits.handles;
+        return CallError::new(ErrorKind::Quota, format!("the tool held more than {max} handles at once"));
     }
     if let Some(error) = error.downcast_ref::<HostFailure>() {
         return CallError::new(ErrorKind::Host, error.to_string());
@@ -111,45 +115,47 @@ pub(crate) fn from_wasmtime(
                 .with_hint("ask it for less work at once, or allow it more fuel");
         }
         // A refused growth shows up as a failed instantiation, or as the abort of an allocator that got nothing.
-        None if phase == Phase::Instantiate && memory.refused() => return out_of_memory(limits),
-        Some(Trap::UnreachableCodeReached) if memory.refused() => return out_of_memory(limits),
+        None if phase == Phase::Instantiate && memory.has_refused() => return memory_error(limits),
+        Some(Trap::UnreachableCodeReached) if memory.has_refused() => return memory_error(limits),
         _ => {}
     }
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
         let message = format!("the tool ended itself with exit code {} instead of returning a result", exit.0);
         return CallError::new(ErrorKind::Trap, message);
     }
-    if let Some(limited) = copied_too_much(error, limits) {
+    if let Some(limited) = copy_limit_error(error, limits) {
         return limited;
     }
     if trap.is_none() && phase == Phase::Call && !error.is::<WasmBacktrace>() && !is_about_arguments(error) {
         let message = format!("the tool's result is malformed: {}", root_cause(error));
         return CallError::new(ErrorKind::BadResult, message);
     }
-    crashed(error, trap)
+    trap_error(error, trap)
 }
 
-fn out_of_memory(limits: &Limits) -> CallError {
+fn memory_error(limits: &Limits) -> CallError {
     let cap = display_bytes(limits.memory as u64);
     CallError::new(ErrorKind::Memory, format!("the tool needs more memory than the {cap} that it may have"))
         .with_hint("ask it for less at once, or allow it more memory")
 }
 
-/// wasmtime bounds what the host allocates to copy values out of a guest, and says so in words only. If guest code was
+/// Returns the error for a value that is too large to be copied out of a guest.
+///
+/// wasmtime bounds the host's allocations for such copies, and reports the limit only in its message. If guest code was
 /// on the stack, a host call asked for the copy; otherwise it was the result.
-fn copied_too_much(error: &wasmtime::Error, limits: &Limits) -> Option<CallError> {
+fn copy_limit_error(error: &wasmtime::Error, limits: &Limits) -> Option<CallError> {
     if !root_cause(error).contains("fuel allocated for hostcalls") {
         return None;
     }
     if error.is::<WasmBacktrace>() {
-        let most = display_bytes(limits.hostcall_bytes as u64);
-        let message = format!("the tool passed more than {most} to the host in one call");
+        let max = display_bytes(limits.hostcall_bytes as u64);
+        let message = format!("the tool passed more than {max} to the host in one call");
         return Some(CallError::new(ErrorKind::Quota, message));
     }
     Some(output_too_large(None, limits))
 }
 
-/// The error for a result over its cap.
+/// Returns the error for a result above its limit.
 pub(crate) fn output_too_large(found: Option<usize>, limits: &Limits) -> CallError {
     let cap = display_bytes(limits.output as u64);
     let message = match found {
@@ -159,7 +165,7 @@ pub(crate) fn output_too_large(found: Option<usize>, limits: &Limits) -> CallErr
     CallError::new(ErrorKind::OutputTooLarge, message).with_hint("ask for a smaller part of it")
 }
 
-fn crashed(error: &wasmtime::Error, trap: Option<Trap>) -> CallError {
+fn trap_error(error: &wasmtime::Error, trap: Option<Trap>) -> CallError {
     let reason = match trap {
         Some(Trap::StackOverflow) => "its call stack overflowed (too deep a recursion)".to_owned(),
         Some(Trap::UnreachableCodeReached) => ABORTED.to_owned(),
@@ -174,20 +180,22 @@ fn crashed(error: &wasmtime::Error, trap: Option<Trap>) -> CallError {
     crashed
 }
 
-/// Whether copying the arguments into the guest went wrong, because of what its allocator returned. Without guest code
-/// on the stack this is the only thing besides reading the result that can go wrong, and wasmtime says it in words only.
+/// Returns whether copying the arguments into the guest failed, because of what its allocator returned.
+///
+/// Without guest code on the stack, only this and reading the result can fail, and wasmtime distinguishes them only in
+/// its message.
 fn is_about_arguments(error: &wasmtime::Error) -> bool {
     root_cause(error).contains("realloc")
 }
 
-/// What wasmtime itself says. Only that is ever looked at for words: whatever stands around it, such as a backtrace,
-/// has the guest's own names in it.
+/// Returns wasmtime's own message. Only this is searched for text: the context around it, such as a backtrace, contains
+/// names that the guest chose.
 fn root_cause(error: &wasmtime::Error) -> String {
     let cause = error.chain().last().map_or_else(String::new, ToString::to_string);
     cut(&cause)
 }
 
-/// The innermost frames, demangled. Hashes and offsets that change with every build are left out.
+/// Returns the innermost frames, demangled, without the hashes and offsets that change with every build.
 fn backtrace(error: &wasmtime::Error) -> Vec<String> {
     let Some(trace) = error.downcast_ref::<WasmBacktrace>() else {
         return Vec::new();
@@ -205,10 +213,10 @@ fn backtrace(error: &wasmtime::Error) -> Vec<String> {
             name.rsplit_once("::h").filter(|(_, hash)| hash.len() == 16).map_or(name.as_str(), |(path, _)| path);
         cut(short)
     };
-    trace.frames().iter().take(FRAMES).map(demangled).collect()
+    trace.frames().iter().take(MAX_BACKTRACE_FRAMES).map(demangled).collect()
 }
 
-/// A failure that the tool itself reports.
+/// Converts a failure that the tool itself reports.
 pub(crate) fn from_failure(failure: types::Failure) -> CallError {
     let kind = match failure.kind {
         types::FailureKind::InvalidArguments => ErrorKind::InvalidArguments,
@@ -221,7 +229,10 @@ pub(crate) fn from_failure(failure: types::Failure) -> CallError {
     error
 }
 
-/// One part of a result.
+/// Converts one part of a result.
+///
+/// # Errors
+/// If a JSON part is not JSON.
 pub(crate) fn to_content(content: types::Content) -> Result<Content, CallError> {
     match content {
         types::Content::Text(text) => Ok(Content::text(text)),
@@ -235,26 +246,29 @@ pub(crate) fn to_content(content: types::Content) -> Result<Content, CallError> 
     }
 }
 
-/// A JSON part.
+/// Parses a JSON part.
+///
+/// # Errors
+/// If the text is not JSON.
 pub(crate) fn json(text: String) -> Result<Content, CallError> {
     Content::json(text).map_err(|error| {
         CallError::new(ErrorKind::BadResult, format!("the tool's `json` content is not JSON: {error}"))
     })
 }
 
-/// A guest's message: printable, and no longer than a message should be.
+/// Makes a guest's message printable, and truncates it to [`MAX_MESSAGE_BYTES`].
 pub(crate) fn cut(message: &str) -> String {
-    cut_to(message, MESSAGE_BYTES)
+    cut_to(message, MAX_MESSAGE_BYTES)
 }
 
-/// The same with the count of what was written out.
+/// Like [`cut`], with the count of the characters that were escaped.
 pub(crate) fn message(text: &str) -> PrintableText {
     let mut message = PrintableText::from(text);
     message.revise(cut(text));
     message
 }
 
-/// What a guest said, printable and cut to so many bytes.
+/// Makes a guest's message printable, and truncates it to at most `bytes` bytes and an ellipsis.
 pub(crate) fn cut_to(message: &str, bytes: usize) -> String {
     let printable = printable(message);
     if printable.len() <= bytes {
@@ -277,12 +291,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_of_guests_are_cut_at_a_character_and_made_printable() {
+    fn truncates_messages_at_a_character_and_escapes_them() {
         assert_eq!(cut("a\u{1b}[0m"), "a\\u{1b}[0m");
         assert_eq!((message("a\u{1b}[0m").as_str(), message("a\u{1b}[0m").hidden()), ("a\\u{1b}[0m", 1));
         let long = "ä".repeat(4000);
         let short = cut(&long);
-        assert!(short.len() <= MESSAGE_BYTES + '…'.len_utf8());
+        assert!(short.len() <= MAX_MESSAGE_BYTES + '…'.len_utf8());
         assert!(short.ends_with('…'));
     }
 }

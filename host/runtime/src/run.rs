@@ -1,4 +1,4 @@
-//! The path of one call: a place, a fresh store with its limits armed, the guest, and the account of what it cost.
+//! The execution of one call: admission, a fresh store with its limits set, the guest, and the metadata of its cost.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,14 +25,14 @@ use crate::outcome::{self, Phase};
 use crate::shared::Shared;
 use crate::surface::Surface;
 
-/// A call that may use more memory than this never runs on its caller's thread: one bulk instruction over all of it is
+/// Memory limit in bytes above which a call never runs on its caller's thread: one bulk instruction over all of it is
 /// not interrupted, and takes tens of milliseconds for each 64 MiB.
 const FIRST_SLICE_MEMORY: usize = 64 << 20;
 
-/// After how long a full host is worth another try: some calls of the usual kind are over by then.
+/// Time after which a call to a full host may be retried: some calls of the usual kind are over by then.
 const FULL: Duration = Duration::from_millis(100);
 
-/// What a guest is asked to do.
+/// The input of a guest.
 #[derive(Debug)]
 pub(crate) enum Input {
     Describe,
@@ -40,14 +40,14 @@ pub(crate) enum Input {
     Typed { tool: usize, arguments: Vec<Val> },
 }
 
-/// What it answers, before anything was checked.
+/// The output of a guest, before anything was checked.
 pub(crate) enum Output {
     Described(Vec<RawDefinition>),
     Contract(Result<Vec<types::Content>, types::Failure>),
     Typed { tool: usize, results: Vec<Val> },
 }
 
-/// What is needed to make instances. All that a running call holds on to is one of these.
+/// A linked component that can be instantiated, with its powers. A running call holds nothing else of its sandbox.
 #[derive(Clone)]
 pub(crate) struct Runnable(Arc<RunnableParts>);
 
@@ -72,7 +72,7 @@ impl Runnable {
         Self(Arc::new(RunnableParts { shared, callable, uses_wasi, powers, folders }))
     }
 
-    /// The tools, if they are plain typed functions.
+    /// Returns the tools, if they are plain typed functions.
     pub(crate) fn typed(&self) -> Option<&[TypedTool]> {
         match &self.0.callable {
             Callable::Contract(_) => None,
@@ -80,7 +80,7 @@ impl Runnable {
         }
     }
 
-    /// Asks a component of the contract for its tools, within the limits of a call.
+    /// Calls `describe` of a component of the contract, within the limits of a call.
     pub(crate) async fn describe(&self, limits: Limits) -> Result<Vec<RawDefinition>, CallError> {
         let terms = Terms { limits, ..Terms::default() };
         let (output, _) = self.run(Input::Describe, Invocation::default(), terms, None).await;
@@ -90,9 +90,9 @@ impl Runnable {
         }
     }
 
-    /// Waits for a place, then runs the call to its end, whatever that is.
+    /// Waits for admission, then runs the call to its end.
     ///
-    /// `outbound` takes the place of what the component's requests go through otherwise.
+    /// `outbound` replaces the component's own [`OutboundConfig`].
     pub(crate) async fn run(
         &self,
         input: Input,
@@ -120,7 +120,7 @@ impl Runnable {
     }
 }
 
-/// A place among the running calls. It is given back when the call is really over, not when its caller stops waiting.
+/// A place among the running calls. It is returned when the call is over, not when its caller stops waiting.
 struct Place(Runnable);
 
 impl Drop for Place {
@@ -129,7 +129,7 @@ impl Drop for Place {
     }
 }
 
-/// One call: a fresh store with its limits armed, the guest, and the account of what it cost.
+/// Runs one call in a fresh store with its limits set, and returns its output with the metadata of its cost.
 async fn execute(
     place: Place,
     input: Input,
@@ -142,7 +142,7 @@ async fn execute(
     let parts = &*place.0.0;
     let _ticking = parts.shared.ticker.run();
     let deadline = Deadline::after(Instant::now(), limits.deadline);
-    // What a component says about itself comes before anybody has approved it, so it is said without any power.
+    // A component describes itself before anybody has approved it, so it does that without any power.
     let (mut powers, folders) = match input {
         Input::Describe => (parts.powers.without_grant(), None),
         _ => (parts.powers.clone(), parts.folders.clone()),
@@ -165,10 +165,11 @@ async fn execute(
     (output, metadata)
 }
 
+/// Sets the limits of a store.
 fn arm(store: &mut Store<CallState>, limits: &Limits) -> wasmtime::Result<()> {
     store.limiter(|state| &mut state.memory);
     store.set_fuel(limits.fuel)?;
-    // What the host may have to copy out of a guest is never less than the largest result that is accepted.
+    // The limit on copies out of a guest is never below the largest result that is accepted.
     store.set_hostcall_fuel(limits.hostcall_bytes.max(limits.output.saturating_mul(2)));
     store.set_max_component_handles(limits.handles);
     store.set_epoch_deadline(FIRST_SLICE);
@@ -179,8 +180,10 @@ fn arm(store: &mut Store<CallState>, limits: &Limits) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// The timer is set only once the first slice is over: a guest that is done by then never needed it, and one that
-/// spins looks at the clock itself.
+/// Runs the guest until it ends, its deadline passes, or the call is cancelled.
+///
+/// The timer is set only after the first slice: a guest that is done by then never needed it, and one that spins
+/// compares clocks itself.
 async fn until_deadline(
     callable: &Callable,
     store: &mut Store<CallState>,
@@ -212,7 +215,7 @@ async fn until_deadline(
     }
 }
 
-/// The output of `future`, or nothing if the call is cancelled before.
+/// Returns the output of `future`, or `None` if the call is cancelled before.
 pub(crate) async fn unless_cancelled<F: Future>(cancelled: Option<&CancellationToken>, future: F) -> Option<F::Output> {
     match cancelled {
         Some(cancelled) => cancelled.run_until_cancelled(future).await,
@@ -220,7 +223,7 @@ pub(crate) async fn unless_cancelled<F: Future>(cancelled: Option<&CancellationT
     }
 }
 
-/// Instantiates, calls, and runs what the guest wants to run after its return.
+/// Instantiates the component, calls the export, and runs its `post-return` function.
 async fn drive(
     callable: &Callable,
     store: &mut Store<CallState>,
@@ -254,7 +257,7 @@ async fn drive(
     }
 }
 
-/// What the call cost. Consumes the store, so that cleaning up counts.
+/// Returns the metadata of a call. Consumes the store, so that its cleanup is part of the duration.
 fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued: Duration) -> Metadata {
     let fuel_used = limits.fuel.saturating_sub(store.get_fuel().unwrap_or(limits.fuel));
     let state = store.data();
@@ -279,6 +282,7 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
     metadata
 }
 
+/// Converts an [`AdmissionError`].
 pub(crate) fn turned_away(turned: AdmissionError) -> CallError {
     match turned {
         AdmissionError::Full => {
@@ -290,6 +294,7 @@ pub(crate) fn turned_away(turned: AdmissionError) -> CallError {
     }
 }
 
+/// Converts the error of a call whose task did not complete.
 pub(crate) fn lost_call(lost: Lost) -> CallError {
     match lost {
         Lost::ShutDown => CallError::new(ErrorKind::Cancelled, "the host shut down while the tool was running"),

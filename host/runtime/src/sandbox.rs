@@ -1,4 +1,4 @@
-//! The sandbox as its users see it.
+//! The public interface of the sandbox.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,40 +20,43 @@ use crate::load_options::LoadOptions;
 use crate::outcome::Execution;
 use crate::shared::Shared;
 
-/// Compiles components and runs their calls. Cheap to clone; all clones are the same sandbox.
+/// An engine with the threads that run guests: compiles components and runs their calls.
+///
+/// Cheap to clone; all clones share the same sandbox.
 #[derive(Clone)]
 pub struct Sandbox {
     shared: Arc<Shared>,
 }
 
 impl Sandbox {
-    /// Sets up the engine, the thread that watches deadlines, and the threads for guests.
+    /// Sets up the engine, the thread that advances its epoch, and the threads for guests.
     ///
     /// # Errors
-    /// If a setting is zero, or the machine does not give the address space or the threads.
+    /// If a setting is zero, or the system refuses the address space or the threads.
     pub fn new(config: SandboxConfig) -> Result<Self, SandboxError> {
         Ok(Self { shared: Arc::new(Shared::new(config)?) })
     }
 
-    /// Protects a file of the host from all tools, those that are loaded already among them. Looks at the file system.
+    /// Protects a file of the host from all tools, including those that are already loaded. Reads the file system.
     pub fn protect(&self, file: &Path, role: FileRole) {
         self.shared.protected.add(file, role);
     }
 
-    /// Compiles a component, or finds its compiled code in the cache, and asks it for its tools.
+    /// Loads a component and makes its tools callable.
     ///
-    /// Guest code runs at most once, for that question, and within `options.limits`.
+    /// Takes its compiled code from the cache or compiles it, then has it describe its tools. Guest code runs at most
+    /// once, for that description, and within `options.limits`.
     ///
     /// # Errors
-    /// See [`LoadError`]: whatever is wrong with the bytes, with what they import, or with what they say.
+    /// See [`LoadError`]: problems of the bytes, of their imports, or of the definitions.
     pub async fn load(&self, bytes: Vec<u8>, options: LoadOptions) -> Result<Component, LoadError> {
         load::load(&self.shared, bytes, options).await
     }
 
-    /// Runs one of a component's tools in a fresh instance. Dropping the future stops the guest.
+    /// Calls one of a component's tools in a fresh instance. Dropping the future stops the guest.
     ///
-    /// `tool` is a position in [`Component::definitions`]. `arguments` must have passed the tool's schema; what does
-    /// not fit the tool's types all the same is refused before any guest code runs.
+    /// `tool` is an index into [`Component::definitions`]. `arguments` must have passed the tool's schema; arguments
+    /// that do not fit the tool's types nevertheless are refused before any guest code runs.
     pub async fn call(
         &self,
         component: &Component,
@@ -65,23 +68,24 @@ impl Sandbox {
         component.call(tool, arguments, invocation, terms).await
     }
 
-    /// The engine, for benches that measure against wasmtime itself.
+    /// Returns the engine, for benches that measure against wasmtime itself.
     #[doc(hidden)]
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.shared.engine
     }
 
-    /// Runs work that takes long, such as compiling a schema, on a thread where it holds up nobody. `None` if the
+    /// Runs work that takes long, such as compiling a schema, on a thread for blocking work. Returns `None` if the
     /// sandbox is shut down or the work panicked.
     pub async fn off_thread<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Option<R> {
         self.shared.runtime.block(work).await.ok()
     }
 
-    /// The same within a time: `Ok(None)` as above.
+    /// Like [`Self::off_thread`], with a time limit. Returns `Ok(None)` if the sandbox is shut down or the work
+    /// panicked.
     ///
     /// # Errors
-    /// If the time is over. The work goes on to its end, and nobody waits for it.
+    /// If the time has elapsed. The work still runs to its end.
     pub async fn off_thread_within<R: Send + 'static>(
         &self,
         time: Duration,
@@ -90,22 +94,22 @@ impl Sandbox {
         self.shared.runtime.block_within(time, work).await.map(Result::ok)
     }
 
-    /// The largest memory limit that a call may have, in bytes.
+    /// Returns the maximum memory limit of a call, in bytes.
     #[must_use]
     pub fn memory_ceiling(&self) -> usize {
         self.shared.memory_ceiling
     }
 
-    /// How many calls are running guest code right now.
+    /// Returns the number of calls that are running guest code.
     #[must_use]
     pub fn running(&self) -> usize {
         self.shared.ticker.running() + self.shared.isolated.load(Ordering::Relaxed)
     }
 
-    /// Takes no more calls, waits at most `grace` for those that run, and ends the rest.
+    /// Refuses new calls, waits at most `grace` for the running ones, and ends the rest.
     ///
-    /// A call that is ended this way fails with the kind `cancelled`. This returns after `grace` and a few
-    /// milliseconds at the latest, whatever the guests do.
+    /// A call that is ended this way fails with the kind `cancelled`. This returns within `grace` and a few
+    /// milliseconds, even if guests do not stop.
     pub async fn shut_down(&self, grace: Duration) {
         const POLL: Duration = Duration::from_millis(2);
         self.shared.admission.close();

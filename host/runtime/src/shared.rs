@@ -1,4 +1,4 @@
-//! What all components of a sandbox have in common.
+//! State that all components of a sandbox share.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use crate::admission::Admission;
 use crate::cache::CodeCache;
 use crate::capability::{self, CallState, KeyValueBackend, Protected, ScratchRoot};
 use crate::compile::{CompileLimits, CompileService};
-use crate::config::SandboxConfig;
+use crate::config::{SandboxConfig, Workers};
 use crate::engine::{self, EngineProfile, SandboxError};
 use crate::file_pool::FilePool;
 use crate::guest_runtime::GuestRuntime;
 use crate::network::Network;
 use crate::ticker::Ticker;
-use crate::workers::Workers;
 
+/// The parts of a sandbox.
 pub(crate) struct Shared {
     pub(crate) runtime: GuestRuntime,
     pub(crate) files: FilePool,
-    /// Folders of the host itself, which are never granted.
+    /// Folders of the host, which are never granted.
     pub(crate) own_folders: Vec<PathBuf>,
-    /// Files of the host that stay out of reach in whatever is granted.
+    /// Files of the host that stay inaccessible in any granted folder.
     pub(crate) protected: Protected,
     pub(crate) scratch_root: ScratchRoot,
     pub(crate) ticker: Ticker,
@@ -46,16 +46,25 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Sets up a sandbox with an engine and a scratch root of its own, and starts removing scratch spaces of processes
+    /// that are gone.
+    ///
+    /// # Errors
+    /// If a setting is zero, or the system refuses the address space or the threads.
     pub(crate) fn new(config: SandboxConfig) -> Result<Self, SandboxError> {
         let engine = engine::build(&config.engine())?;
         let scratch_root = ScratchRoot::usual();
-        let shared = Self::with(config, engine, scratch_root.clone())?;
+        let shared = Self::with_engine(config, engine, scratch_root.clone())?;
         shared.files.detach(move || scratch_root.sweep());
         Ok(shared)
     }
 
-    /// The same with an engine that was built before, and a place for scratch spaces.
-    pub(crate) fn with(config: SandboxConfig, engine: Engine, scratch_root: ScratchRoot) -> Result<Self, SandboxError> {
+    /// Like [`Self::new`], with an existing engine and scratch root.
+    pub(crate) fn with_engine(
+        config: SandboxConfig,
+        engine: Engine,
+        scratch_root: ScratchRoot,
+    ) -> Result<Self, SandboxError> {
         if config.concurrency == 0 {
             return Err(SandboxError::Zero("call at a time"));
         }

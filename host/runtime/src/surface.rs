@@ -1,8 +1,8 @@
-//! The names of what a component imports and exports, read from its bytes without compiling or running anything.
+//! The names of a component's imports and exports, read from its bytes without compiling or running anything.
 
 use wasmparser::{BinaryReaderError, Parser, Payload};
 
-/// Names at the top level of a component, each in its own order.
+/// The names at the top level of a component, in the component's order.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Surface {
     pub(crate) imports: Vec<String>,
@@ -10,7 +10,7 @@ pub(crate) struct Surface {
 }
 
 impl Surface {
-    /// Reads them. Whether they are valid is for the engine to say.
+    /// Reads the names. Validating the component is left to the engine.
     ///
     /// # Errors
     /// If the bytes are malformed.

@@ -1,4 +1,4 @@
-//! The thread that advances the epoch, so that running guests look up once a millisecond.
+//! The thread that advances the engine's epoch, so that running guests check their deadline once a millisecond.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,10 +9,12 @@ use wasmtime::{Engine, EngineWeak};
 
 use crate::clock::TICK;
 
-/// After this many ticks without a call the thread goes to sleep, so that an idle host costs nothing.
+/// Ticks without a call after which the thread goes to sleep, so that an idle host uses no CPU time.
 const IDLE_TICKS: u32 = 200;
 
-/// A plain thread, not a task: it must run when every worker is busy with guests. It holds the engine weakly.
+/// The epoch thread of one engine.
+///
+/// A plain thread, not a task: it must run when every worker thread is busy with guests. It holds the engine weakly.
 pub(crate) struct Ticker {
     shared: Arc<Shared>,
     thread: Thread,
@@ -25,39 +27,43 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// The epoch advances as long as one of these lives.
-pub(crate) struct Ticking<'a>(&'a Shared);
+/// A guard that keeps the epoch advancing until it is dropped.
+pub(crate) struct TickGuard<'a>(&'a Shared);
 
 impl Ticker {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If the system refuses to start a thread.
     pub(crate) fn start(engine: &Engine) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             running: AtomicUsize::new(0),
             asleep: AtomicBool::new(false),
             stop: AtomicBool::new(false),
         });
-        let (weak, seen) = (engine.weak(), Arc::clone(&shared));
-        let join = std::thread::Builder::new().name("fumehood-epoch".to_owned()).spawn(move || tick(&weak, &seen))?;
+        let (weak, state) = (engine.weak(), Arc::clone(&shared));
+        let join = std::thread::Builder::new().name("fumehood-epoch".to_owned()).spawn(move || tick(&weak, &state))?;
         Ok(Self { shared, thread: join.thread().clone(), join: Some(join) })
     }
 
-    /// Says that a call is about to run guest code.
-    pub(crate) fn run(&self) -> Ticking<'_> {
+    /// Registers a call that is about to run guest code, and wakes the thread if it sleeps.
+    pub(crate) fn run(&self) -> TickGuard<'_> {
         self.shared.running.fetch_add(1, Ordering::SeqCst);
-        // Pairs with the thread, which first says that it sleeps and then looks at `running` once more: one of the two
-        // sees the other.
+        // Pairs with the thread, which first sets `asleep` and then reads `running` once more: one of the two sees the
+        // other's store.
         if self.shared.asleep.load(Ordering::SeqCst) {
             self.thread.unpark();
         }
-        Ticking(&self.shared)
+        TickGuard(&self.shared)
     }
 
-    /// How many calls are running guest code.
+    /// Returns the number of calls that are running guest code.
     pub(crate) fn running(&self) -> usize {
         self.shared.running.load(Ordering::SeqCst)
     }
 }
 
-impl Drop for Ticking<'_> {
+impl Drop for TickGuard<'_> {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::SeqCst);
     }
@@ -92,7 +98,7 @@ fn tick(engine: &EngineWeak, shared: &Shared) {
 fn sleep_until_called(shared: &Shared) {
     shared.asleep.store(true, Ordering::SeqCst);
     while shared.running.load(Ordering::SeqCst) == 0 && !shared.stop.load(Ordering::SeqCst) {
-        // A bounded nap, so that even a lost wake-up could stretch a deadline only that far.
+        // Bounded, so that even a lost wake-up could delay a deadline by no more than this.
         std::thread::park_timeout(Duration::from_secs(1));
     }
     shared.asleep.store(false, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! One call of a tool in this process: arguments on their way in, the result on its way out.
+//! One call of a tool in this process: conversion of its arguments and of its result.
 
 use fumehood_core::compact;
 use fumehood_core::content::Content;
@@ -12,14 +12,14 @@ use crate::invocation::{Invocation, Terms};
 use crate::outcome::{self, Execution};
 use crate::run::{Input, Output, Runnable};
 
-/// Arguments that have passed the gate.
+/// Arguments that have passed the tool's schema.
 pub(crate) enum Arguments<'a> {
     Value(&'a Value),
     Text(String),
 }
 
 impl Runnable {
-    /// Runs a tool in this process. Secrets are not looked for yet.
+    /// Calls a tool in this process. Secrets in the result are not redacted yet.
     pub(crate) async fn call(
         &self,
         tool: usize,

@@ -19,7 +19,7 @@ use proposals::Disabled;
 
 use crate::cache::{Authentic, CacheReport, CodeCache, Found, FreshCode, Lookup, map_fresh};
 use crate::load_error::{LoadError, SLOW_COMPILE_BYTES};
-use crate::workers::Isolation;
+use crate::load_options::Isolation;
 
 pub use compiler::Compiler;
 pub(crate) use compiler::{CompileJob, CompileService};

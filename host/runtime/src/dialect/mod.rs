@@ -1,37 +1,68 @@
-//! Which kind of tool a component is: one of our contract, or one that exports plain typed functions.
+//! The calling convention of a component: our contract, or plain typed functions.
 
 pub(crate) mod typed;
 
+use fumehood_core::definition::DefinitionLimits;
 use serde::Serialize;
 use wasmparser::{KnownCustom, Parser, Payload};
-use wasmtime::component::InstancePre;
+use wasmtime::component::{Component, InstancePre, Linker};
 
 use crate::bindings::ToolPre;
 use crate::capability::CallState;
 use crate::imports::{Import, contract_version};
 use crate::load_error::LoadError;
+use typed::PackageDocs;
 
 pub(crate) use typed::DOCS_SECTION;
 pub use typed::{Skipped, convert_typed};
 
-/// How a component's tools are called.
+/// A component's calling convention.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", content = "version", rename_all = "snake_case")]
 pub enum Dialect {
-    /// It exports `fumehood:tool/tools` of this version.
+    /// The contract: the component exports `fumehood:tool/tools` of this version.
     Contract(String),
-    /// It exports plain functions; names, schemas and descriptions come from their types.
+    /// Plain exported functions. Names, schemas and descriptions of the tools come from their types.
     Typed,
 }
 
-/// A component that is ready to be instantiated.
+/// A linked component that is ready to be instantiated.
 pub(crate) enum Callable {
     Contract(ToolPre<CallState>),
     Typed { pre: InstancePre<CallState>, tools: Vec<typed::TypedTool> },
 }
 
-/// The dialect of a component that exports these names.
-pub(crate) fn of(exports: &[String]) -> Result<Dialect, LoadError> {
+/// Links a component to the host's interfaces, and finds the tools of one that does not describe itself.
+///
+/// # Errors
+/// If its imports do not fit, or no tools can be made of its exports.
+pub(crate) fn link(
+    linker: &Linker<CallState>,
+    component: &Component,
+    docs: &PackageDocs,
+    dialect: &Dialect,
+    limits: &DefinitionLimits,
+) -> Result<(Callable, Vec<Skipped>), LoadError> {
+    let link_error = |error: wasmtime::Error| LoadError::Link(crate::outcome::cut(&format!("{error:#}")));
+    let pre = linker.instantiate_pre(component).map_err(link_error)?;
+    match dialect {
+        Dialect::Contract(_) => {
+            let pre = ToolPre::new(pre).map_err(link_error)?;
+            Ok((Callable::Contract(pre), Vec::new()))
+        }
+        Dialect::Typed => {
+            let found = typed::discover(component, docs, linker.engine(), limits)
+                .map_err(|error| LoadError::Typed(error.to_string()))?;
+            Ok((Callable::Typed { pre, tools: found.tools }, found.skipped))
+        }
+    }
+}
+
+/// Determines the dialect of a component from the names of its exports.
+///
+/// # Errors
+/// If the component was built for a version of the contract that this host does not accept.
+pub(crate) fn detect(exports: &[String]) -> Result<Dialect, LoadError> {
     let exported = exports.iter().find_map(|name| {
         name.starts_with("fumehood:tool/tools").then(|| contract_version(name).unwrap_or("none").to_owned())
     });
@@ -42,27 +73,34 @@ pub(crate) fn of(exports: &[String]) -> Result<Dialect, LoadError> {
     }
 }
 
-/// Refuses a component that was built against another version of the contract, before the linker says it in its words.
+/// Checks that a component was built for an accepted version of the contract, before the linker reports a less helpful
+/// error.
+///
+/// # Errors
+/// If it was built for another version.
 pub(crate) fn check_contract(imports: &[Import]) -> Result<(), LoadError> {
     let foreign = imports.iter().filter_map(|import| contract_version(&import.name)).find(|found| !is_accepted(found));
     foreign.map_or(Ok(()), |found| Err(LoadError::ContractVersion { found: found.to_owned() }))
 }
 
-/// 0.1 and whatever is compatible with it, as [`crate::load_error::ACCEPTED_CONTRACT`] says it to people.
+/// Returns whether a version is compatible with 0.1. Messages name these versions as
+/// [`crate::load_error::ACCEPTED_CONTRACT`].
 fn is_accepted(version: &str) -> bool {
     let patch = version.strip_prefix("0.1.");
     patch.is_some_and(|patch| !patch.is_empty() && patch.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
-/// The name of the section that says what a component was made with.
+/// The name of the section that lists the languages and tools that a component was built with (WebAssembly tool
+/// conventions, "Producers Section").
 pub(crate) const PRODUCERS_SECTION: &str = "producers";
-/// The largest section of these that is read, in bytes.
+/// Maximum size of a section that is read, in bytes.
 const MAX_PRODUCERS_BYTES: usize = 16 << 10;
-/// The most fields, and values of one field, that are kept. The convention has three fields.
+/// Maximum number of fields, and of values of one field. The convention has three fields.
 const MAX_PRODUCERS: usize = 32;
 
-/// What the component says it was made with: field, values. Nothing if it does not say, or says it badly or at length.
-pub(crate) fn producers(bytes: &[u8]) -> Vec<(String, Vec<String>)> {
+/// Reads the fields of a component's `producers` section with their values. Sections that are malformed or too large
+/// are ignored.
+pub(crate) fn read_producers(bytes: &[u8]) -> Vec<(String, Vec<String>)> {
     let mut producers = Vec::new();
     let mut depth = 0_usize;
     for payload in Parser::new(0).parse_all(bytes) {
@@ -97,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_compatible_versions_of_the_contract_are_accepted() {
+    fn accepts_only_compatible_contract_versions() {
         for version in ["0.1.0", "0.1.7"] {
             assert!(is_accepted(version), "{version}");
         }

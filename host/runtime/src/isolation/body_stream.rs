@@ -1,4 +1,5 @@
-//! One HTTP request between a worker and its host: a socket of its own, over which the bodies travel as fast as they are read.
+//! One HTTP request between a worker and its host. It has a socket of its own, so that its bodies are sent only as fast
+//! as they are read.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -21,17 +22,17 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 use super::message::{BodyMessage, RequestHead};
 use crate::capability::http::{Sending, Transmitted};
 
-/// Largest message of a stream: a chunk of a body, or all headers of a response.
+/// Maximum size of a message, in bytes: a chunk of a body, or all headers of a response.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
-/// Bytes of a body in one message.
+/// Maximum size of a chunk of a body in one message, in bytes.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Frames of a body that are read ahead.
+/// Number of frames of a body that are read ahead.
 const FRAMES_AHEAD: usize = 2;
 
 type Headers = Vec<(String, Vec<u8>)>;
 
-/// The head of a request, for the host.
-pub(super) fn head(request: &Request<WasiBody>, options: Option<&RequestOptions>) -> RequestHead {
+/// Returns the head of a request, for the host.
+pub(super) fn request_head(request: &Request<WasiBody>, options: Option<&RequestOptions>) -> RequestHead {
     RequestHead {
         method: request.method().as_str().to_owned(),
         uri: request.uri().to_string(),
@@ -43,13 +44,16 @@ pub(super) fn head(request: &Request<WasiBody>, options: Option<&RequestOptions>
     }
 }
 
-/// In a worker: sends the body of a request, and returns its response.
+/// Sends the body of a request to the host, and returns its response. Runs in a worker.
+///
+/// # Errors
+/// If the request fails, or the stream ends.
 pub(super) async fn exchange(stream: OwnedFd, body: WasiBody) -> Result<(Response<WasiBody>, Transmitted), Error> {
     let (mut reader, writer) = split(stream).map_err(|_| Error::ConnectionTerminated)?;
     let sending = wasmtime_wasi::runtime::spawn(send_body(writer, body));
     match read(&mut reader).await {
         Ok(BodyMessage::Head { status, headers, body_bytes }) => {
-            let mut response = Response::new(incoming(reader, body_bytes).boxed_unsync());
+            let mut response = Response::new(read_body(reader, body_bytes).boxed_unsync());
             *response.status_mut() = status.try_into().map_err(|_| Error::HttpProtocolError)?;
             *response.headers_mut() = to_headers(headers).ok_or(Error::HttpProtocolError)?;
             let transmitted = async move {
@@ -58,15 +62,15 @@ pub(super) async fn exchange(stream: OwnedFd, body: WasiBody) -> Result<(Respons
             };
             Ok((response, Box::new(transmitted)))
         }
-        Ok(BodyMessage::Failed(number)) => Err(error(number)),
+        Ok(BodyMessage::Failed(code)) => Err(from_code(code)),
         Ok(_) | Err(_) => Err(Error::ConnectionTerminated),
     }
 }
 
-/// In a host: makes the request that a worker sends, and carries back its response.
+/// Makes the request of a worker, and sends back its response. Runs in the host.
 ///
 /// # Errors
-/// If the worker is gone, or does not keep to the protocol.
+/// If the worker is gone, or violates the protocol.
 pub(super) async fn serve(
     stream: OwnedFd,
     head: RequestHead,
@@ -77,7 +81,7 @@ pub(super) async fn serve(
     let mut request = Request::builder()
         .method(head.method.as_str())
         .uri(head.uri.as_str())
-        .body(incoming(reader, head.body_bytes).boxed_unsync())
+        .body(read_body(reader, head.body_bytes).boxed_unsync())
         .map_err(invalid)?;
     *request.headers_mut() = to_headers(head.headers).ok_or(io::ErrorKind::InvalidData)?;
     let options = RequestOptions {
@@ -88,7 +92,7 @@ pub(super) async fn serve(
     let Some(sending) = send(request, options) else { return Ok(()) };
     match Box::into_pin(sending).await {
         Ok((response, transmitted)) => {
-            // It moves the bodies for as long as it is there.
+            // The task transfers the bodies until it is dropped.
             let _transmitted = wasmtime_wasi::runtime::spawn(Box::into_pin(transmitted));
             let (parts, body) = response.into_parts();
             let (status, body_bytes) = (parts.status.as_u16(), body.size_hint().exact());
@@ -96,12 +100,12 @@ pub(super) async fn serve(
             write(&mut writer, &head).await?;
             send_body(writer, body).await
         }
-        Err(failed) => write(&mut writer, &BodyMessage::Failed(number(&failed))).await,
+        Err(failed) => write(&mut writer, &BodyMessage::Failed(to_code(&failed))).await,
     }
 }
 
 fn split(stream: OwnedFd) -> io::Result<(OwnedReadHalf, OwnedWriteHalf)> {
-    // Not as the standard library does it: a worker may make no such `ioctl`.
+    // The standard library uses `ioctl` (`FIONBIO`) for this, which the jail of a worker forbids.
     rustix::fs::fcntl_setfl(&stream, OFlags::RDWR | OFlags::NONBLOCK)?;
     Ok(UnixStream::from_std(StdUnixStream::from(stream))?.into_split())
 }
@@ -133,20 +137,20 @@ async fn send_body(mut writer: OwnedWriteHalf, mut body: WasiBody) -> io::Result
                     write(&mut writer, &BodyMessage::Trailers(to_pairs(&trailers))).await?;
                 }
             }
-            Err(failed) => return write(&mut writer, &BodyMessage::Failed(number(&failed))).await,
+            Err(failed) => return write(&mut writer, &BodyMessage::Failed(to_code(&failed))).await,
         }
     }
     write(&mut writer, &BodyMessage::End).await
 }
 
-/// A body that arrives over the stream. Dropping it ends the stream.
-struct Incoming {
+/// A body that is received over the stream. Dropping it closes the stream.
+struct IncomingBody {
     frames: mpsc::Receiver<Result<Frame<Bytes>, Error>>,
     bytes: Option<u64>,
     _reading: AbortOnDropJoinHandle<()>,
 }
 
-fn incoming(mut reader: OwnedReadHalf, bytes: Option<u64>) -> Incoming {
+fn read_body(mut reader: OwnedReadHalf, bytes: Option<u64>) -> IncomingBody {
     let (sender, frames) = mpsc::channel(FRAMES_AHEAD);
     let reading = async move {
         loop {
@@ -157,7 +161,7 @@ fn incoming(mut reader: OwnedReadHalf, bytes: Option<u64>) -> Incoming {
                     None => Err(Error::HttpProtocolError),
                 },
                 Ok(BodyMessage::End) => return,
-                Ok(BodyMessage::Failed(number)) => Err(error(number)),
+                Ok(BodyMessage::Failed(code)) => Err(from_code(code)),
                 Ok(BodyMessage::Head { .. }) | Err(_) => Err(Error::ConnectionTerminated),
             };
             let is_last = frame.is_err();
@@ -166,10 +170,10 @@ fn incoming(mut reader: OwnedReadHalf, bytes: Option<u64>) -> Incoming {
             }
         }
     };
-    Incoming { frames, bytes, _reading: wasmtime_wasi::runtime::spawn(reading) }
+    IncomingBody { frames, bytes, _reading: wasmtime_wasi::runtime::spawn(reading) }
 }
 
-impl Body for Incoming {
+impl Body for IncomingBody {
     type Data = Bytes;
     type Error = Error;
 
@@ -192,8 +196,9 @@ fn to_headers(pairs: Headers) -> Option<HeaderMap> {
     pairs.into_iter().map(pair).collect()
 }
 
-/// Errors without any content, each with its number. What the host says to guests is among them.
-fn errors() -> [Error; 24] {
+/// Returns the errors that are sent as their index in this list. They include every error that the host returns to
+/// guests, without its details.
+fn coded_errors() -> [Error; 24] {
     [
         Error::ConnectionTerminated,
         Error::DnsError { rcode: None, info_code: None },
@@ -222,11 +227,11 @@ fn errors() -> [Error; 24] {
     ]
 }
 
-fn number(error: &Error) -> u8 {
-    let found = errors().iter().position(|known| std::mem::discriminant(known) == std::mem::discriminant(error));
+fn to_code(error: &Error) -> u8 {
+    let found = coded_errors().iter().position(|known| std::mem::discriminant(known) == std::mem::discriminant(error));
     found.and_then(|position| u8::try_from(position).ok()).unwrap_or_default()
 }
 
-fn error(number: u8) -> Error {
-    errors().into_iter().nth(usize::from(number)).unwrap_or(Error::ConnectionTerminated)
+fn from_code(code: u8) -> Error {
+    coded_errors().into_iter().nth(usize::from(code)).unwrap_or(Error::ConnectionTerminated)
 }

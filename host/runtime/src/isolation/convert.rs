@@ -1,4 +1,4 @@
-//! Between the messages of a worker and the types of the host.
+//! Conversion between the messages of a worker and the types of the host.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use super::message::{
 };
 use crate::invocation::Invocation;
 
-/// Text on its way to the host's types on the other side, where it is untrusted again.
-fn raw<T>(untrusted: Untrusted<T>) -> T {
+/// Exposes text for a message. The receiver wraps it as untrusted again.
+fn expose<T>(untrusted: Untrusted<T>) -> T {
     untrusted.expose_raw_owned()
 }
 
-/// A number that was a `usize` on the other side, which is the same program.
-fn size(number: u64) -> usize {
+/// Converts a number that was a `usize` in the sender, which is the same program.
+fn to_usize(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
@@ -45,11 +45,11 @@ impl From<CallLimits> for Limits {
         Self {
             deadline: limits.deadline,
             fuel: limits.fuel,
-            memory: size(limits.memory),
-            output: size(limits.output),
-            log: size(limits.log),
-            handles: size(limits.handles),
-            hostcall_bytes: size(limits.hostcall_bytes),
+            memory: to_usize(limits.memory),
+            output: to_usize(limits.output),
+            log: to_usize(limits.log),
+            handles: to_usize(limits.handles),
+            hostcall_bytes: to_usize(limits.hostcall_bytes),
             random_bytes: limits.random_bytes,
             // Arguments are checked before they come to a worker.
             string: None,
@@ -71,10 +71,10 @@ impl From<&DefinitionLimits> for DefinitionCaps {
 impl From<DefinitionCaps> for DefinitionLimits {
     fn from(caps: DefinitionCaps) -> Self {
         Self {
-            tools: size(caps.tools),
-            title_bytes: size(caps.title_bytes),
-            description_bytes: size(caps.description_bytes),
-            schema_bytes: size(caps.schema_bytes),
+            tools: to_usize(caps.tools),
+            title_bytes: to_usize(caps.title_bytes),
+            description_bytes: to_usize(caps.description_bytes),
+            schema_bytes: to_usize(caps.schema_bytes),
         }
     }
 }
@@ -93,8 +93,8 @@ impl TryFrom<FolderQuota> for Quota {
     }
 }
 
-/// The powers that a worker enforces itself, and the names of secrets.
-pub(super) fn powers(grant: &Grant) -> Powers {
+/// Returns the powers that a worker enforces itself, and the names of secrets.
+pub(super) fn to_powers(grant: &Grant) -> Powers {
     Powers {
         state: grant.state(),
         environment: grant.environment().variables().to_vec(),
@@ -108,11 +108,12 @@ pub(super) fn powers(grant: &Grant) -> Powers {
     }
 }
 
-/// The grant of a worker. Folders are handed over open, requests go to the host.
+/// Creates the grant of a worker. It has no folders and no rules for requests: folders are passed as open descriptors,
+/// and requests go to the host.
 ///
 /// # Errors
-/// If the host sent what is no grant.
-pub(super) fn grant(powers: &Powers) -> Result<Grant, String> {
+/// If a value of the grant is invalid.
+pub(super) fn to_grant(powers: &Powers) -> Result<Grant, String> {
     let wrong = |error: &dyn std::fmt::Display| error.to_string();
     let mut environment = Environment::none();
     for (name, value) in &powers.environment {
@@ -133,8 +134,8 @@ pub(super) fn grant(powers: &Powers) -> Result<Grant, String> {
     Ok(grant)
 }
 
-/// The granted folders, in their order.
-pub(super) fn folders(grant: &Grant) -> Vec<GrantedFolder> {
+/// Returns the granted folders, in their order.
+pub(super) fn to_granted_folders(grant: &Grant) -> Vec<GrantedFolder> {
     let folder = |folder: &fumehood_core::permission::files::Folder| GrantedFolder {
         guest: folder.guest().to_owned(),
         quota: match folder.access() {
@@ -151,11 +152,11 @@ impl From<ToolDefinition> for Definition {
         let Annotations { read_only, destructive, idempotent, open_world } = definition.annotations;
         Self {
             name: definition.name.to_string(),
-            export: definition.export.map(raw),
-            title: definition.title.map(raw),
-            description: raw(definition.description),
-            input_schema: raw(definition.input_schema).to_string(),
-            output_schema: definition.output_schema.map(|schema| raw(schema).to_string()),
+            export: definition.export.map(expose),
+            title: definition.title.map(expose),
+            description: expose(definition.description),
+            input_schema: expose(definition.input_schema).to_string(),
+            output_schema: definition.output_schema.map(|schema| expose(schema).to_string()),
             annotations: [read_only, destructive, idempotent, open_world],
         }
     }
@@ -215,7 +216,7 @@ impl CallMessage {
 }
 
 impl Part {
-    /// Bytes of its texts and data.
+    /// Returns the size of its texts and data, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         match self {
@@ -229,11 +230,11 @@ impl Part {
 impl From<Content> for Part {
     fn from(content: Content) -> Self {
         match content {
-            Content::Text { text } => Self::Text(raw(text)),
+            Content::Text { text } => Self::Text(expose(text)),
             Content::Json { value } => Self::Json(value.expose_raw().to_owned()),
-            Content::Blob { mime_type, data } => Self::Blob { mime_type: raw(mime_type), data },
+            Content::Blob { mime_type, data } => Self::Blob { mime_type: expose(mime_type), data },
             Content::Link { uri, title, mime_type } => {
-                Self::Link { uri: raw(uri), title: title.map(raw), mime_type: mime_type.map(raw) }
+                Self::Link { uri: expose(uri), title: title.map(expose), mime_type: mime_type.map(expose) }
             }
         }
     }
@@ -282,8 +283,8 @@ impl From<Metadata> for Cost {
             log_dropped: metadata.log_dropped,
             refused: refused.collect(),
             exhausted: metadata.exhausted,
-            stdout: (raw(metadata.stdout.text), metadata.stdout.dropped),
-            stderr: (raw(metadata.stderr.text), metadata.stderr.dropped),
+            stdout: (expose(metadata.stdout.text), metadata.stdout.dropped),
+            stderr: (expose(metadata.stderr.text), metadata.stderr.dropped),
         }
     }
 }
@@ -294,7 +295,7 @@ impl From<Cost> for Metadata {
         Self {
             duration: cost.duration,
             fuel_used: cost.fuel_used,
-            peak_memory: size(cost.peak_memory),
+            peak_memory: to_usize(cost.peak_memory),
             sanitized: cost.sanitized,
             log_dropped: cost.log_dropped,
             refused: cost.refused.iter().filter_map(|refusal| serde_json::from_str(refusal).ok()).collect(),

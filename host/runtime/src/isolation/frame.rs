@@ -1,4 +1,5 @@
-//! Frames between a host and a worker: a length in four bytes, a message, and descriptors that travel beside it.
+//! Frames between a host and a worker: a length in four bytes (little-endian), a message, and descriptors
+//! (`SCM_RIGHTS`).
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -14,15 +15,16 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Largest message, in bytes: a result at the largest memory limit, and some room.
+/// Maximum size of a message, in bytes: a result at the largest memory limit, with some margin.
 const MAX_MESSAGE_BYTES: usize = 320 << 20;
-/// Descriptors of one message; the kernel takes no more.
+/// Maximum number of descriptors of one message. The kernel's own limit is `SCM_MAX_FD`, 253.
 pub(super) const MAX_DESCRIPTORS: usize = 250;
+/// Size of the length before a message, in bytes.
 const HEAD_BYTES: usize = size_of::<u32>();
-/// What a receiver holds when nothing large is on its way, in bytes.
+/// Size of a receiver's buffer between large messages, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Errors of what the other side sent.
+/// Errors of a received frame.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FrameError {
     #[error("a message of {0} bytes is longer than any may be")]
@@ -33,7 +35,10 @@ pub(super) enum FrameError {
     NoDescriptor,
 }
 
-/// A message, ready to be sent.
+/// Encodes a message as a frame.
+///
+/// # Errors
+/// If the message is too large.
 pub(super) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let invalid = |error: postcard::Error| io::Error::new(io::ErrorKind::InvalidData, error);
     let mut frame = postcard::to_io(message, vec![0; HEAD_BYTES]).map_err(invalid)?;
@@ -47,7 +52,7 @@ pub(super) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// Sends as much as the socket takes at once, descriptors with the first byte. Returns how many bytes were sent.
+/// Sends as much as the socket accepts at once, the descriptors with the first byte. Returns the number of bytes sent.
 pub(super) fn send_some(
     socket: impl AsFd,
     bytes: &[u8],
@@ -66,13 +71,13 @@ pub(super) fn send_some(
     rustix::io::retry_on_intr(|| rustix::net::sendmsg(&socket, &[IoSlice::new(bytes)], &mut ancillary, flags))
 }
 
-/// Sends all of a frame, and waits for the socket where it has to.
+/// Sends a whole frame, waiting while the socket is full.
 pub(super) fn send_all(socket: impl AsFd, frame: &[u8], descriptors: &[BorrowedFd<'_>]) -> rustix::io::Result<()> {
     let (mut rest, mut descriptors) = (frame, descriptors);
     while !rest.is_empty() {
         let sent = match send_some(&socket, rest, descriptors, SendFlags::empty()) {
             Err(Errno::AGAIN) => {
-                // The socket does not wait by itself.
+                // The socket is non-blocking.
                 let mut polled = [PollFd::new(&socket, PollFlags::OUT)];
                 rustix::io::retry_on_intr(|| rustix::event::poll(&mut polled, None))?;
                 continue;
@@ -85,21 +90,22 @@ pub(super) fn send_all(socket: impl AsFd, frame: &[u8], descriptors: &[BorrowedF
     Ok(())
 }
 
-/// The result of reading from a socket once.
+/// The result of one read from a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Received {
     Some,
-    /// Nothing is there yet.
+    /// No data yet.
     Nothing,
-    /// The other side is gone.
+    /// A closed connection.
     Closed,
 }
 
-/// Bytes and descriptors that have arrived, and are not a whole message yet.
+/// A buffer of received bytes and descriptors that are not a whole message yet.
 pub(super) struct Receiver {
     buffer: Vec<u8>,
-    /// The part of the buffer that holds bytes.
+    /// Start of the received bytes in the buffer.
     start: usize,
+    /// End of the received bytes in the buffer.
     end: usize,
     descriptors: VecDeque<OwnedFd>,
 }
@@ -109,7 +115,7 @@ impl Receiver {
         Self { buffer: vec![0; BUFFER_BYTES], start: 0, end: 0, descriptors: VecDeque::new() }
     }
 
-    /// Reads once.
+    /// Reads from the socket once.
     pub(super) fn receive(&mut self, socket: impl AsFd, flags: RecvFlags) -> io::Result<Received> {
         self.make_room();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
@@ -137,7 +143,7 @@ impl Receiver {
         Ok(if received.bytes == 0 { Received::Closed } else { Received::Some })
     }
 
-    /// The next message, if all of it is there.
+    /// Decodes the next message, if all of it has arrived.
     pub(super) fn next<M: DeserializeOwned>(&mut self) -> Result<Option<M>, FrameError> {
         let Some(body) = self.length()? else { return Ok(None) };
         let from = self.start.saturating_add(HEAD_BYTES);
@@ -150,13 +156,13 @@ impl Receiver {
         Ok(Some(message))
     }
 
-    /// The descriptor that came with a message.
+    /// Takes the next descriptor that was sent with a message.
     pub(super) fn descriptor(&mut self) -> Result<OwnedFd, FrameError> {
         self.descriptors.pop_front().ok_or(FrameError::NoDescriptor)
     }
 
-    /// Descriptors that arrived and were not taken.
-    pub(super) fn waiting_descriptors(&self) -> usize {
+    /// Returns the number of descriptors that were received and not taken.
+    pub(super) fn pending_descriptors(&self) -> usize {
         self.descriptors.len()
     }
 
@@ -167,7 +173,8 @@ impl Receiver {
         if length > MAX_MESSAGE_BYTES { Err(FrameError::TooLong(length)) } else { Ok(Some(length)) }
     }
 
-    /// Moves what is held to the front, and grows only by as much again as has really arrived.
+    /// Moves the received bytes to the front, and grows the buffer only to twice what has really arrived: a claimed
+    /// length allocates nothing.
     fn make_room(&mut self) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -216,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_claimed_takes_no_memory() {
+    fn a_claimed_length_allocates_no_memory() {
         let (ours, theirs) = pair();
         send_all(&ours, &[0xff, 0xff, 0xff, 0x0f], &[]).unwrap();
         let mut receiver = Receiver::new();
@@ -231,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_from_the_end() {
+    fn distinguishes_no_data_from_a_closed_socket() {
         let (ours, theirs) = pair();
         let mut receiver = Receiver::new();
         assert_eq!(receiver.receive(&theirs, RecvFlags::DONTWAIT).unwrap(), Received::Nothing);

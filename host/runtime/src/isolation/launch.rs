@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use fumehood_core::permission::files::ProtectedFiles;
@@ -16,14 +17,14 @@ use super::link::Link;
 use super::message::{Loaded, Setup};
 use super::services::Services;
 use crate::capability::HeldScratch;
+use crate::config::Workers;
 use crate::guest_runtime::Elapsed;
-use crate::workers::Workers;
 
-/// How long a worker may take to load its component, besides the time for describing its tools.
-pub(super) const START: Duration = Duration::from_secs(10);
+/// Maximum time for a worker to load its component, in addition to the time for describing its tools.
+pub(super) const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Everything that a worker of one component is started with.
-pub(super) struct Launch {
+/// The program, the setup and the files for starting workers of one component.
+pub(super) struct WorkerLaunch {
     pub(super) workers: Workers,
     pub(super) setup: Setup,
     /// The component's bytes, its compiled code, the scratch folder if there is one, the granted folders.
@@ -42,8 +43,11 @@ pub(super) enum StartError {
     Broken(String),
 }
 
-impl Launch {
-    /// Starts a worker, and returns its first answer. Blocks for at most `patience` and a little.
+impl WorkerLaunch {
+    /// Starts a worker, and returns its first answer. Blocks for little more than `patience` at most.
+    ///
+    /// # Errors
+    /// If the worker cannot be started, fails, or does not answer in time.
     pub(super) fn start(
         &self,
         services: &Arc<Services>,
@@ -53,7 +57,7 @@ impl Launch {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
             .map_err(|errno| broken(errno.into()))?;
-        let child = super::launcher::spawn(self.command(theirs))
+        let child = spawn(self.command(theirs))
             .map_err(|source| StartError::NotStarted { program: self.workers.program.clone(), source })?;
         let files = self.scratch.iter().map(HeldScratch::folder);
         let (first, folders) = self.files.split_at(2.min(self.files.len()));
@@ -61,10 +65,10 @@ impl Launch {
         let link = Link::new(ours, Receiver::new(), child, Arc::clone(services));
         let protected = services.shared().protected.files();
         let setup = Setup { protected: ProtectedFiles::clone(&protected), ..self.setup.clone() };
-        link.protected(protected);
+        link.set_protected(protected);
         let frame = frame::encode(&setup).map_err(broken)?;
         let socket = link.socket();
-        // It fails if the worker is gone already; then it has not answered either.
+        // An error means that the worker is gone already. The loop below detects that.
         let _sent = frame::send_all(socket, &frame, &files);
         let until = Instant::now() + patience;
         let mut incoming = link.incoming();
@@ -80,13 +84,14 @@ impl Launch {
             wait_readable(socket, until).map_err(|_late| StartError::Elapsed)?;
             if incoming.receive(socket, RecvFlags::DONTWAIT).map_err(broken)? == Received::Closed {
                 drop(incoming);
-                link.die("");
-                return Err(StartError::Broken(link.how_it_died()));
+                link.kill("");
+                return Err(StartError::Broken(link.exit_reason()));
             }
         }
     }
 
-    /// The program with one socket, a pipe for its last words, no environment, and a process group of its own.
+    /// Returns the command of a worker: one socket, a pipe as stderr for its error, no environment, and a process group
+    /// of its own.
     fn command(&self, socket: OwnedFd) -> Command {
         let mut command = Command::new(&self.workers.program);
         command
@@ -101,6 +106,10 @@ impl Launch {
     }
 }
 
+/// Waits until the socket is readable.
+///
+/// # Errors
+/// If the time has elapsed.
 fn wait_readable(socket: impl AsFd, until: Instant) -> Result<(), Elapsed> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() {
@@ -108,7 +117,41 @@ fn wait_readable(socket: impl AsFd, until: Instant) -> Result<(), Elapsed> {
     }
     let mut polled = [rustix::event::PollFd::new(&socket, rustix::event::PollFlags::IN)];
     let timeout = rustix::event::Timespec::try_from(left).unwrap_or_default();
-    // Being interrupted, or a failure, shows in what is read next.
+    // After an interruption or an error, the next read reports the state of the socket.
     let _ready = rustix::event::poll(&mut polled, Some(&timeout));
     Ok(())
+}
+
+/// A command to be spawned.
+struct SpawnJob {
+    command: Command,
+    started: SyncSender<io::Result<Child>>,
+}
+
+/// The thread that starts worker processes. It lives as long as this process, because the kernel ends a worker together
+/// with the thread that started it.
+static LAUNCHER: OnceLock<Option<Sender<SpawnJob>>> = OnceLock::new();
+
+/// Starts a program from the launcher thread. Blocks until it has been started.
+///
+/// # Errors
+/// If it cannot be started.
+fn spawn(command: Command) -> io::Result<Child> {
+    let gone = || io::Error::other("there is no thread to start workers with");
+    let launcher = LAUNCHER.get_or_init(start_launcher).as_ref().ok_or_else(gone)?;
+    let (started, answer) = sync_channel(1);
+    launcher.send(SpawnJob { command, started }).map_err(|_| gone())?;
+    answer.recv().map_err(|_| gone())?
+}
+
+fn start_launcher() -> Option<Sender<SpawnJob>> {
+    let (jobs, inbox) = channel::<SpawnJob>();
+    let serve = move || {
+        for SpawnJob { mut command, started } in inbox {
+            // The receiver is gone only if the caller panicked.
+            let _unwanted = started.send(command.spawn());
+        }
+    };
+    std::thread::Builder::new().name("fumehood-launcher".to_owned()).spawn(serve).ok()?;
+    Some(jobs)
 }

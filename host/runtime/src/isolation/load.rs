@@ -8,45 +8,48 @@ use fumehood_core::definition::{DefinitionError, RawDefinition, ToolDefinition};
 use fumehood_core::permission::files::ProtectedFiles;
 use fumehood_core::redact::Redactor;
 
-use super::launch::{Launch, START, StartError};
+use super::launch::{START_TIMEOUT, StartError, WorkerLaunch};
 use super::message::{Definition, LoadFailure, Loaded, Setup};
 use super::services::Services;
 use super::supervisor::Worker;
 use super::{convert, frame};
 use crate::cache::{Authentic, sealed};
 use crate::capability::{FolderError, open_files};
+use crate::config::Workers;
 use crate::dialect::{Dialect, Skipped};
-use crate::file_pool::{Gone, PATIENCE};
+use crate::file_pool::{Gone, OPEN_TIMEOUT};
 use crate::guest_runtime::Elapsed;
 use crate::load_error::LoadError;
 use crate::load_options::LoadOptions;
 use crate::shared::Shared;
-use crate::workers::Workers;
 
-/// Calls that one worker runs at once.
+/// Maximum number of calls that one worker runs at once.
 const MAX_CONCURRENCY: u32 = 32;
-/// Threads of a worker for guests that run longer than a slice.
+/// Number of threads of a worker for guests that run longer than a slice.
 const GUEST_THREADS: u32 = 2;
 
-/// A compiled component on its way to a worker.
-pub(crate) struct Parcel {
+/// A compiled component for a worker.
+pub(crate) struct CompiledComponent {
     pub(crate) bytes: Arc<Vec<u8>>,
     pub(crate) code: Authentic,
     pub(crate) dialect: Dialect,
     pub(crate) redactor: Option<Arc<Redactor>>,
 }
 
-/// Starts a worker for a component, and asks it for the tools.
+/// Starts a worker for a component, and returns it with the definitions of its tools and the skipped exports.
+///
+/// # Errors
+/// If the worker cannot be started, or cannot load the component, or its definitions are not accepted.
 pub(crate) async fn load(
     shared: &Arc<Shared>,
     workers: &Workers,
-    parcel: Parcel,
+    compiled: CompiledComponent,
     options: &LoadOptions,
 ) -> Result<(Worker, Vec<ToolDefinition>, Vec<Skipped>), LoadError> {
-    let launch = Arc::new(launch(shared, workers, &parcel, options).await?);
+    let launch = Arc::new(prepare_launch(shared, workers, &compiled, options).await?);
     let grant = Arc::new(options.grant.clone());
-    let services = Arc::new(Services::new(shared, grant, options.name.clone(), parcel.redactor));
-    let patience = START.saturating_add(options.limits.deadline);
+    let services = Arc::new(Services::new(shared, grant, options.name.clone(), compiled.redactor));
+    let patience = START_TIMEOUT.saturating_add(options.limits.deadline);
     let (starting, served) = (Arc::clone(&launch), Arc::clone(&services));
     let (link, loaded) = shared.runtime.block(move || starting.start(&served, patience)).await??;
     let (jail, definitions, skipped) = match loaded {
@@ -62,16 +65,20 @@ pub(crate) async fn load(
             });
         }
     };
-    let definitions = parse(definitions, &parcel.dialect, options)?;
+    let definitions = parse_definitions(definitions, &compiled.dialect, options)?;
     let skipped = skipped.into_iter().map(|(export, why)| Skipped::new(&export, &why)).collect();
-    // Started again, it need not describe its tools once more.
+    // A restarted worker need not describe its tools again.
     let launch = Arc::into_inner(launch).ok_or_else(|| LoadError::Worker("it is still being started".to_owned()))?;
-    let launch = Launch { setup: Setup { describe: None, ..launch.setup }, ..launch };
+    let launch = WorkerLaunch { setup: Setup { describe: None, ..launch.setup }, ..launch };
     Ok((Worker::new(launch, services, jail, link), definitions, skipped))
 }
 
-/// Reads what the worker says of the tools as what it is: a guest's word.
-fn parse(found: Vec<Definition>, dialect: &Dialect, options: &LoadOptions) -> Result<Vec<ToolDefinition>, LoadError> {
+/// Parses the definitions that a worker sent. They are as untrusted as those of a guest.
+fn parse_definitions(
+    found: Vec<Definition>,
+    dialect: &Dialect,
+    options: &LoadOptions,
+) -> Result<Vec<ToolDefinition>, LoadError> {
     let limits = &options.definitions;
     if *dialect != Dialect::Typed && found.len() > limits.tools {
         return Err(DefinitionError::TooManyTools { found: found.len(), limit: limits.tools }.into());
@@ -84,14 +91,15 @@ fn parse(found: Vec<Definition>, dialect: &Dialect, options: &LoadOptions) -> Re
     found.into_iter().map(parse).collect()
 }
 
-async fn launch(
+async fn prepare_launch(
     shared: &Arc<Shared>,
     workers: &Workers,
-    parcel: &Parcel,
+    compiled: &CompiledComponent,
     options: &LoadOptions,
-) -> Result<Launch, LoadError> {
+) -> Result<WorkerLaunch, LoadError> {
     let host = |error: std::io::Error| LoadError::Worker(error.to_string());
-    let mut files = vec![in_memory(&parcel.bytes).map_err(host)?, parcel.code.file().try_clone().map_err(host)?];
+    let mut files =
+        vec![to_sealed_file(&compiled.bytes).map_err(host)?, compiled.code.file().try_clone().map_err(host)?];
     let mut scratch = None;
     let grant = &options.grant;
     if !grant.folders().is_empty() {
@@ -100,8 +108,11 @@ async fn launch(
             let files = open_files(&granted, &on_thread.own_folders)?;
             Ok::<Vec<File>, FolderError>(files.into_iter().map(|granted| granted.file).collect())
         });
-        let opened =
-            shared.runtime.within(PATIENCE, opening).await.map_err(|Elapsed| FolderError::Slow(PATIENCE.as_secs()))?;
+        let opened = shared
+            .runtime
+            .within(OPEN_TIMEOUT, opening)
+            .await
+            .map_err(|Elapsed| FolderError::Slow(OPEN_TIMEOUT.as_secs()))?;
         files.extend(opened.map_err(|Gone| FolderError::Gone)??);
     }
     if grant.scratch().is_some() {
@@ -117,20 +128,20 @@ async fn launch(
         guest_threads: GUEST_THREADS,
         memory_ceiling: shared.memory_ceiling as u64,
         name: options.name.as_ref().map(ToString::to_string),
-        powers: convert::powers(grant),
-        folders: convert::folders(grant),
-        // As they are when a worker starts.
+        powers: convert::to_powers(grant),
+        folders: convert::to_granted_folders(grant),
+        // Replaced by the current list whenever a worker starts.
         protected: ProtectedFiles::default(),
         definitions: (&options.definitions).into(),
         docs: options.docs.as_deref().map(<[u8]>::to_vec),
         describe: Some((&options.limits).into()),
         is_jail_required: workers.is_jail_required,
     };
-    Ok(Launch { workers: workers.clone(), setup, files, scratch })
+    Ok(WorkerLaunch { workers: workers.clone(), setup, files, scratch })
 }
 
-/// The bytes in sealed memory, for another process to read.
-fn in_memory(bytes: &[u8]) -> std::io::Result<File> {
+/// Copies bytes to sealed memory, for another process to read.
+fn to_sealed_file(bytes: &[u8]) -> std::io::Result<File> {
     let mut file = sealed::new("fumehood-component")?;
     file.write_all(bytes).map_err(|error| sealed::explain(error, "the component"))?;
     sealed::seal(&mut file)?;

@@ -1,4 +1,4 @@
-//! Messages between a host and a worker. Both are the same program, so there are no versions.
+//! Messages between a host and a worker. Both are the same program, so the format has no versions.
 
 use std::time::Duration;
 
@@ -10,35 +10,35 @@ use serde::{Deserialize, Serialize};
 use crate::engine::EngineProfile;
 use crate::jail::JailReport;
 
-/// First message to a worker: everything that it needs to load its component.
+/// The first message to a worker: everything that it needs to load its component.
 ///
-/// Beside it travel descriptors: the component's bytes, its compiled code, the scratch folder if there is one, and the
+/// Descriptors are sent with it: the component's bytes, its compiled code, the scratch folder if there is one, and the
 /// granted folders in their order.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Setup {
     /// Everything about the host's engine that compiled code depends on.
     pub(super) engine: String,
     pub(super) profile: EngineProfile,
-    /// Calls that run at once.
+    /// Maximum number of calls that run at once.
     pub(super) concurrency: u32,
     pub(super) guest_threads: u32,
-    /// The largest memory limit of a call, in bytes.
+    /// Maximum memory limit of a call, in bytes.
     pub(super) memory_ceiling: u64,
     pub(super) name: Option<String>,
     pub(super) powers: Powers,
     pub(super) folders: Vec<GrantedFolder>,
-    /// Files in them that no tool may change, or read.
+    /// Files in the folders that no tool may change, or read.
     pub(super) protected: ProtectedFiles,
     pub(super) definitions: DefinitionCaps,
-    /// The content of a `package-docs` section, instead of that of the component.
+    /// The content of a `package-docs` section, in place of the component's own.
     pub(super) docs: Option<Vec<u8>>,
-    /// Limits of the call that describes the tools; `None` if that is known already.
+    /// Limits of the call that describes the tools; `None` if the host has the definitions already.
     pub(super) describe: Option<CallLimits>,
-    /// Whether an incomplete jail is an error.
+    /// True if an incomplete jail is an error.
     pub(super) is_jail_required: bool,
 }
 
-/// The grant, without secrets, rules for requests, and paths: those stay with the host.
+/// The grant without secrets, rules for requests, and paths, which stay with the host.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Powers {
     pub(super) state: bool,
@@ -49,25 +49,29 @@ pub(super) struct Powers {
     pub(super) key_value_bytes: Option<u64>,
     pub(super) scratch: Option<FolderQuota>,
     pub(super) may_request: bool,
-    /// Names only.
+    /// The names of secrets.
     pub(super) secrets: Vec<String>,
 }
 
+/// A granted folder, without its path in the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct GrantedFolder {
+    /// The path that the guest sees.
     pub(super) guest: String,
-    /// `None` for reading only.
+    /// The quota for writing; `None` if the folder is read-only.
     pub(super) quota: Option<FolderQuota>,
     /// The line of a policy that would allow writing.
     pub(super) write_line: String,
 }
 
+/// The quota of a folder: bytes and directory entries.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct FolderQuota {
     pub(super) bytes: u64,
     pub(super) entries: u64,
 }
 
+/// Limits on tool definitions.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct DefinitionCaps {
     pub(super) tools: u64,
@@ -76,20 +80,20 @@ pub(super) struct DefinitionCaps {
     pub(super) schema_bytes: u64,
 }
 
-/// First answer of a worker.
+/// The answer to [`Setup`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Loaded {
     Ready {
         jail: JailReport,
         definitions: Vec<Definition>,
-        /// Exports that are no tools: name, reason.
+        /// The exports that are not tools: name, reason.
         skipped: Vec<(String, String)>,
     },
     Failed {
         failure: LoadFailure,
         message: String,
     },
-    /// The component failed while it described its tools.
+    /// A failure of the component to describe its tools.
     NotDescribed(Failure),
 }
 
@@ -119,9 +123,9 @@ pub(super) struct Definition {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum ToWorker {
     Call(CallMessage),
-    /// The protected files are these from now on.
+    /// The new list of protected files.
     Protect(ProtectedFiles),
-    /// End a call as cancelled, with the account of what it cost.
+    /// Cancel a call. It still ends with the metadata of its cost.
     Cancel {
         call: u64,
     },
@@ -132,12 +136,13 @@ pub(super) enum ToWorker {
     },
 }
 
+/// A call of a tool.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct CallMessage {
     pub(super) call: u64,
-    /// Position among the definitions.
+    /// Index into the definitions.
     pub(super) tool: u32,
-    /// JSON text that has passed the gate.
+    /// JSON text that has passed the tool's schema.
     pub(super) arguments: String,
     pub(super) id: String,
     pub(super) name: String,
@@ -146,6 +151,7 @@ pub(super) struct CallMessage {
     pub(super) limits: CallLimits,
 }
 
+/// The limits of a call. Sizes are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CallLimits {
     pub(super) deadline: Duration,
@@ -177,13 +183,13 @@ pub(super) enum FromWorker {
         message: Option<String>,
         partial: Vec<Part>,
     },
-    /// One step at the store of keys and values.
+    /// An operation on the store of keys and values.
     Store {
         step: u64,
         patience: Duration,
         what: StoreStep,
     },
-    /// One HTTP request. A descriptor travels beside it: the stream of its bodies and of its response.
+    /// An HTTP request. A descriptor is sent with it: the stream of its bodies and of its response.
     Request {
         call: u64,
         head: RequestHead,
@@ -199,6 +205,7 @@ pub(super) enum Part {
     Link { uri: String, title: Option<String>, mime_type: Option<String> },
 }
 
+/// The error of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Failure {
     pub(super) kind: ErrorKind,
@@ -208,7 +215,7 @@ pub(super) struct Failure {
     pub(super) backtrace: Vec<String>,
 }
 
-/// What a call cost in its worker.
+/// The metadata of a call that its worker measures.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Cost {
     pub(super) duration: Duration,
@@ -216,14 +223,14 @@ pub(super) struct Cost {
     pub(super) peak_memory: u64,
     pub(super) sanitized: u64,
     pub(super) log_dropped: u64,
-    /// Power, what was tried, why not, and the line that would allow it: see `Refusal`, as JSON.
+    /// The refusals as JSON: see [`Refusal`](fumehood_core::permission::Refusal).
     pub(super) refused: Vec<String>,
     pub(super) exhausted: Vec<String>,
     pub(super) stdout: (String, u64),
     pub(super) stderr: (String, u64),
 }
 
-/// A step at the store. Whose store it is and how much it may keep, the host knows.
+/// An operation on the store. The host supplies its owner and quota.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum StoreStep {
     Get { key: String },
@@ -232,6 +239,7 @@ pub(super) enum StoreStep {
     List { prefix: String, after: Option<String>, limit: u64 },
 }
 
+/// The answer to a [`StoreStep`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum StoreAnswer {
     Value(Option<Vec<u8>>),
@@ -258,7 +266,7 @@ pub(super) struct RequestHead {
 /// A message on the stream of one request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum BodyMessage {
-    /// The response begins. From the host only, and first.
+    /// The head of the response. Sent only by the host, as its first message.
     Head {
         status: u16,
         headers: Vec<(String, Vec<u8>)>,
@@ -267,6 +275,6 @@ pub(super) enum BodyMessage {
     Data(Vec<u8>),
     Trailers(Vec<(String, Vec<u8>)>),
     End,
-    /// The request or a body failed; the number of an error of the contract.
+    /// A failure of the request or of a body: the index of its error in the list of `body_stream`.
     Failed(u8),
 }

@@ -1,17 +1,16 @@
-//! Worker processes: a second wall around guests, for the day on which the engine has a bug.
+//! Worker processes: a second layer of isolation around guests, in case the engine has a bug.
 //!
-//! A component that is isolated has a process of its own, in a [`jail`](crate::jail). The host never maps its code; it sends calls over a
-//! socket and gets results back as data. Keys and values, HTTP requests, secrets and records stay with the host, which decides
-//! on each step again. A worker that dies is a failed call; the next one starts another.
+//! An isolated component has a process of its own, in a [`jail`](crate::jail). The host never maps its code; it sends
+//! calls over a socket and receives results as data. Keys and values, HTTP requests, secrets and records stay with the
+//! host, which checks every step again. If a worker dies, its calls fail; the next call starts another worker.
 //!
-//! `supervisor` starts workers and ends them, `link` is the host's end of the socket, `services` is what a worker asks of its
-//! host, `worker` is the process itself.
+//! `supervisor` starts and ends workers, `link` is the host's end of the socket, `services` serves the requests of a
+//! worker, `worker` is the process itself.
 
 mod body_stream;
 mod convert;
 mod frame;
 mod launch;
-mod launcher;
 mod link;
 mod load;
 mod message;
@@ -19,6 +18,6 @@ mod services;
 mod supervisor;
 mod worker;
 
-pub(crate) use load::{Parcel, load};
+pub(crate) use load::{CompiledComponent, load};
 pub(crate) use supervisor::Worker;
 pub use worker::serve_worker;

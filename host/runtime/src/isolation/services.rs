@@ -1,7 +1,7 @@
-//! What a worker asks of its host: steps at the store of keys and values, and HTTP requests.
+//! The host's services for a worker: operations on the store of keys and values, and HTTP requests.
 //!
-//! Everything is decided here again. A worker says what its guest wants; whose store that is, what may be requested and which
-//! secrets go along it does not know.
+//! Every permission is checked here. A worker only forwards the operations of its guest; the owner of the store, the
+//! rules for requests and the secrets in them never leave the host.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,12 +27,12 @@ use crate::guest_runtime::GuestRuntime;
 use crate::outcome::Execution;
 use crate::shared::Shared;
 
-/// Steps at the store that one worker may have under way.
-const MAX_STORE_STEPS: usize = 128;
-/// Requests that one call may have under way here; the grant allows fewer at once.
+/// Maximum number of concurrent store operations of one worker.
+const MAX_STORE_OPERATIONS: usize = 128;
+/// Maximum number of concurrent requests of one call. The grant allows fewer; this bounds a worker that ignores it.
 const MAX_REQUESTS: usize = 1024;
 
-/// What the host does for the worker of one component.
+/// The host's services for the worker of one component.
 pub(super) struct Services {
     shared: Arc<Shared>,
     grant: Arc<Grant>,
@@ -50,10 +50,10 @@ pub(super) struct CallRequests {
     refusals: Refusals,
 }
 
-/// One step less is under way when this is dropped.
-struct Step(Arc<AtomicUsize>);
+/// A guard that counts a store operation until it is dropped.
+struct StepGuard(Arc<AtomicUsize>);
 
-impl Drop for Step {
+impl Drop for StepGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -77,13 +77,13 @@ impl Services {
         &self.shared
     }
 
-    /// A log line without secrets, and printable whatever the worker sent.
+    /// Redacts a log line and makes it printable, whatever the worker sent.
     pub(super) fn log_line(&self, message: &str) -> String {
         let message = self.redactor.as_ref().map_or(message.into(), |redactor| redactor.text(message));
         printable(&message).into_owned()
     }
 
-    /// News of a call, without secrets. Parts that are not well-formed are left out.
+    /// Redacts a progress update. Malformed parts are dropped.
     pub(super) fn progress(&self, fraction: Option<f64>, message: Option<String>, partial: Vec<Part>) -> Progress {
         let part = |part| {
             let mut part = Content::try_from(part).ok()?;
@@ -99,13 +99,13 @@ impl Services {
         }
     }
 
-    /// Starts a step at the store. Its answer goes back over the link.
+    /// Starts a store operation. Its answer is sent over the link.
     ///
     /// # Errors
-    /// If the worker has more steps under way than any guest can.
+    /// If the worker has more concurrent operations than its guests can have.
     pub(super) fn store(&self, link: &Link, step: u64, patience: Duration, what: StoreStep) -> Result<(), String> {
-        let under_way = Step(Arc::clone(&self.steps));
-        if self.steps.fetch_add(1, Ordering::Relaxed) >= MAX_STORE_STEPS {
+        let guard = StepGuard(Arc::clone(&self.steps));
+        if self.steps.fetch_add(1, Ordering::Relaxed) >= MAX_STORE_OPERATIONS {
             return Err("it has more steps at the store under way than its calls can have".to_owned());
         }
         let (owner, quota) = (self.owner.clone(), self.grant.key_value());
@@ -114,26 +114,29 @@ impl Services {
             let patience = patience.min(STORE_PATIENCE);
             let answer = match (owner, quota) {
                 (Some(owner), Some(quota)) => {
-                    let most = quota.bytes();
+                    let max_bytes = quota.bytes();
                     backend
-                        .step(move || patience, move |store, patience| do_step(store, &owner, most, what, patience))
+                        .step(
+                            move || patience,
+                            move |store, patience| run_step(store, &owner, max_bytes, what, patience),
+                        )
                         .await
                 }
                 _ => Err(StoreError::Unavailable("no store was granted".to_owned())),
             };
-            drop(under_way);
+            drop(guard);
             if let Some(link) = link.upgrade() {
-                link.tell(&ToWorker::Stored { step, answer: answer.unwrap_or_else(StoreAnswer::from) });
+                link.notify(&ToWorker::Stored { step, answer: answer.unwrap_or_else(StoreAnswer::from) });
             }
         });
         Ok(())
     }
 
-    /// Decides on a request, and carries it and its response over `stream`.
+    /// Checks a request, makes it, and transfers it and its response over `stream`.
     pub(super) fn request(&self, pending: &mut Pending, head: RequestHead, stream: OwnedFd) {
         let requests = pending.requests.get_or_insert_with(|| {
             let (reports, refusals) = (Reports::default(), Refusals::default());
-            let watcher = RequestObserver {
+            let observer = RequestObserver {
                 call: Arc::clone(&pending.invocation),
                 observer: pending.observer.clone(),
                 redactor: self.redactor.clone(),
@@ -141,18 +144,18 @@ impl Services {
             };
             let now = Instant::now();
             let deadline = Deadline::after(now, pending.deadline.saturating_duration_since(now));
-            let egress = DirectEgress::new(&self.grant, &self.shared.network, deadline, &refusals, watcher);
+            let egress = DirectEgress::new(&self.grant, &self.shared.network, deadline, &refusals, observer);
             Arc::new(CallRequests { egress: Mutex::new(Some(egress)), tasks: Mutex::default(), reports, refusals })
         });
         let mut tasks = requests.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.retain(|task| !task.is_finished());
         if tasks.len() >= MAX_REQUESTS {
-            // Dropping the stream tells the guest that its connection ended.
+            // The guest sees the dropped stream as a terminated connection.
             return;
         }
         let serving = Arc::clone(requests);
         let task = self.shared.runtime.spawn(async move {
-            // Whatever breaks, the stream breaks off, and the guest is told so.
+            // On any error the stream is dropped, which the guest sees as a terminated connection.
             let _ended = body_stream::serve(stream, head, |request, options| {
                 let mut egress = serving.egress.lock().unwrap_or_else(PoisonError::into_inner);
                 egress.as_mut().map(|egress| egress.send(request, Some(options)))
@@ -164,7 +167,7 @@ impl Services {
 }
 
 impl CallRequests {
-    /// Ends what still runs. Afterwards all requests have been reported.
+    /// Aborts all running requests. Afterwards every request has been reported.
     pub(super) fn end(&self) {
         for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             task.abort();
@@ -172,7 +175,7 @@ impl CallRequests {
         drop(self.egress.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Ends what still runs, and adds the reports of the requests to a call that is over.
+    /// Aborts all running requests, and adds the reports of the requests to the result of the call.
     pub(super) fn finish(&self, execution: &mut Execution) {
         self.end();
         let metadata = &mut execution.metadata;
@@ -182,10 +185,10 @@ impl CallRequests {
     }
 }
 
-fn do_step(
+fn run_step(
     store: &dyn KeyValueStore,
     owner: &Namespace,
-    most: u64,
+    max_bytes: u64,
     step: StoreStep,
     patience: Duration,
 ) -> Result<StoreAnswer, StoreError> {
@@ -195,7 +198,7 @@ fn do_step(
         StoreStep::Get { key: name } => StoreAnswer::Value(store.get(owner, &key(name)?, patience)?),
         StoreStep::Set { value, .. } if value.len() > MOST_VALUE_BYTES => return Err(malformed()),
         StoreStep::Set { key: name, value } => {
-            store.set(owner, &key(name)?, &value, most, patience)?;
+            store.set(owner, &key(name)?, &value, max_bytes, patience)?;
             StoreAnswer::Done
         }
         StoreStep::Delete { key: name } => StoreAnswer::Deleted(store.delete(owner, &key(name)?, patience)?),

@@ -1,4 +1,5 @@
-//! Starts the worker of a component, starts it again when it has died, and ends it when a call does not stop.
+//! The supervisor of one component's worker: starts it, restarts it when it has died, and ends it when a call does not
+//! stop.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +11,8 @@ use fumehood_core::limits::Limits;
 use fumehood_core::result::{CallError, Metadata};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::launch::{Launch, START};
-use super::link::{Ended, Link, Pending};
+use super::launch::{START_TIMEOUT, WorkerLaunch};
+use super::link::{CallEnd, Link, Pending};
 use super::message::{CallMessage, Loaded, ToWorker};
 use super::services::Services;
 use crate::guest_runtime::{Elapsed, Lost};
@@ -21,78 +22,80 @@ use crate::outcome::{self, Execution};
 use crate::run::{lost_call, turned_away, unless_cancelled};
 use crate::shared::Shared;
 
-/// A worker enforces deadlines and cancellation itself. It is ended if a call goes on for this much longer, which on a machine
-/// that has no processor time to give is long for a worker that is in order.
-const GRACE: Duration = Duration::from_secs(1);
-/// Workers in a row that may die before a restart has to wait.
-const RESTARTS_AT_ONCE: u32 = 3;
-/// The first of those waits. Each is twice as long as the one before.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// Log lines cost more than their text in a message.
-const SAID_FACTOR: usize = 4;
+/// Time after a deadline or a cancellation before the host ends a worker. A worker enforces both itself; this is long
+/// for a healthy worker even on a machine without free processor time.
+const CALL_GRACE: Duration = Duration::from_secs(1);
+/// Consecutive crashes after which a restart is delayed.
+const CRASHES_BEFORE_DELAY: u32 = 3;
+/// The first of those delays. Each further one is twice as long as the one before.
+const MIN_RESTART_DELAY: Duration = Duration::from_millis(100);
+/// Maximum delay before a restart.
+const MAX_RESTART_DELAY: Duration = Duration::from_secs(10);
+/// Factor from the log limit of a call to the bytes of its messages: log lines take more in a message than their text.
+const LOG_MESSAGE_FACTOR: usize = 4;
 
 /// The worker process of one component. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Worker(Arc<Supervisor>);
 
 struct Supervisor {
-    /// Before what the worker needs: it ends first.
+    /// Dropped before the other fields, so that the worker ends before what it needs.
     state: Mutex<State>,
-    launch: Arc<Launch>,
+    launch: Arc<WorkerLaunch>,
     services: Arc<Services>,
     jail: JailReport,
-    /// The calls that its worker runs at once.
-    places: Arc<Semaphore>,
+    /// Permits for the calls that its worker runs at once.
+    permits: Arc<Semaphore>,
     calls: AtomicU64,
-    /// Held by whoever starts a worker.
+    /// Held while a worker is started.
     starting: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
     link: Option<Arc<Link>>,
-    /// Workers that died in a row without having answered a call.
-    deaths: u32,
-    not_before: Option<Instant>,
+    /// Consecutive workers that died without having answered a call.
+    crashes: u32,
+    /// The time before which no worker is restarted.
+    restart_after: Option<Instant>,
 }
 
 impl Worker {
-    pub(super) fn new(launch: Launch, services: Arc<Services>, jail: JailReport, link: Arc<Link>) -> Self {
-        let places = Arc::new(Semaphore::new(launch.setup.concurrency as usize));
+    pub(super) fn new(launch: WorkerLaunch, services: Arc<Services>, jail: JailReport, link: Arc<Link>) -> Self {
+        let permits = Arc::new(Semaphore::new(launch.setup.concurrency as usize));
         let state = Mutex::new(State { link: Some(link), ..State::default() });
         let (calls, starting) = (AtomicU64::new(0), tokio::sync::Mutex::default());
         let launch = Arc::new(launch);
-        Self(Arc::new(Supervisor { launch, services, jail, places, calls, state, starting }))
+        Self(Arc::new(Supervisor { launch, services, jail, permits, calls, state, starting }))
     }
 
-    /// The restrictions that are in force.
+    /// Returns the restrictions that the kernel enforces.
     pub(crate) fn jail(&self) -> JailReport {
         self.0.jail
     }
 
-    /// The id of the worker process, if one lives.
+    /// Returns the id of the worker process, if one is alive.
     pub(crate) fn process_id(&self) -> Option<u32> {
         self.0.state().link.as_ref()?.process_id()
     }
 
-    /// Waits for a place, then runs the call in the worker. Dropping the future ends the call.
+    /// Waits for admission, then runs the call in the worker. Dropping the future ends the call.
     pub(crate) async fn call(&self, tool: usize, arguments: String, invocation: Invocation, terms: Terms) -> Execution {
         let limits = terms.limits;
         let cancelled = terms.cancelled.clone();
         let since = Instant::now();
-        let place = match unless_cancelled(cancelled.as_ref(), self.0.place()).await {
-            Some(Ok(place)) => place,
-            Some(Err(error)) => return failed(error, Duration::ZERO, &limits),
-            None => return failed(CallError::cancelled(), since.elapsed(), &limits),
+        let permit = match unless_cancelled(cancelled.as_ref(), self.0.acquire()).await {
+            Some(Ok(permit)) => permit,
+            Some(Err(error)) => return failed_execution(error, Duration::ZERO, &limits),
+            None => return failed_execution(CallError::cancelled(), since.elapsed(), &limits),
         };
         let queued = since.elapsed();
         let started = Instant::now();
-        let link = match self.0.live(started + limits.deadline).await {
+        let link = match self.0.live_link(started + limits.deadline).await {
             Ok(link) => link,
-            Err(error) => return failed(error, queued, &limits),
+            Err(error) => return failed_execution(error, queued, &limits),
         };
-        let mut execution = self.0.run(&link, place, tool, arguments, invocation, terms, started).await;
+        let mut execution = self.0.run(&link, permit, tool, arguments, invocation, terms, started).await;
         execution.metadata.queued = queued;
         execution.metadata.deadline = limits.deadline;
         execution.metadata.duration = started.elapsed();
@@ -100,18 +103,18 @@ impl Worker {
     }
 }
 
-fn failed(error: CallError, queued: Duration, limits: &Limits) -> Execution {
+fn failed_execution(error: CallError, queued: Duration, limits: &Limits) -> Execution {
     let metadata = Metadata { queued, deadline: limits.deadline, ..Metadata::default() };
     Execution { outcome: Err(error), metadata }
 }
 
-/// A place in the worker, and one among all calls of the host.
-struct Place {
+/// A permit for a call in the worker, and for one among all calls of the host.
+struct CallPermit {
     shared: Arc<Shared>,
     _in_worker: OwnedSemaphorePermit,
 }
 
-impl Drop for Place {
+impl Drop for CallPermit {
     fn drop(&mut self) {
         self.shared.isolated.fetch_sub(1, Ordering::Relaxed);
         self.shared.admission.leave();
@@ -123,63 +126,68 @@ impl Supervisor {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn place(&self) -> Result<Place, CallError> {
-        // It is never closed.
+    async fn acquire(&self) -> Result<CallPermit, CallError> {
+        // The semaphore is never closed.
         let closed = |_| CallError::new(ErrorKind::Host, "the worker takes no more calls");
-        let in_worker = match Arc::clone(&self.places).try_acquire_owned() {
-            Ok(place) => place,
-            Err(_) => Arc::clone(&self.places).acquire_owned().await.map_err(closed)?,
+        let in_worker = match Arc::clone(&self.permits).try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => Arc::clone(&self.permits).acquire_owned().await.map_err(closed)?,
         };
         let shared = self.services.shared();
         shared.admission.enter().await.map_err(turned_away)?;
         shared.isolated.fetch_add(1, Ordering::Relaxed);
-        Ok(Place { shared: Arc::clone(shared), _in_worker: in_worker })
+        Ok(CallPermit { shared: Arc::clone(shared), _in_worker: in_worker })
     }
 
-    /// A worker that lives: the one that there is, or a new one.
-    async fn live(&self, deadline: Instant) -> Result<Arc<Link>, CallError> {
-        if let Some(link) = self.living() {
+    /// Returns the current worker if it is alive, or starts a new one.
+    ///
+    /// # Errors
+    /// If a restart is delayed beyond `deadline`, or fails.
+    async fn live_link(&self, deadline: Instant) -> Result<Arc<Link>, CallError> {
+        if let Some(link) = self.current_link() {
             return Ok(link);
         }
         let _starting = self.starting.lock().await;
-        if let Some(link) = self.living() {
+        if let Some(link) = self.current_link() {
             return Ok(link);
         }
-        let wait = self.state().not_before.map(|until| until.saturating_duration_since(Instant::now()));
+        let delay = self.state().restart_after.map(|until| until.saturating_duration_since(Instant::now()));
         let runtime = self.services.runtime();
-        if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
-            if Instant::now() + wait > deadline {
+        if let Some(delay) = delay.filter(|delay| !delay.is_zero()) {
+            if Instant::now() + delay > deadline {
                 let message = "the worker process of this tool died several times in a row";
                 return Err(CallError::new(ErrorKind::Unavailable, message)
                     .with_hint("call again later, and report it if it goes on: no tool should be able to do that")
-                    .with_retry_after(wait));
+                    .with_retry_after(delay));
             }
-            runtime.sleep(wait).await.map_err(lost_call)?;
+            runtime.sleep(delay).await.map_err(lost_call)?;
         }
         let link = self.restart().await?;
         self.state().link = Some(Arc::clone(&link));
         Ok(link)
     }
 
-    fn living(&self) -> Option<Arc<Link>> {
+    /// Returns the current worker if it is alive, and records its death otherwise.
+    fn current_link(&self) -> Option<Arc<Link>> {
         let link = self.state().link.clone()?;
-        if !link.is_dead() {
+        if !link.has_ended() {
             return Some(link);
         }
         let mut state = self.state();
         if state.link.as_ref().is_some_and(|current| Arc::ptr_eq(current, &link)) {
             state.link = None;
-            state.deaths = state.deaths.saturating_add(1);
-            let waits = state.deaths.checked_sub(RESTARTS_AT_ONCE);
-            let wait = waits.map(|waits| FIRST_WAIT.saturating_mul(1 << waits.min(10)).min(LONGEST_WAIT));
-            state.not_before = wait.map(|wait| Instant::now() + wait);
+            state.crashes = state.crashes.saturating_add(1);
+            let doublings = state.crashes.checked_sub(CRASHES_BEFORE_DELAY);
+            let delay = doublings
+                .map(|doublings| MIN_RESTART_DELAY.saturating_mul(1 << doublings.min(10)).min(MAX_RESTART_DELAY));
+            state.restart_after = delay.map(|delay| Instant::now() + delay);
         }
         None
     }
 
     async fn restart(&self) -> Result<Arc<Link>, CallError> {
         let (launch, services) = (Arc::clone(&self.launch), Arc::clone(&self.services));
-        let started = self.services.runtime().block(move || launch.start(&services, START)).await;
+        let started = self.services.runtime().block(move || launch.start(&services, START_TIMEOUT)).await;
         let host = |message: String| CallError::new(ErrorKind::Host, message);
         match started.map_err(lost_call)? {
             Ok((link, Loaded::Ready { .. })) => Ok(link),
@@ -191,11 +199,12 @@ impl Supervisor {
         }
     }
 
+    /// Runs one call in a worker.
     #[expect(clippy::too_many_arguments, reason = "the parts of one call, each of which goes somewhere else")]
     async fn run(
         &self,
         link: &Arc<Link>,
-        place: Place,
+        permit: CallPermit,
         tool: usize,
         arguments: String,
         invocation: Invocation,
@@ -213,20 +222,20 @@ impl Supervisor {
             answer,
             observer,
             invocation: Arc::new(invocation),
-            unsaid: limits.log.saturating_mul(SAID_FACTOR),
+            output_budget: limits.log.saturating_mul(LOG_MESSAGE_FACTOR),
             deadline: started + limits.deadline,
             requests: None,
-            _place: Box::new(place),
+            _permit: Box::new(permit),
         };
         if let Err(message) = link.call(call, &message, pending) {
-            return failed(CallError::new(ErrorKind::Host, message), Duration::ZERO, &limits);
+            return failed_execution(CallError::new(ErrorKind::Host, message), Duration::ZERO, &limits);
         }
-        let mut unfinished = Unfinished { link, call, is_over: false };
-        let ended = self.ended(link, call, wait, &limits, cancelled.as_ref()).await;
-        unfinished.is_over = true;
+        let mut guard = CancelOnDrop { link, call, has_ended: false };
+        let ended = self.wait_for_end(link, call, wait, &limits, cancelled.as_ref()).await;
+        guard.has_ended = true;
         match ended {
-            Ok(Ended::Answered { outcome, cost, requests }) => {
-                self.state().deaths = 0;
+            Ok(CallEnd::Answered { outcome, cost, requests }) => {
+                self.state().crashes = 0;
                 let parts = |parts: Vec<_>| parts.into_iter().map(Content::try_from).collect::<Result<Vec<_>, _>>();
                 let outcome = outcome.map_err(CallError::from).and_then(parts);
                 let mut execution = Execution { outcome, metadata: (*cost).into() };
@@ -235,85 +244,86 @@ impl Supervisor {
                 }
                 execution
             }
-            Ok(Ended::Died(how)) => failed(died(&how), Duration::ZERO, &limits),
-            // The timer fired early only because its runtime is gone.
-            Err(Unanswered::Elapsed) if started.elapsed() < limits.deadline => {
-                failed(lost_call(Lost::ShutDown), Duration::ZERO, &limits)
+            Ok(CallEnd::WorkerDied(how)) => failed_execution(worker_died_error(&how), Duration::ZERO, &limits),
+            // The timer fires early only if its runtime is shut down.
+            Err(NoAnswer::Elapsed) if started.elapsed() < limits.deadline => {
+                failed_execution(lost_call(Lost::ShutDown), Duration::ZERO, &limits)
             }
-            Err(Unanswered::Elapsed) => failed(outcome::deadline(&limits), Duration::ZERO, &limits),
-            Err(Unanswered::Cancelled) => failed(CallError::cancelled(), Duration::ZERO, &limits),
+            Err(NoAnswer::Elapsed) => failed_execution(outcome::deadline(&limits), Duration::ZERO, &limits),
+            Err(NoAnswer::Cancelled) => failed_execution(CallError::cancelled(), Duration::ZERO, &limits),
         }
     }
 
     /// Waits for the end of a call.
     ///
     /// # Errors
-    /// If the worker did not answer in time. It has been ended then.
-    async fn ended(
+    /// If the worker did not answer in time. It has been ended in that case.
+    async fn wait_for_end(
         &self,
         link: &Arc<Link>,
         call: u64,
-        wait: oneshot::Receiver<Ended>,
+        wait: oneshot::Receiver<CallEnd>,
         limits: &Limits,
         cancelled: Option<&tokio_util::sync::CancellationToken>,
-    ) -> Result<Ended, Unanswered> {
+    ) -> Result<CallEnd, NoAnswer> {
         let runtime = self.services.runtime();
         let mut waiting = std::pin::pin!(link.wait(wait));
-        let until = limits.deadline + GRACE;
-        // Most calls are over before a timer is worth setting.
+        let until = limits.deadline + CALL_GRACE;
+        // Most calls are over at once, and setting a timer costs more than one poll.
         if let std::task::Poll::Ready(ended) =
             std::future::poll_fn(|cx| std::task::Poll::Ready(waiting.as_mut().poll(cx))).await
         {
             return Ok(ended);
         }
-        let unanswered = match runtime.within(until, unless_cancelled(cancelled, waiting.as_mut())).await {
+        let no_answer = match runtime.within(until, unless_cancelled(cancelled, waiting.as_mut())).await {
             Ok(Some(ended)) => return Ok(ended),
             Ok(None) => {
-                link.tell(&ToWorker::Cancel { call });
-                if let Ok(ended) = runtime.within(GRACE, waiting).await {
+                link.notify(&ToWorker::Cancel { call });
+                if let Ok(ended) = runtime.within(CALL_GRACE, waiting).await {
                     return Ok(ended);
                 }
-                link.die("it was ended because a call in it did not stop when it was cancelled");
-                Unanswered::Cancelled
+                link.kill("it was ended because a call in it did not stop when it was cancelled");
+                NoAnswer::Cancelled
             }
             Err(Elapsed) => {
-                link.die("it was ended because a call in it did not stop at its deadline");
-                Unanswered::Elapsed
+                link.kill("it was ended because a call in it did not stop at its deadline");
+                NoAnswer::Elapsed
             }
         };
-        Err(unanswered)
+        Err(no_answer)
     }
 }
 
-fn died(how: &str) -> CallError {
+fn worker_died_error(how: &str) -> CallError {
     CallError::new(ErrorKind::Trap, format!("the worker process of the tool died: {how}"))
         .with_hint("the next call starts a new one; a tool that does this again should be looked at before it is used")
 }
 
-/// Reasons for ending a worker that did not answer.
-enum Unanswered {
+/// Errors of a worker that did not answer in time.
+enum NoAnswer {
     Elapsed,
     Cancelled,
 }
 
-/// A call whose caller may stop waiting. Then the worker is told, and ended if that does not help.
-struct Unfinished<'a> {
+/// A guard of a call whose caller may stop waiting. When it is dropped early, the call is cancelled, and the worker is
+/// ended if the call does not stop.
+struct CancelOnDrop<'a> {
     link: &'a Arc<Link>,
     call: u64,
-    is_over: bool,
+    has_ended: bool,
 }
 
-impl Drop for Unfinished<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        if self.is_over {
+        if self.has_ended {
             return;
         }
-        self.link.tell(&ToWorker::Cancel { call: self.call });
+        self.link.notify(&ToWorker::Cancel { call: self.call });
         let (link, call) = (Arc::clone(self.link), self.call);
         self.link.runtime().spawn(async move {
-            tokio::time::sleep(GRACE).await;
+            tokio::time::sleep(CALL_GRACE).await;
             if link.is_pending(call) {
-                link.die("it was ended because a call in it did not stop when its caller left");
+                link.kill("it was ended because a call in it did not stop when its caller left");
             }
         });
     }

@@ -1,8 +1,8 @@
-//! What a component's `package-docs` section says about its functions and types.
+//! Documentation of functions and types in a component's `package-docs` section.
 //!
-//! The section holds one version byte and JSON. It is written for WIT packages, and tools such as `wit-docs-inject`
-//! put it into components. All of it is the word of the component's author: nothing depends on its being there, or on
-//! its making sense.
+//! The section holds one version byte and JSON. It is written for WIT packages, and tools such as `wit-docs-inject` put
+//! it into components. All of it is untrusted text of the component's author: a missing or malformed section is not an
+//! error.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use wasmparser::{Parser, Payload};
 
 /// The name of the section.
 pub(crate) const SECTION: &str = "package-docs";
-/// The versions of the section that are understood; they differ only in what they add.
+/// The supported versions of the section. Each adds fields to the one before.
 const VERSIONS: [u8; 2] = [0, 1];
-/// The largest section that is read, in bytes.
+/// Maximum size of a section, in bytes.
 const MAX_SECTION_BYTES: usize = 1 << 20;
-/// The longest text about a type, field or case, in bytes.
+/// Maximum size of the text about a type, field or case, in bytes.
 const MAX_TEXT_BYTES: usize = 1 << 10;
 
 /// The documentation of one WIT package.
@@ -44,7 +44,7 @@ struct Interface {
     types: BTreeMap<String, Type>,
 }
 
-/// Version 0 has just the text.
+/// The documentation of a function. Version 0 has only the text.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 enum Function {
@@ -60,18 +60,18 @@ struct Type {
 }
 
 impl PackageDocs {
-    /// Reads the section of the component itself, or else the first one of the components in it, as a composition has.
-    /// Nothing is documented if there is none, or it cannot be read.
+    /// Reads the component's own section, or else the first one of a nested component, as in a composition. Returns
+    /// empty documentation if there is none, or it cannot be read.
     pub(crate) fn read(component: &[u8]) -> Self {
-        find(component).and_then(decode).unwrap_or_default()
+        find_section(component).and_then(decode).unwrap_or_default()
     }
 
-    /// Reads the content of a section that came from elsewhere, or else that of the component.
-    pub(crate) fn given_or_read(given: Option<&[u8]>, component: &[u8]) -> Self {
+    /// Reads the content of a given section, or else the section of the component.
+    pub(crate) fn from_section_or_component(given: Option<&[u8]>, component: &[u8]) -> Self {
         given.map_or_else(|| Self::read(component), |section| decode(section).unwrap_or_default())
     }
 
-    /// What is said of a function, at top level or in an exported instance.
+    /// Returns the documentation of a function, at top level or in an exported instance.
     pub(super) fn function<'a>(&'a self, instance: Option<&'a str>, name: &str) -> Option<&'a str> {
         let at_top = || {
             let exported = self.worlds.values().find_map(|world| world.func_exports.get(name));
@@ -82,22 +82,23 @@ impl PackageDocs {
         docs.as_deref().map(str::trim).filter(|docs| !docs.is_empty())
     }
 
-    /// What is said of a named type that an instance, or the component itself, exports. The type may have been taken
-    /// from another interface of the package, where it has the same name, most of the time.
-    pub(super) fn type_named(&self, instance: Option<&str>, name: &str) -> Option<TypeDoc> {
+    /// Returns the documentation of a named type that an instance, or the component itself, exports. The type may be
+    /// reused from another interface of the package, in which it usually has the same name.
+    pub(super) fn named_type(&self, instance: Option<&str>, name: &str) -> Option<TypeDoc> {
         let own =
             instance.and_then(|instance| self.interface(instance).find_map(|interface| interface.types.get(name)));
         let in_world = || self.worlds.values().find_map(|world| world.types.get(name));
         let anywhere = || self.interfaces.values().find_map(|interface| interface.types.get(name));
         let found = own.or_else(in_world).or_else(anywhere)?;
-        let items = found.items.iter().map(|(name, text)| (name.clone(), cut(text.trim(), MAX_TEXT_BYTES)));
+        let items = found.items.iter().map(|(name, text)| (name.clone(), truncate(text.trim(), MAX_TEXT_BYTES)));
         Some(TypeDoc {
-            text: found.docs.as_deref().map(str::trim).map(|text| cut(text, MAX_TEXT_BYTES)),
+            text: found.docs.as_deref().map(str::trim).map(|text| truncate(text, MAX_TEXT_BYTES)),
             items: items.collect(),
         })
     }
 
-    /// `ns:pkg/api@1.0.0` is an interface of the package; a plain `api` is written out within a world.
+    /// Returns the interfaces that an instance may stand for: `ns:pkg/api@1.0.0` is an interface of the package, a
+    /// plain `api` is defined inline in a world.
     fn interface<'a>(&'a self, instance: &'a str) -> impl Iterator<Item = &'a Interface> {
         let name = super::exports::interface_name(instance);
         let of_package = instance.contains('/').then(|| self.interfaces.get(name)).flatten();
@@ -108,18 +109,18 @@ impl PackageDocs {
     }
 }
 
-/// The text, or as much of its beginning as fits, with a sign that there was more.
-pub(super) fn cut(text: &str, most_bytes: usize) -> String {
-    const MORE: &str = "…";
-    if text.len() <= most_bytes {
+/// Truncates a text to `max_bytes` bytes, including an ellipsis.
+pub(super) fn truncate(text: &str, max_bytes: usize) -> String {
+    const ELLIPSIS: &str = "…";
+    if text.len() <= max_bytes {
         return text.to_owned();
     }
-    let fits = most_bytes.saturating_sub(MORE.len());
+    let fits = max_bytes.saturating_sub(ELLIPSIS.len());
     let end = (0..=fits).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    format!("{}{MORE}", text.get(..end).unwrap_or_default())
+    format!("{}{ELLIPSIS}", text.get(..end).unwrap_or_default())
 }
 
-fn find(component: &[u8]) -> Option<&[u8]> {
+fn find_section(component: &[u8]) -> Option<&[u8]> {
     let mut depth = 0_usize;
     let mut nested = None;
     for payload in Parser::new(0).parse_all(component) {

@@ -1,46 +1,47 @@
-//! Which of a component's exports are meant to be called, and what the tools made of them are called.
+//! The exports of a component that can be tools, and the names of these tools.
 
 use wasmtime::Engine;
 use wasmtime::component::types::{self, ComponentFunc, ComponentInstance, ComponentItem};
 
-/// How many functions of one component are looked at.
+/// Maximum number of exported functions of one component.
 pub(super) const MAX_EXPORTS: usize = 1_024;
 
-/// Packages whose interfaces a component exports for its host to call, and what they are.
-const NOT_FOR_CALLERS: [(&str, &str); 2] = [
+/// Packages whose interfaces a component exports for its host and not as tools, with the reason.
+const HOST_PACKAGES: [(&str, &str); 2] = [
     ("wasi:", "it belongs to WASI, which is for hosts to call and no tool"),
     ("fumehood:", "it belongs to Fumehood's own contract and is no typed function"),
 ];
 
 /// An exported function.
 pub(super) struct Export {
-    /// The instance that it is in, if it is not at top level.
+    /// The instance that exports it, if it is not at top level.
     pub(super) instance: Option<String>,
-    /// Its name there.
+    /// The function's name in the instance.
     pub(super) name: String,
-    /// Its type.
+    /// The function's type.
     pub(super) ty: ComponentFunc,
 }
 
-/// An export of the component that is not offered as a tool.
+/// An export of a component that is not offered as a tool.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Skipped {
-    /// Which: `ns:pkg/interface@1.0.0#function`, `ns:pkg/interface@1.0.0` or `function`.
+    /// The export: `ns:pkg/interface@1.0.0#function`, `ns:pkg/interface@1.0.0` or `function`.
     pub export: String,
-    /// Why, as a clause that follows the name.
+    /// The reason, as a clause that follows the name.
     pub why: String,
 }
 
 impl Skipped {
-    /// Both texts come from the component, so what could steer a terminal is written out.
+    /// Creates a skipped export. Both texts come from the component, so they are made printable, and truncated to 512
+    /// bytes.
     pub(crate) fn new(export: &str, why: &str) -> Self {
-        let readable = |text: &str| super::docs::cut(&fumehood_core::sanitize::printable(text), 512);
+        let readable = |text: &str| super::docs::truncate(&fumehood_core::sanitize::printable(text), 512);
         Self { export: readable(export), why: readable(why) }
     }
 }
 
 impl Export {
-    /// What it is called in the component: `ns:pkg/interface@1.0.0#function` or `function`.
+    /// Returns its name in the component: `ns:pkg/interface@1.0.0#function` or `function`.
     pub(super) fn path(&self) -> String {
         match &self.instance {
             Some(instance) => format!("{instance}#{}", self.name),
@@ -48,8 +49,10 @@ impl Export {
         }
     }
 
-    /// `greet` at top level is `greet`; in the interface `ns:pkg/api@0.1.0` it is `api_greet`. Names in WIT have no
-    /// `_`, so that the two parts cannot run into each other, and they differ in more than case.
+    /// Returns the name of its tool: `greet` at top level is `greet`; in the interface `ns:pkg/api@0.1.0` it is
+    /// `api_greet`.
+    ///
+    /// Names in WIT have no `_`, so the two parts are unambiguous, and they differ in more than case.
     pub(super) fn tool_name(&self) -> String {
         let name = match &self.instance {
             Some(instance) => format!("{}_{}", interface_name(instance), self.name),
@@ -59,22 +62,23 @@ impl Export {
     }
 }
 
-/// What was found among the exports.
+/// The exports of a component.
 #[derive(Default)]
 pub(super) struct Exports {
-    /// What may be called.
+    /// The functions that may be called.
     pub(super) functions: Vec<Export>,
-    /// What may not.
+    /// The exports that may not be called.
     pub(super) skipped: Vec<Skipped>,
 }
 
-/// Looks through the exports of a component, and of the instances that it exports. `None` if there are too many.
-pub(super) fn walk(component: &types::Component, engine: &Engine) -> Option<Exports> {
+/// Collects the exports of a component, and of the instances that it exports. Returns `None` if there are more than
+/// [`MAX_EXPORTS`].
+pub(super) fn collect(component: &types::Component, engine: &Engine) -> Option<Exports> {
     let mut found = Exports::default();
     for (name, export) in component.exports(engine) {
         match export.ty {
             ComponentItem::ComponentFunc(ty) => found.add(None, name, ty),
-            ComponentItem::ComponentInstance(instance) => match not_for_callers(name, &instance, engine) {
+            ComponentItem::ComponentInstance(instance) => match reason_to_skip(name, &instance, engine) {
                 Some(why) => found.skipped.push(Skipped::new(name, why)),
                 None => found.add_instance(name, &instance, engine)?,
             },
@@ -90,7 +94,7 @@ pub(super) fn walk(component: &types::Component, engine: &Engine) -> Option<Expo
 impl Exports {
     fn add(&mut self, instance: Option<&str>, name: &str, ty: ComponentFunc) {
         let export = Export { instance: instance.map(str::to_owned), name: name.to_owned(), ty };
-        // `[method]file.read` and the like.
+        // Functions of a resource have names such as `[method]file.read`.
         if name.starts_with('[') {
             let why = "it belongs to a resource, and a resource lives no longer than one call";
             self.skipped.push(Skipped::new(&export.path(), why));
@@ -112,21 +116,22 @@ impl Exports {
     }
 }
 
-/// `ns:pkg/api@0.1.0` → `api`, and `api` → `api`.
+/// Returns the name of an interface without package and version: `ns:pkg/api@0.1.0` → `api`, and `api` → `api`.
 pub(super) fn interface_name(instance: &str) -> &str {
     let path = instance.split_once('@').map_or(instance, |(path, _)| path);
     path.rsplit(['/', ':']).next().unwrap_or(path)
 }
 
-fn not_for_callers(name: &str, instance: &ComponentInstance, engine: &Engine) -> Option<&'static str> {
-    if let Some((_, why)) = NOT_FOR_CALLERS.iter().find(|(package, _)| name.starts_with(package)) {
+/// Returns the reason for which no function of an instance is a tool; `None` if its functions can be.
+fn reason_to_skip(name: &str, instance: &ComponentInstance, engine: &Engine) -> Option<&'static str> {
+    if let Some((_, why)) = HOST_PACKAGES.iter().find(|(package, _)| name.starts_with(package)) {
         return Some(why);
     }
     is_python_setup(name, instance, engine).then_some("componentize-py calls it to set Python up; it is no tool")
 }
 
-/// componentize-py leaves the function in its components that it ran to take the snapshot: `init` of an instance
-/// `exports`, with parameters that no author of a tool would come up with.
+/// Returns whether an instance holds the function that componentize-py ran to take its snapshot, and left in the
+/// component: `init` of an instance `exports`, recognised by a parameter that no author of a tool would choose.
 fn is_python_setup(name: &str, instance: &ComponentInstance, engine: &Engine) -> bool {
     let mut exports =
         instance.exports(engine).filter(|(_, export)| matches!(export.ty, ComponentItem::ComponentFunc(_)));

@@ -1,4 +1,4 @@
-//! Tools of components that know nothing of Fumehood: every plain typed function that they export.
+//! Tools of components that do not implement our contract: every plain typed function that they export.
 
 mod docs;
 mod exports;
@@ -26,19 +26,19 @@ pub use exports::Skipped;
 pub(crate) use value::ValueError;
 pub use value::convert_typed;
 
-/// How many named types of one instance are looked up in the documentation.
+/// Maximum number of named types of one instance that are looked up in the documentation.
 const MAX_NAMED_TYPES: usize = 64;
 
-/// The tools that were made of a component's exports.
+/// The tools of a component's exports.
 #[derive(Debug)]
 pub(crate) struct TypedTools {
-    /// At least one.
+    /// The tools; at least one.
     pub(crate) tools: Vec<TypedTool>,
-    /// The exports that are no tools.
+    /// The exports that are not tools, each with the reason.
     pub(crate) skipped: Vec<Skipped>,
 }
 
-/// One function as a tool.
+/// An exported function as a tool.
 #[derive(Debug)]
 pub(crate) struct TypedTool {
     pub(crate) definition: ToolDefinition,
@@ -46,55 +46,55 @@ pub(crate) struct TypedTool {
     pub(crate) export_index: ComponentExportIndex,
 }
 
-/// What a call came to.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TypedOutcome {
-    /// It succeeded, and there is nothing to say.
+    /// Success without a value.
     Nothing,
-    /// The text that it returned.
+    /// A returned `string`.
     Text(String),
-    /// Anything else that it returned, as JSON text.
+    /// A returned value of any other type, as JSON text.
     Json(String),
-    /// It returned the error of a `result`: the text itself, or JSON text of anything else.
+    /// The error of a returned `result`: a `string` itself, or JSON text of any other type.
     Failed(String),
 }
 
-/// Why no tools can be made of a component.
+/// Errors of [`discover`].
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TypedError {
-    /// Nothing to call.
+    /// No function that can be called.
     #[error(
         "the component exports no function that could be a tool{}; export a function, or implement `fumehood:tool`",
-        reasons(.0)
+        format_skipped(.0)
     )]
     NoTools(Vec<Skipped>),
-    /// More exports than anyone would look at.
+    /// More exports than [`MAX_EXPORTS`].
     #[error("the component exports more than {MAX_EXPORTS} functions; export fewer")]
     TooManyExports,
-    /// Two exports would be one tool.
+    /// Two exports with the same tool name.
     #[error("the exports `{0}` and `{1}` would both be the tool `{2}`; rename one, or export only one of them")]
     SameName(String, String, ToolName),
-    /// The tools are not acceptable together.
+    /// Definitions that are not accepted together.
     #[error(transparent)]
     Definition(#[from] DefinitionError),
 }
 
-fn reasons(skipped: &[Skipped]) -> String {
-    const SHOWN: usize = 8;
+fn format_skipped(skipped: &[Skipped]) -> String {
+    const MAX_LISTED: usize = 8;
     let mut text = String::new();
-    for (at, Skipped { export, why }) in skipped.iter().take(SHOWN).enumerate() {
+    for (at, Skipped { export, why }) in skipped.iter().take(MAX_LISTED).enumerate() {
         text.push_str(&format!("{} `{export}` is left out: {why}", if at == 0 { ":" } else { ";" }));
     }
-    if skipped.len() > SHOWN {
-        text.push_str(&format!("; and {} more", skipped.len() - SHOWN));
+    if skipped.len() > MAX_LISTED {
+        text.push_str(&format!("; and {} more", skipped.len() - MAX_LISTED));
     }
     text
 }
 
-/// Makes tools of a component's exported functions. A function that cannot be one is left out, and the reason kept.
+/// Converts a component's exported functions to tools. A function that cannot be a tool is skipped, with the reason.
 ///
 /// # Errors
-/// If nothing is left, or two tools would have one name, or there are too many.
+/// If no tool is left, two tools have the same name, or there are too many.
 pub(crate) fn discover(
     component: &Component,
     package: &PackageDocs,
@@ -102,16 +102,17 @@ pub(crate) fn discover(
     limits: &DefinitionLimits,
 ) -> Result<TypedTools, TypedError> {
     let ty = component.component_type();
-    let exports::Exports { functions, mut skipped } = exports::walk(&ty, engine).ok_or(TypedError::TooManyExports)?;
+    let exports::Exports { functions, mut skipped } =
+        exports::collect(&ty, engine).ok_or(TypedError::TooManyExports)?;
     let mut known: Option<(Option<String>, TypeDocs)> = None;
     let mut tools = Vec::new();
     let found = functions.len();
     for export in functions {
-        // Every schema is compiled, so a component with too many is not looked at to its end.
+        // Every schema is compiled, so a component with too many functions is not read to its end.
         if tools.len() >= limits.tools {
             return Err(DefinitionError::TooManyTools { found, limit: limits.tools }.into());
         }
-        // The functions of one instance follow each other, so that its types are read once.
+        // The functions of one instance are adjacent, so its types are read once.
         let types = match known.take() {
             Some((instance, types)) if instance == export.instance => types,
             _ => type_docs(&ty, export.instance.as_deref(), package, engine),
@@ -131,7 +132,8 @@ pub(crate) fn discover(
     Ok(TypedTools { tools, skipped })
 }
 
-/// Names the exports, which whoever built the component knows, where [`check_set`] only knows tools.
+/// Checks that no two tools have the same name. Unlike [`check_set`], the error names the exports, which the author of
+/// the component can change.
 fn check_names(tools: &[TypedTool]) -> Result<(), TypedError> {
     let export = |tool: &TypedTool| tool.definition.export.clone().unwrap_or_default().sanitized().into_owned();
     let mut seen = HashMap::new();
@@ -144,12 +146,12 @@ fn check_names(tools: &[TypedTool]) -> Result<(), TypedError> {
     Ok(())
 }
 
-/// The documentation of the named types that an instance, or the component itself, shares with its callers.
+/// Collects the documentation of the named types that an instance, or the component itself, exports.
 fn type_docs(component: &types::Component, instance: Option<&str>, package: &PackageDocs, engine: &Engine) -> TypeDocs {
     let mut known = TypeDocs::none();
     let mut add = |(name, item): (&str, ComponentExtern<'_>)| {
-        if let (ComponentItem::Type(ty), Some(doc)) = (item.ty, package.type_named(instance, name))
-            && let Some(ty) = reflect::named(&ty)
+        if let (ComponentItem::Type(ty), Some(doc)) = (item.ty, package.named_type(instance, name))
+            && let Some(ty) = reflect::convert_named_type(&ty)
         {
             known.add(ty, doc);
         }
@@ -174,6 +176,7 @@ fn type_docs(component: &types::Component, instance: Option<&str>, package: &Pac
     known
 }
 
+/// Converts the exports of one component to tools.
 struct Reader<'a> {
     component: &'a Component,
     package: &'a PackageDocs,
@@ -182,10 +185,13 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Makes a tool of the export, or says why there is none.
+    /// Converts an export to a tool.
+    ///
+    /// # Errors
+    /// If it cannot be a tool; the text is the reason.
     fn tool(&self, export: &Export) -> Result<TypedTool, String> {
         let name = ToolName::parse(&export.tool_name()).map_err(|error| error.to_string())?;
-        let function = reflect::function(&export.ty).map_err(|error| error.to_string())?;
+        let function = reflect::convert_function(&export.ty).map_err(|error| error.to_string())?;
         let (input_schema, output_schema) = self.schemas(&function)?;
         let definition = ToolDefinition {
             name,
@@ -209,26 +215,27 @@ impl Reader<'_> {
         })
     }
 
-    /// With the documentation of the types, unless it makes them too long.
+    /// Generates the schemas of arguments and result, with the documentation of the types unless that makes them too
+    /// large.
     fn schemas(&self, function: &TypedFunction) -> Result<(Value, Option<Value>), String> {
-        self.schemas_with(function, self.types).or_else(|_| self.schemas_with(function, &TypeDocs::none()))
+        self.schemas_with_docs(function, self.types).or_else(|_| self.schemas_with_docs(function, &TypeDocs::none()))
     }
 
-    fn schemas_with(&self, function: &TypedFunction, types: &TypeDocs) -> Result<(Value, Option<Value>), String> {
+    fn schemas_with_docs(&self, function: &TypedFunction, types: &TypeDocs) -> Result<(Value, Option<Value>), String> {
         let input = function.input_schema(types);
-        self.fits(&input)?;
-        // Whoever calls the tool compiles the schemas again. Here it is for one function that cannot be called not to
-        // keep the others of its component from being called.
-        Gate::for_arguments(&input, GateLimits::default()).map_err(|error| refused("arguments", &error))?;
+        self.check_size(&input)?;
+        // The caller compiles the schemas again. Compiling them here lets one function with an unacceptable schema be
+        // skipped without losing the other tools of its component.
+        Gate::for_arguments(&input, GateLimits::default()).map_err(|error| schema_error("arguments", &error))?;
         let output = function.output_schema(types);
         if let Some(output) = &output {
-            self.fits(output)?;
-            Gate::for_results(output, GateLimits::default()).map_err(|error| refused("result", &error))?;
+            self.check_size(output)?;
+            Gate::for_results(output, GateLimits::default()).map_err(|error| schema_error("result", &error))?;
         }
         Ok((input, output))
     }
 
-    fn fits(&self, schema: &Value) -> Result<(), String> {
+    fn check_size(&self, schema: &Value) -> Result<(), String> {
         let (found, limit) = (schema.to_string().len(), self.limits.schema_bytes);
         if found > limit {
             return Err(format!("its schema has {found} bytes; at most {limit} are accepted, so use smaller types"));
@@ -244,39 +251,39 @@ impl Reader<'_> {
                 None => format!("Calls `{}{function}`.", export.name),
             },
         };
-        docs::cut(&text, self.limits.description_bytes)
+        docs::truncate(&text, self.limits.description_bytes)
     }
 }
 
-fn refused(what: &str, error: &SchemaError) -> String {
+fn schema_error(what: &str, error: &SchemaError) -> String {
     format!("the schema of its {what} is not accepted, so use flatter or smaller types: {error}")
 }
 
 impl TypedTool {
-    /// The arguments of a call, in order.
+    /// Converts the arguments of a call to values, in the order of the parameters.
     ///
     /// # Errors
-    /// If they do not fit the parameters. Arguments that fit the input schema do.
+    /// If they do not fit the parameters. Arguments that fit the input schema always do.
     pub(crate) fn arguments(&self, arguments: &Value) -> Result<Vec<Val>, ValueError> {
-        Ok(value::record(arguments, &self.function.params)?.into_iter().map(|(_, value)| value).collect())
+        Ok(value::read_record(arguments, &self.function.params)?.into_iter().map(|(_, value)| value).collect())
     }
 
-    /// What the results of a call come to.
+    /// Converts the results of a call.
     ///
     /// # Errors
-    /// If they are not of the function's type, which the engine does not let happen.
+    /// If they are not of the function's type, which the engine prevents.
     pub(crate) fn outcome(&self, results: &[Val]) -> Result<TypedOutcome, ValueError> {
         match (&self.function.result, results) {
             (None, []) => Ok(TypedOutcome::Nothing),
-            (Some(Ty::Result { ok, .. }), [Val::Result(Ok(value))]) => success(ok.as_deref(), value.as_deref()),
-            (Some(Ty::Result { err, .. }), [Val::Result(Err(value))]) => failure(err.as_deref(), value.as_deref()),
-            (Some(ty), [value]) => success(Some(ty), Some(value)),
+            (Some(Ty::Result { ok, .. }), [Val::Result(Ok(value))]) => ok_outcome(ok.as_deref(), value.as_deref()),
+            (Some(Ty::Result { err, .. }), [Val::Result(Err(value))]) => err_outcome(err.as_deref(), value.as_deref()),
+            (Some(ty), [value]) => ok_outcome(Some(ty), Some(value)),
             _ => Err(ValueError::Answer(format!("{} values were returned", results.len()))),
         }
     }
 }
 
-fn success(ty: Option<&Ty>, value: Option<&Val>) -> Result<TypedOutcome, ValueError> {
+fn ok_outcome(ty: Option<&Ty>, value: Option<&Val>) -> Result<TypedOutcome, ValueError> {
     match (ty, value) {
         (None, None) => Ok(TypedOutcome::Nothing),
         (Some(Ty::String), Some(Val::String(text))) => Ok(TypedOutcome::Text(text.clone())),
@@ -285,7 +292,7 @@ fn success(ty: Option<&Ty>, value: Option<&Val>) -> Result<TypedOutcome, ValueEr
     }
 }
 
-fn failure(ty: Option<&Ty>, value: Option<&Val>) -> Result<TypedOutcome, ValueError> {
+fn err_outcome(ty: Option<&Ty>, value: Option<&Val>) -> Result<TypedOutcome, ValueError> {
     const NO_REASON: &str = "the tool says that it failed, and not why";
     let message = match (ty, value) {
         (Some(Ty::String), Some(Val::String(text))) if !text.trim().is_empty() => text.clone(),

@@ -1,36 +1,39 @@
-//! From the types that the engine found in a component to ours.
+//! Conversion of the engine's component types to ours.
 
 use fumehood_core::typed::{Budget, TooComplex, Ty, TypedFunction};
 use wasmtime::component::types::{ComponentFunc, Type};
 
-/// Why a function cannot be a tool. The message follows the name of the export.
+/// Errors of a function that cannot be a tool. The message follows the name of the export.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unsupported {
-    /// It may give way to other calls while it runs.
+pub(super) enum SignatureError {
+    /// An async function.
     #[error("it is async; export a synchronous function")]
     Async,
-    /// Several results, which only components of long ago had.
+    /// Several results, which only early versions of the component model allowed.
     #[error("it returns {0} results; return one, for example a tuple")]
     Results(usize),
     /// A type that has no JSON form.
     #[error("{place} holds {what}; {instead}")]
     Type {
-        /// Which part of the signature.
+        /// The part of the signature.
         place: String,
         /// The type.
         what: &'static str,
-        /// Why it is not accepted, or what to use.
+        /// The reason, or a replacement.
         instead: &'static str,
     },
-    /// Too much of everything.
+    /// Types that are too large or too deep.
     #[error(transparent)]
     TooComplex(#[from] TooComplex),
 }
 
-/// Reads a signature.
-pub(super) fn function(found: &ComponentFunc) -> Result<TypedFunction, Unsupported> {
+/// Converts a signature.
+///
+/// # Errors
+/// If the function cannot be a tool.
+pub(super) fn convert_function(found: &ComponentFunc) -> Result<TypedFunction, SignatureError> {
     if found.async_() {
-        return Err(Unsupported::Async);
+        return Err(SignatureError::Async);
     }
     let mut budget = Budget::default();
     let mut params = Vec::new();
@@ -42,18 +45,18 @@ pub(super) fn function(found: &ComponentFunc) -> Result<TypedFunction, Unsupport
     let result = match (results.next(), results.len()) {
         (None, _) => None,
         (Some(ty), 0) => Some(convert(&ty, 0, &mut budget, &|| "its result".to_owned())?),
-        (Some(_), more) => return Err(Unsupported::Results(more + 1)),
+        (Some(_), more) => return Err(SignatureError::Results(more + 1)),
     };
     Ok(TypedFunction { params, result })
 }
 
-/// Reads a type on its own; `None` if it is none of ours.
-pub(super) fn named(found: &Type) -> Option<Ty> {
+/// Converts a type on its own; `None` if it is not supported.
+pub(super) fn convert_named_type(found: &Type) -> Option<Ty> {
     convert(found, 0, &mut Budget::default(), &String::new).ok()
 }
 
-/// No deeper than the budget allows, which is asked before anything else.
-fn convert(found: &Type, depth: usize, budget: &mut Budget, place: &dyn Fn() -> String) -> Result<Ty, Unsupported> {
+/// Converts a type. Recurses no deeper than the budget allows, which is checked first.
+fn convert(found: &Type, depth: usize, budget: &mut Budget, place: &dyn Fn() -> String) -> Result<Ty, SignatureError> {
     budget.node(depth)?;
     Ok(match found {
         Type::Bool => Ty::Bool,
@@ -71,11 +74,16 @@ fn convert(found: &Type, depth: usize, budget: &mut Budget, place: &dyn Fn() -> 
         Type::String => Ty::String,
         Type::Enum(names) => Ty::Enum(names.names().map(|name| budget.name(name)).collect::<Result<_, _>>()?),
         Type::Flags(names) => Ty::Flags(names.names().map(|name| budget.name(name)).collect::<Result<_, _>>()?),
-        _ => return compound(found, depth + 1, budget, place),
+        _ => return convert_compound(found, depth + 1, budget, place),
     })
 }
 
-fn compound(found: &Type, depth: usize, budget: &mut Budget, place: &dyn Fn() -> String) -> Result<Ty, Unsupported> {
+fn convert_compound(
+    found: &Type,
+    depth: usize,
+    budget: &mut Budget,
+    place: &dyn Fn() -> String,
+) -> Result<Ty, SignatureError> {
     let part = |ty: &Type, budget: &mut Budget| convert(ty, depth, budget, place);
     Ok(match found {
         Type::List(list) => Ty::List(Box::new(part(&list.ty(), budget)?)),
@@ -84,24 +92,30 @@ fn compound(found: &Type, depth: usize, budget: &mut Budget, place: &dyn Fn() ->
         Type::Record(record) => {
             let field = |(name, ty): (&str, Type)| Ok((budget.name(name)?, part(&ty, budget)?));
             Ty::Record(
-                record.fields().map(|field| (field.name, field.ty)).map(field).collect::<Result<_, Unsupported>>()?,
+                record
+                    .fields()
+                    .map(|field| (field.name, field.ty))
+                    .map(field)
+                    .collect::<Result<_, SignatureError>>()?,
             )
         }
         Type::Variant(variant) => {
             let case = |(name, ty): (&str, Option<Type>)| {
                 Ok((budget.name(name)?, ty.map(|ty| part(&ty, budget)).transpose()?))
             };
-            Ty::Variant(variant.cases().map(|case| (case.name, case.ty)).map(case).collect::<Result<_, Unsupported>>()?)
+            Ty::Variant(
+                variant.cases().map(|case| (case.name, case.ty)).map(case).collect::<Result<_, SignatureError>>()?,
+            )
         }
         Type::Result(result) => {
             let mut side = |ty: Option<Type>| ty.map(|ty| part(&ty, budget).map(Box::new)).transpose();
             Ty::Result { ok: side(result.ok())?, err: side(result.err())? }
         }
-        _ => return Err(refuse(found, place())),
+        _ => return Err(unsupported_type(found, place())),
     })
 }
 
-fn refuse(found: &Type, place: String) -> Unsupported {
+fn unsupported_type(found: &Type, place: String) -> SignatureError {
     const PLAIN: &str = "use a `list` instead";
     const WHOLE: &str = "a tool takes and returns whole values, so use a `list` or a `string`";
     let (what, instead) = match found {
@@ -115,5 +129,5 @@ fn refuse(found: &Type, place: String) -> Unsupported {
         Type::FixedLengthList(_) => ("a list of fixed length", PLAIN),
         _ => ("a type that this host does not know", PLAIN),
     };
-    Unsupported::Type { place, what, instead }
+    SignatureError::Type { place, what, instead }
 }

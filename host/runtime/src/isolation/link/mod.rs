@@ -1,16 +1,16 @@
-//! The host's end of the socket to one worker process: calls on their way, and whoever waits for them.
+//! The host's end of the socket to one worker process, with the pending calls.
 //!
-//! Whoever waits for a call reads the socket itself for a short while, because most calls end within microseconds and waking
-//! another thread takes longer. After that a task reads for all who wait.
+//! A caller that waits for its call first reads the socket itself for a short time, because most calls end within
+//! microseconds and waking another thread takes longer. After that a task reads for all waiting callers.
 
-mod death;
 mod tasks;
 
 use std::collections::{HashMap, VecDeque};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::process::{Child, ChildStderr};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, ChildStderr, ExitStatus};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -22,8 +22,7 @@ use rustix::process::{Pid, Signal};
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, oneshot};
 
-use death::how_it_ended;
-use tasks::{Parked, flush, read_for_the_parked};
+use tasks::{Parked, flush, read_for_parked_callers};
 
 use super::frame::{self, Received, Receiver};
 use super::message::{Cost, Failure, FromWorker, Part, ToWorker};
@@ -31,54 +30,56 @@ use super::services::{CallRequests, Services};
 use crate::guest_runtime::GuestRuntime;
 use crate::invocation::{Invocation, Observer};
 
-/// How long a caller reads the socket itself before it leaves that to the task.
+/// Time for which a caller reads the socket itself before it leaves that to the task.
 const SPIN: Duration = Duration::from_micros(60);
+/// Maximum size of the worker's stderr that is included, in bytes.
+const MAX_STDERR_BYTES: usize = 256;
 
-/// One live worker process.
+/// The connection to one worker process.
 pub(super) struct Link {
-    itself: Weak<Self>,
+    this: Weak<Self>,
     socket: OwnedFd,
     unsent: Mutex<VecDeque<Vec<u8>>>,
     incoming: Mutex<Receiver>,
     calls: Mutex<HashMap<u64, Pending>>,
-    /// The protected files that the worker knows of.
+    /// The protected files that were last sent to the worker.
     protected: Mutex<Arc<ProtectedFiles>>,
-    /// Callers that left reading to the task.
+    /// Number of callers that left reading to the task.
     parked: AtomicUsize,
-    news: Arc<Notify>,
-    /// Why the worker is gone.
-    death: OnceLock<String>,
+    wakeup: Arc<Notify>,
+    /// The reason for the end of the worker, once it has ended.
+    exit_reason: OnceLock<String>,
     process: Mutex<Option<(Child, Option<ChildStderr>)>>,
     services: Arc<Services>,
 }
 
 /// A call that has not ended.
 pub(super) struct Pending {
-    pub(super) answer: oneshot::Sender<Ended>,
+    pub(super) answer: oneshot::Sender<CallEnd>,
     pub(super) observer: Option<Arc<dyn Observer>>,
     pub(super) invocation: Arc<Invocation>,
-    /// Bytes of log lines and progress that the worker may still send: it enforces the limit itself, and this is for one that
-    /// was taken over.
-    pub(super) unsaid: usize,
+    /// Bytes of log lines and progress that the worker may still send. It enforces the limit itself; this one holds for
+    /// a worker that was taken over.
+    pub(super) output_budget: usize,
     pub(super) deadline: Instant,
-    /// Made for the first request.
+    /// Created by the first request.
     pub(super) requests: Option<Arc<CallRequests>>,
-    /// Given back when the worker is done with the call, not when its caller stops waiting.
-    pub(super) _place: Box<dyn Send>,
+    /// Returned when the worker is done with the call, not when its caller stops waiting.
+    pub(super) _permit: Box<dyn Send>,
 }
 
-/// How a call ended.
-pub(super) enum Ended {
+/// The end of a call.
+pub(super) enum CallEnd {
     Answered {
         outcome: Result<Vec<Part>, Failure>,
         cost: Box<Cost>,
         requests: Option<Arc<CallRequests>>,
     },
-    /// The worker died; the text says how.
-    Died(String),
+    /// The end of the worker, with its description.
+    WorkerDied(String),
 }
 
-/// An observer, and the call that it hears of.
+/// An observer, and the call that it observes.
 type Listener = (Arc<dyn Observer>, Arc<Invocation>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -88,20 +89,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Link {
     pub(super) fn new(socket: OwnedFd, incoming: Receiver, mut child: Child, services: Arc<Services>) -> Arc<Self> {
         let stderr = child.stderr.take();
-        let link = Arc::new_cyclic(|itself| Self {
-            itself: itself.clone(),
+        let link = Arc::new_cyclic(|this| Self {
+            this: this.clone(),
             socket,
             unsent: Mutex::default(),
             incoming: Mutex::new(incoming),
             calls: Mutex::default(),
             protected: Mutex::default(),
             parked: AtomicUsize::new(0),
-            news: Arc::new(Notify::new()),
-            death: OnceLock::new(),
+            wakeup: Arc::new(Notify::new()),
+            exit_reason: OnceLock::new(),
             process: Mutex::new(Some((child, stderr))),
             services,
         });
-        link.services.runtime().spawn(read_for_the_parked(Arc::downgrade(&link), Arc::clone(&link.news)));
+        link.services.runtime().spawn(read_for_parked_callers(Arc::downgrade(&link), Arc::clone(&link.wakeup)));
         link
     }
 
@@ -113,7 +114,7 @@ impl Link {
         lock(&self.incoming)
     }
 
-    /// The socket, for a task that waits for it.
+    /// Returns the socket, registered for a task that waits for it.
     fn watch(&self) -> io::Result<UnixStream> {
         let socket = StdUnixStream::from(self.socket.try_clone()?);
         socket.set_nonblocking(true)?;
@@ -125,23 +126,26 @@ impl Link {
     }
 
     pub(super) fn weak(&self) -> Weak<Self> {
-        self.itself.clone()
+        self.this.clone()
     }
 
-    /// Why the worker is gone.
-    pub(super) fn how_it_died(&self) -> String {
-        self.death.get().cloned().unwrap_or_else(|| "it was ended".to_owned())
+    /// Returns the reason for the end of the worker.
+    pub(super) fn exit_reason(&self) -> String {
+        self.exit_reason.get().cloned().unwrap_or_else(|| "it was ended".to_owned())
     }
 
-    /// Whether the worker is gone, as far as the socket says by now.
-    pub(super) fn is_dead(&self) -> bool {
+    /// Returns whether the worker is gone, after reading what the socket has received so far.
+    pub(super) fn has_ended(&self) -> bool {
         if let Ok(incoming) = self.incoming.try_lock() {
             self.pump(incoming);
         }
-        self.death.get().is_some()
+        self.exit_reason.get().is_some()
     }
 
-    /// Sends a call. Its end arrives where `pending` says.
+    /// Sends a call. Its end is sent to `pending.answer`.
+    ///
+    /// # Errors
+    /// If the message is too large.
     pub(super) fn call(self: &Arc<Self>, call: u64, message: &ToWorker, pending: Pending) -> Result<(), String> {
         let frame = frame::encode(message).map_err(|error| error.to_string())?;
         lock(&self.calls).insert(call, pending);
@@ -149,22 +153,22 @@ impl Link {
         Ok(())
     }
 
-    /// Notes the protected files that the worker was started with.
-    pub(super) fn protected(&self, files: Arc<ProtectedFiles>) {
+    /// Records the protected files that the worker was started with.
+    pub(super) fn set_protected(&self, files: Arc<ProtectedFiles>) {
         *lock(&self.protected) = files;
     }
 
-    /// Tells the worker of the protected files, if they are not those that it knows of.
+    /// Sends the protected files to the worker, unless it has the same list already.
     pub(super) fn protect(self: &Arc<Self>, files: &Arc<ProtectedFiles>) {
         let mut known = lock(&self.protected);
         if !Arc::ptr_eq(&known, files) {
             known.clone_from(files);
-            self.tell(&ToWorker::Protect(ProtectedFiles::clone(files)));
+            self.notify(&ToWorker::Protect(ProtectedFiles::clone(files)));
         }
     }
 
-    /// Sends anything else. A worker that is gone needs no message.
-    pub(super) fn tell(self: &Arc<Self>, message: &ToWorker) {
+    /// Sends any other message. Errors are ignored, because a worker that is gone needs no message.
+    pub(super) fn notify(self: &Arc<Self>, message: &ToWorker) {
         if let Ok(frame) = frame::encode(message) {
             self.send(frame);
         }
@@ -182,7 +186,7 @@ impl Link {
             Err(Errno::AGAIN) => unsent.push_back(frame),
             Err(error) => {
                 drop(unsent);
-                self.die(&format!("it takes no messages: {error}"));
+                self.kill(&format!("it takes no messages: {error}"));
                 return;
             }
         }
@@ -192,7 +196,7 @@ impl Link {
     }
 
     /// Waits for the end of a call.
-    pub(super) async fn wait(self: &Arc<Self>, mut answer: oneshot::Receiver<Ended>) -> Ended {
+    pub(super) async fn wait(self: &Arc<Self>, mut answer: oneshot::Receiver<CallEnd>) -> CallEnd {
         let until = Instant::now() + SPIN;
         loop {
             if let Ok(incoming) = self.incoming.try_lock() {
@@ -200,23 +204,19 @@ impl Link {
             }
             match answer.try_recv() {
                 Ok(ended) => return ended,
-                Err(oneshot::error::TryRecvError::Closed) => return self.lost(),
+                Err(oneshot::error::TryRecvError::Closed) => return CallEnd::WorkerDied(self.exit_reason()),
                 Err(oneshot::error::TryRecvError::Empty) if Instant::now() > until => break,
                 Err(oneshot::error::TryRecvError::Empty) => std::thread::yield_now(),
             }
         }
         let _parked = Parked::new(self);
-        answer.await.unwrap_or_else(|_| self.lost())
+        answer.await.unwrap_or_else(|_| CallEnd::WorkerDied(self.exit_reason()))
     }
 
-    fn lost(&self) -> Ended {
-        Ended::Died(self.how_it_died())
-    }
-
-    /// Takes everything that has arrived.
+    /// Reads and serves every message that has arrived.
     fn pump(&self, mut incoming: MutexGuard<'_, Receiver>) {
         loop {
-            if self.death.get().is_some() {
+            if self.exit_reason.get().is_some() {
                 return;
             }
             let received = incoming.receive(&self.socket, RecvFlags::DONTWAIT);
@@ -224,18 +224,18 @@ impl Link {
                 match incoming.next::<FromWorker>() {
                     Ok(Some(message)) => {
                         if let Err(wrong) = self.dispatch(message, &mut incoming) {
-                            return self.die(&wrong);
+                            return self.kill(&wrong);
                         }
                     }
                     Ok(None) => break,
-                    Err(error) => return self.die(&format!("it does not keep to the protocol: {error}")),
+                    Err(error) => return self.kill(&format!("it does not keep to the protocol: {error}")),
                 }
             }
             match received {
                 Ok(Received::Some) => {}
                 Ok(Received::Nothing) => return,
-                Ok(Received::Closed) => return self.die(""),
-                Err(error) => return self.die(&format!("its socket failed: {error}")),
+                Ok(Received::Closed) => return self.kill(""),
+                Err(error) => return self.kill(&format!("its socket failed: {error}")),
             }
         }
     }
@@ -243,23 +243,23 @@ impl Link {
     /// Serves one message of the worker.
     ///
     /// # Errors
-    /// If no worker of this program would send it.
+    /// If the message violates the protocol.
     fn dispatch(&self, message: FromWorker, incoming: &mut Receiver) -> Result<(), String> {
         match message {
             FromWorker::Ended { call, outcome, cost } => {
                 if let Some(pending) = lock(&self.calls).remove(&call) {
                     let Pending { answer, requests, .. } = pending;
-                    let _nobody_waits = answer.send(Ended::Answered { outcome, cost: Box::new(cost), requests });
+                    let _nobody_waits = answer.send(CallEnd::Answered { outcome, cost: Box::new(cost), requests });
                 }
             }
             FromWorker::Log { call, level, message } => {
-                if let Some((observer, invocation)) = self.heard(call, message.len())? {
+                if let Some((observer, invocation)) = self.observer_of(call, message.len())? {
                     observer.log(&invocation, level, &self.services.log_line(&message));
                 }
             }
             FromWorker::Progress { call, fraction, message, partial } => {
                 let bytes = message.as_ref().map_or(0, String::len) + partial.iter().map(Part::bytes).sum::<usize>();
-                if let Some((observer, invocation)) = self.heard(call, bytes)? {
+                if let Some((observer, invocation)) = self.observer_of(call, bytes)? {
                     observer.progress(&invocation, self.services.progress(fraction, message, partial));
                 }
             }
@@ -271,43 +271,47 @@ impl Link {
                 }
             }
         }
-        if incoming.waiting_descriptors() > 0 {
+        if incoming.pending_descriptors() > 0 {
             return Err("it sends descriptors that nobody asked for".to_owned());
         }
         Ok(())
     }
 
-    /// Who hears what a call says, if anybody does.
-    fn heard(&self, call: u64, bytes: usize) -> Result<Option<Listener>, String> {
+    /// Charges `bytes` of output to a call, and returns its observer, if it has one.
+    ///
+    /// # Errors
+    /// If the call has exceeded its output.
+    fn observer_of(&self, call: u64, bytes: usize) -> Result<Option<Listener>, String> {
         let mut calls = lock(&self.calls);
         let Some(pending) = calls.get_mut(&call) else { return Ok(None) };
-        let left = pending.unsaid.checked_sub(bytes);
-        pending.unsaid = left.ok_or_else(|| "it says more than any tool may".to_owned())?;
+        let left = pending.output_budget.checked_sub(bytes);
+        pending.output_budget = left.ok_or_else(|| "it says more than any tool may".to_owned())?;
         Ok(pending.observer.as_ref().map(|observer| (Arc::clone(observer), Arc::clone(&pending.invocation))))
     }
 
-    /// Whether a call has not ended.
+    /// Returns whether a call is pending.
     pub(super) fn is_pending(&self, call: u64) -> bool {
         lock(&self.calls).contains_key(&call)
     }
 
-    /// Ends the process, and every call in it.
-    pub(super) fn die(&self, why: &str) {
+    /// Kills the process, and ends every pending call. `why` is the reason for the calls; if it is empty, the exit
+    /// status and stderr of the process are.
+    pub(super) fn kill(&self, why: &str) {
         let Some((mut child, stderr)) = lock(&self.process).take() else { return };
-        // It leads a group of its own. One that has ended by itself keeps the status that it ended with.
+        // The worker leads a process group of its own. One that has already ended keeps its own exit status.
         let _ended = rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL);
         let status = child.wait();
-        let why = if why.is_empty() { how_it_ended(status, stderr) } else { why.to_owned() };
-        let _first = self.death.set(why.clone());
+        let why = if why.is_empty() { describe_exit(status, stderr) } else { why.to_owned() };
+        let _first = self.exit_reason.set(why.clone());
         let pending: Vec<Pending> = lock(&self.calls).drain().map(|(_, pending)| pending).collect();
         for pending in pending {
-            // Nobody is left to send the rest of a body, or to read a response.
+            // The worker can neither send the rest of a body nor read a response any more.
             pending.requests.iter().for_each(|requests| requests.end());
-            let _nobody_waits = pending.answer.send(Ended::Died(why.clone()));
+            let _nobody_waits = pending.answer.send(CallEnd::WorkerDied(why.clone()));
         }
     }
 
-    /// The id of the process, while it lives.
+    /// Returns the id of the process, while it is alive.
     pub(super) fn process_id(&self) -> Option<u32> {
         lock(&self.process).as_ref().map(|(child, _)| child.id())
     }
@@ -315,7 +319,33 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.die("it was ended");
-        self.news.notify_one();
+        self.kill("it was ended");
+        self.wakeup.notify_one();
     }
+}
+
+/// Describes how a worker process ended: its signal or exit code, and the beginning of its stderr.
+fn describe_exit(status: io::Result<ExitStatus>, stderr: Option<ChildStderr>) -> String {
+    let mut how = match status {
+        Ok(status) => match (status.signal(), status.code()) {
+            (Some(signal), _) if signal == Signal::SYS.as_raw() => {
+                "it was ended for a system call that no worker makes (SIGSYS)".to_owned()
+            }
+            (Some(signal), _) => format!("it was ended by signal {signal}"),
+            (None, code) => format!("it ended with exit code {}", code.unwrap_or_default()),
+        },
+        Err(error) => format!("it ended, and nobody knows how: {error}"),
+    };
+    let mut words = vec![0; MAX_STDERR_BYTES];
+    let is_readable = |stderr: &ChildStderr| {
+        let mut polled = [rustix::event::PollFd::new(stderr, rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut polled, Some(&rustix::event::Timespec::default())).is_ok_and(|ready| ready > 0)
+    };
+    if let Some(mut stderr) = stderr.filter(is_readable)
+        && let Ok(read @ 1..) = stderr.read(&mut words)
+    {
+        let words = String::from_utf8_lossy(words.get(..read).unwrap_or_default());
+        how.push_str(&format!(", and said: {}", crate::outcome::cut_to(words.trim(), MAX_STDERR_BYTES)));
+    }
+    how
 }

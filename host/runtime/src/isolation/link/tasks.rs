@@ -1,4 +1,4 @@
-//! Reading and sending for those who do not wait at the socket themselves.
+//! Background tasks of a link: reading for parked callers, and sending what the socket did not accept at once.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -13,13 +13,13 @@ use tokio::sync::Notify;
 use super::{Link, lock};
 use crate::isolation::frame;
 
-/// Counts a caller that left reading to the task.
+/// A guard that counts a caller that left reading to the task.
 pub(super) struct Parked<'l>(&'l Link);
 
 impl<'l> Parked<'l> {
     pub(super) fn new(link: &'l Link) -> Self {
         link.parked.fetch_add(1, Ordering::SeqCst);
-        link.news.notify_one();
+        link.wakeup.notify_one();
         Self(link)
     }
 }
@@ -30,34 +30,34 @@ impl Drop for Parked<'_> {
     }
 }
 
-/// Reads for those who wait long. The socket is watched only while there are any, because each message wakes this task.
-pub(super) async fn read_for_the_parked(link: Weak<Link>, news: Arc<Notify>) {
+/// Reads for parked callers. The socket is watched only while there are any, because each message wakes this task.
+pub(super) async fn read_for_parked_callers(link: Weak<Link>, wakeup: Arc<Notify>) {
     loop {
-        news.notified().await;
+        wakeup.notified().await;
         let Some(strong) = link.upgrade() else { return };
         let Ok(watched) = strong.watch() else {
-            return strong.die("its socket cannot be watched");
+            return strong.kill("its socket cannot be watched");
         };
         drop(strong);
-        // The link is not held while waiting: whoever drops it ends the worker.
+        // The link is not held while waiting, because dropping its last reference must end the worker.
         loop {
             let ready = tokio::select! {
                 ready = watched.readable() => Some(ready),
-                () = news.notified() => None,
+                () = wakeup.notified() => None,
             };
             let Some(link) = link.upgrade() else { return };
             match ready {
                 Some(Ok(())) => {
-                    // Whoever pumps reads until there is nothing; saying so makes the event loop wait for the next event.
+                    // `pump` reads until nothing is left; `WouldBlock` makes the event loop wait for the next event.
                     let _nothing: io::Result<()> = watched.try_io(Interest::READABLE, || {
                         link.pump(lock(&link.incoming));
                         Err(io::ErrorKind::WouldBlock.into())
                     });
                 }
-                Some(Err(_)) => return link.die("its socket cannot be watched"),
+                Some(Err(_)) => return link.kill("its socket cannot be watched"),
                 None => {}
             }
-            if link.death.get().is_some() {
+            if link.exit_reason.get().is_some() {
                 return;
             }
             if link.parked.load(Ordering::SeqCst) == 0 {
@@ -67,14 +67,14 @@ pub(super) async fn read_for_the_parked(link: Weak<Link>, news: Arc<Notify>) {
     }
 }
 
-/// Sends what the socket did not take at once.
+/// Sends the frames that the socket did not accept at once.
 pub(super) async fn flush(link: Arc<Link>) {
     let Ok(watched) = link.watch() else {
-        return link.die("its socket cannot be watched");
+        return link.kill("its socket cannot be watched");
     };
-    while link.death.get().is_none() {
+    while link.exit_reason.get().is_none() {
         if watched.writable().await.is_err() {
-            return link.die("its socket cannot be watched");
+            return link.kill("its socket cannot be watched");
         }
         let mut unsent = lock(&link.unsent);
         while let Some(mut frame) = unsent.pop_front() {
@@ -89,7 +89,7 @@ pub(super) async fn flush(link: Arc<Link>) {
                 }
                 Err(error) => {
                     drop(unsent);
-                    return link.die(&format!("it takes no messages: {error}"));
+                    return link.kill(&format!("it takes no messages: {error}"));
                 }
             }
         }

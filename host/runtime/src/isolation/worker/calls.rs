@@ -1,4 +1,4 @@
-//! The calls of a worker: the first slice of each on the thread that receives, the rest on threads for guests.
+//! The calls of a worker. The first slice of each runs on the thread that receives, the rest on threads for guests.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,59 +9,62 @@ use tokio_util::sync::CancellationToken;
 
 use super::channel::Channel;
 use super::relay::RelayObserver;
-use super::setup::Running;
+use super::setup::LoadedComponent;
 use crate::invocation::Terms;
 use crate::isolation::message::{CallMessage, FromWorker, ToWorker};
 use crate::outcome::Execution;
 use crate::tool_call::Arguments;
 
-/// Calls that can be cancelled.
+/// Cancellation tokens of the running calls.
 type Tokens = Arc<Mutex<HashMap<u64, CancellationToken>>>;
 
-/// Serves calls until the host is gone.
-pub(super) fn serve(channel: &Channel, running: &Running) -> io::Result<()> {
+/// Serves calls until the host closes the socket.
+///
+/// # Errors
+/// If the socket fails, or the host violates the protocol.
+pub(super) fn serve(channel: &Channel, component: &LoadedComponent) -> io::Result<()> {
     let tokens = Tokens::default();
     while let Some(message) = channel.receive::<ToWorker>()? {
         match message {
-            ToWorker::Call(message) => call(channel, running, &tokens, message),
-            ToWorker::Protect(files) => running.shared.protected.replace(files),
+            ToWorker::Call(message) => call(channel, component, &tokens, message),
+            ToWorker::Protect(files) => component.shared.protected.replace(files),
             ToWorker::Cancel { call } => {
                 let token = tokens.lock().unwrap_or_else(PoisonError::into_inner).remove(&call);
                 token.iter().for_each(CancellationToken::cancel);
             }
-            ToWorker::Stored { step, answer } => running.store.answered(step, answer),
+            ToWorker::Stored { step, answer } => component.store.deliver_answer(step, answer),
         }
     }
     Ok(())
 }
 
-fn call(channel: &Channel, running: &Running, tokens: &Tokens, message: CallMessage) {
+fn call(channel: &Channel, component: &LoadedComponent, tokens: &Tokens, message: CallMessage) {
     let call = message.call;
     let cancelled = CancellationToken::new();
     let observer = Arc::new(RelayObserver { channel: channel.clone(), call });
     let terms = Terms { limits: message.limits.into(), observer: Some(observer), cancelled: Some(cancelled.clone()) };
-    let outbound = running.requests.outbound(Some(call), running.may_request);
-    let (runnable, invocation) = (running.runnable.clone(), message.invocation());
+    let outbound = component.requests.outbound(Some(call), component.may_request);
+    let (runnable, invocation) = (component.runnable.clone(), message.invocation());
     let mut calling = Box::pin(async move {
         let tool = message.tool as usize;
         runnable.call(tool, Arguments::Text(message.arguments), invocation, terms, Some(outbound)).await
     });
-    // Most calls are over with their first slice.
+    // Most calls are over after their first slice.
     match calling.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(execution) => end(channel, call, execution),
+        Poll::Ready(execution) => send_end(channel, call, execution),
         Poll::Pending => {
             tokens.lock().unwrap_or_else(PoisonError::into_inner).insert(call, cancelled);
             let (channel, tokens) = (channel.clone(), Arc::clone(tokens));
-            running.shared.runtime.spawn(async move {
+            component.shared.runtime.spawn(async move {
                 let execution = calling.await;
                 tokens.lock().unwrap_or_else(PoisonError::into_inner).remove(&call);
-                end(&channel, call, execution);
+                send_end(&channel, call, execution);
             });
         }
     }
 }
 
-fn end(channel: &Channel, call: u64, execution: Execution) {
+fn send_end(channel: &Channel, call: u64, execution: Execution) {
     let Execution { outcome, metadata } = execution;
     let outcome = outcome.map(|parts| parts.into_iter().map(Into::into).collect()).map_err(Into::into);
     channel.send(&FromWorker::Ended { call, outcome, cost: metadata.into() }, &[]);

@@ -11,16 +11,16 @@ use serde::de::DeserializeOwned;
 
 use crate::isolation::frame::{self, FrameError, Received, Receiver};
 
-/// How long a worker that is done looks for the next call before it sleeps: waking up takes longer than most calls.
+/// Time for which an idle worker polls for the next call before it sleeps: waking up takes longer than most calls.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// The socket to the host. Clones are the same.
+/// The socket to the host. Clones share it.
 #[derive(Clone)]
 pub(super) struct Channel(Arc<Ends>);
 
 struct Ends {
     socket: OwnedFd,
-    /// Held while a message is sent, so that each is sent as a whole.
+    /// Held while a message is sent, so that messages are not interleaved.
     sending: Mutex<()>,
     incoming: Mutex<Receiver>,
 }
@@ -30,7 +30,8 @@ impl Channel {
         Self(Arc::new(Ends { socket, sending: Mutex::default(), incoming: Mutex::new(Receiver::new()) }))
     }
 
-    /// Sends a message, and waits for the host where it has to. A host that is gone ends this process anyhow.
+    /// Sends a message, and waits while the socket is full. Errors are ignored, because the kernel ends this process
+    /// together with the host.
     pub(super) fn send(&self, message: &impl Serialize, descriptors: &[BorrowedFd<'_>]) {
         if let Ok(frame) = frame::encode(message) {
             let _sending = self.0.sending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,7 +43,10 @@ impl Channel {
         self.0.incoming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next message; `None` once the host is gone. Only one thread receives.
+    /// Receives the next message; `None` once the host is gone. Only one thread receives.
+    ///
+    /// # Errors
+    /// If the socket fails, or the host violates the protocol.
     pub(super) fn receive<M: DeserializeOwned>(&self) -> io::Result<Option<M>> {
         let mut incoming = self.incoming();
         let invalid = |error: FrameError| io::Error::new(io::ErrorKind::InvalidData, error);
@@ -67,7 +71,10 @@ impl Channel {
         }
     }
 
-    /// The next descriptor that came with a message.
+    /// Returns the next descriptor that was sent with a message.
+    ///
+    /// # Errors
+    /// If there is none.
     pub(super) fn descriptor(&self) -> io::Result<OwnedFd> {
         self.incoming().descriptor().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }

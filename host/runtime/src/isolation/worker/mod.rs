@@ -1,4 +1,4 @@
-//! The worker process: one component in a jail, whose calls arrive over standard input.
+//! The worker process: one component in a jail. Its calls arrive over standard input.
 
 mod calls;
 mod channel;
@@ -15,10 +15,10 @@ use channel::Channel;
 
 use crate::jail::leave_inherited_descriptors;
 
-/// Serves the calls of one component until the host is gone: the whole `main` of a worker process.
+/// Serves the calls of one component until the host is gone. This is the whole `main` of a worker process.
 ///
-/// See [`crate::Workers`] for who starts it. It needs nothing set up before, and must be the first thing that a program does:
-/// threads that exist already would not be in the jail. It does not return while there is a host.
+/// [`crate::Workers`] names the program that calls it. It must be the first thing that the program does: threads that
+/// exist already would not be in the jail. It does not return while the host is alive.
 #[must_use]
 pub fn serve_worker() -> ExitCode {
     let served = leave_inherited_descriptors().and_then(|()| serve());
@@ -26,7 +26,7 @@ pub fn serve_worker() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             use std::io::Write as _;
-            // The host repeats it. If it is gone, the exit code says it.
+            // The host puts this into its own error. If the host is gone, the exit code reports the failure.
             let _nobody_reads = writeln!(io::stderr().lock(), "{error}");
             ExitCode::FAILURE
         }
@@ -38,7 +38,7 @@ fn serve() -> io::Result<()> {
     if rustix::net::sockopt::socket_domain(&socket) != Ok(rustix::net::AddressFamily::UNIX) {
         return Err(io::Error::other("this command is for a fumehood host, which starts it with a socket"));
     }
-    // A worker whose host is gone serves nobody.
+    // A worker must not outlive its host.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let channel = Channel::new(socket);
     let Some(loaded) = setup::load(&channel)? else { return Ok(()) };

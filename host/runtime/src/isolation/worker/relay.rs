@@ -1,4 +1,4 @@
-//! What a guest asks of its host, on its way there: steps at the store, requests, log lines.
+//! Relays from a guest to the host: store operations, requests, log lines and progress.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd as _;
@@ -20,12 +20,12 @@ use crate::invocation::{Invocation, Observer};
 use crate::isolation::body_stream;
 use crate::isolation::message::{FromWorker, StoreAnswer, StoreStep};
 
-/// The host answers within the patience of a step. It is given this much longer to say so.
-const ANSWER: Duration = Duration::from_secs(1);
+/// Extra time for the host's answer to arrive. The host ends an operation within its patience.
+const ANSWER_GRACE: Duration = Duration::from_secs(1);
 
-/// The host's store of keys and values. Clones are the same.
+/// The host's store of keys and values. Clones share it.
 #[derive(Clone)]
-pub(super) struct Store(Arc<Steps>);
+pub(super) struct RelayStore(Arc<Steps>);
 
 struct Steps {
     channel: Channel,
@@ -33,19 +33,19 @@ struct Steps {
     waiting: Mutex<HashMap<u64, SyncSender<StoreAnswer>>>,
 }
 
-impl std::fmt::Debug for Store {
+impl std::fmt::Debug for RelayStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store").finish_non_exhaustive()
+        f.debug_struct("RelayStore").finish_non_exhaustive()
     }
 }
 
-impl Store {
+impl RelayStore {
     pub(super) fn new(channel: Channel) -> Self {
         Self(Arc::new(Steps { channel, number: AtomicU64::new(0), waiting: Mutex::default() }))
     }
 
-    /// The host's answer to a step.
-    pub(super) fn answered(&self, step: u64, answer: StoreAnswer) {
+    /// Delivers the host's answer to a store operation.
+    pub(super) fn deliver_answer(&self, step: u64, answer: StoreAnswer) {
         let waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&step);
         if let Some(waiting) = waiting {
             let _nobody_waits = waiting.try_send(answer);
@@ -57,7 +57,7 @@ impl Store {
         let (sender, answer) = sync_channel(1);
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(step, sender);
         self.0.channel.send(&FromWorker::Store { step, patience, what }, &[]);
-        let answer = answer.recv_timeout(patience.saturating_add(ANSWER));
+        let answer = answer.recv_timeout(patience.saturating_add(ANSWER_GRACE));
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&step);
         match answer {
             Ok(StoreAnswer::Full { found, most }) => Err(StoreError::Full { found, most }),
@@ -68,30 +68,30 @@ impl Store {
     }
 }
 
-fn unexpected() -> StoreError {
+fn unexpected_answer() -> StoreError {
     StoreError::Unavailable("the host answered something else".to_owned())
 }
 
-/// The host knows whose store it is, and how much may be in it.
-impl KeyValueStore for Store {
+/// The owner and the quota are ignored here, because the host supplies them.
+impl KeyValueStore for RelayStore {
     fn get(&self, _owner: &Namespace, key: &Key, patience: Duration) -> Result<Option<Vec<u8>>, StoreError> {
         match self.ask(StoreStep::Get { key: key.as_str().to_owned() }, patience)? {
             StoreAnswer::Value(value) => Ok(value),
-            _ => Err(unexpected()),
+            _ => Err(unexpected_answer()),
         }
     }
 
     fn set(&self, _: &Namespace, key: &Key, value: &[u8], _most: u64, patience: Duration) -> Result<(), StoreError> {
         match self.ask(StoreStep::Set { key: key.as_str().to_owned(), value: value.to_vec() }, patience)? {
             StoreAnswer::Done => Ok(()),
-            _ => Err(unexpected()),
+            _ => Err(unexpected_answer()),
         }
     }
 
     fn delete(&self, _owner: &Namespace, key: &Key, patience: Duration) -> Result<bool, StoreError> {
         match self.ask(StoreStep::Delete { key: key.as_str().to_owned() }, patience)? {
             StoreAnswer::Deleted(was_there) => Ok(was_there),
-            _ => Err(unexpected()),
+            _ => Err(unexpected_answer()),
         }
     }
 
@@ -103,19 +103,19 @@ impl KeyValueStore for Store {
         };
         match self.ask(step, patience)? {
             StoreAnswer::Page { keys, more } => {
-                let keys = keys.into_iter().map(|key| Key::parse(key).map_err(|_| unexpected()));
+                let keys = keys.into_iter().map(|key| Key::parse(key).map_err(|_| unexpected_answer()));
                 Ok(Page { keys: keys.collect::<Result<_, _>>()?, more })
             }
-            _ => Err(unexpected()),
+            _ => Err(unexpected_answer()),
         }
     }
 }
 
-/// Requests, which the host decides on and makes.
+/// HTTP requests, which the host checks and makes.
 #[derive(Clone)]
 pub(super) struct Requests(Channel);
 
-struct RequestsOfCall {
+struct CallRequests {
     channel: Channel,
     /// `None` while the component describes itself.
     call: Option<u64>,
@@ -128,19 +128,19 @@ impl Requests {
 
     pub(super) fn outbound(&self, call: Option<u64>, may_request: bool) -> OutboundConfig {
         OutboundConfig::Relay(RelayEgress {
-            relay: Arc::new(RequestsOfCall { channel: self.0.clone(), call }),
+            relay: Arc::new(CallRequests { channel: self.0.clone(), call }),
             may_request,
         })
     }
 }
 
-impl RequestRelay for RequestsOfCall {
+impl RequestRelay for CallRequests {
     fn send(&self, request: Request<WasiBody>, options: Option<RequestOptions>) -> Sending {
         let Some(call) = self.call else { return Box::new(async { Err(Error::HttpRequestDenied) }) };
         let flags = SocketFlags::CLOEXEC;
         match rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None) {
             Ok((ours, theirs)) => {
-                let head = body_stream::head(&request, options.as_ref());
+                let head = body_stream::request_head(&request, options.as_ref());
                 self.channel.send(&FromWorker::Request { call, head }, &[theirs.as_fd()]);
                 Box::new(body_stream::exchange(ours, request.into_body()))
             }
@@ -149,7 +149,7 @@ impl RequestRelay for RequestsOfCall {
     }
 }
 
-/// What a call says, for whoever hears it at the host.
+/// An observer that sends log lines and progress to the host.
 pub(super) struct RelayObserver {
     pub(super) channel: Channel,
     pub(super) call: u64,

@@ -13,7 +13,7 @@ use fumehood_core::result::CallError;
 use wasmtime::Engine;
 
 use super::channel::Channel;
-use super::relay::{Requests, Store};
+use super::relay::{RelayStore, Requests};
 use crate::cache::{Authentic, map_handed_over};
 use crate::capability::{OpenFolder, OpenFolders, OwnStore, Powers, ScratchRoot};
 use crate::compile::engine_id;
@@ -23,28 +23,28 @@ use crate::engine::{self, EngineSettings};
 use crate::isolation::convert;
 use crate::isolation::message::{Definition, FolderQuota, GrantedFolder, LoadFailure, Loaded, Setup};
 use crate::jail::{self, JailReport, Profile, Reachable, Resources};
-use crate::link;
 use crate::load_error::LoadError;
 use crate::run::Runnable;
 use crate::shared::Shared;
 use crate::surface::Surface;
 
-/// Memory of the process besides that of its calls, in bytes: the program, compiled code, threads, messages.
+/// Memory of the process without that of its calls, in bytes: the program, compiled code, threads, messages.
 const PROCESS_BYTES: u64 = 768 << 20;
-/// Memory of one call besides its linear memory, in bytes: its stack, and the tables of the pool.
+/// Memory of one call without its linear memory, in bytes: its stack, and the tables of the pool.
 const CALL_BYTES: u64 = 32 << 20;
-const DESCRIPTORS: u64 = 4096;
+/// Maximum number of open descriptors of the process.
+const MAX_DESCRIPTORS: u64 = 4096;
 
 /// A component that is loaded in this process.
-pub(super) struct Running {
+pub(super) struct LoadedComponent {
     pub(super) shared: Arc<Shared>,
     pub(super) runnable: Runnable,
-    pub(super) store: Store,
+    pub(super) store: RelayStore,
     pub(super) requests: Requests,
     pub(super) may_request: bool,
 }
 
-/// What travels beside the first message.
+/// The files that are sent with the first message.
 struct Files {
     component: File,
     code: Authentic,
@@ -63,10 +63,10 @@ impl Files {
         })
     }
 
-    fn reachable(&self, setup: &Setup) -> Vec<Reachable<'_>> {
+    fn reachable_files(&self, setup: &Setup) -> Vec<Reachable<'_>> {
         let folders = self.folders.iter().zip(&setup.folders);
         let folders = folders.map(|(file, granted)| (file, granted.quota.is_some()));
-        // Sealed memory lies in no folder: there is no rule for it, and none is needed.
+        // Sealed memory is in no folder: Landlock has no rule for it, and needs none.
         let is_on_disk = |file: &&File| rustix::fs::fcntl_get_seals(file).map_or(true, |seals| seals.is_empty());
         let read = [self.code.file()].into_iter().filter(is_on_disk).map(|file| (file, false));
         let scratch = self.scratch.iter().map(|file| (file, true));
@@ -75,24 +75,27 @@ impl Files {
     }
 }
 
-/// A failure to load, as the host is told.
-fn failed(failure: LoadFailure, message: impl ToString) -> Loaded {
+/// Creates the answer that reports a failure to load.
+fn load_failure(failure: LoadFailure, message: impl ToString) -> Loaded {
     Loaded::Failed { failure, message: message.to_string() }
 }
 
 impl From<LoadError> for Loaded {
     fn from(error: LoadError) -> Self {
         match error {
-            LoadError::Link(message) => failed(LoadFailure::Link, message),
-            LoadError::Typed(message) => failed(LoadFailure::Typed, message),
+            LoadError::Link(message) => load_failure(LoadFailure::Link, message),
+            LoadError::Typed(message) => load_failure(LoadFailure::Typed, message),
             LoadError::Describe(error) => Self::NotDescribed(error.into()),
-            other => failed(LoadFailure::Host, other),
+            other => load_failure(LoadFailure::Host, other),
         }
     }
 }
 
-/// Loads the component of the first message, and answers it. `None` if there is nothing to serve.
-pub(super) fn load(channel: &Channel) -> io::Result<Option<Running>> {
+/// Loads the component of the first message, and answers it. Returns `None` if there is nothing to serve.
+///
+/// # Errors
+/// If the socket fails, or the host violates the protocol.
+pub(super) fn load(channel: &Channel) -> io::Result<Option<LoadedComponent>> {
     let Some(setup) = channel.receive::<Setup>()? else { return Ok(None) };
     let files = Files::receive(channel, &setup)?;
     let (answer, running) = match start(channel, &setup, files) {
@@ -103,63 +106,74 @@ pub(super) fn load(channel: &Channel) -> io::Result<Option<Running>> {
     Ok(running)
 }
 
-fn start(channel: &Channel, setup: &Setup, files: Files) -> Result<(Running, Loaded), Loaded> {
-    let host = |error: &dyn std::fmt::Display| failed(LoadFailure::Host, error);
-    // Before the jail, in which it could not look at the pages that calls touched.
-    let engine = engine(setup)?;
+fn start(channel: &Channel, setup: &Setup, files: Files) -> Result<(LoadedComponent, Loaded), Loaded> {
+    let host = |error: &dyn std::fmt::Display| load_failure(LoadFailure::Host, error);
+    // Before the jail, in which the engine could not open `/proc/self/pagemap` to find the pages that calls touched.
+    let engine = build_engine(setup)?;
     let jail = enter_jail(setup, &files)?;
-    let store = Store::new(channel.clone());
+    let store = RelayStore::new(channel.clone());
     let requests = Requests::new(channel.clone());
     let mut bytes = Vec::new();
-    // A worker before this one may have read it to its end.
+    // An earlier worker may have read the shared file to its end.
     let mut component = &files.component;
     component.rewind().and_then(|()| component.read_to_end(&mut bytes)).map_err(|error| host(&error))?;
-    let shared = shared(setup, engine, &store, files.scratch).map_err(|error| host(&error))?;
+    let shared = build_shared(setup, engine, &store, files.scratch).map_err(|error| host(&error))?;
     shared.protected.replace(setup.protected.clone());
     let component = map_handed_over(&shared.engine, &files.code).map_err(|error| host(&error))?;
     let surface = Surface::read(&bytes).map_err(|error| host(&error))?;
-    let dialect = dialect::of(&surface.exports)?;
+    let dialect = dialect::detect(&surface.exports)?;
     let caps = DefinitionLimits::from(setup.definitions);
-    let docs = PackageDocs::given_or_read(setup.docs.as_deref(), &bytes);
-    let (callable, skipped) = link::link(&shared, &component, &docs, &dialect, &caps)?;
-    let powers = powers(setup, &shared, &requests).map_err(|error| host(&error))?;
-    let folders = folders(setup, &shared, files.folders).map_err(|error| host(&error))?;
+    let docs = PackageDocs::from_section_or_component(setup.docs.as_deref(), &bytes);
+    let (callable, skipped) = dialect::link(&shared.linker, &component, &docs, &dialect, &caps)?;
+    let powers = build_powers(setup, &shared, &requests).map_err(|error| host(&error))?;
+    let folders = build_folders(setup, &shared, files.folders).map_err(|error| host(&error))?;
     let runnable = Runnable::new(&shared, callable, &surface, powers, folders);
-    let definitions = definitions(&runnable, &shared, setup).map_err(LoadError::Describe)?;
+    let definitions = collect_definitions(&runnable, &shared, setup).map_err(LoadError::Describe)?;
     let skipped = skipped.into_iter().map(|skipped| (skipped.export, skipped.why)).collect();
     let may_request = setup.powers.may_request;
-    Ok((Running { shared, runnable, store, requests, may_request }, Loaded::Ready { jail, definitions, skipped }))
+    Ok((
+        LoadedComponent { shared, runnable, store, requests, may_request },
+        Loaded::Ready { jail, definitions, skipped },
+    ))
 }
 
-fn engine(setup: &Setup) -> Result<Engine, Loaded> {
+fn build_engine(setup: &Setup) -> Result<Engine, Loaded> {
     let settings = EngineSettings {
         profile: setup.profile,
         concurrency: setup.concurrency,
         memory_ceiling: usize::try_from(setup.memory_ceiling).unwrap_or(usize::MAX),
     };
-    let engine = engine::build(&settings).map_err(|error| failed(LoadFailure::Host, error))?;
+    let engine = engine::build(&settings).map_err(|error| load_failure(LoadFailure::Host, error))?;
     if engine_id(&engine) == setup.engine {
         return Ok(engine);
     }
-    Err(failed(LoadFailure::Host, "the worker is another build than the host; name the program of the same build"))
+    Err(load_failure(
+        LoadFailure::Host,
+        "the worker is another build than the host; name the program of the same build",
+    ))
 }
 
 fn enter_jail(setup: &Setup, files: &Files) -> Result<JailReport, Loaded> {
     let calls = u64::from(setup.concurrency);
     let data = PROCESS_BYTES.saturating_add(calls.saturating_mul(setup.memory_ceiling.saturating_add(CALL_BYTES)));
     let resources =
-        Resources { data, address_space: None, cpu_seconds: None, file_size: None, descriptors: DESCRIPTORS };
-    let jail = jail::enter(&files.reachable(setup), &resources, Profile::Worker)
-        .map_err(|error| failed(LoadFailure::Jail, error))?;
+        Resources { data, address_space: None, cpu_seconds: None, file_size: None, descriptors: MAX_DESCRIPTORS };
+    let jail = jail::enter(&files.reachable_files(setup), &resources, Profile::Worker)
+        .map_err(|error| load_failure(LoadFailure::Jail, error))?;
     if setup.is_jail_required && !jail.is_complete() {
         let message =
             format!("the kernel has no {}, and process isolation with a complete jail is required", jail.missing());
-        return Err(failed(LoadFailure::Jail, message));
+        return Err(load_failure(LoadFailure::Jail, message));
     }
     Ok(jail)
 }
 
-fn shared(setup: &Setup, engine: Engine, store: &Store, scratch: Option<File>) -> Result<Arc<Shared>, String> {
+fn build_shared(
+    setup: &Setup,
+    engine: Engine,
+    store: &RelayStore,
+    scratch: Option<File>,
+) -> Result<Arc<Shared>, String> {
     let config = SandboxConfig {
         profile: setup.profile,
         concurrency: setup.concurrency,
@@ -171,20 +185,20 @@ fn shared(setup: &Setup, engine: Engine, store: &Store, scratch: Option<File>) -
         ..SandboxConfig::default()
     };
     let scratch_root = scratch.map_or_else(ScratchRoot::usual, ScratchRoot::handed_over);
-    Shared::with(config, engine, scratch_root).map(Arc::new).map_err(|error| error.to_string())
+    Shared::with_engine(config, engine, scratch_root).map(Arc::new).map_err(|error| error.to_string())
 }
 
-fn powers(setup: &Setup, shared: &Arc<Shared>, requests: &Requests) -> Result<Powers, String> {
+fn build_powers(setup: &Setup, shared: &Arc<Shared>, requests: &Requests) -> Result<Powers, String> {
     let owner = setup.name.as_deref().map(Namespace::parse).transpose().map_err(|error| error.to_string())?;
     Ok(Powers {
-        grant: Arc::new(convert::grant(&setup.powers)?),
+        grant: Arc::new(convert::to_grant(&setup.powers)?),
         secret_names: setup.powers.secrets.iter().cloned().collect(),
         store: Arc::new(OwnStore::new(&shared.key_value, owner)),
         outbound: requests.outbound(None, setup.powers.may_request),
     })
 }
 
-fn folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Result<Option<Arc<OpenFolders>>, String> {
+fn build_folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Result<Option<Arc<OpenFolders>>, String> {
     let quota = |quota: FolderQuota| Quota::try_from(quota).map_err(|error| error.to_string());
     let scratch = setup.powers.scratch.map(quota).transpose()?;
     if files.is_empty() && scratch.is_none() {
@@ -200,8 +214,9 @@ fn folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Result<Opti
     Ok(Some(Arc::new(OpenFolders { folders, scratch, scratch_root, pool })))
 }
 
-/// The tools: read off the types, or told by the component, unless the host knows them.
-fn definitions(runnable: &Runnable, shared: &Shared, setup: &Setup) -> Result<Vec<Definition>, CallError> {
+/// Returns the definitions of the tools, from the types or from the component's `describe`. Returns none if the host
+/// has them already.
+fn collect_definitions(runnable: &Runnable, shared: &Shared, setup: &Setup) -> Result<Vec<Definition>, CallError> {
     match (setup.describe, runnable.typed()) {
         (None, _) => Ok(Vec::new()),
         (Some(_), Some(typed)) => Ok(typed.iter().map(|tool| tool.definition.clone().into()).collect()),

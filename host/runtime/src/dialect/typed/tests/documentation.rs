@@ -1,6 +1,4 @@
-//! What an author wrote about functions and types reaches the definitions.
-
-use serde_json::{Value, json};
+//! Documentation of functions and types in the definitions.
 
 use super::*;
 
@@ -10,7 +8,7 @@ fn docs(version: u8, docs: &Value) -> String {
 }
 
 #[test]
-fn the_authors_words_become_descriptions() {
+fn docs_become_descriptions() {
     let documented = json!({
         "docs": "The package.",
         "worlds": {"greeter": {"func_exports": {"add": {"docs": "  Adds two numbers.\n\nExactly. "}}}},
@@ -32,12 +30,12 @@ fn the_authors_words_become_descriptions() {
     assert_eq!(who["properties"]["name"]["description"], "Given name.");
     assert_eq!(who["properties"]["age"].get("description"), None);
     assert_eq!(greet.output_schema, None);
-    // A version that is not known may mean anything.
+    // A section of an unknown version is ignored.
     assert!(tool(&with_docs(2), "add").definition.description.sanitized().starts_with("Calls `add("));
 }
 
 #[test]
-fn the_first_version_of_the_docs_is_understood() {
+fn supports_version_0_of_the_docs() {
     let documented = json!({
         "worlds": {"greeter": {"funcs": {"add": "Adds."}, "interfaces": {"plain": {"funcs": {"run": "Runs."}}}}},
     });
@@ -48,7 +46,7 @@ fn the_first_version_of_the_docs_is_understood() {
 }
 
 #[test]
-fn docs_are_found_in_a_component_within() {
+fn finds_docs_in_a_nested_component() {
     let section = docs(1, &json!({"worlds": {"w": {"func_exports": {"add": {"docs": "From within."}}}}}));
     let found = find(&component(&format!("{ADD} (component {section})"))).unwrap();
     assert_eq!(tool(&found, "add").definition.description, "From within.");
@@ -58,7 +56,7 @@ fn docs_are_found_in_a_component_within() {
 }
 
 #[test]
-fn bad_docs_are_no_docs() {
+fn ignores_malformed_docs() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     for section in ["", "\\01", "\\01{", "\\01[]", "\\01{\\22worlds\\22:5}", "\\01\\ff\\ff", &format!("\\01{deep}")] {
         let found = find(&component(&format!(r#"{ADD} (@custom "package-docs" "{section}")"#))).unwrap();
@@ -68,7 +66,7 @@ fn bad_docs_are_no_docs() {
 }
 
 #[test]
-fn long_docs_are_shortened_and_never_cost_the_tool() {
+fn truncates_long_docs_and_keeps_the_tool() {
     let long = "ä".repeat(5_000);
     let items: serde_json::Map<_, _> = (0..70).map(|at| (format!("f{at}"), json!(long))).collect();
     let fields: Vec<_> = (0..70).map(|at| format!(r#"(field "f{at}" bool)"#)).collect();

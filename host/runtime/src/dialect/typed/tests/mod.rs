@@ -1,9 +1,9 @@
-//! What is made of whole components.
+//! Tools of whole components.
 
-mod calls;
 mod documentation;
 
 use expect_test::{Expect, expect};
+use serde_json::{Value, json};
 
 use super::*;
 use crate::features::ENABLED;
@@ -20,7 +20,7 @@ fn tool<'a>(tools: &'a TypedTools, name: &str) -> &'a TypedTool {
     tools.tools.iter().find(|tool| tool.definition.name.as_str() == name).unwrap()
 }
 
-/// With the features that guests may use, and without fuel and epochs.
+/// Creates an engine with the features that guests may use, without fuel and epochs.
 fn engine() -> Engine {
     let mut config = wasmtime::Config::new();
     config.wasm_features(wasmparser::WasmFeatures::all(), false).wasm_features(ENABLED, true);
@@ -31,7 +31,7 @@ fn export(definition: &ToolDefinition) -> String {
     definition.export.as_ref().map_or_else(|| "?".to_owned(), |export| export.sanitized().into_owned())
 }
 
-/// One line for each tool and each export that is left out.
+/// Compares one line for each tool and each skipped export.
 fn check(wat: &str, expected: &Expect) {
     let text = match find(wat) {
         Ok(found) => {
@@ -46,7 +46,7 @@ fn check(wat: &str, expected: &Expect) {
     expected.assert_eq(&text);
 }
 
-/// A component with core functions of a few shapes, to be lifted by `items`.
+/// Returns a component with core functions of a few shapes, to be lifted by `items`.
 fn component(items: &str) -> String {
     format!(
         r#"(component
@@ -68,7 +68,7 @@ fn component(items: &str) -> String {
 
 const NONE: &str = r#"(func $none (canon lift (core func $i "none")))"#;
 
-/// An instance of that name with one function, which takes and returns nothing.
+/// Returns an instance of that name with one function, which takes and returns nothing.
 fn instance(name: &str, function: &str) -> String {
     format!(r#"(instance (export "{name}") (export "{function}" (func $none)))"#)
 }
@@ -128,7 +128,7 @@ fn names_are_made_of_the_interface_and_the_function() {
 }
 
 #[test]
-fn what_no_caller_should_call_is_left_out() {
+fn skips_exports_that_are_not_for_callers() {
     let setup = r#"
         (func $init (param "app-name" u32) (canon lift (core func $i "one")))
         (instance (export "exports") (export "init" (func $init)))"#;
@@ -161,7 +161,7 @@ fn what_no_caller_should_call_is_left_out() {
 }
 
 #[test]
-fn types_without_a_json_form_are_refused_in_words() {
+fn skips_types_without_a_json_form_with_a_reason() {
     let resource = r#"
         (type $file' (resource (rep i32)))
         (export $file "file" (type $file'))
@@ -181,7 +181,7 @@ fn types_without_a_json_form_are_refused_in_words() {
 }
 
 #[test]
-fn types_that_grow_without_bound_are_refused() {
+fn skips_types_that_grow_without_bound() {
     // 2^12 parts from a dozen lines: nothing may be written out before it is counted.
     let mut types = r#"(type $t0 (tuple u8 u8))"#.to_owned();
     for at in 1..12 {
@@ -209,7 +209,7 @@ fn types_that_grow_without_bound_are_refused() {
 }
 
 #[test]
-fn a_schema_that_the_gate_refuses_costs_only_its_tool() {
+fn a_schema_that_the_gate_refuses_skips_only_its_tool() {
     let options = (0..10).fold("u8".to_owned(), |inner, _| format!("(option {inner})"));
     let nested = format!(
         r#"(func (export "nested") (param "p" (list {options}))
@@ -249,4 +249,51 @@ fn two_exports_of_one_name_are_an_error() {
         the component exports more than 1024 functions; export fewer
     "#]],
     );
+}
+
+#[test]
+fn calls_convert_arguments_and_results() {
+    let engine = engine();
+    let bytes = wat::parse_str(component(ADD)).unwrap();
+    let component = Component::new(&engine, &bytes).unwrap();
+    let found = discover(&component, &PackageDocs::read(&bytes), &engine, &DefinitionLimits::default()).unwrap();
+    let tool = tool(&found, "add");
+    let mut store = wasmtime::Store::new(&engine, ());
+    let guest = wasmtime::component::Linker::new(&engine).instantiate(&mut store, &component).unwrap();
+    let function = guest.get_func(&mut store, tool.export_index).unwrap();
+    let mut call = |arguments: Value| {
+        let mut results = [Val::Bool(false)];
+        function.call(&mut store, &tool.arguments(&arguments).unwrap(), &mut results).unwrap();
+        tool.outcome(&results).unwrap()
+    };
+    assert_eq!(call(json!({"a": 40, "b": 2})), TypedOutcome::Json("42".to_owned()));
+    let sum = call(json!({"a": "18446744073709551615", "b": -1}));
+    assert_eq!(sum, TypedOutcome::Json("\"18446744073709551614\"".to_owned()));
+    assert!(tool.arguments(&json!({"a": 1})).is_err());
+    assert!(tool.arguments(&json!({"a": 1, "b": 2, "c": 3})).is_err());
+    assert!(tool.arguments(&json!([1, 2])).is_err());
+}
+
+#[test]
+fn a_top_level_result_is_success_or_failure() {
+    let greet = find(&component(API)).unwrap();
+    let greet = tool(&greet, "api_greet");
+    let text = |text: &str| Some(Box::new(Val::String(text.to_owned())));
+    let failed = |text: &str| Ok(TypedOutcome::Failed(text.to_owned()));
+    assert_eq!(greet.outcome(&[Val::Result(Ok(text("hi")))]), Ok(TypedOutcome::Text("hi".to_owned())));
+    assert_eq!(greet.outcome(&[Val::Result(Err(text("no such person")))]), failed("no such person"));
+    assert_eq!(greet.outcome(&[Val::Result(Err(text(" ")))]), failed("the tool says that it failed, and not why"));
+    assert!(greet.outcome(&[]).is_err());
+    assert!(greet.outcome(&[Val::Result(Ok(None))]).is_err());
+    assert!(greet.outcome(&[Val::Bool(true)]).is_err());
+    let outcome = |result: Option<Ty>, values: &[Val]| {
+        let (definition, export_index) = (greet.definition.clone(), greet.export_index);
+        TypedTool { definition, export_index, function: TypedFunction { params: vec![], result } }.outcome(values)
+    };
+    let plain = Ty::Result { ok: None, err: Some(Box::new(Ty::Enum(vec!["gone".to_owned()]))) };
+    assert_eq!(outcome(None, &[]), Ok(TypedOutcome::Nothing));
+    assert_eq!(outcome(Some(plain.clone()), &[Val::Result(Ok(None))]), Ok(TypedOutcome::Nothing));
+    let gone = Val::Result(Err(Some(Box::new(Val::Enum("gone".to_owned())))));
+    assert_eq!(outcome(Some(plain), &[gone]), failed("\"gone\""));
+    assert_eq!(outcome(Some(Ty::Char), &[Val::Char('c')]), Ok(TypedOutcome::Json("\"c\"".to_owned())));
 }

@@ -1,4 +1,4 @@
-//! From JSON to the values that a component takes.
+//! Conversion of JSON to a component's values.
 
 use std::str::FromStr;
 
@@ -9,26 +9,26 @@ use wasmtime::component::Val;
 
 use super::ValueError;
 
-/// Reads a JSON value as one of type `ty`. Recurses only as deep as the type does.
+/// Converts a JSON value to type `ty`. Recurses only as deep as the type does.
 pub(super) fn from_json(value: &Value, ty: &Ty) -> Result<Val, ValueError> {
     match ty {
-        Ty::List(item) => array(value)?
+        Ty::List(item) => read_array(value)?
             .enumerate()
-            .map(|(at, value)| from_item(at, value, item))
+            .map(|(at, value)| read_item(at, value, item))
             .collect::<Result<_, _>>()
             .map(Val::List),
-        Ty::Tuple(items) => tuple(value, items),
-        Ty::Record(fields) => record(value, fields).map(Val::Record),
-        Ty::Variant(cases) => variant(value, cases),
-        Ty::Flags(names) => flags(value, names),
-        Ty::Option(inner) => option(value, inner),
-        Ty::Result { ok, err } => result(value, ok.as_deref(), err.as_deref()),
-        _ => scalar(value, ty).ok_or_else(|| ValueError::expected(describe(ty))),
+        Ty::Tuple(items) => read_tuple(value, items),
+        Ty::Record(fields) => read_record(value, fields).map(Val::Record),
+        Ty::Variant(cases) => read_variant(value, cases),
+        Ty::Flags(names) => read_flags(value, names),
+        Ty::Option(inner) => read_option(value, inner),
+        Ty::Result { ok, err } => read_result(value, ok.as_deref(), err.as_deref()),
+        _ => read_scalar(value, ty).ok_or_else(|| ValueError::expected(expected_form(ty))),
     }
 }
 
-/// Reads an object that has the fields, without those that are options and not there.
-pub(in crate::dialect::typed) fn record(
+/// Converts an object to the fields of a record. Fields of an option type may be absent.
+pub(in crate::dialect::typed) fn read_record(
     value: &Value,
     fields: &[(String, Ty)],
 ) -> Result<Vec<(String, Val)>, ValueError> {
@@ -52,24 +52,24 @@ pub(in crate::dialect::typed) fn record(
     Ok(read)
 }
 
-fn array(value: &Value) -> Result<std::slice::Iter<'_, Value>, ValueError> {
+fn read_array(value: &Value) -> Result<std::slice::Iter<'_, Value>, ValueError> {
     value.as_array().map(|items| items.iter()).ok_or_else(|| ValueError::expected("an array"))
 }
 
-fn from_item(at: usize, value: &Value, ty: &Ty) -> Result<Val, ValueError> {
+fn read_item(at: usize, value: &Value, ty: &Ty) -> Result<Val, ValueError> {
     from_json(value, ty).map_err(|error| error.within(at))
 }
 
-fn tuple(value: &Value, items: &[Ty]) -> Result<Val, ValueError> {
-    let values = array(value)?;
+fn read_tuple(value: &Value, items: &[Ty]) -> Result<Val, ValueError> {
+    let values = read_array(value)?;
     if values.len() != items.len() {
         return Err(ValueError::expected(format!("an array of {} values", items.len())));
     }
-    let each = values.zip(items).enumerate().map(|(at, (value, ty))| from_item(at, value, ty));
+    let each = values.zip(items).enumerate().map(|(at, (value, ty))| read_item(at, value, ty));
     each.collect::<Result<_, _>>().map(Val::Tuple)
 }
 
-fn variant(value: &Value, cases: &[(String, Option<Ty>)]) -> Result<Val, ValueError> {
+fn read_variant(value: &Value, cases: &[(String, Option<Ty>)]) -> Result<Val, ValueError> {
     let wrong = || ValueError::expected("an object with one of the variant's cases as `tag`, and its value as `val`");
     let object = value.as_object().ok_or_else(wrong)?;
     let tag = object.get("tag").and_then(Value::as_str).ok_or_else(wrong)?;
@@ -82,29 +82,29 @@ fn variant(value: &Value, cases: &[(String, Option<Ty>)]) -> Result<Val, ValueEr
     Ok(Val::Variant(name.clone(), payload))
 }
 
-fn flags(value: &Value, names: &[String]) -> Result<Val, ValueError> {
+fn read_flags(value: &Value, names: &[String]) -> Result<Val, ValueError> {
     let wrong = || ValueError::expected("an array of the flags' names, each at most once");
-    let given = array(value).map_err(|_| wrong())?;
-    // In the order in which they are declared, whatever order they come in.
+    let given = read_array(value).map_err(|_| wrong())?;
+    // In the order of their declaration, independent of the order in the array.
     let set: Vec<_> = names.iter().filter(|name| given.clone().any(|value| value == name.as_str())).cloned().collect();
     if set.len() == given.len() { Ok(Val::Flags(set)) } else { Err(wrong()) }
 }
 
-fn option(value: &Value, inner: &Ty) -> Result<Val, ValueError> {
+fn read_option(value: &Value, inner: &Ty) -> Result<Val, ValueError> {
     if value.is_null() {
         return Ok(Val::Option(None));
     }
     let some = if inner.is_option() {
-        from_json(only(value, "some")?, inner).map_err(|error| error.within("some"))?
+        from_json(only_field(value, "some")?, inner).map_err(|error| error.within("some"))?
     } else {
         from_json(value, inner)?
     };
     Ok(Val::Option(Some(Box::new(some))))
 }
 
-fn result(value: &Value, ok: Option<&Ty>, err: Option<&Ty>) -> Result<Val, ValueError> {
+fn read_result(value: &Value, ok: Option<&Ty>, err: Option<&Ty>) -> Result<Val, ValueError> {
     let side = |name, ty: Option<&Ty>| {
-        let value = only(value, name)?;
+        let value = only_field(value, name)?;
         match ty {
             Some(ty) => from_json(value, ty).map(|value| Some(Box::new(value))),
             None if value.is_null() => Ok(None),
@@ -116,28 +116,28 @@ fn result(value: &Value, ok: Option<&Ty>, err: Option<&Ty>) -> Result<Val, Value
     Ok(Val::Result(if is_ok { Ok(side("ok", ok)?) } else { Err(side("err", err)?) }))
 }
 
-/// The value of the one field that the object has.
-fn only<'a>(value: &'a Value, name: &str) -> Result<&'a Value, ValueError> {
+/// Returns the value of the object's only field, which must have this name.
+fn only_field<'a>(value: &'a Value, name: &str) -> Result<&'a Value, ValueError> {
     let object = value.as_object().filter(|object| object.len() == 1);
     object
         .and_then(|object| object.get(name))
         .ok_or_else(|| ValueError::expected(format!("an object with `{name}` and nothing else")))
 }
 
-fn scalar(value: &Value, ty: &Ty) -> Option<Val> {
+fn read_scalar(value: &Value, ty: &Ty) -> Option<Val> {
     match ty {
         Ty::Bool => value.as_bool().map(Val::Bool),
-        Ty::S8 => whole(value).map(Val::S8),
-        Ty::U8 => whole(value).map(Val::U8),
-        Ty::S16 => whole(value).map(Val::S16),
-        Ty::U16 => whole(value).map(Val::U16),
-        Ty::S32 => whole(value).map(Val::S32),
-        Ty::U32 => whole(value).map(Val::U32),
-        Ty::S64 => wide(value).map(Val::S64),
-        Ty::U64 => wide(value).map(Val::U64),
-        // The check comes first, so that the nearest number is never an infinite one.
-        Ty::F32 => float(value, f32::MAX.into()).map(|number| Val::Float32(number as f32)),
-        Ty::F64 => float(value, f64::MAX).map(Val::Float64),
+        Ty::S8 => read_integer(value).map(Val::S8),
+        Ty::U8 => read_integer(value).map(Val::U8),
+        Ty::S16 => read_integer(value).map(Val::S16),
+        Ty::U16 => read_integer(value).map(Val::U16),
+        Ty::S32 => read_integer(value).map(Val::S32),
+        Ty::U32 => read_integer(value).map(Val::U32),
+        Ty::S64 => read_wide_integer(value).map(Val::S64),
+        Ty::U64 => read_wide_integer(value).map(Val::U64),
+        // The bound is checked first, so that rounding never gives an infinite number.
+        Ty::F32 => read_float(value, f32::MAX.into()).map(|number| Val::Float32(number as f32)),
+        Ty::F64 => read_float(value, f64::MAX).map(Val::Float64),
         Ty::Char => value.as_str().and_then(only_char).map(Val::Char),
         Ty::String => value.as_str().map(|text| Val::String(text.to_owned())),
         Ty::Enum(names) => {
@@ -147,25 +147,26 @@ fn scalar(value: &Value, ty: &Ty) -> Option<Val> {
     }
 }
 
-/// A number without a fractional part, however it is spelled: 5, 5.0 and 5e0 are one number to JSON Schema.
-fn whole<T: TryFrom<i128>>(value: &Value) -> Option<T> {
+/// Converts a number without a fractional part, in any spelling: 5, 5.0 and 5e0 are the same number to JSON Schema
+/// (Validation 2020-12, section 6.1.1).
+fn read_integer<T: TryFrom<i128>>(value: &Value) -> Option<T> {
     let exact = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
     let number = exact.or_else(|| {
-        // Exact as far as any of our types reaches; beyond that the conversion saturates, and nothing fits.
+        // Exact in the range of all our types; beyond it the conversion saturates, and no type fits.
         value.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i128)
     })?;
     T::try_from(number).ok()
 }
 
-/// The same, or the number in decimal in its one spelling.
-fn wide<T: TryFrom<i128> + FromStr + ToString>(value: &Value) -> Option<T> {
+/// Like [`read_integer`], and accepts a string of the number in canonical decimal spelling.
+fn read_wide_integer<T: TryFrom<i128> + FromStr + ToString>(value: &Value) -> Option<T> {
     match value {
         Value::String(text) => text.parse().ok().filter(|number: &T| number.to_string() == *text),
-        _ => whole(value),
+        _ => read_integer(value),
     }
 }
 
-fn float(value: &Value, most: f64) -> Option<f64> {
+fn read_float(value: &Value, max: f64) -> Option<f64> {
     match value {
         Value::String(text) => match text.as_str() {
             NOT_A_NUMBER => Some(f64::NAN),
@@ -173,7 +174,7 @@ fn float(value: &Value, most: f64) -> Option<f64> {
             NEGATIVE_INFINITY => Some(f64::NEG_INFINITY),
             _ => None,
         },
-        _ => value.as_f64().filter(|number| number.abs() <= most),
+        _ => value.as_f64().filter(|number| number.abs() <= max),
     }
 }
 
@@ -182,7 +183,7 @@ fn only_char(text: &str) -> Option<char> {
     chars.next().filter(|_| chars.next().is_none())
 }
 
-fn describe(ty: &Ty) -> String {
+fn expected_form(ty: &Ty) -> String {
     let text = match ty {
         Ty::Bool => "true or false",
         Ty::S64 | Ty::U64 => return format!("a whole number that fits `{ty}`, or the same in decimal as a string"),

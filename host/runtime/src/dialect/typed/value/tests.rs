@@ -1,4 +1,4 @@
-//! What goes in comes out, and what a schema takes is what can be read.
+//! Round trips of values, and agreement of the generated schema with the conversion.
 
 use fumehood_core::gate::{Gate, GateLimits};
 use fumehood_core::typed::{Ty, TypeDocs, TypedFunction};
@@ -62,7 +62,7 @@ fn compound_values_keep_their_form() {
 }
 
 #[test]
-fn a_refused_argument_says_where_and_what() {
+fn argument_errors_name_path_and_accepted_form() {
     let ty = Ty::Record(vec![("ages".to_owned(), Ty::List(Box::new(Ty::U8)))]);
     let refused = |value: Value| from_json(&value, &ty).unwrap_err().to_string();
     assert_eq!(refused(json!({"ages": [1, 256]})), "the argument at `/ages/1` must be a whole number that fits `u8`");
@@ -70,7 +70,7 @@ fn a_refused_argument_says_where_and_what() {
 }
 
 #[test]
-fn an_answer_of_another_type_is_an_error() {
+fn rejects_returned_values_of_another_type() {
     for (ty, val) in [
         (Ty::U8, Val::U16(1)),
         (Ty::Tuple(vec![Ty::U8]), Val::Tuple(vec![])),
@@ -176,7 +176,7 @@ fn gate(ty: &Ty) -> Gate {
     Gate::for_arguments(&function.input_schema(&TypeDocs::none()), GateLimits::default()).unwrap()
 }
 
-/// Texts that sit at the edges of some type or other.
+/// Texts at the edge of some type.
 const ODD_TEXTS: &[&str] = &[
     "",
     "a",
@@ -204,7 +204,7 @@ const ODD_TEXTS: &[&str] = &[
     "99999999999999999999999",
 ];
 
-/// Values that sit at the edges of some type or other.
+/// Values at the edge of some type.
 fn odd_json() -> impl Strategy<Value = Value> {
     let mut odd = vec![
         json!(null),
@@ -252,7 +252,7 @@ fn odd_json() -> impl Strategy<Value = Value> {
     select(odd)
 }
 
-/// Changes one place of a value: replaces it, takes something out of it, or puts something into it.
+/// Changes one place of a value: replaces it, removes an item, or inserts one.
 fn change(value: &mut Value, path: &[Index], with: &Value) {
     let step = path.first().copied().zip(path.get(1..));
     match (value, step) {
@@ -279,7 +279,7 @@ fn change(value: &mut Value, path: &[Index], with: &Value) {
 
 proptest! {
     #[test]
-    fn a_value_fits_the_schema_and_comes_back((ty, val) in typed_val()) {
+    fn values_fit_the_schema_and_round_trip((ty, val) in typed_val()) {
         let text = to_json(&val, &ty).unwrap();
         let arguments = gate(&ty).parse(&format!(r#"{{"p":{text}}}"#));
         prop_assert!(arguments.is_ok(), "{ty:?} {text} {arguments:?}");
@@ -301,7 +301,7 @@ proptest! {
     }
 
     #[test]
-    fn an_odd_value_is_read_exactly_if_it_fits(ty in ty(), odd in odd_json()) {
+    fn odd_values_are_accepted_by_both_or_neither(ty in ty(), odd in odd_json()) {
         prop_assert_eq!(gate(&ty).check(&json!({ "p": odd })).is_ok(), from_json(&odd, &ty).is_ok(), "{:?} {}", ty, odd);
     }
 }

@@ -1,4 +1,4 @@
-//! From the values that a component returns to JSON.
+//! Conversion of a component's values to JSON.
 
 use fumehood_core::typed::Ty;
 use fumehood_core::typed::schema::{INFINITY, MAX_EXACT, NEGATIVE_INFINITY, NOT_A_NUMBER};
@@ -12,7 +12,7 @@ pub(in crate::dialect::typed) fn to_json(val: &Val, ty: &Ty) -> Result<String, V
     serde_json::to_string(&Typed(val, ty)).map_err(|error| ValueError::Answer(error.to_string()))
 }
 
-/// A value and its type, to be written without a JSON tree in between.
+/// A value and its type, serialized without a JSON tree in between.
 struct Typed<'a>(&'a Val, &'a Ty);
 
 impl Serialize for Typed<'_> {
