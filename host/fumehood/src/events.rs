@@ -1,11 +1,17 @@
 //! Events on their way to whoever watches.
 
+use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use fumehood_core::event::{Event, Level, Progress, RequestReport};
 use fumehood_runtime::{Invocation, Observer};
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::BroadcastStream;
+use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 
 /// Events that a slow subscriber may lag behind before it loses some.
 ///
@@ -30,7 +36,7 @@ impl Bus {
 
     pub(crate) fn subscribe(&self) -> EventStream {
         self.watchers.fetch_add(1, Ordering::Relaxed);
-        EventStream { receiver: self.sender.subscribe(), watchers: Arc::clone(&self.watchers) }
+        EventStream { stream: BroadcastStream::new(self.sender.subscribe()), watchers: Arc::clone(&self.watchers) }
     }
 
     pub(crate) fn send(&self, event: impl FnOnce() -> Event) {
@@ -78,11 +84,17 @@ impl Observer for Tee {
     }
 }
 
-/// The events of one host, from the moment of [`crate::Host::subscribe`] on. Calls that were running already tell of
-/// their end, not of their log lines and progress.
+/// The events of one host, from the moment of [`crate::Host::subscribe`] on: a [`Stream`] that ends with the host. Of calls that
+/// were running already it has the end, not the log lines and progress.
 pub struct EventStream {
-    receiver: broadcast::Receiver<Event>,
+    stream: BroadcastStream<Event>,
     watchers: Arc<AtomicUsize>,
+}
+
+impl fmt::Debug for EventStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventStream").finish_non_exhaustive()
+    }
 }
 
 impl Drop for EventStream {
@@ -100,22 +112,30 @@ pub enum Observed {
     Lost(u64),
 }
 
+impl Stream for EventStream {
+    type Item = Observed;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Observed>> {
+        Pin::new(&mut self.stream).poll_next(cx).map(|item| {
+            item.map(|received| match received {
+                Ok(event) => Observed::Event(event),
+                Err(BroadcastStreamRecvError::Lagged(lost)) => Observed::Lost(lost),
+            })
+        })
+    }
+}
+
 impl EventStream {
-    /// The next event; `None` once the host is gone.
+    /// Waits for the next event; `None` once the host is gone.
     pub async fn next(&mut self) -> Option<Observed> {
-        match self.receiver.recv().await {
-            Ok(event) => Some(Observed::Event(event)),
-            Err(RecvError::Lagged(lost)) => Some(Observed::Lost(lost)),
-            Err(RecvError::Closed) => None,
-        }
+        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// The next event if there is one already.
+    /// Returns the next event if there is one already.
     pub fn try_next(&mut self) -> Option<Observed> {
-        match self.receiver.try_recv() {
-            Ok(event) => Some(Observed::Event(event)),
-            Err(broadcast::error::TryRecvError::Lagged(lost)) => Some(Observed::Lost(lost)),
-            Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => None,
+        match Pin::new(self).poll_next(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(item) => item,
+            Poll::Pending => None,
         }
     }
 }
