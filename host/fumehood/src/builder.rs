@@ -13,7 +13,7 @@ use fumehood_runtime::{
 };
 
 use crate::host::Host;
-use crate::isolation::IsolationPolicy;
+use crate::load::IsolationPolicy;
 
 /// Settings of a host. All of them have defaults that fit a service on a small machine.
 #[derive(Debug, Clone, Default)]

@@ -15,16 +15,21 @@ use fumehood_core::limits::Limits;
 use fumehood_core::name::Namespace;
 use fumehood_core::permission::files::FileRole;
 use fumehood_core::result::{CallError, CallResult, Metadata};
-use fumehood_runtime::{Component, Execution, Invocation, Observer, Sandbox, Terms};
+use fumehood_core::sanitize::printable;
+use fumehood_runtime::{Component, Execution, Invocation, Isolation, Observer, Sandbox, Terms};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::approval_check::Pinning;
 use crate::call_log::{self, CallEntry};
 use crate::events::{Bus, EventStream, Tee};
-use crate::isolation::IsolationPolicy;
-use crate::load::{self, Load, LoadError};
+use crate::load::{self, IsolationPolicy, Load, LoadError};
 use crate::tool::Tool;
-use crate::unknown_tool;
+
+/// Maximum number of known names in the answer to an unknown one.
+const MAX_SUGGESTIONS: usize = 20;
+/// Characters of an unknown name that are repeated: as many as the longest full name may have.
+const MAX_NAME_CHARS: usize = 130;
 
 /// A set of loaded tools and the sandbox that runs them. Cheap to clone; all clones are the same host.
 #[derive(Clone)]
@@ -88,7 +93,7 @@ impl Host {
 
     /// Loads a component. Its tools can be called as soon as this returns, as `name__tool`.
     ///
-    /// A file is read on the calling thread; compiling happens elsewhere. Guest code runs at most once, to describe the
+    /// Files are read, and components compiled, on threads of the host's own. Guest code runs at most once, to describe the
     /// tools, within the limits of an ordinary call.
     ///
     /// # Errors
@@ -115,12 +120,8 @@ impl Host {
         limits.check(self.inner.sandbox.memory_ceiling())?;
         let mut options = load.options(&name, limits);
         let (pinning, grant) = load.pinning();
-        let wanted = load.isolation_wanted();
-        if let Some(file) = load.file() {
-            self.inner.sandbox.protect(file, FileRole::Component);
-        }
-        let bytes = load.read(&name)?;
-        options.isolation = self.inner.isolation.choose(wanted, &pinning, &bytes);
+        let (bytes, isolation) = self.read(load, &name, &pinning).await?;
+        options.isolation = isolation;
         let component = self
             .inner
             .sandbox
@@ -140,6 +141,22 @@ impl Host {
         self.put(&name, &component, tools, place)?;
         self.inner.bus.send(|| Event::Loaded { component: name.to_string(), digest: component.digest(), tools: names });
         Ok(component)
+    }
+
+    /// Reads a component and decides where it runs, on a thread where that holds up nobody.
+    async fn read(&self, load: Load, name: &Namespace, pinning: &Pinning) -> Result<(Vec<u8>, Isolation), LoadError> {
+        let (sandbox, policy) = (self.inner.sandbox.clone(), self.inner.isolation);
+        let (name, pinning) = (name.clone(), pinning.clone());
+        let read = move || {
+            if let Some(file) = load.file() {
+                sandbox.protect(file, FileRole::Component);
+            }
+            let wanted = load.isolation_wanted();
+            let bytes = load.read(&name)?;
+            let isolation = policy.choose(wanted, &pinning, &bytes);
+            Ok((bytes, isolation))
+        };
+        self.inner.sandbox.off_thread(read).await.ok_or(LoadError::Host)?
     }
 
     /// Forgets a component. Calls that run go on to their end. Says whether there was such a component.
@@ -274,7 +291,7 @@ impl Host {
     fn resolve(&self, name: &str, limits: Option<Limits>) -> Result<(Arc<Tool>, Limits), CallError> {
         let tools = self.inner.tools.load();
         let Some(tool) = tools.by_name.get(name) else {
-            return Err(unknown_tool::error(name, tools.by_name.keys().map(String::as_str)));
+            return Err(unknown_tool(name, tools.by_name.keys().map(String::as_str)));
         };
         if let Some(refusal) = tool.quarantine() {
             return Err(refusal);
@@ -357,4 +374,17 @@ impl Drop for Pending<'_> {
             self.host.inner.bus.send(send);
         }
     }
+}
+
+/// Returns the error for a name that no tool has, with the names of some that there are.
+fn unknown_tool<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> CallError {
+    let mut known: Vec<_> = known.collect();
+    known.sort_unstable();
+    let hint = match known.get(..MAX_SUGGESTIONS) {
+        _ if known.is_empty() => "no tools are loaded".to_owned(),
+        None => format!("the tools are: {}", known.join(", ")),
+        Some(first) => format!("some of the {} tools are: {}", known.len(), first.join(", ")),
+    };
+    let name: String = printable(name).chars().take(MAX_NAME_CHARS).collect();
+    CallError::new(ErrorKind::UnknownTool, format!("there is no tool `{name}`")).with_hint(hint)
 }

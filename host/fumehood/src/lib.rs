@@ -67,7 +67,6 @@ mod call_options;
 mod events;
 mod host;
 mod host_tools;
-mod isolation;
 mod load;
 mod lock;
 mod mcp_tool;
@@ -76,7 +75,6 @@ mod secret_source;
 mod stored_notes;
 mod tool;
 mod toolbox;
-mod unknown_tool;
 mod wit_docs;
 
 pub use agent_builder::AgentBuilder;
@@ -119,8 +117,7 @@ pub use fumehood_runtime::{
 };
 pub use host::Host;
 pub use host_tools::HostTools;
-pub use isolation::IsolationPolicy;
-pub use load::{Load, LoadError};
+pub use load::{IsolationPolicy, Load, LoadError};
 pub use lock::{Lock, LockError};
 pub use mcp_tools::McpTools;
 pub use secret_source::{SecretSource, SecretSourceError};

@@ -82,7 +82,7 @@ pub enum LoadError {
         source: Box<SchemaError>,
     },
     /// The host broke, or is shutting down.
-    #[error("the host could not compile the schemas: it is shutting down, or it panicked")]
+    #[error("the host could not read the component or compile its schemas: it is shutting down, or it panicked")]
     Host,
     /// The limits make no sense.
     #[error("the limits for the component cannot be kept")]
@@ -272,6 +272,31 @@ impl From<PathBuf> for Load {
 impl From<&str> for Load {
     fn from(path: &str) -> Self {
         Self::path(path)
+    }
+}
+
+/// The components that run in worker processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IsolationPolicy {
+    /// None.
+    Nothing,
+    /// All whose bytes are not those of an approval, also while they describe their tools: see
+    /// [`crate::Load::with_approval`].
+    Unapproved,
+    /// All, whatever [`crate::Load::isolation`] says.
+    Everything,
+}
+
+impl IsolationPolicy {
+    /// Decides where a component of these bytes runs, given the wish of its load.
+    pub(crate) fn choose(self, wanted: Option<Isolation>, pinning: &Pinning, bytes: &[u8]) -> Isolation {
+        match (self, wanted) {
+            (Self::Everything, _) => Isolation::Process,
+            (_, Some(wanted)) => wanted,
+            (Self::Unapproved, None) if !pinning.knows(bytes) => Isolation::Process,
+            (Self::Unapproved | Self::Nothing, None) => Isolation::InProcess,
+        }
     }
 }
 
