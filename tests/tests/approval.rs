@@ -35,7 +35,7 @@ async fn approval_of(bytes: Vec<u8>, grant: Grant) -> Approval {
     let host = host();
     host.load(Load::bytes("notes", bytes).with_grant(grant).with_approval(None)).await.unwrap();
     let tool = host.tools().remove(0);
-    Approval::of(tool.approval().unwrap().parts().clone())
+    Approval::new(tool.approval().unwrap().parts().clone())
 }
 
 /// Loads it under this approval and calls its first tool. What changed; nothing if the call went through.
@@ -58,7 +58,7 @@ async fn changes(bytes: Vec<u8>, grant: Grant, approved: Option<Approval>) -> Ve
     assert!(matches!(&ended[..], [Observed::Event(Event::Finished { .. })]), "refused, and not started: {ended:?}");
     match standing {
         ApprovalStatus::Changed(changes) => changes.into_iter().map(|change| change.what).collect(),
-        ApprovalStatus::Never | ApprovalStatus::Approved => vec!["never".to_owned()],
+        ApprovalStatus::NeverApproved | ApprovalStatus::Approved => vec!["never".to_owned()],
     }
 }
 

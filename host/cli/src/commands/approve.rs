@@ -239,7 +239,7 @@ fn decide(
 fn line<'a>(name: &'a str, status: &'static str, pinned: &'a ApprovalCheck) -> Line<'a> {
     let (changes, parts) = match pinned.standing() {
         fumehood::approval::ApprovalStatus::Changed(changes) => (changes.as_slice(), None),
-        fumehood::approval::ApprovalStatus::Never => (&[][..], Some(pinned.parts())),
+        fumehood::approval::ApprovalStatus::NeverApproved => (&[][..], Some(pinned.parts())),
         fumehood::approval::ApprovalStatus::Approved => (&[][..], None),
     };
     Line { name, status, pin: pinned.parts().pin().to_string(), changes, parts }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use fumehood::limits::display_bytes;
-use fumehood::{CallError, CallResult, Captured, Content, ErrorKind, Event, Level, Metadata};
+use fumehood::{CallError, CallResult, CapturedStream, Content, ErrorKind, Event, Level, Metadata};
 
 use super::paragraph::{one_line, set_in};
 use super::quotation::{Quotation, unbroken};
@@ -94,7 +94,7 @@ fn is_foreign(error: &CallError, metadata: &Metadata) -> bool {
     }
 }
 
-fn captured(name: &str, captured: &Captured) -> Result<()> {
+fn captured(name: &str, captured: &CapturedStream) -> Result<()> {
     let mut quotation = Quotation::for_stderr();
     if !captured.text.is_empty() {
         quotation.repeated(name, FAINT, &captured.text.sanitized())?;

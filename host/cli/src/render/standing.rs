@@ -1,7 +1,7 @@
 //! The screen of `approve`: all that is pinned, or the changes since, old beside new.
 
 use anyhow::Result;
-use fumehood::approval::{ApprovalStatus, Change, Manifest, ToolParts};
+use fumehood::approval::{ApprovalStatus, Change, Manifest, ToolManifest};
 use fumehood::limits::display_bytes;
 use fumehood::{ApprovalCheck, Component, Untrusted};
 
@@ -24,7 +24,7 @@ pub(crate) fn standing(name: &str, origin: &Origin, pinned: &ApprovalCheck, full
     let mut quotation = Quotation::new(full);
     let hidden = match pinned.standing() {
         ApprovalStatus::Approved => return heading(&mut quotation, &styled(GOOD, "✓"), name, "is approved"),
-        ApprovalStatus::Never => {
+        ApprovalStatus::NeverApproved => {
             heading(&mut quotation, &styled(BAD, "!"), name, "was never approved")?;
             whole(&mut quotation, origin, pinned.parts())?;
             pinned.parts().tools.iter().map(hidden_in).sum::<u64>()
@@ -85,7 +85,7 @@ fn heading(quotation: &mut Quotation, mark: &str, name: &str, status: &str) -> R
     quotation.block(2, name)
 }
 
-fn hidden_in(tool: &ToolParts) -> u64 {
+fn hidden_in(tool: &ToolManifest) -> u64 {
     let texts = [tool.export.as_ref(), tool.title.as_ref(), Some(&tool.description), Some(&tool.input_schema)];
     texts.into_iter().chain([tool.output_schema.as_ref()]).flatten().map(Untrusted::<String>::hidden).sum()
 }
@@ -119,7 +119,7 @@ fn contract(version: &str) -> String {
     }
 }
 
-fn tool(quotation: &mut Quotation, tool: &ToolParts) -> Result<()> {
+fn tool(quotation: &mut Quotation, tool: &ToolManifest) -> Result<()> {
     line("")?;
     quotation.labelled("  tool       ", &tool.name)?;
     let mut text = |what: &str, text: Option<&Untrusted<String>>| match text {

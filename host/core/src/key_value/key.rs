@@ -12,7 +12,7 @@ pub struct Prefix(String);
 
 /// A text that is no key. It comes from a guest, so it is not repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a key has 1 to {most} bytes and no control characters", most = Key::MOST_BYTES)]
+#[error("a key has 1 to {most} bytes and no control characters", most = Key::MAX_BYTES)]
 pub struct KeyError;
 
 impl Key {
@@ -66,7 +66,7 @@ impl From<Key> for String {
 }
 
 fn is_short_and_plain(text: &str) -> bool {
-    text.len() <= Key::MOST_BYTES && !text.chars().any(char::is_control)
+    text.len() <= Key::MAX_BYTES && !text.chars().any(char::is_control)
 }
 
 #[cfg(test)]

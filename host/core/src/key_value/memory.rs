@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Key, KeyValueStore, Page, Query, StoreError, entry_bytes, room};
+use super::{Key, KeyValueStore, Page, Query, StoreError, check_quota, entry_bytes};
 use crate::name::Namespace;
 
 /// Keeps everything in memory. Nothing of it outlives the host.
@@ -51,7 +51,7 @@ impl KeyValueStore for MemoryStore {
         let mut shelves = self.shelves();
         let shelf = shelves.entry(owner.clone()).or_default();
         let old = shelf.entries.get(key).map(|old| old.len() as u64);
-        shelf.kept = room(shelf.kept, key, old, value.len() as u64, most)?;
+        shelf.kept = check_quota(shelf.kept, key, old, value.len() as u64, most)?;
         shelf.entries.insert(key.clone(), value.to_vec());
         Ok(())
     }

@@ -7,9 +7,9 @@ use super::{Key, Prefix};
 use crate::name::Namespace;
 
 /// The longest value, in bytes.
-pub const MOST_VALUE_BYTES: usize = 64 << 10;
+pub const MAX_VALUE_BYTES: usize = 64 << 10;
 /// The most keys of one page.
-pub const MOST_KEYS: usize = 1000;
+pub const MAX_PAGE_KEYS: usize = 1000;
 /// What a key costs besides its own bytes and those of its value, so that many empty ones are not free.
 pub const ENTRY_BYTES: u64 = 64;
 
@@ -20,7 +20,7 @@ pub struct Query {
     pub prefix: Prefix,
     /// Only those that come after this one.
     pub after: Option<Key>,
-    /// At most so many. At least 1, at most [`MOST_KEYS`].
+    /// At most so many. At least 1, at most [`MAX_PAGE_KEYS`].
     pub limit: usize,
 }
 
@@ -107,7 +107,7 @@ mod tests {
     fn an_owner_keeps_no_more_than_its_cap() {
         let key = Key::parse("key").unwrap();
         let check = |kept, old, new, most, expected: Result<u64, u64>| {
-            let found = room(kept, &key, old, new, most);
+            let found = check_quota(kept, &key, old, new, most);
             let found = found.map_err(|error| match error {
                 StoreError::Full { found, .. } => found,
                 StoreError::Unavailable(why) => panic!("{why}"),

@@ -12,10 +12,10 @@ pub struct CommandLine {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandLineError {
     /// Too many arguments.
-    #[error("there are {0} arguments; give at most {most}", most = CommandLine::MOST)]
+    #[error("there are {0} arguments; give at most {most}", most = CommandLine::MAX_ARGUMENTS)]
     TooMany(usize),
     /// Too many bytes.
-    #[error("the arguments take {0} bytes; all together may have {most}", most = CommandLine::MOST_BYTES)]
+    #[error("the arguments take {0} bytes; all together may have {most}", most = CommandLine::MAX_BYTES)]
     TooLarge(usize),
     /// One cannot be handed over.
     #[error("argument {0} holds a zero byte, which no argument may; leave it out")]

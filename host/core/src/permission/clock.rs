@@ -102,10 +102,10 @@ mod tests {
     #[test]
     fn times_become_whole_steps() {
         let check = |step: ClockStep, time: Duration, expected: Duration| assert_eq!(step.round_down(time), expected);
-        check(ClockStep::USUAL, Duration::from_micros(1999), Duration::from_millis(1));
-        check(ClockStep::USUAL, Duration::from_micros(999), Duration::ZERO);
-        check(ClockStep::FINEST, Duration::from_nanos(1999), Duration::from_micros(1));
-        check(ClockStep::COARSEST, Duration::from_millis(2999), Duration::from_secs(2));
-        check(ClockStep::USUAL, Duration::MAX, Duration::from_nanos(u64::MAX));
+        check(ClockStep::DEFAULT, Duration::from_micros(1999), Duration::from_millis(1));
+        check(ClockStep::DEFAULT, Duration::from_micros(999), Duration::ZERO);
+        check(ClockStep::MIN, Duration::from_nanos(1999), Duration::from_micros(1));
+        check(ClockStep::MAX, Duration::from_millis(2999), Duration::from_secs(2));
+        check(ClockStep::DEFAULT, Duration::MAX, Duration::from_nanos(u64::MAX));
     }
 }

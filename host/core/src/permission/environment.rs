@@ -29,7 +29,7 @@ pub enum EnvironmentError {
     /// All together are too many bytes.
     #[error(
         "the variables take {found} bytes with `{name}`; all names and values together may have {}",
-        Environment::MOST_BYTES
+        Environment::MAX_BYTES
     )]
     TooLarge {
         /// The variable that was one too many.
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn all_together_have_a_cap() {
-        let most = "x".repeat(Environment::MOST_BYTES - 2);
+        let most = "x".repeat(Environment::MAX_BYTES - 2);
         let full = Environment::none().with("A", "").unwrap().with("B", &most).unwrap();
         let error = full.with("C", "").unwrap_err().to_string();
         assert_eq!(error, "the variables take 32769 bytes with `C`; all names and values together may have 32768");

@@ -32,7 +32,7 @@ impl Grant {
             state: false,
             environment: Environment::none(),
             command_line: CommandLine::none(),
-            clock: ClockStep::USUAL,
+            clock: ClockStep::DEFAULT,
             seed: None,
             key_value: None,
             folders: Vec::new(),
@@ -217,18 +217,18 @@ mod tests {
         let none = Grant::none();
         assert_eq!(none, Grant::default());
         assert!(none.environment().variables().is_empty() && none.command_line().arguments().is_empty());
-        assert_eq!((none.clock(), none.seed(), none.state()), (ClockStep::USUAL, None, false));
+        assert_eq!((none.clock(), none.seed(), none.state()), (ClockStep::DEFAULT, None, false));
         let environment = Environment::none().with("A", "1").unwrap();
         let all = none
             .with_state()
             .with_environment(environment.clone())
             .with_command_line(CommandLine::new(["tool"]).unwrap())
-            .with_clock(ClockStep::FINEST)
+            .with_clock(ClockStep::MIN)
             .with_seed(Seed::from(1))
             .with_key_value(KeyValueQuota::new(1024).unwrap());
         assert_eq!(
             (all.environment(), all.clock(), all.seed()),
-            (&environment, ClockStep::FINEST, Some(&Seed::from(1)))
+            (&environment, ClockStep::MIN, Some(&Seed::from(1)))
         );
         assert!(all.state() && all.key_value().is_some() && Grant::none().key_value().is_none());
     }

@@ -16,10 +16,10 @@ pub enum KeyValueQuotaError {
     #[error("`{0}` is not the size of a store; write a number and a unit, such as `512KiB` or `1MiB`")]
     NotBytes(String),
     /// Nothing fits.
-    #[error("a store of {} holds no key; give at least {}, or leave it out", display_bytes(*.0), display_bytes(KeyValueQuota::LEAST))]
+    #[error("a store of {} holds no key; give at least {}, or leave it out", display_bytes(*.0), display_bytes(KeyValueQuota::MIN_BYTES))]
     TooSmall(u64),
     /// More than can be granted.
-    #[error("a store of {} is more than can be granted; give at most {}", display_bytes(*.0), display_bytes(KeyValueQuota::MOST))]
+    #[error("a store of {} is more than can be granted; give at most {}", display_bytes(*.0), display_bytes(KeyValueQuota::MAX_BYTES))]
     TooLarge(u64),
 }
 

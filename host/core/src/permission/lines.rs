@@ -26,7 +26,7 @@ impl Grant {
             let arguments: Vec<String> = self.command_line().arguments().iter().map(|text| quoted(text)).collect();
             lines.push(format!("args = [{}]", arguments.join(", ")));
         }
-        if self.clock() != ClockStep::USUAL {
+        if self.clock() != ClockStep::DEFAULT {
             lines.push(format!("clock = \"{}ns\"", self.clock().duration().as_nanos()));
         }
         if let Some(seed) = self.seed() {
@@ -62,7 +62,7 @@ impl Grant {
             Power::Env => !self.environment().variables().is_empty(),
             Power::Args => !self.command_line().arguments().is_empty(),
             Power::Secrets => !self.secrets().is_empty(),
-            Power::Clock => self.clock() != ClockStep::USUAL,
+            Power::Clock => self.clock() != ClockStep::DEFAULT,
             Power::Random => self.seed().is_some(),
             Power::KeyValue => self.key_value().is_some(),
             Power::State => self.state(),
@@ -166,7 +166,7 @@ mod tests {
             .unwrap()
             .with_environment(Environment::none().with("A", "1\nhttp: *").unwrap())
             .with_command_line(CommandLine::new(["x", "--y"]).unwrap())
-            .with_clock(ClockStep::FINEST)
+            .with_clock(ClockStep::MIN)
             .with_seed(Seed::from(1))
             .with_key_value(KeyValueQuota::new(1024).unwrap())
     }

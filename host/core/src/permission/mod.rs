@@ -25,4 +25,4 @@ pub use grant::Grant;
 pub use key_value::{KeyValueQuota, KeyValueQuotaError, KeyValueUse};
 pub use random::{Seed, SeedError};
 pub use refusal::{Power, Refusal};
-pub use secret::{Injection, Secret, SecretError, SecretGrantError, SecretValue, Template, query_with};
+pub use secret::{Injection, Secret, SecretError, SecretGrantError, SecretValue, Template, inject_query};

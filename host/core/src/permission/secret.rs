@@ -273,7 +273,7 @@ impl fmt::Display for Template {
 /// A query without the parameters of these names, and with a secret for each of those. What else is in it stays as it
 /// is, byte for byte.
 #[must_use]
-pub fn query_with<'a>(
+pub fn inject_query<'a>(
     query: Option<&str>,
     without: impl Fn(&str) -> bool,
     secrets: impl IntoIterator<Item = (&'a str, &'a SecretValue)>,
@@ -400,7 +400,7 @@ mod tests {
         let value = SecretValue::new("a&b=c d").unwrap();
         let check = |query: Option<&str>, add: bool, expected: Option<&str>| {
             let secrets = add.then_some(("key", &value));
-            assert_eq!(query_with(query, |name| name == "key", secrets).as_deref(), expected, "{query:?}");
+            assert_eq!(inject_query(query, |name| name == "key", secrets).as_deref(), expected, "{query:?}");
         };
         check(None, false, None);
         check(None, true, Some("key=a%26b%3Dc+d"));

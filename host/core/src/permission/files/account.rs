@@ -15,7 +15,7 @@ pub struct Account {
 
 /// A quota that is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spent {
+pub enum QuotaExceeded {
     /// Of so many bytes.
     Bytes(u64),
     /// Of so many names.
@@ -33,9 +33,9 @@ impl Account {
     ///
     /// # Errors
     /// If the quota has less left. Then nothing is charged.
-    pub fn grow(&mut self, bytes: u64) -> Result<(), Spent> {
+    pub fn grow(&mut self, bytes: u64) -> Result<(), QuotaExceeded> {
         let most = self.quota.bytes();
-        let sum = self.bytes.checked_add(bytes).filter(|sum| *sum <= most).ok_or(Spent::Bytes(most))?;
+        let sum = self.bytes.checked_add(bytes).filter(|sum| *sum <= most).ok_or(QuotaExceeded::Bytes(most))?;
         self.bytes = sum;
         Ok(())
     }
@@ -49,10 +49,10 @@ impl Account {
     ///
     /// # Errors
     /// If the quota has none left.
-    pub fn add_entry(&mut self) -> Result<(), Spent> {
+    pub fn add_entry(&mut self) -> Result<(), QuotaExceeded> {
         let most = self.quota.entries();
         if self.entries >= most {
-            return Err(Spent::Entries(most));
+            return Err(QuotaExceeded::Entries(most));
         }
         self.entries += 1;
         Ok(())
@@ -64,7 +64,7 @@ impl Account {
     }
 }
 
-impl fmt::Display for Spent {
+impl fmt::Display for QuotaExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bytes(most) => write!(f, "it may add {} and no more", display_bytes(*most)),
@@ -81,16 +81,16 @@ mod tests {
     fn an_account_stays_within_its_quota() {
         let mut account = Account::new(Quota::new(10, 2).unwrap());
         assert_eq!(account.grow(10), Ok(()));
-        assert_eq!(account.grow(1), Err(Spent::Bytes(10)));
-        assert_eq!(account.grow(u64::MAX), Err(Spent::Bytes(10)));
+        assert_eq!(account.grow(1), Err(QuotaExceeded::Bytes(10)));
+        assert_eq!(account.grow(u64::MAX), Err(QuotaExceeded::Bytes(10)));
         account.shrink(4);
         assert_eq!(account.grow(4), Ok(()));
-        assert_eq!(account.grow(1), Err(Spent::Bytes(10)));
+        assert_eq!(account.grow(1), Err(QuotaExceeded::Bytes(10)));
         account.shrink(1000);
-        assert_eq!(account.grow(11), Err(Spent::Bytes(10)), "what was there before is no credit");
+        assert_eq!(account.grow(11), Err(QuotaExceeded::Bytes(10)), "what was there before is no credit");
         assert_eq!(
             (account.add_entry(), account.add_entry(), account.add_entry()),
-            (Ok(()), Ok(()), Err(Spent::Entries(2)))
+            (Ok(()), Ok(()), Err(QuotaExceeded::Entries(2)))
         );
         account.remove_entry();
         assert_eq!(account.add_entry(), Ok(()));

@@ -11,8 +11,8 @@ mod place;
 mod protected;
 mod quota;
 
-pub use account::{Account, Spent};
+pub use account::{Account, QuotaExceeded};
 pub use folder::{Access, Folder, FolderError, SCRATCH};
 pub use place::{Place, PlaceError, check_places};
-pub use protected::{FileId, FileRole, FileUse, NameIn, ProtectedFile, ProtectedFiles, Protection};
+pub use protected::{FileId, FileRole, FileUse, FolderEntry, ProtectedFile, ProtectedFiles, Protection};
 pub use quota::{Quota, QuotaError};

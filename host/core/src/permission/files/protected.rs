@@ -20,7 +20,7 @@ pub struct FileId {
 
 /// A name in a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NameIn {
+pub struct FolderEntry {
     /// The folder.
     pub folder: FileId,
     /// The name, in the bytes of the file system.
@@ -85,9 +85,9 @@ pub struct ProtectedFile {
     /// The path as the operator knows it, for messages.
     pub shown: String,
     /// Folders and links on the way to it. Whoever replaced one would replace the file.
-    pub way: Vec<NameIn>,
+    pub way: Vec<FolderEntry>,
     /// Where it lies: its own name, and those of the links to it.
-    pub names: Vec<NameIn>,
+    pub names: Vec<FolderEntry>,
     /// The identities of the file and of the links to it.
     pub ids: Vec<FileId>,
 }
@@ -174,7 +174,7 @@ impl ProtectedFile {
     }
 }
 
-impl NameIn {
+impl FolderEntry {
     /// Some file systems take upper and lower case for one.
     fn is(&self, folder: FileId, name: &[u8]) -> bool {
         self.folder == folder && self.name.eq_ignore_ascii_case(name)
@@ -198,7 +198,7 @@ mod tests {
     const OTHER: FileId = FileId { device: 1, inode: 4 };
 
     fn files(role: FileRole, name: &str, ids: &[FileId]) -> ProtectedFiles {
-        let at = |folder, name: &str| NameIn { folder, name: name.as_bytes().to_vec() };
+        let at = |folder, name: &str| FolderEntry { folder, name: name.as_bytes().to_vec() };
         let mut files = ProtectedFiles::default();
         files.add(ProtectedFile {
             role,
