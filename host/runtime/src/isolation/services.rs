@@ -212,7 +212,7 @@ fn do_step(
 impl From<StoreError> for StoreAnswer {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Full { found, most } => Self::Full { found, most },
+            StoreError::Full { found, quota: most } => Self::Full { found, most },
             StoreError::Unavailable(why) => Self::Unavailable(why),
         }
     }

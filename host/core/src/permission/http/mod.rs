@@ -5,7 +5,6 @@
 
 mod address;
 mod grant;
-mod limits;
 mod parsed_request;
 mod path;
 mod rule;
@@ -16,7 +15,6 @@ mod tests;
 pub use address::{NotPublic, is_public};
 pub use ipnet::IpNet;
 
-pub use grant::{HttpGrant, HttpGrantError, Permit, Reach, decide};
-pub use limits::HttpLimits;
+pub use grant::{HttpGrant, HttpGrantError, HttpLimits, Permit, Reach, decide};
 pub use rule::{HttpRule, HttpRuleError, HttpRuleProblem};
 pub use target::{HttpTarget, HttpTargetError, Scheme};
