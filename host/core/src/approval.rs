@@ -224,7 +224,12 @@ fn canonical_text(schema: &Untrusted<Value>) -> Untrusted<String> {
     json::to_canonical_text(schema.expose_raw()).into()
 }
 
-fn push_change(changes: &mut Vec<Change>, what: String, old: Option<Untrusted<String>>, new: Option<Untrusted<String>>) {
+fn push_change(
+    changes: &mut Vec<Change>,
+    what: String,
+    old: Option<Untrusted<String>>,
+    new: Option<Untrusted<String>>,
+) {
     if old != new {
         changes.push(Change { what, old, new });
     }

@@ -11,7 +11,7 @@
 use std::time::{Duration, Instant};
 
 use fumehood_core::chat::{
-    Delta, Message, Model, ModelError, ModelFailure, Reply, Request, Response, Role, NullDeltaSink, ToolIntent, Usage,
+    Delta, Message, Model, ModelError, ModelFailure, NullDeltaSink, Reply, Request, Response, Role, ToolIntent, Usage,
 };
 use fumehood_model::{ScriptError, ScriptedModel, ScriptedReply};
 

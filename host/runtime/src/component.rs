@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood_core::json;
 use fumehood_core::content::Content;
 use fumehood_core::definition::ToolDefinition;
 use fumehood_core::digest::Digest;
+use fumehood_core::json;
 use fumehood_core::limits::Limits;
 use fumehood_core::redact::Redactor;
 use fumehood_core::result::CallError;

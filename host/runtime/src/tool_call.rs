@@ -1,8 +1,8 @@
 //! One call of a tool in this process: arguments on their way in, the result on its way out.
 
-use fumehood_core::json;
 use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::json;
 use fumehood_core::result::{CallError, Metadata};
 use serde_json::Value;
 

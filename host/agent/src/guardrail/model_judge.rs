@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::chat::{Message, Model, Request, Response, NullDeltaSink, StopReason, ToolChoice};
+use fumehood_core::chat::{Message, Model, NullDeltaSink, Request, Response, StopReason, ToolChoice};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -9,4 +9,6 @@ mod store;
 
 pub use key::{Key, KeyError, Prefix};
 pub use memory::MemoryStore;
-pub use store::{ENTRY_BYTES, KeyValueStore, MAX_PAGE_KEYS, MAX_VALUE_BYTES, Page, Query, StoreError, check_quota, entry_bytes};
+pub use store::{
+    ENTRY_BYTES, KeyValueStore, MAX_PAGE_KEYS, MAX_VALUE_BYTES, Page, Query, StoreError, check_quota, entry_bytes,
+};

@@ -230,10 +230,7 @@ mod tests {
             .with_clock(ClockStep::MIN)
             .with_seed(Seed::from(1))
             .with_key_value(KeyValueQuota::new(1024).unwrap());
-        assert_eq!(
-            (all.environment(), all.clock(), all.seed()),
-            (&environment, ClockStep::MIN, Some(&Seed::from(1)))
-        );
+        assert_eq!((all.environment(), all.clock(), all.seed()), (&environment, ClockStep::MIN, Some(&Seed::from(1))));
         assert!(all.state() && all.key_value().is_some() && Grant::none().key_value().is_none());
     }
 

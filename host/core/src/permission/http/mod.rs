@@ -1,7 +1,7 @@
-//! HTTP requests: rules that the operator writes, and the decision about each request.
+//! Grants of HTTP requests: rules of the operator, and the decision about each request.
 //!
-//! A request passes twice. [`decide`] reads its address the way that browsers do and compares what it really means with
-//! the rules; [`HttpGrant::admit`] looks at every address that the host's name stands for, before any is connected to.
+//! A request is checked twice. [`decide`] parses its URL as browsers do (WHATWG URL) and compares the result with the
+//! rules; [`HttpGrant::admit`] checks every resolved address of the host before a connection is made.
 
 mod address;
 mod grant;
@@ -12,7 +12,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-pub use address::{NotPublic, is_public};
+pub use address::{NotPublicError, check_public};
 pub use ipnet::IpNet;
 
 pub use grant::{HttpGrant, HttpGrantError, HttpLimits, Permit, Reach, decide};
