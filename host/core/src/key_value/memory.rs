@@ -24,7 +24,7 @@ struct OwnerEntries {
 }
 
 impl MemoryStore {
-    fn shelves(&self) -> MutexGuard<'_, HashMap<Namespace, OwnerEntries>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Namespace, OwnerEntries>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -32,13 +32,13 @@ impl MemoryStore {
 /// Writes the number of owners, without any keys or values.
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryStore").field("owners", &self.owners().len()).finish_non_exhaustive()
+        f.debug_struct("MemoryStore").field("owners", &self.lock().len()).finish_non_exhaustive()
     }
 }
 
 impl KeyValueStore for MemoryStore {
     fn get(&self, owner: &Namespace, key: &Key, _timeout: Duration) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.owners().get(owner).and_then(|entries| entries.values.get(key).cloned()))
+        Ok(self.lock().get(owner).and_then(|entries| entries.values.get(key).cloned()))
     }
 
     fn set(
@@ -49,7 +49,7 @@ impl KeyValueStore for MemoryStore {
         quota: u64,
         _timeout: Duration,
     ) -> Result<(), StoreError> {
-        let mut owners = self.owners();
+        let mut owners = self.lock();
         let entries = owners.entry(owner.clone()).or_default();
         let old = entries.values.get(key).map(|old| old.len() as u64);
         entries.bytes = check_quota(entries.bytes, key, old, value.len() as u64, quota)?;
@@ -58,7 +58,7 @@ impl KeyValueStore for MemoryStore {
     }
 
     fn delete(&self, owner: &Namespace, key: &Key, _timeout: Duration) -> Result<bool, StoreError> {
-        let mut owners = self.owners();
+        let mut owners = self.lock();
         let Some(entries) = owners.get_mut(owner) else { return Ok(false) };
         let Some(old) = entries.values.remove(key) else { return Ok(false) };
         entries.bytes = entries.bytes.saturating_sub(entry_bytes(key, old.len() as u64));
@@ -66,7 +66,7 @@ impl KeyValueStore for MemoryStore {
     }
 
     fn list(&self, owner: &Namespace, query: &Query, _timeout: Duration) -> Result<Page, StoreError> {
-        let owners = self.owners();
+        let owners = self.lock();
         let Some(entries) = owners.get(owner) else { return Ok(Page::default()) };
         let prefix = query.prefix.as_str();
         let first = match &query.after {
