@@ -103,7 +103,7 @@ async fn two_policies_for_one_component_are_approved_apart() {
     let mut lock = Lock::open(folder.path().join("fumehood.lock")).unwrap();
     let grants = [Grant::none(), Grant::none().with_state()];
     let approved = approval_of(plain(read_tool()), grants[0].clone()).await;
-    lock.approve(reads.clone(), approved.parts().clone());
+    lock.approve(reads.clone(), approved.manifest().clone());
     lock.save().unwrap();
     let lock = Lock::open(lock.path()).unwrap();
     let host = host();
