@@ -129,8 +129,8 @@ pub enum DefinitionError {
 }
 
 impl ToolDefinition {
-    /// Returns the number of characters in all texts of the definition, schemas included, that a reader would not see or
-    /// that a terminal would act on. They are escaped wherever the definition is shown to a person or a model. See
+    /// Returns the number of characters in all texts of the definition, schemas included, that a reader would not see
+    /// or that a terminal would act on. They are escaped wherever the definition is shown to a person or a model. See
     /// [`crate::sanitize`].
     #[must_use]
     pub fn hidden(&self) -> u64 {

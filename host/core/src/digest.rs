@@ -8,7 +8,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::sanitize::beginning;
 
-/// A SHA-256 digest, written as `sha256:` and 64 hexadecimal digits (the form of the OCI image specification, "Digests").
+/// A SHA-256 digest, written as `sha256:` and 64 hexadecimal digits (the form of the OCI image specification,
+/// "Digests").
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest([u8; 32]);

@@ -142,8 +142,8 @@ impl ErrorKind {
 
     /// Returns the stage of a failure of which only the kind is known.
     ///
-    /// A tool may itself answer `invalid_arguments`, `denied` or `unavailable`; the result's metadata has the information
-    /// whether guest code ran, not the kind.
+    /// A tool may itself answer `invalid_arguments`, `denied` or `unavailable`; the result's metadata has the
+    /// information whether guest code ran, not the kind.
     #[must_use]
     pub fn stage(self) -> Stage {
         match self {

@@ -1,8 +1,8 @@
 //! Values and decisions of the Fumehood tool host.
 //!
-//! Nothing here reads a clock, a file or a socket, and nothing depends on wasmtime or tokio: time and bytes are passed as
-//! arguments. Names of tools, their definitions, limits, grants and results are the vocabulary that every other crate
-//! shares.
+//! Nothing here reads a clock, a file or a socket, and nothing depends on wasmtime or tokio: time and bytes are passed
+//! as arguments. Names of tools, their definitions, limits, grants and results are the vocabulary that every other
+//! crate shares.
 
 pub mod approval;
 pub mod boxed;

@@ -18,8 +18,8 @@ pub struct Limits {
     pub memory: usize,
     /// Maximum size of all parts of the result together, in bytes.
     pub output: usize,
-    /// Maximum size of all log lines and progress updates together, in bytes, and separately of stdout and stderr together.
-    /// Excess bytes are dropped and counted.
+    /// Maximum size of all log lines and progress updates together, in bytes, and separately of stdout and stderr
+    /// together. Excess bytes are dropped and counted.
     pub log: usize,
     /// Maximum number of handles (resources) that are alive at once.
     pub handles: usize,
@@ -90,7 +90,8 @@ impl Limits {
     /// Maximum deadline: one day.
     pub const MAX_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
-    /// Checks that a call could succeed within these limits and that a host with `memory_ceiling` bytes can provide them.
+    /// Checks that a call could succeed within these limits and that a host with `memory_ceiling` bytes can provide
+    /// them.
     ///
     /// # Errors
     /// If a limit is zero, or exceeds what the host can provide.

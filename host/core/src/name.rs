@@ -69,7 +69,8 @@ impl ToolName {
         Self::parse(&name)
     }
 
-    /// Returns the foreign name that was passed to [`ToolName::from_foreign`]. A name without escapes is returned unchanged.
+    /// Returns the foreign name that was passed to [`ToolName::from_foreign`]. A name without escapes is returned
+    /// unchanged.
     #[must_use]
     pub fn to_foreign(&self) -> String {
         let mut foreign = String::with_capacity(self.0.len());

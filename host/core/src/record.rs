@@ -137,9 +137,9 @@ pub struct Record {
 /// The condition for which [`Recorder::record`] waits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// Waits for room in the queue, like [`Self::Queued`]; the record may stay there until another one follows that is not
-    /// deferred, or until the log is flushed or closed. For the first of several records that belong together, so that one
-    /// write to disk stores all of them.
+    /// Waits for room in the queue, like [`Self::Queued`]; the record may stay there until another one follows that is
+    /// not deferred, or until the log is flushed or closed. For the first of several records that belong together, so
+    /// that one write to disk stores all of them.
     Deferred,
     /// Waits for room in the queue. The record is lost if the machine stops within the next moments.
     #[default]
@@ -157,7 +157,8 @@ pub struct RecordError(pub String);
 pub trait Recorder: Send + Sync {
     /// Stores one record after all previous ones.
     ///
-    /// The record is accepted by the call itself, even if the future is dropped; awaiting it only waits for `durability`.
+    /// The record is accepted by the call itself, even if the future is dropped; awaiting it only waits for
+    /// `durability`.
     fn record(&self, record: Record, durability: Durability) -> BoxFuture<'_, Result<(), RecordError>>;
 
     /// Returns whether records are stored. If not, callers need not create them.

@@ -49,8 +49,8 @@ impl Redactor {
         Self::build(secrets.iter().map(|secret| (secret.placeholder(), secret.value().expose())))
     }
 
-    /// Creates a redactor for named values that are not injected into requests of a tool; `None` if there are none. A value
-    /// of less than four bytes cannot be told from ordinary text and is ignored.
+    /// Creates a redactor for named values that are not injected into requests of a tool; `None` if there are none. A
+    /// value of less than four bytes cannot be told from ordinary text and is ignored.
     ///
     /// # Errors
     /// If they are too many or too long.

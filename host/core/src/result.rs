@@ -112,14 +112,14 @@ pub struct Metadata {
     /// The deadline of the call.
     #[serde(rename = "deadline_ms", serialize_with = "millis", deserialize_with = "from_millis")]
     pub deadline: Duration,
-    /// Fuel that the guest used. Exact if it returned or used up its fuel; a lower bound if it was stopped or crashed in
-    /// between, because running code updates the counter only now and then.
+    /// Fuel that the guest used. Exact if it returned or used up its fuel; a lower bound if it was stopped or crashed
+    /// in between, because running code updates the counter only now and then.
     pub fuel_used: u64,
     /// Peak size of its memories and tables, in bytes.
     pub peak_memory: usize,
     /// Number of characters that a reader would not see or that a terminal would act on, in all output of the tool: its
-    /// result or failure, log lines, progress, stdout and stderr, as far as those were kept. They are escaped wherever the
-    /// output is shown to a person or a model; [`CallResult::content`] has them as the tool wrote them.
+    /// result or failure, log lines, progress, stdout and stderr, as far as those were kept. They are escaped wherever
+    /// the output is shown to a person or a model; [`CallResult::content`] has them as the tool wrote them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sanitized: u64,
     /// Bytes of log lines and progress that were dropped.
@@ -160,7 +160,8 @@ impl Metadata {
 pub struct RequestReport {
     /// The method.
     pub method: String,
-    /// The host, and the port unless it is the default one. Path and query are left out, because they may hold private data.
+    /// The host, and the port unless it is the default one. Path and query are left out, because they may hold private
+    /// data.
     pub host: String,
     /// The status of the response, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -89,8 +89,8 @@ pub fn entry_bytes(key: &Key, value: u64) -> u64 {
 /// Computes the size of an owner's entries after setting a value, in bytes, and checks it against the quota.
 ///
 /// `current` is the size before; `old` and `new` are the lengths of the replaced value, if there is one, and of the new
-/// one. An owner that exceeds the quota already, because it was lowered, may still set a value that is not longer than the
-/// replaced one.
+/// one. An owner that exceeds the quota already, because it was lowered, may still set a value that is not longer than
+/// the replaced one.
 ///
 /// # Errors
 /// [`StoreError::Full`] if the size would exceed `quota` and grow.

@@ -7,8 +7,8 @@ use crate::limits::parse_duration;
 
 /// The resolution of a tool's clocks.
 ///
-/// The finer it is, the better a tool can measure the activity of others on the same machine. It does not limit how long a
-/// tool may run or sleep.
+/// The finer it is, the better a tool can measure the activity of others on the same machine. It does not limit how
+/// long a tool may run or sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClockStep(Duration);
 

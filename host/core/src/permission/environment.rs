@@ -4,8 +4,8 @@ use super::refusal::quote;
 
 /// The environment variables of one tool, in the order in which they were added.
 ///
-/// The environment of the host is not inherited: to pass a variable on, the operator's own code reads it and adds it here.
-/// Any other variable is unset for the tool, as in any program, and reading it is not a refusal.
+/// The environment of the host is not inherited: to pass a variable on, the operator's own code reads it and adds it
+/// here. Any other variable is unset for the tool, as in any program, and reading it is not a refusal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Environment {
     variables: Vec<(String, String)>,

@@ -7,8 +7,8 @@ use super::{ClockStep, CommandLine, Environment, KeyValueQuota, Seed};
 
 /// The powers granted to one tool. Only the operator's own code adds to it.
 ///
-/// Interfaces that are not granted are linked nevertheless, because language runtimes import all of WASI whether they use
-/// it or not, and are powerless:
+/// Interfaces that are not granted are linked nevertheless, because language runtimes import all of WASI whether they
+/// use it or not, and are powerless:
 ///
 /// - no folders, no network, no environment variables, no arguments
 /// - an empty stdin
@@ -179,8 +179,8 @@ impl Grant {
     /// Grants the injection of a secret into the requests that it is for. Requests must be granted first.
     ///
     /// # Errors
-    /// If the secret could never be used, would be sent unencrypted to an address that was not named, or has the name of
-    /// another one.
+    /// If the secret could never be used, would be sent unencrypted to an address that was not named, or has the name
+    /// of another one.
     pub fn with_secret(mut self, secret: Secret) -> Result<Self, SecretGrantError> {
         let name = secret.name().to_owned();
         if self.secrets.iter().any(|other| other.name() == name) {

@@ -8,10 +8,11 @@ use super::http::HttpLimits;
 use super::{ClockStep, Grant, Injection, Power, Secret};
 
 impl Grant {
-    /// Returns one line for each granted power, as in a policy, sorted. One grant has one text. Values of secrets are left
-    /// out.
+    /// Returns one line for each granted power, as in a policy, sorted. One grant has one text. Values of secrets are
+    /// left out.
     ///
-    /// Folders below `base` are written relative to it, so that a policy has the same meaning wherever it is checked out.
+    /// Folders below `base` are written relative to it, so that a policy has the same meaning wherever it is checked
+    /// out.
     #[must_use]
     pub fn lines(&self, base: Option<&Path>) -> Vec<String> {
         let mut lines: Vec<String> = self.folders().iter().map(|folder| folder_line(folder, base)).collect();
@@ -54,7 +55,8 @@ impl Grant {
         }
     }
 
-    /// Describes the granted powers to models and people, one phrase for each. Folders of the host and values are left out.
+    /// Describes the granted powers to models and people, one phrase for each. Folders of the host and values are left
+    /// out.
     #[must_use]
     pub fn phrases(&self) -> Vec<String> {
         let mut phrases: Vec<String> = Vec::new();

@@ -277,8 +277,8 @@ impl fmt::Display for Template {
 
 /// Replaces the parameters of a query by secrets.
 ///
-/// Removes every parameter for whose name `without` is true, and appends `secrets`. All other parameters stay unchanged,
-/// byte for byte.
+/// Removes every parameter for whose name `without` is true, and appends `secrets`. All other parameters stay
+/// unchanged, byte for byte.
 #[must_use]
 pub fn inject_query<'a>(
     query: Option<&str>,

@@ -4,8 +4,8 @@ use super::refusal::quote;
 
 /// The seed of a tool's randomness: every call gets the same numbers, in the same order.
 ///
-/// For replay and tests only. The numbers are predictable for anyone with the seed, so keys and tokens derived from them are
-/// insecure. Without a seed, a tool has the randomness of the operating system.
+/// For replay and tests only. The numbers are predictable for anyone with the seed, so keys and tokens derived from
+/// them are insecure. Without a seed, a tool has the randomness of the operating system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seed([u8; 32]);
 

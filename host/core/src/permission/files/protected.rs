@@ -1,9 +1,9 @@
 //! Files of the host that are protected inside a granted folder, by identity and by name.
 //!
-//! A granted folder may contain the configuration of the host, or a component. Files in [`ProtectedFiles`] can then neither
-//! be changed nor replaced, and secrets cannot be read either. A file is recognised by its identity and by its name in its
-//! parent folder, so that one that does not exist yet cannot be planted. The set is plain data, because it may be enforced
-//! in another process.
+//! A granted folder may contain the configuration of the host, or a component. Files in [`ProtectedFiles`] can then
+//! neither be changed nor replaced, and secrets cannot be read either. A file is recognised by its identity and by its
+//! name in its parent folder, so that one that does not exist yet cannot be planted. The set is plain data, because it
+//! may be enforced in another process.
 
 use std::fmt;
 
@@ -136,8 +136,8 @@ impl ProtectedFiles {
     /// Decides whether a name may be created, removed, replaced or moved.
     ///
     /// # Errors
-    /// If the name is that of a protected file, of a temporary file with which programs replace one (`.NAME.suffix`), or of
-    /// a folder or a link on the path to one.
+    /// If the name is that of a protected file, of a temporary file with which programs replace one (`.NAME.suffix`),
+    /// or of a folder or a link on the path to one.
     pub fn check_name(&self, folder: FileId, name: &[u8]) -> Result<(), Protection> {
         let is_on_the_way = |file: &&ProtectedFile| file.way.iter().any(|known| known.is_equal(folder, name));
         match self.find(folder, name) {

@@ -9,8 +9,8 @@ use crate::limits::parse_bytes;
 ///   overwriting is free.
 /// - An entry is a name in a folder: a file, a folder, a link.
 ///
-/// For a granted folder the quota applies to all calls together, as long as the tool is loaded; for scratch space, to each
-/// call.
+/// For a granted folder the quota applies to all calls together, as long as the tool is loaded; for scratch space, to
+/// each call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     bytes: u64,

@@ -41,8 +41,8 @@ const SPECIAL_V6: &[([u16; 2], u8, &str)] = &[
     ([0x3fff, 0x0000], 20, "an address for documentation"),
 ];
 
-/// Checks that an address belongs to the public internet. An IPv6 address that embeds an IPv4 address is only as public as
-/// that one.
+/// Checks that an address belongs to the public internet. An IPv6 address that embeds an IPv4 address is only as public
+/// as that one.
 ///
 /// # Errors
 /// If the address is not public.
@@ -90,8 +90,8 @@ fn check_public_v6(address: Ipv6Addr) -> Result<(), NotPublicError> {
 
 /// Returns the IPv4 address embedded in an IPv6 address, and whether packets are routed to it.
 ///
-/// They are for mapped, NAT64 (RFC 6052) and 6to4 (RFC 3056) addresses; the others are obsolete, or have a meaning in one
-/// network only.
+/// They are for mapped, NAT64 (RFC 6052) and 6to4 (RFC 3056) addresses; the others are obsolete, or have a meaning in
+/// one network only.
 fn embedded_v4(address: Ipv6Addr) -> Option<(Ipv4Addr, bool)> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let v4 = |high: u16, low: u16| Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low));

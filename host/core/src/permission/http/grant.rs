@@ -164,8 +164,8 @@ impl HttpGrant {
         &self.private
     }
 
-    /// Checks the resolved addresses of a request's host. All of them must be allowed, because a name server could return one
-    /// address for the check and another one for the connection.
+    /// Checks the resolved addresses of a request's host. All of them must be allowed, because a name server could
+    /// return one address for the check and another one for the connection.
     ///
     /// # Errors
     /// If one is not on the public internet and was not named by the operator.

@@ -49,8 +49,8 @@ impl fmt::Display for PathPattern {
     }
 }
 
-/// Returns whether the path has a segment `.` or `..`, possibly only after further decoding: a server may interpret it as
-/// another path than the one compared with the rules (RFC 3986, section 5.2.4).
+/// Returns whether the path has a segment `.` or `..`, possibly only after further decoding: a server may interpret it
+/// as another path than the one compared with the rules (RFC 3986, section 5.2.4).
 pub(super) fn is_ambiguous(path: &str) -> bool {
     let mut path = Cow::Borrowed(path.as_bytes());
     for _ in 0..MAX_DECODINGS {

@@ -60,8 +60,8 @@ enum HostPattern {
 ///
 /// Written as `scheme://host[:port]/path`:
 ///
-/// - host: one name, one address, or `*.example.com`: all names below `example.com`, at any depth, but not `example.com`
-///   itself
+/// - host: one name, one address, or `*.example.com`: all names below `example.com`, at any depth, but not
+///   `example.com` itself
 /// - path: one path, or `/v1/**`: `/v1` and everything below it
 ///
 /// Queries are ignored. Names are compared in lower case in their DNS form, ports as numbers.
@@ -122,8 +122,8 @@ pub enum HttpTargetError {
 }
 
 impl HttpTarget {
-    /// Returns whether an address is within the target. `host` and `path` are as returned by [`url::Url`], with the trailing
-    /// dot of a name removed.
+    /// Returns whether an address is within the target. `host` and `path` are as returned by [`url::Url`], with the
+    /// trailing dot of a name removed.
     pub(super) fn matches(&self, scheme: Scheme, host: &Host<String>, port: u16, path: &str) -> bool {
         self.scheme == scheme && self.port == port && self.is_host(host) && self.path.matches(path)
     }
