@@ -59,7 +59,10 @@ pub(super) fn prepare(
     *request.uri_mut() = uri(permit, secrets, is_for_it)?;
     let headers = request.headers_mut();
     let ours = |name: &HeaderName| {
-        let is_there = |secret: &Secret| matches!(secret.injection(), Injection::Header { name: there, .. } if there == name.as_str());
+        let is_there = |secret: &Secret| match secret.injection() {
+            Injection::Header { name: there, .. } => there == name.as_str(),
+            Injection::Query { .. } => false,
+        };
         is_forbidden(name) || secrets.iter().any(is_there)
     };
     let taken: Vec<HeaderName> = headers.keys().filter(|name| ours(name)).cloned().collect();
