@@ -173,7 +173,7 @@ fn remote(config: &Config, name: &Namespace, section: &McpServerSection) -> Resu
         unasked: section.unasked.map_or(usual.unasked, |count| count.0.try_into().unwrap_or(u32::MAX)),
         only: section.tools.as_ref().map(|names| names.iter().cloned().collect()),
         headers: headers(name, section, &secrets)?,
-        redactor: Redactor::of_values(secrets.iter().map(|secret| (secret.name.as_str(), secret.value.as_str())))?,
+        redactor: Redactor::from_values(secrets.iter().map(|secret| (secret.name.as_str(), secret.value.as_str())))?,
         ..usual
     };
     Ok(Remote::new(name.clone(), endpoint(config, name, section, &secrets)?, options))

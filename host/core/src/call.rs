@@ -1,4 +1,4 @@
-//! One call, as a caller asks for it.
+//! Requests to call a tool.
 
 use std::sync::Arc;
 
@@ -6,17 +6,18 @@ use serde_json::Value;
 
 use crate::limits::Limits;
 
-/// Arguments: either text, as a model wrote it, or a value that a program built.
+/// The arguments of a call: text, as a model wrote it, or a value that a program built.
 #[derive(Debug, Clone)]
 pub enum Arguments {
-    /// JSON text. The gate parses it strictly.
+    /// JSON text. The [gate](crate::gate) parses it strictly.
     Text(String),
-    /// A value. The gate checks it the same way, but for what a value cannot have, such as duplicate keys.
+    /// A JSON value. The [gate](crate::gate) checks it like text, except for defects that a value cannot have, such as
+    /// duplicate keys.
     Value(Value),
 }
 
 impl Default for Arguments {
-    /// No arguments: `{}`.
+    /// Returns no arguments: `{}`.
     fn default() -> Self {
         Self::Value(Value::Object(serde_json::Map::new()))
     }
@@ -40,53 +41,54 @@ impl From<Value> for Arguments {
     }
 }
 
-/// One call of one tool, before anything was checked.
+/// An unchecked call of one tool.
 ///
-/// On whose behalf it runs and what it may see is said by the host's own code, never by the arguments.
+/// The actor and the visible state are set by the host's own code, never by the arguments.
 #[derive(Debug, Clone, Default)]
 pub struct Call {
-    /// Identifies the call in results and events. Empty: the host makes one up.
+    /// The id of the call in results and events. If empty, the host generates one.
     pub id: String,
     /// The full name of the tool: `component__tool`.
     pub tool: String,
     /// The arguments.
     pub arguments: Arguments,
-    /// On whose behalf.
+    /// The actor on whose behalf the call runs.
     pub actor: Option<Arc<str>>,
-    /// A read-only snapshot of the agent's state, as JSON text. A tool sees it only if it was granted that.
+    /// A read-only snapshot of the agent's state, as JSON text. Visible only to a tool that was granted
+    /// [`Power::State`](crate::permission::Power::State).
     pub state: Option<Arc<str>>,
-    /// Limits for this call instead of the tool's own.
+    /// Limits of this call, instead of those of the tool.
     pub limits: Option<Limits>,
 }
 
 impl Call {
-    /// A call of `tool` with `arguments`.
+    /// Creates a call of `tool` with `arguments`.
     pub fn new(tool: impl Into<String>, arguments: impl Into<Arguments>) -> Self {
         Self { tool: tool.into(), arguments: arguments.into(), ..Self::default() }
     }
 
-    /// Names the call.
+    /// Sets the id of the call.
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
         self
     }
 
-    /// Says on whose behalf it runs.
+    /// Sets the actor on whose behalf the call runs.
     #[must_use]
     pub fn with_actor(mut self, actor: impl Into<Arc<str>>) -> Self {
         self.actor = Some(actor.into());
         self
     }
 
-    /// Gives it a snapshot of the agent's state, as JSON text. The tool sees it only if it was granted that.
+    /// Sets the snapshot of the agent's state, as JSON text. See [`Self::state`].
     #[must_use]
     pub fn with_state(mut self, state: impl Into<Arc<str>>) -> Self {
         self.state = Some(state.into());
         self
     }
 
-    /// Gives it limits of its own.
+    /// Sets limits of this call, instead of those of the tool.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);

@@ -1,4 +1,4 @@
-//! The parts that a result is made of.
+//! The content parts of a result.
 
 use std::borrow::Cow;
 
@@ -24,41 +24,41 @@ pub enum Content {
         #[serde(serialize_with = "expose_raw")]
         text: Untrusted<String>,
     },
-    /// One JSON value, as the tool wrote it. It has been parsed once, so it is well-formed.
+    /// One JSON value, as the tool wrote it. It was parsed once, so it is well-formed.
     Json {
         /// The value.
         value: JsonText,
     },
     /// Bytes with a MIME type.
     Blob {
-        /// For example `image/png`, as the tool says.
+        /// The MIME type that the tool declared, such as `image/png`.
         #[serde(serialize_with = "expose_raw")]
         mime_type: Untrusted<String>,
         /// The bytes.
         #[serde(serialize_with = "to_base64")]
         data: Vec<u8>,
     },
-    /// A pointer to something that the result does not carry.
+    /// A link to a resource that the result does not contain.
     Link {
-        /// Where it is.
+        /// The URI of the resource.
         #[serde(serialize_with = "expose_raw")]
         uri: Untrusted<String>,
-        /// A short name for people.
+        /// A short display name.
         #[serde(skip_serializing_if = "Option::is_none", serialize_with = "expose_raw")]
         title: Option<Untrusted<String>>,
-        /// What would be found there.
+        /// The MIME type of the resource.
         #[serde(skip_serializing_if = "Option::is_none", serialize_with = "expose_raw")]
         mime_type: Option<Untrusted<String>>,
     },
 }
 
 impl Content {
-    /// Text for the model to read.
+    /// Creates a text part.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: Untrusted::new(text.into()) }
     }
 
-    /// The JSON that `text` holds.
+    /// Creates a JSON part from its text.
     ///
     /// # Errors
     /// See [`JsonText::parse`].
@@ -66,7 +66,7 @@ impl Content {
         Ok(Self::Json { value: JsonText::parse(text)? })
     }
 
-    /// How many bytes the part carries, as the tool made them.
+    /// Returns the size of the part in bytes, as the tool returned it.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
@@ -80,7 +80,8 @@ impl Content {
         }
     }
 
-    /// How many characters of it a reader would not see or would a terminal act on. See [`crate::sanitize`].
+    /// Returns the number of characters that a reader would not see or that a terminal would act on. See
+    /// [`crate::sanitize`].
     #[must_use]
     pub fn hidden(&self) -> u64 {
         let optional = |text: &Option<Untrusted<String>>| text.as_ref().map_or(0, Untrusted::<String>::hidden);
@@ -94,7 +95,7 @@ impl Content {
         }
     }
 
-    /// The MIME type of what the part carries.
+    /// Returns the MIME type of the part.
     #[must_use]
     pub fn mime(&self) -> Cow<'static, str> {
         match self {
@@ -106,38 +107,40 @@ impl Content {
     }
 }
 
-/// A text that holds one JSON value, as it was written. It has been parsed once, as a whole: its nesting is not deeper
-/// than 127, its numbers fit, and its escapes mean something.
+/// The text of one JSON value, as it was written.
+///
+/// It was parsed once as a whole: its nesting is not deeper than 127, its numbers are in range, and its escapes are
+/// valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonText(String);
 
 impl JsonText {
-    /// Takes a text for JSON.
+    /// Parses `text` as one JSON value and keeps the text.
     ///
     /// # Errors
-    /// If a parser would refuse it anywhere.
+    /// If it is not valid JSON as a whole.
     pub fn parse(text: String) -> Result<Self, serde_json::Error> {
-        serde_json::from_str::<Parses>(&text).map(|Parses| Self(text))
+        serde_json::from_str::<AnyJson>(&text).map(|AnyJson| Self(text))
     }
 
-    /// The text as the tool wrote it. Not for screens, models or clients: see [`JsonText::sanitized`].
+    /// Returns the text as the tool wrote it. Not for screens, models or clients: see [`JsonText::sanitized`].
     #[must_use]
     pub fn expose_raw(&self) -> &str {
         &self.0
     }
 
-    /// JSON of the same value, with every hidden character of the text written as an escape. See
+    /// Returns JSON of the same value, with every hidden character of the text escaped. See
     /// [`crate::sanitize::printable_json`].
     #[must_use]
     pub fn sanitized(&self) -> Cow<'_, str> {
         printable_json(&self.0)
     }
 
-    /// How many characters are hidden, in the text itself or in what its escapes stand for, whichever are more.
+    /// Returns the number of hidden characters in the text itself or in its unescaped value, whichever is larger.
     #[must_use]
     pub fn hidden(&self) -> u64 {
         let in_text = hidden(&self.0);
-        // Without one of these escapes, a parser gets what stands in the text, but for quotes, tabs and the like.
+        // Without one of these escapes, the parsed value has the same characters, apart from quotes, tabs and the like.
         let is_escape = |pair: &[u8]| matches!(pair, [b'\\', b'u' | b'b' | b'f' | b'r']);
         if !self.0.as_bytes().windows(2).any(is_escape) {
             return in_text;
@@ -146,29 +149,29 @@ impl JsonText {
         in_text.max(value.as_ref().map_or(0, hidden_in))
     }
 
-    /// Bytes of the text.
+    /// Returns the length of the text in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether the text is empty, which no JSON is.
+    /// Returns whether the text is empty, which valid JSON never is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Reads the value into a type of yours, with every character that the tool put into it.
+    /// Deserializes the value, with every character that the tool wrote.
     ///
     /// # Errors
-    /// If it does not fit that type.
+    /// If the value does not match the type.
     pub fn read<'de, T: Deserialize<'de>>(&'de self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.0)
     }
 }
 
 impl Serialize for JsonText {
-    /// As the value that it is, not as a string.
+    /// Writes the value itself, not a string that contains it.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.read::<&RawValue>().map_err(serde::ser::Error::custom)?.serialize(serializer)
     }
@@ -179,7 +182,7 @@ fn to_base64<S: Serializer>(data: &[u8], serializer: S) -> Result<S::Ok, S::Erro
 }
 
 impl<'de> Deserialize<'de> for Content {
-    /// From the shape that it is written in. Read field by field, so that a JSON value keeps its very text.
+    /// Reads the serialized form, field by field, so that a JSON value keeps its exact text.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(serde::Deserialize)]
         struct Shape {
@@ -221,16 +224,16 @@ impl<'de> Deserialize<'de> for Content {
     }
 }
 
-/// What can be said of JSON that parses as a whole: depth, numbers and escapes included. Nothing is built from it.
-struct Parses;
+/// A visitor that accepts any JSON value and builds nothing. Depth, numbers and escapes are checked on the way.
+struct AnyJson;
 
-impl<'de> Deserialize<'de> for Parses {
+impl<'de> Deserialize<'de> for AnyJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Self)
     }
 }
 
-impl<'de> Visitor<'de> for Parses {
+impl<'de> Visitor<'de> for AnyJson {
     type Value = Self;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -277,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_has_one_shape_in_json() {
+    fn serializes_parts_with_a_type_tag() {
         let parts = [
             Content::text("hi"),
             Content::json(r#"{"a": 1}"#.to_owned()).unwrap(),
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn json_content_parses_as_a_whole() {
+    fn json_content_is_parsed_as_a_whole() {
         let check = |text: &str, expected: &str| {
             let found = Content::json(text.to_owned()).map_or_else(|error| error.to_string(), |_| "ok".to_owned());
             assert!(found.contains(expected), "{text:?}: {found}");

@@ -1,4 +1,4 @@
-//! What a tool says about itself, checked.
+//! Definitions of tools, as components provide them, and their validation.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,16 +6,16 @@ use serde_json::Value;
 use crate::name::{NameError, ToolName};
 use crate::untrusted::{Untrusted, expose_raw};
 
-/// Caps on what a component may say about itself.
+/// Limits on the definitions of one component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DefinitionLimits {
-    /// Most tools in one component.
+    /// Maximum number of tools in one component.
     pub tools: usize,
-    /// Longest title, in bytes.
+    /// Maximum length of a title, in bytes.
     pub title_bytes: usize,
-    /// Longest description, in bytes.
+    /// Maximum length of a description, in bytes.
     pub description_bytes: usize,
-    /// Longest schema text, in bytes.
+    /// Maximum length of the text of a schema, in bytes.
     pub schema_bytes: usize,
 }
 
@@ -25,49 +25,49 @@ impl Default for DefinitionLimits {
     }
 }
 
-/// What a tool promises about its effects. `None` means that it does not say; then assume the worst.
+/// Declared effects of a tool. `None` is undeclared: assume the worst.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Annotations {
-    /// It changes nothing outside itself.
+    /// True if the tool changes nothing outside itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
-    /// It may remove or overwrite what cannot be brought back.
+    /// True if the tool may remove or overwrite data irrecoverably.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destructive: Option<bool>,
-    /// Calling it again with the same arguments has no further effect.
+    /// True if calling the tool again with the same arguments has no further effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
-    /// It reaches things beyond what its arguments name.
+    /// True if the tool interacts with entities beyond those that its arguments name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_world: Option<bool>,
 }
 
-/// One tool, as it is shown to a model and to people.
+/// A validated definition of one tool, as models and people see it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolDefinition {
-    /// Its name within the component.
+    /// The name within the component.
     pub name: ToolName,
-    /// What it is called in the component itself, if that is not the name: for a typed export, such as
+    /// The name of the export in the component, if it differs from `name`: that of a typed export, such as
     /// `example:greeter/greet@0.1.0#hello`.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "expose_raw")]
     pub export: Option<Untrusted<String>>,
-    /// A short name for people.
+    /// A short display name.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "expose_raw")]
     pub title: Option<Untrusted<String>>,
-    /// What it does and when to use it.
+    /// A description of what the tool does and when to use it.
     #[serde(serialize_with = "expose_raw")]
     pub description: Untrusted<String>,
     /// JSON Schema (2020-12) of the arguments, as the tool wrote it.
     #[serde(serialize_with = "expose_raw")]
     pub input_schema: Untrusted<Value>,
-    /// JSON Schema of the `json` part of a successful result, if it has one.
+    /// JSON Schema (2020-12) of the `json` part of a successful result, if there is one.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "expose_raw")]
     pub output_schema: Option<Untrusted<Value>>,
-    /// What it promises about its effects.
+    /// The declared effects.
     pub annotations: Annotations,
 }
 
-/// A tool before any of its texts was looked at.
+/// An unvalidated definition of one tool.
 #[derive(Debug, Clone, Default)]
 pub struct RawDefinition {
     /// See [`ToolDefinition::name`].
@@ -84,53 +84,54 @@ pub struct RawDefinition {
     pub annotations: Annotations,
 }
 
-/// Why a component's description of its tools is refused.
+/// Errors in the definitions of a component.
 #[derive(Debug, thiserror::Error)]
 pub enum DefinitionError {
-    /// It describes nothing.
+    /// The component describes no tools.
     #[error("the component describes no tools; `describe` must return at least one")]
     NoTools,
-    /// It describes too many.
+    /// The component describes too many tools.
     #[error("the component describes {found} tools; at most {limit} are accepted")]
     TooManyTools {
-        /// How many.
+        /// The number of tools.
         found: usize,
-        /// How many are accepted.
+        /// The maximum number.
         limit: usize,
     },
-    /// A name is no name.
+    /// The name of a tool is invalid.
     #[error("a tool of the component has a bad name")]
     Name(#[from] NameError),
-    /// Two names are the same once folded.
+    /// Two names are equal once folded, see [`ToolName::folded`].
     #[error("the tools `{0}` and `{1}` have the same name when `-` and `_` are taken for one; rename one of them")]
     SameName(ToolName, ToolName),
-    /// A text is over its cap.
+    /// A text exceeds its limit.
     #[error("the {what} of the tool `{tool}` is {found} bytes long; at most {limit} are accepted")]
     TooLong {
-        /// Which tool.
+        /// The tool.
         tool: ToolName,
-        /// Which of its texts.
+        /// The text: `title`, `description`, `input schema` or `output schema`.
         what: &'static str,
-        /// How long it is.
+        /// The length, in bytes.
         found: usize,
-        /// How long it may be.
+        /// The maximum length, in bytes.
         limit: usize,
     },
-    /// A schema is not JSON.
+    /// A schema is not valid JSON.
     #[error("the {what} of the tool `{tool}` is not JSON")]
     NotJson {
-        /// Which tool.
+        /// The tool.
         tool: ToolName,
-        /// Which of its schemas.
+        /// The schema: `input schema` or `output schema`.
         what: &'static str,
-        /// Where the text breaks.
+        /// The syntax error.
         source: serde_json::Error,
     },
 }
 
 impl ToolDefinition {
-    /// Characters in all that the tool says about itself, schemas included, that a reader would not see or that a terminal
-    /// would act on. Wherever it is shown to a person or a model, they are written out. See [`crate::sanitize`].
+    /// Returns the number of characters in all texts of the definition, schemas included, that a reader would not see
+    /// or that a terminal would act on. They are escaped wherever the definition is shown to a person or a model. See
+    /// [`crate::sanitize`].
     #[must_use]
     pub fn hidden(&self) -> u64 {
         let texts = [self.export.as_ref(), self.title.as_ref(), Some(&self.description)];
@@ -141,11 +142,12 @@ impl ToolDefinition {
 }
 
 impl RawDefinition {
-    /// Checks the texts against their caps and reads the schemas. Whether a schema is acceptable is for
-    /// [`crate::gate`] to say.
+    /// Checks the texts against their limits and parses the schemas.
+    ///
+    /// [`crate::gate`] decides whether a schema is acceptable.
     ///
     /// # Errors
-    /// If the name is no name, a text is over its cap, or a schema is not JSON.
+    /// If the name is invalid, a text exceeds its limit, or a schema is not valid JSON.
     pub fn parse(self, limits: &DefinitionLimits) -> Result<ToolDefinition, DefinitionError> {
         let tool = ToolName::parse(&self.name)?;
         let fits = |what, text: Option<&str>, limit| match text.map_or(0, str::len) {
@@ -172,10 +174,10 @@ impl RawDefinition {
     }
 }
 
-/// Checks what only shows when all the tools of a component are seen together.
+/// Checks the rules that concern all tools of a component together.
 ///
 /// # Errors
-/// If there are none, too many, or two of the same folded name.
+/// If there are no tools, too many, or two with the same folded name.
 pub fn check_set<'a>(
     tools: impl ExactSizeIterator<Item = &'a ToolName>,
     limits: &DefinitionLimits,
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_held_to_their_caps() {
+    fn rejects_texts_over_their_limits() {
         check(raw("a"), "ok");
         check(raw("A"), "bad name");
         check(RawDefinition { description: "d".repeat(4096), ..raw("a") }, "ok");
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_in_a_definition_is_counted_wherever_it_is() {
+    fn counts_hidden_characters_in_all_texts() {
         let check = |raw: RawDefinition, expected: u64| {
             assert_eq!(raw.parse(&DefinitionLimits::default()).unwrap().hidden(), expected);
         };
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_of_tools_has_distinct_folded_names() {
+    fn rejects_tools_with_equal_folded_names() {
         let check = |names: &[&str], expected: &str| {
             let names: Vec<_> = names.iter().map(|name| ToolName::parse(name).unwrap()).collect();
             let found = match check_set(names.iter(), &DefinitionLimits::default()) {

@@ -1,4 +1,4 @@
-//! What a component is known by: the SHA-256 of its bytes.
+//! SHA-256 digests, which identify components by their bytes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,24 +8,25 @@ use sha2::{Digest as _, Sha256};
 
 use crate::sanitize::beginning;
 
-/// The SHA-256 of some bytes, written `sha256:` and 64 hexadecimal digits (the form of OCI).
+/// A SHA-256 digest, written as `sha256:` and 64 hexadecimal digits (the form of the OCI image specification,
+/// "Digests").
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest([u8; 32]);
 
-/// A text that is not a digest.
+/// The error of parsing a text that is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a digest; expected `sha256:` and 64 hexadecimal digits")]
 pub struct DigestError(String);
 
 impl Digest {
-    /// The digest of `bytes`.
+    /// Computes the digest of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The 64 hexadecimal digits.
+    /// Returns the 64 hexadecimal digits.
     #[must_use]
     pub fn hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -48,16 +49,16 @@ impl FromStr for Digest {
     type Err = DigestError;
 
     fn from_str(text: &str) -> Result<Self, DigestError> {
-        let refused = || DigestError(beginning(text, 80).to_owned());
-        let hex = text.strip_prefix("sha256:").ok_or_else(refused)?;
+        let invalid = || DigestError(beginning(text, 80).to_owned());
+        let hex = text.strip_prefix("sha256:").ok_or_else(invalid)?;
         let digits = hex.as_bytes();
         if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
-            return Err(refused());
+            return Err(invalid());
         }
         let mut bytes = [0; 32];
         for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            let pair = std::str::from_utf8(pair).map_err(|_| refused())?;
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| refused())?;
+            let pair = std::str::from_utf8(pair).map_err(|_| invalid())?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| invalid())?;
         }
         Ok(Self(bytes))
     }
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_is_written_as_oci_writes_it_and_read_back() {
+    fn formats_and_parses_oci_form() {
         let digest = Digest::of(b"abc");
         let text = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(digest.to_string(), text);
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused() {
+    fn rejects_other_texts() {
         for text in ["", "sha256:", "sha512:00", &format!("sha256:{}", "g".repeat(64)), &"a".repeat(64)] {
             assert!(text.parse::<Digest>().is_err(), "{text}");
         }

@@ -1,68 +1,68 @@
-//! Every way in which a call can fail, as a closed set that a program can branch on.
+//! Kinds of failures of calls: a closed set that a program can branch on.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a call failed.
+/// The kind of failure of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// No tool of that name.
+    /// There is no tool of that name.
     UnknownTool,
-    /// The tool is there, and this caller may not use it.
+    /// The tool exists, but this caller may not use it.
     NotAllowed,
-    /// The arguments do not fit the tool's schema, or the tool itself refused them.
+    /// The arguments do not match the tool's schema, or the tool itself refused them.
     InvalidArguments,
     /// The actor may not make this call.
     Unauthorized,
-    /// A rule, or a power that was not granted, stood in the way.
+    /// A rule denied the call, or a power that it needs was not granted.
     Denied,
     /// The tool changed since it was approved, or was never approved.
     NeedsApproval,
-    /// The time for the call ran out.
+    /// The deadline of the call passed.
     Deadline,
-    /// The instructions for the call ran out.
+    /// The call used up its instructions.
     Fuel,
-    /// The call wanted more memory than its ceiling.
+    /// The call exceeded its memory limit.
     Memory,
-    /// The result is larger than the cap.
+    /// The result exceeds its limit.
     OutputTooLarge,
-    /// Some other allowance ran out: handles, copied bytes, bytes on disk, requests.
+    /// Another quota was used up: handles, copied bytes, bytes on disk, requests.
     Quota,
     /// The tool crashed.
     Trap,
-    /// The tool answered with something that is not a result, or does not match its own schema.
+    /// The tool's result is malformed, or does not match the tool's own schema.
     BadResult,
-    /// The tool says that it failed.
+    /// The tool reported a failure.
     ToolFailed,
-    /// The tool, or something that it needs, cannot be had just now.
+    /// The tool, or something that it needs, is temporarily unavailable.
     Unavailable,
-    /// A budget of the session ran out.
+    /// A budget of the session was used up.
     BudgetExhausted,
-    /// The caller gave up.
+    /// The caller cancelled the call.
     Cancelled,
     /// The host itself failed.
     Host,
 }
 
-/// How far a call got before it failed.
+/// The stage that a call had reached when it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Not one guest instruction ran.
+    /// The call was refused before any guest instruction ran.
     Refused,
     /// The guest ran and was stopped from outside.
     Stopped,
     /// The guest crashed.
     Crashed,
-    /// The guest ran to its end and the outcome is a failure.
+    /// The guest ran to its end, and the outcome is a failure.
     Failed,
-    /// The host could not do its part.
+    /// The host failed.
     Host,
 }
 
 impl ErrorKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 18] = [
         Self::UnknownTool,
         Self::NotAllowed,
@@ -84,7 +84,7 @@ impl ErrorKind {
         Self::Host,
     ];
 
-    /// The name that programs see: the same as in JSON.
+    /// Returns the name for programs, the same as in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -109,8 +109,10 @@ impl ErrorKind {
         }
     }
 
-    /// The status with which an HTTP API may answer a call that failed so (RFC 9110, section 15). The kind itself belongs into the
-    /// body, because several kinds share a status; [`CallError::retry_after`] is for `Retry-After`.
+    /// Returns the status with which an HTTP API may answer such a failure (RFC 9110, section 15).
+    ///
+    /// The kind itself belongs into the body, because several kinds share a status; [`CallError::retry_after`] is for
+    /// `Retry-After`.
     ///
     /// | kind | status |
     /// |---|---|
@@ -138,10 +140,10 @@ impl ErrorKind {
         }
     }
 
-    /// The stage that a failure of this kind belongs to when nothing more is known.
+    /// Returns the stage of a failure of which only the kind is known.
     ///
-    /// A tool may itself answer `invalid_arguments`, `denied` or `unavailable`; whether guest code ran is in the
-    /// result's metadata, not in the kind.
+    /// A tool may itself answer `invalid_arguments`, `denied` or `unavailable`; the result's metadata has the
+    /// information whether guest code ran, not the kind.
     #[must_use]
     pub fn stage(self) -> Stage {
         match self {
@@ -172,7 +174,7 @@ impl fmt::Display for ErrorKind {
 mod tests {
     use super::*;
 
-    /// Reads the table in the documentation, so that neither changes without the other.
+    /// Reads the table in the documentation, so that table and code cannot diverge.
     #[test]
     fn http_status_is_as_documented() {
         let documented = |kind: ErrorKind| {

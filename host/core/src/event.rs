@@ -1,4 +1,4 @@
-//! What happened, for whoever watches: every call leaves a started or refused event, and one that says how it ended.
+//! Events for observers: every call emits one when it starts or is refused, and one when it ends.
 
 use std::sync::Arc;
 
@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::content::Content;
 use crate::digest::Digest;
-pub use crate::request_report::RequestReport;
 use crate::result::CallResult;
+pub use crate::result::RequestReport;
 use crate::untrusted::PrintableText;
 
-/// How much a log line of a guest matters.
+/// The severity of a log line of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Every step.
+    /// Single steps.
     Trace,
-    /// What helps to find a fault.
+    /// Details for finding a fault.
     Debug,
-    /// What a person may want to know.
+    /// General information.
     Info,
-    /// Something went wrong and the call goes on.
+    /// A failure after which the call continues.
     Warn,
-    /// Something went wrong and the call will fail.
+    /// A failure after which the call will fail.
     Error,
 }
 
 impl Level {
-    /// The name that people see.
+    /// Returns the name shown to people.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -40,13 +40,13 @@ impl Level {
     }
 }
 
-/// News of a call that is still running.
+/// A progress report of a running call.
 #[derive(Debug, Clone, Serialize)]
 pub struct Progress {
-    /// How much is done, 0.0 to 1.0.
+    /// The completed fraction, 0.0 to 1.0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fraction: Option<f64>,
-    /// What is being done.
+    /// A description of the current activity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<PrintableText>,
     /// Parts of the result that are ready.
@@ -54,26 +54,26 @@ pub struct Progress {
     pub partial: Vec<Content>,
 }
 
-/// One thing that happened.
+/// An event of a host.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// A component was loaded and its tools can be called.
     Loaded {
-        /// What the component is called in this host.
+        /// The name of the component in this host.
         component: String,
-        /// Which bytes.
+        /// The digest of the component.
         digest: Digest,
-        /// Its tools.
+        /// The names of the tools.
         tools: Vec<String>,
     },
-    /// A call passed the gate and goes to the sandbox.
+    /// A call passed the gate and is sent to the sandbox.
     Started {
         /// The id of the call.
         id: String,
         /// The full name of the tool.
         tool: String,
-        /// On whose behalf.
+        /// The actor on whose behalf the call runs.
         #[serde(skip_serializing_if = "Option::is_none")]
         actor: Option<Arc<str>>,
     },
@@ -81,30 +81,30 @@ pub enum Event {
     Log {
         /// The id of the call.
         id: String,
-        /// How much the line matters.
+        /// The severity.
         level: Level,
-        /// The line.
+        /// The text of the line.
         message: PrintableText,
     },
     /// A running call reported progress.
     Progress {
         /// The id of the call.
         id: String,
-        /// The news.
+        /// The report.
         #[serde(flatten)]
         progress: Progress,
     },
-    /// A running call made an HTTP request, and that is over; or it tried to and was refused.
+    /// An HTTP request of a running call ended, or was refused.
     Request {
         /// The id of the call.
         id: String,
-        /// How it went.
+        /// The outcome of the request.
         #[serde(flatten)]
         request: RequestReport,
     },
     /// A call ended: it was refused, stopped, failed or succeeded.
     Finished {
-        /// How.
+        /// The result of the call.
         result: Arc<CallResult>,
     },
 }

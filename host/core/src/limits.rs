@@ -1,41 +1,49 @@
-//! How far one call may go.
+//! Limits of one call, and parsing of durations, sizes and counts.
 
 use std::time::Duration;
 
 use bytesize::ByteSize;
 use serde::Serialize;
 
-/// The limits of one call. Every one is enforced by the host; a guest can neither see nor change them.
+/// The limits of one call. The host enforces all of them; a guest can neither see nor change them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Limits {
-    /// Wall time from the moment the call leaves the queue until its instance is gone.
-    #[serde(serialize_with = "as_millis")]
+    /// Maximum wall time from the moment the call leaves the queue until its instance is dropped.
+    #[serde(serialize_with = "serialize_duration")]
     pub deadline: Duration,
-    /// How many instructions the guest may run, in wasmtime's fuel: about one for each WebAssembly instruction, and one
-    /// for each byte that a bulk instruction touches.
+    /// Maximum number of instructions, in wasmtime's fuel: about one for each WebAssembly instruction, and one for each
+    /// byte that a bulk instruction touches.
     pub fuel: u64,
-    /// Bytes over all linear memories and tables of the call.
+    /// Maximum size of all linear memories and tables together, in bytes.
     pub memory: usize,
-    /// Bytes over all parts of the result.
+    /// Maximum size of all parts of the result together, in bytes.
     pub output: usize,
-    /// Bytes over all log lines and progress updates of the call, and the same again over stdout and stderr together.
-    /// What goes over is dropped and counted.
+    /// Maximum size of all log lines and progress updates together, in bytes, and separately of stdout and stderr
+    /// together. Excess bytes are dropped and counted.
     pub log: usize,
-    /// Handles (resources) that are alive at once.
+    /// Maximum number of handles (resources) that are alive at once.
     pub handles: usize,
-    /// Bytes that the host may allocate to hold what the guest passes in one host call or as its result.
+    /// Maximum allocation for the values that the guest passes in one host call or as its result, in bytes.
     pub hostcall_bytes: usize,
-    /// Bytes of randomness that the guest may ask for in one request.
+    /// Maximum randomness in one request of the guest, in bytes.
     pub random_bytes: u64,
-    /// Bytes of a single string in the arguments; as the gate of the host has it, if not said. What a component is loaded
-    /// with counts, not what a call brings.
+    /// Maximum length of a single string in the arguments, in bytes. `None` is the limit of the host's gate. The value
+    /// with which a component is loaded applies, not that of a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub string: Option<usize>,
 }
 
 impl Default for Limits {
-    /// 10 s, 10 billion instructions, 64 MiB of memory, 1 MiB of result: enough for an ordinary tool, and little enough
-    /// that hundreds of calls fit in a small machine.
+    /// Returns limits that are enough for an ordinary tool and let hundreds of calls fit in a small machine.
+    ///
+    /// - deadline: 10 s
+    /// - fuel: 10 billion instructions
+    /// - memory: 64 MiB
+    /// - output: 1 MiB
+    /// - log: 256 KiB
+    /// - handles: 1,024
+    /// - host call: 8 MiB
+    /// - randomness: 64 KiB
     fn default() -> Self {
         Self {
             deadline: Duration::from_secs(10),
@@ -51,41 +59,42 @@ impl Default for Limits {
     }
 }
 
-/// A limit that makes no sense.
+/// Errors in limits, or in the texts that they are parsed from.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
-    /// Not an amount of time.
+    /// The text is not an amount of time.
     #[error("`{0}` is not an amount of time; write a number and a unit, such as `250ms`, `2s` or `1m 30s`")]
     Duration(String),
-    /// Not an amount of bytes.
+    /// The text is not an amount of bytes.
     #[error("`{0}` is not an amount of bytes; write a number and a unit, such as `512KiB` or `64MiB`")]
     Bytes(String),
-    /// Not a count.
+    /// The text is not a count.
     #[error("`{0}` is not a count; write a whole number, with `k`, `M` or `G` for thousands, millions or billions")]
     Count(String),
-    /// Nothing can be done in it.
+    /// The limit is zero, so that no call could succeed.
     #[error("the {0} limit is zero, so that no call could succeed; leave it out for the default")]
     Zero(&'static str),
-    /// More than the host can give.
-    #[error("the {what} limit is {found}; this host gives at most {most}")]
+    /// The limit exceeds what the host can provide.
+    #[error("the {what} limit is {found}; this host gives at most {maximum}")]
     TooMuch {
-        /// Which limit.
+        /// The name of the limit.
         what: &'static str,
-        /// What was asked for.
+        /// The requested value.
         found: String,
-        /// What can be had.
-        most: String,
+        /// The maximum value.
+        maximum: String,
     },
 }
 
 impl Limits {
-    /// The longest deadline: one day.
-    pub const MOST_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
+    /// Maximum deadline: one day.
+    pub const MAX_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
-    /// Checks that a call could succeed within these limits and that a host with `memory_ceiling` can keep them.
+    /// Checks that a call could succeed within these limits and that a host with `memory_ceiling` bytes can provide
+    /// them.
     ///
     /// # Errors
-    /// If a limit is zero, or above what the host can give.
+    /// If a limit is zero, or exceeds what the host can provide.
     pub fn check(&self, memory_ceiling: usize) -> Result<(), LimitError> {
         let zero = [
             ("deadline", self.deadline.is_zero()),
@@ -101,21 +110,21 @@ impl Limits {
             return Err(LimitError::TooMuch {
                 what: "memory",
                 found: display_bytes(self.memory as u64),
-                most: display_bytes(memory_ceiling as u64),
+                maximum: display_bytes(memory_ceiling as u64),
             });
         }
-        if self.deadline > Self::MOST_DEADLINE {
+        if self.deadline > Self::MAX_DEADLINE {
             return Err(LimitError::TooMuch {
                 what: "deadline",
                 found: humantime::format_duration(self.deadline).to_string(),
-                most: humantime::format_duration(Self::MOST_DEADLINE).to_string(),
+                maximum: humantime::format_duration(Self::MAX_DEADLINE).to_string(),
             });
         }
         Ok(())
     }
 }
 
-/// Reads `250ms`, `2s`, `1m 30s`.
+/// Parses a duration, such as `250ms`, `2s`, `1m 30s`.
 ///
 /// # Errors
 /// If it is not a number with a unit of time.
@@ -123,22 +132,22 @@ pub fn parse_duration(text: &str) -> Result<Duration, LimitError> {
     humantime::parse_duration(text.trim()).map_err(|_| LimitError::Duration(text.to_owned()))
 }
 
-/// Reads `65536`, `64KiB`, `64MiB`, `1.5GB` (KB, MB and GB are powers of ten).
+/// Parses an amount of bytes, such as `65536`, `64KiB`, `64MiB`, `1.5GB` (KB, MB and GB are powers of ten).
 ///
 /// # Errors
 /// If it is not a number of bytes, or does not fit in this machine's address space.
 pub fn parse_bytes(text: &str) -> Result<usize, LimitError> {
-    let refused = || LimitError::Bytes(text.to_owned());
-    let size: ByteSize = text.trim().parse().map_err(|_| refused())?;
-    usize::try_from(size.as_u64()).map_err(|_| refused())
+    let invalid = || LimitError::Bytes(text.to_owned());
+    let size: ByteSize = text.trim().parse().map_err(|_| invalid())?;
+    usize::try_from(size.as_u64()).map_err(|_| invalid())
 }
 
-/// Reads `5000`, `250k`, `10M`, `2G`.
+/// Parses a count, such as `5000`, `250k`, `10M`, `2G`.
 ///
 /// # Errors
 /// If it is not a whole number, or does not fit in 64 bits.
 pub fn parse_count(text: &str) -> Result<u64, LimitError> {
-    let refused = || LimitError::Count(text.to_owned());
+    let invalid = || LimitError::Count(text.to_owned());
     let trimmed = text.trim();
     let (digits, unit) = match trimmed.char_indices().next_back() {
         Some((at, 'k' | 'K')) => (trimmed.get(..at), 1_000),
@@ -146,17 +155,17 @@ pub fn parse_count(text: &str) -> Result<u64, LimitError> {
         Some((at, 'g' | 'G')) => (trimmed.get(..at), 1_000_000_000),
         _ => (Some(trimmed), 1),
     };
-    let number: u64 = digits.ok_or_else(refused)?.trim_end().replace('_', "").parse().map_err(|_| refused())?;
-    number.checked_mul(unit).ok_or_else(refused)
+    let number: u64 = digits.ok_or_else(invalid)?.trim_end().replace('_', "").parse().map_err(|_| invalid())?;
+    number.checked_mul(unit).ok_or_else(invalid)
 }
 
-/// Writes `64 MiB`.
+/// Formats an amount of bytes, such as `64.0 MiB`.
 #[must_use]
 pub fn display_bytes(bytes: u64) -> String {
     ByteSize::b(bytes).display().iec().to_string()
 }
 
-fn as_millis<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_duration<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&humantime::format_duration(*duration))
 }
 
@@ -165,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_read_with_their_units() {
+    fn parses_amounts_with_units() {
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(parse_duration("1m 30s"), Ok(Duration::from_secs(90)));
         assert_eq!(parse_bytes("64MiB"), Ok(64 << 20));
@@ -185,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_cannot_be_kept_are_refused() {
+    fn rejects_zero_and_excessive_limits() {
         let ceiling = 256 << 20;
         let limits = Limits::default();
         assert_eq!(limits.check(ceiling), Ok(()));

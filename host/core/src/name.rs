@@ -1,36 +1,36 @@
-//! Names of tools: what they may look like, when two are the same, and how names from elsewhere become ours.
+//! Names of tools and components: validation, comparison, and mapping of foreign names.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest name, in bytes.
+/// Maximum length of a name, in bytes.
 pub const MAX_NAME_BYTES: usize = 64;
 
-/// Between a component's namespace and a tool's name.
+/// The separator between a component's namespace and a tool's name.
 const SEPARATOR: &str = "__";
 
-/// Why a text is not a name.
+/// Errors of parsing a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// There is nothing in it.
+    /// The name is empty.
     #[error("a name is empty; give 1 to {MAX_NAME_BYTES} of `a-z`, `0-9`, `_`, `-`")]
     Empty,
-    /// It is longer than [`MAX_NAME_BYTES`].
+    /// The name is longer than [`MAX_NAME_BYTES`].
     #[error("the name `{0}` is too long: {1} bytes, at most {MAX_NAME_BYTES}")]
     TooLong(String, usize),
-    /// It has a character that names do not have.
+    /// The name has a forbidden character.
     #[error("the name `{name}` has the character {found:?}; allowed are `a-z`, `0-9`, `_` and `-`")]
     Character {
         /// The text, shortened.
         name: String,
-        /// The first offending character.
+        /// The first forbidden character.
         found: char,
     },
-    /// A namespace that could not be told apart from the name that follows it.
+    /// The namespace could not be separated from the name that follows it.
     #[error("the namespace `{0}` ends in `_` or holds `__`, which separates a namespace from a tool's name; rename it")]
     Separator(String),
-    /// A qualified name without a namespace.
+    /// The qualified name has no namespace.
     #[error("`{0}` is not the full name of a tool; write it as `component{SEPARATOR}tool`")]
     NotQualified(String),
 }
@@ -41,20 +41,21 @@ pub enum NameError {
 pub struct ToolName(String);
 
 impl ToolName {
-    /// Takes `name` for a tool's name.
+    /// Parses the name of a tool.
     ///
     /// # Errors
-    /// If it is empty, too long, or has a character outside the set.
+    /// If it is empty, too long, or has a character other than `a-z`, `0-9`, `_` and `-`.
     pub fn parse(name: &str) -> Result<Self, NameError> {
         check_characters(name)?;
         Ok(Self(name.to_owned()))
     }
 
-    /// Maps a name from elsewhere (an MCP server, a WIT export) to one of ours, so that [`ToolName::to_foreign`] gives
-    /// it back: what a name may not hold, and whatever looks like an escape, becomes `_x` + hexadecimal + `_`.
+    /// Maps a foreign name (of an MCP server, of a WIT export) to a tool name, reversibly by [`ToolName::to_foreign`].
+    ///
+    /// Forbidden characters, and underscores that look like the start of an escape, become `_x` + hexadecimal + `_`.
     ///
     /// # Errors
-    /// If it is empty, or too long once it is mapped.
+    /// If it is empty, or too long after the mapping.
     pub fn from_foreign(foreign: &str) -> Result<Self, NameError> {
         let mut name = String::with_capacity(foreign.len());
         for (at, c) in foreign.char_indices() {
@@ -68,7 +69,8 @@ impl ToolName {
         Self::parse(&name)
     }
 
-    /// The name that [`ToolName::from_foreign`] was given. A name that was never mapped is itself.
+    /// Returns the foreign name that was passed to [`ToolName::from_foreign`]. A name without escapes is returned
+    /// unchanged.
     #[must_use]
     pub fn to_foreign(&self) -> String {
         let mut foreign = String::with_capacity(self.0.len());
@@ -90,20 +92,20 @@ impl ToolName {
         foreign
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What two names of one component must not share: the name with `-` taken for `_`.
+    /// Returns the name with `-` replaced by `_`, which must be unique within a component.
     #[must_use]
     pub fn folded(&self) -> String {
         self.0.replace('-', "_")
     }
 }
 
-/// `7a_rest` → `('z', "rest")`.
+/// Splits an escape off: `7a_rest` → `('z', "rest")`.
 fn unescape(after: &str) -> Option<(char, &str)> {
     let (hex, tail) = after.split_once('_')?;
     let c = char::from_u32(u32::from_str_radix(hex, 16).ok()?)?;
@@ -129,16 +131,16 @@ impl From<ToolName> for String {
     }
 }
 
-/// The name of a component within a host. The same characters as [`ToolName`], without `__` and not ending in `_`.
+/// The name of a component within a host: like a [`ToolName`], but without `__` and not ending in `_`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Namespace(String);
 
 impl Namespace {
-    /// Takes `name` for a namespace.
+    /// Parses a namespace.
     ///
     /// # Errors
-    /// If it is empty, too long, has a character outside the set, or could not be told apart from what follows it.
+    /// If it is not a valid [`ToolName`], contains `__`, or ends in `_`.
     pub fn parse(name: &str) -> Result<Self, NameError> {
         check_characters(name)?;
         if name.contains(SEPARATOR) || name.ends_with('_') {
@@ -147,7 +149,7 @@ impl Namespace {
         Ok(Self(name.to_owned()))
     }
 
-    /// The namespace as text.
+    /// Returns the namespace as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -173,20 +175,20 @@ impl From<Namespace> for String {
     }
 }
 
-/// A tool's name within a host: `component__tool`.
+/// The full name of a tool within a host: `component__tool`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QualifiedName {
-    /// Which component.
+    /// The component.
     pub namespace: Namespace,
-    /// Which of its tools.
+    /// The tool of the component.
     pub tool: ToolName,
 }
 
 impl QualifiedName {
-    /// Takes `component__tool` apart at the first `__`.
+    /// Parses `component__tool`, split at the first `__`.
     ///
     /// # Errors
-    /// If there is no `__`, or either side is not a name.
+    /// If there is no `__`, or either side is invalid.
     pub fn parse(name: &str) -> Result<Self, NameError> {
         let (namespace, tool) = name.split_once(SEPARATOR).ok_or_else(|| NameError::NotQualified(shorten(name)))?;
         Ok(Self { namespace: Namespace::parse(namespace)?, tool: ToolName::parse(tool)? })
@@ -216,7 +218,7 @@ fn is_name_character(c: char) -> bool {
     matches!(c, 'a'..='z' | '0'..='9' | '_' | '-')
 }
 
-/// Enough of a refused name to recognise it by, with nothing in it that a terminal would act on.
+/// Shortens an invalid name for an error message, and escapes characters that a terminal would act on.
 fn shorten(name: &str) -> String {
     let printable = crate::sanitize::printable(name);
     let short: String = printable.chars().take(MAX_NAME_BYTES).collect();
@@ -248,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn names_that_differ_in_dashes_only_fold_to_one() {
+    fn names_that_differ_only_in_dashes_have_one_folded_form() {
         let folded = |name: &str| ToolName::parse(name).unwrap().folded();
         assert_eq!(folded("read-file"), folded("read_file"));
         assert_ne!(folded("readfile"), folded("read_file"));
     }
 
     #[test]
-    fn a_qualified_name_comes_apart_at_the_first_separator() {
+    fn splits_qualified_name_at_first_separator() {
         let name = QualifiedName::parse("files__read__all").unwrap();
         assert_eq!((name.namespace.as_str(), name.tool.as_str()), ("files", "read__all"));
         assert_eq!(name.to_string(), "files__read__all");
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_never_runs_into_the_separator() {
+    fn rejects_namespace_that_touches_the_separator() {
         assert!(Namespace::parse("my_tools").is_ok());
         assert!(Namespace::parse("my__tools").is_err());
         assert!(Namespace::parse("tools_").is_err());
@@ -279,12 +281,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn foreign_names_come_back(name in "[ -~äß]{1,10}") {
+        fn foreign_names_round_trip(name in "[ -~äß]{1,10}") {
             prop_assert_eq!(ToolName::from_foreign(&name).unwrap().to_foreign(), name);
         }
 
         #[test]
-        fn two_foreign_names_never_become_one(a in "[a-z_x0-9.]{1,8}", b in "[a-z_x0-9.]{1,8}") {
+        fn distinct_foreign_names_stay_distinct(a in "[a-z_x0-9.]{1,8}", b in "[a-z_x0-9.]{1,8}") {
             prop_assume!(a != b);
             prop_assert_ne!(ToolName::from_foreign(&a).unwrap(), ToolName::from_foreign(&b).unwrap());
         }

@@ -1,4 +1,4 @@
-//! What is kept of a session: one record for everything that happened, in the order in which it happened.
+//! Records of a session's event log, and the port that stores them.
 
 use std::fmt;
 
@@ -8,33 +8,33 @@ use serde_json::Value;
 use crate::boxed::BoxFuture;
 use crate::time::Timestamp;
 
-/// What sort of thing happened.
+/// The kind of a [`Record`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordKind {
     /// A session began.
     SessionStarted,
-    /// A person or a program said something.
+    /// A person or a program sent a message.
     UserMessage,
-    /// A model was asked.
+    /// A request was sent to a model.
     ModelAsked,
     /// A model answered.
     ModelAnswered,
-    /// A model gave no answer.
+    /// A request to a model failed.
     ModelFailed,
-    /// A model's reply could not be taken for a decision.
+    /// A model's reply could not be parsed as a decision.
     DecisionFailed,
     /// A rule, a judge or a person allowed, changed or denied a call.
     Verdict,
-    /// A call passed every check and runs.
+    /// A call passed every check and started.
     ToolStarted,
-    /// A running call has part of its result, or news.
+    /// A running call reported progress or part of its result.
     ToolPartial,
-    /// A call ran and ended, well or badly.
+    /// A started call ended, successfully or not.
     ToolFinished,
-    /// What a call that ran gave, after the hooks: as the model sees it, without what its tool keeps out of records.
+    /// The result of a call, after the hooks: as the model sees it, without what its tool excludes from records.
     ToolResult,
-    /// A call was refused before it ran.
+    /// A call was refused before it started.
     ToolRejected,
     /// Knowledge was read.
     KnowledgeUsed,
@@ -45,7 +45,7 @@ pub enum RecordKind {
 }
 
 impl RecordKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 15] = [
         Self::SessionStarted,
         Self::UserMessage,
@@ -64,7 +64,7 @@ impl RecordKind {
         Self::SessionFinished,
     ];
 
-    /// The name that programs see: the same as in JSON.
+    /// Returns the name for programs, the same as in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -86,7 +86,7 @@ impl RecordKind {
         }
     }
 
-    /// The kind of this name.
+    /// Returns the kind with this name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
@@ -99,73 +99,75 @@ impl fmt::Display for RecordKind {
     }
 }
 
-/// One thing that happened. Whoever makes it has taken out what must not be kept.
+/// One record of a session. Its creator has already removed data that must not be stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Identifies the record, and is never used twice.
+    /// The id of the record, never used twice.
     pub id: String,
-    /// The record that this one follows from.
+    /// The id of the record that caused this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// Which session.
+    /// The id of the session.
     pub session: String,
-    /// When.
+    /// The time of the event.
     pub at: Timestamp,
-    /// What sort of thing.
+    /// The kind of the record.
     pub kind: RecordKind,
-    /// On whose behalf the session runs.
+    /// The actor on whose behalf the session runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
-    /// The full name of the tool that it is about.
+    /// The full name of the tool concerned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// Which bytes that tool is: the digest of its component, as text.
+    /// The digest of the tool's component, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The id of the call that it is about: no other call of any session has it. The id that a model gave the call is
-    /// `model_call` in the body.
+    /// The id of the call concerned, unique over all sessions. The id that a model gave the call is `model_call` in the
+    /// body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// How it ended, in one word: `ok`, or the name of an [`crate::error_kind::ErrorKind`], or of a verdict.
+    /// The outcome in one word: `ok`, the name of an [`ErrorKind`](crate::error_kind::ErrorKind), or that of a verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// The rest: arguments, result, usage, reasons. Its shape depends on the kind.
+    /// Further data, such as arguments, result, usage and reasons. Its shape depends on the kind.
     #[serde(default)]
     pub body: Value,
 }
 
-/// How long whoever records wants to wait.
+/// The condition for which [`Recorder::record`] waits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// Until there is room in the queue, like [`Self::Queued`]; the record may stay there until another one follows that is
-    /// not deferred, or until the log is flushed or closed. For the first of several records that belong together, so that
-    /// they take one write to disk and not several.
+    /// Waits for room in the queue, like [`Self::Queued`]; the record may stay there until another one follows that is
+    /// not deferred, or until the log is flushed or closed. For the first of several records that belong together, so
+    /// that one write to disk stores all of them.
     Deferred,
-    /// Until there is room in the queue: the record is lost if the machine stops within the next moments.
+    /// Waits for room in the queue. The record is lost if the machine stops within the next moments.
     #[default]
     Queued,
-    /// Until it is on disk.
+    /// Waits until the record is on disk.
     Durable,
 }
 
-/// Why a record was not kept.
+/// The error of a recorder that could not store a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the event log does not take records: {0}")]
 pub struct RecordError(pub String);
 
-/// The port through which records are kept.
+/// The port for storing records.
 pub trait Recorder: Send + Sync {
-    /// Takes one record, after all that were taken before it. A record is taken once this is called, whether or not
-    /// the future is awaited to its end; only the waiting is left out.
+    /// Stores one record after all previous ones.
+    ///
+    /// The record is accepted by the call itself, even if the future is dropped; awaiting it only waits for
+    /// `durability`.
     fn record(&self, record: Record, durability: Durability) -> BoxFuture<'_, Result<(), RecordError>>;
 
-    /// Whether it does anything with records. Those that nobody keeps need not be made.
-    fn keeps(&self) -> bool {
+    /// Returns whether records are stored. If not, callers need not create them.
+    fn is_enabled(&self) -> bool {
         true
     }
 }
 
-/// Keeps nothing.
+/// A recorder that discards all records.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NullRecorder;
 
@@ -174,7 +176,7 @@ impl Recorder for NullRecorder {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn keeps(&self) -> bool {
+    fn is_enabled(&self) -> bool {
         false
     }
 }
@@ -184,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_is_written_the_same_everywhere() {
+    fn kind_has_one_name_in_json_and_text() {
         for kind in RecordKind::ALL {
             assert_eq!(serde_json::to_value(kind).unwrap(), Value::from(kind.as_str()));
             assert_eq!(RecordKind::parse(kind.as_str()), Some(kind));

@@ -1,4 +1,4 @@
-//! How a call ended: one shape for every family of tools, success or failure.
+//! Results of calls, with one shape for all kinds of tools, for successes and failures.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::content::Content;
 use crate::error_kind::ErrorKind;
 use crate::permission::Refusal;
-use crate::request_report::RequestReport;
 use crate::untrusted::{PrintableText, Untrusted, expose_raw};
 
 /// The outcome of one call.
@@ -19,25 +18,25 @@ use crate::untrusted::{PrintableText, Untrusted, expose_raw};
 pub struct CallResult {
     /// The id of the call.
     pub id: String,
-    /// The full name of the tool that was asked for.
+    /// The full name of the requested tool.
     pub tool: String,
-    /// What the tool returned, or why there is nothing.
+    /// The parts of the result, or the failure.
     pub outcome: Result<Vec<Content>, CallError>,
-    /// What it cost.
+    /// Resource usage and observations.
     pub metadata: Metadata,
 }
 
-/// Why a call failed, in words that a model can act on.
+/// A failed call, described so that a model can act on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallError {
-    /// Which sort of failure.
+    /// The kind of failure.
     pub kind: ErrorKind,
-    /// What was wrong.
+    /// A description of the failure.
     pub message: PrintableText,
-    /// What to do about it.
+    /// A suggested remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<PrintableText>,
-    /// After how long the same call is worth another try, if that is known.
+    /// The delay after which the same call may be retried, if it is known.
     #[serde(
         default,
         rename = "retry_after_ms",
@@ -46,37 +45,37 @@ pub struct CallError {
         deserialize_with = "from_optional_millis"
     )]
     pub retry_after: Option<Duration>,
-    /// Where the guest was when it crashed, innermost frame first.
+    /// The backtrace of a crashed guest, innermost frame first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backtrace: Vec<PrintableText>,
 }
 
 impl CallError {
-    /// A failure of this kind with this message.
+    /// Creates a failure of this kind with this message.
     pub fn new(kind: ErrorKind, message: impl Into<PrintableText>) -> Self {
         Self { kind, message: message.into(), hint: None, retry_after: None, backtrace: Vec::new() }
     }
 
-    /// The failure of a call whose caller gave up.
+    /// Creates the failure of a call whose caller gave up.
     #[must_use]
     pub fn cancelled() -> Self {
         Self::new(ErrorKind::Cancelled, "the caller stopped waiting, so the tool was stopped")
     }
 
-    /// How many characters of its texts were written out because a reader would not see them.
+    /// Returns the number of characters of its texts that are escaped because a reader would not see them.
     #[must_use]
     pub fn hidden(&self) -> u64 {
         std::iter::once(&self.message).chain(&self.hint).chain(&self.backtrace).map(PrintableText::hidden).sum()
     }
 
-    /// Adds what to do about it.
+    /// Sets the suggested remedy.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<PrintableText>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Adds after how long it is worth another try.
+    /// Sets the delay after which the call may be retried.
     #[must_use]
     pub fn with_retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
@@ -93,61 +92,61 @@ impl fmt::Display for CallError {
 
 impl std::error::Error for CallError {}
 
-/// What a call cost, and what is known about its result.
+/// The resource usage of a call, and observations about its result.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
-    /// Bytes over all parts of the result, as the tool made them.
+    /// Bytes over all parts of the result, as the tool returned them.
     pub bytes: usize,
-    /// Whether the result was cut.
+    /// True if the result was truncated.
     pub truncated: bool,
     /// The MIME type of the result: that of its only part, or `multipart/mixed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime: Option<Cow<'static, str>>,
-    /// From leaving the queue until the instance was gone.
+    /// The time from leaving the queue until the instance was dropped.
     #[serde(rename = "duration_ms", serialize_with = "millis", deserialize_with = "from_millis")]
     pub duration: Duration,
-    /// How long the call waited for a free place.
+    /// The time that the call waited for a free slot.
     #[serde(rename = "queue_ms", serialize_with = "millis", deserialize_with = "from_millis")]
     pub queued: Duration,
-    /// The deadline that it ran under.
+    /// The deadline of the call.
     #[serde(rename = "deadline_ms", serialize_with = "millis", deserialize_with = "from_millis")]
     pub deadline: Duration,
-    /// Fuel that the guest used. Exact if it returned or used up its fuel; at least this much if it was stopped or
-    /// crashed in between, because running code settles its account only now and then.
+    /// Fuel that the guest used. Exact if it returned or used up its fuel; a lower bound if it was stopped or crashed
+    /// in between, because running code updates the counter only now and then.
     pub fuel_used: u64,
-    /// The most bytes that its memories and tables held.
+    /// Peak size of its memories and tables, in bytes.
     pub peak_memory: usize,
-    /// Characters that a reader would not see or that a terminal would act on, in all that the tool said: its result or
-    /// failure, log lines, progress, stdout and stderr, as far as those were kept. Wherever it is shown to a person or a
-    /// model, they are written out; [`CallResult::content`] has them as the tool made them.
+    /// Number of characters that a reader would not see or that a terminal would act on, in all output of the tool: its
+    /// result or failure, log lines, progress, stdout and stderr, as far as those were kept. They are escaped wherever
+    /// the output is shown to a person or a model; [`CallResult::content`] has them as the tool wrote them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sanitized: u64,
     /// Bytes of log lines and progress that were dropped.
     pub log_dropped: u64,
-    /// What the tool tried and was not granted, in the order of its trying. A few at most.
+    /// Attempts that were not granted, in the order in which they were made. A few at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Refusal>,
-    /// What the tool tried beyond an allowance that it has, such as bytes on disk or requests: each in a sentence. A few at
-    /// most.
+    /// Attempts that exceeded a quota, such as bytes on disk or requests, each as a sentence. A few at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exhausted: Vec<String>,
-    /// The HTTP requests that the tool made, or was refused, in the order of their ending. The first 64.
+    /// The HTTP requests that the tool made, or was refused, in the order in which they ended. The first 64.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<RequestReport>,
-    /// What the guest wrote to stdout and stderr, capped. Never part of the result.
-    #[serde(skip_serializing_if = "Captured::is_empty")]
-    pub stdout: Captured,
-    /// See [`Metadata::stdout`].
-    #[serde(skip_serializing_if = "Captured::is_empty")]
-    pub stderr: Captured,
+    /// Output of the guest on stdout, capped. Never part of the result.
+    #[serde(skip_serializing_if = "CapturedStream::is_empty")]
+    pub stdout: CapturedStream,
+    /// Output of the guest on stderr, capped. Never part of the result.
+    #[serde(skip_serializing_if = "CapturedStream::is_empty")]
+    pub stderr: CapturedStream,
 }
 
 impl Metadata {
-    /// Adds the size of an outcome, and how many hidden characters it has: for tools that are no components, whose texts
-    /// nothing has counted before.
+    /// Adds the size of an outcome and its number of hidden characters.
+    ///
+    /// For tools that are not components: the sandbox has not counted their texts.
     #[must_use]
-    pub fn of_outcome(self, outcome: &Result<Vec<Content>, CallError>) -> Self {
+    pub fn with_outcome(self, outcome: &Result<Vec<Content>, CallError>) -> Self {
         let (bytes, hidden) = match outcome {
             Ok(parts) => (parts.iter().map(Content::bytes).sum(), parts.iter().map(Content::hidden).sum()),
             Err(error) => (0, error.hidden()),
@@ -156,18 +155,38 @@ impl Metadata {
     }
 }
 
-/// A stream that a guest wrote, up to a cap.
+/// The outcome of one HTTP request of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestReport {
+    /// The method.
+    pub method: String,
+    /// The host, and the port unless it is the default one. Path and query are left out, because they may hold private
+    /// data.
+    pub host: String,
+    /// The status of the response, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The reason of a refusal or failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Bytes sent: address, headers and body.
+    pub bytes_out: u64,
+    /// Bytes received: headers and body.
+    pub bytes_in: u64,
+}
+
+/// The output of a guest on one stream, up to a cap.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Captured {
-    /// What was kept. Bytes that are not UTF-8 are replaced.
+pub struct CapturedStream {
+    /// The captured text. Bytes that are not UTF-8 are replaced.
     #[serde(serialize_with = "expose_raw")]
     pub text: Untrusted<String>,
-    /// How many bytes came after that and were dropped.
+    /// The number of bytes after it that were dropped.
     pub dropped: u64,
 }
 
-impl Captured {
-    /// Whether the guest wrote nothing at all.
+impl CapturedStream {
+    /// Returns whether the guest wrote nothing at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.text.is_empty() && self.dropped == 0
@@ -175,25 +194,25 @@ impl Captured {
 }
 
 impl CallResult {
-    /// Whether the tool did what was asked.
+    /// Returns whether the call succeeded.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.outcome.is_ok()
     }
 
-    /// The parts of the result; none if the call failed.
+    /// Returns the parts of the result; none if the call failed.
     #[must_use]
     pub fn content(&self) -> &[Content] {
         self.outcome.as_deref().unwrap_or_default()
     }
 
-    /// Why the call failed, if it did.
+    /// Returns the failure, if the call failed.
     #[must_use]
     pub fn error(&self) -> Option<&CallError> {
         self.outcome.as_ref().err()
     }
 
-    /// The first text or JSON part, as text that hides nothing: what most tools have to say. JSON has the same value.
+    /// Returns the first text or JSON part, sanitized: all that most tools return. JSON keeps its value.
     #[must_use]
     pub fn text(&self) -> Option<Cow<'_, str>> {
         self.content().iter().find_map(|part| match part {
@@ -228,7 +247,7 @@ impl Serialize for CallResult {
     }
 }
 
-/// Milliseconds with microsecond resolution: the one place where a duration becomes a number in JSON.
+/// Writes milliseconds with microsecond resolution: the one place where a duration becomes a number in JSON.
 fn millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
     serializer.serialize_f64(micros as f64 / 1000.0)
@@ -246,7 +265,7 @@ fn optional_millis<S: Serializer>(duration: &Option<Duration>, serializer: S) ->
 }
 
 impl<'de> Deserialize<'de> for CallResult {
-    /// From the shape that [`CallResult`] is written in: kept results can be told again.
+    /// Reads the serialized form of [`CallResult`], so that stored results can be shown again.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         struct Shape {
@@ -262,10 +281,10 @@ impl<'de> Deserialize<'de> for CallResult {
     }
 }
 
-/// The way back from [`millis`]. What is no duration is none.
+/// Reads the output of [`millis`]. Negative numbers become zero.
 fn from_millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let millis = f64::deserialize(deserializer)?;
-    // A float becomes an integer by saturating; NaN becomes zero.
+    // The cast saturates; NaN becomes zero.
     Ok(Duration::from_micros((millis * 1000.0).round() as u64))
 }
 
@@ -279,7 +298,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_written_result_can_be_read_again() {
+    fn deserializes_serialized_result() {
         let metadata = Metadata {
             duration: Duration::from_micros(1500),
             mime: Some(Cow::Borrowed("text/plain")),
@@ -299,8 +318,8 @@ mod tests {
         }] {
             let result = CallResult { id: "1".to_owned(), tool: "t".to_owned(), outcome, metadata: metadata.clone() };
             let text = serde_json::to_string(&result).unwrap();
-            let again: CallResult = serde_json::from_str(&text).unwrap();
-            assert_eq!(format!("{again:?}"), format!("{result:?}"));
+            let read: CallResult = serde_json::from_str(&text).unwrap();
+            assert_eq!(format!("{read:?}"), format!("{result:?}"));
         }
     }
 

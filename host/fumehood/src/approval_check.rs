@@ -34,7 +34,7 @@ impl Pinning {
     /// Returns whether an approval is for exactly these bytes. Grants and definitions are compared later.
     pub(crate) fn knows(&self, bytes: &[u8]) -> bool {
         let Self::On { approved: Some(approved), .. } = self else { return false };
-        approved.parts().component == Some(Digest::of(bytes))
+        approved.manifest().component == Some(Digest::of(bytes))
     }
 
     /// Compares a component that was loaded with what was approved.
@@ -53,7 +53,7 @@ impl Pinning {
 impl ApprovalCheck {
     /// These parts, held against what was approved.
     pub(crate) fn compare(parts: Manifest, approved: Option<&Approval>) -> Self {
-        let standing = ApprovalStatus::of(&parts, approved);
+        let standing = ApprovalStatus::compare(&parts, approved);
         Self { parts, standing }
     }
 

@@ -102,7 +102,7 @@ pub use fumehood_core::name::{Namespace, QualifiedName, ToolName};
 pub use fumehood_core::permission::{self, Grant};
 pub use fumehood_core::record;
 pub use fumehood_core::redact;
-pub use fumehood_core::result::{CallError, CallResult, Captured, Metadata};
+pub use fumehood_core::result::{CallError, CallResult, CapturedStream, Metadata};
 pub use fumehood_core::sanitize;
 pub use fumehood_core::time;
 pub use fumehood_core::untrusted::{PrintableText, Untrusted};

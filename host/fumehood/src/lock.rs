@@ -221,7 +221,7 @@ impl Lock {
 
     /// Approves these parts under that name, instead of what was approved before. Kept with [`Lock::save`].
     pub fn approve(&mut self, name: Namespace, parts: Manifest) {
-        self.change(Change::Approve(name, Box::new(Approval::of(parts))));
+        self.change(Change::Approve(name, Box::new(Approval::new(parts))));
     }
 
     /// Approves that the server of that name is started or reached as the entry says. Kept with [`Lock::save`].
@@ -293,7 +293,7 @@ fn text(approved: &Approved) -> Result<String, toml::ser::Error> {
     let approval = |(name, approval): (&Namespace, &Approval)| WrittenApproval {
         name: name.to_string(),
         pin: approval.pin(),
-        parts: approval.parts().clone(),
+        parts: approval.manifest().clone(),
     };
     let entry = |(name, entry): (&Namespace, &Entry)| WrittenEntry {
         name: name.to_string(),
@@ -347,10 +347,10 @@ fn read(path: &Path, text: &str) -> Result<Approved, LockError> {
     let Written { approvals, entries, .. } = toml::from_str::<Written<Spanned<String>>>(text).map_err(damaged)?;
     let mut approved = Approved::default();
     for WrittenApproval { name, pin, parts } in approvals {
-        add(&mut approved.approvals, (path, text), &name, Approval::written(pin, parts))?;
+        add(&mut approved.approvals, (path, text), &name, Approval::from_parts(pin, parts))?;
     }
     for WrittenEntry { name, pin, lines } in entries {
-        add(&mut approved.entries, (path, text), &name, Entry::written(pin, lines))?;
+        add(&mut approved.entries, (path, text), &name, Entry::from_parts(pin, lines))?;
     }
     Ok(approved)
 }

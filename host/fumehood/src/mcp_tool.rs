@@ -92,7 +92,7 @@ impl AgentTool for McpTool {
             let outcome = self.outcome(&invocation).await;
             let cost =
                 Metadata { duration: started.elapsed(), deadline: self.remote.deadline(), ..Metadata::default() };
-            let metadata = cost.of_outcome(&outcome);
+            let metadata = cost.with_outcome(&outcome);
             Ok(CallResult { id: invocation.id.clone(), tool: invocation.tool.clone(), outcome, metadata })
         })
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fumehood_agent::memory::{Memory, MemoryError, Note};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::digest::Digest;
-use fumehood_core::key_value::{Key, KeyValueStore, MOST_KEYS, Prefix, Query, StoreError};
+use fumehood_core::key_value::{Key, KeyValueStore, MAX_PAGE_KEYS, Prefix, Query, StoreError};
 use fumehood_core::name::Namespace;
 
 /// Bytes of a note, at most.
@@ -79,7 +79,7 @@ fn found(store: &dyn KeyValueStore, owner: &Namespace, query: &str, limit: usize
     let mut notes = Vec::new();
     let mut after = None;
     loop {
-        let query = Query { prefix: Prefix::default(), after: after.take(), limit: MOST_KEYS };
+        let query = Query { prefix: Prefix::default(), after: after.take(), limit: MAX_PAGE_KEYS };
         let page = store.list(owner, &query, PATIENCE).map_err(in_words)?;
         for key in &page.keys {
             if notes.len() >= limit {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use fumehood_core::key_value::{Key, KeyValueStore, Page, Query, StoreError, entry_bytes, room};
+use fumehood_core::key_value::{Key, KeyValueStore, Page, Query, StoreError, check_quota, entry_bytes};
 use fumehood_core::name::Namespace;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
@@ -87,7 +87,7 @@ impl KeyValueStore for DiskStore {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let shelf = Shelf::of(&transaction, owner)?;
             let old = shelf.value_bytes(&transaction, key)?;
-            let kept = room(shelf.kept, key, old, value.len() as u64, most)?;
+            let kept = check_quota(shelf.kept, key, old, value.len() as u64, most)?;
             let mut set = transaction.prepare_cached(
                 "INSERT INTO entries (owner, key, value) VALUES (?1, ?2, ?3)
                  ON CONFLICT (owner, key) DO UPDATE SET value = excluded.value",

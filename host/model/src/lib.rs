@@ -3,7 +3,7 @@
 //! A closure is a model too; `fumehood_core::chat` sees to that. Nothing outside this crate knows the client library.
 //!
 //! ```
-//! use fumehood_core::chat::{Message, Model, Request, Silent};
+//! use fumehood_core::chat::{Message, Model, Request, NullDeltaSink};
 //! use fumehood_model::{ModelSpec, Provider, ProviderConfig, ScriptedModel, ScriptedReply};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -14,7 +14,7 @@
 //!
 //! let script = ScriptedModel::new(vec![ScriptedReply::text("16").expecting("(3 + 5) * 2")]);
 //! let request = Request { messages: vec![Message::user("What is (3 + 5) * 2?")], ..Request::default() };
-//! assert_eq!(script.chat(&request, &mut Silent).await?.reply.text(), "16");
+//! assert_eq!(script.chat(&request, &mut NullDeltaSink).await?.reply.text(), "16");
 //! # Ok(())
 //! # }
 //! ```

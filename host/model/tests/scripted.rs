@@ -11,7 +11,7 @@
 use std::time::{Duration, Instant};
 
 use fumehood_core::chat::{
-    Delta, Message, Model, ModelError, ModelFailure, Reply, Request, Response, Role, Silent, ToolIntent, Usage,
+    Delta, Message, Model, ModelError, ModelFailure, NullDeltaSink, Reply, Request, Response, Role, ToolIntent, Usage,
 };
 use fumehood_model::{ScriptError, ScriptedModel, ScriptedReply};
 
@@ -27,14 +27,14 @@ async fn replies_come_in_order_and_then_end() {
         {"error": {"failure": "rate_limited", "message": "slow down", "status": 429, "retry_after_ms": 20}}
     ]"#;
     let model = ScriptedModel::parse(script).unwrap();
-    let first = model.chat(&request("3 + 5"), &mut Silent).await.unwrap();
+    let first = model.chat(&request("3 + 5"), &mut NullDeltaSink).await.unwrap();
     let ids: Vec<_> = first.reply.calls().iter().map(|call| call.id.as_str()).collect();
     assert_eq!(ids, ["call_1_1", "mine"]);
     assert_eq!(first.reply.calls()[0].arguments, r#"{"a": 3, "b": 5}"#);
 
     // A wrong result does not let the script go on, however often it is asked.
     for _ in 0..2 {
-        let error = model.chat(&request("it failed"), &mut Silent).await.unwrap_err();
+        let error = model.chat(&request("it failed"), &mut NullDeltaSink).await.unwrap_err();
         assert_eq!(error.failure, ModelFailure::Setup);
         assert_eq!(
             error.message,
@@ -47,11 +47,11 @@ async fn replies_come_in_order_and_then_end() {
     assert_eq!(second.usage, Usage { input: 5, output: 2 });
     assert_eq!(heard, ["It ", "is ", "8."].map(|word| Delta::Text(word.to_owned())));
 
-    let third = model.chat(&request(""), &mut Silent).await.unwrap_err();
+    let third = model.chat(&request(""), &mut NullDeltaSink).await.unwrap_err();
     assert_eq!((third.failure, third.status), (ModelFailure::RateLimited, Some(429)));
     assert_eq!(third.retry_after, Some(Duration::from_millis(20)));
     assert_eq!(model.replies_left(), 0);
-    let end = model.chat(&request(""), &mut Silent).await.unwrap_err();
+    let end = model.chat(&request(""), &mut NullDeltaSink).await.unwrap_err();
     assert_eq!(end.failure, ModelFailure::Setup);
     assert!(end.message.contains("come to its end after 3 replies"), "{end}");
 }
@@ -64,13 +64,13 @@ async fn a_script_is_a_value_too() {
         ScriptedReply::text("done").expecting("ok").after(Duration::from_millis(30)),
         ScriptedReply::error(ModelError::new(ModelFailure::Unavailable, "gone")),
     ]);
-    assert_eq!(model.chat(&request(""), &mut Silent).await.unwrap().reply.calls().len(), 1);
-    let wrong = model.chat(&request("no"), &mut Silent).await.unwrap_err();
+    assert_eq!(model.chat(&request(""), &mut NullDeltaSink).await.unwrap().reply.calls().len(), 1);
+    let wrong = model.chat(&request("no"), &mut NullDeltaSink).await.unwrap_err();
     assert!(wrong.message.starts_with("reply 2 of the script expects \"ok\""), "{wrong}");
     let start = Instant::now();
-    assert_eq!(model.chat(&request("ok"), &mut Silent).await.unwrap(), Response::text("done"));
+    assert_eq!(model.chat(&request("ok"), &mut NullDeltaSink).await.unwrap(), Response::text("done"));
     assert!(start.elapsed() >= Duration::from_millis(30));
-    assert_eq!(model.chat(&request(""), &mut Silent).await.unwrap_err().message, "gone");
+    assert_eq!(model.chat(&request(""), &mut NullDeltaSink).await.unwrap_err().message, "gone");
 }
 
 #[test]

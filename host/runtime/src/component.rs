@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood_core::compact;
 use fumehood_core::content::Content;
 use fumehood_core::definition::ToolDefinition;
 use fumehood_core::digest::Digest;
+use fumehood_core::json;
 use fumehood_core::limits::Limits;
 use fumehood_core::redact::Redactor;
 use fumehood_core::result::CallError;
@@ -144,7 +144,7 @@ impl Component {
             Backend::InProcess(runnable) => {
                 runnable.call(tool, Arguments::Value(arguments), invocation, terms, None).await
             }
-            Backend::Process(worker) => worker.call(tool, compact::to_text(arguments), invocation, terms).await,
+            Backend::Process(worker) => worker.call(tool, json::to_compact_text(arguments), invocation, terms).await,
         };
         let outcome = outcome.and_then(|parts| within_cap(parts, &limits));
         let mut outcome = outcome.map_err(|error| outcome::explained(error, &metadata));
@@ -153,10 +153,10 @@ impl Component {
         }
         if let Some(redactor) = &self.0.redactor {
             match &mut outcome {
-                Ok(parts) => parts.iter_mut().for_each(|part| redactor.in_content(part)),
-                Err(error) => redactor.in_error(error),
+                Ok(parts) => parts.iter_mut().for_each(|part| redactor.redact_content(part)),
+                Err(error) => redactor.redact_error(error),
             }
-            redactor.in_metadata(&mut metadata);
+            redactor.redact_metadata(&mut metadata);
         }
         if let Ok(parts) = &outcome {
             metadata.bytes = parts.iter().map(Content::bytes).sum();

@@ -1,8 +1,8 @@
 //! One call of a tool in this process: conversion of its arguments and of its result.
 
-use fumehood_core::compact;
 use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::json;
 use fumehood_core::result::{CallError, Metadata};
 use serde_json::Value;
 
@@ -44,7 +44,7 @@ impl Runnable {
         let refused = |message: String| CallError::new(ErrorKind::InvalidArguments, message);
         let Some(typed) = self.typed() else {
             let arguments = match arguments {
-                Arguments::Value(value) => compact::to_text(value),
+                Arguments::Value(value) => json::to_compact_text(value),
                 Arguments::Text(text) => text,
             };
             return Ok(Input::Contract { arguments });

@@ -27,7 +27,7 @@ async fn approval_of(bytes: Vec<u8>, grant: Grant) -> Approval {
     let host = host();
     host.load(Load::bytes("notes", bytes).with_grant(grant).with_approval(None)).await.unwrap();
     let tool = host.tools().remove(0);
-    Approval::of(tool.approval().unwrap().parts().clone())
+    Approval::new(tool.approval().unwrap().parts().clone())
 }
 
 /// Loads it under this approval and calls its first tool. What changed; nothing if the call went through.
@@ -50,7 +50,7 @@ async fn changes(bytes: Vec<u8>, grant: Grant, approved: Option<Approval>) -> Ve
     assert!(matches!(&ended[..], [Observed::Event(Event::Finished { .. })]), "refused, and not started: {ended:?}");
     match standing {
         ApprovalStatus::Changed(changes) => changes.into_iter().map(|change| change.what).collect(),
-        ApprovalStatus::Never | ApprovalStatus::Approved => vec!["never".to_owned()],
+        ApprovalStatus::NeverApproved | ApprovalStatus::Approved => vec!["never".to_owned()],
     }
 }
 
@@ -95,7 +95,7 @@ async fn two_policies_for_one_component_are_approved_apart() {
     let mut lock = Lock::open(folder.path().join("fumehood.lock")).unwrap();
     let grants = [Grant::none(), Grant::none().with_state()];
     let approved = approval_of(plain(read_tool()), grants[0].clone()).await;
-    lock.approve(reads.clone(), approved.parts().clone());
+    lock.approve(reads.clone(), approved.manifest().clone());
     lock.save().unwrap();
     let lock = Lock::open(lock.path()).unwrap();
     let host = host();

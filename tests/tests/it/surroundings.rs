@@ -51,11 +51,11 @@ async fn only_granted_variables_and_arguments_are_seen() {
 
 #[tokio::test]
 async fn an_environment_as_large_as_allowed_can_be_asked_for_again_and_again() {
-    let environment = Environment::none().with("A", &"x".repeat(Environment::MOST_BYTES - 1)).unwrap();
+    let environment = Environment::none().with("A", &"x".repeat(Environment::MAX_BYTES - 1)).unwrap();
     let granted = Started::new("env-dump", Grant::none().with_environment(environment)).await;
     for _ in 0..100 {
         let said = granted.says("variables", json!({})).await;
-        assert_eq!(said.pointer("/0/1").and_then(Value::as_str).map(str::len), Some(Environment::MOST_BYTES - 1));
+        assert_eq!(said.pointer("/0/1").and_then(Value::as_str).map(str::len), Some(Environment::MAX_BYTES - 1));
     }
 }
 
@@ -79,7 +79,7 @@ async fn clocks_are_never_finer_than_granted() {
 
 #[tokio::test]
 async fn a_finer_clock_is_really_finer() {
-    let started = Started::new("timer-res", Grant::none().with_clock(ClockStep::FINEST)).await;
+    let started = Started::new("timer-res", Grant::none().with_clock(ClockStep::MIN)).await;
     let seen = started.says("monotonic", json!({"steps": 1000})).await.as_u64().unwrap();
     assert!(seen < 1_000_000, "the smallest of a thousand steps took {seen} ns");
 }

@@ -201,8 +201,8 @@ impl Recorder for Tap {
         taken
     }
 
-    fn keeps(&self) -> bool {
-        self.is_watched() || self.inner.keeps()
+    fn is_enabled(&self) -> bool {
+        self.is_watched() || self.inner.is_enabled()
     }
 }
 

@@ -152,11 +152,11 @@ async fn i3_the_executors_tools_are_bound_once_for_each_run_and_records_follow_f
 
 #[test]
 fn records_are_made_for_whoever_keeps_them_or_watches() {
-    assert!(Tap::new(Arc::new(Memory::default())).keeps());
+    assert!(Tap::new(Arc::new(Memory::default())).is_enabled());
     let nobody = Tap::new(Arc::new(NullRecorder));
-    assert!(!nobody.keeps());
+    assert!(!nobody.is_enabled());
     nobody.wiretap(|_| {});
-    assert!(nobody.keeps());
+    assert!(nobody.is_enabled());
 }
 
 #[tokio::test(start_paused = true)]

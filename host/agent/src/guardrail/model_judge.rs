@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::chat::{Message, Model, Request, Response, Silent, StopReason, ToolChoice};
+use fumehood_core::chat::{Message, Model, NullDeltaSink, Request, Response, StopReason, ToolChoice};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -120,7 +120,7 @@ impl Judge for ModelJudge {
                 return doubt("is shown at most 16 KiB of arguments, and there are more");
             }
             let request = self.request(proposed, &arguments);
-            let mut silent = Silent;
+            let mut silent = NullDeltaSink;
             match tokio::time::timeout(self.timeout, self.model.chat(&request, &mut silent)).await {
                 Err(_) => doubt("did not answer in time"),
                 Ok(Err(_)) => doubt("could not be asked"),

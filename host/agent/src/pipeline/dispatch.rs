@@ -177,7 +177,7 @@ impl Dispatch<'_> {
         let word = status_of(&result);
         // A function that cannot say what may be kept keeps nothing.
         let keep = || catch_panic_sync(|| self.persist.result(arguments, &result, &seen)).unwrap_or_default();
-        let kept = if self.parts.recorder.keeps() { keep() } else { None };
+        let kept = if self.parts.recorder.is_enabled() { keep() } else { None };
         if let Some(kept) = kept {
             let body = || json!({"result": kept, "truncated": seen.metadata.truncated});
             let _recorded = self.journal.put(RecordKind::ToolResult, Some(word), body).await;

@@ -31,7 +31,7 @@ impl<'a> Journal<'a> {
     /// Starts the records of `call`, an id that no other call has. Models reuse `model_call`.
     pub(super) fn new(parts: &'a Parts, scope: &'a Scope, call: String, model_call: String, tool: String) -> Self {
         let last = scope.cause.clone();
-        let keeps = parts.recorder.keeps();
+        let keeps = parts.recorder.is_enabled();
         Self { parts, scope, call, model_call, tool, digest: None, last, running: false, keeps }
     }
 

@@ -248,7 +248,7 @@ fn decide(
 fn approval_line<'a>(name: &'a str, status: &'static str, check: &'a ApprovalCheck) -> ApprovalLine<'a> {
     let (changes, parts) = match check.standing() {
         fumehood::approval::ApprovalStatus::Changed(changes) => (changes.as_slice(), None),
-        fumehood::approval::ApprovalStatus::Never => (&[][..], Some(check.parts())),
+        fumehood::approval::ApprovalStatus::NeverApproved => (&[][..], Some(check.parts())),
         fumehood::approval::ApprovalStatus::Approved => (&[][..], None),
     };
     ApprovalLine { name, status, pin: check.parts().pin().to_string(), changes, parts }

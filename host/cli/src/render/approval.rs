@@ -1,7 +1,7 @@
 //! The screen of `fumehood approve`: everything that is pinned, or the changes since the approval, old beside new.
 
 use anyhow::Result;
-use fumehood::approval::{ApprovalStatus, Change, Manifest, ToolParts};
+use fumehood::approval::{ApprovalStatus, Change, Manifest, ToolManifest};
 use fumehood::limits::display_bytes;
 use fumehood::{ApprovalCheck, Component, Untrusted};
 
@@ -27,7 +27,7 @@ pub(crate) fn approval(name: &str, origin: &Origin, check: &ApprovalCheck, full:
     let mut quotation = Quotation::new(full);
     let hidden = match check.standing() {
         ApprovalStatus::Approved => return print_heading(&mut quotation, &styled(GOOD, "✓"), name, "is approved"),
-        ApprovalStatus::Never => {
+        ApprovalStatus::NeverApproved => {
             print_heading(&mut quotation, &styled(BAD, "!"), name, "was never approved")?;
             print_manifest(&mut quotation, origin, check.parts())?;
             check.parts().tools.iter().map(count_hidden).sum::<u64>()
@@ -92,7 +92,7 @@ fn print_heading(quotation: &mut Quotation, mark: &str, name: &str, status: &str
 }
 
 /// Counts the invisible or controlling characters in the texts of a tool.
-fn count_hidden(tool: &ToolParts) -> u64 {
+fn count_hidden(tool: &ToolManifest) -> u64 {
     let texts = [tool.export.as_ref(), tool.title.as_ref(), Some(&tool.description), Some(&tool.input_schema)];
     texts.into_iter().chain([tool.output_schema.as_ref()]).flatten().map(Untrusted::<String>::hidden).sum()
 }
@@ -127,7 +127,7 @@ fn describe_contract(version: &str) -> String {
     }
 }
 
-fn print_tool(quotation: &mut Quotation, tool: &ToolParts) -> Result<()> {
+fn print_tool(quotation: &mut Quotation, tool: &ToolManifest) -> Result<()> {
     line("")?;
     quotation.write_labelled("  tool       ", &tool.name)?;
     let mut text = |what: &str, text: Option<&Untrusted<String>>| match text {

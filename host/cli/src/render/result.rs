@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use fumehood::limits::display_bytes;
-use fumehood::{CallError, CallResult, Captured, Content, ErrorKind, Event, Level, Metadata};
+use fumehood::{CallError, CallResult, CapturedStream, Content, ErrorKind, Event, Level, Metadata};
 
 use super::quotation::{Quotation, indent_continuations, one_line, wrap_for_stderr};
 use super::{BAD, FAINT, STRONG, bytes, line, note, styled};
@@ -93,7 +93,7 @@ fn is_foreign(error: &CallError, metadata: &Metadata) -> bool {
     }
 }
 
-fn print_captured(name: &str, captured: &Captured) -> Result<()> {
+fn print_captured(name: &str, captured: &CapturedStream) -> Result<()> {
     let mut quotation = Quotation::for_stderr();
     if !captured.text.is_empty() {
         quotation.write_repeated(name, FAINT, &captured.text.sanitized())?;

@@ -239,7 +239,7 @@ fn what_is_approved_runs_in_process_and_nothing_else_does() {
         assert!(host.load(Load::bytes("plain", bytes.clone())).await.unwrap().is_isolated());
         assert!(host.load(pinned("new", None)).await.unwrap().is_isolated());
         let tool = host.tool("new__run").unwrap();
-        let approval = fumehood::approval::Approval::of(tool.approval().unwrap().parts().clone());
+        let approval = fumehood::approval::Approval::new(tool.approval().unwrap().parts().clone());
         let known = host.load(pinned("known", Some(approval.clone()))).await.unwrap();
         assert!(!known.is_isolated() && known.jail().is_none() && known.worker_id().is_none());
         assert!(host.call(Call::new("known__run", "{}")).await.is_ok());

@@ -1,50 +1,50 @@
-//! Why a model gave no answer.
+//! Errors of requests to a model.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Which sort of failure, so that a program can branch on it.
+/// The kind of a [`ModelError`], for programs to branch on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelFailure {
-    /// The provider refused the request because this model knows no tools.
+    /// The provider refused the request because the model does not support tools.
     ToolsUnsupported,
     /// The provider refused the request: a wrong key, an unknown model, a bad parameter.
     Refused,
-    /// Too many requests, even after waiting.
+    /// The rate limit was exceeded, even after waiting.
     RateLimited,
-    /// The provider failed, even after trying again.
+    /// The provider failed, even after retries.
     Unavailable,
-    /// Nothing, or no end, came in time.
+    /// The answer did not begin, or did not end, in time.
     Timeout,
-    /// What came is not an answer: cut off, or not in the provider's own format.
+    /// The response is malformed: cut off, or not in the provider's own format.
     Malformed,
-    /// The client is not set up for this: no key, no such provider, a script that has come to its end.
+    /// The client is not configured for the request: no key, an unknown provider, an exhausted script.
     Setup,
 }
 
-/// A model gave no answer.
+/// The error of a request that got no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct ModelError {
-    /// Which sort of failure.
+    /// The kind of failure.
     pub failure: ModelFailure,
-    /// What was wrong and what to do about it. Never contains a key.
+    /// A description of the failure and its remedy. Never contains a key.
     pub message: String,
-    /// The HTTP status, if there was one.
+    /// The HTTP status, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// After how long the provider wants to be asked again.
+    /// The delay after which the provider accepts a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
-    /// The setting that would change it, by its key in the settings of the provider, such as `temperature`.
+    /// The setting that would prevent the failure, by its key in the settings of the provider, such as `temperature`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setting: Option<String>,
 }
 
 impl ModelError {
-    /// A failure of this sort with this message.
+    /// Creates an error of this kind with this message.
     pub fn new(failure: ModelFailure, message: impl Into<String>) -> Self {
         Self { failure, message: message.into(), status: None, retry_after: None, setting: None }
     }

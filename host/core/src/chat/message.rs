@@ -1,33 +1,33 @@
-//! One message of a conversation.
+//! Messages of a conversation.
 
 use serde::{Deserialize, Serialize};
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// The program that runs the loop.
     System,
-    /// The person, or the program on whose behalf the loop runs.
+    /// The person or program on whose behalf the loop runs.
     User,
     /// The model.
     Assistant,
-    /// The loop, answering one tool call.
+    /// The loop, with the result of one tool call.
     Tool,
 }
 
-/// A call that a model asks for. Intent only: nothing has been looked up, checked or touched.
+/// A tool call as a model requested it. Nothing in it was looked up or checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolIntent {
-    /// What the model calls this call. Empty if it gave no id.
+    /// The id that the model gave the call; empty if it gave none.
     pub id: String,
     /// The name of the tool as the model wrote it.
     pub name: String,
-    /// The arguments as the model wrote them: JSON text if all is well.
+    /// The arguments as the model wrote them: usually, but not necessarily, JSON text.
     pub arguments: String,
 }
 
-/// A thought of a model, as its provider wants it back with the calls that followed from it. Never shown to anybody.
+/// A reasoning block of a model, as its provider expects it back with the calls that followed. Never displayed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Thought {
@@ -38,45 +38,45 @@ pub enum Thought {
     },
     /// Text that the provider signed.
     Signed {
-        /// The text. May be a summary, or empty.
+        /// The text; possibly a summary, or empty.
         text: String,
-        /// The signature. Opaque.
+        /// The opaque signature.
         signature: String,
     },
     /// A signature that belongs to one call.
     Call {
-        /// [`ToolIntent::id`].
+        /// The [`ToolIntent::id`] of the call.
         call: String,
-        /// The signature. Opaque.
+        /// The opaque signature.
         signature: String,
     },
-    /// A block that only the provider can read.
+    /// An encrypted block that only the provider can read.
     Sealed {
         /// The block, as JSON text.
         block: String,
     },
 }
 
-/// One message.
+/// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// The text. May be empty beside tool calls.
+    /// The text; possibly empty if there are tool calls.
     pub content: String,
-    /// The calls that an assistant's message asks for.
+    /// The calls that an assistant's message requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolIntent>,
-    /// The thoughts of the reply that an assistant's message is of. Messages of one reply carry the same.
+    /// The thoughts of the reply that an assistant's message belongs to. All messages of one reply have the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thoughts: Vec<Thought>,
-    /// Which call a tool's message answers: [`ToolIntent::id`].
+    /// The [`ToolIntent::id`] of the call that a tool's message answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// The execution that the message tells of. The message that asks and the one that answers carry the same.
+    /// The id of the execution. The requesting message and the answering one have the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_execution_id: Option<String>,
-    /// Whether a tool's message tells of a failure.
+    /// True if a tool's message reports a failure.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
 }
@@ -94,22 +94,22 @@ impl Message {
         }
     }
 
-    /// What the program says.
+    /// Creates a message of the program.
     pub fn system(content: impl Into<String>) -> Self {
         Self::new(Role::System, content)
     }
 
-    /// What the person says.
+    /// Creates a message of the user.
     pub fn user(content: impl Into<String>) -> Self {
         Self::new(Role::User, content)
     }
 
-    /// What the model says.
+    /// Creates a message of the model.
     pub fn assistant(content: impl Into<String>) -> Self {
         Self::new(Role::Assistant, content)
     }
 
-    /// The result of a call.
+    /// Creates a message with the result of a call.
     pub fn tool(call_id: impl Into<String>, content: impl Into<String>) -> Self {
         Self { tool_call_id: Some(call_id.into()), ..Self::new(Role::Tool, content) }
     }

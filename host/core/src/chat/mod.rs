@@ -1,4 +1,4 @@
-//! What is said between the agent loop and a model, in no provider's own format.
+//! Messages, requests and responses between the agent loop and a model, in a provider-neutral format.
 
 mod error;
 mod message;
@@ -8,6 +8,6 @@ mod response;
 
 pub use error::{ModelError, ModelFailure};
 pub use message::{Message, Role, Thought, ToolIntent};
-pub use model::{Activity, Delta, DeltaSink, Model, Silent};
+pub use model::{Activity, Delta, DeltaSink, Model, NullDeltaSink};
 pub use request::{Request, ToolChoice, ToolSpec};
 pub use response::{Reply, Response, StopReason, Usage};

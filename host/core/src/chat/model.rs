@@ -1,35 +1,35 @@
-//! The port through which a model is asked.
+//! The port for sending requests to a model.
 
 use super::error::ModelError;
 use super::request::Request;
 use super::response::Response;
 use crate::boxed::BoxFuture;
 
-/// A piece of an answer that is still being written.
+/// A fragment of a streamed answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delta {
-    /// More text.
+    /// A fragment of the text.
     Text(String),
-    /// The model thinks aloud, where a provider tells so. Not part of the answer.
+    /// A fragment of the model's reasoning, where the provider streams it. Not part of the answer.
     Thought(String),
 }
 
-/// An activity of a model that was asked, where no piece of the answer tells.
+/// An activity of a model that no [`Delta`] shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
-    /// It writes what is not passed on in pieces, such as a call.
+    /// The model writes content that is not streamed, such as a call.
     Writing,
-    /// Nothing: the client waits before it asks the provider again.
+    /// The client waits before a retry.
     Waiting,
 }
 
-/// Where the pieces of an answer go while it is being written.
+/// A receiver of the fragments of a streamed answer.
 pub trait DeltaSink: Send {
-    /// Takes one piece. Called on the task that asks the model; it must not block.
+    /// Receives one fragment. Called on the task that sent the request; must not block.
     fn delta(&mut self, delta: Delta);
 
-    /// Notes what the model is doing. A piece of an answer means that it writes, so that only the rest need be said. Time is
-    /// kept by it; nothing else happens by default.
+    /// Receives a change of activity, for measuring time. A [`Delta`] implies that the model writes, so that only other
+    /// changes are reported. Does nothing by default.
     fn activity(&mut self, activity: Activity) {
         let _ = activity;
     }
@@ -41,25 +41,25 @@ impl<F: FnMut(Delta) + Send> DeltaSink for F {
     }
 }
 
-/// Nobody wants the pieces.
+/// A sink that discards all fragments.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
+pub struct NullDeltaSink;
 
-impl DeltaSink for Silent {
+impl DeltaSink for NullDeltaSink {
     fn delta(&mut self, _: Delta) {}
 }
 
-/// Something that answers: a provider, a script, a closure.
+/// The port for models: a provider, a script, or a closure.
 ///
-/// One request, one answer. Retries on the provider's account, its wire format and its timeouts are the
-/// implementation's affair. Dropping the future abandons the request.
+/// Each request has one answer. The implementation is responsible for retries, wire format and timeouts. Dropping the
+/// future abandons the request.
 pub trait Model: Send + Sync {
-    /// What it is called in records, such as `ollama:llama3.2`, where a request names no other.
+    /// Returns the name for records, such as `ollama:llama3.2`, unless a request names another model.
     fn name(&self) -> Option<&str> {
         None
     }
 
-    /// Asks. `deltas` sees the text as it comes; the response has all of it again.
+    /// Sends a request and returns the whole response. `deltas` receives the text as it is streamed.
     fn chat<'a>(
         &'a self,
         request: &'a Request,

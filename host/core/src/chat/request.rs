@@ -1,31 +1,31 @@
-//! What a model is asked.
+//! Requests to a model.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::message::Message;
 
-/// Whether the model may, must or must not call tools.
+/// The constraint on the model's tool calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolChoice {
-    /// It may call tools or answer.
+    /// The model may call tools or answer.
     #[default]
     Auto,
-    /// It must call at least one.
+    /// The model must call at least one tool.
     Required,
-    /// It must not call any.
+    /// The model must not call any tool.
     None,
-    /// It must call this one.
+    /// The model must call the tool of this name.
     Specific(String),
 }
 
-/// A tool as a model sees it.
+/// The description of a tool for a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// The name to call it by.
+    /// The name for calls.
     pub name: String,
-    /// What it does and when to use it.
+    /// A description of what the tool does and when to use it.
     pub description: String,
     /// JSON Schema (2020-12) of the arguments.
     pub parameters: Value,
@@ -34,34 +34,34 @@ pub struct ToolSpec {
 /// One request to a model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// Which model; `None`: the one that the client is set up for.
+    /// The model; `None` is the one that the client is configured for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The conversation, oldest first.
     pub messages: Vec<Message>,
-    /// The tools that it may call. Empty: no tools are mentioned to the provider at all.
+    /// The available tools. If empty, the request to the provider contains no tools at all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSpec>,
-    /// Whether it may, must or must not call them.
+    /// The constraint on tool calls.
     #[serde(default)]
     pub tool_choice: ToolChoice,
-    /// Whether the answer must be one JSON object, where the provider can be told so.
+    /// True if the answer must be one JSON object, where the provider supports that.
     #[serde(default)]
     pub json: bool,
-    /// JSON Schema of that object, where the provider can be told so. It narrows what the model can write and checks nothing;
-    /// a provider that refuses it is asked for any JSON object.
+    /// JSON Schema of that object, where the provider supports that. It constrains the model's output and validates
+    /// nothing; if a provider refuses the schema, any JSON object is requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json_schema: Option<Value>,
-    /// Sampling temperature; `None`: the client's own, or else the provider's.
+    /// Sampling temperature; `None` is the default of the client, or else of the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Most tokens of the answer; `None`: the client's own limit, or else the provider's.
+    /// Maximum number of tokens of the answer; `None` is the limit of the client, or else of the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// How many of the first messages stay the same from request to request, so that a provider may cache them.
+    /// Number of leading messages that stay the same from request to request, so that a provider may cache them.
     #[serde(default)]
     pub cached_messages: usize,
-    /// Settings of one provider that nothing here knows the meaning of.
+    /// Provider-specific settings, passed through unchanged.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub options: Map<String, Value>,
 }

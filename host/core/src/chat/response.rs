@@ -1,10 +1,10 @@
-//! What a model answers.
+//! Responses of a model.
 
 use serde::{Deserialize, Serialize};
 
 use super::message::{Thought, ToolIntent};
 
-/// The answer proper: text, or calls.
+/// The content of a response: text, or calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
@@ -12,15 +12,15 @@ pub enum Reply {
     Text(String),
     /// Calls, in the order in which the model asked for them, with the text beside them.
     ToolCalls {
-        /// What the model said beside the calls; often empty.
+        /// The text beside the calls; often empty.
         text: String,
-        /// At least one.
+        /// The calls; at least one.
         calls: Vec<ToolIntent>,
     },
 }
 
 impl Reply {
-    /// The text of the reply, with or without calls beside it.
+    /// Returns the text of the reply, with or without calls beside it.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
@@ -28,7 +28,7 @@ impl Reply {
         }
     }
 
-    /// The calls; none for a text.
+    /// Returns the calls; none for a text.
     #[must_use]
     pub fn calls(&self) -> &[ToolIntent] {
         match self {
@@ -38,20 +38,20 @@ impl Reply {
     }
 }
 
-/// Why the model stopped.
+/// The reason for which the model stopped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It was done, or waits for the results of its calls.
+    /// The answer is complete, or the model waits for the results of its calls.
     #[default]
     Done,
-    /// It ran into the limit on the length of an answer.
+    /// The answer reached its maximum length.
     Length,
-    /// The provider held the answer back.
+    /// The provider filtered the answer.
     Filtered,
 }
 
-/// Tokens, as the provider counts them.
+/// Numbers of tokens, as the provider counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens of the request.
@@ -70,35 +70,35 @@ impl std::ops::AddAssign for Usage {
 /// One answer of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Response {
-    /// The answer proper.
+    /// The content.
     pub reply: Reply,
-    /// What it cost. Zero where the provider does not say.
+    /// The token usage; zero if the provider does not report it.
     #[serde(default)]
     pub usage: Usage,
-    /// Why the model stopped.
+    /// The reason for which the model stopped.
     #[serde(default)]
     pub stop: StopReason,
-    /// Thoughts that the provider wants back with the calls.
+    /// Thoughts that the provider expects back with the calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thoughts: Vec<Thought>,
-    /// Remarks for an operator on how the answer was got, such as that a setting was left out.
+    /// Notices for an operator about the request, such as that a setting was left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
 }
 
 impl Response {
-    /// An answer that the model ended by itself.
+    /// Creates a complete answer without token usage.
     #[must_use]
     pub fn new(reply: Reply) -> Self {
         Self { reply, usage: Usage::default(), stop: StopReason::Done, thoughts: Vec::new(), notices: Vec::new() }
     }
 
-    /// A text that cost nothing: for closures and tests.
+    /// Creates a text answer without token usage, for closures and tests.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new(Reply::Text(text.into()))
     }
 
-    /// Calls that cost nothing: for closures and tests.
+    /// Creates an answer of calls without token usage, for closures and tests.
     #[must_use]
     pub fn calls(calls: Vec<ToolIntent>) -> Self {
         Self::new(Reply::ToolCalls { text: String::new(), calls })

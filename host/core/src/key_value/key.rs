@@ -1,34 +1,34 @@
-//! Keys and their beginnings.
+//! Keys, and prefixes of keys.
 
 use std::borrow::Borrow;
 
-/// What a value is kept under: 1 to 256 bytes of UTF-8 without control characters. Keys are in the order of their bytes.
+/// A key of a store: 1 to 256 bytes of UTF-8 without control characters. Keys are ordered by their bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(String);
 
-/// What keys may begin with: nothing, or what a key may be.
+/// A prefix of keys: empty, or a valid [`Key`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prefix(String);
 
-/// A text that is no key. It comes from a guest, so it is not repeated.
+/// The error of an invalid key. The text comes from a guest, so it is not repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a key has 1 to {most} bytes and no control characters", most = Key::MOST_BYTES)]
+#[error("a key has 1 to {max} bytes and no control characters", max = Key::MAX_BYTES)]
 pub struct KeyError;
 
 impl Key {
-    /// The longest key, in bytes.
-    pub const MOST_BYTES: usize = 256;
+    /// Maximum length of a key, in bytes.
+    pub const MAX_BYTES: usize = 256;
 
-    /// Takes `text` for a key.
+    /// Parses a key.
     ///
     /// # Errors
-    /// If it is empty, too long, or holds a control character.
+    /// If it is empty, too long, or contains a control character.
     pub fn parse(text: impl Into<String>) -> Result<Self, KeyError> {
         let text = text.into();
-        if text.is_empty() || !is_short_and_plain(&text) { Err(KeyError) } else { Ok(Self(text)) }
+        if text.is_empty() || !is_valid_prefix(&text) { Err(KeyError) } else { Ok(Self(text)) }
     }
 
-    /// The key as text.
+    /// Returns the key as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -36,23 +36,23 @@ impl Key {
 }
 
 impl Prefix {
-    /// Takes `text` for the beginning of keys.
+    /// Parses a prefix.
     ///
     /// # Errors
-    /// If it is too long, or holds a control character.
+    /// If it is too long, or contains a control character.
     pub fn parse(text: impl Into<String>) -> Result<Self, KeyError> {
         let text = text.into();
-        if is_short_and_plain(&text) { Ok(Self(text)) } else { Err(KeyError) }
+        if is_valid_prefix(&text) { Ok(Self(text)) } else { Err(KeyError) }
     }
 
-    /// The beginning as text.
+    /// Returns the prefix as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Both are in the order of their bytes.
+/// Keys and texts have the same order, that of their bytes.
 impl Borrow<str> for Key {
     fn borrow(&self) -> &str {
         &self.0
@@ -65,8 +65,8 @@ impl From<Key> for String {
     }
 }
 
-fn is_short_and_plain(text: &str) -> bool {
-    text.len() <= Key::MOST_BYTES && !text.chars().any(char::is_control)
+fn is_valid_prefix(text: &str) -> bool {
+    text.len() <= Key::MAX_BYTES && !text.chars().any(char::is_control)
 }
 
 #[cfg(test)]
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_short_plain_text() {
+    fn accepts_short_text_without_control_characters() {
         let check = |text: &str, key: bool, prefix: bool| {
             assert_eq!((Key::parse(text).is_ok(), Prefix::parse(text).is_ok()), (key, prefix), "{text:?}");
         };

@@ -1,4 +1,4 @@
-//! The store that lives in memory and ends with its host.
+//! An in-memory store.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -6,38 +6,39 @@ use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Key, KeyValueStore, Page, Query, StoreError, entry_bytes, room};
+use super::{Key, KeyValueStore, Page, Query, StoreError, check_quota, entry_bytes};
 use crate::name::Namespace;
 
-/// Keeps everything in memory. Nothing of it outlives the host.
+/// A store in memory, whose contents are lost when the host is dropped.
 #[derive(Default)]
 pub struct MemoryStore {
-    shelves: Mutex<HashMap<Namespace, Shelf>>,
+    owners: Mutex<HashMap<Namespace, OwnerEntries>>,
 }
 
-/// What one owner keeps.
+/// The entries of one owner.
 #[derive(Default)]
-struct Shelf {
-    entries: BTreeMap<Key, Vec<u8>>,
-    kept: u64,
+struct OwnerEntries {
+    values: BTreeMap<Key, Vec<u8>>,
+    /// The size of all entries, in bytes, see [`entry_bytes`].
+    bytes: u64,
 }
 
 impl MemoryStore {
-    fn shelves(&self) -> MutexGuard<'_, HashMap<Namespace, Shelf>> {
-        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<Namespace, OwnerEntries>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Says how many owners there are, and nothing of what they keep.
+/// Writes the number of owners, without any keys or values.
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryStore").field("owners", &self.shelves().len()).finish_non_exhaustive()
+        f.debug_struct("MemoryStore").field("owners", &self.lock().len()).finish_non_exhaustive()
     }
 }
 
 impl KeyValueStore for MemoryStore {
-    fn get(&self, owner: &Namespace, key: &Key, _patience: Duration) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.shelves().get(owner).and_then(|shelf| shelf.entries.get(key).cloned()))
+    fn get(&self, owner: &Namespace, key: &Key, _timeout: Duration) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.lock().get(owner).and_then(|entries| entries.values.get(key).cloned()))
     }
 
     fn set(
@@ -45,34 +46,34 @@ impl KeyValueStore for MemoryStore {
         owner: &Namespace,
         key: &Key,
         value: &[u8],
-        most: u64,
-        _patience: Duration,
+        quota: u64,
+        _timeout: Duration,
     ) -> Result<(), StoreError> {
-        let mut shelves = self.shelves();
-        let shelf = shelves.entry(owner.clone()).or_default();
-        let old = shelf.entries.get(key).map(|old| old.len() as u64);
-        shelf.kept = room(shelf.kept, key, old, value.len() as u64, most)?;
-        shelf.entries.insert(key.clone(), value.to_vec());
+        let mut owners = self.lock();
+        let entries = owners.entry(owner.clone()).or_default();
+        let old = entries.values.get(key).map(|old| old.len() as u64);
+        entries.bytes = check_quota(entries.bytes, key, old, value.len() as u64, quota)?;
+        entries.values.insert(key.clone(), value.to_vec());
         Ok(())
     }
 
-    fn delete(&self, owner: &Namespace, key: &Key, _patience: Duration) -> Result<bool, StoreError> {
-        let mut shelves = self.shelves();
-        let Some(shelf) = shelves.get_mut(owner) else { return Ok(false) };
-        let Some(old) = shelf.entries.remove(key) else { return Ok(false) };
-        shelf.kept = shelf.kept.saturating_sub(entry_bytes(key, old.len() as u64));
+    fn delete(&self, owner: &Namespace, key: &Key, _timeout: Duration) -> Result<bool, StoreError> {
+        let mut owners = self.lock();
+        let Some(entries) = owners.get_mut(owner) else { return Ok(false) };
+        let Some(old) = entries.values.remove(key) else { return Ok(false) };
+        entries.bytes = entries.bytes.saturating_sub(entry_bytes(key, old.len() as u64));
         Ok(true)
     }
 
-    fn list(&self, owner: &Namespace, query: &Query, _patience: Duration) -> Result<Page, StoreError> {
-        let shelves = self.shelves();
-        let Some(shelf) = shelves.get(owner) else { return Ok(Page::default()) };
+    fn list(&self, owner: &Namespace, query: &Query, _timeout: Duration) -> Result<Page, StoreError> {
+        let owners = self.lock();
+        let Some(entries) = owners.get(owner) else { return Ok(Page::default()) };
         let prefix = query.prefix.as_str();
         let first = match &query.after {
             Some(after) if after.as_str() >= prefix => Bound::Excluded(after.as_str()),
             _ => Bound::Included(prefix),
         };
-        let all = shelf.entries.range::<str, _>((first, Bound::Unbounded)).map(|(key, _)| key);
+        let all = entries.values.range::<str, _>((first, Bound::Unbounded)).map(|(key, _)| key);
         let mut found = all.take_while(|key| key.as_str().starts_with(prefix));
         let keys = found.by_ref().take(query.limit).cloned().collect();
         Ok(Page { keys, more: found.next().is_some() })

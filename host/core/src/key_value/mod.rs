@@ -1,7 +1,8 @@
-//! Private stores of keys and values: what keys are, what a store can do, and the store that lives in memory.
+//! Private key-value stores: keys, the port for stores, and an in-memory store.
 //!
-//! A store serves every component of a host, and keeps them apart by their names: [`Namespace`](crate::name::Namespace)
-//! is the owner of what it sets, and nobody else ever sees that.
+//! One store serves all components of a host and separates them by their names: the
+//! [`Namespace`](crate::name::Namespace) of a component owns the entries that it sets, and no other component sees
+//! them.
 
 mod key;
 mod memory;
@@ -9,4 +10,6 @@ mod store;
 
 pub use key::{Key, KeyError, Prefix};
 pub use memory::MemoryStore;
-pub use store::{ENTRY_BYTES, KeyValueStore, MOST_KEYS, MOST_VALUE_BYTES, Page, Query, StoreError, entry_bytes, room};
+pub use store::{
+    ENTRY_BYTES, KeyValueStore, MAX_PAGE_KEYS, MAX_VALUE_BYTES, Page, Query, StoreError, check_quota, entry_bytes,
+};

@@ -1,4 +1,4 @@
-//! The port: what the host asks of a store, and how much one owner may keep in it.
+//! The port for stores, and the accounting of quotas.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,97 +6,98 @@ use std::time::Duration;
 use super::{Key, Prefix};
 use crate::name::Namespace;
 
-/// The longest value, in bytes.
-pub const MOST_VALUE_BYTES: usize = 64 << 10;
-/// The most keys of one page.
-pub const MOST_KEYS: usize = 1000;
-/// What a key costs besides its own bytes and those of its value, so that many empty ones are not free.
+/// Maximum length of a value, in bytes.
+pub const MAX_VALUE_BYTES: usize = 64 << 10;
+/// Maximum number of keys of one [`Page`].
+pub const MAX_PAGE_KEYS: usize = 1000;
+/// Overhead of an entry that counts against the quota, in bytes, so that many empty entries are not free.
 pub const ENTRY_BYTES: u64 = 64;
 
-/// Which keys are asked for.
+/// A query for keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
-    /// What they begin with.
+    /// The prefix of the keys.
     pub prefix: Prefix,
-    /// Only those that come after this one.
+    /// The key after which the page begins.
     pub after: Option<Key>,
-    /// At most so many. At least 1, at most [`MOST_KEYS`].
+    /// Maximum number of keys, from 1 to [`MAX_PAGE_KEYS`].
     pub limit: usize,
 }
 
-/// Some of the keys.
+/// One page of keys.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Page {
-    /// In the order of their bytes.
+    /// The keys, ordered by their bytes.
     pub keys: Vec<Key>,
-    /// Whether there are more after the last of them.
+    /// True if there are more keys after the last one.
     pub more: bool,
 }
 
-/// Why a store did not do what it was asked. It then changed nothing.
+/// Errors of a store. A failed operation has changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The owner may not keep so much.
-    #[error("the store would hold {found} bytes of this owner, who may keep {most}; delete something first")]
+    /// The entries would exceed the owner's quota.
+    #[error("the store would hold {found} bytes of this owner, who may keep {quota}; delete something first")]
     Full {
-        /// Bytes with the new value.
+        /// The size with the new value, in bytes.
         found: u64,
-        /// Bytes that the owner may keep.
-        most: u64,
+        /// The quota of the owner, in bytes.
+        quota: u64,
     },
-    /// It cannot be reached, or is damaged.
+    /// The store cannot be reached, or is damaged.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// Keeps keys and values for components, each apart from the others.
+/// The port for key-value stores, with separate entries for each component.
 ///
-/// Every method is one step, done as a whole or not at all. They may block, and are called on threads where they hold up
-/// nobody, several at once. A step that has to wait for something, such as another process that writes, waits for at
-/// most `patience` and then fails as [`StoreError::Unavailable`].
+/// Every method is atomic. Methods may block, and are called on threads reserved for blocking work, several at once. An
+/// operation that has to wait for something, such as another process that writes, waits for at most `timeout` and then
+/// fails with [`StoreError::Unavailable`].
 pub trait KeyValueStore: fmt::Debug + Send + Sync {
-    /// The value of a key.
+    /// Returns the value of a key.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    fn get(&self, owner: &Namespace, key: &Key, patience: Duration) -> Result<Option<Vec<u8>>, StoreError>;
+    fn get(&self, owner: &Namespace, key: &Key, timeout: Duration) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Gives a key a value, unless the owner would then keep more than `most` bytes: see [`room`].
+    /// Sets the value of a key, unless the owner's entries would then exceed `quota` bytes: see [`check_quota`].
     ///
     /// # Errors
     /// [`StoreError::Full`] and [`StoreError::Unavailable`].
-    fn set(&self, owner: &Namespace, key: &Key, value: &[u8], most: u64, patience: Duration) -> Result<(), StoreError>;
+    fn set(&self, owner: &Namespace, key: &Key, value: &[u8], quota: u64, timeout: Duration) -> Result<(), StoreError>;
 
-    /// Removes a key. Says whether it was there.
+    /// Removes a key, and returns whether it existed.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    fn delete(&self, owner: &Namespace, key: &Key, patience: Duration) -> Result<bool, StoreError>;
+    fn delete(&self, owner: &Namespace, key: &Key, timeout: Duration) -> Result<bool, StoreError>;
 
-    /// Some of the owner's keys.
+    /// Returns a page of the owner's keys.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    fn list(&self, owner: &Namespace, query: &Query, patience: Duration) -> Result<Page, StoreError>;
+    fn list(&self, owner: &Namespace, query: &Query, timeout: Duration) -> Result<Page, StoreError>;
 }
 
-/// What an entry counts for: its key, its value and [`ENTRY_BYTES`].
+/// Returns the size of an entry that counts against the quota, in bytes: its key, its value and [`ENTRY_BYTES`].
 #[must_use]
 pub fn entry_bytes(key: &Key, value: u64) -> u64 {
     value.saturating_add(key.as_str().len() as u64).saturating_add(ENTRY_BYTES)
 }
 
-/// What an owner keeps after a step, out of what it kept before: `old` and `new` are the lengths of the value that goes,
-/// if there is one, and of the one that comes.
+/// Computes the size of an owner's entries after setting a value, in bytes, and checks it against the quota.
 ///
-/// Whoever keeps too much already, because the cap was lowered, may still set what is not longer than before.
+/// `current` is the size before; `old` and `new` are the lengths of the replaced value, if there is one, and of the new
+/// one. An owner that exceeds the quota already, because it was lowered, may still set a value that is not longer than
+/// the replaced one.
 ///
 /// # Errors
-/// [`StoreError::Full`] if that is more than `most`.
-pub fn room(kept: u64, key: &Key, old: Option<u64>, new: u64, most: u64) -> Result<u64, StoreError> {
+/// [`StoreError::Full`] if the size would exceed `quota` and grow.
+pub fn check_quota(current: u64, key: &Key, old: Option<u64>, new: u64, quota: u64) -> Result<u64, StoreError> {
     let old = old.map_or(0, |old| entry_bytes(key, old));
-    let found = kept.saturating_sub(old).saturating_add(entry_bytes(key, new));
-    if found > most && found > kept { Err(StoreError::Full { found, most }) } else { Ok(found) }
+    let found = current.saturating_sub(old).saturating_add(entry_bytes(key, new));
+    if found > quota && found > current { Err(StoreError::Full { found, quota }) } else { Ok(found) }
 }
 
 #[cfg(test)]
@@ -104,15 +105,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_keeps_no_more_than_its_cap() {
+    fn rejects_growth_over_the_quota() {
         let key = Key::parse("key").unwrap();
-        let check = |kept, old, new, most, expected: Result<u64, u64>| {
-            let found = room(kept, &key, old, new, most);
+        let check = |current, old, new, quota, expected: Result<u64, u64>| {
+            let found = check_quota(current, &key, old, new, quota);
             let found = found.map_err(|error| match error {
                 StoreError::Full { found, .. } => found,
                 StoreError::Unavailable(why) => panic!("{why}"),
             });
-            assert_eq!(found, expected, "{kept} {old:?} {new} {most}");
+            assert_eq!(found, expected, "{current} {old:?} {new} {quota}");
         };
         check(0, None, 33, 100, Ok(100));
         check(0, None, 34, 100, Err(101));

@@ -1,68 +1,69 @@
-//! Clocks: how small their smallest step is.
+//! Resolution of a tool's clocks.
 
 use std::time::Duration;
 
-use super::quote::quote;
+use super::refusal::quote;
 use crate::limits::parse_duration;
 
-/// The smallest step of a tool's clocks. The finer, the better a tool can measure what others do on the same machine.
+/// The resolution of a tool's clocks.
 ///
-/// It says nothing of how long a tool may run or sleep.
+/// The finer it is, the better a tool can measure the activity of others on the same machine. It does not limit how
+/// long a tool may run or sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClockStep(Duration);
 
-/// A step that cannot be granted.
+/// Errors of a resolution that cannot be granted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClockStepError {
-    /// Not an amount of time.
+    /// The text is not an amount of time.
     #[error("`{0}` is not the step of a clock; write a number and a unit, such as `100us` or `1ms`")]
     NotATime(String),
-    /// Such a clock would not move.
+    /// The step is zero, so that the clock would not advance.
     #[error("a clock whose step is zero has no meaning; give 1us to 1s, or leave it out for 1ms")]
     Zero,
-    /// Outside of what can be granted.
+    /// The step is not between [`ClockStep::MIN`] and [`ClockStep::MAX`].
     #[error("the step of a clock is {}; give 1us to 1s", humantime::format_duration(*.0))]
     OutOfRange(Duration),
 }
 
 impl ClockStep {
-    /// One microsecond.
-    pub const FINEST: Self = Self(Duration::from_micros(1));
-    /// One millisecond: what a tool has that was granted nothing else.
-    pub const USUAL: Self = Self(Duration::from_millis(1));
-    /// One second.
-    pub const COARSEST: Self = Self(Duration::from_secs(1));
+    /// The finest resolution: one microsecond.
+    pub const MIN: Self = Self(Duration::from_micros(1));
+    /// The resolution without a grant: one millisecond.
+    pub const DEFAULT: Self = Self(Duration::from_millis(1));
+    /// The coarsest resolution: one second.
+    pub const MAX: Self = Self(Duration::from_secs(1));
 
-    /// A step of `step`.
+    /// Creates a resolution of `step`.
     ///
     /// # Errors
-    /// If it is zero, or not between [`Self::FINEST`] and [`Self::COARSEST`].
+    /// If it is zero, or not between [`Self::MIN`] and [`Self::MAX`].
     pub fn new(step: Duration) -> Result<Self, ClockStepError> {
         if step.is_zero() {
             return Err(ClockStepError::Zero);
         }
-        if Self(step) < Self::FINEST || Self(step) > Self::COARSEST {
+        if Self(step) < Self::MIN || Self(step) > Self::MAX {
             return Err(ClockStepError::OutOfRange(step));
         }
         Ok(Self(step))
     }
 
-    /// Reads `100us`, `1ms`, `1s`.
+    /// Parses a resolution, such as `100us`, `1ms`, `1s`.
     ///
     /// # Errors
-    /// If it is not an amount of time, and otherwise as [`Self::new`].
+    /// If it is not an amount of time, or [`Self::new`] fails.
     pub fn parse(text: &str) -> Result<Self, ClockStepError> {
         let step = parse_duration(text).map_err(|_| ClockStepError::NotATime(quote(text)))?;
         Self::new(step)
     }
 
-    /// The step.
+    /// Returns the step.
     #[must_use]
     pub const fn duration(self) -> Duration {
         self.0
     }
 
-    /// `time` in whole steps, never more than it is.
+    /// Rounds `time` down to whole steps.
     #[must_use]
     pub fn round_down(self, time: Duration) -> Duration {
         let step = self.0.as_nanos().max(1);
@@ -73,7 +74,7 @@ impl ClockStep {
 
 impl Default for ClockStep {
     fn default() -> Self {
-        Self::USUAL
+        Self::DEFAULT
     }
 }
 
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_between_a_microsecond_and_a_second() {
+    fn accepts_steps_from_one_microsecond_to_one_second() {
         let check = |text: &str, expected: &str| {
             let found = ClockStep::parse(text);
             let found = found.map_or_else(|error| error.to_string(), |step| format!("{:?}", step.duration()));
@@ -100,12 +101,12 @@ mod tests {
     }
 
     #[test]
-    fn times_become_whole_steps() {
+    fn rounds_times_down_to_whole_steps() {
         let check = |step: ClockStep, time: Duration, expected: Duration| assert_eq!(step.round_down(time), expected);
-        check(ClockStep::USUAL, Duration::from_micros(1999), Duration::from_millis(1));
-        check(ClockStep::USUAL, Duration::from_micros(999), Duration::ZERO);
-        check(ClockStep::FINEST, Duration::from_nanos(1999), Duration::from_micros(1));
-        check(ClockStep::COARSEST, Duration::from_millis(2999), Duration::from_secs(2));
-        check(ClockStep::USUAL, Duration::MAX, Duration::from_nanos(u64::MAX));
+        check(ClockStep::DEFAULT, Duration::from_micros(1999), Duration::from_millis(1));
+        check(ClockStep::DEFAULT, Duration::from_micros(999), Duration::ZERO);
+        check(ClockStep::MIN, Duration::from_nanos(1999), Duration::from_micros(1));
+        check(ClockStep::MAX, Duration::from_millis(2999), Duration::from_secs(2));
+        check(ClockStep::DEFAULT, Duration::MAX, Duration::from_nanos(u64::MAX));
     }
 }

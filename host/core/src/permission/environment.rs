@@ -1,49 +1,49 @@
-//! Environment variables: those that the operator writes down, with their values.
+//! Environment variables of a tool.
 
-use super::quote::quote;
+use super::refusal::quote;
 
-/// Variables of one tool: names and values, in the order in which they were given.
+/// The environment variables of one tool, in the order in which they were added.
 ///
-/// The environment of the host is no part of it: a variable that a tool is to have from there is read by the operator's
-/// own code and given here. A tool that asks for another finds it unset, as in any program, and that is no refusal.
+/// The environment of the host is not inherited: to pass a variable on, the operator's own code reads it and adds it
+/// here. Any other variable is unset for the tool, as in any program, and reading it is not a refusal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Environment {
     variables: Vec<(String, String)>,
 }
 
-/// A variable that cannot be granted.
+/// Errors of a variable that cannot be granted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnvironmentError {
-    /// There is no `=`.
+    /// The `=` is missing.
     #[error("`{0}` has no value; write `NAME=value` (the host's own environment is never handed on by itself)")]
     NoValue(String),
-    /// The name is none.
+    /// The name is invalid.
     #[error("`{0}` is not the name of a variable; give letters, digits and `_`, not beginning with a digit")]
     Name(String),
-    /// The value cannot be handed over.
+    /// The value contains a zero byte.
     #[error("the value of `{0}` holds a zero byte, which no variable may; leave it out")]
     Value(String),
-    /// Two values for one name.
+    /// The name is taken.
     #[error("the variable `{0}` is given twice; give it once")]
-    Twice(String),
-    /// All together are too many bytes.
+    Duplicate(String),
+    /// The variables are too long in total.
     #[error(
         "the variables take {found} bytes with `{name}`; all names and values together may have {}",
-        Environment::MOST_BYTES
+        Environment::MAX_BYTES
     )]
     TooLarge {
-        /// The variable that was one too many.
+        /// The name of the variable that exceeds the limit.
         name: String,
-        /// Bytes with it.
+        /// The total length with it, in bytes.
         found: usize,
     },
 }
 
 impl Environment {
-    /// The most that all names and values may take together, in bytes: a tool is given a copy whenever it asks.
-    pub const MOST_BYTES: usize = 32 << 10;
+    /// Maximum length of all names and values together, in bytes. A tool gets a copy whenever it reads them.
+    pub const MAX_BYTES: usize = 32 << 10;
 
-    /// No variables.
+    /// Creates an empty environment.
     #[must_use]
     pub const fn none() -> Self {
         Self { variables: Vec::new() }
@@ -52,7 +52,7 @@ impl Environment {
     /// Adds one variable.
     ///
     /// # Errors
-    /// If the name is none or is taken, the value holds a zero byte, or there are too many bytes.
+    /// If the name is invalid or taken, the value contains a zero byte, or there are too many bytes.
     pub fn with(mut self, name: &str, value: &str) -> Result<Self, EnvironmentError> {
         if !is_name(name) {
             return Err(EnvironmentError::Name(quote(name)));
@@ -61,26 +61,26 @@ impl Environment {
             return Err(EnvironmentError::Value(name.to_owned()));
         }
         if self.variables.iter().any(|(taken, _)| taken == name) {
-            return Err(EnvironmentError::Twice(name.to_owned()));
+            return Err(EnvironmentError::Duplicate(name.to_owned()));
         }
         let found = self.bytes() + name.len() + value.len();
-        if found > Self::MOST_BYTES {
+        if found > Self::MAX_BYTES {
             return Err(EnvironmentError::TooLarge { name: quote(name), found });
         }
         self.variables.push((name.to_owned(), value.to_owned()));
         Ok(self)
     }
 
-    /// Adds one variable, written `NAME=value`. The value may be empty, and may hold `=`.
+    /// Adds one variable, written `NAME=value`. The value may be empty, and may contain `=`.
     ///
     /// # Errors
-    /// If there is no `=`, and otherwise as [`Self::with`].
+    /// If there is no `=`, or [`Self::with`] fails.
     pub fn with_line(self, line: &str) -> Result<Self, EnvironmentError> {
         let (name, value) = line.split_once('=').ok_or_else(|| EnvironmentError::NoValue(quote(line)))?;
         self.with(name, value)
     }
 
-    /// Names and values.
+    /// Returns the names and values.
     #[must_use]
     pub fn variables(&self) -> &[(String, String)] {
         &self.variables
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_with_values_are_taken() {
+    fn accepts_only_names_with_values() {
         check(&[], "[]");
         check(&["LANG=en", "_X1="], r#"[("LANG", "en"), ("_X1", "")]"#);
         check(&["OPTIONS=a=b"], r#"("OPTIONS", "a=b")"#);
@@ -122,9 +122,9 @@ mod tests {
     }
 
     #[test]
-    fn all_together_have_a_cap() {
-        let most = "x".repeat(Environment::MOST_BYTES - 2);
-        let full = Environment::none().with("A", "").unwrap().with("B", &most).unwrap();
+    fn rejects_too_many_bytes_in_total() {
+        let value = "x".repeat(Environment::MAX_BYTES - 2);
+        let full = Environment::none().with("A", "").unwrap().with("B", &value).unwrap();
         let error = full.with("C", "").unwrap_err().to_string();
         assert_eq!(error, "the variables take 32769 bytes with `C`; all names and values together may have 32768");
         check(&[&format!("{}=", "A".repeat(40_000))], "A…`; all names");

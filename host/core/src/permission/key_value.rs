@@ -1,62 +1,62 @@
-//! The private store of a tool: whether it has one, and how much it may keep there.
+//! Quota of a tool's private key-value store.
 
-use super::quote::quote;
+use super::refusal::quote;
 use super::{Power, Refusal};
 use crate::limits::{display_bytes, parse_bytes};
 
-/// How many bytes a component may keep in its store: keys, values, and what an entry costs besides
+/// The maximum size of a component's private store, in bytes: keys, values, and the overhead of each entry
 /// ([`ENTRY_BYTES`](crate::key_value::ENTRY_BYTES)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyValueQuota(u64);
 
-/// A quota that cannot be granted.
+/// Errors of a quota that cannot be granted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyValueQuotaError {
-    /// Not an amount of bytes.
+    /// The text is not an amount of bytes.
     #[error("`{0}` is not the size of a store; write a number and a unit, such as `512KiB` or `1MiB`")]
     NotBytes(String),
-    /// Nothing fits.
-    #[error("a store of {} holds no key; give at least {}, or leave it out", display_bytes(*.0), display_bytes(KeyValueQuota::LEAST))]
+    /// The quota is less than [`KeyValueQuota::MIN_BYTES`].
+    #[error("a store of {} holds no key; give at least {}, or leave it out", display_bytes(*.0), display_bytes(KeyValueQuota::MIN_BYTES))]
     TooSmall(u64),
-    /// More than can be granted.
-    #[error("a store of {} is more than can be granted; give at most {}", display_bytes(*.0), display_bytes(KeyValueQuota::MOST))]
+    /// The quota is more than [`KeyValueQuota::MAX_BYTES`].
+    #[error("a store of {} is more than can be granted; give at most {}", display_bytes(*.0), display_bytes(KeyValueQuota::MAX_BYTES))]
     TooLarge(u64),
 }
 
 impl KeyValueQuota {
-    /// The smallest quota: room for a few short entries.
-    pub const LEAST: u64 = 1 << 10;
-    /// The largest quota.
-    pub const MOST: u64 = 1 << 30;
+    /// Minimum quota: enough for a few short entries.
+    pub const MIN_BYTES: u64 = 1 << 10;
+    /// Maximum quota.
+    pub const MAX_BYTES: u64 = 1 << 30;
 
-    /// A quota of so many bytes.
+    /// Creates a quota of `bytes`.
     ///
     /// # Errors
-    /// If it is not between [`Self::LEAST`] and [`Self::MOST`].
+    /// If it is not between [`Self::MIN_BYTES`] and [`Self::MAX_BYTES`].
     pub fn new(bytes: u64) -> Result<Self, KeyValueQuotaError> {
         match bytes {
-            ..Self::LEAST => Err(KeyValueQuotaError::TooSmall(bytes)),
-            Self::LEAST..=Self::MOST => Ok(Self(bytes)),
+            ..Self::MIN_BYTES => Err(KeyValueQuotaError::TooSmall(bytes)),
+            Self::MIN_BYTES..=Self::MAX_BYTES => Ok(Self(bytes)),
             _ => Err(KeyValueQuotaError::TooLarge(bytes)),
         }
     }
 
-    /// Reads `512KiB`, `1MiB`.
+    /// Parses a quota, such as `512KiB`, `1MiB`.
     ///
     /// # Errors
-    /// If it is not an amount of bytes, and otherwise as [`Self::new`].
+    /// If it is not an amount of bytes, or [`Self::new`] fails.
     pub fn parse(text: &str) -> Result<Self, KeyValueQuotaError> {
         let bytes = parse_bytes(text).map_err(|_| KeyValueQuotaError::NotBytes(quote(text)))?;
         Self::new(bytes as u64)
     }
 
-    /// The quota in bytes.
+    /// Returns the quota in bytes.
     #[must_use]
     pub const fn bytes(self) -> u64 {
         self.0
     }
 
-    /// The answer to a tool without a store that tried to use one.
+    /// Creates the refusal for a tool that tried to use a store and was not granted one.
     #[must_use]
     pub fn refusal(tried: &KeyValueUse<'_>) -> Refusal {
         Refusal {
@@ -73,16 +73,16 @@ impl KeyValueQuota {
     }
 }
 
-/// What a tool wants of its store. The texts come from a guest.
+/// An operation of a tool on its store. The texts come from a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyValueUse<'a> {
-    /// The value of this key.
+    /// Reading the value of a key.
     Get(&'a str),
-    /// Another value for this key.
+    /// Setting the value of a key.
     Set(&'a str),
-    /// This key gone.
+    /// Deleting a key.
     Delete(&'a str),
-    /// The keys that begin with this.
+    /// Listing the keys with a prefix.
     List(&'a str),
 }
 
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quota_is_between_a_kibibyte_and_a_gibibyte() {
+    fn accepts_quotas_from_one_kibibyte_to_one_gibibyte() {
         let check = |text: &str, expected: &str| {
             let found = KeyValueQuota::parse(text);
             let found = found.map_or_else(|error| error.to_string(), |quota| quota.bytes().to_string());
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_key_in_short() {
+    fn refusal_shortens_and_escapes_the_key() {
         let long = "k".repeat(1000);
         for tried in [KeyValueUse::Get(&long), KeyValueUse::Set("\u{1b}[2J"), KeyValueUse::List("")] {
             let refusal = KeyValueQuota::refusal(&tried).to_string();

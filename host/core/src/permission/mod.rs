@@ -1,28 +1,26 @@
-//! What a tool may do beyond computing, and why it may not: one file for each power.
+//! Grants of powers to tools, and the decisions about their use: one file for each power.
 //!
-//! Everything here is a decision without I/O. Each power is a small type that the operator fills in; asked about one
-//! use, it answers with what is needed to go on, or with a [`Refusal`] that names what was tried and the line of a
-//! policy that would allow it. Enforcement is in the runtime, one file for each power there too.
+//! The decisions do no I/O. Each power is a small type that the operator configures. For one use, it returns either
+//! what the enforcement needs, or a [`Refusal`] that names the attempt and the line of a policy that would allow it.
+//! Enforcement is in the runtime, also with one file for each power.
 
-mod arguments;
 mod clock;
+mod command_line;
 mod environment;
 pub mod files;
 mod grant;
+mod grant_text;
 pub mod http;
 mod key_value;
-mod lines;
-mod quote;
-mod random;
 mod refusal;
 mod secret;
-mod summary;
+mod seed;
 
-pub use arguments::{CommandLine, CommandLineError};
 pub use clock::{ClockStep, ClockStepError};
+pub use command_line::{CommandLine, CommandLineError};
 pub use environment::{Environment, EnvironmentError};
 pub use grant::Grant;
 pub use key_value::{KeyValueQuota, KeyValueQuotaError, KeyValueUse};
-pub use random::{Seed, SeedError};
 pub use refusal::{Power, Refusal};
-pub use secret::{Injection, Secret, SecretError, SecretGrantError, SecretValue, Template, query_with};
+pub use secret::{Injection, Secret, SecretError, SecretGrantError, SecretValue, Template, inject_query};
+pub use seed::{Seed, SeedError};

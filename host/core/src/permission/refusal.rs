@@ -1,14 +1,17 @@
-//! The answer to a use that was not granted.
+//! Refusals of uses that were not granted, and the kinds of powers.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The sorts of power that exist.
+/// Maximum length of a quoted text, in characters: enough to recognise it.
+const MAX_QUOTED_CHARS: usize = 64;
+
+/// The kinds of powers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Power {
-    /// Folders of the host.
+    /// Access to folders of the host.
     Files,
     /// HTTP requests.
     Http,
@@ -16,22 +19,22 @@ pub enum Power {
     Env,
     /// Command line arguments.
     Args,
-    /// Secrets that the host puts into requests.
+    /// Secrets that the host injects into requests.
     Secrets,
-    /// Clocks finer than the usual.
+    /// Clocks of a finer or coarser resolution than the default.
     Clock,
-    /// Randomness.
+    /// Seeded randomness.
     Random,
-    /// A private store of keys and values.
+    /// A private key-value store.
     KeyValue,
-    /// Raw sockets and name lookup. Nobody can be granted these.
+    /// Raw sockets and name lookup, which cannot be granted.
     Sockets,
     /// The snapshot of the agent's state.
     State,
 }
 
 impl Power {
-    /// The name that policies, `inspect` and JSON use.
+    /// Returns the name in policies, `inspect` and JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -55,18 +58,18 @@ impl fmt::Display for Power {
     }
 }
 
-/// One use that was refused.
+/// A refused use of a power.
 ///
-/// Nothing in it comes from a guest unless it was cut and made printable before.
+/// Texts of guests in it are shortened and escaped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// Which power it would have taken.
+    /// The power that was needed.
     pub power: Power,
-    /// What the tool wanted to do: `GET https://example.com/`, `open /etc/passwd to read`.
+    /// The attempted operation: `GET https://example.com/`, `open /etc/passwd to read`.
     pub tried: String,
-    /// Why not.
+    /// The reason of the refusal.
     pub because: String,
-    /// The line of a policy that would allow it, if any would.
+    /// The line of a policy that would allow it, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow: Option<String>,
 }
@@ -78,22 +81,38 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// Shortens a rejected text for an error message, and escapes characters that a terminal would act on.
+pub(crate) fn quote(text: &str) -> String {
+    let printable = crate::sanitize::printable(text);
+    match printable.char_indices().nth(MAX_QUOTED_CHARS) {
+        Some((end, _)) => format!("{}…", printable.get(..end).unwrap_or_default()),
+        None => printable.into_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_says_what_why_and_what_would_help() {
+    fn refusal_names_attempt_reason_and_remedy() {
         let refusal = Refusal {
             power: Power::Http,
             tried: "GET https://example.com/".to_owned(),
             because: "no request was granted".to_owned(),
             allow: Some("http = [\"GET https://example.com/**\"]".to_owned()),
         };
-        let said = refusal.to_string();
+        let text = refusal.to_string();
         for part in ["http", "GET https://example.com/", "no request was granted", "to allow it: http = ["] {
-            assert!(said.contains(part), "{said}");
+            assert!(text.contains(part), "{text}");
         }
         assert_eq!(serde_json::to_value(Power::KeyValue).unwrap(), Power::KeyValue.as_str());
+    }
+
+    #[test]
+    fn quote_shortens_and_escapes() {
+        assert_eq!(quote("a\u{7}b"), "a\\u{7}b");
+        assert_eq!(quote(&"ä".repeat(64)), "ä".repeat(64));
+        assert_eq!(quote(&"ä".repeat(65)), format!("{}…", "ä".repeat(64)));
     }
 }

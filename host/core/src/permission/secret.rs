@@ -1,4 +1,4 @@
-//! Secrets that the host puts into requests, so that a tool can use them and never holds them.
+//! Secrets that the host injects into requests, so that a tool can use them without access to their values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,16 +8,17 @@ use url::form_urlencoded;
 
 use super::http::{HttpTarget, HttpTargetError};
 
-/// Shorter values cannot be told from ordinary text when they are looked for in what a tool says.
-const SHORTEST: usize = 4;
-/// Longer ones are no secrets of any service.
-const LONGEST: usize = 4 << 10;
-/// The longest name of a secret, a header or a parameter.
-const NAME_BYTES: usize = 64;
-/// Stands for the value in a template.
-const PLACE: &str = "{secret}";
-/// Headers that decide where a request goes or where it ends.
-const FRAMING: &[&str] = &[
+/// Minimum length of a value, in bytes. Redaction could not distinguish shorter ones from ordinary text.
+const MIN_VALUE_BYTES: usize = 4;
+/// Maximum length of a value, in bytes. Secrets of services are shorter.
+const MAX_VALUE_BYTES: usize = 4 << 10;
+/// Maximum length of the name of a secret, a header or a parameter, in bytes.
+const MAX_NAME_BYTES: usize = 64;
+/// The placeholder for the value in a template.
+const PLACEHOLDER: &str = "{secret}";
+/// Headers of routing and message framing, which no secret may set (RFC 9110, sections 7.2, 7.6.1 and 8.6;
+/// RFC 9112, section 6.1).
+const RESERVED_HEADERS: &[&str] = &[
     "connection",
     "content-length",
     "expect",
@@ -30,125 +31,129 @@ const FRAMING: &[&str] = &[
     "upgrade",
 ];
 
-/// The value of a secret. It is never shown and never written: `Debug` hides it, and there is no `Serialize`.
+/// The value of a secret. It is never displayed or serialized: `Debug` hides it, and there is no `Serialize`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretValue(Arc<str>);
 
-/// One secret: its value, where it may go, and how it goes there.
+/// A secret with its target and its injection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secret {
     name: String,
     value: SecretValue,
     target: HttpTarget,
-    into: Injection,
+    injection: Injection,
 }
 
-/// How a secret goes into a request.
+/// The part of a request into which a secret is injected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Injection {
-    /// As a header.
+    /// A header.
     Header {
-        /// Its name, in lower case.
+        /// The name, in lower case.
         name: String,
-        /// Its value, around the secret.
+        /// The value, around the secret.
         template: Template,
     },
-    /// As a parameter of the address. Servers log addresses and repeat them in redirects: prefer a header.
+    /// A query parameter. Servers log URLs and repeat them in redirects: prefer a header.
     Query {
-        /// Its name.
+        /// The name.
         name: String,
     },
 }
 
-/// A header's value with a place for the secret, such as `Bearer {secret}`.
+/// The value of a header with a placeholder for the secret, such as `Bearer {secret}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     before: String,
     after: String,
 }
 
-/// Something about a secret is not acceptable. The value is never part of this.
+/// Errors of an invalid secret. They never contain the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// The name is none.
-    #[error("`{0}` is no name for a secret; use 1 to {NAME_BYTES} letters, digits, `_` and `-`")]
+    /// The name is invalid.
+    #[error("`{0}` is no name for a secret; use 1 to {MAX_NAME_BYTES} letters, digits, `_` and `-`")]
     Name(String),
     /// The value is too short.
-    #[error("the value of a secret has at least {SHORTEST} characters, or it could not be told from ordinary text")]
+    #[error(
+        "the value of a secret has at least {MIN_VALUE_BYTES} characters, or it could not be told from ordinary text"
+    )]
     Short,
     /// The value is too long.
-    #[error("the value of a secret has at most {LONGEST} characters; did a whole file get in?")]
+    #[error("the value of a secret has at most {MAX_VALUE_BYTES} characters; did a whole file get in?")]
     Long,
-    /// The value could not stand in a header.
+    /// The value has characters that a header cannot contain.
     #[error("the value of a secret is of visible ASCII characters, without line breaks, and spaces only inside")]
     Characters,
-    /// Where it may go is not acceptable.
+    /// The target is invalid.
     #[error("`{target}` says not where a secret may go: {problem}")]
     Target {
-        /// As it was given.
+        /// The text of the target.
         target: String,
-        /// What is wrong with it.
+        /// The error in it.
         problem: HttpTargetError,
     },
-    /// Where it may go is too many hosts.
+    /// The target is more than one host.
     #[error("`{0}` is many hosts, and a secret is for one; name it without the star")]
     ManyHosts(HttpTarget),
-    /// The header is none, or one that the host needs for itself.
+    /// The header is invalid, or reserved for the host.
     #[error("`{0}` is no header that a secret could go into; such a one is `authorization` or `x-api-key`")]
     Header(String),
-    /// The parameter is none.
-    #[error("`{0}` is no name of a parameter; use 1 to {NAME_BYTES} letters, digits, `_`, `.` and `-`")]
+    /// The name of the parameter is invalid.
+    #[error("`{0}` is no name of a parameter; use 1 to {MAX_NAME_BYTES} letters, digits, `_`, `.` and `-`")]
     Parameter(String),
-    /// The template has no place, or several, for the value.
-    #[error("`{0}` is no template for a header; write {PLACE} once where the value goes, such as `Bearer {PLACE}`")]
+    /// The template does not have exactly one placeholder.
+    #[error(
+        "`{0}` is no template for a header; write {PLACEHOLDER} once where the value goes, such as `Bearer {PLACEHOLDER}`"
+    )]
     Template(String),
 }
 
-/// A secret cannot be added to a grant.
+/// Errors of a secret that cannot be added to a grant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretGrantError {
-    /// Two of one name.
+    /// Another secret has the same name.
     #[error("there are two secrets named `{0}`; give one of them another name")]
-    Taken(String),
-    /// It could never be used.
+    Duplicate(String),
+    /// The tool was granted no requests.
     #[error("the secret `{0}` could never be used, because the tool was granted no requests; grant them first")]
     NoRequests(String),
-    /// No request that it is for may be made.
+    /// No rule allows a request to the target.
     #[error(
         "the secret `{name}` could never be used, because no rule allows a request to {target}; grant one, such as http = \
          [\"GET {target}\"], or correct what the secret is for"
     )]
     NoRule {
-        /// Which secret.
+        /// The name of the secret.
         name: String,
-        /// What it is for.
+        /// The target of the secret.
         target: Box<HttpTarget>,
     },
-    /// It would not be encrypted on its way.
+    /// The secret would be sent unencrypted.
     #[error(
         "the secret `{0}` would cross the network for all to read; give it an `https` address (`http` is only for addresses named in private_addresses)"
     )]
-    Readable(String),
+    Unencrypted(String),
 }
 
 impl SecretValue {
-    /// Takes a value: 4 to 4,096 visible ASCII characters, with spaces only inside.
+    /// Creates a value from 4 to 4,096 visible ASCII characters, with spaces only inside.
     ///
     /// # Errors
-    /// If it is something else, without repeating it.
+    /// If it is anything else. The error does not contain the value.
     pub fn new(value: impl Into<Arc<str>>) -> Result<Self, SecretError> {
         let value = value.into();
-        let outer = |byte: Option<&u8>| byte.is_some_and(|byte| *byte == b' ');
+        let is_space = |byte: Option<&u8>| byte.is_some_and(|byte| *byte == b' ');
         match value.as_bytes() {
-            bytes if bytes.len() < SHORTEST => Err(SecretError::Short),
-            bytes if bytes.len() > LONGEST => Err(SecretError::Long),
+            bytes if bytes.len() < MIN_VALUE_BYTES => Err(SecretError::Short),
+            bytes if bytes.len() > MAX_VALUE_BYTES => Err(SecretError::Long),
             bytes if bytes.iter().any(|byte| !matches!(byte, b' '..=b'~')) => Err(SecretError::Characters),
-            bytes if outer(bytes.first()) || outer(bytes.last()) => Err(SecretError::Characters),
+            bytes if is_space(bytes.first()) || is_space(bytes.last()) => Err(SecretError::Characters),
             _ => Ok(Self(value)),
         }
     }
 
-    /// The value itself, for the one place that puts it into a request and the one that looks for it.
+    /// Returns the value, for injection into requests and for redaction only.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -162,14 +167,14 @@ impl fmt::Debug for SecretValue {
 }
 
 impl Secret {
-    /// A secret that goes into requests to `target`, whatever their method: an address such as
-    /// `https://api.example.com/v1/**`, of one host.
+    /// Creates a secret that is injected into requests of any method to `target`: an address of one host, such as
+    /// `https://api.example.com/v1/**`.
     ///
     /// # Errors
-    /// If the name or the target is not acceptable.
-    pub fn new(name: &str, value: SecretValue, target: &str, into: Injection) -> Result<Self, SecretError> {
+    /// If the name or the target is invalid.
+    pub fn new(name: &str, value: SecretValue, target: &str, injection: Injection) -> Result<Self, SecretError> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-        if !is_of(name, is_name) {
+        if !is_valid_name(name, is_name) {
             return Err(SecretError::Name(name.to_owned()));
         }
         let target: HttpTarget =
@@ -177,34 +182,34 @@ impl Secret {
         if !target.is_one_host() {
             return Err(SecretError::ManyHosts(target));
         }
-        Ok(Self { name: name.to_owned(), value, target, into })
+        Ok(Self { name: name.to_owned(), value, target, injection })
     }
 
-    /// What it is called.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its value.
+    /// Returns the value.
     #[must_use]
     pub const fn value(&self) -> &SecretValue {
         &self.value
     }
 
-    /// Where it may go.
+    /// Returns the target: the requests that the secret is for.
     #[must_use]
     pub const fn target(&self) -> &HttpTarget {
         &self.target
     }
 
-    /// How it goes there.
+    /// Returns the part of requests into which it is injected.
     #[must_use]
-    pub const fn into(&self) -> &Injection {
-        &self.into
+    pub const fn injection(&self) -> &Injection {
+        &self.injection
     }
 
-    /// What is written in its place wherever the value would be seen.
+    /// Returns the text that replaces the value in redacted output.
     #[must_use]
     pub fn placeholder(&self) -> String {
         format!("[secret {}]", self.name)
@@ -212,38 +217,38 @@ impl Secret {
 }
 
 impl Injection {
-    /// Into a header.
+    /// Creates an injection into a header.
     ///
     /// # Errors
-    /// If there can be no such header, or the host needs it for itself, or the template has not exactly one place.
+    /// If the header is invalid or reserved for the host, or the template does not have exactly one placeholder.
     pub fn header(name: &str, template: &str) -> Result<Self, SecretError> {
         let name = name.to_ascii_lowercase();
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-        if !is_of(&name, is_token) || FRAMING.contains(&name.as_str()) {
+        if !is_valid_name(&name, is_token) || RESERVED_HEADERS.contains(&name.as_str()) {
             return Err(SecretError::Header(name));
         }
         Ok(Self::Header { name, template: template.parse()? })
     }
 
-    /// Into a parameter of the address.
+    /// Creates an injection into a query parameter.
     ///
     /// # Errors
-    /// If that is no name of a parameter.
+    /// If the name of the parameter is invalid.
     pub fn query(name: &str) -> Result<Self, SecretError> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-        if !is_of(name, is_name) {
+        if !is_valid_name(name, is_name) {
             return Err(SecretError::Parameter(name.to_owned()));
         }
         Ok(Self::Query { name: name.to_owned() })
     }
 }
 
-fn is_of(name: &str, allowed: impl Fn(u8) -> bool) -> bool {
-    (1..=NAME_BYTES).contains(&name.len()) && name.bytes().all(allowed)
+fn is_valid_name(name: &str, allowed: impl Fn(u8) -> bool) -> bool {
+    (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(allowed)
 }
 
 impl Template {
-    /// The value of the header with the secret in it.
+    /// Returns the value of the header with the secret in it.
     #[must_use]
     pub fn fill(&self, value: &SecretValue) -> String {
         format!("{}{}{}", self.before, value.expose(), self.after)
@@ -254,11 +259,11 @@ impl FromStr for Template {
     type Err = SecretError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let refused = || SecretError::Template(text.to_owned());
-        let (before, after) = text.split_once(PLACE).ok_or_else(refused)?;
-        let plain = |text: &str| text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-        if after.contains(PLACE) || !plain(text) || text.trim() != text {
-            return Err(refused());
+        let invalid = || SecretError::Template(text.to_owned());
+        let (before, after) = text.split_once(PLACEHOLDER).ok_or_else(invalid)?;
+        let is_visible = |text: &str| text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        if after.contains(PLACEHOLDER) || !is_visible(text) || text.trim() != text {
+            return Err(invalid());
         }
         Ok(Self { before: before.to_owned(), after: after.to_owned() })
     }
@@ -266,20 +271,22 @@ impl FromStr for Template {
 
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{PLACE}{}", self.before, self.after)
+        write!(f, "{}{PLACEHOLDER}{}", self.before, self.after)
     }
 }
 
-/// A query without the parameters of these names, and with a secret for each of those. What else is in it stays as it
-/// is, byte for byte.
+/// Replaces the parameters of a query by secrets.
+///
+/// Removes every parameter for whose name `without` is true, and appends `secrets`. All other parameters stay
+/// unchanged, byte for byte.
 #[must_use]
-pub fn query_with<'a>(
+pub fn inject_query<'a>(
     query: Option<&str>,
     without: impl Fn(&str) -> bool,
     secrets: impl IntoIterator<Item = (&'a str, &'a SecretValue)>,
 ) -> Option<String> {
-    let own = |piece: &&str| !form_urlencoded::parse(piece.as_bytes()).any(|(name, _)| without(&name));
-    let mut pieces: Vec<String> = query.unwrap_or_default().split('&').filter(own).map(str::to_owned).collect();
+    let is_kept = |piece: &&str| !form_urlencoded::parse(piece.as_bytes()).any(|(name, _)| without(&name));
+    let mut pieces: Vec<String> = query.unwrap_or_default().split('&').filter(is_kept).map(str::to_owned).collect();
     pieces.retain(|piece| !piece.is_empty());
     for (name, value) in secrets {
         let encoded: String = form_urlencoded::byte_serialize(value.expose().as_bytes()).collect();
@@ -300,11 +307,11 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_visible_ascii_and_not_too_short() {
+    fn accepts_only_visible_ascii_values_of_some_length() {
         for value in ["abcd", "a b", "p@ss word!", "~~~~"].into_iter().filter(|value| value.len() >= 4) {
             assert!(SecretValue::new(value).is_ok(), "{value}");
         }
-        let long = "x".repeat(LONGEST + 1);
+        let long = "x".repeat(MAX_VALUE_BYTES + 1);
         for (value, expected) in [
             ("", SecretError::Short),
             ("abc", SecretError::Short),
@@ -320,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_debug_nor_an_error_shows_the_value() {
+    fn debug_and_errors_hide_the_value() {
         let secret = secret("api", "https://a.example/**").unwrap();
         let grant = Grant::none().with_http(requests(&[])).with_secret(secret.clone()).unwrap();
         let again = grant.clone().with_secret(secret.clone()).unwrap_err();
@@ -330,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn where_and_how_are_checked() {
+    fn validates_target_and_injection() {
         assert!(secret("api-key_1", "https://a.example/v1/**").is_ok());
         for name in ["", "a b", "a.b", "ä", &"a".repeat(65)] {
             assert!(matches!(secret(name, "https://a.example/**"), Err(SecretError::Name(_))), "{name}");
@@ -361,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_no_request_could_get_is_refused() {
+    fn rejects_secret_that_no_rule_could_use() {
         let check = |rule: &str, target: &str, expected: bool| {
             let http = HttpGrant::new(vec![rule.parse().unwrap()], Vec::new(), HttpLimits::default()).unwrap();
             let added = Grant::none().with_http(http).with_secret(secret("api", target).unwrap());
@@ -385,22 +392,22 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_travels_encrypted_or_to_an_address_that_was_named() {
+    fn rejects_unencrypted_secret_unless_address_is_named() {
         let over = |scheme: &str| secret("api", &format!("{scheme}://a.example/**")).unwrap();
         let none = Grant::none().with_secret(over("https"));
         assert!(matches!(none, Err(SecretGrantError::NoRequests(_))));
         let open = Grant::none().with_http(requests(&[]));
-        assert!(matches!(open.clone().with_secret(over("http")), Err(SecretGrantError::Readable(_))));
+        assert!(matches!(open.clone().with_secret(over("http")), Err(SecretGrantError::Unencrypted(_))));
         assert!(open.with_secret(over("https")).is_ok());
         assert!(Grant::none().with_http(requests(&["127.0.0.1/32"])).with_secret(over("http")).is_ok());
     }
 
     #[test]
-    fn a_query_keeps_what_is_not_the_hosts() {
+    fn inject_query_keeps_other_parameters() {
         let value = SecretValue::new("a&b=c d").unwrap();
         let check = |query: Option<&str>, add: bool, expected: Option<&str>| {
             let secrets = add.then_some(("key", &value));
-            assert_eq!(query_with(query, |name| name == "key", secrets).as_deref(), expected, "{query:?}");
+            assert_eq!(inject_query(query, |name| name == "key", secrets).as_deref(), expected, "{query:?}");
         };
         check(None, false, None);
         check(None, true, Some("key=a%26b%3Dc+d"));

@@ -162,8 +162,8 @@ impl Remote {
         };
         if let Some(redactor) = &self.0.options.redactor {
             match &mut outcome {
-                Ok(parts) => parts.iter_mut().for_each(|part| redactor.in_content(part)),
-                Err(error) => redactor.in_error(error),
+                Ok(parts) => parts.iter_mut().for_each(|part| redactor.redact_content(part)),
+                Err(error) => redactor.redact_error(error),
             }
         }
         outcome
@@ -174,7 +174,7 @@ impl Remote {
         let this = self.clone();
         Arc::new(move |mut progress| {
             if let (Some(redactor), Some(message)) = (&this.0.options.redactor, &mut progress.message) {
-                redactor.in_printable(message);
+                redactor.redact_printable(message);
             }
             listener(progress);
         })

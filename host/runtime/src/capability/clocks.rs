@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn both_clocks_tell_whole_steps_and_say_so() {
-        for step in [ClockStep::FINEST, ClockStep::USUAL, ClockStep::COARSEST] {
+        for step in [ClockStep::MIN, ClockStep::DEFAULT, ClockStep::MAX] {
             let wall = SteppedWallClock { step };
             assert_eq!(nanos(wall.now()) % nanos(step.duration()), 0);
             let clock = SteppedClock { step, start: Instant::now() };

@@ -35,7 +35,7 @@ impl Journal {
     /// What a guest said, without the secrets in it, and printable.
     fn shown(&mut self, message: &str) -> String {
         let message = match &self.redactor {
-            Some(redactor) => redactor.text(message),
+            Some(redactor) => redactor.redact(message),
             None => Cow::Borrowed(message),
         };
         self.hidden = self.hidden.saturating_add(hidden(&message));
@@ -47,7 +47,7 @@ impl Journal {
         // A part that is not well-formed is left out; the result, where it counts, is checked by itself.
         let mut part = to_content(part).ok()?;
         if let Some(redactor) = &self.redactor {
-            redactor.in_content(&mut part);
+            redactor.redact_content(&mut part);
         }
         self.hidden = self.hidden.saturating_add(part.hidden());
         Some(part)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fumehood_core::key_value::{
-    Key, KeyValueStore, MOST_KEYS, MOST_VALUE_BYTES, MemoryStore, Prefix, Query, StoreError,
+    Key, KeyValueStore, MAX_PAGE_KEYS, MAX_VALUE_BYTES, MemoryStore, Prefix, Query, StoreError,
 };
 use fumehood_core::name::Namespace;
 use fumehood_core::permission::{KeyValueQuota, KeyValueUse};
@@ -111,7 +111,7 @@ impl Host for CallState {
     async fn set(&mut self, key: String, value: Vec<u8>) -> Result<(), Error> {
         let (owner, quota) = self.admitted(KeyValueUse::Set(&key))?;
         let key = Key::parse(key).map_err(|_| Error::InvalidKey)?;
-        if value.len() > MOST_VALUE_BYTES {
+        if value.len() > MAX_VALUE_BYTES {
             return Err(Error::TooLarge);
         }
         self.at_store(move |store, patience| store.set(&owner, &key, &value, quota.bytes(), patience)).await
@@ -137,8 +137,8 @@ impl Host for CallState {
 
 fn page_size(limit: u32) -> usize {
     match usize::try_from(limit) {
-        Ok(limit @ 1..MOST_KEYS) => limit,
-        _ => MOST_KEYS,
+        Ok(limit @ 1..MAX_PAGE_KEYS) => limit,
+        _ => MAX_PAGE_KEYS,
     }
 }
 

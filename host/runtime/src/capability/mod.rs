@@ -20,7 +20,7 @@ pub(crate) mod stdio;
 
 use fumehood_core::limits::Limits;
 use fumehood_core::permission::Grant;
-use fumehood_core::result::Captured;
+use fumehood_core::result::CapturedStream;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
 use wasmtime_wasi_http::WasiHttpCtx;
@@ -56,7 +56,7 @@ impl Wasi {
     }
 
     /// What was written to stdout and stderr.
-    pub(crate) fn captured(&self) -> (Captured, Captured) {
+    pub(crate) fn captured(&self) -> (CapturedStream, CapturedStream) {
         self.stdio.captured()
     }
 }

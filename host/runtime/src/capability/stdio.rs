@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use fumehood_core::result::Captured;
+use fumehood_core::result::CapturedStream;
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::WasiCtxBuilder;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
@@ -54,7 +54,7 @@ impl Capture {
         builder.stdout(self.stream(Which::Stdout)).stderr(self.stream(Which::Stderr));
     }
 
-    pub(crate) fn captured(&self) -> (Captured, Captured) {
+    pub(crate) fn captured(&self) -> (CapturedStream, CapturedStream) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         (kept.stdout.captured(), kept.stderr.captured())
     }
@@ -80,8 +80,8 @@ impl Stream {
 }
 
 impl Written {
-    fn captured(&self) -> Captured {
-        Captured { text: String::from_utf8_lossy(&self.bytes).into_owned().into(), dropped: self.dropped }
+    fn captured(&self) -> CapturedStream {
+        CapturedStream { text: String::from_utf8_lossy(&self.bytes).into_owned().into(), dropped: self.dropped }
     }
 }
 

@@ -7,7 +7,7 @@ use fumehood_core::definition::{Annotations, DefinitionLimits, RawDefinition, To
 use fumehood_core::limits::Limits;
 use fumehood_core::permission::files::{Access, Quota, QuotaError};
 use fumehood_core::permission::{ClockStep, CommandLine, Environment, Grant, KeyValueQuota, Seed};
-use fumehood_core::result::{CallError, Captured, Metadata};
+use fumehood_core::result::{CallError, CapturedStream, Metadata};
 use fumehood_core::untrusted::{PrintableText, Untrusted};
 
 use super::message::{
@@ -291,7 +291,7 @@ impl From<Metadata> for Cost {
 
 impl From<Cost> for Metadata {
     fn from(cost: Cost) -> Self {
-        let captured = |(text, dropped): (String, u64)| Captured { text: text.into(), dropped };
+        let captured = |(text, dropped): (String, u64)| CapturedStream { text: text.into(), dropped };
         Self {
             duration: cost.duration,
             fuel_used: cost.fuel_used,

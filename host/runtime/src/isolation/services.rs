@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use fumehood_core::content::Content;
 use fumehood_core::event::Progress;
-use fumehood_core::key_value::{Key, KeyValueStore, MOST_KEYS, MOST_VALUE_BYTES, Prefix, Query, StoreError};
+use fumehood_core::key_value::{Key, KeyValueStore, MAX_PAGE_KEYS, MAX_VALUE_BYTES, Prefix, Query, StoreError};
 use fumehood_core::name::Namespace;
 use fumehood_core::permission::Grant;
 use fumehood_core::redact::Redactor;
@@ -79,7 +79,7 @@ impl Services {
 
     /// Redacts a log line and makes it printable, whatever the worker sent.
     pub(super) fn log_line(&self, message: &str) -> String {
-        let message = self.redactor.as_ref().map_or(message.into(), |redactor| redactor.text(message));
+        let message = self.redactor.as_ref().map_or(message.into(), |redactor| redactor.redact(message));
         printable(&message).into_owned()
     }
 
@@ -88,7 +88,7 @@ impl Services {
         let part = |part| {
             let mut part = Content::try_from(part).ok()?;
             if let Some(redactor) = &self.redactor {
-                redactor.in_content(&mut part);
+                redactor.redact_content(&mut part);
             }
             Some(part)
         };
@@ -196,7 +196,7 @@ fn run_step(
     let key = |key: String| Key::parse(key).map_err(|_| malformed());
     Ok(match step {
         StoreStep::Get { key: name } => StoreAnswer::Value(store.get(owner, &key(name)?, patience)?),
-        StoreStep::Set { value, .. } if value.len() > MOST_VALUE_BYTES => return Err(malformed()),
+        StoreStep::Set { value, .. } if value.len() > MAX_VALUE_BYTES => return Err(malformed()),
         StoreStep::Set { key: name, value } => {
             store.set(owner, &key(name)?, &value, max_bytes, patience)?;
             StoreAnswer::Done
@@ -205,7 +205,7 @@ fn run_step(
         StoreStep::List { prefix, after, limit } => {
             let prefix = Prefix::parse(prefix).map_err(|_| malformed())?;
             let after = after.map(key).transpose()?;
-            let limit = usize::try_from(limit).unwrap_or(MOST_KEYS).clamp(1, MOST_KEYS);
+            let limit = usize::try_from(limit).unwrap_or(MAX_PAGE_KEYS).clamp(1, MAX_PAGE_KEYS);
             let page = store.list(owner, &Query { prefix, after, limit }, patience)?;
             StoreAnswer::Page { keys: page.keys.into_iter().map(String::from).collect(), more: page.more }
         }
@@ -215,7 +215,7 @@ fn run_step(
 impl From<StoreError> for StoreAnswer {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Full { found, most } => Self::Full { found, most },
+            StoreError::Full { found, quota: most } => Self::Full { found, most },
             StoreError::Unavailable(why) => Self::Unavailable(why),
         }
     }

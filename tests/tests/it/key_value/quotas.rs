@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fumehood::Host;
-use fumehood::key_value::{DiskStore, KeyValueStore, MOST_VALUE_BYTES, MemoryStore};
+use fumehood::key_value::{DiskStore, KeyValueStore, MAX_VALUE_BYTES, MemoryStore};
 use serde_json::{Value, json};
 
 use super::stage::{get, host_with, list, load, set, step};
@@ -36,7 +36,7 @@ async fn a_value_has_at_most_64_kib() {
     let host = Host::builder().concurrency(4).build().unwrap();
     load(&host, "it", 1 << 30).await;
     let sized = async |bytes: usize| step(&host, "it__set-size", json!({"bytes": bytes})).await;
-    assert_eq!(sized(MOST_VALUE_BYTES).await, Ok(Value::Null));
-    assert_eq!(sized(MOST_VALUE_BYTES + 1).await, Err("too-large".to_owned()));
+    assert_eq!(sized(MAX_VALUE_BYTES).await, Ok(Value::Null));
+    assert_eq!(sized(MAX_VALUE_BYTES + 1).await, Err("too-large".to_owned()));
     assert_eq!(sized(1 << 20).await, Err("too-large".to_owned()));
 }

@@ -134,7 +134,7 @@ async fn call_checked(
 }
 
 fn to_result(call: &CallRemote, outcome: Result<Vec<Content>, CallError>, duration: Duration) -> CallResult {
-    let metadata = Metadata { duration, deadline: call.timeout, ..Metadata::default() }.of_outcome(&outcome);
+    let metadata = Metadata { duration, deadline: call.timeout, ..Metadata::default() }.with_outcome(&outcome);
     CallResult { id: render::CALL_ID.to_owned(), tool: call.tool.clone(), outcome, metadata }
 }
 

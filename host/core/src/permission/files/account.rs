@@ -1,11 +1,13 @@
-//! What a tool has added to a folder so far, beside what it may.
+//! Accounting of a tool's additions to a folder against its quota.
 
 use std::fmt;
 
 use super::quota::Quota;
 use crate::limits::display_bytes;
 
-/// What a tool has added to a folder so far. It is never less than what is really there more than at the start.
+/// The additions of a tool to a folder so far.
+///
+/// Never less than the actual growth of the folder since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Account {
     quota: Quota,
@@ -13,62 +15,62 @@ pub struct Account {
     entries: u64,
 }
 
-/// A quota that is used up.
+/// An exceeded quota, with its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spent {
-    /// Of so many bytes.
+pub enum QuotaExceeded {
+    /// The quota of bytes.
     Bytes(u64),
-    /// Of so many names.
+    /// The quota of directory entries.
     Entries(u64),
 }
 
 impl Account {
-    /// Nothing so far.
+    /// Creates an empty account.
     #[must_use]
     pub const fn new(quota: Quota) -> Self {
         Self { quota, bytes: 0, entries: 0 }
     }
 
-    /// A file grows by so many bytes.
+    /// Charges the growth of a file by `bytes`.
     ///
     /// # Errors
-    /// If the quota has less left. Then nothing is charged.
-    pub fn grow(&mut self, bytes: u64) -> Result<(), Spent> {
-        let most = self.quota.bytes();
-        let sum = self.bytes.checked_add(bytes).filter(|sum| *sum <= most).ok_or(Spent::Bytes(most))?;
+    /// If the rest of the quota is smaller. Then nothing is charged.
+    pub fn grow(&mut self, bytes: u64) -> Result<(), QuotaExceeded> {
+        let limit = self.quota.bytes();
+        let sum = self.bytes.checked_add(bytes).filter(|sum| *sum <= limit).ok_or(QuotaExceeded::Bytes(limit))?;
         self.bytes = sum;
         Ok(())
     }
 
-    /// A file shrank by so many bytes. Shrinking what was there before gives no more than a clean account.
+    /// Credits the shrinking of a file by `bytes`. Shrinking earlier contents credits no more than to an empty account.
     pub fn shrink(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    /// One more name.
+    /// Charges one directory entry.
     ///
     /// # Errors
-    /// If the quota has none left.
-    pub fn add_entry(&mut self) -> Result<(), Spent> {
-        let most = self.quota.entries();
-        if self.entries >= most {
-            return Err(Spent::Entries(most));
+    /// If the quota of entries is used up.
+    pub fn add_entry(&mut self) -> Result<(), QuotaExceeded> {
+        let limit = self.quota.entries();
+        if self.entries >= limit {
+            return Err(QuotaExceeded::Entries(limit));
         }
         self.entries += 1;
         Ok(())
     }
 
-    /// One name less.
+    /// Credits one removed directory entry.
     pub fn remove_entry(&mut self) {
         self.entries = self.entries.saturating_sub(1);
     }
 }
 
-impl fmt::Display for Spent {
+impl fmt::Display for QuotaExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bytes(most) => write!(f, "it may add {} and no more", display_bytes(*most)),
-            Self::Entries(most) => write!(f, "it may add {most} files, folders and links and no more"),
+            Self::Bytes(limit) => write!(f, "it may add {} and no more", display_bytes(*limit)),
+            Self::Entries(limit) => write!(f, "it may add {limit} files, folders and links and no more"),
         }
     }
 }
@@ -81,16 +83,16 @@ mod tests {
     fn an_account_stays_within_its_quota() {
         let mut account = Account::new(Quota::new(10, 2).unwrap());
         assert_eq!(account.grow(10), Ok(()));
-        assert_eq!(account.grow(1), Err(Spent::Bytes(10)));
-        assert_eq!(account.grow(u64::MAX), Err(Spent::Bytes(10)));
+        assert_eq!(account.grow(1), Err(QuotaExceeded::Bytes(10)));
+        assert_eq!(account.grow(u64::MAX), Err(QuotaExceeded::Bytes(10)));
         account.shrink(4);
         assert_eq!(account.grow(4), Ok(()));
-        assert_eq!(account.grow(1), Err(Spent::Bytes(10)));
+        assert_eq!(account.grow(1), Err(QuotaExceeded::Bytes(10)));
         account.shrink(1000);
-        assert_eq!(account.grow(11), Err(Spent::Bytes(10)), "what was there before is no credit");
+        assert_eq!(account.grow(11), Err(QuotaExceeded::Bytes(10)), "what was there before is no credit");
         assert_eq!(
             (account.add_entry(), account.add_entry(), account.add_entry()),
-            (Ok(()), Ok(()), Err(Spent::Entries(2)))
+            (Ok(()), Ok(()), Err(QuotaExceeded::Entries(2)))
         );
         account.remove_entry();
         assert_eq!(account.add_entry(), Ok(()));

@@ -1,15 +1,15 @@
-//! One granted folder: where it is, where the tool sees it, and what may be done in it.
+//! Granted folders: host path, guest path and access.
 
 use std::path::{Path, PathBuf};
 
 use super::quota::{Quota, QuotaError};
 
-/// Where a tool sees its scratch space.
+/// The guest path of the scratch space.
 pub const SCRATCH: &str = "/scratch";
-/// The longest path under which a tool may see a folder, in bytes.
-const GUEST_BYTES: usize = 256;
+/// Maximum length of a guest path, in bytes.
+const MAX_GUEST_PATH_BYTES: usize = 256;
 
-/// What may be done in a folder.
+/// The access to a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Reading.
@@ -26,55 +26,55 @@ pub struct Folder {
     access: Access,
 }
 
-/// Why a text or a pair of paths is no folder to grant.
+/// Errors of a folder that cannot be granted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FolderError {
-    /// No second path.
+    /// The guest path is missing.
     #[error("`{0}` does not say where the tool sees the folder; write both paths, such as `./docs:/docs`")]
     NoGuest(String),
-    /// No first path.
+    /// The host path is missing.
     #[error("`{0}` names no folder of this machine; write both paths, such as `./docs:/docs`")]
     NoHost(String),
-    /// A path that only a shell understands.
+    /// The host path begins with `~`, which only a shell resolves.
     #[error("`{0}` begins with `~`, which is not resolved here; write the path out")]
     Home(String),
-    /// The tool's path is not one.
+    /// The guest path is invalid.
     #[error("`{guest}` is not where a tool can see a folder: {reason}; write an absolute path, such as `/docs`")]
     Guest {
-        /// What was given.
+        /// The guest path, escaped.
         guest: String,
-        /// What is wrong with it.
+        /// The violated rule.
         reason: &'static str,
     },
-    /// Two folders in one place.
+    /// Two folders have the same guest path.
     #[error("two folders are granted as `{0}`; give each a path of its own")]
-    Twice(String),
-    /// The quota makes no sense.
+    Duplicate(String),
+    /// The quota is invalid.
     #[error(transparent)]
     Quota(#[from] QuotaError),
 }
 
 impl Folder {
-    /// A folder for reading, as `HOST:GUEST`: `./docs:/docs`.
+    /// Parses `HOST:GUEST`, such as `./docs:/docs`, as a folder for reading.
     ///
     /// # Errors
-    /// If it is not two paths, or the second is not absolute and plain.
+    /// If it is not two paths, or the guest path is not absolute and normalized.
     pub fn read(text: &str) -> Result<Self, FolderError> {
         Self::parse(text, Access::Read)
     }
 
-    /// A folder for reading and writing, as `HOST:GUEST`, with the default [`Quota`].
+    /// Parses `HOST:GUEST` as a folder for reading and writing, with the default [`Quota`].
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// As for [`Self::read`].
     pub fn write(text: &str) -> Result<Self, FolderError> {
         Self::parse(text, Access::Write(Quota::default()))
     }
 
-    /// The same with two paths apart.
+    /// Creates a folder from its host path and its guest path.
     ///
     /// # Errors
-    /// If the first is empty, or the second is not absolute and plain.
+    /// If `host` is empty or begins with `~`, or `guest` is not absolute and normalized.
     pub fn new(host: impl Into<PathBuf>, guest: &str, access: Access) -> Result<Self, FolderError> {
         let host = host.into();
         if host.as_os_str().is_empty() {
@@ -88,7 +88,7 @@ impl Folder {
     }
 
     fn parse(text: &str, access: Access) -> Result<Self, FolderError> {
-        // The last colon, because a path of the host may hold others.
+        // At the last colon, because the host path may contain others.
         match text.rsplit_once(':') {
             None | Some((_, "")) => Err(FolderError::NoGuest(text.to_owned())),
             Some(("", _)) => Err(FolderError::NoHost(text.to_owned())),
@@ -96,34 +96,34 @@ impl Folder {
         }
     }
 
-    /// The path on the host, as the operator gave it.
+    /// Returns the host path, as the operator wrote it.
     #[must_use]
     pub fn host(&self) -> &Path {
         &self.host
     }
 
-    /// Where the tool sees it.
+    /// Returns the guest path.
     #[must_use]
     pub fn guest(&self) -> &str {
         &self.guest
     }
 
-    /// What may be done in it.
+    /// Returns the access.
     #[must_use]
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// The line of a policy that grants it for writing.
+    /// Returns the line of a policy that grants the folder for writing.
     #[must_use]
     pub fn write_line(&self) -> String {
         format!("write = [\"{}:{}\"]", self.host.display(), self.guest)
     }
 }
 
-/// Absolute, without `.` and `..`, without what no path holds.
+/// Checks that a guest path is absolute, without `.`, `..`, empty parts and control characters.
 fn check_guest(guest: &str) -> Result<(), FolderError> {
-    let reason = if guest.len() > GUEST_BYTES {
+    let reason = if guest.len() > MAX_GUEST_PATH_BYTES {
         "it is longer than 256 bytes"
     } else if guest.chars().any(char::is_control) {
         "it holds control characters"
@@ -137,7 +137,7 @@ fn check_guest(guest: &str) -> Result<(), FolderError> {
             Some(_) => return Ok(()),
         }
     };
-    Err(FolderError::Guest { guest: guest.escape_default().take(GUEST_BYTES).collect(), reason })
+    Err(FolderError::Guest { guest: guest.escape_default().take(MAX_GUEST_PATH_BYTES).collect(), reason })
 }
 
 #[cfg(test)]
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_two_paths() {
+    fn parses_host_and_guest_path() {
         let folder = Folder::read("./docs:/docs").unwrap();
         assert_eq!((folder.host(), folder.guest(), folder.access()), (Path::new("./docs"), "/docs", Access::Read));
         let folder = Folder::write("/srv/a:b:/b/c").unwrap();
@@ -156,10 +156,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_two_paths_is_refused_with_the_fix() {
-        let check = |text: &str, says: &str| {
-            let said = Folder::read(text).unwrap_err().to_string();
-            assert!(said.contains(says), "{text}: {said}");
+    fn rejects_invalid_paths_with_the_fix() {
+        let check = |text: &str, expected: &str| {
+            let error = Folder::read(text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{text}: {error}");
         };
         check("./docs", "does not say where the tool sees");
         check("./docs:", "does not say where the tool sees");

@@ -1,9 +1,8 @@
-//! Files: which folders of the host a tool sees, where it sees them, and how much it may add to them.
+//! Grants of host folders to a tool: their guest paths, access and quotas.
 //!
-//! A folder is granted for reading, or for reading and writing. What may be granted at all is decided here over
-//! canonical paths ([`check_places`]), and which files in granted folders stay out of reach over their identities
-//! ([`ProtectedFiles`]); finding those out, opening the folders and keeping the account of what was
-//! written is the runtime's work.
+//! A folder is granted for reading, or for reading and writing. [`check_places`] decides over canonical paths whether
+//! it may be granted at all, and [`ProtectedFiles`] decides over identities of files which files in granted folders
+//! stay inaccessible. The runtime resolves paths and identities, opens the folders, and maintains the [`Account`]s.
 
 mod account;
 mod folder;
@@ -11,8 +10,8 @@ mod place;
 mod protected;
 mod quota;
 
-pub use account::{Account, Spent};
+pub use account::{Account, QuotaExceeded};
 pub use folder::{Access, Folder, FolderError, SCRATCH};
 pub use place::{Place, PlaceError, check_places};
-pub use protected::{FileId, FileRole, FileUse, NameIn, ProtectedFile, ProtectedFiles, Protection};
+pub use protected::{FileId, FileRole, FileUse, FolderEntry, ProtectedFile, ProtectedFiles, Protection};
 pub use quota::{Quota, QuotaError};

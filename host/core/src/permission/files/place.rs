@@ -1,52 +1,52 @@
-//! Which folders of the host may be granted at all, decided over canonical paths.
+//! The decision over canonical paths whether folders may be granted at all.
 
 use std::path::{Path, PathBuf};
 
 use super::folder::{Access, Folder};
 
-/// Where the kernel shows itself. What lies there is no ordinary file, and some of it is this process.
-const OF_THE_SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];
+/// Virtual file systems of the kernel. They contain no ordinary files, and some of their files expose this process.
+const SYSTEM_FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// A folder and where it really is.
+/// A folder with its canonical path.
 #[derive(Debug, Clone)]
 pub struct Place<'a> {
-    /// What was granted.
+    /// The granted folder.
     pub folder: &'a Folder,
-    /// Its absolute path, with every link followed.
+    /// The absolute path, with all symbolic links resolved.
     pub canonical: PathBuf,
 }
 
-/// Why a folder is never granted. Paths are named as the operator gave them.
+/// Errors of folders that may not be granted. Paths are as the operator wrote them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceError {
-    /// The root of everything.
+    /// The root folder.
     #[error("`{0}` is the root of the whole machine; grant the one folder that the tool needs")]
     Root(PathBuf),
-    /// A folder of the kernel.
+    /// A folder in or above a virtual file system of the kernel.
     #[error("`{folder}` lies in {system}, which shows this process and the machine; grant an ordinary folder")]
     System {
-        /// What was granted.
+        /// The granted folder.
         folder: PathBuf,
-        /// Where that is.
+        /// The virtual file system.
         system: &'static str,
     },
-    /// A folder of the host itself.
+    /// A folder that overlaps with one of the host itself.
     #[error("`{folder}` is, holds or lies in {own}, where the host keeps its own files; grant a folder apart from it")]
     Own {
-        /// What was granted.
+        /// The granted folder.
         folder: PathBuf,
         /// The host's own folder.
         own: PathBuf,
     },
-    /// Two folders, one inside the other, and one of them for writing.
+    /// Two overlapping folders, one of them granted for writing.
     #[error(
         "`{inner}` is the same folder as `{outer}` or lies in it, and one of them is granted for writing; grant only the \
          outer one, or two folders apart"
     )]
     Overlap {
-        /// The one further in.
+        /// The inner folder.
         inner: PathBuf,
-        /// The one further out.
+        /// The outer folder.
         outer: PathBuf,
     },
 }
@@ -54,7 +54,7 @@ pub enum PlaceError {
 /// Decides whether these folders may be granted to one tool, given the host's own folders. All paths are canonical.
 ///
 /// # Errors
-/// If one of them is never granted, or two of them overlap and one is for writing.
+/// If one of them may not be granted, or two of them overlap and one is for writing.
 pub fn check_places(places: &[Place<'_>], own: &[PathBuf]) -> Result<(), PlaceError> {
     for (index, place) in places.iter().enumerate() {
         check_alone(place, own)?;
@@ -70,10 +70,11 @@ fn check_alone(place: &Place<'_>, own: &[PathBuf]) -> Result<(), PlaceError> {
     if place.canonical == Path::new("/") {
         return Err(PlaceError::Root(folder()));
     }
-    if let Some(system) = OF_THE_SYSTEM.into_iter().find(|system| overlap(&place.canonical, Path::new(system))) {
+    if let Some(system) = SYSTEM_FOLDERS.into_iter().find(|system| is_overlapping(&place.canonical, Path::new(system)))
+    {
         return Err(PlaceError::System { folder: folder(), system });
     }
-    match own.iter().find(|own| overlap(&place.canonical, own)) {
+    match own.iter().find(|own| is_overlapping(&place.canonical, own)) {
         Some(own) => Err(PlaceError::Own { folder: folder(), own: own.clone() }),
         None => Ok(()),
     }
@@ -81,14 +82,14 @@ fn check_alone(place: &Place<'_>, own: &[PathBuf]) -> Result<(), PlaceError> {
 
 fn check_pair(one: &Place<'_>, other: &Place<'_>) -> Result<(), PlaceError> {
     let both_read = one.folder.access() == Access::Read && other.folder.access() == Access::Read;
-    if both_read || !overlap(&one.canonical, &other.canonical) {
+    if both_read || !is_overlapping(&one.canonical, &other.canonical) {
         return Ok(());
     }
     let (inner, outer) = if one.canonical.starts_with(&other.canonical) { (one, other) } else { (other, one) };
     Err(PlaceError::Overlap { inner: inner.folder.host().to_owned(), outer: outer.folder.host().to_owned() })
 }
 
-fn overlap(one: &Path, other: &Path) -> bool {
+fn is_overlapping(one: &Path, other: &Path) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }
 
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_overlaps_with_nothing() {
+    fn rejects_overlap_with_a_writable_folder() {
         let overlaps = |grants: &[(&str, bool)]| matches!(check(grants, &[]), Err(PlaceError::Overlap { .. }));
         assert!(overlaps(&[("/a", false), ("/a", true)]));
         assert!(overlaps(&[("/a", true), ("/a/b", false)]));
@@ -137,10 +138,10 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_the_folder_and_the_fix() {
-        let said = check(&[("/a", false), ("/a/b", true)], &[]).unwrap_err().to_string();
+    fn error_names_the_folders_and_the_fix() {
+        let error = check(&[("/a", false), ("/a/b", true)], &[]).unwrap_err().to_string();
         for part in ["`/a/b`", "`/a`", "grant only the outer one"] {
-            assert!(said.contains(part), "{said}");
+            assert!(error.contains(part), "{error}");
         }
     }
 }

@@ -1,40 +1,42 @@
-//! How much a tool may add to a folder.
+//! Quotas of a tool's additions to a folder.
 
 use crate::limits::parse_bytes;
 
-/// How much a tool may add to a folder.
+/// Maximum additions of a tool to a folder.
 ///
-/// What was there before does not count. Bytes are counted by the size of files, holes included: a file that grows is
-/// charged by what it grows, one that shrinks or is removed gives that back. Overwriting is free. An entry is a name in
-/// a folder: a file, a folder, a link.
+/// - Earlier contents do not count.
+/// - Bytes are counted by the size of files, holes included: growth is charged, shrinking and removal are credited, and
+///   overwriting is free.
+/// - An entry is a name in a folder: a file, a folder, a link.
 ///
-/// For a granted folder this holds over all calls for as long as the tool is loaded; for scratch space, for one call.
+/// For a granted folder the quota applies to all calls together, as long as the tool is loaded; for scratch space, to
+/// each call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     bytes: u64,
     entries: u64,
 }
 
-/// A quota that makes no sense.
+/// Errors of an invalid quota.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuotaError {
-    /// Nothing could be written.
+    /// The quota is zero.
     #[error(
         "a quota of zero {0} lets the tool write nothing; leave it out for the default, or grant the folder for reading only"
     )]
     Zero(&'static str),
-    /// Not an amount.
+    /// The text is not an amount of bytes.
     #[error("`{0}` is not an amount of bytes; write a number and a unit, such as `512KiB` or `10MiB`")]
     Bytes(String),
 }
 
 impl Quota {
-    /// 64 MiB.
+    /// Default quota of bytes: 64 MiB.
     pub const DEFAULT_BYTES: u64 = 64 << 20;
-    /// 1,000 names.
+    /// Default quota of directory entries: 1,000.
     pub const DEFAULT_ENTRIES: u64 = 1_000;
 
-    /// So many bytes and names.
+    /// Creates a quota of bytes and directory entries.
     ///
     /// # Errors
     /// If one of them is zero.
@@ -46,22 +48,22 @@ impl Quota {
         }
     }
 
-    /// So many bytes, and the default number of names: `10MiB`.
+    /// Parses an amount of bytes, such as `10MiB`, with the default quota of entries.
     ///
     /// # Errors
-    /// If it is no amount of bytes, or zero.
+    /// If it is not an amount of bytes, or zero.
     pub fn parse(bytes: &str) -> Result<Self, QuotaError> {
         let amount = parse_bytes(bytes).map_err(|_| QuotaError::Bytes(bytes.to_owned()))?;
         Self::new(amount as u64, Self::DEFAULT_ENTRIES)
     }
 
-    /// Bytes.
+    /// Returns the quota of bytes.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Names.
+    /// Returns the quota of directory entries.
     #[must_use]
     pub const fn entries(&self) -> u64 {
         self.entries
@@ -79,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quota_is_more_than_nothing() {
+    fn rejects_zero_and_invalid_quotas() {
         let check = |text: &str, expected| assert_eq!(Quota::parse(text), expected, "{text}");
         check("10MiB", Quota::new(10 << 20, Quota::DEFAULT_ENTRIES));
         check("0", Err(QuotaError::Zero("bytes")));

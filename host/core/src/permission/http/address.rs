@@ -1,19 +1,19 @@
-//! Which IP addresses are the public internet, and what the others are.
+//! Classification of IP addresses: public, or special-purpose.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::fmt;
 
-/// An address that is not the public internet, and what it is instead.
+/// The error of an address that is not public, with a description of the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotPublic(&'static str);
+pub struct NotPublicError(&'static str);
 
-impl fmt::Display for NotPublic {
+impl fmt::Display for NotPublicError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
     }
 }
 
-/// What is not public in IPv4, by IANA's registry of special-purpose addresses: network, prefix length, what it is.
+/// Special-purpose IPv4 networks by IANA's registry (RFC 6890): network, prefix length, description.
 const SPECIAL_V4: &[([u8; 4], u8, &str)] = &[
     ([0, 0, 0, 0], 8, "an address of this machine's own network (0.0.0.0/8)"),
     ([10, 0, 0, 0], 8, "a private address"),
@@ -33,7 +33,7 @@ const SPECIAL_V4: &[([u8; 4], u8, &str)] = &[
     ([240, 0, 0, 0], 4, "a reserved address"),
 ];
 
-/// The same in IPv6, for what begins with 2000::/3. Whatever begins otherwise is not public at all.
+/// Special-purpose IPv6 networks within 2000::/3. Addresses outside of 2000::/3 are not public at all.
 const SPECIAL_V6: &[([u16; 2], u8, &str)] = &[
     ([0x2001, 0x0000], 32, "a Teredo address"),
     ([0x2001, 0x0db8], 32, "an address for documentation"),
@@ -41,30 +41,31 @@ const SPECIAL_V6: &[([u16; 2], u8, &str)] = &[
     ([0x3fff, 0x0000], 20, "an address for documentation"),
 ];
 
-/// Whether the address belongs to the public internet. An IPv6 address that holds an IPv4 one is only as public as that.
+/// Checks that an address belongs to the public internet. An IPv6 address that embeds an IPv4 address is only as public
+/// as that one.
 ///
 /// # Errors
-/// What the address is instead.
-pub fn is_public(address: IpAddr) -> Result<(), NotPublic> {
+/// If the address is not public.
+pub fn check_public(address: IpAddr) -> Result<(), NotPublicError> {
     match address {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => is_public_v6(address),
+        IpAddr::V4(address) => check_public_v4(address),
+        IpAddr::V6(address) => check_public_v6(address),
     }
 }
 
-fn is_public_v4(address: Ipv4Addr) -> Result<(), NotPublic> {
+fn check_public_v4(address: Ipv4Addr) -> Result<(), NotPublicError> {
     let bits = address.to_bits();
     let special = SPECIAL_V4.iter().find(|(network, length, _)| {
         let network = u32::from_be_bytes(*network);
         (bits ^ network).leading_zeros() >= u32::from(*length)
     });
-    special.map_or(Ok(()), |(.., what)| Err(NotPublic(what)))
+    special.map_or(Ok(()), |(.., what)| Err(NotPublicError(what)))
 }
 
-fn is_public_v6(address: Ipv6Addr) -> Result<(), NotPublic> {
-    if let Some((embedded, reaches)) = embedded_v4(address) {
-        is_public_v4(embedded)?;
-        return if reaches { Ok(()) } else { Err(NotPublic("an address that only wraps an IPv4 address")) };
+fn check_public_v6(address: Ipv6Addr) -> Result<(), NotPublicError> {
+    if let Some((embedded, is_routed)) = embedded_v4(address) {
+        check_public_v4(embedded)?;
+        return if is_routed { Ok(()) } else { Err(NotPublicError("an address that only wraps an IPv4 address")) };
     }
     let [first, second, ..] = address.segments();
     let bits = (u32::from(first) << 16) | u32::from(second);
@@ -73,22 +74,24 @@ fn is_public_v6(address: Ipv6Addr) -> Result<(), NotPublic> {
         (bits ^ network).leading_zeros() >= u32::from(*length)
     });
     if let Some((.., what)) = special {
-        return Err(NotPublic(what));
+        return Err(NotPublicError(what));
     }
     match first {
         0x2000..=0x3fff => Ok(()),
-        _ if address.is_unspecified() => Err(NotPublic("the unspecified address")),
-        _ if address.is_loopback() => Err(NotPublic("a loopback address")),
-        0xfc00..=0xfdff => Err(NotPublic("a private address")),
-        0xfe80..=0xfebf => Err(NotPublic("a link-local address")),
-        0xfec0..=0xfeff => Err(NotPublic("a site-local address")),
-        0xff00..=0xffff => Err(NotPublic("a multicast address")),
-        _ => Err(NotPublic("an address that nobody was given for public use")),
+        _ if address.is_unspecified() => Err(NotPublicError("the unspecified address")),
+        _ if address.is_loopback() => Err(NotPublicError("a loopback address")),
+        0xfc00..=0xfdff => Err(NotPublicError("a private address")),
+        0xfe80..=0xfebf => Err(NotPublicError("a link-local address")),
+        0xfec0..=0xfeff => Err(NotPublicError("a site-local address")),
+        0xff00..=0xffff => Err(NotPublicError("a multicast address")),
+        _ => Err(NotPublicError("an address that nobody was given for public use")),
     }
 }
 
-/// The IPv4 address inside an IPv6 one, and whether packets to the whole really go where the inner one says: they do for
-/// mapped, NAT64 and 6to4 addresses; the others are relics, or mean something in one network only.
+/// Returns the IPv4 address embedded in an IPv6 address, and whether packets are routed to it.
+///
+/// They are for mapped, NAT64 (RFC 6052) and 6to4 (RFC 3056) addresses; the others are obsolete, or have a meaning in
+/// one network only.
 fn embedded_v4(address: Ipv6Addr) -> Option<(Ipv4Addr, bool)> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let v4 = |high: u16, low: u16| Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low));
@@ -97,7 +100,7 @@ fn embedded_v4(address: Ipv6Addr) -> Option<(Ipv4Addr, bool)> {
         (0, 0, 0, 0, 0, 0xffff) | (0x64, 0xff9b, 0, 0, 0, 0) => Some((v4(g, h), true)),
         (0, 0, 0, 0, 0, 0) | (0, 0, 0, 0, 0xffff, 0) | (0x64, 0xff9b, 1, ..) => Some((v4(g, h), false)),
         (0x2002, ..) => Some((v4(b, c), true)),
-        // Teredo holds its client's address with every bit turned over.
+        // Teredo inverts every bit of the client's address (RFC 4380, section 4).
         (0x2001, 0, ..) => Some((v4(!g, !h), false)),
         _ => None,
     }
@@ -108,12 +111,12 @@ mod tests {
     use super::*;
 
     fn check(address: &str, expected: &str) {
-        let found = is_public(address.parse().unwrap()).map_or_else(|reason| reason.to_string(), |()| String::new());
+        let found = check_public(address.parse().unwrap()).map_or_else(|reason| reason.to_string(), |()| String::new());
         assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{address}: {found:?}");
     }
 
     #[test]
-    fn the_public_internet_is_public() {
+    fn accepts_public_addresses() {
         for address in [
             "1.1.1.1",
             "8.8.8.8",
@@ -138,7 +141,7 @@ mod tests {
             "2a00:1450:4001::200e",
             "2001:4860:4860::8888",
             "2001:200::1",
-            // Wrapped, and it goes where the inner one says.
+            // Embedded, and routed to the IPv4 address.
             "::ffff:8.8.8.8",
             "64:ff9b::8.8.8.8",
             "2002:0808:0808::1",
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_public_says_what_it_is() {
+    fn rejects_special_addresses_with_a_description() {
         for (address, expected) in [
             ("0.0.0.0", "this machine"),
             ("0.255.255.255", "this machine"),
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_inside_another_counts() {
+    fn rejects_special_addresses_embedded_in_ipv6() {
         for (address, expected) in [
             ("::ffff:127.0.0.1", "loopback"),
             ("::ffff:169.254.169.254", "link-local"),

@@ -1,11 +1,10 @@
-//! HTTP requests: rules that the operator writes, and the decision about each request.
+//! Grants of HTTP requests: rules of the operator, and the decision about each request.
 //!
-//! A request passes twice. [`decide`] reads its address the way that browsers do and compares what it really means with
-//! the rules; [`HttpGrant::admit`] looks at every address that the host's name stands for, before any is connected to.
+//! A request is checked twice. [`decide`] parses its URL as browsers do (WHATWG URL) and compares the result with the
+//! rules; [`HttpGrant::admit`] checks every resolved address of the host before a connection is made.
 
 mod address;
 mod grant;
-mod limits;
 mod parsed_request;
 mod path;
 mod rule;
@@ -13,10 +12,9 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-pub use address::{NotPublic, is_public};
+pub use address::{NotPublicError, check_public};
 pub use ipnet::IpNet;
 
-pub use grant::{HttpGrant, HttpGrantError, Permit, Reach, decide};
-pub use limits::HttpLimits;
+pub use grant::{HttpGrant, HttpGrantError, HttpLimits, Permit, Reach, decide};
 pub use rule::{HttpRule, HttpRuleError, HttpRuleProblem};
 pub use target::{HttpTarget, HttpTargetError, Scheme};

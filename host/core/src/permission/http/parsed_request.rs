@@ -1,4 +1,4 @@
-//! A request as a tool asks for it, read the way that browsers read addresses.
+//! Parsing of a tool's requests, with URLs as browsers parse them (WHATWG URL).
 
 use url::{Host, Url};
 
@@ -7,29 +7,29 @@ use super::rule::is_method;
 use super::target::Scheme;
 use crate::sanitize::printable;
 
-/// The longest address, in bytes.
-const ADDRESS_BYTES: usize = 8 << 10;
-/// As much of what a tool asked for is repeated, in characters.
-const TRIED_CHARS: usize = 256;
+/// Maximum length of a URL, in bytes.
+const MAX_URL_BYTES: usize = 8 << 10;
+/// Maximum length of the description of a request, in characters.
+const MAX_DESCRIPTION_CHARS: usize = 256;
 
-/// A request whose method and address mean one thing only.
+/// A request whose method and URL are unambiguous.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ParsedRequest {
     pub(super) method: String,
     pub(super) url: Url,
     pub(super) scheme: Scheme,
-    /// A name has no dot at its end.
+    /// A name has no trailing dot.
     pub(super) host: Host<String>,
     pub(super) port: u16,
 }
 
-/// Why a request is not even compared with any rule.
+/// Errors of a request that is refused before any rule is compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ParseRequestError {
-    #[error("the address has more than {ADDRESS_BYTES} bytes")]
+    #[error("the address has more than {MAX_URL_BYTES} bytes")]
     TooLong,
     #[error("the address is none: {0}")]
-    NoUrl(url::ParseError),
+    InvalidUrl(url::ParseError),
     #[error("requests go to `http` and `https` addresses only")]
     Scheme,
     #[error("there is no host in the address")]
@@ -46,10 +46,10 @@ pub(super) enum ParseRequestError {
 
 impl ParsedRequest {
     pub(super) fn parse(method: &str, address: &str) -> Result<Self, ParseRequestError> {
-        if address.len() > ADDRESS_BYTES {
+        if address.len() > MAX_URL_BYTES {
             return Err(ParseRequestError::TooLong);
         }
-        let mut url = Url::parse(address).map_err(ParseRequestError::NoUrl)?;
+        let mut url = Url::parse(address).map_err(ParseRequestError::InvalidUrl)?;
         let scheme = Scheme::parse(url.scheme()).ok_or(ParseRequestError::Scheme)?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(ParseRequestError::UserInfo);
@@ -62,7 +62,7 @@ impl ParsedRequest {
             && let Some(bare) = name.strip_suffix('.')
         {
             *name = bare.to_owned();
-            url.set_host(Some(name)).map_err(ParseRequestError::NoUrl)?;
+            url.set_host(Some(name)).map_err(ParseRequestError::InvalidUrl)?;
         }
         let port = url.port().unwrap_or(scheme.default_port());
         if port == 0 {
@@ -75,14 +75,14 @@ impl ParsedRequest {
         Ok(Self { method: method.to_owned(), url, scheme, host, port })
     }
 
-    /// The method and the address without its query, which may hold what is nobody's business.
-    pub(super) fn tried(&self) -> String {
+    /// Describes the request by its method and its URL, without the query, which may contain private data.
+    pub(super) fn describe(&self) -> String {
         let mut url = self.url.clone();
         url.set_query(None);
-        shortened(&format!("{} {url}", self.method))
+        truncate(&format!("{} {url}", self.method))
     }
 
-    /// `scheme://host[:port]`.
+    /// Returns `scheme://host[:port]`.
     pub(super) fn origin(&self) -> String {
         let (scheme, host) = (self.scheme.as_str(), &self.host);
         match self.port == self.scheme.default_port() {
@@ -92,15 +92,15 @@ impl ParsedRequest {
     }
 }
 
-/// The same for what could not be read.
-pub(super) fn tried_unread(method: &str, address: &str) -> String {
+/// Describes a request that could not be parsed, like [`ParsedRequest::describe`].
+pub(super) fn describe_unparsed(method: &str, address: &str) -> String {
     let address = address.split(['?', '#']).next().unwrap_or_default();
-    let start: String = format!("{method} {address}").chars().take(TRIED_CHARS + 1).collect();
-    shortened(&printable(&start))
+    let start: String = format!("{method} {address}").chars().take(MAX_DESCRIPTION_CHARS + 1).collect();
+    truncate(&printable(&start))
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(TRIED_CHARS) {
+fn truncate(text: &str) -> String {
+    match text.char_indices().nth(MAX_DESCRIPTION_CHARS) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_as_browsers_read_them() {
+    fn parses_urls_as_browsers_do() {
         let check = |address: &str, expected: &str| {
             assert_eq!(ParsedRequest::parse("GET", address).unwrap().url.as_str(), expected);
         };
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_mean_two_things_is_refused() {
+    fn rejects_ambiguous_requests() {
         let check = |method: &str, address: &str, expected: &str| {
             let error = ParsedRequest::parse(method, address).expect_err(address).to_string();
             assert!(error.contains(expected), "{address}: {error}");
@@ -142,15 +142,15 @@ mod tests {
         check("TRACE", "https://example.com/", "never");
         check("get", "https://example.com/", "never");
         check("GET / HTTP/1.1", "https://example.com/", "never");
-        check("GET", &format!("https://example.com/{}", "a".repeat(ADDRESS_BYTES)), "bytes");
+        check("GET", &format!("https://example.com/{}", "a".repeat(MAX_URL_BYTES)), "bytes");
     }
 
     #[test]
-    fn what_was_tried_is_told_without_its_query_and_not_at_length() {
-        let asked = ParsedRequest::parse("GET", "https://example.com/a?token=t").unwrap();
-        assert_eq!(asked.tried(), "GET https://example.com/a");
-        assert_eq!(tried_unread("GET", "https://u@example.com/a?token=t"), "GET https://u@example.com/a");
-        let long = tried_unread("GET", &"ä\u{202e}".repeat(4000));
-        assert!(long.chars().count() == TRIED_CHARS + 1 && !long.contains('\u{202e}'), "{long}");
+    fn describes_requests_without_query_and_in_short() {
+        let request = ParsedRequest::parse("GET", "https://example.com/a?token=t").unwrap();
+        assert_eq!(request.describe(), "GET https://example.com/a");
+        assert_eq!(describe_unparsed("GET", "https://u@example.com/a?token=t"), "GET https://u@example.com/a");
+        let long = describe_unparsed("GET", &"ä\u{202e}".repeat(4000));
+        assert!(long.chars().count() == MAX_DESCRIPTION_CHARS + 1 && !long.contains('\u{202e}'), "{long}");
     }
 }

@@ -1,24 +1,25 @@
-//! Which paths of a server a rule means, and which paths mean something else to a server that decodes them.
+//! Path patterns of rules, and detection of paths that servers may decode differently.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use percent_encoding::percent_decode;
 
-/// Servers decode once; careless ones twice. A path that is still changing after this many times is meant to mislead.
-const DECODINGS: usize = 4;
+/// Maximum number of percent-decodings. Servers decode once, some twice; a path that still changes after this many is
+/// refused.
+const MAX_DECODINGS: usize = 4;
 
-/// One path of a server, or all below one.
+/// A pattern of one path, or of all paths below one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum PathPattern {
-    /// This one, with any query.
+    /// The path itself, with any query.
     Exact(String),
-    /// This one and everything below it. It has no slash at its end; all paths are below the empty one.
+    /// The path and everything below it. It has no trailing slash; all paths are below the empty one.
     Below(String),
 }
 
 impl PathPattern {
-    /// Both are as [`url::Url::path`] gives them.
+    /// Returns whether a path matches. Path and pattern are as returned by [`url::Url::path`].
     pub(super) fn matches(&self, path: &str) -> bool {
         match self {
             Self::Exact(exact) => exact == path,
@@ -27,11 +28,9 @@ impl PathPattern {
             }
         }
     }
-}
 
-impl PathPattern {
-    /// Whether there is a path that both mean.
-    pub(super) fn meets(&self, other: &Self) -> bool {
+    /// Returns whether some path matches both patterns.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Exact(one), Self::Exact(other)) => one == other,
             (Self::Below(_), Self::Exact(path)) => self.matches(path),
@@ -50,14 +49,14 @@ impl fmt::Display for PathPattern {
     }
 }
 
-/// Whether the path has a step to itself or upwards, `.` or `..`, that shows only when it is decoded again: a server may
-/// read it as a path that no rule was asked about.
+/// Returns whether the path has a segment `.` or `..`, possibly only after further decoding: a server may interpret it
+/// as another path than the one compared with the rules (RFC 3986, section 5.2.4).
 pub(super) fn is_ambiguous(path: &str) -> bool {
     let mut path = Cow::Borrowed(path.as_bytes());
-    for _ in 0..DECODINGS {
-        // What stands behind a semicolon is a parameter of the step for some servers.
-        let step = |step: &[u8]| matches!(step.split(|byte| *byte == b';').next(), Some(b"." | b".."));
-        if path.contains(&0) || path.split(|byte| matches!(byte, b'/' | b'\\')).any(step) {
+    for _ in 0..MAX_DECODINGS {
+        // For some servers, a semicolon begins a parameter of the segment (RFC 3986, section 3.3).
+        let is_dot_segment = |segment: &[u8]| matches!(segment.split(|byte| *byte == b';').next(), Some(b"." | b".."));
+        if path.contains(&0) || path.split(|byte| matches!(byte, b'/' | b'\\')).any(is_dot_segment) {
             return true;
         }
         let decoded: Cow<'_, [u8]> = percent_decode(&path).into();
@@ -74,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_ends_where_a_step_ends() {
+    fn prefixes_match_whole_segments() {
         let check = |pattern: &PathPattern, path: &str, expected| assert_eq!(pattern.matches(path), expected, "{path}");
         let below = PathPattern::Below("/v1".to_owned());
         for (path, expected) in [
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_hide_in_an_encoding_are_found() {
+    fn detects_encoded_dot_segments() {
         for path in [
             "/a/../b",
             "/a/%2e%2e/b",

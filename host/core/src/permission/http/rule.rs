@@ -1,4 +1,4 @@
-//! One line of a grant: which methods, and where.
+//! Rules for HTTP requests: methods and a target.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,87 +7,87 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::target::{HttpTarget, HttpTargetError};
 
-/// What a rule without methods means: requests that only read.
-const READING: [&str; 2] = ["GET", "HEAD"];
-/// Methods that are about the connection and not about a page.
-const NEVER: [&str; 2] = ["CONNECT", "TRACE"];
-/// The longest method.
-const METHOD_BYTES: usize = 32;
+/// The methods of a rule without methods: those that only read.
+const DEFAULT_METHODS: [&str; 2] = ["GET", "HEAD"];
+/// Methods that concern the connection and not a resource.
+const FORBIDDEN_METHODS: [&str; 2] = ["CONNECT", "TRACE"];
+/// Maximum length of a method, in bytes.
+const MAX_METHOD_BYTES: usize = 32;
 
-/// One line of a grant, such as `GET,POST https://api.example.com/v1/**`. See [`HttpTarget`] for the address.
+/// A rule of a grant, such as `GET,POST https://api.example.com/v1/**`. See [`HttpTarget`] for the address.
 ///
-/// Without methods it means `GET` and `HEAD`. Methods are in upper case; `CONNECT` and `TRACE` cannot be granted.
+/// A rule without methods allows `GET` and `HEAD`. Methods are in upper case; `CONNECT` and `TRACE` cannot be granted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HttpRule {
     methods: Vec<String>,
     target: HttpTarget,
 }
 
-/// A text that is no rule.
+/// The error of a text that is not a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{rule}` is no rule for requests: {problem}")]
 pub struct HttpRuleError {
-    /// The text.
+    /// The text of the rule.
     pub rule: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: HttpRuleProblem,
 }
 
-/// What is wrong with a rule, and what is expected.
+/// Problems of an invalid rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpRuleProblem {
-    /// It is not methods and an address.
+    /// The rule does not consist of methods and an address.
     #[error("write methods and an address, such as `GET,POST https://api.example.com/v1/**`")]
     Shape,
-    /// A method is none.
+    /// A method is invalid.
     #[error("`{0}` is no method; write them in upper case with commas between, such as `GET,POST`")]
     Method(String),
-    /// A method that nobody is granted.
+    /// A method cannot be granted.
     #[error("`{0}` cannot be granted, because it is about the connection and not about a page")]
-    Never(String),
-    /// The address is not acceptable.
+    ForbiddenMethod(String),
+    /// The address is invalid.
     #[error(transparent)]
     Target(HttpTargetError),
 }
 
 impl HttpRule {
-    /// Whether it allows this method.
+    /// Returns whether the rule allows a method.
     pub(super) fn allows_method(&self, method: &str) -> bool {
         self.methods.iter().any(|allowed| allowed == method)
     }
 
-    /// Its methods, separated by commas.
+    /// Returns the methods, separated by commas.
     #[must_use]
     pub fn methods(&self) -> String {
         self.methods.join(",")
     }
 
-    /// Where.
+    /// Returns the target.
     #[must_use]
     pub const fn target(&self) -> &HttpTarget {
         &self.target
     }
 }
 
-/// Whether a request may have this method if some rule names it.
+/// Returns whether a rule may name this method.
 pub(super) fn is_method(method: &str) -> bool {
-    (1..=METHOD_BYTES).contains(&method.len())
+    (1..=MAX_METHOD_BYTES).contains(&method.len())
         && method.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
-        && !NEVER.contains(&method)
+        && !FORBIDDEN_METHODS.contains(&method)
 }
 
 impl FromStr for HttpRule {
     type Err = HttpRuleError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let refused = |problem| HttpRuleError { rule: text.to_owned(), problem };
+        let invalid = |problem| HttpRuleError { rule: text.to_owned(), problem };
         let mut words = text.split_whitespace();
         let (methods, target) = match (words.next(), words.next(), words.next()) {
-            (Some(target), None, _) => (READING.map(str::to_owned).to_vec(), target),
-            (Some(methods), Some(target), None) => (parse_methods(methods).map_err(refused)?, target),
-            _ => return Err(refused(HttpRuleProblem::Shape)),
+            (Some(target), None, _) => (DEFAULT_METHODS.map(str::to_owned).to_vec(), target),
+            (Some(methods), Some(target), None) => (parse_methods(methods).map_err(invalid)?, target),
+            _ => return Err(invalid(HttpRuleProblem::Shape)),
         };
-        let target = target.parse().map_err(|problem| refused(HttpRuleProblem::Target(problem)))?;
+        let target = target.parse().map_err(|problem| invalid(HttpRuleProblem::Target(problem)))?;
         Ok(Self { methods, target })
     }
 }
@@ -95,8 +95,8 @@ impl FromStr for HttpRule {
 fn parse_methods(text: &str) -> Result<Vec<String>, HttpRuleProblem> {
     let mut methods: Vec<String> = Vec::new();
     for method in text.split(',') {
-        if NEVER.contains(&method) {
-            return Err(HttpRuleProblem::Never(method.to_owned()));
+        if FORBIDDEN_METHODS.contains(&method) {
+            return Err(HttpRuleProblem::ForbiddenMethod(method.to_owned()));
         }
         if !is_method(method) {
             return Err(HttpRuleProblem::Method(method.to_owned()));
@@ -115,7 +115,7 @@ impl fmt::Display for HttpRule {
 }
 
 impl Serialize for HttpRule {
-    /// As it is written, in its one way.
+    /// Writes the rule as its normalized text.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -134,7 +134,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     #[test]
-    fn a_rule_is_methods_and_an_address() {
+    fn parses_methods_and_address() {
         let check = |text: &str, expected: &str| {
             let rule: HttpRule = text.parse().unwrap();
             assert_eq!(rule.to_string(), expected);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_which_rule_what_is_wrong_and_what_is_expected() {
+    fn error_names_rule_problem_and_expectation() {
         let check = |text: &str, expected: Expect| {
             expected.assert_eq(&text.parse::<HttpRule>().expect_err(text).to_string());
         };

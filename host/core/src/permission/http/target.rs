@@ -1,4 +1,4 @@
-//! Where requests may go: scheme, host, port and path, written as one address.
+//! Targets of HTTP requests: scheme, host, port and path, written as one address.
 
 use core::net::IpAddr;
 use std::fmt;
@@ -8,17 +8,17 @@ use url::{Host, Url};
 
 use super::path::{PathPattern, is_ambiguous};
 
-/// Whether a connection is encrypted.
+/// The scheme of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// Everybody on the way can read and change it.
+    /// HTTP without encryption.
     Http,
-    /// TLS, with a certificate for the host that was asked for.
+    /// HTTP over TLS, with a certificate for the requested host.
     Https,
 }
 
 impl Scheme {
-    /// As it stands in an address.
+    /// Returns the name in an address.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -27,7 +27,7 @@ impl Scheme {
         }
     }
 
-    /// The port of an address that names none.
+    /// Returns the port of an address without one.
     #[must_use]
     pub const fn default_port(self) -> u16 {
         match self {
@@ -45,22 +45,26 @@ impl Scheme {
     }
 }
 
-/// Which hosts.
+/// A pattern of hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum HostPattern {
-    /// This name, in lower case, encoded for the DNS, without a dot at its end.
+    /// One name, in lower case, in its DNS form (Punycode), without a trailing dot.
     Name(String),
-    /// Every name below this one, at any depth, and not the name itself.
+    /// All names below this one, at any depth, without the name itself.
     Below(String),
-    /// This address.
+    /// One address.
     Address(IpAddr),
 }
 
-/// Where requests may go.
+/// A target of HTTP requests.
 ///
-/// Written `scheme://host[:port]/path`. The host is one name, one address, or `*.example.com`: every name below
-/// `example.com`, at any depth, but not `example.com` itself. The path is one path, or `/v1/**`: `/v1` and everything
-/// below it. Queries are not looked at. Names are compared in lower case as the DNS knows them, ports as numbers.
+/// Written as `scheme://host[:port]/path`:
+///
+/// - host: one name, one address, or `*.example.com`: all names below `example.com`, at any depth, but not
+///   `example.com` itself
+/// - path: one path, or `/v1/**`: `/v1` and everything below it
+///
+/// Queries are ignored. Names are compared in lower case in their DNS form, ports as numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HttpTarget {
     scheme: Scheme,
@@ -69,72 +73,72 @@ pub struct HttpTarget {
     path: PathPattern,
 }
 
-/// What is wrong with an address in a grant, and what is expected.
+/// Errors of an invalid target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpTargetError {
-    /// It does not begin with a scheme that there is.
+    /// The scheme is missing or unknown.
     #[error("it has to begin with `https://` or `http://`")]
     Scheme,
-    /// There is no host.
+    /// The host is missing.
     #[error("there is no host between `//` and the path")]
     NoHost,
-    /// It would match every host.
+    /// The target would match every host.
     #[error("`*` would be every host there is; name one, such as `api.example.com`, or write `*.example.com`")]
     EveryHost,
-    /// A star is not at the beginning, or stands before something that it cannot stand before.
+    /// A star is not at the beginning of the host, or not followed by a name of two parts.
     #[error("a star in a host is only for `*.` at its beginning, before a name of two parts or more: `*.example.com`")]
     Wildcard,
-    /// The host is written in another way than it is compared in.
+    /// The host is not in its canonical form.
     #[error("the host `{given}` is really `{meant}`; write that, so that everybody sees which one it is")]
-    Disguised {
-        /// As it was written.
+    NonCanonicalHost {
+        /// The host as it was written.
         given: String,
-        /// What it stands for.
+        /// The canonical form of the host.
         meant: String,
     },
-    /// The port is none.
+    /// The port is invalid.
     #[error("the port has to be a number from 1 to 65535")]
     Port,
-    /// There is a user or a password in it.
+    /// The target contains a user name or a password.
     #[error("a name or a password before an `@` does not belong in a rule; grant a secret instead")]
     UserInfo,
-    /// There is a query.
+    /// The target contains a query.
     #[error("a rule has no query: leave out the `?` and what follows, any query is allowed where the path is")]
     Query,
-    /// There is a fragment.
+    /// The target contains a fragment.
     #[error("a rule has no fragment, and no server ever sees one: leave out the `#` and what follows")]
     Fragment,
-    /// There is no path.
+    /// The path is missing.
     #[error(
         "it has to end in a path: `/**` for every path of the host, `/v1/**` for `/v1` and all below, `/v1` for that one"
     )]
     NoPath,
-    /// The path is not as it will be compared.
+    /// The path is not in its canonical form.
     #[error("the path may have a star only in `/**` at its end, and no `.`, `..` or backslash")]
     Path,
-    /// It is no address at all.
+    /// The URL is invalid.
     #[error("it is no web address: {0}")]
-    NoUrl(String),
+    InvalidUrl(String),
 }
 
 impl HttpTarget {
-    /// Whether an address lies within. `host` and `path` are as [`url::Url`] gives them, without a dot at the end of a
-    /// name.
+    /// Returns whether an address is within the target. `host` and `path` are as returned by [`url::Url`], with the
+    /// trailing dot of a name removed.
     pub(super) fn matches(&self, scheme: Scheme, host: &Host<String>, port: u16, path: &str) -> bool {
         self.scheme == scheme && self.port == port && self.is_host(host) && self.path.matches(path)
     }
 
-    /// Whether there is an address that lies within both. `other` is one host.
-    pub(in crate::permission) fn meets(&self, other: &Self) -> bool {
+    /// Returns whether some address is within both targets. `other` must be one host.
+    pub(in crate::permission) fn overlaps(&self, other: &Self) -> bool {
         let same_host = match &other.host {
             HostPattern::Name(name) | HostPattern::Below(name) => self.is_host(&Host::Domain(name.clone())),
             HostPattern::Address(IpAddr::V4(address)) => self.is_host(&Host::Ipv4(*address)),
             HostPattern::Address(IpAddr::V6(address)) => self.is_host(&Host::Ipv6(*address)),
         };
-        same_host && self.scheme == other.scheme && self.port == other.port && self.path.meets(&other.path)
+        same_host && self.scheme == other.scheme && self.port == other.port && self.path.overlaps(&other.path)
     }
 
-    /// Whether it is about this host, wherever on it.
+    /// Returns whether the target includes a host, on any port and path.
     pub(super) fn is_host(&self, host: &Host<String>) -> bool {
         match (&self.host, host) {
             (HostPattern::Name(name), Host::Domain(host)) => name == host,
@@ -148,19 +152,19 @@ impl HttpTarget {
         }
     }
 
-    /// Whether connections are encrypted.
+    /// Returns the scheme.
     #[must_use]
     pub const fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Which port.
+    /// Returns the port.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// The address, if the host is one.
+    /// Returns the address, if the host is one.
     #[must_use]
     pub const fn address(&self) -> Option<IpAddr> {
         match self.host {
@@ -169,7 +173,7 @@ impl HttpTarget {
         }
     }
 
-    /// Whether it means one host only.
+    /// Returns whether the target is one host only.
     #[must_use]
     pub const fn is_one_host(&self) -> bool {
         !matches!(self.host, HostPattern::Below(_))
@@ -205,13 +209,13 @@ impl FromStr for HttpTarget {
         let url = Url::parse(&format!("{}://{authority}{path}", scheme.as_str())).map_err(|error| match error {
             url::ParseError::InvalidPort => HttpTargetError::Port,
             url::ParseError::EmptyHost => HttpTargetError::NoHost,
-            other => HttpTargetError::NoUrl(other.to_string()),
+            other => HttpTargetError::InvalidUrl(other.to_string()),
         })?;
         let port = url.port().unwrap_or(scheme.default_port());
         if port == 0 {
             return Err(HttpTargetError::Port);
         }
-        let host = host_pattern(&url, below, authority)?;
+        let host = parse_host(&url, below, authority)?;
         let path = match everything_below {
             true => PathPattern::Below(url.path().trim_end_matches('/').to_owned()),
             false => PathPattern::Exact(url.path().to_owned()),
@@ -220,7 +224,7 @@ impl FromStr for HttpTarget {
     }
 }
 
-/// What can be said before anything is parsed, and would be lost by parsing.
+/// Checks the parts before parsing, which would lose the information.
 fn check_parts(authority: &str, tail: &str) -> Result<(), HttpTargetError> {
     match tail {
         _ if authority.contains('@') => Err(HttpTargetError::UserInfo),
@@ -232,15 +236,15 @@ fn check_parts(authority: &str, tail: &str) -> Result<(), HttpTargetError> {
     }
 }
 
-/// The host, if it was written in the one way that it has.
-fn host_pattern(url: &Url, below: bool, authority: &str) -> Result<HostPattern, HttpTargetError> {
+/// Returns the host, if it is in its canonical form.
+fn parse_host(url: &Url, below: bool, authority: &str) -> Result<HostPattern, HttpTargetError> {
     let port_at = authority.rfind(':').filter(|at| !authority.get(*at..).is_some_and(|rest| rest.contains(']')));
     let given = authority.get(..port_at.unwrap_or(authority.len())).unwrap_or_default();
     let host = url.host().ok_or(HttpTargetError::NoHost)?;
     let meant = host.to_string();
     let meant = meant.strip_suffix('.').unwrap_or(&meant);
     if given.strip_suffix('.').unwrap_or(given).to_ascii_lowercase() != meant {
-        return Err(HttpTargetError::Disguised { given: given.to_owned(), meant: meant.to_owned() });
+        return Err(HttpTargetError::NonCanonicalHost { given: given.to_owned(), meant: meant.to_owned() });
     }
     match host {
         Host::Domain(_) if meant.split('.').any(str::is_empty) => Err(HttpTargetError::NoHost),
@@ -274,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_read_and_written_in_one_way() {
+    fn parses_and_formats_canonical_form() {
         let check = |text: &str, expected: &str| {
             let target: HttpTarget = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(target.to_string(), expected);
@@ -294,13 +298,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_address_is_said() {
+    fn rejects_invalid_targets() {
         let check = |text: &str, expected: HttpTargetError| {
             assert_eq!(text.parse::<HttpTarget>().expect_err(text), expected, "{text}");
         };
-        let disguised = |given: &str, meant: &str| {
+        let non_canonical = |given: &str, meant: &str| {
             let (given, meant) = (given.to_owned(), meant.to_owned());
-            HttpTargetError::Disguised { given, meant }
+            HttpTargetError::NonCanonicalHost { given, meant }
         };
         check("", HttpTargetError::Scheme);
         check("api.example.com/**", HttpTargetError::Scheme);
@@ -328,17 +332,17 @@ mod tests {
         check("https://example.com/a/../b", HttpTargetError::Path);
         check("https://example.com/%2e%2e/**", HttpTargetError::Path);
         check("https://example.com/a\\b", HttpTargetError::Path);
-        check("https://münchen.de/**", disguised("münchen.de", "xn--mnchen-3ya.de"));
-        check("https://*.exаmple.com/**", disguised("exаmple.com", "xn--exmple-4nf.com"));
-        check("http://0x7f.1/**", disguised("0x7f.1", "127.0.0.1"));
-        check("http://2130706433/**", disguised("2130706433", "127.0.0.1"));
-        check("http://[::ffff:127.0.0.1]/**", disguised("[::ffff:127.0.0.1]", "[::ffff:7f00:1]"));
-        check("https://ex%61mple.com/**", disguised("ex%61mple.com", "example.com"));
-        assert!(matches!("https://exa mple.com/**".parse::<HttpTarget>(), Err(HttpTargetError::NoUrl(_))));
+        check("https://münchen.de/**", non_canonical("münchen.de", "xn--mnchen-3ya.de"));
+        check("https://*.exаmple.com/**", non_canonical("exаmple.com", "xn--exmple-4nf.com"));
+        check("http://0x7f.1/**", non_canonical("0x7f.1", "127.0.0.1"));
+        check("http://2130706433/**", non_canonical("2130706433", "127.0.0.1"));
+        check("http://[::ffff:127.0.0.1]/**", non_canonical("[::ffff:127.0.0.1]", "[::ffff:7f00:1]"));
+        check("https://ex%61mple.com/**", non_canonical("ex%61mple.com", "example.com"));
+        assert!(matches!("https://exa mple.com/**".parse::<HttpTarget>(), Err(HttpTargetError::InvalidUrl(_))));
     }
 
     #[test]
-    fn a_star_is_one_label_or_more_and_never_none() {
+    fn star_matches_one_or_more_labels() {
         let target: HttpTarget = "https://*.example.com/**".parse().unwrap();
         for (host, expected) in [
             ("a.example.com", true),

@@ -1,4 +1,4 @@
-//! Tests of the decision: what rules allow, how a host can be spelled, and which addresses it may have.
+//! Tests of decisions about requests: rules, spellings of hosts, and resolved addresses.
 
 use core::net::IpAddr;
 
@@ -6,7 +6,7 @@ use expect_test::{Expect, expect};
 use ipnet::IpNet;
 use proptest::prelude::*;
 
-use super::{HttpGrant, HttpGrantError, HttpLimits, Reach, decide, is_public};
+use super::{HttpGrant, HttpGrantError, HttpLimits, Reach, check_public, decide};
 
 fn grant(rules: &[&str], private: &[&str]) -> HttpGrant {
     let rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
@@ -15,7 +15,7 @@ fn grant(rules: &[&str], private: &[&str]) -> HttpGrant {
 }
 
 #[test]
-fn a_request_needs_a_rule_for_all_of_its_parts() {
+fn matches_method_scheme_host_port_and_path() {
     let grant = grant(&["GET,POST https://api.example.com/v1/**", "https://*.example.org:8443/a"], &[]);
     for (request, allowed) in [
         ("GET https://api.example.com/v1/x?q=1", true),
@@ -47,7 +47,7 @@ fn a_request_needs_a_rule_for_all_of_its_parts() {
 }
 
 #[test]
-fn a_refusal_says_what_would_allow_it() {
+fn refusal_names_the_line_that_would_allow_it() {
     let grant = grant(&["GET https://api.example.com/v1/**"], &[]);
     let check = |method: &str, address: &str, expected: Expect| {
         expected.assert_eq(&decide(Some(&grant), method, address).unwrap_err().to_string());
@@ -90,7 +90,7 @@ fn a_refusal_says_what_would_allow_it() {
 }
 
 #[test]
-fn what_a_refusal_advises_is_a_rule_that_allows_it() {
+fn line_of_a_refusal_allows_the_request() {
     for (method, address) in
         [("GET", "http://127.0.0.1:81/a"), ("PUT", "https://a.example/b/c"), ("GET", "http://[::1]/")]
     {
@@ -101,8 +101,8 @@ fn what_a_refusal_advises_is_a_rule_that_allows_it() {
     }
 }
 
-/// Row 42 of the catalogue: however loopback, private networks and cloud metadata are spelled, they are one of these
-/// addresses for the parser, or no address at all.
+/// Row 42 of the catalogue: spellings of loopback, private networks and cloud metadata. The parser maps each of them to
+/// an address, or rejects it.
 const SPELLINGS: &[&str] = &[
     "127.0.0.1",
     "127.0.0.1.",
@@ -180,7 +180,7 @@ const SPELLINGS: &[&str] = &[
 #[test]
 fn every_spelling_of_an_inner_address_is_refused() {
     assert!(SPELLINGS.len() >= 60, "{}", SPELLINGS.len());
-    // Whatever the rules are: a wildcard cannot match an address, and a grant of everything cannot be written.
+    // Independent of the rules: a wildcard cannot match an address, and a grant of everything cannot be written.
     let wide = grant(&["http://*.example.com/**", "https://*.example.com/**", "http://1.1.1.1/**"], &[]);
     for spelling in SPELLINGS {
         for scheme in ["http", "https"] {
@@ -193,10 +193,10 @@ fn every_spelling_of_an_inner_address_is_refused() {
                 url::Host::Ipv6(ip) => IpAddr::V6(ip),
                 url::Host::Domain(name) => panic!("{spelling} is the name {name}"),
             };
-            assert!(is_public(ip).is_err(), "{spelling} is {ip}");
+            assert!(check_public(ip).is_err(), "{spelling} is {ip}");
         }
     }
-    for not_even in [
+    for invalid in [
         "127.0.0.1.1",
         "256.0.0.1",
         "0x100000000",
@@ -207,12 +207,12 @@ fn every_spelling_of_an_inner_address_is_refused() {
         "127.0.0.1%00",
         "a b",
     ] {
-        assert!(decide(Some(&wide), "GET", &format!("http://{not_even}/")).is_err(), "{not_even}");
+        assert!(decide(Some(&wide), "GET", &format!("http://{invalid}/")).is_err(), "{invalid}");
     }
 }
 
 #[test]
-fn every_address_of_a_host_must_be_acceptable() {
+fn admits_host_only_if_all_addresses_are_allowed() {
     let open = grant(&["GET https://api.example.com/**"], &[]);
     let inside = grant(&["GET https://api.example.com/**"], &["10.0.0.0/8", "::1/128"]);
     let permit = decide(Some(&open), "GET", "https://api.example.com/").unwrap();
@@ -235,46 +235,46 @@ fn every_address_of_a_host_must_be_acceptable() {
 }
 
 #[test]
-fn a_grant_that_makes_no_sense_is_refused() {
+fn rejects_invalid_grants() {
     let check = |rules: &[&str], private: &[&str], limits: HttpLimits, expected: Expect| {
         let rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
         let private = private.iter().map(|net| net.parse().unwrap()).collect();
         expected.assert_eq(&HttpGrant::new(rules, private, limits).unwrap_err().to_string());
     };
-    let usual = HttpLimits::default();
+    let default = HttpLimits::default();
     check(
         &[],
         &[],
-        usual,
+        default,
         expect!["a grant of requests without a rule allows none; add a rule, or leave the grant out"],
     );
     check(
         &["https://a.example/**"],
         &[],
-        HttpLimits { in_flight: 0, ..usual },
+        HttpLimits { in_flight: 0, ..default },
         expect!["the limit `in_flight` of requests is zero, so that none could succeed; leave it out for the default"],
     );
     check(
         &["https://a.example/**"],
         &["0.0.0.0/0"],
-        usual,
+        default,
         expect!["`0.0.0.0/0` would allow every private address there is; name the network, such as `127.0.0.1/32`"],
     );
     check(
         &["http://127.0.0.1:8080/**"],
         &["10.0.0.0/8"],
-        usual,
+        default,
         expect![[
             r#"the rule `GET,HEAD http://127.0.0.1:8080/**` can never match: 127.0.0.1 is a loopback address; allow it by private_addresses = ["127.0.0.1/32"]"#
         ]],
     );
-    assert!(matches!(HttpGrant::new(Vec::new(), Vec::new(), usual), Err(HttpGrantError::NoRule)));
+    assert!(matches!(HttpGrant::new(Vec::new(), Vec::new(), default), Err(HttpGrantError::NoRule)));
 }
 
 proptest! {
-    /// Whatever is asked for, nothing panics, and what is allowed goes to a host that a rule names.
+    /// No input panics, and every allowed request is to a host that a rule names.
     #[test]
-    fn nothing_but_what_a_rule_names_is_ever_allowed(method in "[A-Z]{1,8}|\\PC{0,8}", address in "\\PC{0,64}|https?://[^/]{0,24}/\\PC{0,24}") {
+    fn allows_only_hosts_that_a_rule_names(method in "[A-Z]{1,8}|\\PC{0,8}", address in "\\PC{0,64}|https?://[^/]{0,24}/\\PC{0,24}") {
         let grant = grant(&["GET,POST https://api.example.com/v1/**", "http://*.example.org/**"], &[]);
         if let Ok(permit) = decide(Some(&grant), &method, &address) {
             let host = permit.host().to_string();
@@ -283,12 +283,12 @@ proptest! {
         }
     }
 
-    /// An address is public or it is not; asking never panics, and wrapping an address never makes it public.
+    /// No address panics, and embedding an address never makes it public.
     #[test]
     fn wrapping_an_address_does_not_make_it_public(bits: u32, wide: u128) {
-        let _ = is_public(IpAddr::V6(wide.into()));
+        let _ = check_public(IpAddr::V6(wide.into()));
         let v4 = core::net::Ipv4Addr::from_bits(bits);
         let mapped = v4.to_ipv6_mapped();
-        prop_assert_eq!(is_public(v4.into()).is_ok(), is_public(mapped.into()).is_ok());
+        prop_assert_eq!(check_public(v4.into()).is_ok(), check_public(mapped.into()).is_ok());
     }
 }

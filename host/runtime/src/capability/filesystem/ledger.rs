@@ -18,7 +18,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fumehood_core::permission::files::{Account, Quota, Spent};
+use fumehood_core::permission::files::{Account, Quota, QuotaExceeded};
 use rustix::fs::{FileType, Stat};
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::process::Resource;
@@ -49,7 +49,7 @@ struct Books {
 #[derive(Debug)]
 pub(crate) enum Unwritten {
     /// The quota is used up.
-    Spent(Spent),
+    QuotaExceeded(QuotaExceeded),
     /// As the system says.
     System(std::io::Error),
 }
@@ -66,9 +66,9 @@ impl From<Errno> for Unwritten {
     }
 }
 
-impl From<Spent> for Unwritten {
-    fn from(spent: Spent) -> Self {
-        Self::Spent(spent)
+impl From<QuotaExceeded> for Unwritten {
+    fn from(spent: QuotaExceeded) -> Self {
+        Self::QuotaExceeded(spent)
     }
 }
 
@@ -230,7 +230,7 @@ pub(crate) struct Names<'a> {
 
 impl Names<'_> {
     /// Does what adds one name, if the quota has one left.
-    pub(crate) fn adding<R, E: From<Spent>>(&mut self, work: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
+    pub(crate) fn adding<R, E: From<QuotaExceeded>>(&mut self, work: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
         self.books.account.add_entry()?;
         let done = work();
         if done.is_err() {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     fn is_spent(result: Result<impl Sized, Unwritten>) -> bool {
-        matches!(result, Err(Unwritten::Spent(_)))
+        matches!(result, Err(Unwritten::QuotaExceeded(_)))
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use fumehood_core::permission::files::{Protection, Spent};
+use fumehood_core::permission::files::{Protection, QuotaExceeded};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
@@ -47,8 +47,8 @@ impl From<Protection> for Unchanged {
     }
 }
 
-impl From<Spent> for Unchanged {
-    fn from(spent: Spent) -> Self {
+impl From<QuotaExceeded> for Unchanged {
+    fn from(spent: QuotaExceeded) -> Self {
         Self::Unwritten(spent.into())
     }
 }

@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use fumehood_core::permission::files::{FileId, FileRole, FileUse, NameIn, ProtectedFile, ProtectedFiles};
+use fumehood_core::permission::files::{FileId, FileRole, FileUse, FolderEntry, ProtectedFile, ProtectedFiles};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timestamps};
 use rustix::io::Errno;
 
@@ -184,7 +184,7 @@ fn follow(path: &Path, found: &mut ProtectedFile) -> Result<(), Errno> {
             folder = open_folder(&folder, Path::new(".."))?;
             continue;
         }
-        let name = NameIn { folder: id_of(&folder)?, name: step.as_bytes().to_vec() };
+        let name = FolderEntry { folder: id_of(&folder)?, name: step.as_bytes().to_vec() };
         let is_last = rest.is_empty();
         if is_last { &mut found.names } else { &mut found.way }.push(name);
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -259,7 +259,7 @@ mod tests {
         symlink("real", root.join("way")).unwrap();
         symlink("../real/deep/target", root.join("real/link")).unwrap();
         let found = survey(&root.join("way/link"), FileRole::Lock);
-        let names = |list: &[NameIn]| -> Vec<String> {
+        let names = |list: &[FolderEntry]| -> Vec<String> {
             list.iter().map(|name| String::from_utf8(name.name.clone()).unwrap()).collect()
         };
         assert_eq!(names(&found.names), ["link", "target"]);

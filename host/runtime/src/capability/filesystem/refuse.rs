@@ -1,6 +1,6 @@
 //! What a guest wanted to do with a file, and the words for why it may not.
 
-use fumehood_core::permission::files::Spent;
+use fumehood_core::permission::files::QuotaExceeded;
 use fumehood_core::permission::{Power, Refusal};
 use rustix::fs::FileType;
 use wasmtime_wasi::p2::FsError;
@@ -55,7 +55,7 @@ impl Attempt {
         ErrorCode::Quota.into()
     }
 
-    pub(super) fn spent(&self, spent: Spent) -> FsError {
+    pub(super) fn spent(&self, spent: QuotaExceeded) -> FsError {
         self.exhausted(spent.to_string())
     }
 
@@ -71,7 +71,7 @@ impl Attempt {
 
     pub(super) fn unwritten(&self, unwritten: Unwritten) -> FsError {
         match unwritten {
-            Unwritten::Spent(spent) => self.spent(spent),
+            Unwritten::QuotaExceeded(spent) => self.spent(spent),
             Unwritten::System(error) => error.into(),
         }
     }

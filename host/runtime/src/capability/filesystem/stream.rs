@@ -95,7 +95,7 @@ impl ToFile {
                 State::Ready
             }
             Ok(Err(Unwritten::System(error))) => State::Failed(StreamError::LastOperationFailed(error.into())),
-            Ok(Err(Unwritten::Spent(spent))) => {
+            Ok(Err(Unwritten::QuotaExceeded(spent))) => {
                 let _code = self.attempt.spent(spent);
                 State::Failed(StreamError::LastOperationFailed(QuotaSpent.into()))
             }

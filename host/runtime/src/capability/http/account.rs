@@ -47,9 +47,9 @@ pub(crate) struct RequestObserver {
 impl RequestObserver {
     fn tell(&self, mut report: RequestReport) {
         if let Some(redactor) = &self.redactor {
-            redactor.in_text(&mut report.method);
-            redactor.in_text(&mut report.host);
-            report.reason.iter_mut().for_each(|reason| redactor.in_text(reason));
+            redactor.redact_text(&mut report.method);
+            redactor.redact_text(&mut report.host);
+            report.reason.iter_mut().for_each(|reason| redactor.redact_text(reason));
         }
         self.reports.keep(&report);
         if let Some(observer) = &self.observer {

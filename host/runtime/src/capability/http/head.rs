@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fumehood_core::permission::http::{Permit, Reach, Scheme};
-use fumehood_core::permission::{Injection, Secret, query_with};
+use fumehood_core::permission::{Injection, Secret, inject_query};
 use http::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Request, Uri};
 use wasmtime_wasi_http::{DEFAULT_FORBIDDEN_HEADERS, ForbiddenHeaderFilter, WasiBody};
@@ -59,8 +59,10 @@ pub(super) fn prepare(
     *request.uri_mut() = uri(permit, secrets, is_for_it)?;
     let headers = request.headers_mut();
     let ours = |name: &HeaderName| {
-        let is_there =
-            |secret: &Secret| matches!(secret.into(), Injection::Header { name: there, .. } if there == name.as_str());
+        let is_there = |secret: &Secret| match secret.injection() {
+            Injection::Header { name: there, .. } => there == name.as_str(),
+            Injection::Query { .. } => false,
+        };
         is_forbidden(name) || secrets.iter().any(is_there)
     };
     let taken: Vec<HeaderName> = headers.keys().filter(|name| ours(name)).cloned().collect();
@@ -72,7 +74,7 @@ pub(super) fn prepare(
     // One request, one connection: the server need not wait for another.
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
     for secret in secrets.iter().filter(is_for_it) {
-        if let Injection::Header { name, template } = secret.into() {
+        if let Injection::Header { name, template } = secret.injection() {
             let name: HeaderName = name.parse().map_err(|_| Reason::Request)?;
             let mut value = value(&template.fill(secret.value()))?;
             value.set_sensitive(true);
@@ -85,7 +87,7 @@ pub(super) fn prepare(
 
 /// Path and query only: with a host in it, the first line of a request would be addressed to a proxy.
 fn uri(permit: &Permit, secrets: &[Secret], is_for_it: impl Fn(&&Secret) -> bool) -> Result<Uri, Reason> {
-    let parameter = |secret: &Secret| match secret.into() {
+    let parameter = |secret: &Secret| match secret.injection() {
         Injection::Query { name } => Some(name.clone()),
         Injection::Header { .. } => None,
     };
@@ -94,7 +96,7 @@ fn uri(permit: &Permit, secrets: &[Secret], is_for_it: impl Fn(&&Secret) -> bool
         secrets.iter().filter(is_for_it).filter_map(|secret| Some((parameter(secret)?, secret))).collect();
     let url = permit.url();
     let added = added.iter().map(|(name, secret)| (name.as_str(), secret.value()));
-    let path = match query_with(url.query(), |name| ours.iter().any(|other| other == name), added) {
+    let path = match inject_query(url.query(), |name| ours.iter().any(|other| other == name), added) {
         Some(query) => format!("{}?{query}", url.path()),
         None => url.path().to_owned(),
     };

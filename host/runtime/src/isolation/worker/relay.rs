@@ -60,7 +60,7 @@ impl RelayStore {
         let answer = answer.recv_timeout(patience.saturating_add(ANSWER_GRACE));
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&step);
         match answer {
-            Ok(StoreAnswer::Full { found, most }) => Err(StoreError::Full { found, most }),
+            Ok(StoreAnswer::Full { found, most }) => Err(StoreError::Full { found, quota: most }),
             Ok(StoreAnswer::Unavailable(why)) => Err(StoreError::Unavailable(why)),
             Ok(answer) => Ok(answer),
             Err(_late) => Err(StoreError::Unavailable("the host did not answer in time".to_owned())),

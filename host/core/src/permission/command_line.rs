@@ -1,50 +1,50 @@
-//! Command line arguments: a list that the operator writes down.
+//! Command line arguments of a tool.
 
-/// The command line of one tool, which every call of it is given. Not to be confused with the arguments of a call.
+/// The command line of one tool, the same for every call. Not to be confused with the arguments of a call.
 ///
-/// It is handed over as it is. Most languages take the first one for the name of the program.
+/// It is passed unchanged. Most languages interpret the first argument as the name of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CommandLine {
     arguments: Vec<String>,
 }
 
-/// A command line that cannot be granted.
+/// Errors of a command line that cannot be granted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandLineError {
-    /// Too many arguments.
-    #[error("there are {0} arguments; give at most {most}", most = CommandLine::MOST)]
+    /// There are too many arguments.
+    #[error("there are {0} arguments; give at most {max}", max = CommandLine::MAX_ARGUMENTS)]
     TooMany(usize),
-    /// Too many bytes.
-    #[error("the arguments take {0} bytes; all together may have {most}", most = CommandLine::MOST_BYTES)]
+    /// The arguments are too long in total.
+    #[error("the arguments take {0} bytes; all together may have {max}", max = CommandLine::MAX_BYTES)]
     TooLarge(usize),
-    /// One cannot be handed over.
+    /// An argument contains a zero byte.
     #[error("argument {0} holds a zero byte, which no argument may; leave it out")]
     ZeroByte(usize),
 }
 
 impl CommandLine {
-    /// The most arguments.
-    pub const MOST: usize = 256;
-    /// The most that all of them may take together, in bytes.
-    pub const MOST_BYTES: usize = 32 << 10;
+    /// Maximum number of arguments.
+    pub const MAX_ARGUMENTS: usize = 256;
+    /// Maximum length of all arguments together, in bytes.
+    pub const MAX_BYTES: usize = 32 << 10;
 
-    /// No arguments.
+    /// Creates an empty command line.
     #[must_use]
     pub const fn none() -> Self {
         Self { arguments: Vec::new() }
     }
 
-    /// These arguments, in this order.
+    /// Creates a command line of these arguments.
     ///
     /// # Errors
-    /// If there are too many, too many bytes, or one holds a zero byte.
+    /// If there are too many arguments, too many bytes, or one contains a zero byte.
     pub fn new(arguments: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, CommandLineError> {
         let arguments: Vec<String> = arguments.into_iter().map(Into::into).collect();
         let bytes = arguments.iter().map(String::len).sum::<usize>();
-        if arguments.len() > Self::MOST {
+        if arguments.len() > Self::MAX_ARGUMENTS {
             return Err(CommandLineError::TooMany(arguments.len()));
         }
-        if bytes > Self::MOST_BYTES {
+        if bytes > Self::MAX_BYTES {
             return Err(CommandLineError::TooLarge(bytes));
         }
         if let Some(at) = arguments.iter().position(|argument| argument.contains('\0')) {
@@ -53,7 +53,7 @@ impl CommandLine {
         Ok(Self { arguments })
     }
 
-    /// The arguments.
+    /// Returns the arguments.
     #[must_use]
     pub fn arguments(&self) -> &[String] {
         &self.arguments
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_within_its_caps_is_kept_as_it_is() {
+    fn keeps_a_list_within_its_limits() {
         let check = |arguments: &[&str], expected: &str| {
             let found = CommandLine::new(arguments.iter().copied());
             let found = found.map_or_else(|error| error.to_string(), |found| format!("{:?}", found.arguments()));

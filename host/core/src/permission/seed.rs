@@ -1,39 +1,39 @@
-//! Randomness: real, or from a seed, so that a call can be repeated exactly.
+//! Seeds of a tool's randomness, so that a call can be repeated exactly.
 
-use super::quote::quote;
+use super::refusal::quote;
 
-/// What the randomness of every call of a tool is drawn from: each call gets the same numbers, in the same order.
+/// The seed of a tool's randomness: every call gets the same numbers, in the same order.
 ///
-/// For replay and for tests only. Whoever knows the seed knows the numbers, so keys and tokens that a tool makes of them
-/// are worth nothing. Without a seed a tool has the randomness of the operating system.
+/// For replay and tests only. The numbers are predictable for anyone with the seed, so keys and tokens derived from
+/// them are insecure. Without a seed, a tool has the randomness of the operating system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seed([u8; 32]);
 
-/// A seed that cannot be granted.
+/// The error of a text that is not a seed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a seed; write a whole number below 2^64, or 64 hexadecimal digits")]
 pub struct SeedError(String);
 
 impl Seed {
-    /// Reads a whole number, or all 32 bytes as 64 hexadecimal digits.
+    /// Parses a whole number below 2^64, or all 32 bytes as 64 hexadecimal digits.
     ///
     /// # Errors
     /// If it is neither.
     pub fn parse(text: &str) -> Result<Self, SeedError> {
-        let refused = || SeedError(quote(text));
+        let invalid = || SeedError(quote(text));
         let trimmed = text.trim();
         if trimmed.len() != 64 {
-            return trimmed.parse::<u64>().map(Self::from).map_err(|_| refused());
+            return trimmed.parse::<u64>().map(Self::from).map_err(|_| invalid());
         }
         let mut bytes = [0; 32];
         for (byte, digits) in bytes.iter_mut().zip(trimmed.as_bytes().chunks(2)) {
             let digits = str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|c| c.is_ascii_hexdigit()));
-            *byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).ok_or_else(refused)?;
+            *byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).ok_or_else(invalid)?;
         }
         Ok(Self(bytes))
     }
 
-    /// The key of the generator.
+    /// Returns the key of the generator.
     #[must_use]
     pub const fn bytes(&self) -> &[u8; 32] {
         &self.0
@@ -47,11 +47,11 @@ impl From<[u8; 32]> for Seed {
 }
 
 impl From<u64> for Seed {
-    /// The number, lowest byte first, and zeroes after it.
+    /// Converts a number: its bytes in little-endian order, followed by zeroes.
     fn from(number: u64) -> Self {
         let mut bytes = [0; 32];
-        for (byte, of_number) in bytes.iter_mut().zip(number.to_le_bytes()) {
-            *byte = of_number;
+        for (byte, digit) in bytes.iter_mut().zip(number.to_le_bytes()) {
+            *byte = digit;
         }
         Self(bytes)
     }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_is_a_number_or_all_of_its_bytes() {
+    fn parses_numbers_and_hexadecimal_bytes() {
         assert_eq!(Seed::parse("258").unwrap().bytes()[..3], [2, 1, 0]);
         assert_eq!(Seed::parse("42"), Ok(Seed::from(42)));
         assert_eq!(Seed::parse(&"0a".repeat(32)), Ok(Seed::from([10; 32])));

@@ -1,4 +1,4 @@
-//! A grant as lines of a policy: to show, to compare and to pin. One grant has one text.
+//! Text forms of a grant: lines of a policy, to show, to compare and to pin, and phrases for models and people.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,17 +8,19 @@ use super::http::HttpLimits;
 use super::{ClockStep, Grant, Injection, Power, Secret};
 
 impl Grant {
-    /// One line for each thing that is granted, as a policy would have it, sorted. Values of secrets are not in them.
+    /// Returns one line for each granted power, as in a policy, sorted. One grant has one text. Values of secrets are
+    /// left out.
     ///
-    /// Folders below `base` are written relative to it, so that a policy means the same wherever it is checked out.
+    /// Folders below `base` are written relative to it, so that a policy has the same meaning wherever it is checked
+    /// out.
     #[must_use]
     pub fn lines(&self, base: Option<&Path>) -> Vec<String> {
         let mut lines: Vec<String> = self.folders().iter().map(|folder| folder_line(folder, base)).collect();
         if self.state() {
             lines.push("state = true".to_owned());
         }
-        lines.extend(self.scratch().map(|quota| format!("scratch = {}", of_quota(quota))));
-        self.add_http(&mut lines);
+        lines.extend(self.scratch().map(|quota| format!("scratch = {}", quota_text(quota))));
+        self.push_http_lines(&mut lines);
         lines.extend(self.secrets().iter().map(secret_line));
         let variable = |(name, value): &(String, String)| format!("env: {name} = {}", quoted(value));
         lines.extend(self.environment().variables().iter().map(variable));
@@ -26,7 +28,7 @@ impl Grant {
             let arguments: Vec<String> = self.command_line().arguments().iter().map(|text| quoted(text)).collect();
             lines.push(format!("args = [{}]", arguments.join(", ")));
         }
-        if self.clock() != ClockStep::USUAL {
+        if self.clock() != ClockStep::DEFAULT {
             lines.push(format!("clock = \"{}ns\"", self.clock().duration().as_nanos()));
         }
         if let Some(seed) = self.seed() {
@@ -38,7 +40,7 @@ impl Grant {
         lines
     }
 
-    fn add_http(&self, lines: &mut Vec<String>) {
+    fn push_http_lines(&self, lines: &mut Vec<String>) {
         let Some(http) = self.http() else { return };
         lines.extend(http.rules().iter().map(|rule| format!("http: {rule}")));
         lines.extend(http.private().iter().map(|net| format!("private_addresses: {net}")));
@@ -53,7 +55,31 @@ impl Grant {
         }
     }
 
-    /// Whether anything of that sort is granted, beyond what every tool has.
+    /// Describes the granted powers to models and people, one phrase for each. Folders of the host and values are left
+    /// out.
+    #[must_use]
+    pub fn phrases(&self) -> Vec<String> {
+        let mut phrases: Vec<String> = Vec::new();
+        for folder in self.folders() {
+            let verb = if folder.access() == Access::Read { "read" } else { "read and change" };
+            phrases.push(format!("{verb} files in {}", folder.guest()));
+        }
+        if let Some(http) = self.http() {
+            let rules: Vec<String> = http.rules().iter().map(ToString::to_string).collect();
+            phrases.push(format!("make HTTP requests ({})", rules.join(", ")));
+        }
+        let others = [
+            (self.scratch().is_some(), "use temporary files"),
+            (self.has(Power::KeyValue), "keep values between calls"),
+            (self.has(Power::State), "read the state of the agent"),
+            (self.has(Power::Env) || self.has(Power::Args), "read its own settings"),
+            (self.has(Power::Secrets), "use secrets without seeing them"),
+        ];
+        phrases.extend(others.into_iter().filter(|(has, _)| *has).map(|(_, phrase)| phrase.to_owned()));
+        phrases
+    }
+
+    /// Returns whether a power is granted, beyond what every tool has.
     #[must_use]
     pub fn has(&self, power: Power) -> bool {
         match power {
@@ -62,7 +88,7 @@ impl Grant {
             Power::Env => !self.environment().variables().is_empty(),
             Power::Args => !self.command_line().arguments().is_empty(),
             Power::Secrets => !self.secrets().is_empty(),
-            Power::Clock => self.clock() != ClockStep::USUAL,
+            Power::Clock => self.clock() != ClockStep::DEFAULT,
             Power::Random => self.seed().is_some(),
             Power::KeyValue => self.key_value().is_some(),
             Power::State => self.state(),
@@ -71,7 +97,7 @@ impl Grant {
     }
 }
 
-/// No two times have one text.
+/// Formats a duration. Different durations have different texts.
 fn time_text(time: Duration) -> String {
     match time.subsec_nanos() % 1_000_000 {
         0 => format!("{}ms", time.as_millis()),
@@ -88,11 +114,11 @@ fn folder_line(folder: &Folder, base: Option<&Path>) -> String {
     let place = quoted(&format!("{host}:{}", folder.guest()));
     match folder.access() {
         Access::Read => format!("read: {place}"),
-        Access::Write(quota) => format!("write: {place}, {}", of_quota(quota)),
+        Access::Write(quota) => format!("write: {place}, {}", quota_text(quota)),
     }
 }
 
-/// Two paths never have one text, even if they are not text.
+/// Formats a path. Different paths have different texts, even if they are not UTF-8.
 fn path_text(path: &Path) -> String {
     match path.to_str() {
         Some(text) => text.to_owned(),
@@ -100,25 +126,25 @@ fn path_text(path: &Path) -> String {
     }
 }
 
-fn of_quota(quota: Quota) -> String {
+fn quota_text(quota: Quota) -> String {
     format!("bytes = {}, entries = {}", quota.bytes(), quota.entries())
 }
 
 fn secret_line(secret: &Secret) -> String {
-    let sent = match secret.into() {
+    let sent = match secret.injection() {
         Injection::Header { name, template } => format!("header {} = {}", quoted(name), quoted(&template.to_string())),
         Injection::Query { name } => format!("query {}", quoted(name)),
     };
     format!("secret {}: for {}, {sent}", quoted(secret.name()), secret.target())
 }
 
-/// In quotes, so that no text can look like the end of its line and the beginning of another.
+/// Writes a text in quotes, so that it cannot end its line and begin another.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
 impl Power {
-    /// What a line of a policy that grants it looks like; `None` if nobody can be granted it.
+    /// Returns an example of the line of a policy that grants the power; `None` if it cannot be granted.
     #[must_use]
     pub fn example(self) -> Option<&'static str> {
         match self {
@@ -166,13 +192,13 @@ mod tests {
             .unwrap()
             .with_environment(Environment::none().with("A", "1\nhttp: *").unwrap())
             .with_command_line(CommandLine::new(["x", "--y"]).unwrap())
-            .with_clock(ClockStep::FINEST)
+            .with_clock(ClockStep::MIN)
             .with_seed(Seed::from(1))
             .with_key_value(KeyValueQuota::new(1024).unwrap())
     }
 
     #[test]
-    fn every_power_has_its_line_and_no_secret_is_in_one() {
+    fn lines_cover_every_power_and_no_secret_value() {
         let lines = everything("s3cret-value").lines(Some(Path::new("/cfg")));
         expect![[r#"
             args = ["x", "--y"]
@@ -194,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_lines() {
+    fn empty_grant_has_no_lines_and_no_powers() {
         assert!(Grant::none().lines(None).is_empty());
         assert_eq!(Grant::none().with_state().lines(None), ["state = true"]);
         let every = [
@@ -211,5 +237,14 @@ mod tests {
         let all = everything("s3cret-value");
         assert!(every.iter().all(|power| all.has(*power) && !Grant::none().has(*power)));
         assert!(!all.has(Power::Sockets));
+    }
+
+    #[test]
+    fn phrases_contain_no_host_folder_and_no_value() {
+        assert!(Grant::none().phrases().is_empty());
+        let environment = Environment::default().with("KEY", "value").unwrap();
+        let folder = Folder::read("/home/someone/docs:/docs").unwrap();
+        let grant = Grant::none().with_environment(environment).with_folder(folder).unwrap();
+        assert_eq!(grant.phrases(), ["read files in /docs", "read its own settings"]);
     }
 }
