@@ -357,8 +357,9 @@ mod tests {
         let mut said = standing.to_string();
         if let ApprovalStatus::Changed(changes) = standing {
             for Change { what, old, new } in changes {
-                let shown =
-                    |text: Option<Untrusted<String>>| text.unwrap_or_else(|| "nothing".into()).sanitized().into_owned();
+                let shown = |text: Option<Untrusted<String>>| {
+                    text.unwrap_or_else(|| "nothing".into()).to_sanitized().into_owned()
+                };
                 said += &format!("\n{what}: {} -> {}", shown(old), shown(new));
             }
         }

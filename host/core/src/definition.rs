@@ -132,7 +132,7 @@ impl ToolDefinition {
     /// Characters in all that the tool says about itself, schemas included, that a reader would not see or that a terminal
     /// would act on. Wherever it is shown to a person or a model, they are written out. See [`crate::sanitize`].
     #[must_use]
-    pub fn hidden(&self) -> u64 {
+    pub fn hidden_chars(&self) -> u64 {
         let texts = [self.export.as_ref(), self.title.as_ref(), Some(&self.description)];
         let schemas = [Some(&self.input_schema), self.output_schema.as_ref()];
         let of_texts = texts.into_iter().flatten().map(Untrusted::<String>::hidden).sum::<u64>();
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn what_is_hidden_in_a_definition_is_counted_wherever_it_is() {
         let check = |raw: RawDefinition, expected: u64| {
-            assert_eq!(raw.parse(&DefinitionLimits::default()).unwrap().hidden(), expected);
+            assert_eq!(raw.parse(&DefinitionLimits::default()).unwrap().hidden_chars(), expected);
         };
         let schema = r#"{"properties":{"a\u200b":{"enum":["\u202e",1]}}}"#.to_owned();
         check(raw("a"), 0);

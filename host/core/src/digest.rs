@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::sanitize::beginning;
+use crate::sanitize::truncate_str;
 
 /// The SHA-256 of some bytes, written `sha256:` and 64 hexadecimal digits (the form of OCI).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ impl FromStr for Digest {
     type Err = DigestError;
 
     fn from_str(text: &str) -> Result<Self, DigestError> {
-        let refused = || DigestError(beginning(text, 80).to_owned());
+        let refused = || DigestError(truncate_str(text, 80).to_owned());
         let hex = text.strip_prefix("sha256:").ok_or_else(refused)?;
         let digits = hex.as_bytes();
         if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {

@@ -65,7 +65,7 @@ impl CallError {
 
     /// How many characters of its texts were written out because a reader would not see them.
     #[must_use]
-    pub fn hidden(&self) -> u64 {
+    pub fn hidden_chars(&self) -> u64 {
         std::iter::once(&self.message).chain(&self.hint).chain(&self.backtrace).map(PrintableText::hidden).sum()
     }
 
@@ -150,7 +150,7 @@ impl Metadata {
     pub fn of_outcome(self, outcome: &Result<Vec<Content>, CallError>) -> Self {
         let (bytes, hidden) = match outcome {
             Ok(parts) => (parts.iter().map(Content::bytes).sum(), parts.iter().map(Content::hidden).sum()),
-            Err(error) => (0, error.hidden()),
+            Err(error) => (0, error.hidden_chars()),
         };
         Self { bytes, sanitized: self.sanitized + hidden, ..self }
     }
@@ -197,8 +197,8 @@ impl CallResult {
     #[must_use]
     pub fn text(&self) -> Option<Cow<'_, str>> {
         self.content().iter().find_map(|part| match part {
-            Content::Text { text } => Some(text.sanitized()),
-            Content::Json { value } => Some(value.sanitized()),
+            Content::Text { text } => Some(text.to_sanitized()),
+            Content::Json { value } => Some(value.to_sanitized()),
             Content::Blob { .. } | Content::Link { .. } => None,
         })
     }

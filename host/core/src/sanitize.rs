@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 /// Line breaks and tabs stay. A text without such characters is returned as it is, without a copy.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if hidden(text) == 0 {
+    if count_hidden(text) == 0 {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
@@ -35,13 +35,13 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 
 /// The beginning of the text in at most so many bytes, cut between characters.
 #[must_use]
-pub fn beginning(text: &str, bytes: usize) -> &str {
+pub fn truncate_str(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
 }
 
 /// How many characters [`printable`] would write out.
 #[must_use]
-pub fn hidden(text: &str) -> u64 {
+pub fn count_hidden(text: &str) -> u64 {
     if is_plain(text) {
         return 0;
     }
@@ -58,7 +58,7 @@ fn is_plain(text: &str) -> bool {
 /// same. A carriage return, which stands between values there, becomes a space.
 #[must_use]
 pub fn printable_json(text: &str) -> Cow<'_, str> {
-    if hidden(text) == 0 {
+    if count_hidden(text) == 0 {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
@@ -101,7 +101,7 @@ pub fn printable_uri(uri: &str) -> Cow<'_, str> {
 /// nesting of the value is bounded where it was read.
 #[must_use]
 pub fn printable_value(value: &Value) -> (Cow<'_, Value>, u64) {
-    match hidden_in(value) {
+    match count_hidden_in(value) {
         0 => (Cow::Borrowed(value), 0),
         count => (Cow::Owned(rewrite(value)), count),
     }
@@ -109,12 +109,12 @@ pub fn printable_value(value: &Value) -> (Cow<'_, Value>, u64) {
 
 /// How many characters [`printable_value`] would write out, those in names of members included.
 #[must_use]
-pub fn hidden_in(value: &Value) -> u64 {
+pub fn count_hidden_in(value: &Value) -> u64 {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-        Value::String(text) => hidden(text),
-        Value::Array(items) => items.iter().map(hidden_in).sum(),
-        Value::Object(members) => members.iter().map(|(name, value)| hidden(name) + hidden_in(value)).sum(),
+        Value::String(text) => count_hidden(text),
+        Value::Array(items) => items.iter().map(count_hidden_in).sum(),
+        Value::Object(members) => members.iter().map(|(name, value)| count_hidden(name) + count_hidden_in(value)).sum(),
     }
 }
 
@@ -222,14 +222,18 @@ mod tests {
     fn every_ascii_character_is_judged_alike_alone_and_beside_others() {
         for c in (0..128_u8).map(char::from) {
             let expected = u64::from(is_hidden(c));
-            assert_eq!(hidden(&c.to_string()), expected, "{c:?}");
-            assert_eq!(hidden(&format!("{c} beside ä, and a text that is longer than a vector")), expected, "{c:?}");
+            assert_eq!(count_hidden(&c.to_string()), expected, "{c:?}");
+            assert_eq!(
+                count_hidden(&format!("{c} beside ä, and a text that is longer than a vector")),
+                expected,
+                "{c:?}"
+            );
         }
     }
 
     #[test]
     fn a_beginning_ends_between_characters() {
-        let check = |text: &str, bytes, expected: &str| assert_eq!(beginning(text, bytes), expected);
+        let check = |text: &str, bytes, expected: &str| assert_eq!(truncate_str(text, bytes), expected);
         check("abc", 0, "");
         check("abc", 2, "ab");
         check("abc", 3, "abc");
@@ -241,8 +245,8 @@ mod tests {
     #[test]
     fn what_is_written_out_is_counted() {
         let check = |text: &str, expected: u64| {
-            assert_eq!(hidden(text), expected, "{text:?}");
-            assert_eq!(hidden(&printable(text)), 0, "{text:?}");
+            assert_eq!(count_hidden(text), expected, "{text:?}");
+            assert_eq!(count_hidden(&printable(text)), 0, "{text:?}");
         };
         check("plain\ttext\n", 0);
         check("\u{1b}]52;c;aGk=\u{7}", 2);
@@ -306,7 +310,7 @@ mod tests {
         assert_eq!(count, 4);
         let expected = r#"{"a\\u{200b} (2)":1,"a\\u{200b}":2,"b":["\\u{1b}[1m",{"\\u{e000}":"\\u{2800}"}],"n":2.5}"#;
         assert_eq!(shown.to_string(), expected);
-        assert_eq!(hidden_in(&shown), 0);
+        assert_eq!(count_hidden_in(&shown), 0);
     }
 
     #[test]

@@ -18,7 +18,7 @@ impl Timestamp {
 
     /// The moment `later` after this one.
     #[must_use]
-    pub fn plus(self, later: Duration) -> Self {
+    pub fn saturating_add(self, later: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(later.as_millis()).unwrap_or(u64::MAX)))
     }
 }

@@ -1,7 +1,7 @@
 //! Text and JSON that a guest, a remote server or a model made, as types that cannot be printed by accident.
 //!
 //! [`Untrusted`] holds a value as it was made and has no `Display`, no `Deref` and no `Serialize`. There are two ways out:
-//! [`Untrusted::sanitized`] for whoever shows it to a person or a model, and [`Untrusted::expose_raw`] for digests, schemas,
+//! [`Untrusted::to_sanitized`] for whoever shows it to a person or a model, and [`Untrusted::expose_raw`] for digests, schemas,
 //! redaction and embedders. A test lists the files that may name the second. [`PrintableText`] holds text that went through
 //! [`crate::sanitize`] when it was made.
 
@@ -14,7 +14,7 @@ use std::ops::Deref;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::sanitize::{hidden, hidden_in, printable, printable_uri, printable_value};
+use crate::sanitize::{count_hidden, count_hidden_in, printable, printable_uri, printable_value};
 
 /// A value that somebody made who is not trusted, exactly as it was made.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ impl<T> Untrusted<T> {
         Self(value)
     }
 
-    /// The value as it was made. Not for screens, models or clients: see [`Untrusted::sanitized`].
+    /// The value as it was made. Not for screens, models or clients: see [`Untrusted::to_sanitized`].
     #[must_use]
     pub const fn expose_raw(&self) -> &T {
         &self.0
@@ -47,20 +47,20 @@ impl<T> Untrusted<T> {
 impl Untrusted<String> {
     /// The text with every hidden character written out, see [`crate::sanitize::printable`].
     #[must_use]
-    pub fn sanitized(&self) -> Cow<'_, str> {
+    pub fn to_sanitized(&self) -> Cow<'_, str> {
         printable(&self.0)
     }
 
     /// The text as a URI, with every hidden character percent-encoded, see [`crate::sanitize::printable_uri`].
     #[must_use]
-    pub fn sanitized_uri(&self) -> Cow<'_, str> {
+    pub fn to_sanitized_uri(&self) -> Cow<'_, str> {
         printable_uri(&self.0)
     }
 
-    /// How many characters [`Untrusted::sanitized`] writes out.
+    /// How many characters [`Untrusted::to_sanitized`] writes out.
     #[must_use]
-    pub fn hidden(&self) -> u64 {
-        hidden(&self.0)
+    pub fn hidden_chars(&self) -> u64 {
+        count_hidden(&self.0)
     }
 
     /// The JSON value that the text stands for, as untrusted as the text; `None` if it is no JSON.
@@ -85,14 +85,14 @@ impl Untrusted<String> {
 impl Untrusted<Value> {
     /// The value with hidden characters written out in every string and name, see [`printable_value`].
     #[must_use]
-    pub fn sanitized(&self) -> Cow<'_, Value> {
+    pub fn to_sanitized(&self) -> Cow<'_, Value> {
         printable_value(&self.0).0
     }
 
-    /// How many characters [`Untrusted::sanitized`] writes out.
+    /// How many characters [`Untrusted::to_sanitized`] writes out.
     #[must_use]
-    pub fn hidden(&self) -> u64 {
-        hidden_in(&self.0)
+    pub fn hidden_chars(&self) -> u64 {
+        count_hidden_in(&self.0)
     }
 }
 
@@ -186,7 +186,7 @@ impl PrintableText {
 
     /// How many characters were written out when it was made.
     #[must_use]
-    pub fn hidden(&self) -> u64 {
+    pub fn hidden_chars(&self) -> u64 {
         self.hidden
     }
 
@@ -263,7 +263,7 @@ impl fmt::Debug for PrintableText {
 
 impl From<&str> for PrintableText {
     fn from(text: &str) -> Self {
-        Self { text: printable(text).into_owned(), hidden: hidden(text) }
+        Self { text: printable(text).into_owned(), hidden: count_hidden(text) }
     }
 }
 
@@ -286,7 +286,7 @@ impl From<String> for PrintableText {
             Cow::Owned(clean) => Some(clean),
         };
         match clean {
-            Some(clean) => Self { hidden: hidden(&text), text: clean },
+            Some(clean) => Self { hidden: count_hidden(&text), text: clean },
             None => Self { text, hidden: 0 },
         }
     }
@@ -325,21 +325,21 @@ mod tests {
     #[test]
     fn nothing_hidden_comes_out_unasked() {
         let text = Untrusted::from("a\u{202e}\u{2800}b");
-        assert_eq!(text.sanitized(), "a\\u{202e}\\u{2800}b");
-        assert_eq!((text.hidden(), text.len()), (2, 8));
+        assert_eq!(text.to_sanitized(), "a\\u{202e}\\u{2800}b");
+        assert_eq!((text.hidden_chars(), text.len()), (2, 8));
         assert_eq!(format!("{text:?}"), "\"a\\u{202e}\\u{2800}b\"");
         assert_eq!(text.expose_raw(), "a\u{202e}\u{2800}b");
         let value = Untrusted::from(json!({"a\u{200b}": "\u{1b}"}));
-        assert_eq!(*value.sanitized(), json!({"a\\u{200b}": "\\u{1b}"}));
-        assert_eq!(value.hidden(), 2);
-        assert_eq!(hidden(&format!("{value:?}")), 0);
+        assert_eq!(*value.to_sanitized(), json!({"a\\u{200b}": "\\u{1b}"}));
+        assert_eq!(value.hidden_chars(), 2);
+        assert_eq!(count_hidden(&format!("{value:?}")), 0);
     }
 
     #[test]
     fn printable_text_is_printable_however_it_is_made() {
         let read: PrintableText = serde_json::from_str(r#""a\u202e""#).unwrap();
         for text in [PrintableText::from("a\u{202e}"), PrintableText::from("a\u{202e}".to_owned()), read] {
-            assert_eq!((text.as_str(), text.hidden()), ("a\\u{202e}", 1));
+            assert_eq!((text.as_str(), text.hidden_chars()), ("a\\u{202e}", 1));
             assert_eq!(serde_json::to_string(&text).unwrap(), r#""a\\u{202e}""#);
         }
     }
@@ -347,7 +347,7 @@ mod tests {
     fn a_revised_text_keeps_its_count() {
         let mut text = PrintableText::from("a\u{202e}b");
         text.revise("[redacted]\u{200b}");
-        assert_eq!((text.as_str(), text.hidden()), ("[redacted]\\u{200b}", 2));
+        assert_eq!((text.as_str(), text.hidden_chars()), ("[redacted]\\u{200b}", 2));
         assert_eq!(text, PrintableText::from("[redacted]\\u{200b}"), "the count is no part of the value");
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn deadline(limits: &Limits) -> CallError {
 pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError {
     // The runtime of its language wrote why it aborted. That is a failure of the tool, in its own words.
     if error.kind == ErrorKind::Trap
-        && let Some(Uncaught { message, hint }) = Uncaught::find(&metadata.stderr.text.sanitized())
+        && let Some(Uncaught { message, hint }) = Uncaught::find(&metadata.stderr.text.to_sanitized())
     {
         error = CallError::new(ErrorKind::ToolFailed, cut(&message)).with_hint(hint);
     }
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn messages_of_guests_are_cut_at_a_character_and_made_printable() {
         assert_eq!(cut("a\u{1b}[0m"), "a\\u{1b}[0m");
-        assert_eq!((message("a\u{1b}[0m").as_str(), message("a\u{1b}[0m").hidden()), ("a\\u{1b}[0m", 1));
+        assert_eq!((message("a\u{1b}[0m").as_str(), message("a\u{1b}[0m").hidden_chars()), ("a\\u{1b}[0m", 1));
         let long = "ä".repeat(4000);
         let short = cut(&long);
         assert!(short.len() <= MESSAGE_BYTES + '…'.len_utf8());

@@ -80,14 +80,14 @@ fn tool(tool: &ToolDefinition, quotation: &mut Quotation) -> Result<()> {
     quotation.labelled("  tool   ", tool.name.as_str())?;
     // Of an export of the world itself, the name says it already.
     if let Some(export) = tool.export.as_ref().filter(|export| **export != *tool.name.as_str()) {
-        quotation.labelled("  export ", &one_line(&export.sanitized()))?;
+        quotation.labelled("  export ", &one_line(&export.to_sanitized()))?;
     }
     if let Some(title) = &tool.title {
-        quotation.labelled("  title  ", &one_line(&title.sanitized()))?;
+        quotation.labelled("  title  ", &one_line(&title.to_sanitized()))?;
     }
     // All of it: what a model is told, whoever inspects a tool has to see.
-    quotation.block(4, &paragraphs(&tool.description.sanitized()).join("\n"))?;
-    let hidden = tool.hidden();
+    quotation.block(4, &paragraphs(&tool.description.to_sanitized()).join("\n"))?;
+    let hidden = tool.hidden_chars();
     if hidden > 0 {
         own(4, &format!("{hidden} invisible or controlling characters of these texts were written out"))?;
     }
@@ -96,14 +96,14 @@ fn tool(tool: &ToolDefinition, quotation: &mut Quotation) -> Result<()> {
         annotations::in_words(&tool.annotations).iter().try_for_each(|promise| own(6, promise))?;
     }
     line("    arguments")?;
-    let arguments = lines(&tool.input_schema.sanitized());
+    let arguments = lines(&tool.input_schema.to_sanitized());
     match arguments.is_empty() {
         true => line("      none")?,
         false => quotation.block(6, &arguments.join("\n"))?,
     }
     if let Some(schema) = &tool.output_schema {
         line("    result")?;
-        quotation.block(6, &lines(&schema.sanitized()).join("\n"))?;
+        quotation.block(6, &lines(&schema.to_sanitized()).join("\n"))?;
     }
     Ok(())
 }

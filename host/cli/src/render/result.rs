@@ -46,19 +46,19 @@ pub(crate) fn cost(metadata: &Metadata) -> String {
 
 fn part(part: &Content) -> Result<()> {
     match part {
-        Content::Text { text } => line(&text.sanitized()),
-        Content::Json { value } => line(&value.sanitized()),
+        Content::Text { text } => line(&text.to_sanitized()),
+        Content::Json { value } => line(&value.to_sanitized()),
         Content::Blob { mime_type, data } if std::io::stdout().is_terminal() => {
             let size = display_bytes(data.len() as u64);
             line(&format!(
                 "[{size} of {}; send standard output to a file to keep them]",
-                one_line(&mime_type.sanitized())
+                one_line(&mime_type.to_sanitized())
             ))
         }
         Content::Blob { data, .. } => bytes(data),
         Content::Link { uri, title, .. } => match title {
-            Some(title) => line(&format!("{}: {}", one_line(&title.sanitized()), uri.sanitized_uri())),
-            None => line(&uri.sanitized_uri()),
+            Some(title) => line(&format!("{}: {}", one_line(&title.to_sanitized()), uri.to_sanitized_uri())),
+            None => line(&uri.to_sanitized_uri()),
         },
     }
 }
@@ -97,7 +97,7 @@ fn is_foreign(error: &CallError, metadata: &Metadata) -> bool {
 fn captured(name: &str, captured: &Captured) -> Result<()> {
     let mut quotation = Quotation::for_stderr();
     if !captured.text.is_empty() {
-        quotation.repeated(name, FAINT, &captured.text.sanitized())?;
+        quotation.repeated(name, FAINT, &captured.text.to_sanitized())?;
     }
     if captured.dropped > 0 {
         note(&styled(FAINT, &format!("{name}: and {} more bytes, which were dropped", captured.dropped)));
@@ -123,7 +123,7 @@ fn quote(event: &Event, quotation: &mut Quotation) -> Result<()> {
             quotation.styled(&percent, STRONG, progress.message.as_deref().unwrap_or_default())?;
             for part in &progress.partial {
                 if let Content::Text { text } = part {
-                    quotation.block(7, &text.sanitized())?;
+                    quotation.block(7, &text.to_sanitized())?;
                 }
             }
             Ok(())

@@ -125,7 +125,7 @@ fn tool(quotation: &mut Quotation, tool: &ToolParts) -> Result<()> {
     let mut text = |what: &str, text: Option<&Untrusted<String>>| match text {
         Some(text) => {
             line(&format!("    {what}"))?;
-            quotation.block(6, &text.sanitized())
+            quotation.block(6, &text.to_sanitized())
         }
         None => Ok(()),
     };
@@ -146,8 +146,8 @@ fn tool(quotation: &mut Quotation, tool: &ToolParts) -> Result<()> {
 /// A schema as `inspect` shows it, and all that it says besides: a model is told that too. `--full` adds the schema itself.
 fn schema(quotation: &mut Quotation, what: &str, text: &Untrusted<String>) -> Result<()> {
     line(&format!("    {what}"))?;
-    let Some(schema) = text.parse_json() else { return quotation.block(6, &text.sanitized()) };
-    let schema = schema.sanitized();
+    let Some(schema) = text.parse_json() else { return quotation.block(6, &text.to_sanitized()) };
+    let schema = schema.to_sanitized();
     let shown = super::schema::lines(&schema);
     match shown.is_empty() {
         true => line("      none")?,
@@ -191,10 +191,10 @@ fn change(quotation: &mut Quotation, change: &Change) -> Result<()> {
 fn lines(text: Option<&Untrusted<String>>) -> Vec<String> {
     let Some(text) = text else { return Vec::new() };
     // Read before hidden characters are written out: afterwards it may be no JSON any more.
-    let json = text.parse_json().map(|value| value.sanitized().into_owned());
+    let json = text.parse_json().map(|value| value.to_sanitized().into_owned());
     let json = json.filter(|value| value.is_object() || value.is_array());
     let pretty = json.and_then(|value| serde_json::to_string_pretty(&value).ok());
-    pretty.as_deref().unwrap_or(&text.sanitized()).lines().map(str::to_owned).collect()
+    pretty.as_deref().unwrap_or(&text.to_sanitized()).lines().map(str::to_owned).collect()
 }
 
 /// Compares lines: those that go and come, between those that stay at the beginning and at the end.

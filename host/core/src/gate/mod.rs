@@ -67,7 +67,7 @@ pub struct GateLimits {
     /// Bytes of a single string or property name of a document. 10 KiB. A string whose schema has a `maxLength` is bounded by
     /// that, and by the document.
     pub string_bytes: usize,
-    /// Levels of arrays and objects in a document. 64; never more than [`GateLimits::MOST_DEPTH`].
+    /// Levels of arrays and objects in a document. 64; never more than [`GateLimits::MAX_DEPTH`].
     pub depth: usize,
     /// Violations listed; those beyond are counted. 32; never fewer than one.
     pub violations: usize,
@@ -76,7 +76,7 @@ pub struct GateLimits {
     pub work: u64,
     /// Bytes of a schema. 64 KiB.
     pub schema_bytes: usize,
-    /// Levels of arrays and objects in a schema. 32; never more than [`GateLimits::MOST_DEPTH`].
+    /// Levels of arrays and objects in a schema. 32; never more than [`GateLimits::MAX_DEPTH`].
     pub schema_depth: usize,
     /// Subschemas in a schema. 2,000.
     pub schema_nodes: usize,
@@ -204,7 +204,7 @@ impl Gate {
     /// The steps that checking a text of so many bytes takes at most, whatever it says; see [`GateLimits::work`]. What
     /// would take more than that limit is refused without being checked.
     #[must_use]
-    pub fn most_steps(&self, bytes: usize) -> u64 {
+    pub fn max_steps(&self, bytes: usize) -> u64 {
         let bytes = bytes.min(self.limits.document_bytes);
         // Every value but the last has a comma or a bracket beside it.
         let values = bytes as u64 / 2 + 1;
@@ -214,7 +214,7 @@ impl Gate {
 
     /// The same for a value that is in memory already.
     #[must_use]
-    pub fn most_steps_of(&self, value: &Value) -> u64 {
+    pub fn max_steps_for_value(&self, value: &Value) -> u64 {
         strict::measure(value, self.relaxed_caps()).map_or(0, |extent| self.costs.steps(extent).min(self.limits.work))
     }
 

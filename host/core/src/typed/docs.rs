@@ -38,7 +38,7 @@ impl TypeDocs {
 
     /// What is known of `ty`.
     #[must_use]
-    pub fn of(&self, ty: &Ty) -> Option<&TypeDoc> {
+    pub fn get(&self, ty: &Ty) -> Option<&TypeDoc> {
         self.types.iter().find(|(known, _)| known == ty).map(|(_, doc)| doc)
     }
 }

@@ -8,4 +8,4 @@ pub mod schema;
 pub mod ty;
 
 pub use docs::{TypeDoc, TypeDocs};
-pub use ty::{Budget, TooComplex, Ty, TypedFunction};
+pub use ty::{Budget, Ty, TypeComplexityError, TypedFunction};

@@ -7,14 +7,14 @@ const SPLIT: usize = 10;
 
 /// Matches `0` and every number up to [`u64::MAX`], without leading zeros.
 #[must_use]
-pub fn unsigned() -> [String; 2] {
+pub fn unsigned_patterns() -> [String; 2] {
     let bound = u64::MAX.to_string();
     [format!("^(0|{})$", far_below(&bound)), format!("^{}$", near(&bound))]
 }
 
 /// Matches every number from [`i64::MIN`] to [`i64::MAX`], without leading zeros, `+` or `-0`.
 #[must_use]
-pub fn signed() -> [String; 2] {
+pub fn signed_patterns() -> [String; 2] {
     let bound = i64::MAX.to_string();
     [format!("^(0|-?({}))$", far_below(&bound)), format!("^(-?{}|{})$", near(&bound), i64::MIN)]
 }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn every_piece_is_short_enough_for_the_gate() {
-        for piece in unsigned().iter().chain(&signed()) {
+        for piece in unsigned_patterns().iter().chain(&signed_patterns()) {
             assert!(piece.len() <= crate::gate::GateLimits::default().pattern_chars, "{piece}");
         }
     }
@@ -82,7 +82,11 @@ mod tests {
     #[test]
     fn the_bounds_are_exact() {
         let check = |text: &str, is_unsigned: bool, is_signed: bool| {
-            assert_eq!((matches(&unsigned(), text), matches(&signed(), text)), (is_unsigned, is_signed), "{text:?}");
+            assert_eq!(
+                (matches(&unsigned_patterns(), text), matches(&signed_patterns(), text)),
+                (is_unsigned, is_signed),
+                "{text:?}"
+            );
         };
         check("0", true, true);
         check("7", true, true);
@@ -122,16 +126,16 @@ mod tests {
     proptest! {
         #[test]
         fn every_number_in_range_matches(unsigned_number: u64, signed_number: i64) {
-            prop_assert!(matches(&unsigned(), &unsigned_number.to_string()));
-            prop_assert!(matches(&signed(), &signed_number.to_string()));
+            prop_assert!(matches(&unsigned_patterns(), &unsigned_number.to_string()));
+            prop_assert!(matches(&signed_patterns(), &signed_number.to_string()));
         }
 
         #[test]
         fn what_matches_is_a_number_in_its_one_spelling(text in "-?[0-9]{1,21}") {
             let is_unsigned = text.parse::<u64>().is_ok_and(|number| number.to_string() == text);
             let is_signed = text.parse::<i64>().is_ok_and(|number| number.to_string() == text);
-            prop_assert_eq!(matches(&unsigned(), &text), is_unsigned);
-            prop_assert_eq!(matches(&signed(), &text), is_signed);
+            prop_assert_eq!(matches(&unsigned_patterns(), &text), is_unsigned);
+            prop_assert_eq!(matches(&signed_patterns(), &text), is_signed);
         }
     }
 }

@@ -28,7 +28,7 @@ pub const INFINITY: &str = "Infinity";
 pub const NEGATIVE_INFINITY: &str = "-Infinity";
 
 /// The farthest whole number from zero that is written as a number: every reader of JSON is exact up to here.
-pub const MAX_EXACT: u64 = (1 << 53) - 1;
+pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 impl TypedFunction {
     /// The schema of the arguments: an object with one property for each parameter.
@@ -109,7 +109,7 @@ impl<'a> Writer<'a> {
     }
 
     fn fields(&self, fields: &[(String, Ty)], of: Option<&Ty>) -> Value {
-        let doc = of.and_then(|ty| self.docs.of(ty));
+        let doc = of.and_then(|ty| self.docs.get(ty));
         let properties = fields.iter().map(|(name, ty)| {
             let text = doc.and_then(|doc| doc.items.get(name));
             (name.clone(), described(self.schema(ty), text))
@@ -119,7 +119,7 @@ impl<'a> Writer<'a> {
     }
 
     fn variant(&self, cases: &[(String, Option<Ty>)], of: &Ty) -> Value {
-        let doc = self.docs.of(of);
+        let doc = self.docs.get(of);
         let each: Vec<_> = cases
             .iter()
             .map(|(name, value)| {
@@ -153,7 +153,7 @@ impl<'a> Writer<'a> {
 
     /// Adds what is known of the type; of an enum or flags, what is known of the names too, for they have no schema.
     fn describe(&self, schema: Value, ty: &Ty) -> Value {
-        let Some(doc) = self.docs.of(ty) else { return schema };
+        let Some(doc) = self.docs.get(ty) else { return schema };
         let mut lines: Vec<String> = doc.text.iter().cloned().collect();
         if let Ty::Enum(names) | Ty::Flags(names) = ty {
             let about = |name: &String| doc.items.get(name).map(|text| format!("`{name}`: {text}"));
@@ -183,8 +183,8 @@ fn scalar(ty: &Ty) -> Value {
         Ty::U16 => integer(0, u16::MAX),
         Ty::S32 => integer(i32::MIN, i32::MAX),
         Ty::U32 => integer(0, u32::MAX),
-        Ty::S64 => wide(integer(i64::MIN, i64::MAX), pattern::signed()),
-        Ty::U64 => wide(integer(0, u64::MAX), pattern::unsigned()),
+        Ty::S64 => wide(integer(i64::MIN, i64::MAX), pattern::signed_patterns()),
+        Ty::U64 => wide(integer(0, u64::MAX), pattern::unsigned_patterns()),
         Ty::F32 => float(json!({"type": "number", "minimum": f64::from(f32::MIN), "maximum": f64::from(f32::MAX)})),
         Ty::F64 => float(json!({"type": "number"})),
         Ty::Char => json!({"type": "string", "minLength": 1, "maxLength": 1}),

@@ -158,7 +158,7 @@ impl fmt::Display for TypedFunction {
 
 /// Why a function's types are refused. A few bytes of a component can describe types that are huge once written out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum TooComplex {
+pub enum TypeComplexityError {
     /// Nested too deeply.
     #[error("its types are nested more than {MAX_DEPTH} deep; make them flatter")]
     Depth,
@@ -188,11 +188,11 @@ impl Budget {
     ///
     /// # Errors
     /// If it is nested too deeply, or nothing is left.
-    pub fn node(&mut self, depth: usize) -> Result<(), TooComplex> {
+    pub fn charge_node(&mut self, depth: usize) -> Result<(), TypeComplexityError> {
         if depth >= MAX_DEPTH {
-            return Err(TooComplex::Depth);
+            return Err(TypeComplexityError::Depth);
         }
-        self.nodes = self.nodes.checked_sub(1).ok_or(TooComplex::Nodes)?;
+        self.nodes = self.nodes.checked_sub(1).ok_or(TypeComplexityError::Nodes)?;
         Ok(())
     }
 
@@ -200,9 +200,9 @@ impl Budget {
     ///
     /// # Errors
     /// If nothing is left.
-    pub fn name(&mut self, name: &str) -> Result<String, TooComplex> {
-        self.nodes = self.nodes.checked_sub(1).ok_or(TooComplex::Nodes)?;
-        self.name_bytes = self.name_bytes.checked_sub(name.len()).ok_or(TooComplex::Names)?;
+    pub fn charge_name(&mut self, name: &str) -> Result<String, TypeComplexityError> {
+        self.nodes = self.nodes.checked_sub(1).ok_or(TypeComplexityError::Nodes)?;
+        self.name_bytes = self.name_bytes.checked_sub(name.len()).ok_or(TypeComplexityError::Names)?;
         Ok(name.to_owned())
     }
 }
@@ -229,12 +229,12 @@ mod tests {
     #[test]
     fn a_budget_runs_out() {
         let mut budget = Budget::default();
-        assert_eq!(budget.node(MAX_DEPTH - 1), Ok(()));
-        assert_eq!(budget.node(MAX_DEPTH), Err(TooComplex::Depth));
-        assert_eq!(budget.name(&"n".repeat(MAX_NAME_BYTES)).map(|name| name.len()), Ok(MAX_NAME_BYTES));
-        assert_eq!(budget.name("n"), Err(TooComplex::Names));
-        let spent = (0..).take_while(|_| budget.node(0).is_ok()).count();
+        assert_eq!(budget.charge_node(MAX_DEPTH - 1), Ok(()));
+        assert_eq!(budget.charge_node(MAX_DEPTH), Err(TypeComplexityError::Depth));
+        assert_eq!(budget.charge_name(&"n".repeat(MAX_NAME_BYTES)).map(|name| name.len()), Ok(MAX_NAME_BYTES));
+        assert_eq!(budget.charge_name("n"), Err(TypeComplexityError::Names));
+        let spent = (0..).take_while(|_| budget.charge_node(0).is_ok()).count();
         assert_eq!(spent, MAX_NODES - 3);
-        assert_eq!(budget.node(0), Err(TooComplex::Nodes));
+        assert_eq!(budget.charge_node(0), Err(TypeComplexityError::Nodes));
     }
 }

@@ -110,11 +110,11 @@ fn what_a_text_may_cost_is_known_from_its_length() {
     for count in [0, 1, 10, 100, 1_000] {
         let document = json!({"a": vec!["abc"; count]});
         let text = document.to_string();
-        assert!(gate.most_steps_of(&document) > 0);
-        assert!(gate.most_steps_of(&document) <= gate.most_steps(text.len()), "{count}");
+        assert!(gate.max_steps_for_value(&document) > 0);
+        assert!(gate.max_steps_for_value(&document) <= gate.max_steps(text.len()), "{count}");
     }
-    assert_eq!(gate.most_steps(usize::MAX), gate.most_steps(1 << 20), "longer texts are not read");
-    assert!(gate.most_steps(1 << 20) <= GateLimits::default().work, "what takes more is not checked");
+    assert_eq!(gate.max_steps(usize::MAX), gate.max_steps(1 << 20), "longer texts are not read");
+    assert!(gate.max_steps(1 << 20) <= GateLimits::default().work, "what takes more is not checked");
 }
 
 #[test]

@@ -133,7 +133,7 @@ pub(crate) fn discover(
 
 /// Names the exports, which whoever built the component knows, where [`check_set`] only knows tools.
 fn check_names(tools: &[TypedTool]) -> Result<(), TypedError> {
-    let export = |tool: &TypedTool| tool.definition.export.clone().unwrap_or_default().sanitized().into_owned();
+    let export = |tool: &TypedTool| tool.definition.export.clone().unwrap_or_default().to_sanitized().into_owned();
     let mut seen = HashMap::new();
     for tool in tools {
         let name = &tool.definition.name;

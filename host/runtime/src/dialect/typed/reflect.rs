@@ -1,6 +1,6 @@
 //! From the types that the engine found in a component to ours.
 
-use fumehood_core::typed::{Budget, TooComplex, Ty, TypedFunction};
+use fumehood_core::typed::{Budget, Ty, TypeComplexityError, TypedFunction};
 use wasmtime::component::types::{ComponentFunc, Type};
 
 /// Why a function cannot be a tool. The message follows the name of the export.
@@ -24,7 +24,7 @@ pub(super) enum Unsupported {
     },
     /// Too much of everything.
     #[error(transparent)]
-    TooComplex(#[from] TooComplex),
+    TooComplex(#[from] TypeComplexityError),
 }
 
 /// Reads a signature.
@@ -36,7 +36,7 @@ pub(super) fn function(found: &ComponentFunc) -> Result<TypedFunction, Unsupport
     let mut params = Vec::new();
     for (name, ty) in found.params() {
         let place = || format!("its parameter `{name}`");
-        params.push((budget.name(name)?, convert(&ty, 0, &mut budget, &place)?));
+        params.push((budget.charge_name(name)?, convert(&ty, 0, &mut budget, &place)?));
     }
     let mut results = found.results();
     let result = match (results.next(), results.len()) {
@@ -54,7 +54,7 @@ pub(super) fn named(found: &Type) -> Option<Ty> {
 
 /// No deeper than the budget allows, which is asked before anything else.
 fn convert(found: &Type, depth: usize, budget: &mut Budget, place: &dyn Fn() -> String) -> Result<Ty, Unsupported> {
-    budget.node(depth)?;
+    budget.charge_node(depth)?;
     Ok(match found {
         Type::Bool => Ty::Bool,
         Type::S8 => Ty::S8,
@@ -69,8 +69,8 @@ fn convert(found: &Type, depth: usize, budget: &mut Budget, place: &dyn Fn() -> 
         Type::Float64 => Ty::F64,
         Type::Char => Ty::Char,
         Type::String => Ty::String,
-        Type::Enum(names) => Ty::Enum(names.names().map(|name| budget.name(name)).collect::<Result<_, _>>()?),
-        Type::Flags(names) => Ty::Flags(names.names().map(|name| budget.name(name)).collect::<Result<_, _>>()?),
+        Type::Enum(names) => Ty::Enum(names.names().map(|name| budget.charge_name(name)).collect::<Result<_, _>>()?),
+        Type::Flags(names) => Ty::Flags(names.names().map(|name| budget.charge_name(name)).collect::<Result<_, _>>()?),
         _ => return compound(found, depth + 1, budget, place),
     })
 }
@@ -82,14 +82,14 @@ fn compound(found: &Type, depth: usize, budget: &mut Budget, place: &dyn Fn() ->
         Type::Option(option) => Ty::Option(Box::new(part(&option.ty(), budget)?)),
         Type::Tuple(tuple) => Ty::Tuple(tuple.types().map(|ty| part(&ty, budget)).collect::<Result<_, _>>()?),
         Type::Record(record) => {
-            let field = |(name, ty): (&str, Type)| Ok((budget.name(name)?, part(&ty, budget)?));
+            let field = |(name, ty): (&str, Type)| Ok((budget.charge_name(name)?, part(&ty, budget)?));
             Ty::Record(
                 record.fields().map(|field| (field.name, field.ty)).map(field).collect::<Result<_, Unsupported>>()?,
             )
         }
         Type::Variant(variant) => {
             let case = |(name, ty): (&str, Option<Type>)| {
-                Ok((budget.name(name)?, ty.map(|ty| part(&ty, budget)).transpose()?))
+                Ok((budget.charge_name(name)?, ty.map(|ty| part(&ty, budget)).transpose()?))
             };
             Ty::Variant(variant.cases().map(|case| (case.name, case.ty)).map(case).collect::<Result<_, Unsupported>>()?)
         }
