@@ -28,7 +28,7 @@ pub fn shown(result: &CallResult, cap: usize) -> CallResult {
             shown.metadata.bytes = parts.iter().map(Content::bytes).sum();
             shown.metadata.mime = mime(parts).or(shown.metadata.mime);
             // A component's log lines and progress have been counted, and its result with them; a hook may have made another.
-            shown.metadata.sanitized = shown.metadata.sanitized.max(parts.iter().map(Content::hidden).sum());
+            shown.metadata.sanitized = shown.metadata.sanitized.max(parts.iter().map(Content::hidden_chars).sum());
             let (parts, cut) = parts_within(parts, cap);
             shown.metadata.truncated |= cut;
             shown.outcome = Ok(parts);

@@ -83,7 +83,7 @@ impl Content {
     /// How many characters of it a reader would not see or would a terminal act on. See [`crate::sanitize`].
     #[must_use]
     pub fn hidden_chars(&self) -> u64 {
-        let optional = |text: &Option<Untrusted<String>>| text.as_ref().map_or(0, Untrusted::<String>::hidden);
+        let optional = |text: &Option<Untrusted<String>>| text.as_ref().map_or(0, Untrusted::<String>::hidden_chars);
         match self {
             Self::Text { text } => text.hidden_chars(),
             Self::Json { value } => value.hidden_chars(),

@@ -135,8 +135,8 @@ impl ToolDefinition {
     pub fn hidden_chars(&self) -> u64 {
         let texts = [self.export.as_ref(), self.title.as_ref(), Some(&self.description)];
         let schemas = [Some(&self.input_schema), self.output_schema.as_ref()];
-        let of_texts = texts.into_iter().flatten().map(Untrusted::<String>::hidden).sum::<u64>();
-        of_texts + schemas.into_iter().flatten().map(Untrusted::<Value>::hidden).sum::<u64>()
+        let of_texts = texts.into_iter().flatten().map(Untrusted::<String>::hidden_chars).sum::<u64>();
+        of_texts + schemas.into_iter().flatten().map(Untrusted::<Value>::hidden_chars).sum::<u64>()
     }
 }
 

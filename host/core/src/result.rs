@@ -66,7 +66,7 @@ impl CallError {
     /// How many characters of its texts were written out because a reader would not see them.
     #[must_use]
     pub fn hidden_chars(&self) -> u64 {
-        std::iter::once(&self.message).chain(&self.hint).chain(&self.backtrace).map(PrintableText::hidden).sum()
+        std::iter::once(&self.message).chain(&self.hint).chain(&self.backtrace).map(PrintableText::hidden_chars).sum()
     }
 
     /// Adds what to do about it.
@@ -149,7 +149,7 @@ impl Metadata {
     #[must_use]
     pub fn of_outcome(self, outcome: &Result<Vec<Content>, CallError>) -> Self {
         let (bytes, hidden) = match outcome {
-            Ok(parts) => (parts.iter().map(Content::bytes).sum(), parts.iter().map(Content::hidden).sum()),
+            Ok(parts) => (parts.iter().map(Content::bytes).sum(), parts.iter().map(Content::hidden_chars).sum()),
             Err(error) => (0, error.hidden_chars()),
         };
         Self { bytes, sanitized: self.sanitized + hidden, ..self }

@@ -33,7 +33,7 @@ pub(crate) fn standing(name: &str, origin: &Origin, pinned: &ApprovalCheck, full
             heading(&mut quotation, &styled(BAD, "!"), name, "changed since it was approved")?;
             changes.iter().try_for_each(|it| change(&mut quotation, it))?;
             changed_bytes(origin, changes)?;
-            changes.iter().flat_map(|it| [&it.old, &it.new]).flatten().map(Untrusted::<String>::hidden).sum()
+            changes.iter().flat_map(|it| [&it.old, &it.new]).flatten().map(Untrusted::<String>::hidden_chars).sum()
         }
     };
     if hidden > 0 {
@@ -87,7 +87,7 @@ fn heading(quotation: &mut Quotation, mark: &str, name: &str, status: &str) -> R
 
 fn hidden_in(tool: &ToolParts) -> u64 {
     let texts = [tool.export.as_ref(), tool.title.as_ref(), Some(&tool.description), Some(&tool.input_schema)];
-    texts.into_iter().chain([tool.output_schema.as_ref()]).flatten().map(Untrusted::<String>::hidden).sum()
+    texts.into_iter().chain([tool.output_schema.as_ref()]).flatten().map(Untrusted::<String>::hidden_chars).sum()
 }
 
 fn whole(quotation: &mut Quotation, origin: &Origin, parts: &Manifest) -> Result<()> {

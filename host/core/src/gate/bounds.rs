@@ -12,8 +12,8 @@ use super::keywords::escape;
 ///
 /// Depth comes first: what follows, writing the text out included, may then recurse.
 pub(super) fn check(schema: &Value, limits: &GateLimits) -> Result<(), SchemaError> {
-    depth(schema, limits.schema_depth)?;
-    let mut counter = Counter(0);
+    check_depth(schema, limits.schema_depth)?;
+    let mut counter = ByteCounter(0);
     let written = serde_json::to_writer(&mut counter, schema);
     if written.is_err() || counter.0 > limits.schema_bytes {
         return Err(SchemaError::TooLarge {
@@ -27,7 +27,7 @@ pub(super) fn check(schema: &Value, limits: &GateLimits) -> Result<(), SchemaErr
 }
 
 /// Walks without recursion, for nobody has said yet that the value is shallow.
-fn depth(schema: &Value, limit: usize) -> Result<(), SchemaError> {
+fn check_depth(schema: &Value, limit: usize) -> Result<(), SchemaError> {
     let mut pending = vec![(schema, 0_usize, String::new())];
     while let Some((value, depth, pointer)) = pending.pop() {
         let below = match value {
@@ -52,9 +52,9 @@ fn depth(schema: &Value, limit: usize) -> Result<(), SchemaError> {
     Ok(())
 }
 
-struct Counter(usize);
+struct ByteCounter(usize);
 
-impl io::Write for Counter {
+impl io::Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 = self.0.saturating_add(bytes.len());
         Ok(bytes.len())

@@ -16,7 +16,7 @@ use super::source::Source;
 /// What to do to one schema so that it refuses undeclared properties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Closing {
-    /// Nothing: it describes no object, or says itself what it thinks of other properties.
+    /// Nothing: it is_about_objects no object, or has_closing_keyword itself what it thinks of other properties.
     Leave,
     /// `additionalProperties: false`.
     Additional,
@@ -38,108 +38,112 @@ const OBJECT_KEYWORDS: [&str; 7] = [
 ];
 
 /// Keywords that give names to properties, or write values out.
-const SPECIFYING: [&str; 6] = ["properties", "patternProperties", "required", "dependentRequired", "const", "enum"];
+const SPECIFYING_KEYWORDS: [&str; 6] =
+    ["properties", "patternProperties", "required", "dependentRequired", "const", "enum"];
 
-/// Keywords with which a schema says itself what becomes of other properties.
-const SAYING: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
+/// Keywords with which a schema has_closing_keyword itself what becomes of other properties.
+const CLOSING_KEYWORDS: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
 
 /// In-place keywords that declare properties for the schema that holds them. `not` never does.
-const COMPOSING: [&str; 9] =
+const APPLICATORS: [&str; 9] =
     ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas"];
 
 /// How many references in a row are followed in search of a tag.
-const TAG_HOPS: usize = 8;
+const MAX_TAG_HOPS: usize = 8;
 
 /// Answers questions about the schemas of one document, each at most once.
 pub(super) struct Closer<'a, 's> {
     source: &'a Source<'s>,
-    admits: HashMap<*const Value, bool>,
-    describes: HashMap<*const Value, bool>,
+    can_be_object: HashMap<*const Value, bool>,
+    is_about_objects: HashMap<*const Value, bool>,
     bare: HashMap<*const Value, bool>,
 }
 
 impl<'a, 's> Closer<'a, 's> {
     pub(super) fn new(source: &'a Source<'s>) -> Self {
-        Self { source, admits: HashMap::new(), describes: HashMap::new(), bare: HashMap::new() }
+        Self { source, can_be_object: HashMap::new(), is_about_objects: HashMap::new(), bare: HashMap::new() }
     }
 
-    /// Decides for the schema at a value location; `is_root` says whether that is the document as a whole.
+    /// Decides for the schema at a value location; `is_root` has_closing_keyword whether that is the document as a whole.
     pub(super) fn decide(&mut self, schema: &'s Value, is_root: bool) -> Closing {
         let Some(map) = schema.as_object() else {
             return Closing::Leave;
         };
         // Values that are written out in full are declared in full.
         let listed = map.contains_key("const") || map.contains_key("enum");
-        if says(map) || listed || !self.describes_object(schema) || (!is_root && self.is_bare(schema)) {
+        if has_closing_keyword(map) || listed || !self.is_about_objects(schema) || (!is_root && self.is_bare(schema)) {
             return Closing::Leave;
         }
-        let composing: Vec<_> = COMPOSING.into_iter().filter(|keyword| map.contains_key(*keyword)).collect();
+        let composing: Vec<_> = APPLICATORS.into_iter().filter(|keyword| map.contains_key(*keyword)).collect();
         let declares = map.contains_key("properties") || map.contains_key("patternProperties");
         match composing.as_slice() {
             [] => Closing::Additional,
-            [keyword] if !declares && self.one_piece_decides(map, keyword) => Closing::Within(keyword),
+            [keyword] if !declares && self.can_close_pieces(map, keyword) => Closing::Within(keyword),
             _ => Closing::Unevaluated,
         }
     }
 
-    /// Whether the schema takes any object: it admits objects and declares no property, or one of its alternatives does so.
+    /// Whether the schema takes any object: it can_be_object objects and declares no property, or one of its alternatives does so.
     fn is_bare(&mut self, schema: &'s Value) -> bool {
         let Some(map) = schema.as_object() else { return false };
         if let Some(known) = self.bare.get(&std::ptr::from_ref(schema)) {
             return *known;
         }
         self.bare.insert(schema, false);
-        let answer = !says(map) && !SPECIFYING.iter().any(|keyword| map.contains_key(*keyword)) && {
-            let composing: Vec<_> = COMPOSING.into_iter().filter(|keyword| map.contains_key(*keyword)).collect();
-            let pieces: Vec<_> = match composing.as_slice() {
-                [] => Vec::new(),
-                ["$ref" | "$dynamicRef"] => self.source.targets(schema).into_iter().map(|(_, target)| target).collect(),
-                [keyword @ ("anyOf" | "oneOf")] => pieces(map, keyword).collect(),
-                _ => Vec::new(),
+        let answer =
+            !has_closing_keyword(map) && !SPECIFYING_KEYWORDS.iter().any(|keyword| map.contains_key(*keyword)) && {
+                let composing: Vec<_> = APPLICATORS.into_iter().filter(|keyword| map.contains_key(*keyword)).collect();
+                let pieces: Vec<_> = match composing.as_slice() {
+                    [] => Vec::new(),
+                    ["$ref" | "$dynamicRef"] => {
+                        self.source.targets(schema).into_iter().map(|(_, target)| target).collect()
+                    }
+                    [keyword @ ("anyOf" | "oneOf")] => applied_subschemas(map, keyword).collect(),
+                    _ => Vec::new(),
+                };
+                self.is_about_objects(schema)
+                    && (composing.is_empty() || pieces.into_iter().any(|piece| self.is_bare(piece)))
             };
-            self.describes_object(schema)
-                && (composing.is_empty() || pieces.into_iter().any(|piece| self.is_bare(piece)))
-        };
         self.bare.insert(schema, answer);
         answer
     }
 
     /// Whether every object is up to a single piece of the applicator `keyword`, and that piece is about objects, so
     /// that it can be closed itself.
-    fn one_piece_decides(&mut self, map: &'s Map<String, Value>, keyword: &str) -> bool {
+    fn can_close_pieces(&mut self, map: &'s Map<String, Value>, keyword: &str) -> bool {
         match (keyword, map.get(keyword)) {
             ("$ref" | "$dynamicRef", Some(reference)) => {
                 let target = self.source.resolve("", reference);
-                target.is_ok_and(|(_, target)| self.describes_object(target))
+                target.is_ok_and(|(_, target)| self.is_about_objects(target))
             }
             ("allOf", Some(Value::Array(pieces))) => {
-                matches!(pieces.as_slice(), [only] if self.describes_object(only))
+                matches!(pieces.as_slice(), [only] if self.is_about_objects(only))
             }
             ("anyOf" | "oneOf", Some(Value::Array(pieces))) => {
-                let objects: Vec<_> = pieces.iter().filter(|piece| self.admits_object(piece)).collect();
-                let single = objects.len() <= 1 || self.tag(&objects).is_some();
-                single && objects.iter().all(|piece| self.describes_object(piece))
-                    || objects.iter().all(|piece| self.closed_already(piece))
+                let objects: Vec<_> = pieces.iter().filter(|piece| self.can_be_object(piece)).collect();
+                let single = objects.len() <= 1 || self.find_tag(&objects).is_some();
+                single && objects.iter().all(|piece| self.is_about_objects(piece))
+                    || objects.iter().all(|piece| self.is_closed_or_open(piece))
             }
             _ => false,
         }
     }
 
-    /// Whether the piece itself says that it takes no other properties, or takes them all.
-    fn closed_already(&self, piece: &'s Value) -> bool {
-        piece.as_object().is_some_and(says)
+    /// Whether the piece itself has_closing_keyword that it takes no other properties, or takes them all.
+    fn is_closed_or_open(&self, piece: &'s Value) -> bool {
+        piece.as_object().is_some_and(has_closing_keyword)
     }
 
     /// Whether an object can be valid, as far as can be told without looking into its properties.
-    fn admits_object(&mut self, schema: &'s Value) -> bool {
+    fn can_be_object(&mut self, schema: &'s Value) -> bool {
         let Some(map) = schema.as_object() else {
             return schema != &Value::Bool(false);
         };
-        if let Some(known) = self.admits.get(&std::ptr::from_ref(schema)) {
+        if let Some(known) = self.can_be_object.get(&std::ptr::from_ref(schema)) {
             return *known;
         }
         // The answer for whoever asks again while it is being worked out.
-        self.admits.insert(schema, true);
+        self.can_be_object.insert(schema, true);
         let typed = match map.get("type") {
             Some(Value::String(name)) => name == "object",
             Some(Value::Array(names)) => names.iter().any(|name| name == "object"),
@@ -147,43 +151,47 @@ impl<'a, 's> Closer<'a, 's> {
         };
         let listed = map.get("const").is_none_or(Value::is_object)
             && map.get("enum").and_then(Value::as_array).is_none_or(|values| values.iter().any(Value::is_object));
-        let referred = self.source.targets(schema).into_iter().all(|(_, target)| self.admits_object(target));
-        let all = pieces(map, "allOf").all(|piece| self.admits_object(piece));
-        let any = ["anyOf", "oneOf"]
-            .into_iter()
-            .all(|keyword| !map.contains_key(keyword) || pieces(map, keyword).any(|piece| self.admits_object(piece)));
+        let referred = self.source.targets(schema).into_iter().all(|(_, target)| self.can_be_object(target));
+        let all = applied_subschemas(map, "allOf").all(|piece| self.can_be_object(piece));
+        let any = ["anyOf", "oneOf"].into_iter().all(|keyword| {
+            !map.contains_key(keyword) || applied_subschemas(map, keyword).any(|piece| self.can_be_object(piece))
+        });
         let answer = typed && listed && referred && all && any;
-        self.admits.insert(schema, answer);
+        self.can_be_object.insert(schema, answer);
         answer
     }
 
-    /// Whether the schema is about objects: it admits them, and it or a piece of it says something about them.
-    pub(super) fn describes_object(&mut self, schema: &'s Value) -> bool {
+    /// Whether the schema is about objects: it can_be_object them, and it or a piece of it has_closing_keyword something about them.
+    pub(super) fn is_about_objects(&mut self, schema: &'s Value) -> bool {
         let Some(map) = schema.as_object() else { return false };
-        if let Some(known) = self.describes.get(&std::ptr::from_ref(schema)) {
+        if let Some(known) = self.is_about_objects.get(&std::ptr::from_ref(schema)) {
             return *known;
         }
-        self.describes.insert(schema, false);
-        let answer = self.admits_object(schema) && {
+        self.is_about_objects.insert(schema, false);
+        let answer = self.can_be_object(schema) && {
             let own = map.contains_key("type") || OBJECT_KEYWORDS.iter().any(|keyword| map.contains_key(*keyword));
-            own || says(map)
-                || self.source.targets(schema).into_iter().any(|(_, target)| self.describes_object(target))
-                || COMPOSING.into_iter().any(|keyword| pieces(map, keyword).any(|piece| self.describes_object(piece)))
+            own || has_closing_keyword(map)
+                || self.source.targets(schema).into_iter().any(|(_, target)| self.is_about_objects(target))
+                || APPLICATORS
+                    .into_iter()
+                    .any(|keyword| applied_subschemas(map, keyword).any(|piece| self.is_about_objects(piece)))
         };
-        self.describes.insert(schema, answer);
+        self.is_about_objects.insert(schema, answer);
         answer
     }
 
     /// The property that tells the pieces apart: required by each, and fixed by each to a text of its own.
-    pub(super) fn tag(&self, pieces: &[&'s Value]) -> Option<String> {
+    pub(super) fn find_tag(&self, pieces: &[&'s Value]) -> Option<String> {
         let mut common: Option<BTreeMap<&str, BTreeSet<&str>>> = None;
         for piece in pieces {
-            let mut pinned = self.pinned(piece);
+            let mut constants = self.constant_properties(piece);
             match &mut common {
-                None => common = Some(pinned.into_iter().map(|(name, text)| (name, BTreeSet::from([text]))).collect()),
+                None => {
+                    common = Some(constants.into_iter().map(|(name, text)| (name, BTreeSet::from([text]))).collect())
+                }
                 // A property survives if this piece pins it too, to a text that no piece before had.
                 Some(common) => {
-                    common.retain(|name, texts| pinned.remove(name).is_some_and(|text| texts.insert(text)));
+                    common.retain(|name, texts| constants.remove(name).is_some_and(|text| texts.insert(text)));
                 }
             }
         }
@@ -191,14 +199,14 @@ impl<'a, 's> Closer<'a, 's> {
     }
 
     /// The required properties of a piece that can only be one text.
-    fn pinned(&self, piece: &'s Value) -> BTreeMap<&'s str, &'s str> {
+    fn constant_properties(&self, piece: &'s Value) -> BTreeMap<&'s str, &'s str> {
         let mut piece = piece;
         let mut found = BTreeMap::new();
-        for _ in 0..TAG_HOPS {
+        for _ in 0..MAX_TAG_HOPS {
             let Some(map) = piece.as_object() else { break };
             let properties = map.get("properties").and_then(Value::as_object);
             for name in map.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
-                if let Some(text) = properties.and_then(|properties| properties.get(name)).and_then(only_text) {
+                if let Some(text) = properties.and_then(|properties| properties.get(name)).and_then(constant_text) {
                     found.insert(name, text);
                 }
             }
@@ -211,12 +219,12 @@ impl<'a, 's> Closer<'a, 's> {
     }
 }
 
-fn says(map: &Map<String, Value>) -> bool {
-    SAYING.iter().any(|keyword| map.contains_key(*keyword))
+fn has_closing_keyword(map: &Map<String, Value>) -> bool {
+    CLOSING_KEYWORDS.iter().any(|keyword| map.contains_key(*keyword))
 }
 
 /// The one text that a schema accepts.
-fn only_text(schema: &Value) -> Option<&str> {
+fn constant_text(schema: &Value) -> Option<&str> {
     match schema.get("const") {
         Some(constant) => constant.as_str(),
         None => match schema.get("enum")?.as_array()?.as_slice() {
@@ -227,7 +235,7 @@ fn only_text(schema: &Value) -> Option<&str> {
 }
 
 /// The schemas below an in-place keyword, whatever its shape.
-fn pieces<'s>(map: &'s Map<String, Value>, keyword: &str) -> Box<dyn Iterator<Item = &'s Value> + 's> {
+fn applied_subschemas<'s>(map: &'s Map<String, Value>, keyword: &str) -> Box<dyn Iterator<Item = &'s Value> + 's> {
     match (keyword, map.get(keyword)) {
         ("allOf" | "anyOf" | "oneOf", Some(Value::Array(list))) => Box::new(list.iter()),
         ("dependentSchemas", Some(Value::Object(named))) => Box::new(named.values()),

@@ -7,67 +7,68 @@ use super::assertions::Patterns;
 use super::closing::Closer;
 use super::cost::Costs;
 use super::error::SchemaError;
-use super::format::{quoted, shortened};
+use super::format::{format_value, quote};
+use super::graph::SchemaGraph;
 use super::keywords::{ASSERTIONS, REFERENCES};
-use super::outline::Outline;
 use super::source::Source;
 use super::{Gate, GateLimits, bounds, keywords, preparation};
 
 /// Compiles `schema`; `arguments` makes the root an object and closes it.
-pub(super) fn gate(schema: &Value, limits: GateLimits, arguments: bool) -> Result<Gate, SchemaError> {
+pub(super) fn compile_gate(schema: &Value, limits: GateLimits, arguments: bool) -> Result<Gate, SchemaError> {
     bounds::check(schema, &limits)?;
     let source = Source::survey(schema, &limits)?;
-    well_formed(schema)?;
-    let silent = json!({ "type": "object" });
+    check_meta_schema(schema)?;
+    let any_object = json!({ "type": "object" });
     let empty;
-    let source = if arguments && says_nothing(schema) {
-        empty = Source::survey(&silent, &limits)?;
+    let source = if arguments && is_blank(schema) {
+        empty = Source::survey(&any_object, &limits)?;
         empty
     } else {
         source
     };
-    let patterns = patterns(&source, &limits)?;
-    let mut outline = Outline::build(&source, arguments, &limits)?;
+    let patterns = compile_patterns(&source, &limits)?;
+    let mut graph = SchemaGraph::build(&source, arguments, &limits)?;
     if arguments {
-        outline.require_object();
+        graph.require_object();
     }
-    let costs = Costs::of(&outline, &patterns, &limits)?;
-    preparation::check(&outline)?;
+    let costs = Costs::compute(&graph, &patterns, &limits)?;
+    preparation::check(&graph)?;
     // Only now, for a schema that merely refers to itself describes nothing, and a circle is the better thing to say.
-    if arguments && !Closer::new(&source).describes_object(source.root) {
-        return Err(SchemaError::RootNotObject { found: found_at_root(schema) });
+    if arguments && !Closer::new(&source).is_about_objects(source.root) {
+        return Err(SchemaError::RootNotObject { found: describe_root(schema) });
     }
-    let validator = options(&limits).build(&outline.document()).map_err(|_| {
+    let validator = validator_options(&limits).build(&graph.to_schema()).map_err(|_| {
         // The meta-schema had nothing against it, and the place is lost: references were renamed by then.
-        SchemaError::Malformed { pointer: String::new(), given: shortened(schema) }
+        SchemaError::Malformed { pointer: String::new(), given: format_value(schema) }
     })?;
-    Ok(Gate { validator, outline, patterns, costs, limits })
+    Ok(Gate { validator, graph, patterns, costs, limits })
 }
 
 /// The meta-schema's opinion of the schema as it was written.
-fn well_formed(schema: &Value) -> Result<(), SchemaError> {
+fn check_meta_schema(schema: &Value) -> Result<(), SchemaError> {
     jsonschema::draft202012::meta::validate(schema).map_err(|error| {
         let pointer = error.instance_path().as_str().to_owned();
-        SchemaError::Malformed { pointer, given: shortened(error.instance()) }
+        SchemaError::Malformed { pointer, given: format_value(error.instance()) }
     })
 }
 
 /// Whether the root has no keyword that asserts, composes or refers.
-fn says_nothing(schema: &Value) -> bool {
+fn is_blank(schema: &Value) -> bool {
     schema.as_object().is_some_and(|map| {
-        let speaks = |keyword: &str| ASSERTIONS.contains(&keyword) || REFERENCES.contains(&keyword);
-        !map.keys().any(|keyword| speaks(keyword)) && keywords::held(map).iter().all(|held| held.role.is_none())
+        let acts = |keyword: &str| ASSERTIONS.contains(&keyword) || REFERENCES.contains(&keyword);
+        !map.keys().any(|keyword| acts(keyword))
+            && keywords::subschemas(map).iter().all(|subschema| subschema.role.is_none())
     })
 }
 
-fn found_at_root(schema: &Value) -> String {
+fn describe_root(schema: &Value) -> String {
     match schema.get("type") {
-        Some(kind) => format!("its type is {}", shortened(kind)),
-        None => shortened(schema),
+        Some(kind) => format!("its type is {}", format_value(kind)),
+        None => format_value(schema),
     }
 }
 
-fn options<'i>(limits: &GateLimits) -> ValidationOptions<'i> {
+fn validator_options<'i>(limits: &GateLimits) -> ValidationOptions<'i> {
     let engine = PatternOptions::regex().size_limit(limits.pattern_bytes).dfa_size_limit(limits.pattern_cache_bytes);
     jsonschema::options()
         .with_draft(Draft::Draft202012)
@@ -86,11 +87,11 @@ impl Retrieve for DenyAll {
 }
 
 /// Each pattern by itself, so that a failure can name it.
-fn patterns(source: &Source<'_>, limits: &GateLimits) -> Result<Patterns, SchemaError> {
+fn compile_patterns(source: &Source<'_>, limits: &GateLimits) -> Result<Patterns, SchemaError> {
     let compile = |(pattern, pointer): (&&str, &String)| -> Result<_, SchemaError> {
-        let (validator, steps) = sized(pattern, limits).ok_or_else(|| SchemaError::Pattern {
+        let (validator, steps) = compile_pattern(pattern, limits).ok_or_else(|| SchemaError::Pattern {
             pointer: pointer.clone(),
-            pattern: quoted(pattern),
+            pattern: quote(pattern),
             why: format!(
                 "is not accepted: it is malformed, uses look-around or back-references, or compiles to more than {} \
                  bytes; write a simpler one",
@@ -105,22 +106,22 @@ fn patterns(source: &Source<'_>, limits: &GateLimits) -> Result<Patterns, Schema
 
 /// Whether a pattern is accepted.
 pub(super) fn can_compile_pattern(pattern: &str, limits: &GateLimits) -> bool {
-    pattern.chars().count() <= limits.pattern_chars && sized(pattern, limits).is_some()
+    pattern.chars().count() <= limits.pattern_chars && compile_pattern(pattern, limits).is_some()
 }
 
 /// Matching takes time linear in the text, but also, at worst, in the compiled pattern; how large that is can only be
 /// told by asking for less and less. On a slow machine a step is some 50 ns, which is what 512 bytes of pattern take.
-fn sized(pattern: &str, limits: &GateLimits) -> Option<(Validator, u64)> {
-    let sizes = PATTERN_SIZES.into_iter().filter(|size| *size < limits.pattern_bytes);
+fn compile_pattern(pattern: &str, limits: &GateLimits) -> Option<(Validator, u64)> {
+    let sizes = PATTERN_SIZES_BYTES.into_iter().filter(|size| *size < limits.pattern_bytes);
     sizes.chain([limits.pattern_bytes]).find_map(|pattern_bytes| {
         let limits = GateLimits { pattern_bytes, ..limits.clone() };
-        let validator = options(&limits).build(&json!({ "pattern": pattern })).ok()?;
-        Some((validator, (pattern_bytes as u64).div_ceil(PATTERN_STEP)))
+        let validator = validator_options(&limits).build(&json!({ "pattern": pattern })).ok()?;
+        Some((validator, (pattern_bytes as u64).div_ceil(PATTERN_BYTES_PER_STEP)))
     })
 }
 
 /// Sizes of compiled patterns that are told apart, in bytes.
-const PATTERN_SIZES: [usize; 4] = [2 << 10, 8 << 10, 32 << 10, 128 << 10];
+const PATTERN_SIZES_BYTES: [usize; 4] = [2 << 10, 8 << 10, 32 << 10, 128 << 10];
 
 /// Bytes of a compiled pattern that match one byte of text in one step.
-const PATTERN_STEP: u64 = 512;
+const PATTERN_BYTES_PER_STEP: u64 = 512;

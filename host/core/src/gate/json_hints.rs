@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use crate::sanitize::printable;
 
-use super::format::cut;
+use super::format::truncate;
 use super::violation::Violation;
 
 /// Bytes of the text that are shown on each side of the place.
-const AROUND: usize = 24;
+const MAX_EXCERPT_BYTES: usize = 24;
 
 /// A word that other languages have for a value, and how to write it instead.
-const WORDS: [(&str, &str); 7] = [
+const FOREIGN_WORDS: [(&str, &str); 7] = [
     ("None", "write `null` instead of `None`"),
     ("True", "write `true` instead of `True`"),
     ("False", "write `false` instead of `False`"),
@@ -22,29 +22,29 @@ const WORDS: [(&str, &str); 7] = [
 ];
 
 /// Describes the first place at which `text` is not JSON.
-pub(super) fn not_json(text: &str, error: &serde_json::Error) -> Violation {
+pub(super) fn explain_syntax_error(text: &str, error: &serde_json::Error) -> Violation {
     let message = error.to_string();
     let what = message.split(" at line ").next().unwrap_or_default().replace("EOF", "the text ends");
     let (line, column) = (error.line(), error.column());
-    let place = offset(text, error);
+    let place = find_offset(text, error);
     let sentence = format!(
         "the text is not JSON: {what} at line {line}, column {column}{}; {}",
-        excerpt(text, place),
-        remedy(text, place, error)
+        format_excerpt(text, place),
+        find_remedy(text, place, error)
     );
     Violation::plain(String::new(), "JSON", sentence)
 }
 
 /// Describes a text that strict JSON refuses for a reason that nothing else knows.
-pub(super) fn not_strict(text: &str) -> Violation {
+pub(super) fn explain_strictness(text: &str) -> Violation {
     match serde_json::from_str::<Value>(text) {
-        Err(error) => not_json(text, &error),
-        Ok(_) => Violation::mismatch(String::new(), "strict JSON", cut(text, 80)),
+        Err(error) => explain_syntax_error(text, &error),
+        Ok(_) => Violation::mismatch(String::new(), "strict JSON", truncate(text, 80)),
     }
 }
 
 /// The byte that the parser complained about. Columns are counted in bytes, from one.
-fn offset(text: &str, error: &serde_json::Error) -> usize {
+fn find_offset(text: &str, error: &serde_json::Error) -> usize {
     if error.is_eof() {
         return text.len();
     }
@@ -61,9 +61,9 @@ fn offset(text: &str, error: &serde_json::Error) -> usize {
 }
 
 /// The text on both sides of the place.
-fn excerpt(text: &str, place: usize) -> String {
-    let start = text.ceil_char_boundary(place.saturating_sub(AROUND));
-    let end = text.floor_char_boundary(place.saturating_add(AROUND).min(text.len()));
+fn format_excerpt(text: &str, place: usize) -> String {
+    let start = text.ceil_char_boundary(place.saturating_sub(MAX_EXCERPT_BYTES));
+    let end = text.floor_char_boundary(place.saturating_add(MAX_EXCERPT_BYTES).min(text.len()));
     let shown = |piece: Option<&str>| printable(piece.unwrap_or_default()).replace('\n', "\\n").replace('\t', "\\t");
     let (before, after) = (shown(text.get(start..place)), shown(text.get(place..end)));
     let (more, rest) = (if start > 0 { "…" } else { "" }, if end < text.len() { "…" } else { "" });
@@ -75,7 +75,7 @@ fn excerpt(text: &str, place: usize) -> String {
     }
 }
 
-fn remedy(text: &str, place: usize, error: &serde_json::Error) -> &'static str {
+fn find_remedy(text: &str, place: usize, error: &serde_json::Error) -> &'static str {
     let (before, at) = (text.get(..place).unwrap_or_default().trim_end(), text.get(place..).unwrap_or_default());
     let start = text.trim_start();
     if start.is_empty() {
@@ -84,7 +84,7 @@ fn remedy(text: &str, place: usize, error: &serde_json::Error) -> &'static str {
     if start.starts_with("```") {
         return "leave the code fence out, and write the JSON alone";
     }
-    if let Some((_, remedy)) = WORDS.iter().find(|(word, _)| is_word(before, at, word)) {
+    if let Some((_, remedy)) = FOREIGN_WORDS.iter().find(|(word, _)| is_word(before, at, word)) {
         return remedy;
     }
     match at.chars().next() {
@@ -122,7 +122,7 @@ mod tests {
 
     fn check(text: &str, expected: &str) {
         let error = serde_json::from_str::<Value>(text).unwrap_err();
-        let sentence = not_json(text, &error).to_string();
+        let sentence = explain_syntax_error(text, &error).to_string();
         assert!(sentence.ends_with(&format!("; {expected}")), "{text}: {sentence}");
     }
 
@@ -153,7 +153,7 @@ mod tests {
     fn the_place_is_shown_and_short() {
         let sentence = |text: &str| {
             let error = serde_json::from_str::<Value>(text).unwrap_err();
-            not_json(text, &error).to_string()
+            explain_syntax_error(text, &error).to_string()
         };
         let short = sentence("{\"a\": None}");
         assert!(short.contains("line 1, column 7, between `{\"a\": ` and `None}`;"), "{short}");

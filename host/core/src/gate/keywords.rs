@@ -47,7 +47,7 @@ pub(super) enum Role {
 
 impl Role {
     /// Whether the schema looks at the same value as the schema that holds it.
-    pub(super) fn in_place(&self) -> bool {
+    pub(super) fn is_in_place(&self) -> bool {
         matches!(
             self,
             Self::Ref
@@ -87,7 +87,7 @@ impl Role {
     }
 
     /// Whether the keyword holds a list of schemas.
-    pub(super) fn listed(&self) -> bool {
+    pub(super) fn is_list(&self) -> bool {
         matches!(self, Self::AllOf | Self::AnyOf | Self::OneOf | Self::PrefixItem)
     }
 }
@@ -110,7 +110,7 @@ enum Shape {
     Definitions,
 }
 
-fn shape(keyword: &str) -> Option<Shape> {
+fn shape_of(keyword: &str) -> Option<Shape> {
     Some(match keyword {
         "allOf" => Shape::List(Role::AllOf),
         "anyOf" => Shape::List(Role::AnyOf),
@@ -146,8 +146,8 @@ pub(super) enum Place {
 }
 
 /// Where the schemas are that a keyword holds; `None` if it holds none.
-pub(super) fn place(keyword: &str) -> Option<Place> {
-    shape(keyword).map(|shape| match shape {
+pub(super) fn place_of(keyword: &str) -> Option<Place> {
+    shape_of(keyword).map(|shape| match shape {
         Shape::One(_) => Place::Schema,
         Shape::List(_) => Place::List,
         Shape::Named(_) | Shape::Definitions => Place::Named,
@@ -185,10 +185,10 @@ pub(super) const REFERENCES: [&str; 2] = ["$ref", "$dynamicRef"];
 ///
 /// What is data stays data: nothing below `const`, `enum`, `default` or `examples` is a schema, and neither is
 /// anything below a keyword that is not known.
-pub(super) fn held(schema: &Map<String, Value>) -> Vec<Subschema<'_>> {
+pub(super) fn subschemas(schema: &Map<String, Value>) -> Vec<Subschema<'_>> {
     let mut found = Vec::new();
     for (keyword, value) in schema {
-        match (shape(keyword), value) {
+        match (shape_of(keyword), value) {
             (Some(Shape::One(role)), schema) => {
                 found.push(Subschema { role: Some(role), suffix: format!("/{keyword}"), schema });
             }
@@ -235,7 +235,7 @@ mod tests {
             "$defs": {"d": {}},
             "x-unknown": {"properties": {}},
         });
-        let mut found: Vec<_> = held(schema.as_object().unwrap()).into_iter().map(|held| held.suffix).collect();
+        let mut found: Vec<_> = subschemas(schema.as_object().unwrap()).into_iter().map(|held| held.suffix).collect();
         found.sort();
         assert_eq!(found, ["/$defs/d", "/oneOf/0", "/oneOf/1", "/properties/a~1b~0c", "/properties/required"]);
     }

@@ -25,17 +25,17 @@ mod bounds;
 mod closing;
 mod compile;
 mod cost;
-mod declared;
+mod declared_properties;
 mod error;
 mod explain;
 mod finding;
 mod foreign;
 mod format;
+mod graph;
 mod json_hints;
 mod keywords;
-mod locate;
+mod locator;
 mod number;
-mod outline;
 mod preparation;
 mod source;
 mod strict;
@@ -55,8 +55,8 @@ pub use violation::{Violation, Violations};
 
 use assertions::Patterns;
 use cost::Costs;
-use locate::Locator;
-use outline::Outline;
+use graph::SchemaGraph;
+use locator::Locator;
 use strict::{Caps, Extent};
 
 /// The limits of schemas and of documents.
@@ -104,7 +104,7 @@ impl GateLimits {
         Self { string_bytes: bytes, document_bytes, ..self }
     }
 
-    fn sane(mut self) -> Self {
+    fn clamp(mut self) -> Self {
         self.depth = self.depth.min(Self::MOST_DEPTH);
         self.schema_depth = self.schema_depth.min(Self::MOST_DEPTH);
         self.violations = self.violations.max(1);
@@ -136,7 +136,7 @@ impl Default for GateLimits {
 #[derive(Debug)]
 pub struct Gate {
     validator: Validator,
-    outline: Outline,
+    graph: SchemaGraph,
     patterns: Patterns,
     costs: Costs,
     limits: GateLimits,
@@ -151,7 +151,7 @@ impl Gate {
     /// If the schema is not one of draft 2020-12, does not describe an object, refers to anything outside itself, or
     /// is over one of the limits.
     pub fn for_arguments(schema: &Value, limits: GateLimits) -> Result<Self, SchemaError> {
-        compile::gate(schema, limits.sane(), true)
+        compile::compile_gate(schema, limits.clamp(), true)
     }
 
     /// Compiles the schema of a tool's results: any value, and undeclared properties are only refused where the schema
@@ -160,7 +160,7 @@ impl Gate {
     /// # Errors
     /// As for [`Gate::for_arguments`], but that any value may be described.
     pub fn for_results(schema: &Value, limits: GateLimits) -> Result<Self, SchemaError> {
-        compile::gate(schema, limits.sane(), false)
+        compile::compile_gate(schema, limits.clamp(), false)
     }
 
     /// Reads a text as strict JSON and checks it against the schema.
@@ -175,13 +175,13 @@ impl Gate {
         let (value, extent) = match strict::read(text, self.caps()) {
             Some(read) => read,
             None => {
-                let locator = Locator::new(&self.outline, &self.patterns);
-                let refused = || Violations::one(json_hints::not_strict(text));
-                trace::examine(text, self.caps(), self.limits.violations, locator)?;
-                strict::read(text, self.relaxed_caps()).ok_or_else(refused)?
+                let locator = Locator::new(&self.graph, &self.patterns);
+                let unexplained = || Violations::one(json_hints::explain_strictness(text));
+                trace::explain_text(text, self.caps(), self.limits.violations, locator)?;
+                strict::read(text, self.relaxed_caps()).ok_or_else(unexplained)?
             }
         };
-        self.fits(&value, extent).map(|()| value)
+        self.validate(&value, extent).map(|()| value)
     }
 
     /// Checks a value that is in memory already against the same caps and the schema.
@@ -192,13 +192,13 @@ impl Gate {
         let extent = match strict::measure(value, self.caps()) {
             Some(extent) => extent,
             None => {
-                let locator = Locator::new(&self.outline, &self.patterns);
-                trace::examine_value(value, self.caps(), self.limits.violations, locator)?;
-                let refused = || Violations::one(json_hints::not_strict(""));
-                strict::measure(value, self.relaxed_caps()).ok_or_else(refused)?
+                let locator = Locator::new(&self.graph, &self.patterns);
+                trace::explain_value(value, self.caps(), self.limits.violations, locator)?;
+                let unexplained = || Violations::one(json_hints::explain_strictness(""));
+                strict::measure(value, self.relaxed_caps()).ok_or_else(unexplained)?
             }
         };
-        self.fits(value, extent)
+        self.validate(value, extent)
     }
 
     /// The steps that checking a text of so many bytes takes at most, whatever it says; see [`GateLimits::work`]. What
@@ -218,7 +218,7 @@ impl Gate {
         strict::measure(value, self.relaxed_caps()).map_or(0, |extent| self.costs.steps(extent).min(self.limits.work))
     }
 
-    fn fits(&self, value: &Value, extent: Extent) -> Result<(), Violations> {
+    fn validate(&self, value: &Value, extent: Extent) -> Result<(), Violations> {
         let steps = self.costs.steps(extent);
         if steps > self.limits.work {
             let expected = format!(
@@ -231,7 +231,7 @@ impl Gate {
         if self.validator.is_valid(value) {
             return Ok(());
         }
-        Err(explain::violations(&self.outline, &self.patterns, value, self.limits.violations))
+        Err(explain::explain(&self.graph, &self.patterns, value, self.limits.violations))
     }
 
     fn caps(&self) -> Caps {

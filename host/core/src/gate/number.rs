@@ -12,7 +12,7 @@ struct Decimal {
 
 impl Decimal {
     /// `None` if the literal is no JSON number, or its exponent is beyond anything that can be held.
-    fn read(literal: &str) -> Option<Self> {
+    fn parse(literal: &str) -> Option<Self> {
         let (negative, literal) = match literal.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, literal),
@@ -51,15 +51,15 @@ pub(super) enum Inexact {
 }
 
 /// A literal of at most this many bytes and without an exponent has at most 15 digits, which a binary64 keeps.
-const ALWAYS_EXACT: usize = 15;
+const MAX_EXACT_LITERAL_BYTES: usize = 15;
 
 /// Whether a literal needs to be looked at: most do not.
-pub(super) fn doubtful(literal: &[u8]) -> bool {
-    literal.len() > ALWAYS_EXACT || literal.iter().any(|byte| matches!(byte, b'e' | b'E'))
+pub(super) fn can_be_inexact(literal: &[u8]) -> bool {
+    literal.len() > MAX_EXACT_LITERAL_BYTES || literal.iter().any(|byte| matches!(byte, b'e' | b'E'))
 }
 
 /// Whether the number that `literal` means can be held exactly. `literal` is a JSON number.
-pub(super) fn exact(literal: &str) -> Result<(), Inexact> {
+pub(super) fn check_exact(literal: &str) -> Result<(), Inexact> {
     if !literal.contains(['.', 'e', 'E']) {
         let fits = literal.parse::<u64>().is_ok() || literal.parse::<i64>().is_ok();
         return if fits { Ok(()) } else { Err(Inexact::Integer) };
@@ -70,9 +70,9 @@ pub(super) fn exact(literal: &str) -> Result<(), Inexact> {
     }
     // A binary64 can have two shortest decimals, a last digit apart. What the standard library writes and what is
     // written as JSON are both as good as the binary64 itself.
-    let kept = Decimal::read(&format!("{held:e}"));
-    let written = Number::from_f64(held).and_then(|number| Decimal::read(&number.to_string()));
-    match Decimal::read(literal) {
+    let kept = Decimal::parse(&format!("{held:e}"));
+    let written = Number::from_f64(held).and_then(|number| Decimal::parse(&number.to_string()));
+    match Decimal::parse(literal) {
         Some(meant) if kept.as_ref() == Some(&meant) || written.as_ref() == Some(&meant) => Ok(()),
         _ if held == 0.0 => Err(Inexact::Range),
         _ => Err(Inexact::Digits),
@@ -85,7 +85,8 @@ mod tests {
 
     #[test]
     fn literals() {
-        let check = |literal: &str, expected: Result<(), Inexact>| assert_eq!(exact(literal), expected, "{literal}");
+        let check =
+            |literal: &str, expected: Result<(), Inexact>| assert_eq!(check_exact(literal), expected, "{literal}");
         check("0", Ok(()));
         check("-0", Ok(()));
         check("-0.0", Ok(()));
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn doubt() {
-        let check = |literal: &str, expected| assert_eq!(doubtful(literal.as_bytes()), expected, "{literal}");
+        let check = |literal: &str, expected| assert_eq!(can_be_inexact(literal.as_bytes()), expected, "{literal}");
         check("123456789012345", false);
         check("1234567890123456", true);
         check("1e2", true);

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use super::GateLimits;
 use super::error::SchemaError;
-use super::format::shortened;
-use super::keywords::{REFERENCES, escape, held};
+use super::format::format_value;
+use super::keywords::{REFERENCES, escape, subschemas};
 
-const DIALECTS: [&str; 2] =
+const ACCEPTED_DIALECTS: [&str; 2] =
     ["https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2020-12/schema#"];
 
 /// A schema document after a first look: every place that holds a schema is known, every reference leads to one.
@@ -30,9 +30,9 @@ impl<'s> Source<'s> {
     /// If a keyword would leave the document or change its dialect, a count is over its limit, or a reference leads
     /// nowhere.
     pub(super) fn survey(root: &'s Value, limits: &GateLimits) -> Result<Self, SchemaError> {
-        dialect(root)?;
+        check_dialect(root)?;
         let mut source = Self { root, schemas: BTreeMap::new(), anchors: HashMap::new(), patterns: BTreeMap::new() };
-        source.visit(root, String::new(), limits)?;
+        source.add_schema(root, String::new(), limits)?;
         for (pointer, schema) in &source.schemas {
             for (_, reference) in references(schema) {
                 source.resolve(pointer, reference)?;
@@ -42,24 +42,24 @@ impl<'s> Source<'s> {
     }
 
     /// Recursion is bounded by the depth of the document, which was checked before.
-    fn visit(&mut self, schema: &'s Value, pointer: String, limits: &GateLimits) -> Result<(), SchemaError> {
+    fn add_schema(&mut self, schema: &'s Value, pointer: String, limits: &GateLimits) -> Result<(), SchemaError> {
         if self.schemas.len() >= limits.schema_nodes {
             let limit = limits.schema_nodes as u64;
             return Err(SchemaError::TooLarge { pointer, what: "subschemas", found: limit + 1, limit });
         }
         self.schemas.insert(pointer.clone(), schema);
         if let Some(map) = schema.as_object() {
-            refused_keywords(map, &pointer)?;
-            self.names(map, &pointer)?;
-            self.patterns(map, &pointer, limits)?;
-            for held in held(map) {
-                self.visit(held.schema, format!("{pointer}{}", held.suffix), limits)?;
+            check_keywords(map, &pointer)?;
+            self.add_anchors(map, &pointer)?;
+            self.add_patterns(map, &pointer, limits)?;
+            for subschema in subschemas(map) {
+                self.add_schema(subschema.schema, format!("{pointer}{}", subschema.suffix), limits)?;
             }
         }
         Ok(())
     }
 
-    fn names(&mut self, map: &'s Map<String, Value>, pointer: &str) -> Result<(), SchemaError> {
+    fn add_anchors(&mut self, map: &'s Map<String, Value>, pointer: &str) -> Result<(), SchemaError> {
         for keyword in ["$anchor", "$dynamicAnchor"] {
             let Some(name) = map.get(keyword).and_then(Value::as_str) else {
                 continue;
@@ -76,7 +76,12 @@ impl<'s> Source<'s> {
         Ok(())
     }
 
-    fn patterns(&mut self, map: &'s Map<String, Value>, pointer: &str, limits: &GateLimits) -> Result<(), SchemaError> {
+    fn add_patterns(
+        &mut self,
+        map: &'s Map<String, Value>,
+        pointer: &str,
+        limits: &GateLimits,
+    ) -> Result<(), SchemaError> {
         let own = map.get("pattern").and_then(Value::as_str);
         let named = map.get("patternProperties").and_then(Value::as_object);
         for pattern in own.into_iter().chain(named.into_iter().flat_map(|named| named.keys().map(String::as_str))) {
@@ -105,11 +110,11 @@ impl<'s> Source<'s> {
     /// Where `reference`, found in the schema at `pointer`, leads to.
     pub(super) fn resolve(&self, pointer: &str, reference: &Value) -> Result<(String, &'s Value), SchemaError> {
         let refused =
-            |why| SchemaError::Reference { pointer: pointer.to_owned(), reference: shortened(reference), why };
+            |why| SchemaError::Reference { pointer: pointer.to_owned(), reference: format_value(reference), why };
         let Some(fragment) = reference.as_str().and_then(|text| text.strip_prefix('#')) else {
             return Err(refused("leads out of the document"));
         };
-        let Some(fragment) = percent_decoded(fragment) else {
+        let Some(fragment) = percent_decode(fragment) else {
             return Err(refused("is not a proper fragment"));
         };
         let target = if fragment.is_empty() || fragment.starts_with('/') {
@@ -135,17 +140,17 @@ fn references(schema: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
     REFERENCES.into_iter().filter_map(|keyword| Some((keyword, schema.as_object()?.get(keyword)?)))
 }
 
-fn dialect(root: &Value) -> Result<(), SchemaError> {
+fn check_dialect(root: &Value) -> Result<(), SchemaError> {
     match root.as_object().and_then(|map| map.get("$schema")) {
         None => Ok(()),
-        Some(Value::String(uri)) if DIALECTS.contains(&uri.as_str()) => Ok(()),
-        Some(Value::String(uri)) => Err(SchemaError::Dialect { given: super::format::cut(uri, 80) }),
-        Some(other) => Err(SchemaError::Dialect { given: shortened(other) }),
+        Some(Value::String(uri)) if ACCEPTED_DIALECTS.contains(&uri.as_str()) => Ok(()),
+        Some(Value::String(uri)) => Err(SchemaError::Dialect { given: super::format::truncate(uri, 80) }),
+        Some(other) => Err(SchemaError::Dialect { given: format_value(other) }),
     }
 }
 
 /// Keywords that would move the meaning of references, or that only older drafts know.
-fn refused_keywords(map: &Map<String, Value>, pointer: &str) -> Result<(), SchemaError> {
+fn check_keywords(map: &Map<String, Value>, pointer: &str) -> Result<(), SchemaError> {
     let refused = |keyword, instead| Err(SchemaError::Keyword { pointer: pointer.to_owned(), keyword, instead });
     if map.contains_key("$id") && !pointer.is_empty() {
         return refused("$id", "a schema is one document, and only its root may have a name: use $defs and $ref");
@@ -171,7 +176,7 @@ fn unescape(step: &str) -> String {
 }
 
 /// `None` if an escape is cut short or the bytes are not UTF-8.
-fn percent_decoded(text: &str) -> Option<String> {
+fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

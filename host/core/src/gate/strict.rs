@@ -33,7 +33,7 @@ pub(super) struct Extent {
 }
 
 /// Members that the outermost object has room for from the start.
-const USUAL_MEMBERS: usize = 7;
+const DEFAULT_MEMBERS: usize = 7;
 
 /// Reads a text; `None` if anything at all is wrong with it.
 pub(super) fn read(text: &str, caps: Caps) -> Option<(Value, Extent)> {
@@ -45,28 +45,28 @@ pub(super) fn read(text: &str, caps: Caps) -> Option<(Value, Extent)> {
     let deepest = Cell::new(0);
     let bytes = Cell::new(0);
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let seed = Strict { caps, values: &values, floats: &floats, deepest: &deepest, text: &bytes, depth: 0 };
+    let seed = StrictVisitor { caps, values: &values, floats: &floats, deepest: &deepest, text: &bytes, depth: 0 };
     let value = seed.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
     // Integers are held as they are; most documents have no other numbers, and are not read twice.
-    if caps.exact && floats.get() && !numbers_are_exact(text.as_bytes()) {
+    if caps.exact && floats.get() && !are_numbers_exact(text.as_bytes()) {
         return None;
     }
     Some((value, Extent { values: values.get(), depth: deepest.get(), text: bytes.get() }))
 }
 
 /// Looks at the number tokens of a text, which need not be JSON: what is no number is for the parser to refuse.
-fn numbers_are_exact(text: &[u8]) -> bool {
+fn are_numbers_exact(text: &[u8]) -> bool {
     let mut rest = text;
     while let Some((first, tail)) = rest.split_first() {
         rest = match first {
-            b'"' => after_string(tail),
+            b'"' => skip_string(tail),
             b'-' | b'0'..=b'9' => {
-                let end = rest.iter().position(|byte| !in_number(*byte)).unwrap_or(rest.len());
+                let end = rest.iter().position(|byte| !is_number_byte(*byte)).unwrap_or(rest.len());
                 let (token, tail) = rest.split_at(end);
-                if number::doubtful(token) {
+                if number::can_be_inexact(token) {
                     let literal = std::str::from_utf8(token).unwrap_or_default();
-                    if number::exact(literal).is_err() {
+                    if number::check_exact(literal).is_err() {
                         return false;
                     }
                 }
@@ -79,12 +79,12 @@ fn numbers_are_exact(text: &[u8]) -> bool {
 }
 
 /// Whether the byte can be part of a number.
-pub(super) fn in_number(byte: u8) -> bool {
+pub(super) fn is_number_byte(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
 }
 
 /// What follows the string whose opening quote was just read.
-fn after_string(text: &[u8]) -> &[u8] {
+fn skip_string(text: &[u8]) -> &[u8] {
     let mut rest = text;
     loop {
         let Some(stop) = memchr::memchr2(b'"', b'\\', rest) else {
@@ -100,7 +100,7 @@ fn after_string(text: &[u8]) -> &[u8] {
 }
 
 #[derive(Clone, Copy)]
-struct Strict<'c> {
+struct StrictVisitor<'c> {
     caps: Caps,
     values: &'c Cell<u64>,
     /// Whether a number was not a 64-bit integer: only then can it have lost something.
@@ -110,8 +110,8 @@ struct Strict<'c> {
     depth: usize,
 }
 
-impl Strict<'_> {
-    fn inside<E: Error>(self) -> Result<Self, E> {
+impl StrictVisitor<'_> {
+    fn descend<E: Error>(self) -> Result<Self, E> {
         let depth = self.depth + 1;
         if depth > self.caps.depth {
             return Err(E::custom("too deep"));
@@ -120,13 +120,13 @@ impl Strict<'_> {
         Ok(Self { depth, ..self })
     }
 
-    fn fits<E: Error>(self, text: String) -> Result<String, E> {
+    fn check_string<E: Error>(self, text: String) -> Result<String, E> {
         self.text.set(self.text.get() + text.len() as u64);
         if text.len() > self.caps.string { Err(E::custom("string too long")) } else { Ok(text) }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Strict<'_> {
+impl<'de> DeserializeSeed<'de> for StrictVisitor<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -135,7 +135,7 @@ impl<'de> DeserializeSeed<'de> for Strict<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Strict<'_> {
+impl<'de> Visitor<'de> for StrictVisitor<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -164,15 +164,15 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
-        self.fits(text.to_owned()).map(Value::String)
+        self.check_string(text.to_owned()).map(Value::String)
     }
 
     fn visit_string<E: Error>(self, text: String) -> Result<Value, E> {
-        self.fits(text).map(Value::String)
+        self.check_string(text).map(Value::String)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let inside = self.inside()?;
+        let inside = self.descend()?;
         let mut items = Vec::new();
         while let Some(item) = access.next_element_seed(inside)? {
             items.push(item);
@@ -181,12 +181,12 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let inside = self.inside()?;
+        let inside = self.descend()?;
         // Arguments are an object with a few members. Only one such object is given room before it is needed: a document
         // of many small ones would make the host hold several times of what it says.
-        let mut members = if self.depth == 0 { Map::with_capacity(USUAL_MEMBERS) } else { Map::new() };
+        let mut members = if self.depth == 0 { Map::with_capacity(DEFAULT_MEMBERS) } else { Map::new() };
         while let Some(name) = access.next_key::<String>()? {
-            let name = self.fits(name)?;
+            let name = self.check_string(name)?;
             let value = access.next_value_seed(inside)?;
             if members.insert(name, value).is_some() {
                 return Err(A::Error::custom("the same name twice"));
@@ -199,10 +199,10 @@ impl<'de> Visitor<'de> for Strict<'_> {
 /// The extent of a value in memory; `None` if it is over a cap. A value stops being looked at where it is too deep.
 pub(super) fn measure(value: &Value, caps: Caps) -> Option<Extent> {
     let mut extent = Extent::default();
-    measured(value, caps, 0, &mut extent).then_some(extent)
+    measure_into(value, caps, 0, &mut extent).then_some(extent)
 }
 
-fn measured(value: &Value, caps: Caps, depth: usize, extent: &mut Extent) -> bool {
+fn measure_into(value: &Value, caps: Caps, depth: usize, extent: &mut Extent) -> bool {
     extent.values += 1;
     let text = |text: &str, extent: &mut Extent| {
         extent.text += text.len() as u64;
@@ -212,12 +212,12 @@ fn measured(value: &Value, caps: Caps, depth: usize, extent: &mut Extent) -> boo
         Value::String(string) => text(string, extent),
         Value::Array(items) => {
             extent.depth = extent.depth.max(depth + 1);
-            depth < caps.depth && items.iter().all(|item| measured(item, caps, depth + 1, extent))
+            depth < caps.depth && items.iter().all(|item| measure_into(item, caps, depth + 1, extent))
         }
         Value::Object(members) => {
             extent.depth = extent.depth.max(depth + 1);
             let inside =
-                |(name, member): (&String, &Value)| text(name, extent) && measured(member, caps, depth + 1, extent);
+                |(name, member): (&String, &Value)| text(name, extent) && measure_into(member, caps, depth + 1, extent);
             depth < caps.depth && members.iter().all(inside)
         }
         _ => true,

@@ -5,26 +5,26 @@ use std::collections::HashSet;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::format::{cut, quoted};
+use super::format::{quote, truncate};
 use super::json_hints;
 use super::keywords::escape;
-use super::locate::{Locator, Nodes, Step};
+use super::locator::{Locator, NodeSet, Step};
 use super::number::{self, Inexact};
-use super::strict::{Caps, in_number};
+use super::strict::{Caps, is_number_byte};
 use super::violation::{Violation, Violations};
 
 /// Looks for what [`super::strict::read`] refused in a text, and for whether the schema allows it there.
 ///
 /// # Errors
 /// Everything that is wrong with the text and that the schema does not allow.
-pub(super) fn examine(text: &str, caps: Caps, cap: usize, locator: Locator<'_>) -> Result<(), Violations> {
+pub(super) fn explain_text(text: &str, caps: Caps, cap: usize, locator: Locator<'_>) -> Result<(), Violations> {
     if text.len() > caps.text {
         let expected = format!("a text of at most {} bytes", caps.text);
         return Err(Violations::one(Violation::mismatch(String::new(), expected, format!("{} bytes", text.len()))));
     }
     // Reads any depth without recursion, and looks neither into numbers nor into escapes.
     if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
-        return Err(Violations::one(json_hints::not_json(text, &error)));
+        return Err(Violations::one(json_hints::explain_syntax_error(text, &error)));
     }
     let levels = Vec::new();
     let mut trace = Trace { caps, cap, locator, found: Vec::new(), more: 0, allowed: false, levels, skipped: 0 };
@@ -32,7 +32,7 @@ pub(super) fn examine(text: &str, caps: Caps, cap: usize, locator: Locator<'_>) 
     match (trace.found.is_empty(), trace.allowed) {
         (true, true) => Ok(()),
         // The parser proper is stricter in some way that the walk does not know of.
-        (true, false) => Err(Violations::one(json_hints::not_strict(text))),
+        (true, false) => Err(Violations::one(json_hints::explain_strictness(text))),
         (false, _) => Err(Violations { violations: trace.found, more: trace.more }),
     }
 }
@@ -44,7 +44,7 @@ struct Level {
     /// The step that leads to what is read next.
     step: Step,
     /// The schemas of this array or object, once somebody has asked.
-    schemas: Option<Nodes>,
+    schemas: Option<NodeSet>,
 }
 
 /// A walk over a text that is known to be JSON.
@@ -72,8 +72,8 @@ impl Trace<'_> {
                     let length = string_length(rest);
                     let token = rest.get(..length).unwrap_or(rest);
                     match (self.skipped, name_next) {
-                        (0, true) => self.name(token),
-                        (0, false) => self.string(token),
+                        (0, true) => self.check_name(token),
+                        (0, false) => self.check_string(token),
                         _ => {}
                     }
                     name_next = false;
@@ -90,13 +90,13 @@ impl Trace<'_> {
                     1
                 }
                 b',' => {
-                    name_next = self.next();
+                    name_next = self.next_entry();
                     1
                 }
                 b'-' | b'0'..=b'9' => {
-                    let length = rest.bytes().position(|byte| !in_number(byte)).unwrap_or(rest.len());
+                    let length = rest.bytes().position(|byte| !is_number_byte(byte)).unwrap_or(rest.len());
                     if self.skipped == 0 {
-                        self.number(rest.get(..length).unwrap_or_default());
+                        self.check_number(rest.get(..length).unwrap_or_default());
                     }
                     length
                 }
@@ -129,7 +129,7 @@ impl Trace<'_> {
     }
 
     /// After a comma. Says whether a name follows.
-    fn next(&mut self) -> bool {
+    fn next_entry(&mut self) -> bool {
         if self.skipped > 0 {
             return false;
         }
@@ -142,13 +142,13 @@ impl Trace<'_> {
         level.names.is_some()
     }
 
-    fn name(&mut self, token: &str) {
+    fn check_name(&mut self, token: &str) {
         let Ok(name) = serde_json::from_str::<String>(token) else {
             // It is no text, so the pointer leads to it as it is written.
             if let Some(level) = self.levels.last_mut() {
                 level.step = Step::Name(token.trim_matches('"').to_owned());
             }
-            self.surrogate(token);
+            self.report_surrogate(token);
             return;
         };
         let twice = self.levels.last_mut().is_some_and(|level| {
@@ -156,32 +156,32 @@ impl Trace<'_> {
             !level.names.as_mut().is_none_or(|names| names.insert(name.clone()))
         });
         if twice {
-            let sentence = format!("the name {} is given twice; give it once", quoted(&name));
+            let sentence = format!("the name {} is given twice; give it once", quote(&name));
             self.report(|pointer| Violation::plain(pointer, "each name once", sentence));
         }
         if name.len() > self.caps.string {
-            self.too_long("a name", name.len());
+            self.report_too_long("a name", name.len());
         }
     }
 
-    fn string(&mut self, token: &str) {
+    fn check_string(&mut self, token: &str) {
         match serde_json::from_str::<String>(token) {
             Ok(text) if text.len() > self.caps.string => {
                 let schemas = self.schemas();
                 match self.locator.can_be_long(&schemas) {
                     true => self.allowed = true,
-                    false => self.too_long("a string", text.len()),
+                    false => self.report_too_long("a string", text.len()),
                 }
             }
             Ok(_) => {}
-            Err(_) => self.surrogate(token),
+            Err(_) => self.report_surrogate(token),
         }
     }
 
     /// The schemas of the value that is read now.
-    fn schemas(&mut self) -> Nodes {
+    fn schemas(&mut self) -> NodeSet {
         let Self { levels, locator, .. } = self;
-        let mut above: Option<(&Nodes, &Step)> = None;
+        let mut above: Option<(&NodeSet, &Step)> = None;
         for Level { schemas, step, .. } in levels {
             let own = schemas.get_or_insert_with(|| match above {
                 Some((parents, step)) => locator.child(parents, step),
@@ -195,18 +195,18 @@ impl Trace<'_> {
         }
     }
 
-    fn surrogate(&mut self, token: &str) {
+    fn report_surrogate(&mut self, token: &str) {
         let expected = "Unicode text, in which \\uD800 to \\uDFFF only come as pairs";
-        self.report(|pointer| Violation::mismatch(pointer, expected, cut(token, 80)));
+        self.report(|pointer| Violation::mismatch(pointer, expected, truncate(token, 80)));
     }
 
-    fn too_long(&mut self, what: &str, bytes: usize) {
+    fn report_too_long(&mut self, what: &str, bytes: usize) {
         let expected = format!("{what} of at most {} bytes", self.caps.string);
         self.report(|pointer| Violation::mismatch(pointer, expected, format!("{bytes} bytes")));
     }
 
-    fn number(&mut self, token: &str) {
-        let Err(inexact) = number::exact(token) else { return };
+    fn check_number(&mut self, token: &str) {
+        let Err(inexact) = number::check_exact(token) else { return };
         if inexact != Inexact::Range {
             let schemas = self.schemas();
             if self.locator.can_be_rounded(&schemas) {
@@ -219,7 +219,7 @@ impl Trace<'_> {
             Inexact::Range => "a number within the range of a 64-bit float",
             Inexact::Digits => "a number with no more digits than a 64-bit float keeps (about 15)",
         };
-        self.report(|pointer| Violation::mismatch(pointer, expected, cut(token, 80)));
+        self.report(|pointer| Violation::mismatch(pointer, expected, truncate(token, 80)));
     }
 
     fn report(&mut self, violation: impl FnOnce(String) -> Violation) {
@@ -253,7 +253,7 @@ fn string_length(text: &str) -> usize {
 ///
 /// # Errors
 /// Everything that is over a cap and that the schema does not allow.
-pub(super) fn examine_value(
+pub(super) fn explain_value(
     document: &Value,
     caps: Caps,
     cap: usize,
@@ -266,7 +266,7 @@ pub(super) fn examine_value(
     let mut report = |violation| {
         if found.len() < cap { found.push(violation) } else { more += 1 }
     };
-    let long = |what: &str, text: &str, pointer: &str| {
+    let too_long = |what: &str, text: &str, pointer: &str| {
         let expected = format!("{what} of at most {} bytes", caps.string);
         Violation::mismatch(pointer.to_owned(), expected, format!("{} bytes", text.len()))
     };
@@ -284,7 +284,7 @@ pub(super) fn examine_value(
                 if text.len() > caps.string {
                     let schemas = locator.at(document, &pointer);
                     if !locator.can_be_long(&schemas) {
-                        report(long("a string", text, &pointer));
+                        report(too_long("a string", text, &pointer));
                     }
                 }
             }
@@ -297,7 +297,7 @@ pub(super) fn examine_value(
                     bytes += name.len();
                     let pointer = format!("{pointer}/{}", escape(name));
                     if name.len() > caps.string {
-                        report(long("a name", name, &pointer));
+                        report(too_long("a name", name, &pointer));
                     }
                     pending.push((member, depth + 1, pointer));
                 }

@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::sanitize::is_hidden;
 
-use super::format::{cut, shortened};
+use super::format::{format_value, truncate};
 
 /// How many bytes of a pointer a message repeats. The pointer itself is never shortened.
-const POINTER: usize = 200;
+const MAX_POINTER_BYTES: usize = 200;
 
 /// One thing that is wrong with a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -83,9 +83,9 @@ impl fmt::Display for Violation {
         let pointer = if self.pointer.is_empty() { "at the top" } else { &self.pointer };
         // Control characters in the names of properties would let a document write lines of its own, and invisible ones
         // would make two names look the same.
-        let pointer = cut(pointer, POINTER);
+        let pointer = truncate(pointer, MAX_POINTER_BYTES);
         if pointer.chars().any(|c| c.is_control() || is_hidden(c)) {
-            write!(f, "{}: {}", shortened(&pointer.into()), self.sentence())
+            write!(f, "{}: {}", format_value(&pointer.into()), self.sentence())
         } else {
             write!(f, "{pointer}: {}", self.sentence())
         }

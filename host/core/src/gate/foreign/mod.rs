@@ -90,7 +90,7 @@ impl Gate {
     /// # Errors
     /// If not even a schema that accepts any object compiles.
     pub fn for_foreign_arguments(schema: &ForeignSchema, limits: GateLimits) -> Result<ForeignGate, SchemaError> {
-        prune::compile_arguments(schema, &limits.sane())
+        prune::compile_arguments(schema, &limits.clamp())
     }
 
     /// Compiles the schema of the results of a tool that another program has.
@@ -98,7 +98,7 @@ impl Gate {
     /// # Errors
     /// If the schema cannot be read as a whole.
     pub fn for_foreign_results(schema: &Value, limits: GateLimits) -> Result<Self, SchemaError> {
-        let limits = limits.sane();
-        compile::gate(&ForeignSchema::translate(schema, &limits).schema, limits, false)
+        let limits = limits.clamp();
+        compile::compile_gate(&ForeignSchema::translate(schema, &limits).schema, limits, false)
     }
 }

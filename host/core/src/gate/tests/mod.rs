@@ -29,7 +29,7 @@ pub(super) fn text(gate: &Gate, document: &str) -> String {
 
 /// The walk that explains finds something exactly if the validator refuses.
 pub(super) fn agree(gate: &Gate, document: &Value) -> Result<(), String> {
-    let found = explain::violations(&gate.outline, &gate.patterns, document, 32);
+    let found = explain::explain(&gate.graph, &gate.patterns, document, 32);
     let nothing = found.violations[0].expected == "a document that fits the schema";
     match (gate.validator.is_valid(document), nothing) {
         (true, true) | (false, false) => Ok(()),

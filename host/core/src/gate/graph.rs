@@ -10,17 +10,17 @@ use serde_json::{Map, Value, json};
 use super::GateLimits;
 use super::closing::{Closer, Closing};
 use super::error::SchemaError;
-use super::keywords::{ASSERTIONS, Role, held};
+use super::keywords::{ASSERTIONS, Role, subschemas};
 use super::source::Source;
 
-/// Index of a node in [`Outline::nodes`].
+/// Index of a node in [`SchemaGraph::nodes`].
 pub(super) type NodeId = usize;
 
 /// The node of the whole schema.
 pub(super) const ROOT: NodeId = 0;
 
 /// How much larger than its source a schema may become by keeping a closed and an open copy of what it refers to.
-const GROWTH: usize = 4;
+const MAX_GROWTH: usize = 4;
 
 /// One subschema.
 #[derive(Debug, Default)]
@@ -36,20 +36,20 @@ pub(super) struct Node {
     /// The definition it is written in: the root, or a target of references.
     pub(super) owner: NodeId,
     /// The property that tells the entries of `anyOf` apart, if there is one.
-    pub(super) any_tag: Option<String>,
+    pub(super) any_of_tag: Option<String>,
     /// The property that tells the entries of `oneOf` apart, if there is one.
-    pub(super) one_tag: Option<String>,
+    pub(super) one_of_tag: Option<String>,
 }
 
 impl Node {
     /// The nodes this one holds in the given role.
-    pub(super) fn held(&self, role: &Role) -> impl Iterator<Item = NodeId> {
+    pub(super) fn targets(&self, role: &Role) -> impl Iterator<Item = NodeId> {
         self.edges.iter().filter(move |(own, _)| own == role).map(|(_, id)| *id)
     }
 
     /// The first node this one holds in the given role.
-    pub(super) fn one(&self, role: &Role) -> Option<NodeId> {
-        self.held(role).next()
+    pub(super) fn target(&self, role: &Role) -> Option<NodeId> {
+        self.targets(role).next()
     }
 
     /// The node that describes the property `name`, if it is declared by name.
@@ -60,14 +60,14 @@ impl Node {
 
 /// The whole graph.
 #[derive(Debug)]
-pub(super) struct Outline {
+pub(super) struct SchemaGraph {
     nodes: Vec<Node>,
     definitions: Vec<NodeId>,
 }
 
 /// How far closing reaches at some schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Reach {
+struct ClosingScope {
     /// Close this very schema.
     here: bool,
     /// Close the value locations below it.
@@ -76,23 +76,23 @@ struct Reach {
     root: bool,
 }
 
-impl Outline {
+impl SchemaGraph {
     /// Builds the graph; `close` says whether undeclared properties are refused.
     ///
     /// # Errors
     /// If the copies that closing needs make the schema too large.
     pub(super) fn build(source: &Source<'_>, close: bool, limits: &GateLimits) -> Result<Self, SchemaError> {
-        let reach = Reach { here: close, below: close, root: true };
+        let scope = ClosingScope { here: close, below: close, root: true };
         let mut builder = Builder {
             source,
             closer: Closer::new(source),
             nodes: vec![Node::default()],
-            targets: HashMap::from([((String::new(), reach), ROOT)]),
-            queue: VecDeque::from([(ROOT, String::new(), source.root, reach)]),
-            limit: limits.schema_nodes.saturating_mul(GROWTH),
+            targets: HashMap::from([((String::new(), scope), ROOT)]),
+            queue: VecDeque::from([(ROOT, String::new(), source.root, scope)]),
+            limit: limits.schema_nodes.saturating_mul(MAX_GROWTH),
         };
-        while let Some((id, pointer, schema, reach)) = builder.queue.pop_front() {
-            builder.fill(id, pointer, schema, reach, id)?;
+        while let Some((id, pointer, schema, scope)) = builder.queue.pop_front() {
+            builder.fill(id, pointer, schema, scope, id)?;
         }
         let mut definitions: Vec<_> = builder.targets.into_values().filter(|id| *id != ROOT).collect();
         definitions.sort_unstable();
@@ -122,9 +122,10 @@ impl Outline {
     }
 
     /// Writes the graph down as a schema document whose references are all of the form `#/$defs/<number>`.
-    pub(super) fn document(&self) -> Value {
-        let mut root = self.written(ROOT);
-        let definitions: Map<_, _> = self.definitions.iter().map(|id| (id.to_string(), self.written(*id))).collect();
+    pub(super) fn to_schema(&self) -> Value {
+        let mut root = self.node_to_schema(ROOT);
+        let definitions: Map<_, _> =
+            self.definitions.iter().map(|id| (id.to_string(), self.node_to_schema(*id))).collect();
         if let (Value::Object(root), false) = (&mut root, definitions.is_empty()) {
             root.insert("$defs".to_owned(), Value::Object(definitions));
         }
@@ -132,7 +133,7 @@ impl Outline {
     }
 
     /// Recursion ends at references and is bounded by the depth of the source.
-    fn written(&self, id: NodeId) -> Value {
+    fn node_to_schema(&self, id: NodeId) -> Value {
         let Some(node) = self.node(id).filter(|node| !node.never) else {
             return Value::Bool(false);
         };
@@ -143,31 +144,31 @@ impl Outline {
                 let reference = if *target == ROOT { "#".to_owned() } else { format!("#/$defs/{target}") };
                 match map.get(keyword) {
                     None => drop(map.insert(keyword.to_owned(), Value::String(reference))),
-                    Some(_) => push(&mut map, "allOf", json!({ "$ref": reference })),
+                    Some(_) => push_schema(&mut map, "allOf", json!({ "$ref": reference })),
                 }
                 continue;
             }
-            let schema = self.written(*target);
+            let schema = self.node_to_schema(*target);
             match key {
                 Some(key) => {
                     if let Value::Object(named) = map.entry(keyword).or_insert_with(|| json!({})) {
                         named.insert(key.to_owned(), schema);
                     }
                 }
-                None if role.listed() => push(&mut map, keyword, schema),
+                None if role.is_list() => push_schema(&mut map, keyword, schema),
                 None => drop(map.insert(keyword.to_owned(), schema)),
             }
         }
-        for (keyword, tag) in [("anyOf", &node.any_tag), ("oneOf", &node.one_tag)] {
+        for (keyword, tag) in [("anyOf", &node.any_of_tag), ("oneOf", &node.one_of_tag)] {
             if let Some(tag) = tag {
-                pad(&mut map, keyword, tag);
+                pad_union(&mut map, keyword, tag);
             }
         }
         Value::Object(map)
     }
 }
 
-fn push(map: &mut Map<String, Value>, keyword: &str, schema: Value) {
+fn push_schema(map: &mut Map<String, Value>, keyword: &str, schema: Value) {
     if let Value::Array(list) = map.entry(keyword).or_insert_with(|| json!([])) {
         list.push(schema);
     }
@@ -175,7 +176,7 @@ fn push(map: &mut Map<String, Value>, keyword: &str, schema: Value) {
 
 /// The validator goes straight to the entry whose tag matches, but only from three entries on. A third entry that
 /// nothing matches buys that for two, and with it that a recursive pair of them does not double at every level.
-fn pad(map: &mut Map<String, Value>, keyword: &str, tag: &str) {
+fn pad_union(map: &mut Map<String, Value>, keyword: &str, tag: &str) {
     let Some(Value::Array(list)) = map.get_mut(keyword) else {
         return;
     };
@@ -189,8 +190,8 @@ struct Builder<'a, 's> {
     closer: Closer<'a, 's>,
     nodes: Vec<Node>,
     /// What references lead to, one node for each way of closing it.
-    targets: HashMap<(String, Reach), NodeId>,
-    queue: VecDeque<(NodeId, String, &'s Value, Reach)>,
+    targets: HashMap<(String, ClosingScope), NodeId>,
+    queue: VecDeque<(NodeId, String, &'s Value, ClosingScope)>,
     limit: usize,
 }
 
@@ -214,32 +215,32 @@ impl<'s> Builder<'_, 's> {
         id: NodeId,
         pointer: String,
         schema: &'s Value,
-        reach: Reach,
+        scope: ClosingScope,
         owner: NodeId,
     ) -> Result<(), SchemaError> {
         let mut node = Node { never: schema == &Value::Bool(false), owner, ..Node::default() };
         if let Some(map) = schema.as_object() {
-            let closing = if reach.here { self.closer.decide(schema, reach.root) } else { Closing::Leave };
+            let closing = if scope.here { self.closer.decide(schema, scope.root) } else { Closing::Leave };
             node.assertions = ASSERTIONS
                 .into_iter()
                 .filter_map(|keyword| Some((keyword.to_owned(), map.get(keyword)?.clone())))
                 .collect();
-            node.any_tag = self.tag(map, "anyOf");
-            node.one_tag = self.tag(map, "oneOf");
-            for held in held(map) {
-                let Some(role) = held.role else { continue };
+            node.any_of_tag = self.find_tag(map, "anyOf");
+            node.one_of_tag = self.find_tag(map, "oneOf");
+            for subschema in subschemas(map) {
+                let Some(role) = subschema.role else { continue };
                 if matches!(role, Role::Then | Role::Else) && !map.contains_key("if") {
                     continue;
                 }
-                let place = format!("{pointer}{}", held.suffix);
+                let place = format!("{pointer}{}", subschema.suffix);
                 let child = self.reserve(&place)?;
-                let reach = reach_below(&role, reach, closing);
-                self.fill(child, place, held.schema, reach, owner)?;
+                let scope = scope_below(&role, scope, closing);
+                self.fill(child, place, subschema.schema, scope, owner)?;
                 node.edges.push((role, child));
             }
-            let reach = reach_below(&Role::Ref, reach, closing);
+            let scope = scope_below(&Role::Ref, scope, closing);
             for (target, schema) in self.source.targets(schema) {
-                let child = self.target(target, schema, reach)?;
+                let child = self.reserve_target(target, schema, scope)?;
                 node.edges.push((Role::Ref, child));
             }
             self.close(&mut node, map, closing, owner, &pointer)?;
@@ -251,18 +252,23 @@ impl<'s> Builder<'_, 's> {
         Ok(())
     }
 
-    fn tag(&self, map: &'s Map<String, Value>, keyword: &str) -> Option<String> {
+    fn find_tag(&self, map: &'s Map<String, Value>, keyword: &str) -> Option<String> {
         let pieces: Vec<_> = map.get(keyword)?.as_array()?.iter().collect();
-        self.closer.tag(&pieces).filter(|_| pieces.len() > 1)
+        self.closer.find_tag(&pieces).filter(|_| pieces.len() > 1)
     }
 
-    fn target(&mut self, pointer: String, schema: &'s Value, reach: Reach) -> Result<NodeId, SchemaError> {
-        if let Some(id) = self.targets.get(&(pointer.clone(), reach)) {
+    fn reserve_target(
+        &mut self,
+        pointer: String,
+        schema: &'s Value,
+        scope: ClosingScope,
+    ) -> Result<NodeId, SchemaError> {
+        if let Some(id) = self.targets.get(&(pointer.clone(), scope)) {
             return Ok(*id);
         }
         let id = self.reserve(&pointer)?;
-        self.targets.insert((pointer.clone(), reach), id);
-        self.queue.push_back((id, pointer, schema, reach));
+        self.targets.insert((pointer.clone(), scope), id);
+        self.queue.push_back((id, pointer, schema, scope));
         Ok(id)
     }
 
@@ -302,12 +308,12 @@ impl<'s> Builder<'_, 's> {
 }
 
 /// How far closing reaches at a schema held in the given role.
-fn reach_below(role: &Role, reach: Reach, closing: Closing) -> Reach {
+fn scope_below(role: &Role, scope: ClosingScope, closing: Closing) -> ClosingScope {
     let (keyword, _) = role.keyword();
     let below = match role {
         // To refuse more here is to accept more outside: conditions keep the meaning they were written with.
         Role::Not | Role::If => false,
-        _ => reach.below,
+        _ => scope.below,
     };
     let here = match closing {
         Closing::Within("$dynamicRef") => *role == Role::Ref,
@@ -315,6 +321,6 @@ fn reach_below(role: &Role, reach: Reach, closing: Closing) -> Reach {
         _ => false,
     };
     // Without closing, whose meaning it is, there is nothing to tell apart.
-    let root = reach.root && below && role.in_place();
-    Reach { here: below && (here || !role.in_place()), below, root }
+    let root = scope.root && below && role.is_in_place();
+    ClosingScope { here: below && (here || !role.is_in_place()), below, root }
 }

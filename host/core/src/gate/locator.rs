@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::assertions::{Patterns, types};
+use super::assertions::{Patterns, accepted_types};
+use super::graph::{Node, NodeId, ROOT, SchemaGraph};
 use super::keywords::Role;
-use super::outline::{Node, NodeId, Outline, ROOT};
 
 /// Edges of schemas that are looked at for one document. Beyond that nothing gives way.
-const EFFORT: u64 = 2_000_000;
+const MAX_EDGES: u64 = 2_000_000;
 
 /// One step into a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,41 +24,41 @@ pub(super) enum Step {
 }
 
 /// Schemas that look at the same value, besides conditions.
-pub(super) type Nodes = BTreeSet<NodeId>;
+pub(super) type NodeSet = BTreeSet<NodeId>;
 
-/// Finds the schemas of places. Its effort is bounded for one document.
+/// Finds the schemas of places. Its budget is bounded for one document.
 pub(super) struct Locator<'o> {
-    outline: &'o Outline,
+    graph: &'o SchemaGraph,
     patterns: &'o Patterns,
-    effort: u64,
+    budget: u64,
 }
 
 impl<'o> Locator<'o> {
-    pub(super) fn new(outline: &'o Outline, patterns: &'o Patterns) -> Self {
-        Self { outline, patterns, effort: EFFORT }
+    pub(super) fn new(graph: &'o SchemaGraph, patterns: &'o Patterns) -> Self {
+        Self { graph, patterns, budget: MAX_EDGES }
     }
 
     /// The schemas of the document as a whole.
-    pub(super) fn root(&mut self) -> Nodes {
-        let mut nodes = Nodes::new();
-        self.gather(ROOT, &mut nodes);
+    pub(super) fn root(&mut self) -> NodeSet {
+        let mut nodes = NodeSet::new();
+        self.add_in_place(ROOT, &mut nodes);
         nodes
     }
 
     /// The schemas of what is one step below values that these schemas describe.
-    pub(super) fn child(&mut self, parents: &Nodes, step: &Step) -> Nodes {
-        let mut nodes = Nodes::new();
+    pub(super) fn child(&mut self, parents: &NodeSet, step: &Step) -> NodeSet {
+        let mut nodes = NodeSet::new();
         for id in parents {
             match step {
-                Step::Name(name) => self.member(*id, name, &mut nodes),
-                Step::Index(index) => self.item(*id, *index, &mut nodes),
+                Step::Name(name) => self.add_member(*id, name, &mut nodes),
+                Step::Index(index) => self.add_item(*id, *index, &mut nodes),
             }
         }
         nodes
     }
 
     /// The schemas of the value that a JSON pointer leads to.
-    pub(super) fn at(&mut self, document: &Value, pointer: &str) -> Nodes {
+    pub(super) fn at(&mut self, document: &Value, pointer: &str) -> NodeSet {
         let (mut nodes, mut value) = (self.root(), Some(document));
         for step in pointer.split('/').skip(1) {
             let step = step.replace("~1", "/").replace("~0", "~");
@@ -79,37 +79,37 @@ impl<'o> Locator<'o> {
     }
 
     /// Whether a string may be as long as the whole document.
-    pub(super) fn can_be_long(&self, nodes: &Nodes) -> bool {
+    pub(super) fn can_be_long(&self, nodes: &NodeSet) -> bool {
         self.any(nodes, |node| node.assertions.contains_key("maxLength"))
     }
 
     /// Whether a number may be rounded to the nearest binary64.
-    pub(super) fn can_be_rounded(&self, nodes: &Nodes) -> bool {
-        self.any(nodes, |node| types(node).contains(&"number"))
+    pub(super) fn can_be_rounded(&self, nodes: &NodeSet) -> bool {
+        self.any(nodes, |node| accepted_types(node).contains(&"number"))
     }
 
-    fn any(&self, nodes: &Nodes, is: impl Fn(&Node) -> bool) -> bool {
-        self.effort > 0 && nodes.iter().filter_map(|id| self.outline.node(*id)).any(is)
+    fn any(&self, nodes: &NodeSet, is: impl Fn(&Node) -> bool) -> bool {
+        self.budget > 0 && nodes.iter().filter_map(|id| self.graph.node(*id)).any(is)
     }
 
     /// The schema and everything in place of it, each once.
-    fn gather(&mut self, id: NodeId, into: &mut Nodes) {
-        let outline = self.outline;
+    fn add_in_place(&mut self, id: NodeId, into: &mut NodeSet) {
+        let graph = self.graph;
         let mut pending = vec![id];
         while let Some(id) = pending.pop() {
-            let Some(node) = outline.node(id).filter(|_| into.insert(id)) else { continue };
-            if !self.afford(node.edges.len()) {
+            let Some(node) = graph.node(id).filter(|_| into.insert(id)) else { continue };
+            if !self.try_spend(node.edges.len()) {
                 return;
             }
             let in_place =
-                node.edges.iter().filter(|(role, _)| role.in_place() && !matches!(role, Role::Not | Role::If));
+                node.edges.iter().filter(|(role, _)| role.is_in_place() && !matches!(role, Role::Not | Role::If));
             pending.extend(in_place.map(|(_, target)| *target));
         }
     }
 
-    fn member(&mut self, id: NodeId, name: &str, into: &mut Nodes) {
-        let outline = self.outline;
-        let Some(node) = outline.node(id).filter(|node| self.afford(node.edges.len())) else { return };
+    fn add_member(&mut self, id: NodeId, name: &str, into: &mut NodeSet) {
+        let graph = self.graph;
+        let Some(node) = graph.node(id).filter(|node| self.try_spend(node.edges.len())) else { return };
         let mut is_declared = false;
         for (role, target) in &node.edges {
             let declares = match role {
@@ -119,25 +119,25 @@ impl<'o> Locator<'o> {
             };
             if declares {
                 is_declared = true;
-                self.gather(*target, into);
+                self.add_in_place(*target, into);
             }
         }
-        if let Some(others) = node.one(&Role::AdditionalProperties).filter(|_| !is_declared) {
-            self.gather(others, into);
+        if let Some(others) = node.target(&Role::AdditionalProperties).filter(|_| !is_declared) {
+            self.add_in_place(others, into);
         }
     }
 
-    fn item(&mut self, id: NodeId, index: usize, into: &mut Nodes) {
-        let outline = self.outline;
-        let Some(node) = outline.node(id).filter(|node| self.afford(node.edges.len())) else { return };
-        let prefixed = node.held(&Role::PrefixItem).nth(index);
-        if let Some(target) = prefixed.or_else(|| node.one(&Role::Items)) {
-            self.gather(target, into);
+    fn add_item(&mut self, id: NodeId, index: usize, into: &mut NodeSet) {
+        let graph = self.graph;
+        let Some(node) = graph.node(id).filter(|node| self.try_spend(node.edges.len())) else { return };
+        let prefixed = node.targets(&Role::PrefixItem).nth(index);
+        if let Some(target) = prefixed.or_else(|| node.target(&Role::Items)) {
+            self.add_in_place(target, into);
         }
     }
 
-    fn afford(&mut self, edges: usize) -> bool {
-        self.effort = self.effort.saturating_sub(edges as u64 + 1);
-        self.effort > 0
+    fn try_spend(&mut self, edges: usize) -> bool {
+        self.budget = self.budget.saturating_sub(edges as u64 + 1);
+        self.budget > 0
     }
 }
