@@ -1,4 +1,6 @@
-//! The keywords that look at one value by itself, in words. The verdict is the validator's; this only explains it.
+//! Explanations of failed assertions: the keywords that hold no schema (JSON Schema Validation 2020-12, section 6).
+//!
+//! The validator has decided that a document is invalid; this module only explains the decision.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -11,24 +13,24 @@ use super::format::{
 };
 use super::graph::Node;
 
-/// One validator for each pattern of the schema: they decide the same way as the validator of the whole. With it, the
-/// steps that matching one byte of text takes at most.
+/// One validator for each pattern of the schema, so that a pattern is matched as the validator of the whole schema
+/// matches it, with the maximum steps to match one byte of text.
 #[derive(Debug, Default)]
 pub(super) struct Patterns(pub(super) HashMap<String, (Validator, u64)>);
 
 impl Patterns {
-    /// The steps that matching one byte of text takes at most.
+    /// Returns the maximum steps to match one byte of text.
     pub(super) fn steps_per_byte(&self, pattern: &str) -> u64 {
         self.0.get(pattern).map_or(0, |(_, steps)| *steps)
     }
 
-    /// Whether the pattern is found in `text`.
+    /// Returns whether the pattern occurs in `text`.
     pub(super) fn matches(&self, pattern: &str, text: &str) -> bool {
         self.0.get(pattern).is_some_and(|(validator, _)| validator.is_valid(&Value::String(text.to_owned())))
     }
 }
 
-/// What an assertion that fails says.
+/// A failed assertion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) expected: String,
@@ -36,18 +38,18 @@ pub(super) struct Failure {
     pub(super) kind: FailureKind,
 }
 
-/// What a failure says about the value as a whole.
+/// The way in which a value fails an assertion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FailureKind {
-    /// It is of another type.
+    /// The value has another type.
     Type,
-    /// It is none of the values listed.
+    /// The value is not one of those listed.
     Choice,
-    /// It is the right kind of value, with something wrong.
+    /// The value has the right type and is wrong in a detail.
     Detail,
 }
 
-/// Everything that the node's own keywords have against the value, `required` excepted.
+/// Returns the assertions of the node that the value fails, except for `required`.
 pub(super) fn check_assertions(node: &Node, value: &Value, patterns: &Patterns) -> Vec<Failure> {
     let own = &node.assertions;
     if let Some(failure) = check_type(own, value) {
@@ -66,7 +68,7 @@ pub(super) fn check_assertions(node: &Node, value: &Value, patterns: &Patterns) 
     expected.into_iter().map(|(expected, given)| Failure { expected, given, kind: FailureKind::Detail }).collect()
 }
 
-/// The names of the types that a node accepts; none if it accepts all.
+/// Returns the names of the types that a node accepts; none if it accepts all.
 pub(super) fn accepted_types(node: &Node) -> Vec<&str> {
     match node.assertions.get("type") {
         Some(Value::String(name)) => vec![name],
@@ -94,7 +96,7 @@ fn is_type(value: &Value, name: &str) -> bool {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
         "number" => value.is_number(),
-        // To JSON Schema 1.0 is an integer.
+        // In JSON Schema, 1.0 is an integer (Validation 2020-12, section 6.1.1).
         "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
         "string" => value.is_string(),
         "array" => value.is_array(),
@@ -117,7 +119,7 @@ fn check_choice(own: &Map<String, Value>, value: &Value) -> Option<Failure> {
     Some(Failure { expected, given: describe_value(value), kind: FailureKind::Choice })
 }
 
-/// An assertion that fails: what it asks for, and what it got.
+/// The expected and the given value of a failed assertion, in words.
 type Mismatch = (String, String);
 
 fn check_number(own: &Map<String, Value>, number: &Number) -> Vec<Mismatch> {
@@ -213,14 +215,14 @@ fn is_multiple(number: &Number, step: &Number) -> bool {
             let (Some(number), Some(step)) = (number.as_f64(), step.as_f64()) else {
                 return true;
             };
-            // The nearest multiple, within what binary fractions such as 0.1 are off by.
+            // The nearest multiple, within the rounding error of binary fractions such as 0.1.
             let times = number / step;
             !times.is_finite() || (times - times.round()).abs() <= times.abs() * 4.0 * f64::EPSILON
         }
     }
 }
 
-/// Equal as JSON Schema understands it: 1 and 1.0 are the same number.
+/// Compares as JSON Schema does (Core 2020-12, section 4.2.2): 1 and 1.0 are the same number.
 fn is_equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => compare(left, right) == Some(Ordering::Equal),

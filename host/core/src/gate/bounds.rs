@@ -1,4 +1,4 @@
-//! How large a schema may be before anything else looks at it.
+//! Limits on the size and depth of a schema, enforced before anything else reads it.
 
 use std::io;
 
@@ -8,9 +8,9 @@ use super::GateLimits;
 use super::error::SchemaError;
 use super::keywords::escape;
 
-/// Refuses a schema that is nested too deeply or whose text is too long.
+/// Rejects a schema that is nested too deeply or whose text is too long.
 ///
-/// Depth comes first: what follows, writing the text out included, may then recurse.
+/// Depth is checked first, because all later steps, serialization included, may recurse.
 pub(super) fn check(schema: &Value, limits: &GateLimits) -> Result<(), SchemaError> {
     check_depth(schema, limits.schema_depth)?;
     let mut counter = ByteCounter(0);
@@ -26,7 +26,7 @@ pub(super) fn check(schema: &Value, limits: &GateLimits) -> Result<(), SchemaErr
     Ok(())
 }
 
-/// Walks without recursion, for nobody has said yet that the value is shallow.
+/// Rejects a value with more than `limit` levels. Walks without recursion, because the depth is not bounded yet.
 fn check_depth(schema: &Value, limit: usize) -> Result<(), SchemaError> {
     let mut pending = vec![(schema, 0_usize, String::new())];
     while let Some((value, depth, pointer)) = pending.pop() {
@@ -45,13 +45,14 @@ fn check_depth(schema: &Value, limit: usize) -> Result<(), SchemaError> {
                 limit: limit as u64,
             });
         }
-        // Scalars cannot add depth, so only what can is put aside.
+        // Scalars add no depth.
         let containers = below.into_iter().filter(|(value, _)| value.is_array() || value.is_object());
         pending.extend(containers.map(|(value, step)| (value, depth + 1, format!("{pointer}/{step}"))));
     }
     Ok(())
 }
 
+/// A writer that counts bytes and stores none.
 struct ByteCounter(usize);
 
 impl io::Write for ByteCounter {

@@ -1,11 +1,12 @@
-//! Where a schema is silent about undeclared properties, and how the gate fills the silence in: they are refused.
+//! Closing of schemas: undeclared properties are rejected where a schema does not mention them.
 //!
-//! A schema at a *value location* (the root, a property, an item …) is closed as a whole. What is composed there
-//! (`allOf`, `anyOf`, `$ref` …) is not closed piece by piece, for each piece would refuse what another declares;
-//! except where only one piece can apply to any one object, so that closing the piece is the same and far cheaper.
+//! A schema at a *value location* (the root, a property, an item …) is closed as a whole. Subschemas that apply in
+//! place there (`allOf`, `anyOf`, `$ref` …) are not closed one by one, because each would reject what another declares.
+//! The exception is a schema where only one subschema can apply to any one object: closing that subschema is equivalent
+//! and far cheaper.
 //!
-//! Below the root, an object that declares no name at all is left open: closed, it could only be empty, and whoever writes
-//! `{"type": "object"}` means any object. At the root it means a tool without arguments.
+//! Below the root, an object that declares no name is left open: closed, it could only be empty, and
+//! `{"type": "object"}` is written to mean any object. At the root it means a tool without arguments.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,16 +14,16 @@ use serde_json::{Map, Value};
 
 use super::source::Source;
 
-/// What to do to one schema so that it refuses undeclared properties.
+/// The change that makes one schema reject undeclared properties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Closing {
-    /// Nothing: it is_about_objects no object, or has_closing_keyword itself what it thinks of other properties.
+    /// No change: the schema describes no object, or has a keyword about other properties.
     Leave,
-    /// `additionalProperties: false`.
+    /// Add `additionalProperties: false`.
     Additional,
-    /// `unevaluatedProperties: false`.
+    /// Add `unevaluatedProperties: false`.
     Unevaluated,
-    /// Close what it is composed of instead: its one applicator, named here, does all the work.
+    /// Close the subschemas of its only applicator, named here, instead.
     Within(&'static str),
 }
 
@@ -37,21 +38,22 @@ const OBJECT_KEYWORDS: [&str; 7] = [
     "maxProperties",
 ];
 
-/// Keywords that give names to properties, or write values out.
+/// Keywords that name properties, or list whole values.
 const SPECIFYING_KEYWORDS: [&str; 6] =
     ["properties", "patternProperties", "required", "dependentRequired", "const", "enum"];
 
-/// Keywords with which a schema has_closing_keyword itself what becomes of other properties.
+/// Keywords that accept or reject undeclared properties.
 const CLOSING_KEYWORDS: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
 
-/// In-place keywords that declare properties for the schema that holds them. `not` never does.
+/// In-place applicators (Core 2020-12, section 10.2) that declare properties for the schema that holds them. `not`
+/// declares none.
 const APPLICATORS: [&str; 9] =
     ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas"];
 
-/// How many references in a row are followed in search of a tag.
+/// Maximum number of references followed in a row to find a tag.
 const MAX_TAG_HOPS: usize = 8;
 
-/// Answers questions about the schemas of one document, each at most once.
+/// Decides how to close the schemas of one document. Caches its answers for each schema.
 pub(super) struct Closer<'a, 's> {
     source: &'a Source<'s>,
     can_be_object: HashMap<*const Value, bool>,
@@ -64,12 +66,12 @@ impl<'a, 's> Closer<'a, 's> {
         Self { source, can_be_object: HashMap::new(), is_about_objects: HashMap::new(), bare: HashMap::new() }
     }
 
-    /// Decides for the schema at a value location; `is_root` has_closing_keyword whether that is the document as a whole.
+    /// Decides how to close the schema at a value location. `is_root` is true for the document as a whole.
     pub(super) fn decide(&mut self, schema: &'s Value, is_root: bool) -> Closing {
         let Some(map) = schema.as_object() else {
             return Closing::Leave;
         };
-        // Values that are written out in full are declared in full.
+        // `const` and `enum` list the properties of the values that they accept.
         let listed = map.contains_key("const") || map.contains_key("enum");
         if has_closing_keyword(map) || listed || !self.is_about_objects(schema) || (!is_root && self.is_bare(schema)) {
             return Closing::Leave;
@@ -83,7 +85,8 @@ impl<'a, 's> Closer<'a, 's> {
         }
     }
 
-    /// Whether the schema takes any object: it can_be_object objects and declares no property, or one of its alternatives does so.
+    /// Returns whether the schema accepts any object: it is about objects and declares no property, or one of its
+    /// alternatives is like that.
     fn is_bare(&mut self, schema: &'s Value) -> bool {
         let Some(map) = schema.as_object() else { return false };
         if let Some(known) = self.bare.get(&std::ptr::from_ref(schema)) {
@@ -108,8 +111,8 @@ impl<'a, 's> Closer<'a, 's> {
         answer
     }
 
-    /// Whether every object is up to a single piece of the applicator `keyword`, and that piece is about objects, so
-    /// that it can be closed itself.
+    /// Returns whether a single subschema of the applicator `keyword` decides about any one object, and is about
+    /// objects, so that it can be closed itself.
     fn can_close_pieces(&mut self, map: &'s Map<String, Value>, keyword: &str) -> bool {
         match (keyword, map.get(keyword)) {
             ("$ref" | "$dynamicRef", Some(reference)) => {
@@ -129,12 +132,12 @@ impl<'a, 's> Closer<'a, 's> {
         }
     }
 
-    /// Whether the piece itself has_closing_keyword that it takes no other properties, or takes them all.
+    /// Returns whether the subschema itself rejects or accepts other properties.
     fn is_closed_or_open(&self, piece: &'s Value) -> bool {
         piece.as_object().is_some_and(has_closing_keyword)
     }
 
-    /// Whether an object can be valid, as far as can be told without looking into its properties.
+    /// Returns whether an object can be valid, judged without its properties.
     fn can_be_object(&mut self, schema: &'s Value) -> bool {
         let Some(map) = schema.as_object() else {
             return schema != &Value::Bool(false);
@@ -142,7 +145,7 @@ impl<'a, 's> Closer<'a, 's> {
         if let Some(known) = self.can_be_object.get(&std::ptr::from_ref(schema)) {
             return *known;
         }
-        // The answer for whoever asks again while it is being worked out.
+        // The answer for a recursive question about the same schema.
         self.can_be_object.insert(schema, true);
         let typed = match map.get("type") {
             Some(Value::String(name)) => name == "object",
@@ -161,7 +164,7 @@ impl<'a, 's> Closer<'a, 's> {
         answer
     }
 
-    /// Whether the schema is about objects: it can_be_object them, and it or a piece of it has_closing_keyword something about them.
+    /// Returns whether the schema is about objects: it accepts them, and it or one of its subschemas constrains them.
     pub(super) fn is_about_objects(&mut self, schema: &'s Value) -> bool {
         let Some(map) = schema.as_object() else { return false };
         if let Some(known) = self.is_about_objects.get(&std::ptr::from_ref(schema)) {
@@ -180,7 +183,8 @@ impl<'a, 's> Closer<'a, 's> {
         answer
     }
 
-    /// The property that tells the pieces apart: required by each, and fixed by each to a text of its own.
+    /// Returns the property that distinguishes the subschemas: each requires it and fixes it to a string of its own.
+    /// OpenAPI calls it a discriminator.
     pub(super) fn find_tag(&self, pieces: &[&'s Value]) -> Option<String> {
         let mut common: Option<BTreeMap<&str, BTreeSet<&str>>> = None;
         for piece in pieces {
@@ -189,7 +193,7 @@ impl<'a, 's> Closer<'a, 's> {
                 None => {
                     common = Some(constants.into_iter().map(|(name, text)| (name, BTreeSet::from([text]))).collect())
                 }
-                // A property survives if this piece pins it too, to a text that no piece before had.
+                // A property stays if this subschema fixes it too, to a string that no earlier one has.
                 Some(common) => {
                     common.retain(|name, texts| constants.remove(name).is_some_and(|text| texts.insert(text)));
                 }
@@ -198,7 +202,7 @@ impl<'a, 's> Closer<'a, 's> {
         common?.into_keys().next().map(str::to_owned)
     }
 
-    /// The required properties of a piece that can only be one text.
+    /// Returns the required properties of a subschema that accept a single string.
     fn constant_properties(&self, piece: &'s Value) -> BTreeMap<&'s str, &'s str> {
         let mut piece = piece;
         let mut found = BTreeMap::new();
@@ -223,7 +227,7 @@ fn has_closing_keyword(map: &Map<String, Value>) -> bool {
     CLOSING_KEYWORDS.iter().any(|keyword| map.contains_key(*keyword))
 }
 
-/// The one text that a schema accepts.
+/// Returns the only string that a schema accepts.
 fn constant_text(schema: &Value) -> Option<&str> {
     match schema.get("const") {
         Some(constant) => constant.as_str(),
@@ -234,7 +238,7 @@ fn constant_text(schema: &Value) -> Option<&str> {
     }
 }
 
-/// The schemas below an in-place keyword, whatever its shape.
+/// Returns the subschemas below an in-place applicator, in any of its forms.
 fn applied_subschemas<'s>(map: &'s Map<String, Value>, keyword: &str) -> Box<dyn Iterator<Item = &'s Value> + 's> {
     match (keyword, map.get(keyword)) {
         ("allOf" | "anyOf" | "oneOf", Some(Value::Array(list))) => Box::new(list.iter()),

@@ -1,4 +1,4 @@
-//! From an untrusted schema to a gate, cheapest refusals first.
+//! Compilation of an untrusted schema into a gate. The cheapest checks run first.
 
 use jsonschema::{Draft, PatternOptions, Retrieve, Uri, ValidationOptions, Validator};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use super::keywords::{ASSERTIONS, REFERENCES};
 use super::source::Source;
 use super::{Gate, GateLimits, bounds, keywords, preparation};
 
-/// Compiles `schema`; `arguments` makes the root an object and closes it.
+/// Compiles `schema`. With `arguments`, the root must be an object and is closed.
 pub(super) fn compile_gate(schema: &Value, limits: GateLimits, arguments: bool) -> Result<Gate, SchemaError> {
     bounds::check(schema, &limits)?;
     let source = Source::survey(schema, &limits)?;
@@ -33,18 +33,19 @@ pub(super) fn compile_gate(schema: &Value, limits: GateLimits, arguments: bool) 
     }
     let costs = Costs::compute(&graph, &patterns, &limits)?;
     preparation::check(&graph)?;
-    // Only now, for a schema that merely refers to itself describes nothing, and a circle is the better thing to say.
+    // After the search for cycles: a schema that only refers to itself describes nothing, and the cycle is the better
+    // error.
     if arguments && !Closer::new(&source).is_about_objects(source.root) {
         return Err(SchemaError::RootNotObject { found: describe_root(schema) });
     }
     let validator = validator_options(&limits).build(&graph.to_schema()).map_err(|_| {
-        // The meta-schema had nothing against it, and the place is lost: references were renamed by then.
+        // The meta-schema accepted it, and the location is lost because references have been renamed.
         SchemaError::Malformed { pointer: String::new(), given: format_value(schema) }
     })?;
     Ok(Gate { validator, graph, patterns, costs, limits })
 }
 
-/// The meta-schema's opinion of the schema as it was written.
+/// Checks the schema, as written, against the meta-schema.
 fn check_meta_schema(schema: &Value) -> Result<(), SchemaError> {
     jsonschema::draft202012::meta::validate(schema).map_err(|error| {
         let pointer = error.instance_path().as_str().to_owned();
@@ -52,7 +53,7 @@ fn check_meta_schema(schema: &Value) -> Result<(), SchemaError> {
     })
 }
 
-/// Whether the root has no keyword that asserts, composes or refers.
+/// Returns whether the root has no assertion, applicator or reference.
 fn is_blank(schema: &Value) -> bool {
     schema.as_object().is_some_and(|map| {
         let acts = |keyword: &str| ASSERTIONS.contains(&keyword) || REFERENCES.contains(&keyword);
@@ -77,7 +78,7 @@ fn validator_options<'i>(limits: &GateLimits) -> ValidationOptions<'i> {
         .with_pattern_options(engine)
 }
 
-/// Nothing outside the document is ever fetched, even if a reference should slip through.
+/// A retriever that fetches nothing, so that a reference out of the document fails even if the survey misses it.
 struct DenyAll;
 
 impl Retrieve for DenyAll {
@@ -86,7 +87,7 @@ impl Retrieve for DenyAll {
     }
 }
 
-/// Each pattern by itself, so that a failure can name it.
+/// Compiles each pattern by itself, so that an error can name it.
 fn compile_patterns(source: &Source<'_>, limits: &GateLimits) -> Result<Patterns, SchemaError> {
     let compile = |(pattern, pointer): (&&str, &String)| -> Result<_, SchemaError> {
         let (validator, steps) = compile_pattern(pattern, limits).ok_or_else(|| SchemaError::Pattern {
@@ -104,13 +105,16 @@ fn compile_patterns(source: &Source<'_>, limits: &GateLimits) -> Result<Patterns
     compiled.map(Patterns)
 }
 
-/// Whether a pattern is accepted.
+/// Returns whether a pattern is accepted.
 pub(super) fn can_compile_pattern(pattern: &str, limits: &GateLimits) -> bool {
     pattern.chars().count() <= limits.pattern_chars && compile_pattern(pattern, limits).is_some()
 }
 
-/// Matching takes time linear in the text, but also, at worst, in the compiled pattern; how large that is can only be
-/// told by asking for less and less. On a slow machine a step is some 50 ns, which is what 512 bytes of pattern take.
+/// Compiles a pattern and returns it with the maximum steps to match one byte of text.
+///
+/// Matching takes time linear in the text and, in the worst case, in the compiled pattern. The engine does not report
+/// the size of a compiled pattern, so it is found by trying increasing limits. A step takes some 50 ns on a slow
+/// machine, the time of 512 bytes of pattern.
 fn compile_pattern(pattern: &str, limits: &GateLimits) -> Option<(Validator, u64)> {
     let sizes = PATTERN_SIZES_BYTES.into_iter().filter(|size| *size < limits.pattern_bytes);
     sizes.chain([limits.pattern_bytes]).find_map(|pattern_bytes| {
@@ -120,7 +124,7 @@ fn compile_pattern(pattern: &str, limits: &GateLimits) -> Option<(Validator, u64
     })
 }
 
-/// Sizes of compiled patterns that are told apart, in bytes.
+/// Sizes of compiled patterns that are tried, in bytes, below the limit.
 const PATTERN_SIZES_BYTES: [usize; 4] = [2 << 10, 8 << 10, 32 << 10, 128 << 10];
 
 /// Bytes of a compiled pattern that match one byte of text in one step.

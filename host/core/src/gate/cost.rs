@@ -1,13 +1,13 @@
-//! What it can cost, at worst, to check a document against a schema: in time, in stack and in compiling it.
+//! The worst-case cost of checking a document against a schema.
 //!
 //! The unit is one evaluation of one subschema for one value. For a path through the document of `d` levels,
 //!
 //! ```text
 //! cost(s, d) = the evaluations of s and of everything in place of s, at this level
-//!            + the dearest child: the sum of cost(t, d - 1) over all t that look at that same child
+//!            + the most expensive child: the sum of cost(t, d - 1) over all t that look at that same child
 //! ```
 //!
-//! so a schema that looks at one child twice doubles at every level and is refused, whether the doubling is in place
+//! so a schema that looks at one child twice doubles at every level and is rejected, whether the doubling is in place
 //! (`allOf` of two references to a schema that does the same) or from level to level. Sums saturate.
 
 use std::collections::BTreeMap;
@@ -22,22 +22,22 @@ use super::keywords::Role;
 use super::strict::Extent;
 use super::toposort;
 
-/// How many entries of `enum` or `required` are looked at in the time of one evaluation.
+/// Entries of `enum` or `required` that are compared in the time of one evaluation.
 const LIST_ENTRIES_PER_EVALUATION: u64 = 8;
 
-/// How many evaluations `uniqueItems` takes for each value within the array.
+/// Evaluations that `uniqueItems` takes for each value within the array.
 const UNIQUE_ITEMS_EVALUATIONS: u64 = 8;
 
-/// How many entries the tables of one level may have; bounds the time that this module takes.
+/// Maximum number of entries in the tables of one level. Bounds the time that this module takes.
 const MAX_TABLE_ENTRIES: usize = 40_000;
 
-/// The worst case for one path through a document, by the depth of the document, from a scalar upwards. The last
-/// figure holds for any deeper document.
+/// Worst-case costs for one path through a document, indexed by the depth of the document; a scalar has depth 0. The
+/// last entry holds for any deeper document.
 #[derive(Debug)]
 pub(super) struct Costs {
-    /// Evaluations of a subschema.
+    /// Evaluations of subschemas.
     evaluations: Vec<u64>,
-    /// Steps that matching patterns takes for one byte of text; empty if there are no patterns.
+    /// Steps to match patterns for one byte of text; empty if there are no patterns.
     matching: Vec<u64>,
 }
 
@@ -45,7 +45,7 @@ impl Costs {
     /// Computes the costs.
     ///
     /// # Errors
-    /// If a schema stands in place of itself, or any cost is over its limit.
+    /// If a schema applies in place of itself, or any cost exceeds its limit.
     pub(super) fn compute(graph: &SchemaGraph, patterns: &Patterns, limits: &GateLimits) -> Result<Self, SchemaError> {
         let order = toposort::sort(graph)?;
         let nodes = || (0..graph.len()).filter_map(|id| graph.node(id));
@@ -59,7 +59,7 @@ impl Costs {
         Ok(Self { evaluations, matching })
     }
 
-    /// The steps that checking a document of this extent takes at most.
+    /// Returns the maximum steps to check a document of this extent.
     pub(super) fn steps(&self, extent: Extent) -> u64 {
         let at = |costs: &[u64]| costs.get(extent.depth).or(costs.last()).copied().unwrap_or(0);
         let evaluations = at(&self.evaluations).saturating_mul(extent.values);
@@ -67,7 +67,7 @@ impl Costs {
     }
 }
 
-/// One evaluation, and more where a keyword looks at long lists.
+/// Returns 1, and more where a keyword compares with long lists.
 fn count_evaluations(node: &Node) -> u64 {
     let listed = |keyword| node.assertions.get(keyword).and_then(Value::as_array).map_or(0, Vec::len) as u64;
     let unique = u64::from(node.assertions.contains_key("uniqueItems"));
@@ -76,7 +76,7 @@ fn count_evaluations(node: &Node) -> u64 {
         + unique * UNIQUE_ITEMS_EVALUATIONS
 }
 
-/// What the patterns of a node take for one byte of the value, names included.
+/// Returns the steps that the patterns of a node take for one byte of the value, names included.
 fn count_matching_steps(node: &Node, patterns: &Patterns) -> u64 {
     let own = node.assertions.get("pattern").and_then(Value::as_str);
     let named = node.edges.iter().filter_map(|(role, _)| match role {
@@ -86,7 +86,7 @@ fn count_matching_steps(node: &Node, patterns: &Patterns) -> u64 {
     own.into_iter().chain(named).map(|pattern| patterns.steps_per_byte(pattern)).fold(0, u64::saturating_add)
 }
 
-/// Costs by child: by name or index, and for every child without an entry of its own.
+/// Costs by child: by name or index, and for all children without an entry.
 #[derive(Debug, Clone, Default)]
 struct ChildCosts<'o> {
     named: BTreeMap<Key<'o>, u64>,
@@ -121,7 +121,7 @@ impl<'o> ChildCosts<'o> {
     }
 }
 
-/// What one evaluation of a schema costs: at this level, and by child.
+/// The cost of one evaluation of a schema: at this level, and by child.
 #[derive(Debug, Clone, Default)]
 struct CostProfile<'o> {
     local: u64,
@@ -145,21 +145,21 @@ impl CostProfile<'_> {
     }
 }
 
-/// Three costs for each node, of which the validator's habits are the reason.
+/// Three costs for each node, which follow from the way the validator works.
 ///
-/// To know what `unevaluatedProperties` applies to, it evaluates the pieces of the schema a second time (*marking*).
-/// It remembers results of a definition that refers to itself, so a second time does not descend into those.
+/// To find what `unevaluatedProperties` applies to, it evaluates the in-place subschemas a second time (*marking*).
+/// It caches the results of a definition that refers to itself, so the second evaluation does not descend into those.
 struct Tables<'o> {
     order: &'o [NodeId],
-    /// By node: what it costs by itself.
+    /// By node: the cost of the node alone.
     weights: Vec<u64>,
-    /// What no node may cost.
+    /// The maximum cost of a node.
     limit: u64,
     /// By node: one evaluation, children included, at the level before.
     full: Vec<u64>,
-    /// The same for an evaluation that is a repetition.
+    /// Like `full`, for an evaluation that is a repetition.
     repeated: Vec<u64>,
-    /// Whether the node has `unevaluated…` that needs marking.
+    /// By node: true if it has an `unevaluated…` keyword that needs marking.
     marks: Vec<bool>,
 }
 
@@ -186,7 +186,7 @@ impl<'o> Tables<'o> {
         CostProfile { local: self.weights.get(id).copied().unwrap_or(0), ..CostProfile::default() }
     }
 
-    /// One level more. Says whether nothing changed, so that deeper documents cost no more.
+    /// Advances by one level. Returns true if no cost changed, so that deeper documents cost no more.
     fn advance(&mut self, graph: &'o SchemaGraph) -> Result<bool, SchemaError> {
         let mut full: Vec<CostProfile<'o>> = vec![CostProfile::default(); graph.len()];
         let mut repeated = full.clone();
@@ -227,7 +227,7 @@ impl<'o> Tables<'o> {
         Ok(settled)
     }
 
-    /// The node by itself, given what its children cost.
+    /// Returns the cost of the node alone, given the costs of its children.
     fn node_profile(&self, graph: &'o SchemaGraph, id: NodeId, below: &[u64]) -> CostProfile<'o> {
         let mut profile = self.base_profile(id);
         let Some(node) = graph.node(id) else { return profile };
@@ -260,7 +260,7 @@ impl<'o> Tables<'o> {
         profile
     }
 
-    /// Marking: everything in place of the node once more.
+    /// Returns the cost of marking, which evaluates everything in place of the node once more.
     fn marking_profile(
         &self,
         graph: &'o SchemaGraph,
@@ -289,7 +289,7 @@ impl<'o> Tables<'o> {
     }
 }
 
-/// Adds what is in place of the node. Of entries told apart by a tag, one is evaluated.
+/// Adds the costs of the schemas in place of the node. Of alternatives with a tag, only the most expensive counts.
 fn add_in_place<'o>(
     graph: &'o SchemaGraph,
     id: NodeId,
@@ -302,7 +302,7 @@ fn add_in_place<'o>(
     let [any, one] = &mut alternatives;
     for (role, target) in node.edges.iter().filter(|(role, _)| role.is_in_place()) {
         let Some(profile) = table.get(*target) else { continue };
-        // To look a result up is about as much as an evaluation.
+        // A lookup in the cache costs about as much as an evaluation.
         let remembered = CostProfile { local: 1, ..CostProfile::default() };
         let profile = if again && *role == Role::Ref && *target == node.owner { &remembered } else { profile };
         let slot = match role {
@@ -323,11 +323,11 @@ fn add_in_place<'o>(
     }
 }
 
-/// Whether `unevaluated…` at this node makes the validator mark.
+/// Returns whether an `unevaluated…` keyword at this node makes the validator mark.
 fn needs_marking(graph: &SchemaGraph, id: NodeId) -> bool {
     let edges = graph.node(id).map(|node| node.edges.as_slice()).unwrap_or_default();
     let has = |wanted: &Role| edges.iter().any(|(role, _)| role == wanted);
-    // Without pieces the names are known beforehand; items are always looked at.
+    // Without in-place subschemas the names are known beforehand; items are always evaluated.
     let pieces = edges.iter().any(|(role, _)| role.is_in_place() && *role != Role::Not);
     has(&Role::UnevaluatedItems) || (has(&Role::UnevaluatedProperties) && pieces)
 }

@@ -1,4 +1,4 @@
-//! The properties that a schema knows by name, for those that it does not know.
+//! The declared properties of a schema, for messages about undeclared ones.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ use super::graph::{Node, NodeId, SchemaGraph};
 use super::keywords::Role;
 use super::violation::Violation;
 
-/// The properties that a schema and its pieces know.
+/// The properties that a schema and its in-place subschemas declare.
 #[derive(Default)]
 pub(super) struct DeclaredProperties<'w> {
     pub(super) names: BTreeSet<&'w str>,
-    /// Whether names beyond those are accepted, by a pattern or altogether.
+    /// True if further names are accepted, by a pattern or in general.
     pub(super) open: bool,
     visited: BTreeSet<NodeId>,
 }
 
 impl<'w> DeclaredProperties<'w> {
-    /// The names of the node itself.
+    /// Adds the names that the node itself declares.
     pub(super) fn add_node(&mut self, node: &'w Node) {
         for (role, _) in &node.edges {
             match role {
@@ -30,8 +30,8 @@ impl<'w> DeclaredProperties<'w> {
         }
     }
 
-    /// The names of the node and of everything in place of it. Each node once, so that this is linear; depth is bounded
-    /// by the longest chain in place.
+    /// Adds the names that the node and everything in place of it declare. Visits each node once, so this takes linear
+    /// time; recursion is bounded by the longest chain in place.
     pub(super) fn add_in_place(&mut self, graph: &'w SchemaGraph, id: NodeId) {
         let Some(node) = graph.node(id) else { return };
         if !self.visited.insert(id) {
@@ -50,7 +50,7 @@ impl<'w> DeclaredProperties<'w> {
         }
     }
 
-    /// The violation for a property that is not among them.
+    /// Returns the violation for a property that is not declared, with the most similar declared name.
     pub(super) fn undeclared_violation(&self, pointer: String, name: &str, member: &Value) -> Violation {
         let expected = match self.names.len() {
             0 if self.open => "the names of properties follow a pattern".to_owned(),

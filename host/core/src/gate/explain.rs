@@ -1,7 +1,8 @@
-//! Why a document does not fit a schema: a walk along the graph that collects every violation.
+//! Explanations of invalid documents: a walk along the schema graph that collects violations.
 //!
-//! The verdict is the validator's. It could also list errors, but it lists all of them, each with a copy of the value
-//! it is about, which a large document and a wide schema turn into gigabytes. This walk stops when it has cost enough.
+//! The validator has decided that the document is invalid. It could also list the errors, but it lists all of them,
+//! each with a copy of the value concerned, which takes gigabytes for a large document and a wide schema. This walk
+//! stops after [`MAX_EVALUATIONS`].
 
 use std::collections::BTreeSet;
 
@@ -15,13 +16,14 @@ use super::graph::{Node, NodeId, ROOT, SchemaGraph};
 use super::keywords::Role;
 use super::violation::{Violation, Violations};
 
-/// Evaluations of a subschema that an explanation may take.
+/// Maximum number of evaluations of subschemas for one explanation.
 const MAX_EVALUATIONS: u64 = 200_000;
 
-/// Names that providers and protocols have for the arguments of a call.
+/// Names that providers and protocols use for the arguments of a call.
 const WRAPPER_NAMES: [&str; 7] = ["arguments", "args", "input", "parameters", "params", "kwargs", "tool_input"];
 
-/// What the schemas in place of one value have looked at: what `unevaluated…` leaves alone.
+/// The properties and items of one value that in-place schemas have evaluated, and that `unevaluated…` skips (Core
+/// 2020-12, section 11).
 #[derive(Default)]
 pub(super) struct EvaluatedParts<'v> {
     names: BTreeSet<&'v str>,
@@ -35,7 +37,7 @@ impl EvaluatedParts<'_> {
     }
 }
 
-/// Says why the document does not fit. Never empty, even if the walk should find nothing.
+/// Collects the violations of an invalid document. The list is never empty, even if the walk finds nothing.
 pub(super) fn explain(graph: &SchemaGraph, patterns: &Patterns, document: &Value, cap: usize) -> Violations {
     let mut explainer = Explainer { graph, patterns, budget: MAX_EVALUATIONS };
     let mut found = Findings::with_cap(cap);
@@ -54,12 +56,13 @@ pub(super) fn explain(graph: &SchemaGraph, patterns: &Patterns, document: &Value
     Violations { violations, more }
 }
 
-/// The one member of a document that wraps its arguments once more, as messages of protocols do.
+/// Returns the only member of a document if its name is one that protocols wrap arguments in.
 fn find_wrapper(document: &Value) -> Option<&'static str> {
     let members = document.as_object().filter(|members| members.len() == 1)?;
     WRAPPER_NAMES.into_iter().find(|name| members.get(*name).is_some_and(Value::is_object))
 }
 
+/// A walk along a document and its schemas.
 pub(super) struct Explainer<'w> {
     pub(super) graph: &'w SchemaGraph,
     patterns: &'w Patterns,
@@ -67,6 +70,8 @@ pub(super) struct Explainer<'w> {
 }
 
 impl<'w> Explainer<'w> {
+    /// Adds the violations of one value, and returns the parts of it that were evaluated.
+    ///
     /// Recursion is bounded by the depth of documents times the longest chain of schemas in place.
     pub(super) fn explain_value<'v>(
         &mut self,
@@ -241,7 +246,8 @@ impl<'w> Explainer<'w> {
         let mut known = DeclaredProperties::default();
         known.add_in_place(self.graph, id);
         for (name, member) in members.iter().filter(|(name, _)| !seen.names.contains(name.as_str())) {
-            // Where a piece fails, what it declares is unknown; only what no piece can mean is reported as well.
+            // If an in-place subschema fails, its evaluated properties are unknown: report only names that none
+            // declares.
             if !composed && (known.open || known.names.contains(name.as_str())) {
                 continue;
             }

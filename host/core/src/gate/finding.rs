@@ -1,10 +1,10 @@
-//! What the walk that explains has found so far, and where.
+//! Violations found while explaining an invalid document, with their locations.
 
 use super::assertions::FailureKind;
 use super::keywords::escape;
 use super::violation::Violation;
 
-/// Where the walk is in the document.
+/// A location in the document.
 #[derive(Clone, Copy)]
 pub(super) struct Path<'p> {
     parent: Option<&'p Path<'p>>,
@@ -41,14 +41,14 @@ impl<'p> Path<'p> {
     }
 }
 
-/// A violation and what choosing between alternatives needs to know of it.
+/// A violation, with the data needed to choose between alternatives.
 pub(super) struct Finding {
     pub(super) violation: Violation,
     pub(super) depth: usize,
     pub(super) kind: FailureKind,
 }
 
-/// What was found, up to a cap.
+/// A list of findings, up to a cap.
 pub(super) struct Findings {
     pub(super) list: Vec<Finding>,
     pub(super) more: usize,
@@ -64,7 +64,7 @@ impl Findings {
         self.list.len() + self.more
     }
 
-    /// The violation is only put into words if there is room for it.
+    /// Adds a violation. Its message is only formatted if there is room for it.
     pub(super) fn add(&mut self, path: &Path<'_>, kind: FailureKind, violation: impl FnOnce(String) -> Violation) {
         if self.list.len() < self.cap {
             self.list.push(Finding { violation: violation(path.pointer()), depth: path.depth, kind });
@@ -73,6 +73,7 @@ impl Findings {
         }
     }
 
+    /// Appends all findings of `other`, up to the cap.
     pub(super) fn append(&mut self, other: Self) {
         self.more += other.more;
         for finding in other.list {

@@ -1,4 +1,4 @@
-//! Values and schemas in words that a language model can act on.
+//! Descriptions of values and schemas, for messages that a language model can act on.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -11,22 +11,22 @@ use crate::sanitize::{is_hidden, printable_json};
 use super::graph::{NodeId, SchemaGraph};
 use super::keywords::Role;
 
-/// Bytes of a value that a message repeats.
+/// Maximum size of a value repeated in a message, in bytes.
 const MAX_VALUE_BYTES: usize = 80;
 
-/// Bytes of a list of choices.
+/// Maximum size of a list of choices, in bytes.
 const MAX_LIST_BYTES: usize = 400;
 
-/// How far a schema is followed in search of words for it.
+/// Maximum number of references followed to describe a schema.
 const MAX_HOPS: usize = 4;
 
-/// What an empty `enum` asks for.
+/// The description of an empty `enum`.
 pub(super) const NO_CHOICE: &str = "no value at all (the schema has an empty `enum`)";
 
-/// Longest name that a suggestion is made for, in bytes.
+/// Maximum size of a name that suggestions are made for, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
-/// At most `limit` bytes of `text`, cut between characters and marked with `…`.
+/// Truncates `text` to at most `limit` bytes, between characters, with `…` at the end.
 pub(super) fn truncate(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
@@ -44,22 +44,22 @@ pub(super) fn truncate(text: &str, limit: usize) -> String {
     short
 }
 
-/// A value as JSON in at most 80 bytes. No more of it than that is ever written out.
+/// Formats a value as JSON in at most 80 bytes. Serialization stops soon after that, so large values are cheap.
 pub(super) fn format_value(value: &Value) -> String {
     let mut writer = BoundedWriter(Vec::new());
-    // The error is the writer's own, when it has had enough.
+    // The only error is that of the writer when it is full.
     let _full = serde_json::to_writer(&mut writer, value);
     truncate(&printable_json(&into_valid_prefix(writer.0)), MAX_VALUE_BYTES)
 }
 
-/// A name or a text as JSON in at most 80 bytes.
+/// Formats a name or a text as a JSON string in at most 80 bytes.
 pub(super) fn quote(text: &str) -> String {
     let mut writer = BoundedWriter(Vec::new());
     let _full = serde_json::to_writer(&mut writer, text);
     truncate(&printable_json(&into_valid_prefix(writer.0)), MAX_VALUE_BYTES)
 }
 
-/// The bytes may end within a character; what is left of it is dropped.
+/// Converts bytes to a string, without an incomplete character at the end.
 fn into_valid_prefix(bytes: Vec<u8>) -> String {
     let valid = match std::str::from_utf8(&bytes) {
         Ok(text) => text.len(),
@@ -68,7 +68,7 @@ fn into_valid_prefix(bytes: Vec<u8>) -> String {
     bytes.get(..valid).and_then(|valid| std::str::from_utf8(valid).ok()).unwrap_or_default().to_owned()
 }
 
-/// Takes a little more than is shown and then refuses to be written to.
+/// A writer that fails once it holds more than [`MAX_VALUE_BYTES`].
 struct BoundedWriter(Vec<u8>);
 
 impl io::Write for BoundedWriter {
@@ -76,7 +76,7 @@ impl io::Write for BoundedWriter {
         if self.0.len() > MAX_VALUE_BYTES {
             return Err(io::ErrorKind::WriteZero.into());
         }
-        // A single write can be a text of any length.
+        // One write can have any length.
         let taken = bytes.get(..bytes.len().min(2 * MAX_VALUE_BYTES)).unwrap_or_default();
         self.0.extend_from_slice(taken);
         Ok(taken.len())
@@ -87,7 +87,7 @@ impl io::Write for BoundedWriter {
     }
 }
 
-/// What was given: its type, and the value itself in short.
+/// Describes a value by its type and its beginning, in at most 80 bytes.
 pub(super) fn describe_value(value: &Value) -> String {
     let kind = match value {
         Value::Null => return "null".to_owned(),
@@ -101,7 +101,7 @@ pub(super) fn describe_value(value: &Value) -> String {
     truncate(&format!("{kind} {}", format_value(value)), MAX_VALUE_BYTES)
 }
 
-/// A type of JSON with its article.
+/// Returns the name of a JSON type with its article.
 pub(super) fn describe_type(name: &str) -> &str {
     match name {
         "string" => "a string",
@@ -114,12 +114,12 @@ pub(super) fn describe_type(name: &str) -> &str {
     }
 }
 
-/// Choices joined with `or`, not more than fit.
+/// Joins choices with `or`, up to [`MAX_LIST_BYTES`].
 pub(super) fn join_choices(choices: impl IntoIterator<Item = String>) -> String {
     join(choices, " or ")
 }
 
-/// Names joined with commas, not more than fit.
+/// Joins names with commas, up to [`MAX_LIST_BYTES`].
 pub(super) fn join_names(names: impl IntoIterator<Item = String>) -> String {
     join(names, ", ")
 }
@@ -145,7 +145,7 @@ fn join(entries: impl IntoIterator<Item = String>, last: &str) -> String {
     text
 }
 
-/// How to write the value that was meant, where a slip is likely.
+/// Suggests a spelling of the value that fits one of the types, where a common mistake is likely.
 pub(super) fn suggest_correction(types: &[&str], value: &Value) -> Option<String> {
     let wants = |name| types.contains(&name);
     match value {
@@ -168,7 +168,7 @@ pub(super) fn suggest_correction(types: &[&str], value: &Value) -> Option<String
     }
 }
 
-/// A few words for what a schema asks for.
+/// Describes in a few words the values that a schema accepts.
 pub(super) fn describe_schema(graph: &SchemaGraph, id: NodeId) -> String {
     describe_within(graph, id, MAX_HOPS).unwrap_or_else(|| "a value".to_owned())
 }
@@ -215,7 +215,7 @@ fn describe_within(graph: &SchemaGraph, id: NodeId, hops: usize) -> Option<Strin
     words.filter(|words| !words.is_empty()).map(join_choices)
 }
 
-/// The name that was most likely meant: few letters differ, and no other name is as near.
+/// Returns the known name that is most similar to `name`, if it differs in at most two letters and a third of them.
 pub(super) fn closest_name<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     if name.len() > MAX_NAME_BYTES {
         return None;
@@ -229,7 +229,7 @@ pub(super) fn closest_name<'n>(name: &str, known: impl Iterator<Item = &'n str>)
     (distance <= 2 && distance * 3 <= letters).then_some(best)
 }
 
-/// Upper and lower case, and `-` and `_`, are the same; invisible characters are left out.
+/// Folds a name for comparison: to lower case, `-` to `_`, without invisible characters.
 fn fold_name(name: &str) -> String {
     let visible = name.chars().filter(|letter| !is_hidden(*letter));
     visible.map(|letter| if letter == '-' { '_' } else { letter.to_ascii_lowercase() }).collect()

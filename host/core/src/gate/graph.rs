@@ -1,7 +1,7 @@
-//! The schema as the gate uses it: a graph of subschemas, closed, free of annotations, every reference resolved.
+//! A graph of subschemas: closed, without annotations, with all references resolved.
 //!
-//! The validator is compiled from it, its cost is computed on it, and failures are explained along it, so that all
-//! three mean the same schema.
+//! The validator is compiled from it, costs are computed on it, and violations are explained with it, so that all three
+//! use the same schema.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,46 +13,46 @@ use super::error::SchemaError;
 use super::keywords::{ASSERTIONS, Role, subschemas};
 use super::source::Source;
 
-/// Index of a node in [`SchemaGraph::nodes`].
+/// The index of a node in [`SchemaGraph::nodes`].
 pub(super) type NodeId = usize;
 
 /// The node of the whole schema.
 pub(super) const ROOT: NodeId = 0;
 
-/// How much larger than its source a schema may become by keeping a closed and an open copy of what it refers to.
+/// Maximum factor by which a schema may grow when its definitions are copied, closed and open.
 const MAX_GROWTH: usize = 4;
 
 /// One subschema.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// Where it came from, as a JSON pointer into the schema as it was written.
+    /// Its location in the schema as written, as a JSON pointer.
     pub(super) origin: String,
-    /// Whether it is the schema `false`.
+    /// True for the schema `false`.
     pub(super) never: bool,
     /// Its keywords that hold no schemas.
     pub(super) assertions: Map<String, Value>,
-    /// The schemas it holds or refers to.
+    /// The schemas that it holds or refers to.
     pub(super) edges: Vec<(Role, NodeId)>,
-    /// The definition it is written in: the root, or a target of references.
+    /// The definition that it is part of: the root, or a target of references.
     pub(super) owner: NodeId,
-    /// The property that tells the entries of `anyOf` apart, if there is one.
+    /// The property that distinguishes the entries of `anyOf`, if there is one.
     pub(super) any_of_tag: Option<String>,
-    /// The property that tells the entries of `oneOf` apart, if there is one.
+    /// The property that distinguishes the entries of `oneOf`, if there is one.
     pub(super) one_of_tag: Option<String>,
 }
 
 impl Node {
-    /// The nodes this one holds in the given role.
+    /// Returns the nodes that this one holds in the given role.
     pub(super) fn targets(&self, role: &Role) -> impl Iterator<Item = NodeId> {
         self.edges.iter().filter(move |(own, _)| own == role).map(|(_, id)| *id)
     }
 
-    /// The first node this one holds in the given role.
+    /// Returns the first node that this one holds in the given role.
     pub(super) fn target(&self, role: &Role) -> Option<NodeId> {
         self.targets(role).next()
     }
 
-    /// The node that describes the property `name`, if it is declared by name.
+    /// Returns the node of the property `name`, if it is declared by name.
     pub(super) fn property(&self, name: &str) -> Option<NodeId> {
         self.edges.iter().find(|(role, _)| matches!(role, Role::Property(own) if own == name)).map(|(_, id)| *id)
     }
@@ -65,19 +65,19 @@ pub(super) struct SchemaGraph {
     definitions: Vec<NodeId>,
 }
 
-/// How far closing reaches at some schema.
+/// The extent to which one schema is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct ClosingScope {
-    /// Close this very schema.
+    /// True if the schema itself is closed.
     here: bool,
-    /// Close the value locations below it.
+    /// True if the value locations below it are closed.
     below: bool,
-    /// It is about the document as a whole.
+    /// True if it applies to the document as a whole.
     root: bool,
 }
 
 impl SchemaGraph {
-    /// Builds the graph; `close` says whether undeclared properties are refused.
+    /// Builds the graph. With `close`, undeclared properties are rejected.
     ///
     /// # Errors
     /// If the copies that closing needs make the schema too large.
@@ -99,17 +99,17 @@ impl SchemaGraph {
         Ok(Self { nodes: builder.nodes, definitions })
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The node of that index; indices come from the graph itself.
+    /// Returns the node with this index, which comes from the graph itself.
     pub(super) fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id)
     }
 
-    /// Where the node came from, as a JSON pointer into the schema as it was written.
+    /// Returns the location of the node in the schema as written, as a JSON pointer.
     pub(super) fn origin(&self, id: NodeId) -> String {
         self.node(id).map(|node| node.origin.clone()).unwrap_or_default()
     }
@@ -121,7 +121,7 @@ impl SchemaGraph {
         }
     }
 
-    /// Writes the graph down as a schema document whose references are all of the form `#/$defs/<number>`.
+    /// Converts the graph to a schema document, with references of the form `#/$defs/<number>`.
     pub(super) fn to_schema(&self) -> Value {
         let mut root = self.node_to_schema(ROOT);
         let definitions: Map<_, _> =
@@ -132,7 +132,8 @@ impl SchemaGraph {
         root
     }
 
-    /// Recursion ends at references and is bounded by the depth of the source.
+    /// Converts a node and the schemas that it holds. Recursion ends at references, so the depth of the source bounds
+    /// it.
     fn node_to_schema(&self, id: NodeId) -> Value {
         let Some(node) = self.node(id).filter(|node| !node.never) else {
             return Value::Bool(false);
@@ -174,8 +175,10 @@ fn push_schema(map: &mut Map<String, Value>, keyword: &str, schema: Value) {
     }
 }
 
-/// The validator goes straight to the entry whose tag matches, but only from three entries on. A third entry that
-/// nothing matches buys that for two, and with it that a recursive pair of them does not double at every level.
+/// Adds a third entry that matches nothing to a union of two with a tag.
+///
+/// The validator selects the entry by its tag only if there are at least three. Otherwise it would evaluate both, and
+/// the cost of a recursive pair would double at every level.
 fn pad_union(map: &mut Map<String, Value>, keyword: &str, tag: &str) {
     let Some(Value::Array(list)) = map.get_mut(keyword) else {
         return;
@@ -185,11 +188,12 @@ fn pad_union(map: &mut Map<String, Value>, keyword: &str, tag: &str) {
     }
 }
 
+/// A graph under construction.
 struct Builder<'a, 's> {
     source: &'a Source<'s>,
     closer: Closer<'a, 's>,
     nodes: Vec<Node>,
-    /// What references lead to, one node for each way of closing it.
+    /// Targets of references, with one node for each scope of closing.
     targets: HashMap<(String, ClosingScope), NodeId>,
     queue: VecDeque<(NodeId, String, &'s Value, ClosingScope)>,
     limit: usize,
@@ -209,7 +213,7 @@ impl<'s> Builder<'_, 's> {
         Ok(self.nodes.len() - 1)
     }
 
-    /// Recursion ends at references and is bounded by the depth of the document.
+    /// Builds a node and those that it holds. Recursion ends at references, so the depth of the document bounds it.
     fn fill(
         &mut self,
         id: NodeId,
@@ -285,7 +289,7 @@ impl<'s> Builder<'_, 's> {
             Closing::Additional => Role::AdditionalProperties,
             Closing::Unevaluated => Role::UnevaluatedProperties,
         };
-        // To require a property is to declare it, even if nothing else is said about it.
+        // A required property counts as declared, even if no other keyword mentions it.
         let required = map.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
         for name in required.filter(|_| closing == Closing::Additional) {
             if node.property(name).is_none() {
@@ -307,11 +311,11 @@ impl<'s> Builder<'_, 's> {
     }
 }
 
-/// How far closing reaches at a schema held in the given role.
+/// Returns the scope of closing for a schema held in the given role.
 fn scope_below(role: &Role, scope: ClosingScope, closing: Closing) -> ClosingScope {
     let (keyword, _) = role.keyword();
     let below = match role {
-        // To refuse more here is to accept more outside: conditions keep the meaning they were written with.
+        // A condition that rejects more makes the schema accept more: conditions keep their meaning.
         Role::Not | Role::If => false,
         _ => scope.below,
     };
@@ -320,7 +324,7 @@ fn scope_below(role: &Role, scope: ClosingScope, closing: Closing) -> ClosingSco
         Closing::Within(closed) => keyword == closed,
         _ => false,
     };
-    // Without closing, whose meaning it is, there is nothing to tell apart.
+    // The flag only matters for closing; otherwise it would only duplicate nodes.
     let root = scope.root && below && role.is_in_place();
     ClosingScope { here: below && (here || !role.is_in_place()), below, root }
 }

@@ -1,4 +1,4 @@
-//! Texts that are not JSON: where they stop being it, and how to write what was meant.
+//! Explanations of invalid JSON: the location of the first error, and a hint on how to correct it.
 
 use serde_json::Value;
 
@@ -7,10 +7,10 @@ use crate::sanitize::printable;
 use super::format::truncate;
 use super::violation::Violation;
 
-/// Bytes of the text that are shown on each side of the place.
+/// Maximum size of the text shown on each side of the error, in bytes.
 const MAX_EXCERPT_BYTES: usize = 24;
 
-/// A word that other languages have for a value, and how to write it instead.
+/// Literals of other languages, each with a hint on how to write it in JSON.
 const FOREIGN_WORDS: [(&str, &str); 7] = [
     ("None", "write `null` instead of `None`"),
     ("True", "write `true` instead of `True`"),
@@ -21,7 +21,7 @@ const FOREIGN_WORDS: [(&str, &str); 7] = [
     ("-Infinity", "JSON has no `-Infinity`; write a number"),
 ];
 
-/// Describes the first place at which `text` is not JSON.
+/// Describes the first location at which `text` is not JSON.
 pub(super) fn explain_syntax_error(text: &str, error: &serde_json::Error) -> Violation {
     let message = error.to_string();
     let what = message.split(" at line ").next().unwrap_or_default().replace("EOF", "the text ends");
@@ -35,7 +35,7 @@ pub(super) fn explain_syntax_error(text: &str, error: &serde_json::Error) -> Vio
     Violation::plain(String::new(), "JSON", sentence)
 }
 
-/// Describes a text that strict JSON refuses for a reason that nothing else knows.
+/// Describes a text that the strict parser rejects for a reason that no other check finds.
 pub(super) fn explain_strictness(text: &str) -> Violation {
     match serde_json::from_str::<Value>(text) {
         Err(error) => explain_syntax_error(text, &error),
@@ -43,7 +43,7 @@ pub(super) fn explain_strictness(text: &str) -> Violation {
     }
 }
 
-/// The byte that the parser complained about. Columns are counted in bytes, from one.
+/// Returns the offset of the byte that the parser rejected. Its columns are counted in bytes, from 1.
 fn find_offset(text: &str, error: &serde_json::Error) -> usize {
     if error.is_eof() {
         return text.len();
@@ -54,13 +54,13 @@ fn find_offset(text: &str, error: &serde_json::Error) -> usize {
     if !is_control(error) {
         return place;
     }
-    // There the parser names the byte before, or, once it has taken a line break, the line after.
+    // For a control character the parser reports the byte before it, or, if that is a line break, the line after.
     let place = if error.column() == 0 { text.floor_char_boundary(place.saturating_sub(1)) } else { place };
     let control = text.get(place..).and_then(|rest| rest.find(|c: char| c.is_ascii_control()));
     place + control.unwrap_or(0)
 }
 
-/// The text on both sides of the place.
+/// Formats the text on both sides of the error.
 fn format_excerpt(text: &str, place: usize) -> String {
     let start = text.ceil_char_boundary(place.saturating_sub(MAX_EXCERPT_BYTES));
     let end = text.floor_char_boundary(place.saturating_add(MAX_EXCERPT_BYTES).min(text.len()));
@@ -102,7 +102,7 @@ fn find_remedy(text: &str, place: usize, error: &serde_json::Error) -> &'static 
     }
 }
 
-/// Whether the word stands at the place, which may be anywhere in it: the parser reads on as long as it can.
+/// Returns whether the error is within `word`: the parser stops at the first byte of it that fits no literal.
 fn is_word(before: &str, at: &str, word: &str) -> bool {
     (0..word.len()).any(|read| {
         let (head, tail) = (word.get(..read).unwrap_or_default(), word.get(read..).unwrap_or_default());

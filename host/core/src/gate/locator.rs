@@ -1,7 +1,7 @@
-//! The schemas that describe one place of a document, for rules that depend on what a schema says there.
+//! Lookup of the schemas that apply at a location of a document.
 //!
-//! Two rules of strict JSON give way to a schema: a string may be longer than the cap where its schema has a `maxLength` of
-//! its own, and a number may have more digits than a binary64 keeps where its schema says `number`.
+//! A schema can relax two rules of strict JSON: a string may be longer than the cap where its schema has a `maxLength`,
+//! and a number may have more digits than a binary64 keeps where its schema says `number`.
 
 use std::collections::BTreeSet;
 
@@ -11,22 +11,22 @@ use super::assertions::{Patterns, accepted_types};
 use super::graph::{Node, NodeId, ROOT, SchemaGraph};
 use super::keywords::Role;
 
-/// Edges of schemas that are looked at for one document. Beyond that nothing gives way.
+/// Maximum number of edges visited for one document. After that, no rule is relaxed.
 const MAX_EDGES: u64 = 2_000_000;
 
 /// One step into a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The member of this name.
+    /// To the member of this name.
     Name(String),
-    /// The item at this index.
+    /// To the item at this index.
     Index(usize),
 }
 
-/// Schemas that look at the same value, besides conditions.
+/// Schemas that apply to the same value, without those in `if` and `not`.
 pub(super) type NodeSet = BTreeSet<NodeId>;
 
-/// Finds the schemas of places. Its budget is bounded for one document.
+/// A lookup of schemas by location. Its budget is for one document.
 pub(super) struct Locator<'o> {
     graph: &'o SchemaGraph,
     patterns: &'o Patterns,
@@ -38,14 +38,14 @@ impl<'o> Locator<'o> {
         Self { graph, patterns, budget: MAX_EDGES }
     }
 
-    /// The schemas of the document as a whole.
+    /// Returns the schemas of the document as a whole.
     pub(super) fn root(&mut self) -> NodeSet {
         let mut nodes = NodeSet::new();
         self.add_in_place(ROOT, &mut nodes);
         nodes
     }
 
-    /// The schemas of what is one step below values that these schemas describe.
+    /// Returns the schemas that apply one step below the values of the given schemas.
     pub(super) fn child(&mut self, parents: &NodeSet, step: &Step) -> NodeSet {
         let mut nodes = NodeSet::new();
         for id in parents {
@@ -57,7 +57,7 @@ impl<'o> Locator<'o> {
         nodes
     }
 
-    /// The schemas of the value that a JSON pointer leads to.
+    /// Returns the schemas that apply at a JSON pointer.
     pub(super) fn at(&mut self, document: &Value, pointer: &str) -> NodeSet {
         let (mut nodes, mut value) = (self.root(), Some(document));
         for step in pointer.split('/').skip(1) {
@@ -78,12 +78,12 @@ impl<'o> Locator<'o> {
         nodes
     }
 
-    /// Whether a string may be as long as the whole document.
+    /// Returns whether a string may be as long as the whole document.
     pub(super) fn can_be_long(&self, nodes: &NodeSet) -> bool {
         self.any(nodes, |node| node.assertions.contains_key("maxLength"))
     }
 
-    /// Whether a number may be rounded to the nearest binary64.
+    /// Returns whether a number may be rounded to the nearest binary64.
     pub(super) fn can_be_rounded(&self, nodes: &NodeSet) -> bool {
         self.any(nodes, |node| accepted_types(node).contains(&"number"))
     }
@@ -92,7 +92,7 @@ impl<'o> Locator<'o> {
         self.budget > 0 && nodes.iter().filter_map(|id| self.graph.node(*id)).any(is)
     }
 
-    /// The schema and everything in place of it, each once.
+    /// Adds the schema and everything in place of it, each once.
     fn add_in_place(&mut self, id: NodeId, into: &mut NodeSet) {
         let graph = self.graph;
         let mut pending = vec![id];
@@ -136,6 +136,7 @@ impl<'o> Locator<'o> {
         }
     }
 
+    /// Spends the budget for a node with so many edges. Returns false if none is left.
     fn try_spend(&mut self, edges: usize) -> bool {
         self.budget = self.budget.saturating_sub(edges as u64 + 1);
         self.budget > 0

@@ -1,8 +1,8 @@
-//! Whether a JSON number can be held exactly: as a 64-bit integer, or as a binary64 that means the same decimal.
+//! Exactness of JSON numbers: as a 64-bit integer, or as a binary64 with the same decimal value.
 
 use serde_json::Number;
 
-/// The exact decimal value of a literal: digits without zeros at either end, and the power of ten of the last one.
+/// The exact decimal value of a literal: digits without zeros at either end, and the power of ten of the last digit.
 #[derive(PartialEq, Eq)]
 struct Decimal {
     negative: bool,
@@ -11,7 +11,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// `None` if the literal is no JSON number, or its exponent is beyond anything that can be held.
+    /// Parses a literal. Returns `None` if it is no JSON number, or its exponent is out of any range.
     fn parse(literal: &str) -> Option<Self> {
         let (negative, literal) = match literal.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -29,7 +29,7 @@ impl Decimal {
         let leading = digits.iter().take_while(|digit| **digit == b'0').count();
         digits.drain(..leading);
         if digits.is_empty() {
-            // Zero is zero whatever its exponent, and minus zero is a binary64 too.
+            // Zero has no exponent, and minus zero is a binary64 too.
             return Some(Self { negative: false, digits, exponent: 0 });
         }
         let trailing = digits.iter().rev().take_while(|digit| **digit == b'0').count();
@@ -39,7 +39,7 @@ impl Decimal {
     }
 }
 
-/// How a literal fails to be exact.
+/// The reason why a literal is not exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inexact {
     /// An integer beyond 64 bits.
@@ -50,15 +50,16 @@ pub(super) enum Inexact {
     Digits,
 }
 
-/// A literal of at most this many bytes and without an exponent has at most 15 digits, which a binary64 keeps.
+/// Maximum size of a literal that is exact without a check, in bytes: without an exponent it has at most 15 digits,
+/// which a binary64 keeps.
 const MAX_EXACT_LITERAL_BYTES: usize = 15;
 
-/// Whether a literal needs to be looked at: most do not.
+/// Returns whether a literal needs [`check_exact`]; most do not.
 pub(super) fn can_be_inexact(literal: &[u8]) -> bool {
     literal.len() > MAX_EXACT_LITERAL_BYTES || literal.iter().any(|byte| matches!(byte, b'e' | b'E'))
 }
 
-/// Whether the number that `literal` means can be held exactly. `literal` is a JSON number.
+/// Checks that a JSON number can be represented exactly.
 pub(super) fn check_exact(literal: &str) -> Result<(), Inexact> {
     if !literal.contains(['.', 'e', 'E']) {
         let fits = literal.parse::<u64>().is_ok() || literal.parse::<i64>().is_ok();
@@ -68,8 +69,8 @@ pub(super) fn check_exact(literal: &str) -> Result<(), Inexact> {
     if !held.is_finite() {
         return Err(Inexact::Range);
     }
-    // A binary64 can have two shortest decimals, a last digit apart. What the standard library writes and what is
-    // written as JSON are both as good as the binary64 itself.
+    // A binary64 can have two shortest decimals that differ in the last digit. Both the one of the standard library and
+    // the one written as JSON are accepted.
     let kept = Decimal::parse(&format!("{held:e}"));
     let written = Number::from_f64(held).and_then(|number| Decimal::parse(&number.to_string()));
     match Decimal::parse(literal) {

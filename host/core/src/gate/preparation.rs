@@ -1,22 +1,22 @@
-//! What it costs the validator to prepare `unevaluatedProperties` and `unevaluatedItems`, before any document comes.
+//! Limits on the work of the validator to compile `unevaluatedProperties` and `unevaluatedItems`.
 
 use super::error::SchemaError;
 use super::graph::{NodeId, SchemaGraph};
 use super::keywords::Role;
 
-/// How many steps the validator may take to prepare `unevaluatedProperties` and `unevaluatedItems`, and how deep.
+/// Maximum number of steps that the validator may take to prepare `unevaluatedProperties` and `unevaluatedItems`.
 const MAX_STEPS: u64 = 20_000;
 
-/// Maximum number of levels that the validator may descend for it. Bounds the stack.
+/// Maximum number of levels that the validator may descend for that. Bounds the stack.
 const MAX_LEVELS: usize = 64;
 
-/// Refuses a schema that the validator would take too long, or too much stack, to prepare.
+/// Rejects a schema that the validator would need too much time or stack to prepare.
 pub(super) fn check(graph: &SchemaGraph) -> Result<(), SchemaError> {
     Preparation { graph, steps: 0, pending: Vec::new() }.run()
 }
 
-/// Walks the way the validator does when it prepares `unevaluated…`: everything in place of the node, through
-/// references, without remembering what it did before, and what is below those once more.
+/// A simulation of how the validator prepares `unevaluated…`: it visits everything in place of the node, through
+/// references and without a cache, and everything below those once more.
 struct Preparation<'o> {
     graph: &'o SchemaGraph,
     steps: u64,

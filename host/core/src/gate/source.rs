@@ -1,4 +1,4 @@
-//! The schema as its author wrote it: where its subschemas are, what they refer to, and what is refused outright.
+//! The schema as written: its subschemas, references and anchors, and checks for unsupported keywords.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,22 +12,22 @@ use super::keywords::{REFERENCES, escape, subschemas};
 const ACCEPTED_DIALECTS: [&str; 2] =
     ["https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2020-12/schema#"];
 
-/// A schema document after a first look: every place that holds a schema is known, every reference leads to one.
+/// A schema document with the locations of all subschemas. Every reference leads to one of them.
 pub(super) struct Source<'s> {
     pub(super) root: &'s Value,
-    /// Every schema of the document by its JSON pointer. What is not listed is data and never read as a schema.
+    /// All schemas of the document by JSON pointer. All else is data and never read as a schema.
     schemas: BTreeMap<String, &'s Value>,
-    /// Names given by `$anchor` and `$dynamicAnchor`. With a single document there is one scope, so both mean the same.
+    /// Names given by `$anchor` and `$dynamicAnchor`. A single document has one dynamic scope, so both mean the same.
     anchors: HashMap<&'s str, String>,
-    /// Every pattern, with the first schema that uses it.
+    /// All patterns, each with the first schema that uses it.
     pub(super) patterns: BTreeMap<&'s str, String>,
 }
 
 impl<'s> Source<'s> {
-    /// Looks at every schema of the document once.
+    /// Visits every schema of the document once.
     ///
     /// # Errors
-    /// If a keyword would leave the document or change its dialect, a count is over its limit, or a reference leads
+    /// If a keyword would leave the document or change its dialect, a count exceeds its limit, or a reference leads
     /// nowhere.
     pub(super) fn survey(root: &'s Value, limits: &GateLimits) -> Result<Self, SchemaError> {
         check_dialect(root)?;
@@ -41,7 +41,7 @@ impl<'s> Source<'s> {
         Ok(source)
     }
 
-    /// Recursion is bounded by the depth of the document, which was checked before.
+    /// Adds a schema and its subschemas. Recursion is bounded by the depth of the document, which was checked before.
     fn add_schema(&mut self, schema: &'s Value, pointer: String, limits: &GateLimits) -> Result<(), SchemaError> {
         if self.schemas.len() >= limits.schema_nodes {
             let limit = limits.schema_nodes as u64;
@@ -107,7 +107,7 @@ impl<'s> Source<'s> {
         Ok(())
     }
 
-    /// Where `reference`, found in the schema at `pointer`, leads to.
+    /// Returns the target of `reference`, which is in the schema at `pointer`.
     pub(super) fn resolve(&self, pointer: &str, reference: &Value) -> Result<(String, &'s Value), SchemaError> {
         let refused =
             |why| SchemaError::Reference { pointer: pointer.to_owned(), reference: format_value(reference), why };
@@ -118,7 +118,7 @@ impl<'s> Source<'s> {
             return Err(refused("is not a proper fragment"));
         };
         let target = if fragment.is_empty() || fragment.starts_with('/') {
-            // Written anew, so that two spellings of one place are one place.
+            // Normalized, so that two spellings of one location are equal.
             fragment.split('/').skip(1).fold(String::new(), |path, step| path + "/" + &escape(&unescape(step)))
         } else {
             let anchor = self.anchors.get(fragment.as_str());
@@ -130,7 +130,7 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// The targets of a schema's own references. References that lead nowhere were refused by the survey.
+    /// Returns the targets of a schema's own references. [`Source::survey`] has rejected references that lead nowhere.
     pub(super) fn targets(&self, schema: &Value) -> Vec<(String, &'s Value)> {
         references(schema).filter_map(|(_, reference)| self.resolve("", reference).ok()).collect()
     }
@@ -149,7 +149,7 @@ fn check_dialect(root: &Value) -> Result<(), SchemaError> {
     }
 }
 
-/// Keywords that would move the meaning of references, or that only older drafts know.
+/// Rejects keywords that would change the meaning of references, or that only older drafts have.
 fn check_keywords(map: &Map<String, Value>, pointer: &str) -> Result<(), SchemaError> {
     let refused = |keyword, instead| Err(SchemaError::Keyword { pointer: pointer.to_owned(), keyword, instead });
     if map.contains_key("$id") && !pointer.is_empty() {
@@ -175,7 +175,8 @@ fn unescape(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }
 
-/// `None` if an escape is cut short or the bytes are not UTF-8.
+/// Decodes percent-encoding (RFC 3986, section 2.1). Returns `None` if an escape is incomplete or the bytes are not
+/// UTF-8.
 fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

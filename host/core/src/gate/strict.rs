@@ -1,4 +1,4 @@
-//! Strict JSON: one reading of a text, or none. The fast path; [`super::trace`] explains what it refuses.
+//! The strict JSON parser. This is the fast path; [`super::trace`] explains what it rejects.
 
 use std::cell::Cell;
 use std::fmt;
@@ -8,23 +8,23 @@ use serde_json::{Map, Number, Value};
 
 use super::number;
 
-/// What is refused in any document, whatever the schema.
+/// Limits of any document, independent of the schema.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Caps {
-    /// Bytes of the whole text.
+    /// Maximum size of the whole text, in bytes.
     pub(super) text: usize,
-    /// Bytes of a single string or name.
+    /// Maximum size of a single string or name, in bytes.
     pub(super) string: usize,
     /// Levels of arrays and objects.
     pub(super) depth: usize,
-    /// Whether numbers have to be held exactly.
+    /// True if numbers must be represented exactly.
     pub(super) exact: bool,
 }
 
-/// How large a document turned out to be.
+/// The size of a document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// Values, containers included.
+    /// Number of values, containers included.
     pub(super) values: u64,
     /// Levels of arrays and objects.
     pub(super) depth: usize,
@@ -32,10 +32,10 @@ pub(super) struct Extent {
     pub(super) text: u64,
 }
 
-/// Members that the outermost object has room for from the start.
+/// Initial capacity of the outermost object, in members.
 const DEFAULT_MEMBERS: usize = 7;
 
-/// Reads a text; `None` if anything at all is wrong with it.
+/// Parses a text. Returns `None` if it violates any rule.
 pub(super) fn read(text: &str, caps: Caps) -> Option<(Value, Extent)> {
     if text.len() > caps.text {
         return None;
@@ -48,14 +48,14 @@ pub(super) fn read(text: &str, caps: Caps) -> Option<(Value, Extent)> {
     let seed = StrictVisitor { caps, values: &values, floats: &floats, deepest: &deepest, text: &bytes, depth: 0 };
     let value = seed.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
-    // Integers are held as they are; most documents have no other numbers, and are not read twice.
+    // Integers are always exact; most documents have no other numbers and are not scanned a second time.
     if caps.exact && floats.get() && !are_numbers_exact(text.as_bytes()) {
         return None;
     }
     Some((value, Extent { values: values.get(), depth: deepest.get(), text: bytes.get() }))
 }
 
-/// Looks at the number tokens of a text, which need not be JSON: what is no number is for the parser to refuse.
+/// Returns whether all number tokens of a text are exact. The parser rejects malformed numbers.
 fn are_numbers_exact(text: &[u8]) -> bool {
     let mut rest = text;
     while let Some((first, tail)) = rest.split_first() {
@@ -78,12 +78,12 @@ fn are_numbers_exact(text: &[u8]) -> bool {
     true
 }
 
-/// Whether the byte can be part of a number.
+/// Returns whether the byte can be part of a number.
 pub(super) fn is_number_byte(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
 }
 
-/// What follows the string whose opening quote was just read.
+/// Returns the text after the string whose opening quote was just read.
 fn skip_string(text: &[u8]) -> &[u8] {
     let mut rest = text;
     loop {
@@ -103,7 +103,7 @@ fn skip_string(text: &[u8]) -> &[u8] {
 struct StrictVisitor<'c> {
     caps: Caps,
     values: &'c Cell<u64>,
-    /// Whether a number was not a 64-bit integer: only then can it have lost something.
+    /// True if a number was not a 64-bit integer, so that it may have been rounded.
     floats: &'c Cell<bool>,
     deepest: &'c Cell<usize>,
     text: &'c Cell<u64>,
@@ -182,8 +182,8 @@ impl<'de> Visitor<'de> for StrictVisitor<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let inside = self.descend()?;
-        // Arguments are an object with a few members. Only one such object is given room before it is needed: a document
-        // of many small ones would make the host hold several times of what it says.
+        // Arguments are an object with a few members. Only the outermost object gets capacity in advance: a document of
+        // many small objects would take several times its size in memory.
         let mut members = if self.depth == 0 { Map::with_capacity(DEFAULT_MEMBERS) } else { Map::new() };
         while let Some(name) = access.next_key::<String>()? {
             let name = self.check_string(name)?;
@@ -196,7 +196,7 @@ impl<'de> Visitor<'de> for StrictVisitor<'_> {
     }
 }
 
-/// The extent of a value in memory; `None` if it is over a cap. A value stops being looked at where it is too deep.
+/// Measures a value in memory. Returns `None` if it exceeds a cap. Does not descend below the maximum depth.
 pub(super) fn measure(value: &Value, caps: Caps) -> Option<Extent> {
     let mut extent = Extent::default();
     measure_into(value, caps, 0, &mut extent).then_some(extent)
@@ -222,6 +222,6 @@ fn measure_into(value: &Value, caps: Caps, depth: usize, extent: &mut Extent) ->
         }
         _ => true,
     };
-    // Each value takes a byte and each string its own: a lower bound of the document as text.
+    // Each value takes at least a byte and each string its own size: a lower bound of the document as text.
     fits && extent.text.saturating_add(extent.values) <= caps.text as u64
 }

@@ -1,17 +1,18 @@
-//! Schemas that look at the same value: in which order they depend on each other, and that they never do in a circle.
+//! A topological order of schemas that apply to the same value, and a check that they form no cycle.
 
 use std::collections::HashMap;
 
 use super::error::SchemaError;
 use super::graph::{NodeId, SchemaGraph};
 
-/// How many schemas in a row may look at the same value. Bounds the stack, together with the depth of documents.
+/// Maximum number of schemas in a row that apply to the same value. Bounds the stack, together with the depth of
+/// documents.
 const MAX_IN_PLACE_CHAIN: usize = 16;
 
-/// Every node after all nodes in place of it.
+/// Sorts the nodes so that each comes after all nodes in place of it.
 ///
 /// # Errors
-/// If a schema stands in place of itself, or too many stand in a row.
+/// If a schema applies in place of itself, or too many apply in a row.
 pub(super) fn sort(graph: &SchemaGraph) -> Result<Vec<NodeId>, SchemaError> {
     let targets = |id: NodeId| {
         let edges = graph.node(id).map(|node| node.edges.as_slice()).unwrap_or_default();
@@ -41,14 +42,14 @@ pub(super) fn sort(graph: &SchemaGraph) -> Result<Vec<NodeId>, SchemaError> {
     let Some(mut id) = (0..graph.len()).find(is_waiting) else {
         return check_chains(graph, &order).map(|()| order);
     };
-    // What waits may only lead to the circle; after as many steps as there are nodes, one is in it.
+    // A waiting node may only lead to the cycle; after as many steps as there are nodes, the walk is in it.
     for _ in 0..graph.len() {
         id = targets(id).find(is_waiting).unwrap_or(id);
     }
     Err(SchemaError::Cycle { pointer: graph.origin(id) })
 }
 
-/// Bounds the longest row of schemas in place of each other.
+/// Rejects too long a chain of schemas in place of each other.
 fn check_chains(graph: &SchemaGraph, order: &[NodeId]) -> Result<(), SchemaError> {
     let mut lengths = vec![1_usize; graph.len()];
     for id in order {

@@ -1,4 +1,4 @@
-//! The slow pass over a text that strict JSON refuses: everything that is wrong with it, and where.
+//! The slow pass over a text that the strict parser rejects. It collects all violations with their locations.
 
 use std::collections::HashSet;
 
@@ -13,16 +13,16 @@ use super::number::{self, Inexact};
 use super::strict::{Caps, is_number_byte};
 use super::violation::{Violation, Violations};
 
-/// Looks for what [`super::strict::read`] refused in a text, and for whether the schema allows it there.
+/// Finds the reasons why [`super::strict::read`] rejected a text, and returns those that the schema does not allow.
 ///
 /// # Errors
-/// Everything that is wrong with the text and that the schema does not allow.
+/// All violations that the schema does not allow.
 pub(super) fn explain_text(text: &str, caps: Caps, cap: usize, locator: Locator<'_>) -> Result<(), Violations> {
     if text.len() > caps.text {
         let expected = format!("a text of at most {} bytes", caps.text);
         return Err(Violations::one(Violation::mismatch(String::new(), expected, format!("{} bytes", text.len()))));
     }
-    // Reads any depth without recursion, and looks neither into numbers nor into escapes.
+    // Accepts any depth without recursion, and checks only the syntax of numbers and escapes.
     if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
         return Err(Violations::one(json_hints::explain_syntax_error(text, &error)));
     }
@@ -31,19 +31,19 @@ pub(super) fn explain_text(text: &str, caps: Caps, cap: usize, locator: Locator<
     trace.walk(text);
     match (trace.found.is_empty(), trace.allowed) {
         (true, true) => Ok(()),
-        // The parser proper is stricter in some way that the walk does not know of.
+        // The strict parser rejects something that the walk does not check.
         (true, false) => Err(Violations::one(json_hints::explain_strictness(text))),
         (false, _) => Err(Violations { violations: trace.found, more: trace.more }),
     }
 }
 
-/// One array or object that the walk is in.
+/// An array or object that the walk is in.
 struct Level {
-    /// The names so far; `None` in an array.
+    /// The names so far; `None` for an array.
     names: Option<HashSet<String>>,
-    /// The step that leads to what is read next.
+    /// The step to the value that is read next.
     step: Step,
-    /// The schemas of this array or object, once somebody has asked.
+    /// The schemas of this array or object, computed on demand.
     schemas: Option<NodeSet>,
 }
 
@@ -54,17 +54,17 @@ struct Trace<'o> {
     locator: Locator<'o>,
     found: Vec<Violation>,
     more: usize,
-    /// Whether something was met that the schema allows.
+    /// True if a violation was found that the schema allows.
     allowed: bool,
     levels: Vec<Level>,
-    /// How many levels of what is too deep the walk is in. Nothing in there is looked at.
+    /// Number of levels beyond the maximum depth that the walk is in. Nothing in there is checked.
     skipped: usize,
 }
 
 impl Trace<'_> {
     fn walk(&mut self, text: &str) {
         let mut rest = text;
-        // Whether the next string is the name of a member.
+        // True if the next string is the name of a member.
         let mut name_next = false;
         while let Some(first) = rest.bytes().next() {
             let length = match first {
@@ -107,7 +107,7 @@ impl Trace<'_> {
     }
 
     fn enter(&mut self, object: bool) {
-        // Reported once for each place where it becomes too deep, not for everything below.
+        // Reported once for each location where the maximum is exceeded, not for everything below.
         if self.levels.len() == self.caps.depth {
             if self.skipped == 0 {
                 let expected = format!("at most {} levels of arrays and objects", self.caps.depth);
@@ -128,7 +128,7 @@ impl Trace<'_> {
         }
     }
 
-    /// After a comma. Says whether a name follows.
+    /// Advances past a comma. Returns whether a name follows.
     fn next_entry(&mut self) -> bool {
         if self.skipped > 0 {
             return false;
@@ -144,7 +144,7 @@ impl Trace<'_> {
 
     fn check_name(&mut self, token: &str) {
         let Ok(name) = serde_json::from_str::<String>(token) else {
-            // It is no text, so the pointer leads to it as it is written.
+            // It is not valid Unicode, so the pointer has it as written.
             if let Some(level) = self.levels.last_mut() {
                 level.step = Step::Name(token.trim_matches('"').to_owned());
             }
@@ -178,7 +178,7 @@ impl Trace<'_> {
         }
     }
 
-    /// The schemas of the value that is read now.
+    /// Returns the schemas of the value that is read now.
     fn schemas(&mut self) -> NodeSet {
         let Self { levels, locator, .. } = self;
         let mut above: Option<(&NodeSet, &Step)> = None;
@@ -235,7 +235,7 @@ impl Trace<'_> {
     }
 }
 
-/// The length of the string token that the text starts with, quotes included.
+/// Returns the length of the string token that the text starts with, quotes included.
 fn string_length(text: &str) -> usize {
     let mut escaped = false;
     for (index, byte) in text.bytes().enumerate().skip(1) {
@@ -249,10 +249,10 @@ fn string_length(text: &str) -> usize {
     text.len()
 }
 
-/// Looks for what [`super::strict::measure`] refused in a value, and for whether the schema allows it there.
+/// Finds the caps that [`super::strict::measure`] found exceeded in a value.
 ///
 /// # Errors
-/// Everything that is over a cap and that the schema does not allow.
+/// All exceeded caps that the schema does not allow.
 pub(super) fn explain_value(
     document: &Value,
     caps: Caps,

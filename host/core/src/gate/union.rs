@@ -1,4 +1,5 @@
-//! Why a value fits none of several alternatives: the one that was meant if that is clear, else all of them in short.
+//! Explanations of values that fit none of several alternatives: the violations of the intended alternative if it can
+//! be found, or else a summary of all.
 
 use serde_json::Value;
 
@@ -10,16 +11,16 @@ use super::graph::{NodeId, SchemaGraph};
 use super::keywords::Role;
 use super::violation::Violation;
 
-/// Violations kept of each alternative.
+/// Maximum number of violations kept for each alternative.
 const MAX_VIOLATIONS: usize = 32;
 
-/// Alternatives put into words.
+/// Maximum number of alternatives described.
 const MAX_ALTERNATIVES: usize = 8;
 
-/// Bytes of the words for one alternative.
+/// Maximum size of the description of one alternative, in bytes.
 const MAX_BRIEF_BYTES: usize = 120;
 
-/// How far a schema is followed in search of its tag.
+/// Maximum number of references followed to find a tag.
 const MAX_TAG_HOPS: usize = 8;
 
 impl Explainer<'_> {
@@ -63,7 +64,7 @@ impl Explainer<'_> {
         seen
     }
 
-    /// The alternatives are told apart by the property `tag`: the value says itself which one it wants to be.
+    /// Explains a union with a tag: the property `tag` of the value selects the alternative.
     fn explain_tagged<'v>(
         &mut self,
         alternatives: &[NodeId],
@@ -124,8 +125,8 @@ impl Explainer<'_> {
     }
 }
 
-/// The one alternative that was clearly meant: the only one for this kind of value, or else the only one whose tags
-/// fit, or else the only one that has nothing against the value itself, but only against something within it.
+/// Returns the alternative that was intended: the only one for this type of value, or else the only one whose constants
+/// match, or else the only one whose violations are all within the value.
 fn find_intended(failed: &[(NodeId, Findings)], depth: usize) -> Option<usize> {
     let only = |fits: &dyn Fn(&Findings) -> bool| {
         let mut fitting = failed.iter().enumerate().filter(|(_, (_, inner))| fits(inner)).map(|(index, _)| index);
@@ -138,12 +139,12 @@ fn find_intended(failed: &[(NodeId, Findings)], depth: usize) -> Option<usize> {
         .or_else(|| only(&within))
 }
 
-/// Whether the alternative is for values of this kind at all.
+/// Returns whether the alternative is for values of this type.
 fn is_right_type(inner: &Findings, depth: usize) -> bool {
     inner.list.iter().all(|finding| finding.kind == FailureKind::Detail || finding.depth > depth)
 }
 
-/// The types that an alternative accepts, itself or through a reference.
+/// Returns the types that an alternative accepts, itself or through a reference.
 fn resolved_types(graph: &SchemaGraph, id: NodeId) -> Vec<&str> {
     let Some(node) = graph.node(id) else {
         return Vec::new();
@@ -155,7 +156,7 @@ fn resolved_types(graph: &SchemaGraph, id: NodeId) -> Vec<&str> {
     }
 }
 
-/// The one value that an alternative accepts for its tag.
+/// Returns the only value that an alternative accepts for its tag.
 fn tag_value<'o>(graph: &'o SchemaGraph, id: NodeId, tag: &str) -> Option<&'o Value> {
     let mut id = id;
     for _ in 0..MAX_TAG_HOPS {

@@ -1,4 +1,4 @@
-//! What a gate cannot take of a schema is left out of it: first single keywords, then all but the top, then everything.
+//! Removal of unsupported parts of a schema: first single keywords, then all but the top level, then everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use super::super::keywords::{escape, subschemas};
 use super::super::{Gate, GateLimits, SchemaError, bounds, compile};
 use super::{ForeignGate, ForeignSchema, UncheckedPart, UncheckedReason};
 
-/// Keywords that are removed one after the other, each because the gate refused it. A schema with more is a broken one.
+/// Maximum number of keywords removed one by one, each because the gate rejected it. A schema with more is broken.
 const MAX_REMOVED: usize = 16;
 
-/// Keywords that declare properties. Without one of them, the names that it declares would be unknown.
+/// Keywords that declare properties. When one is removed, the names that it declares are unknown.
 const DECLARING_KEYWORDS: [&str; 13] = [
     "properties",
     "patternProperties",
@@ -28,7 +28,7 @@ const DECLARING_KEYWORDS: [&str; 13] = [
     "dependentSchemas",
 ];
 
-/// Compiles as much of the schema as can be compiled.
+/// Compiles as much of the schema as the gate supports.
 pub(super) fn compile_arguments(foreign: &ForeignSchema, limits: &GateLimits) -> Result<ForeignGate, SchemaError> {
     let mut unchecked = Vec::new();
     if foreign.unknown_dialect.is_some() {
@@ -54,7 +54,8 @@ pub(super) fn compile_arguments(foreign: &ForeignSchema, limits: &GateLimits) ->
     Ok(ForeignGate { gate: compile::compile_gate(&schema, limits.clone(), true)?, schema, unchecked })
 }
 
-/// Compiles the schema, and removes whatever the gate refuses as long as that leads somewhere.
+/// Compiles the schema, and removes what the gate rejects. Returns `None` if that cannot help, or takes more than
+/// [`MAX_REMOVED`] removals.
 fn compile_pruned(schema: &mut Value, limits: &GateLimits, removed: &mut Vec<UncheckedPart>) -> Option<Gate> {
     for _ in 0..=MAX_REMOVED {
         let error = match compile::compile_gate(schema, limits.clone(), true) {
@@ -75,7 +76,7 @@ fn compile_pruned(schema: &mut Value, limits: &GateLimits, removed: &mut Vec<Unc
     None
 }
 
-/// Every schema in the document, by its JSON pointer.
+/// Returns all schemas in the document by JSON pointer.
 fn collect_schemas(document: &Value) -> BTreeMap<String, &Value> {
     let mut found = BTreeMap::new();
     let mut pending = vec![(String::new(), document)];
@@ -88,7 +89,7 @@ fn collect_schemas(document: &Value) -> BTreeMap<String, &Value> {
     found
 }
 
-/// The keyword, or the schema, in which a place lies that is not as JSON Schema has it.
+/// Returns the pointer to the keyword, or the schema, that holds a location that violates the meta-schema.
 fn find_keyword(document: &Value, pointer: &str) -> Option<String> {
     let schemas = collect_schemas(document);
     if schemas.contains_key(pointer) {
@@ -106,11 +107,11 @@ fn find_reference(document: &Value, pointer: &str) -> Option<String> {
     Some(format!("{pointer}/{keyword}"))
 }
 
-/// Removes the keyword at the pointer, or puts `true` in place of the schema there.
+/// Removes the keyword at the pointer, or replaces the schema there with `true`.
 fn remove(document: &mut Value, pointer: &str) -> Option<()> {
     if collect_schemas(document).contains_key(pointer) {
         let place = document.pointer_mut(pointer)?;
-        // A keyword that holds one schema can be left out; what stands in a list or under a name has to stay.
+        // A keyword that holds one schema could be left out, but an entry of a list or of named schemas has to stay.
         *place = Value::Bool(true);
         return Some(());
     }
@@ -122,7 +123,7 @@ fn remove(document: &mut Value, pointer: &str) -> Option<()> {
     Some(())
 }
 
-/// Lets a schema accept the names that a removed keyword declared.
+/// Makes a schema accept the names that a removed keyword declared.
 fn open_schema(schema: &mut Map<String, Value>, keyword: &str) {
     if !DECLARING_KEYWORDS.contains(&keyword) {
         return;
@@ -137,7 +138,7 @@ fn open_schema(schema: &mut Map<String, Value>, keyword: &str) {
     }
 }
 
-/// Removes patterns that the gate does not take, and those beyond as many as it takes.
+/// Removes patterns that the gate does not support, and those beyond its maximum number.
 fn remove_unreadable_patterns(document: &mut Value, limits: &GateLimits) -> Vec<UncheckedPart> {
     let mut known: BTreeMap<String, bool> = BTreeMap::new();
     let mut readable = 0;
@@ -179,7 +180,8 @@ fn remove_unreadable_patterns(document: &mut Value, limits: &GateLimits) -> Vec<
     removed
 }
 
-/// The names at the top of a schema, with their types where those are plain; `None` if names come from elsewhere too.
+/// Reduces a schema to its property names, with their types where those are plain. Returns `None` if names are declared
+/// elsewhere too.
 fn reduce_to_top_level(schema: &Value) -> Option<Value> {
     let map = schema.as_object()?;
     let properties = map.get("properties")?.as_object()?;

@@ -1,8 +1,8 @@
-//! Older drafts of JSON Schema as draft 2020-12.
+//! Translation of older drafts of JSON Schema to draft 2020-12.
 //!
-//! What differs: a list of `items` with `additionalItems`, `dependencies`, boolean `exclusiveMinimum` and
-//! `exclusiveMaximum`, `$id` for anchors, `$recursiveRef`, and, up to draft 7, keywords beside `$ref`, which do not count.
-//! <https://json-schema.org/specification-links> has all drafts.
+//! The differences: a list of `items` with `additionalItems`, `dependencies`, boolean `exclusiveMinimum` and
+//! `exclusiveMaximum`, `$id` for anchors, `$recursiveRef`, and, up to draft 7, keywords beside `$ref`, which are
+//! ignored. <https://json-schema.org/specification-links> has all drafts.
 
 use serde_json::{Map, Value};
 
@@ -10,18 +10,18 @@ use super::super::format::truncate;
 use super::super::keywords::{Place, place_of};
 use super::ForeignSchema;
 
-/// A version of JSON Schema, as far as the versions differ here.
+/// A group of drafts of JSON Schema that are translated alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Draft {
     /// Draft 4.
     Four,
     /// Drafts 6 and 7.
     Seven,
-    /// Draft 2019-09 or later, or not said.
+    /// Draft 2019-09 or later, or an unknown one.
     Later,
 }
 
-/// Keywords that still count beside a `$ref` of draft 7 or earlier.
+/// Keywords that are kept beside a `$ref` of draft 7 or earlier.
 const BESIDE_REF: [&str; 7] = ["$ref", "definitions", "$defs", "title", "description", "default", "examples"];
 
 /// Translates a schema whose depth was checked before.
@@ -50,12 +50,12 @@ fn detect_draft(schema: &Value) -> (Draft, Option<String>) {
 struct Translation<'s> {
     root: &'s Value,
     draft: Draft,
-    /// What the document calls itself, without a fragment.
+    /// The base URI of the document, without a fragment.
     base: Option<String>,
 }
 
 impl Translation<'_> {
-    /// Recursion is bounded by the depth of the document.
+    /// Translates a schema and its subschemas. Recursion is bounded by the depth of the document.
     fn translate_schema(&self, schema: &Value) -> Value {
         let Some(map) = schema.as_object() else { return schema.clone() };
         let refers = self.draft != Draft::Later && map.contains_key("$ref");
@@ -100,7 +100,7 @@ impl Translation<'_> {
         }
     }
 
-    /// The value of a keyword that is called the same in draft 2020-12.
+    /// Translates the value of a keyword that has the same name in draft 2020-12.
     fn translate_value(&self, keyword: &str, value: &Value) -> Value {
         match (place_of(keyword), value) {
             (Some(Place::Schema), schema) => self.translate_schema(schema),
@@ -131,7 +131,7 @@ impl Translation<'_> {
         }
     }
 
-    /// A reference, leading to where its target is after the translation.
+    /// Translates a reference to the location of its target after the translation.
     fn translate_reference(&self, reference: &str) -> String {
         let local = self.base.as_deref().filter(|base| !base.is_empty()).and_then(|base| reference.strip_prefix(base));
         let reference = match local {
@@ -163,12 +163,12 @@ impl Translation<'_> {
     }
 }
 
-/// Whether what is below the keyword is a list of schemas, or schemas by name.
+/// Returns whether the keyword holds a list of schemas, or schemas by name.
 fn has_several(keyword: &str) -> bool {
     matches!(place_of(keyword), Some(Place::List | Place::Named))
 }
 
-/// The keyword of a bound, and that of the same bound without its end.
+/// The keywords of inclusive bounds, each with that of the exclusive bound.
 const BOUNDS: [(&str, &str); 2] = [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")];
 
 #[cfg(test)]
