@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded_at_the_limit() {
+    fn enforces_depth_limit() {
         let limits = GateLimits::default();
         assert_eq!(check(&nested(32), &limits), Ok(()));
         let error = check(&nested(33), &limits).unwrap_err();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_bounded_at_the_limit() {
+    fn enforces_size_limit() {
         let limits = GateLimits::default();
         let filled = |bytes: usize| json!({"title": "x".repeat(bytes - r#"{"title":""}"#.len())});
         assert_eq!(check(&filled(65_536), &limits), Ok(()));

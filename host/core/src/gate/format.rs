@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cutting_respects_characters() {
+    fn truncates_between_characters() {
         let check = |text: &str, limit, expected: &str| assert_eq!(truncate(text, limit), expected);
         check("abc", 3, "abc");
         check("abcd", 3, "…");
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_is_short_and_utf8() {
+    fn describes_values_in_80_bytes() {
         let check = |value: Value| {
             let text = describe_value(&value);
             assert!(text.len() <= 80, "{text}");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn near_names_are_found() {
+    fn finds_closest_name() {
         let check = |name, expected| {
             assert_eq!(closest_name(name, ["path", "content", "mode"].into_iter()), expected, "{name}")
         };

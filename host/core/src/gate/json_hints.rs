@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_slips_have_remedies() {
+    fn suggests_remedies_for_common_mistakes() {
         check("", "write one JSON value, `{}` if there are no arguments");
         check("```json\n{}\n```", "leave the code fence out, and write the JSON alone");
         check("{'a': 1}", "write names and strings in double quotes: \"…\"");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_is_shown_and_short() {
+    fn shows_short_excerpt_around_error() {
         let sentence = |text: &str| {
             let error = serde_json::from_str::<Value>(text).unwrap_err();
             explain_syntax_error(text, &error).to_string()

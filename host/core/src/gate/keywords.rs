@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_data_are_not_keywords() {
+    fn ignores_property_names_and_data() {
         let schema = json!({
             "properties": {"required": {"type": "string"}, "a/b~c": true},
             "const": {"properties": {"x": true}},

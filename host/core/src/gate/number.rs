@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literals() {
+    fn checks_literals() {
         let check =
             |literal: &str, expected: Result<(), Inexact>| assert_eq!(check_exact(literal), expected, "{literal}");
         check("0", Ok(()));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn doubt() {
+    fn finds_literals_to_check() {
         let check = |literal: &str, expected| assert_eq!(can_be_inexact(literal.as_bytes()), expected, "{literal}");
         check("123456789012345", false);
         check("1234567890123456", true);

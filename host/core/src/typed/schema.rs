@@ -1,14 +1,14 @@
-//! The JSON form of typed values, said as JSON Schema 2020-12.
+//! The JSON form of typed values, as JSON Schema 2020-12.
 //!
 //! | type | in JSON |
 //! |---|---|
-//! | `bool`, `string`, `list` | `true`, text, array |
-//! | `u8`–`u32`, `s8`–`s32` | a whole number within the bounds |
-//! | `u64`, `s64` | a whole number, or the same in decimal as a string; given as a string beyond ±(2⁵³ − 1), which is as far as every reader of JSON is exact (RFC 8259, section 6) |
+//! | `bool`, `string`, `list` | `true`, string, array |
+//! | `u8`–`u32`, `s8`–`s32` | an integer within the bounds |
+//! | `u64`, `s64` | an integer, or the same in decimal as a string; written as a string beyond [`MAX_SAFE_INTEGER`] |
 //! | `f32`, `f64` | a number, or `"NaN"`, `"Infinity"`, `"-Infinity"` |
-//! | `char` | text of one character |
-//! | `record` | object with exactly the fields; one of type `option` may be left out |
-//! | `tuple` | array of exactly so many |
+//! | `char` | string of one character |
+//! | `record` | object with exactly the fields; a field of type `option` may be left out |
+//! | `tuple` | array of exactly as many items |
 //! | `variant` | `{"tag": case}`, with `"val"` if the case has a value |
 //! | `enum`, `flags` | the name; array of the names that are set |
 //! | `option` | `null`, or the value as it is; `{"some": value}` for an option within an option |
@@ -16,29 +16,29 @@
 
 use serde_json::{Map, Value, json};
 
-use super::docs::TypeDocs;
 use super::pattern;
-use super::ty::{Ty, TypedFunction};
+use super::ty::{Ty, TypeDocs, TypedFunction};
 
-/// How the floats that JSON has no number for are spelled.
+/// The JSON form of a float that is not a number, for which JSON has no number.
 pub const NOT_A_NUMBER: &str = "NaN";
-/// See [`NOT_A_NUMBER`].
+/// The JSON form of positive infinity.
 pub const INFINITY: &str = "Infinity";
-/// See [`NOT_A_NUMBER`].
+/// The JSON form of negative infinity.
 pub const NEGATIVE_INFINITY: &str = "-Infinity";
 
-/// The farthest whole number from zero that is written as a number: every reader of JSON is exact up to here.
+/// Maximum absolute value of an integer that is written as a number, 2⁵³ − 1. Every JSON parser is exact up to here
+/// (RFC 8259, section 6).
 pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 impl TypedFunction {
-    /// The schema of the arguments: an object with one property for each parameter.
+    /// Returns the schema of the arguments: an object with one property for each parameter.
     #[must_use]
     pub fn input_schema(&self, docs: &TypeDocs) -> Value {
         let writer = Writer::new(self.params.iter().map(|(_, ty)| ty), docs);
         writer.finish(writer.fields(&self.params, None))
     }
 
-    /// The schema of what a successful call gives; none if it gives nothing, or plain text.
+    /// Returns the schema of the result of a successful call; `None` if there is no result, or it is plain text.
     #[must_use]
     pub fn output_schema(&self, docs: &TypeDocs) -> Option<Value> {
         let success = self.success().filter(|ty| **ty != Ty::String)?;
@@ -47,16 +47,17 @@ impl TypedFunction {
     }
 }
 
-/// The types whose schemas are long enough to be worth sharing, and the names they are shared under.
+/// Types whose schemas are long enough to be shared in `$defs`, with their names there.
 const SHAREABLE: [(Ty, &str); 4] = [(Ty::S64, "s64"), (Ty::U64, "u64"), (Ty::F32, "f32"), (Ty::F64, "f64")];
 
+/// A writer of schemas.
 struct Writer<'a> {
     docs: &'a TypeDocs,
     shared: Vec<&'static (Ty, &'static str)>,
 }
 
 impl<'a> Writer<'a> {
-    /// A writer for a schema that all of `types` are part of. What occurs in them once is written where it is used.
+    /// Creates a writer for a schema of all of `types`. A type that occurs only once is written where it is used.
     fn new<'t>(types: impl Iterator<Item = &'t Ty>, docs: &'a TypeDocs) -> Self {
         let mut uses = [0_usize; SHAREABLE.len()];
         let mut pending: Vec<&Ty> = types.collect();
@@ -151,7 +152,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Adds what is known of the type; of an enum or flags, what is known of the names too, for they have no schema.
+    /// Adds the documentation of the type. For an enum or flags it includes that of the names, which have no schema.
     fn describe(&self, schema: Value, ty: &Ty) -> Value {
         let Some(doc) = self.docs.get(ty) else { return schema };
         let mut lines: Vec<String> = doc.text.iter().cloned().collect();
@@ -227,7 +228,7 @@ mod tests {
         Ty::Result { ok: ok.map(Box::new), err: err.map(Box::new) }
     }
 
-    /// The schema of a parameter `p`, and which values it takes.
+    /// Checks the values that the schema of a parameter `p` accepts and rejects.
     fn check(ty: &Ty, accepted: &[Value], refused: &[Value]) {
         let function = TypedFunction { params: vec![("p".to_owned(), ty.clone())], result: None };
         let schema = function.input_schema(&TypeDocs::none());
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_take_what_fits() {
+    fn accepts_scalars_in_range() {
         check(&Ty::Bool, &[json!(true)], &[json!(0), json!("true"), json!(null)]);
         check(&Ty::U8, &[json!(0), json!(255), json!(7.0)], &[json!(-1), json!(256), json!(1.5), json!("1")]);
         check(&Ty::S8, &[json!(-128), json!(127)], &[json!(-129), json!(128)]);
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn compound_types_take_exactly_their_form() {
+    fn accepts_compound_types_in_exact_form() {
         let list = Ty::List(Box::new(Ty::U8));
         check(&list, &[json!([]), json!([1, 2])], &[json!([256]), json!("AQI="), json!({})]);
         let tuple = Ty::Tuple(vec![Ty::String, Ty::Bool]);
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_confused_with_something() {
+    fn distinguishes_absent_from_present_values() {
         check(&option(Ty::String), &[json!(null), json!("a")], &[json!(1), json!({"some": "a"})]);
         let nested = option(option(Ty::Bool));
         check(
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_are_written_for_reading() {
+    fn writes_readable_schemas() {
         let person = record(&[("name", Ty::String), ("age", option(Ty::U8))]);
         let mood = Ty::Enum(names(&["glad", "sad"]));
         let mut docs = TypeDocs::none();
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_nothing_have_no_output_schema() {
+    fn omits_output_schema_of_text_and_unit() {
         let check = |result: Option<Ty>, expected: bool| {
             let function = TypedFunction { params: vec![], result };
             assert_eq!(function.output_schema(&TypeDocs::none()).is_some(), expected, "{function}");
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn many_wide_integers_share_one_pattern() {
+    fn shares_pattern_of_many_wide_integers() {
         let fields: Vec<_> = (0..200).map(|at| (format!("f{at}"), Ty::U64)).collect();
         let function = TypedFunction { params: vec![("all".to_owned(), Ty::Record(fields))], result: None };
         let text = function.input_schema(&TypeDocs::none()).to_string();

@@ -184,7 +184,7 @@ mod tests {
     const SEVEN: &str = "http://json-schema.org/draft-07/schema#";
 
     #[test]
-    fn keywords_of_older_drafts_are_translated() {
+    fn translates_keywords_of_older_drafts() {
         let string = json!({"type": "string"});
         check(json!({"$schema": SEVEN, "type": "object"}), json!({"type": "object"}));
         check(json!({"items": [string], "additionalItems": false}), json!({"prefixItems": [string], "items": false}));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn keywords_beside_a_reference_count_from_2019_on() {
+    fn ignores_keywords_beside_ref_up_to_draft_7() {
         let beside = |schema: &str| json!({"$schema": schema, "definitions": {"a": {}}, "$ref": "#/definitions/a", "minLength": 1});
         check(beside(SEVEN), json!({"definitions": {"a": {}}, "$ref": "#/definitions/a"}));
         check(
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn references_follow_what_was_moved() {
+    fn translates_references() {
         let translate = |reference: &str| {
             let schema = json!({
                 "$id": "https://example.com/s",
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_dialects_are_reported() {
+    fn reports_unknown_dialects() {
         let unknown = |dialect: Value| to_2020_12(&json!({ "$schema": dialect })).unknown_dialect;
         for known in [SEVEN, "https://json-schema.org/draft-04/schema", "http://json-schema.org/draft/2019-09/schema#"]
         {
