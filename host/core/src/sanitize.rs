@@ -151,7 +151,7 @@ fn distinct_name(name: &str, is_taken: impl Fn(&str) -> bool, taken: &mut HashMa
 }
 
 /// Characters with a blank glyph that no Unicode property covers.
-const BLANK: [RangeInclusive<char>; 7] = [
+const BLANK_GLYPHS: [RangeInclusive<char>; 7] = [
     '\u{2800}'..='\u{2800}',   // braille pattern without dots
     '\u{2d7f}'..='\u{2d7f}',   // Tifinagh consonant joiner
     '\u{fffc}'..='\u{fffc}',   // object replacement
@@ -162,7 +162,8 @@ const BLANK: [RangeInclusive<char>; 7] = [
 ];
 
 const CATEGORY: CodePointMapDataBorrowed<'static, GeneralCategory> = CodePointMapDataBorrowed::new();
-const IGNORABLE: CodePointSetDataBorrowed<'static> = CodePointSetDataBorrowed::new::<DefaultIgnorableCodePoint>();
+const DEFAULT_IGNORABLE: CodePointSetDataBorrowed<'static> =
+    CodePointSetDataBorrowed::new::<DefaultIgnorableCodePoint>();
 
 /// Returns whether a character is invisible to a reader, or could control a terminal.
 ///
@@ -190,7 +191,7 @@ pub fn is_hidden(c: char) -> bool {
                     | GeneralCategory::Surrogate
                     | GeneralCategory::Unassigned
             );
-            is_hidden_category || IGNORABLE.contains(c) || BLANK.iter().any(|blank| blank.contains(&c))
+            is_hidden_category || DEFAULT_IGNORABLE.contains(c) || BLANK_GLYPHS.iter().any(|blank| blank.contains(&c))
         }
     }
 }
@@ -273,7 +274,7 @@ mod tests {
         for c in (0..=u32::from(char::MAX)).filter_map(char::from_u32).filter(|c| !matches!(c, '\n' | '\t')) {
             let text = c.to_string();
             let is_listed =
-                class.is_match(&text) || CATEGORY.get(c) == GeneralCategory::Control || IGNORABLE.contains(c);
+                class.is_match(&text) || CATEGORY.get(c) == GeneralCategory::Control || DEFAULT_IGNORABLE.contains(c);
             assert!(!is_listed || is_hidden(c), "U+{:04X} passes", u32::from(c));
             assert!(!printable(&text).chars().any(is_hidden), "U+{:04X} is still there", u32::from(c));
             found += usize::from(is_listed);

@@ -51,18 +51,18 @@ pub(super) enum FailureKind {
 
 /// Returns the assertions of the node that the value fails, except for `required`.
 pub(super) fn check_assertions(node: &Node, value: &Value, patterns: &Patterns) -> Vec<Failure> {
-    let own = &node.assertions;
-    if let Some(failure) = check_type(own, value) {
+    let assertions = &node.assertions;
+    if let Some(failure) = check_type(assertions, value) {
         return vec![failure];
     }
-    if let Some(failure) = check_choice(own, value) {
+    if let Some(failure) = check_choice(assertions, value) {
         return vec![failure];
     }
     let expected = match value {
-        Value::Number(number) => check_number(own, number),
-        Value::String(text) => check_string(own, text, patterns),
-        Value::Array(items) => check_array(own, items),
-        Value::Object(members) => check_object(own, members),
+        Value::Number(number) => check_number(assertions, number),
+        Value::String(text) => check_string(assertions, text, patterns),
+        Value::Array(items) => check_array(assertions, items),
+        Value::Object(members) => check_object(assertions, members),
         Value::Null | Value::Bool(_) => Vec::new(),
     };
     expected.into_iter().map(|(expected, given)| Failure { expected, given, kind: FailureKind::Detail }).collect()
@@ -77,8 +77,8 @@ pub(super) fn accepted_types(node: &Node) -> Vec<&str> {
     }
 }
 
-fn check_type(own: &Map<String, Value>, value: &Value) -> Option<Failure> {
-    let wanted: Vec<&str> = match own.get("type")? {
+fn check_type(assertions: &Map<String, Value>, value: &Value) -> Option<Failure> {
+    let wanted: Vec<&str> = match assertions.get("type")? {
         Value::String(name) => vec![name],
         Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
         _ => return None,
@@ -105,8 +105,8 @@ fn is_type(value: &Value, name: &str) -> bool {
     }
 }
 
-fn check_choice(own: &Map<String, Value>, value: &Value) -> Option<Failure> {
-    let listed = match (own.get("const"), own.get("enum")) {
+fn check_choice(assertions: &Map<String, Value>, value: &Value) -> Option<Failure> {
+    let listed = match (assertions.get("const"), assertions.get("enum")) {
         (Some(constant), _) if !is_equal(constant, value) => std::slice::from_ref(constant),
         (_, Some(Value::Array(listed))) if !listed.iter().any(|entry| is_equal(entry, value)) => listed.as_slice(),
         _ => return None,
@@ -122,7 +122,7 @@ fn check_choice(own: &Map<String, Value>, value: &Value) -> Option<Failure> {
 /// The expected and the given value of a failed assertion, in words.
 type Mismatch = (String, String);
 
-fn check_number(own: &Map<String, Value>, number: &Number) -> Vec<Mismatch> {
+fn check_number(assertions: &Map<String, Value>, number: &Number) -> Vec<Mismatch> {
     let mut found = Vec::new();
     let as_given = || describe_value(&Value::Number(number.clone()));
     for (keyword, words, fails) in [
@@ -131,13 +131,13 @@ fn check_number(own: &Map<String, Value>, number: &Number) -> Vec<Mismatch> {
         ("maximum", "a number of at most", [Ordering::Greater, Ordering::Greater]),
         ("exclusiveMaximum", "a number below", [Ordering::Greater, Ordering::Equal]),
     ] {
-        if let Some(Value::Number(limit)) = own.get(keyword)
+        if let Some(Value::Number(limit)) = assertions.get(keyword)
             && compare(number, limit).is_some_and(|order| fails.contains(&order))
         {
             found.push((format!("{words} {limit}"), as_given()));
         }
     }
-    if let Some(Value::Number(step)) = own.get("multipleOf")
+    if let Some(Value::Number(step)) = assertions.get("multipleOf")
         && !is_multiple(number, step)
     {
         found.push((format!("a multiple of {step}"), as_given()));
@@ -145,9 +145,10 @@ fn check_number(own: &Map<String, Value>, number: &Number) -> Vec<Mismatch> {
     found
 }
 
-fn check_string(own: &Map<String, Value>, text: &str, patterns: &Patterns) -> Vec<Mismatch> {
-    let mut found = check_count(own, "minLength", "maxLength", text.chars().count(), "a string of", "characters");
-    if let Some(pattern) = own.get("pattern").and_then(Value::as_str)
+fn check_string(assertions: &Map<String, Value>, text: &str, patterns: &Patterns) -> Vec<Mismatch> {
+    let mut found =
+        check_count(assertions, "minLength", "maxLength", text.chars().count(), "a string of", "characters");
+    if let Some(pattern) = assertions.get("pattern").and_then(Value::as_str)
         && !patterns.matches(pattern, text)
     {
         let expected = format!("a string that matches the pattern {}", quote(pattern));
@@ -156,21 +157,22 @@ fn check_string(own: &Map<String, Value>, text: &str, patterns: &Patterns) -> Ve
     found
 }
 
-fn check_array(own: &Map<String, Value>, items: &[Value]) -> Vec<Mismatch> {
-    let mut found = check_count(own, "minItems", "maxItems", items.len(), "an array of", "items");
-    if own.get("uniqueItems") == Some(&Value::Bool(true)) {
+fn check_array(assertions: &Map<String, Value>, items: &[Value]) -> Vec<Mismatch> {
+    let mut found = check_count(assertions, "minItems", "maxItems", items.len(), "an array of", "items");
+    if assertions.get("uniqueItems") == Some(&Value::Bool(true)) {
         let mut seen = HashSet::new();
         if let Some(index) = items.iter().position(|item| !seen.insert(item.to_string())) {
-            let twice = items.get(index).map(format_value).unwrap_or_default();
-            found.push(("items that all differ".to_owned(), format!("{twice} twice, at index {index} again")));
+            let repeated = items.get(index).map(format_value).unwrap_or_default();
+            found.push(("items that all differ".to_owned(), format!("{repeated} twice, at index {index} again")));
         }
     }
     found
 }
 
-fn check_object(own: &Map<String, Value>, members: &Map<String, Value>) -> Vec<Mismatch> {
-    let mut found = check_count(own, "minProperties", "maxProperties", members.len(), "an object of", "properties");
-    let Some(Value::Object(dependent)) = own.get("dependentRequired") else {
+fn check_object(assertions: &Map<String, Value>, members: &Map<String, Value>) -> Vec<Mismatch> {
+    let mut found =
+        check_count(assertions, "minProperties", "maxProperties", members.len(), "an object of", "properties");
+    let Some(Value::Object(dependent)) = assertions.get("dependentRequired") else {
         return found;
     };
     for (name, required) in dependent.iter().filter(|(name, _)| members.contains_key(*name)) {
@@ -183,8 +185,15 @@ fn check_object(own: &Map<String, Value>, members: &Map<String, Value>) -> Vec<M
     found
 }
 
-fn check_count(own: &Map<String, Value>, min: &str, max: &str, count: usize, what: &str, unit: &str) -> Vec<Mismatch> {
-    let limit = |keyword| own.get(keyword).and_then(Value::as_f64);
+fn check_count(
+    assertions: &Map<String, Value>,
+    min: &str,
+    max: &str,
+    count: usize,
+    what: &str,
+    unit: &str,
+) -> Vec<Mismatch> {
+    let limit = |keyword| assertions.get(keyword).and_then(Value::as_f64);
     // Counts are far below 2^53.
     let exact = count as f64;
     let mut found = Vec::new();

@@ -45,8 +45,8 @@ const SPECIFYING_KEYWORDS: [&str; 6] =
 /// Keywords that accept or reject undeclared properties.
 const CLOSING_KEYWORDS: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
 
-/// In-place applicators (Core 2020-12, section 10.2) that declare properties for the schema that holds them. `not`
-/// declares none.
+/// In-place applicators (Core 2020-12, sections 8.2.3 and 10.2) that declare properties for the schema that holds them.
+/// `not` declares none.
 const APPLICATORS: [&str; 9] =
     ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas"];
 
@@ -58,12 +58,12 @@ pub(super) struct Closer<'a, 's> {
     source: &'a Source<'s>,
     can_be_object: HashMap<*const Value, bool>,
     is_about_objects: HashMap<*const Value, bool>,
-    bare: HashMap<*const Value, bool>,
+    is_bare: HashMap<*const Value, bool>,
 }
 
 impl<'a, 's> Closer<'a, 's> {
     pub(super) fn new(source: &'a Source<'s>) -> Self {
-        Self { source, can_be_object: HashMap::new(), is_about_objects: HashMap::new(), bare: HashMap::new() }
+        Self { source, can_be_object: HashMap::new(), is_about_objects: HashMap::new(), is_bare: HashMap::new() }
     }
 
     /// Decides how to close the schema at a value location. `is_root` is true for the document as a whole.
@@ -80,7 +80,7 @@ impl<'a, 's> Closer<'a, 's> {
         let declares = map.contains_key("properties") || map.contains_key("patternProperties");
         match composing.as_slice() {
             [] => Closing::Additional,
-            [keyword] if !declares && self.can_close_pieces(map, keyword) => Closing::Within(keyword),
+            [keyword] if !declares && self.can_close_subschemas(map, keyword) => Closing::Within(keyword),
             _ => Closing::Unevaluated,
         }
     }
@@ -89,14 +89,14 @@ impl<'a, 's> Closer<'a, 's> {
     /// alternatives is like that.
     fn is_bare(&mut self, schema: &'s Value) -> bool {
         let Some(map) = schema.as_object() else { return false };
-        if let Some(known) = self.bare.get(&std::ptr::from_ref(schema)) {
+        if let Some(known) = self.is_bare.get(&std::ptr::from_ref(schema)) {
             return *known;
         }
-        self.bare.insert(schema, false);
+        self.is_bare.insert(schema, false);
         let answer =
             !has_closing_keyword(map) && !SPECIFYING_KEYWORDS.iter().any(|keyword| map.contains_key(*keyword)) && {
                 let composing: Vec<_> = APPLICATORS.into_iter().filter(|keyword| map.contains_key(*keyword)).collect();
-                let pieces: Vec<_> = match composing.as_slice() {
+                let subschemas: Vec<_> = match composing.as_slice() {
                     [] => Vec::new(),
                     ["$ref" | "$dynamicRef"] => {
                         self.source.targets(schema).into_iter().map(|(_, target)| target).collect()
@@ -105,36 +105,36 @@ impl<'a, 's> Closer<'a, 's> {
                     _ => Vec::new(),
                 };
                 self.is_about_objects(schema)
-                    && (composing.is_empty() || pieces.into_iter().any(|piece| self.is_bare(piece)))
+                    && (composing.is_empty() || subschemas.into_iter().any(|subschema| self.is_bare(subschema)))
             };
-        self.bare.insert(schema, answer);
+        self.is_bare.insert(schema, answer);
         answer
     }
 
     /// Returns whether a single subschema of the applicator `keyword` decides about any one object, and is about
     /// objects, so that it can be closed itself.
-    fn can_close_pieces(&mut self, map: &'s Map<String, Value>, keyword: &str) -> bool {
+    fn can_close_subschemas(&mut self, map: &'s Map<String, Value>, keyword: &str) -> bool {
         match (keyword, map.get(keyword)) {
             ("$ref" | "$dynamicRef", Some(reference)) => {
                 let target = self.source.resolve("", reference);
                 target.is_ok_and(|(_, target)| self.is_about_objects(target))
             }
-            ("allOf", Some(Value::Array(pieces))) => {
-                matches!(pieces.as_slice(), [only] if self.is_about_objects(only))
+            ("allOf", Some(Value::Array(subschemas))) => {
+                matches!(subschemas.as_slice(), [only] if self.is_about_objects(only))
             }
-            ("anyOf" | "oneOf", Some(Value::Array(pieces))) => {
-                let objects: Vec<_> = pieces.iter().filter(|piece| self.can_be_object(piece)).collect();
+            ("anyOf" | "oneOf", Some(Value::Array(subschemas))) => {
+                let objects: Vec<_> = subschemas.iter().filter(|subschema| self.can_be_object(subschema)).collect();
                 let single = objects.len() <= 1 || self.find_tag(&objects).is_some();
-                single && objects.iter().all(|piece| self.is_about_objects(piece))
-                    || objects.iter().all(|piece| self.is_closed_or_open(piece))
+                single && objects.iter().all(|subschema| self.is_about_objects(subschema))
+                    || objects.iter().all(|subschema| self.is_closed_or_open(subschema))
             }
             _ => false,
         }
     }
 
     /// Returns whether the subschema itself rejects or accepts other properties.
-    fn is_closed_or_open(&self, piece: &'s Value) -> bool {
-        piece.as_object().is_some_and(has_closing_keyword)
+    fn is_closed_or_open(&self, subschema: &'s Value) -> bool {
+        subschema.as_object().is_some_and(has_closing_keyword)
     }
 
     /// Returns whether an object can be valid, judged without its properties.
@@ -155,9 +155,10 @@ impl<'a, 's> Closer<'a, 's> {
         let listed = map.get("const").is_none_or(Value::is_object)
             && map.get("enum").and_then(Value::as_array).is_none_or(|values| values.iter().any(Value::is_object));
         let referred = self.source.targets(schema).into_iter().all(|(_, target)| self.can_be_object(target));
-        let all = applied_subschemas(map, "allOf").all(|piece| self.can_be_object(piece));
+        let all = applied_subschemas(map, "allOf").all(|subschema| self.can_be_object(subschema));
         let any = ["anyOf", "oneOf"].into_iter().all(|keyword| {
-            !map.contains_key(keyword) || applied_subschemas(map, keyword).any(|piece| self.can_be_object(piece))
+            !map.contains_key(keyword)
+                || applied_subschemas(map, keyword).any(|subschema| self.can_be_object(subschema))
         });
         let answer = typed && listed && referred && all && any;
         self.can_be_object.insert(schema, answer);
@@ -177,7 +178,7 @@ impl<'a, 's> Closer<'a, 's> {
                 || self.source.targets(schema).into_iter().any(|(_, target)| self.is_about_objects(target))
                 || APPLICATORS
                     .into_iter()
-                    .any(|keyword| applied_subschemas(map, keyword).any(|piece| self.is_about_objects(piece)))
+                    .any(|keyword| applied_subschemas(map, keyword).any(|subschema| self.is_about_objects(subschema)))
         };
         self.is_about_objects.insert(schema, answer);
         answer
@@ -185,10 +186,10 @@ impl<'a, 's> Closer<'a, 's> {
 
     /// Returns the property that distinguishes the subschemas: each requires it and fixes it to a string of its own.
     /// OpenAPI calls it a discriminator.
-    pub(super) fn find_tag(&self, pieces: &[&'s Value]) -> Option<String> {
+    pub(super) fn find_tag(&self, subschemas: &[&'s Value]) -> Option<String> {
         let mut common: Option<BTreeMap<&str, BTreeSet<&str>>> = None;
-        for piece in pieces {
-            let mut constants = self.constant_properties(piece);
+        for subschema in subschemas {
+            let mut constants = self.constant_properties(subschema);
             match &mut common {
                 None => {
                     common = Some(constants.into_iter().map(|(name, text)| (name, BTreeSet::from([text]))).collect())
@@ -203,19 +204,19 @@ impl<'a, 's> Closer<'a, 's> {
     }
 
     /// Returns the required properties of a subschema that accept a single string.
-    fn constant_properties(&self, piece: &'s Value) -> BTreeMap<&'s str, &'s str> {
-        let mut piece = piece;
+    fn constant_properties(&self, subschema: &'s Value) -> BTreeMap<&'s str, &'s str> {
+        let mut subschema = subschema;
         let mut found = BTreeMap::new();
         for _ in 0..MAX_TAG_HOPS {
-            let Some(map) = piece.as_object() else { break };
+            let Some(map) = subschema.as_object() else { break };
             let properties = map.get("properties").and_then(Value::as_object);
             for name in map.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
                 if let Some(text) = properties.and_then(|properties| properties.get(name)).and_then(constant_text) {
                     found.insert(name, text);
                 }
             }
-            match self.source.targets(piece).as_slice() {
-                [(_, target)] => piece = target,
+            match self.source.targets(subschema).as_slice() {
+                [(_, target)] => subschema = target,
                 _ => break,
             }
         }

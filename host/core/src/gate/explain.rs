@@ -47,7 +47,7 @@ pub(super) fn explain(graph: &SchemaGraph, patterns: &Patterns, document: &Value
     if let Some(wrapper) = find_wrapper(document) {
         let hint = format!("; write what is in {0} at the top, without {0} around it", quote(wrapper));
         let of_wrapper = |violation: &&mut Violation| violation.pointer.strip_prefix('/') == Some(wrapper);
-        violations.iter_mut().filter(of_wrapper).for_each(|violation| violation.hint_undeclared(&hint));
+        violations.iter_mut().filter(of_wrapper).for_each(|violation| violation.add_hint_if_undeclared(&hint));
     }
     if violations.is_empty() {
         let expected = "a document that fits the schema";
@@ -92,12 +92,12 @@ impl<'w> Explainer<'w> {
             });
             return seen;
         }
-        let mut misfit = false;
+        let mut is_unfit = false;
         for failure in check_assertions(node, value, self.patterns) {
-            misfit |= failure.kind != FailureKind::Detail;
+            is_unfit |= failure.kind != FailureKind::Detail;
             found.add(path, failure.kind, |pointer| Violation::mismatch(pointer, failure.expected, failure.given));
         }
-        if misfit {
+        if is_unfit {
             return seen;
         }
         let before = found.count();

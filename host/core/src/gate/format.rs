@@ -150,14 +150,14 @@ pub(super) fn suggest_correction(types: &[&str], value: &Value) -> Option<String
     let wants = |name| types.contains(&name);
     match value {
         Value::String(text) => {
-            let meant: Value = serde_json::from_str(text.trim()).ok().filter(|_| text.len() <= 4096)?;
-            let unquoted = (meant.is_number() && (wants("number") || (wants("integer") && !meant.is_f64())))
-                || (meant.is_boolean() && wants("boolean"))
-                || (meant.is_null() && wants("null"));
+            let parsed: Value = serde_json::from_str(text.trim()).ok().filter(|_| text.len() <= 4096)?;
+            let unquoted = (parsed.is_number() && (wants("number") || (wants("integer") && !parsed.is_f64())))
+                || (parsed.is_boolean() && wants("boolean"))
+                || (parsed.is_null() && wants("null"));
             if unquoted {
-                return Some(format!(" (write {} without quotes)", format_value(&meant)));
+                return Some(format!(" (write {} without quotes)", format_value(&parsed)));
             }
-            let structured = (meant.is_array() && wants("array")) || (meant.is_object() && wants("object"));
+            let structured = (parsed.is_array() && wants("array")) || (parsed.is_object() && wants("object"));
             structured.then(|| " (write the value itself, not a string that holds it)".to_owned())
         }
         Value::Number(_) | Value::Bool(_) if wants("string") => {
@@ -206,12 +206,13 @@ fn describe_within(graph: &SchemaGraph, id: NodeId, hops: usize) -> Option<Strin
         return Some("an object".to_owned());
     }
     let hops = hops.checked_sub(1)?;
-    let mut pieces = node.targets(&Role::Ref).chain(node.targets(&Role::AllOf));
-    if let Some(words) = pieces.find_map(|piece| describe_within(graph, piece, hops)) {
+    let mut subschemas = node.targets(&Role::Ref).chain(node.targets(&Role::AllOf));
+    if let Some(words) = subschemas.find_map(|subschema| describe_within(graph, subschema, hops)) {
         return Some(words);
     }
     let alternatives: Vec<_> = node.targets(&Role::AnyOf).chain(node.targets(&Role::OneOf)).take(8).collect();
-    let words: Option<Vec<_>> = alternatives.into_iter().map(|piece| describe_within(graph, piece, hops)).collect();
+    let words: Option<Vec<_>> =
+        alternatives.into_iter().map(|subschema| describe_within(graph, subschema, hops)).collect();
     words.filter(|words| !words.is_empty()).map(join_choices)
 }
 

@@ -257,8 +257,8 @@ impl<'s> Builder<'_, 's> {
     }
 
     fn find_tag(&self, map: &'s Map<String, Value>, keyword: &str) -> Option<String> {
-        let pieces: Vec<_> = map.get(keyword)?.as_array()?.iter().collect();
-        self.closer.find_tag(&pieces).filter(|_| pieces.len() > 1)
+        let subschemas: Vec<_> = map.get(keyword)?.as_array()?.iter().collect();
+        self.closer.find_tag(&subschemas).filter(|_| subschemas.len() > 1)
     }
 
     fn reserve_target(

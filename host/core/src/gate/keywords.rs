@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 /// The way in which a subschema applies to the value of the schema that holds it.
 ///
-/// The first group applies in place, to the *same* value (Core 2020-12, section 10.2); the second to a value, or a
-/// property name, within it (section 10.3).
+/// The first group applies in place, to the *same* value (Core 2020-12, sections 8.2.3 and 10.2); the second to a
+/// value, or a property name, within it (section 10.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Role {
     /// The target of `$ref` or `$dynamicRef`.

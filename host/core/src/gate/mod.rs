@@ -96,7 +96,7 @@ pub struct GateLimits {
 
 impl GateLimits {
     /// Upper bound of `depth` and `schema_depth`: the nesting that the parser and the stack can take.
-    pub const MOST_DEPTH: usize = 100;
+    pub const MAX_DEPTH: usize = 100;
 
     /// Sets `string_bytes`, and raises `document_bytes` so that such a string fits.
     #[must_use]
@@ -107,8 +107,8 @@ impl GateLimits {
     }
 
     fn clamp(mut self) -> Self {
-        self.depth = self.depth.min(Self::MOST_DEPTH);
-        self.schema_depth = self.schema_depth.min(Self::MOST_DEPTH);
+        self.depth = self.depth.min(Self::MAX_DEPTH);
+        self.schema_depth = self.schema_depth.min(Self::MAX_DEPTH);
         self.violations = self.violations.max(1);
         self
     }

@@ -65,17 +65,17 @@ pub(super) fn check_exact(literal: &str) -> Result<(), Inexact> {
         let fits = literal.parse::<u64>().is_ok() || literal.parse::<i64>().is_ok();
         return if fits { Ok(()) } else { Err(Inexact::Integer) };
     }
-    let held: f64 = literal.parse().map_err(|_| Inexact::Digits)?;
-    if !held.is_finite() {
+    let float: f64 = literal.parse().map_err(|_| Inexact::Digits)?;
+    if !float.is_finite() {
         return Err(Inexact::Range);
     }
     // A binary64 can have two shortest decimals that differ in the last digit. Both the one of the standard library and
     // the one written as JSON are accepted.
-    let kept = Decimal::parse(&format!("{held:e}"));
-    let written = Number::from_f64(held).and_then(|number| Decimal::parse(&number.to_string()));
+    let standard = Decimal::parse(&format!("{float:e}"));
+    let written = Number::from_f64(float).and_then(|number| Decimal::parse(&number.to_string()));
     match Decimal::parse(literal) {
-        Some(meant) if kept.as_ref() == Some(&meant) || written.as_ref() == Some(&meant) => Ok(()),
-        _ if held == 0.0 => Err(Inexact::Range),
+        Some(decimal) if standard.as_ref() == Some(&decimal) || written.as_ref() == Some(&decimal) => Ok(()),
+        _ if float == 0.0 => Err(Inexact::Range),
         _ => Err(Inexact::Digits),
     }
 }

@@ -49,14 +49,14 @@ pub(super) fn read(text: &str, caps: Caps) -> Option<(Value, Extent)> {
     let value = seed.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
     // Integers are always exact; most documents have no other numbers and are not scanned a second time.
-    if caps.exact && floats.get() && !are_numbers_exact(text.as_bytes()) {
+    if caps.exact && floats.get() && !has_exact_numbers(text.as_bytes()) {
         return None;
     }
     Some((value, Extent { values: values.get(), depth: deepest.get(), text: bytes.get() }))
 }
 
 /// Returns whether all number tokens of a text are exact. The parser rejects malformed numbers.
-fn are_numbers_exact(text: &[u8]) -> bool {
+fn has_exact_numbers(text: &[u8]) -> bool {
     let mut rest = text;
     while let Some((first, tail)) = rest.split_first() {
         rest = match first {

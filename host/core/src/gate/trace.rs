@@ -151,11 +151,11 @@ impl Trace<'_> {
             self.report_surrogate(token);
             return;
         };
-        let twice = self.levels.last_mut().is_some_and(|level| {
+        let is_duplicate = self.levels.last_mut().is_some_and(|level| {
             level.step = Step::Name(name.clone());
             !level.names.as_mut().is_none_or(|names| names.insert(name.clone()))
         });
-        if twice {
+        if is_duplicate {
             let sentence = format!("the name {} is given twice; give it once", quote(&name));
             self.report(|pointer| Violation::plain(pointer, "each name once", sentence));
         }

@@ -99,8 +99,8 @@ impl Explainer<'_> {
         path: &Path<'_>,
         found: &mut Findings,
     ) {
-        if let Some(meant) = find_intended(&failed, path.depth) {
-            return found.append(failed.swap_remove(meant).1);
+        if let Some(intended) = find_intended(&failed, path.depth) {
+            return found.append(failed.swap_remove(intended).1);
         }
         if failed.iter().all(|(_, inner)| !is_right_type(inner, path.depth)) {
             let expected = join_choices(failed.iter().map(|(id, _)| describe_schema(self.graph, *id)));
@@ -132,10 +132,10 @@ fn find_intended(failed: &[(NodeId, Findings)], depth: usize) -> Option<usize> {
         let mut fitting = failed.iter().enumerate().filter(|(_, (_, inner))| fits(inner)).map(|(index, _)| index);
         fitting.next().filter(|_| fitting.next().is_none())
     };
-    let no_choice = |inner: &Findings| inner.list.iter().all(|finding| finding.kind != FailureKind::Choice);
+    let has_no_choice = |inner: &Findings| inner.list.iter().all(|finding| finding.kind != FailureKind::Choice);
     let within = |inner: &Findings| inner.list.iter().all(|finding| finding.depth > depth);
     only(&|inner| is_right_type(inner, depth))
-        .or_else(|| only(&|inner| is_right_type(inner, depth) && no_choice(inner)))
+        .or_else(|| only(&|inner| is_right_type(inner, depth) && has_no_choice(inner)))
         .or_else(|| only(&within))
 }
 

@@ -55,7 +55,7 @@ impl Violation {
     }
 
     /// Appends a hint to the violation for an undeclared property; leaves other violations as they are.
-    pub(super) fn hint_undeclared(&mut self, hint: &str) {
+    pub(super) fn add_hint_if_undeclared(&mut self, hint: &str) {
         if self.form == Form::Undeclared {
             self.expected.push_str(hint);
         }

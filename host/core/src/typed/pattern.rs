@@ -4,40 +4,40 @@
 //! [`GateLimits::pattern_chars`](crate::gate::GateLimits::pattern_chars).
 
 /// Number of leading digits that the first pattern compares. Numbers that share them with the bound match the second.
-const SPLIT: usize = 10;
+const SPLIT_DIGITS: usize = 10;
 
 /// Returns patterns that match `0` and every number up to [`u64::MAX`], without leading zeros.
 #[must_use]
 pub fn unsigned_patterns() -> [String; 2] {
     let bound = u64::MAX.to_string();
-    [format!("^(0|{})$", far_below(&bound)), format!("^{}$", near(&bound))]
+    [format!("^(0|{})$", far_pattern(&bound)), format!("^{}$", near_pattern(&bound))]
 }
 
 /// Returns patterns that match every number from [`i64::MIN`] to [`i64::MAX`], without leading zeros, `+` or `-0`.
 #[must_use]
 pub fn signed_patterns() -> [String; 2] {
     let bound = i64::MAX.to_string();
-    [format!("^(0|-?({}))$", far_below(&bound)), format!("^(-?{}|{})$", near(&bound), i64::MIN)]
+    [format!("^(0|-?({}))$", far_pattern(&bound)), format!("^(-?{}|{})$", near_pattern(&bound), i64::MIN)]
 }
 
 /// Returns a pattern for the numbers from 1 that have fewer digits than the bound, or are below it within the first
 /// digits.
-fn far_below(bound: &str) -> String {
+fn far_pattern(bound: &str) -> String {
     let fewer = (bound.len() > 1).then(|| format!("[1-9][0-9]{{0,{}}}", bound.len() - 2));
-    let below = choices(bound, 0, SPLIT.min(bound.len()));
+    let below = digits_pattern(bound, 0, SPLIT_DIGITS.min(bound.len()));
     fewer.into_iter().chain(below).collect::<Vec<_>>().join("|")
 }
 
 /// Returns a pattern for the numbers that begin like the bound and are not above it.
-fn near(bound: &str) -> String {
-    let shared = bound.get(..SPLIT).unwrap_or_default();
-    format!("{shared}({})", choices(bound, shared.len(), bound.len()).unwrap_or_default())
+fn near_pattern(bound: &str) -> String {
+    let shared = bound.get(..SPLIT_DIGITS).unwrap_or_default();
+    format!("{shared}({})", digits_pattern(bound, shared.len(), bound.len()).unwrap_or_default())
 }
 
 /// Returns a pattern for the digits after the first `from` in numbers that share these with the bound and are below it
 /// at one of the digits up to `to`. If `to` is the end, the pattern also matches the rest of the bound itself. For 235,
 /// 0 and 3: `1[0-9]{2}|2([0-2][0-9]|3([0-4]|5))`.
-fn choices(bound: &str, from: usize, to: usize) -> Option<String> {
+fn digits_pattern(bound: &str, from: usize, to: usize) -> Option<String> {
     let mut rest = (to == bound.len()).then(String::new);
     for (at, digit) in bound.bytes().enumerate().take(to).skip(from).collect::<Vec<_>>().into_iter().rev() {
         let lowest = if at == 0 { b'1' } else { b'0' };
@@ -110,7 +110,8 @@ mod tests {
         for bound in [10, 19, 100, 101, 235, 999] {
             let bound_text = bound.to_string();
             for split in 0..bound_text.len() {
-                let (far, near) = (choices(&bound_text, 0, split), choices(&bound_text, split, bound_text.len()));
+                let (far, near) =
+                    (digits_pattern(&bound_text, 0, split), digits_pattern(&bound_text, split, bound_text.len()));
                 let shared = &bound_text[..split];
                 let near = near.map(|near| format!("{shared}({near})"));
                 let all: Vec<_> = far.into_iter().chain(near).collect();

@@ -35,7 +35,7 @@ impl TypedFunction {
     #[must_use]
     pub fn input_schema(&self, docs: &TypeDocs) -> Value {
         let writer = Writer::new(self.params.iter().map(|(_, ty)| ty), docs);
-        writer.finish(writer.fields(&self.params, None))
+        writer.finish(writer.write_fields(&self.params, None))
     }
 
     /// Returns the schema of the result of a successful call; `None` if there is no result, or it is plain text.
@@ -43,7 +43,7 @@ impl TypedFunction {
     pub fn output_schema(&self, docs: &TypeDocs) -> Option<Value> {
         let success = self.success().filter(|ty| **ty != Ty::String)?;
         let writer = Writer::new(std::iter::once(success), docs);
-        Some(writer.finish(writer.schema(success)))
+        Some(writer.finish(writer.write_schema(success)))
     }
 }
 
@@ -74,81 +74,82 @@ impl<'a> Writer<'a> {
 
     /// Adds the definitions that the schema refers to.
     fn finish(&self, mut schema: Value) -> Value {
-        let definitions: Map<_, _> = self.shared.iter().map(|(ty, name)| ((*name).to_owned(), scalar(ty))).collect();
+        let definitions: Map<_, _> =
+            self.shared.iter().map(|(ty, name)| ((*name).to_owned(), scalar_schema(ty))).collect();
         if let (Value::Object(schema), false) = (&mut schema, definitions.is_empty()) {
             schema.insert("$defs".to_owned(), Value::Object(definitions));
         }
         schema
     }
 
-    fn schema(&self, ty: &Ty) -> Value {
+    fn write_schema(&self, ty: &Ty) -> Value {
         let schema = match ty {
-            Ty::List(item) => json!({"type": "array", "items": self.schema(item)}),
-            Ty::Record(fields) => self.fields(fields, Some(ty)),
+            Ty::List(item) => json!({"type": "array", "items": self.write_schema(item)}),
+            Ty::Record(fields) => self.write_fields(fields, Some(ty)),
             Ty::Tuple(items) => {
-                let each: Vec<_> = items.iter().map(|item| self.schema(item)).collect();
+                let each: Vec<_> = items.iter().map(|item| self.write_schema(item)).collect();
                 let count = items.len();
                 json!({"type": "array", "prefixItems": each, "items": false, "minItems": count, "maxItems": count})
             }
-            Ty::Variant(cases) => self.variant(cases, ty),
+            Ty::Variant(cases) => self.write_variant(cases, ty),
             Ty::Enum(names) => json!({"type": "string", "enum": names}),
             Ty::Flags(names) => {
                 let name = json!({"type": "string", "enum": names});
                 json!({"type": "array", "items": name, "uniqueItems": true, "maxItems": names.len()})
             }
-            Ty::Option(inner) => self.option(inner),
+            Ty::Option(inner) => self.write_option(inner),
             Ty::Result { ok, err } => {
                 let side = |name: &str, ty: &Option<Box<Ty>>| {
-                    let value = ty.as_ref().map_or_else(|| json!({"type": "null"}), |ty| self.schema(ty));
-                    object([(name.to_owned(), value)].into_iter().collect(), &[name])
+                    let value = ty.as_ref().map_or_else(|| json!({"type": "null"}), |ty| self.write_schema(ty));
+                    object_schema([(name.to_owned(), value)].into_iter().collect(), &[name])
                 };
                 json!({"oneOf": [side("ok", ok), side("err", err)]})
             }
-            _ => self.scalar(ty),
+            _ => self.write_scalar(ty),
         };
         self.describe(schema, ty)
     }
 
-    fn fields(&self, fields: &[(String, Ty)], of: Option<&Ty>) -> Value {
-        let doc = of.and_then(|ty| self.docs.get(ty));
+    fn write_fields(&self, fields: &[(String, Ty)], record: Option<&Ty>) -> Value {
+        let doc = record.and_then(|ty| self.docs.get(ty));
         let properties = fields.iter().map(|(name, ty)| {
             let text = doc.and_then(|doc| doc.items.get(name));
-            (name.clone(), described(self.schema(ty), text))
+            (name.clone(), with_description(self.write_schema(ty), text))
         });
         let required: Vec<_> = fields.iter().filter(|(_, ty)| !ty.is_option()).map(|(name, _)| name.as_str()).collect();
-        object(properties.collect(), &required)
+        object_schema(properties.collect(), &required)
     }
 
-    fn variant(&self, cases: &[(String, Option<Ty>)], of: &Ty) -> Value {
-        let doc = self.docs.get(of);
+    fn write_variant(&self, cases: &[(String, Option<Ty>)], variant: &Ty) -> Value {
+        let doc = self.docs.get(variant);
         let each: Vec<_> = cases
             .iter()
             .map(|(name, value)| {
                 let mut properties = Map::from_iter([("tag".to_owned(), json!({"const": name}))]);
                 let mut required = vec!["tag"];
                 if let Some(ty) = value {
-                    properties.insert("val".to_owned(), self.schema(ty));
+                    properties.insert("val".to_owned(), self.write_schema(ty));
                     required.push("val");
                 }
-                described(object(properties, &required), doc.and_then(|doc| doc.items.get(name)))
+                with_description(object_schema(properties, &required), doc.and_then(|doc| doc.items.get(name)))
             })
             .collect();
         json!({"oneOf": each})
     }
 
-    fn option(&self, inner: &Ty) -> Value {
+    fn write_option(&self, inner: &Ty) -> Value {
         let some = if inner.is_option() {
-            object([("some".to_owned(), self.schema(inner))].into_iter().collect(), &["some"])
+            object_schema([("some".to_owned(), self.write_schema(inner))].into_iter().collect(), &["some"])
         } else {
-            self.schema(inner)
+            self.write_schema(inner)
         };
         json!({"anyOf": [some, {"type": "null"}]})
     }
 
-    fn scalar(&self, ty: &Ty) -> Value {
+    fn write_scalar(&self, ty: &Ty) -> Value {
         match self.shared.iter().find(|(shared, _)| shared == ty) {
             Some((_, name)) => json!({"$ref": format!("#/$defs/{name}")}),
-            None => scalar(ty),
+            None => scalar_schema(ty),
         }
     }
 
@@ -160,49 +161,51 @@ impl<'a> Writer<'a> {
             let about = |name: &String| doc.items.get(name).map(|text| format!("`{name}`: {text}"));
             lines.extend(names.iter().filter_map(about));
         }
-        described(schema, (!lines.is_empty()).then(|| lines.join("\n")).as_ref())
+        with_description(schema, (!lines.is_empty()).then(|| lines.join("\n")).as_ref())
     }
 }
 
-fn described(mut schema: Value, text: Option<&String>) -> Value {
+fn with_description(mut schema: Value, text: Option<&String>) -> Value {
     if let (Value::Object(schema), Some(text)) = (&mut schema, text) {
         schema.insert("description".to_owned(), Value::String(text.clone()));
     }
     schema
 }
 
-fn object(properties: Map<String, Value>, required: &[&str]) -> Value {
+fn object_schema(properties: Map<String, Value>, required: &[&str]) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
-fn scalar(ty: &Ty) -> Value {
+fn scalar_schema(ty: &Ty) -> Value {
     match ty {
         Ty::Bool => json!({"type": "boolean"}),
-        Ty::S8 => integer(i8::MIN, i8::MAX),
-        Ty::U8 => integer(0, u8::MAX),
-        Ty::S16 => integer(i16::MIN, i16::MAX),
-        Ty::U16 => integer(0, u16::MAX),
-        Ty::S32 => integer(i32::MIN, i32::MAX),
-        Ty::U32 => integer(0, u32::MAX),
-        Ty::S64 => wide(integer(i64::MIN, i64::MAX), pattern::signed_patterns()),
-        Ty::U64 => wide(integer(0, u64::MAX), pattern::unsigned_patterns()),
-        Ty::F32 => float(json!({"type": "number", "minimum": f64::from(f32::MIN), "maximum": f64::from(f32::MAX)})),
-        Ty::F64 => float(json!({"type": "number"})),
+        Ty::S8 => integer_schema(i8::MIN, i8::MAX),
+        Ty::U8 => integer_schema(0, u8::MAX),
+        Ty::S16 => integer_schema(i16::MIN, i16::MAX),
+        Ty::U16 => integer_schema(0, u16::MAX),
+        Ty::S32 => integer_schema(i32::MIN, i32::MAX),
+        Ty::U32 => integer_schema(0, u32::MAX),
+        Ty::S64 => wide_integer_schema(integer_schema(i64::MIN, i64::MAX), pattern::signed_patterns()),
+        Ty::U64 => wide_integer_schema(integer_schema(0, u64::MAX), pattern::unsigned_patterns()),
+        Ty::F32 => {
+            float_schema(json!({"type": "number", "minimum": f64::from(f32::MIN), "maximum": f64::from(f32::MAX)}))
+        }
+        Ty::F64 => float_schema(json!({"type": "number"})),
         Ty::Char => json!({"type": "string", "minLength": 1, "maxLength": 1}),
         _ => json!({"type": "string"}),
     }
 }
 
-fn integer(least: impl Into<Value>, most: impl Into<Value>) -> Value {
-    json!({"type": "integer", "minimum": least.into(), "maximum": most.into()})
+fn integer_schema(min: impl Into<Value>, max: impl Into<Value>) -> Value {
+    json!({"type": "integer", "minimum": min.into(), "maximum": max.into()})
 }
 
-fn wide(number: Value, pieces: [String; 2]) -> Value {
+fn wide_integer_schema(number: Value, pieces: [String; 2]) -> Value {
     let [first, second] = pieces.map(|pattern| json!({"type": "string", "pattern": pattern}));
     json!({"anyOf": [number, first, second], "description": "An integer, or a string of digits."})
 }
 
-fn float(number: Value) -> Value {
+fn float_schema(number: Value) -> Value {
     json!({"anyOf": [number, {"enum": [NOT_A_NUMBER, INFINITY, NEGATIVE_INFINITY]}]})
 }
 

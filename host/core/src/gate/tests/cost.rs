@@ -96,8 +96,8 @@ fn limits_texts_of_slow_patterns() {
     let check = |pattern: &str, bytes: usize, fits: bool| {
         let gate = arguments(json!({"properties": {"a": {"items": {"pattern": pattern}}}}));
         let document = json!({"a": vec!["a".repeat(1_000); bytes / 1_000]});
-        let said = gate.check(&document).map_or_else(|violations| violations.to_string(), |()| String::new());
-        assert_eq!(!said.contains("steps"), fits, "{pattern}: {said}");
+        let message = gate.check(&document).map_or_else(|violations| violations.to_string(), |()| String::new());
+        assert_eq!(!message.contains("steps"), fits, "{pattern}: {message}");
     };
     check("^[a-z]+$", 1_000_000, true);
     check("[ab]*a[ab]{3000}", 8_000, true);
