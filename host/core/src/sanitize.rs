@@ -17,6 +17,13 @@ use serde_json::{Map, Value};
 /// Replaces every control, bidirectional, invisible or private-use character of a text with `\u{…}`.
 ///
 /// Line breaks and tabs stay. A text without such characters is returned without a copy.
+///
+/// ```
+/// use fumehood_core::sanitize::printable;
+///
+/// assert_eq!(printable("plain text"), "plain text");
+/// assert_eq!(printable("\u{1b}[31mred"), "\\u{1b}[31mred");
+/// ```
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     if count_hidden(text) == 0 {

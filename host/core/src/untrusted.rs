@@ -17,6 +17,14 @@ use serde_json::Value;
 use crate::sanitize::{count_hidden, count_hidden_in, printable, printable_uri, printable_value};
 
 /// The original value from an untrusted source.
+///
+/// ```
+/// use fumehood_core::untrusted::Untrusted;
+///
+/// let text = Untrusted::from("a\u{202e}b");
+/// assert_eq!(text.to_sanitized(), "a\\u{202e}b");
+/// assert_eq!(text.hidden_chars(), 1);
+/// ```
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Untrusted<T>(T);
 

@@ -33,8 +33,7 @@ pub(super) fn compile_gate(schema: &Value, limits: GateLimits, arguments: bool) 
     }
     let costs = Costs::compute(&graph, &patterns, &limits)?;
     preparation::check(&graph)?;
-    // After the search for cycles: a schema that only refers to itself describes nothing, and the cycle is the better
-    // error.
+    // After the search for cycles: for a schema that only refers to itself, the cycle is the better error.
     if arguments && !Closer::new(&source).is_about_objects(source.root) {
         return Err(SchemaError::RootNotObject { found: describe_root(schema) });
     }

@@ -4,6 +4,7 @@
 ///
 /// Every message has the location in the schema as a JSON pointer (RFC 6901); the schema as a whole is `#`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SchemaError {
     /// `$schema` names another dialect than draft 2020-12.
     #[error(

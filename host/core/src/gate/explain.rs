@@ -246,8 +246,7 @@ impl<'w> Explainer<'w> {
         let mut known = DeclaredProperties::default();
         known.add_in_place(self.graph, id);
         for (name, member) in members.iter().filter(|(name, _)| !seen.names.contains(name.as_str())) {
-            // If an in-place subschema fails, its evaluated properties are unknown: report only names that none
-            // declares.
+            // If an in-place subschema fails, its evaluated properties are unknown: only names that none declares count.
             if !composed && (known.open || known.names.contains(name.as_str())) {
                 continue;
             }

@@ -58,7 +58,7 @@ impl Node {
     }
 }
 
-/// The whole graph.
+/// A schema as a graph of nodes.
 #[derive(Debug)]
 pub(super) struct SchemaGraph {
     nodes: Vec<Node>,
@@ -132,8 +132,7 @@ impl SchemaGraph {
         root
     }
 
-    /// Converts a node and the schemas that it holds. Recursion ends at references, so the depth of the source bounds
-    /// it.
+    /// Converts a node and the schemas that it holds. Recursion ends at references and is bounded by the source's depth.
     fn node_to_schema(&self, id: NodeId) -> Value {
         let Some(node) = self.node(id).filter(|node| !node.never) else {
             return Value::Bool(false);

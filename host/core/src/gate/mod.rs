@@ -61,7 +61,7 @@ use strict::{Caps, Extent};
 
 /// Limits of schemas and of documents.
 ///
-/// [`GateLimits::default`] has the values that each field names.
+/// [`GateLimits::default`] sets the default of each field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateLimits {
     /// Maximum size of a document, in bytes. Default: 1 MiB.
@@ -167,7 +167,7 @@ impl Gate {
 
     /// Parses a text as strict JSON and checks it against the schema.
     ///
-    /// Strict JSON is JSON (RFC 8259) with these restrictions:
+    /// Strict JSON is JSON (RFC 8259) with these restrictions, most of them those of I-JSON (RFC 7493, section 2):
     /// - no duplicate name in an object;
     /// - numbers that can be represented exactly: 64-bit integers, or decimals that survive a round trip through
     ///   binary64; where the schema says `number`, a number is rounded to the nearest binary64;

@@ -41,7 +41,7 @@ impl Decimal {
 
 /// The reason why a literal is not exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Inexact {
+pub(super) enum InexactError {
     /// An integer beyond 64 bits.
     Integer,
     /// A number beyond the range of a binary64.
@@ -60,14 +60,14 @@ pub(super) fn can_be_inexact(literal: &[u8]) -> bool {
 }
 
 /// Checks that a JSON number can be represented exactly.
-pub(super) fn check_exact(literal: &str) -> Result<(), Inexact> {
+pub(super) fn check_exact(literal: &str) -> Result<(), InexactError> {
     if !literal.contains(['.', 'e', 'E']) {
         let fits = literal.parse::<u64>().is_ok() || literal.parse::<i64>().is_ok();
-        return if fits { Ok(()) } else { Err(Inexact::Integer) };
+        return if fits { Ok(()) } else { Err(InexactError::Integer) };
     }
-    let float: f64 = literal.parse().map_err(|_| Inexact::Digits)?;
+    let float: f64 = literal.parse().map_err(|_| InexactError::Digits)?;
     if !float.is_finite() {
-        return Err(Inexact::Range);
+        return Err(InexactError::Range);
     }
     // A binary64 can have two shortest decimals that differ in the last digit. Both the one of the standard library and
     // the one written as JSON are accepted.
@@ -75,8 +75,8 @@ pub(super) fn check_exact(literal: &str) -> Result<(), Inexact> {
     let written = Number::from_f64(float).and_then(|number| Decimal::parse(&number.to_string()));
     match Decimal::parse(literal) {
         Some(decimal) if standard.as_ref() == Some(&decimal) || written.as_ref() == Some(&decimal) => Ok(()),
-        _ if float == 0.0 => Err(Inexact::Range),
-        _ => Err(Inexact::Digits),
+        _ if float == 0.0 => Err(InexactError::Range),
+        _ => Err(InexactError::Digits),
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn checks_literals() {
         let check =
-            |literal: &str, expected: Result<(), Inexact>| assert_eq!(check_exact(literal), expected, "{literal}");
+            |literal: &str, expected: Result<(), InexactError>| assert_eq!(check_exact(literal), expected, "{literal}");
         check("0", Ok(()));
         check("-0", Ok(()));
         check("-0.0", Ok(()));
@@ -99,24 +99,24 @@ mod tests {
         check("1E+2", Ok(()));
         check("1.5e-7", Ok(()));
         check("18446744073709551615", Ok(()));
-        check("18446744073709551616", Err(Inexact::Integer));
+        check("18446744073709551616", Err(InexactError::Integer));
         check("-9223372036854775808", Ok(()));
-        check("-9223372036854775809", Err(Inexact::Integer));
+        check("-9223372036854775809", Err(InexactError::Integer));
         check("9007199254740992.0", Ok(()));
-        check("9007199254740993.0", Err(Inexact::Digits));
-        check("3.1415926535897932385", Err(Inexact::Digits));
+        check("9007199254740993.0", Err(InexactError::Digits));
+        check("3.1415926535897932385", Err(InexactError::Digits));
         check("3.141592653589793", Ok(()));
         check("1e308", Ok(()));
-        check("1e400", Err(Inexact::Range));
-        check("-1e400", Err(Inexact::Range));
-        check("1e-400", Err(Inexact::Range));
+        check("1e400", Err(InexactError::Range));
+        check("-1e400", Err(InexactError::Range));
+        check("1e-400", Err(InexactError::Range));
         check("5e-324", Ok(()));
-        check("4.9e-324", Err(Inexact::Digits));
+        check("4.9e-324", Err(InexactError::Digits));
         check("1.7976931348623157e308", Ok(()));
         check("765255160232409.2", Ok(()));
         check("765255160232409.3", Ok(()));
-        check("765255160232409.25", Err(Inexact::Digits));
-        check("0.10000000000000001", Err(Inexact::Digits));
+        check("765255160232409.25", Err(InexactError::Digits));
+        check("0.10000000000000001", Err(InexactError::Digits));
     }
 
     #[test]

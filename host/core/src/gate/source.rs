@@ -27,8 +27,7 @@ impl<'s> Source<'s> {
     /// Visits every schema of the document once.
     ///
     /// # Errors
-    /// If a keyword would leave the document or change its dialect, a count exceeds its limit, or a reference leads
-    /// nowhere.
+    /// If a keyword would leave the document or change its dialect, a count exceeds its limit, or a reference has no target.
     pub(super) fn survey(root: &'s Value, limits: &GateLimits) -> Result<Self, SchemaError> {
         check_dialect(root)?;
         let mut source = Self { root, schemas: BTreeMap::new(), anchors: HashMap::new(), patterns: BTreeMap::new() };
@@ -175,8 +174,7 @@ fn unescape(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }
 
-/// Decodes percent-encoding (RFC 3986, section 2.1). Returns `None` if an escape is incomplete or the bytes are not
-/// UTF-8.
+/// Decodes percent-encoding (RFC 3986, section 2.1). Returns `None` for an incomplete escape or invalid UTF-8.
 fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

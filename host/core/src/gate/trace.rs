@@ -9,7 +9,7 @@ use super::format::{quote, truncate};
 use super::json_hints;
 use super::keywords::escape;
 use super::locator::{Locator, NodeSet, Step};
-use super::number::{self, Inexact};
+use super::number::{self, InexactError};
 use super::strict::{Caps, is_number_byte};
 use super::violation::{Violation, Violations};
 
@@ -207,7 +207,7 @@ impl Trace<'_> {
 
     fn check_number(&mut self, token: &str) {
         let Err(inexact) = number::check_exact(token) else { return };
-        if inexact != Inexact::Range {
+        if inexact != InexactError::Range {
             let schemas = self.schemas();
             if self.locator.can_be_rounded(&schemas) {
                 self.allowed = true;
@@ -215,9 +215,11 @@ impl Trace<'_> {
             }
         }
         let expected = match inexact {
-            Inexact::Integer => "an integer of at most 64 bits (write a larger one as a string, if the tool takes it)",
-            Inexact::Range => "a number within the range of a 64-bit float",
-            Inexact::Digits => "a number with no more digits than a 64-bit float keeps (about 15)",
+            InexactError::Integer => {
+                "an integer of at most 64 bits (write a larger one as a string, if the tool takes it)"
+            }
+            InexactError::Range => "a number within the range of a 64-bit float",
+            InexactError::Digits => "a number with no more digits than a 64-bit float keeps (about 15)",
         };
         self.report(|pointer| Violation::mismatch(pointer, expected, truncate(token, 80)));
     }

@@ -20,8 +20,7 @@ pub fn signed_patterns() -> [String; 2] {
     [format!("^(0|-?({}))$", far_pattern(&bound)), format!("^(-?{}|{})$", near_pattern(&bound), i64::MIN)]
 }
 
-/// Returns a pattern for the numbers from 1 that have fewer digits than the bound, or are below it within the first
-/// digits.
+/// Returns a pattern for the numbers from 1 with fewer digits than the bound, or below it within the first digits.
 fn far_pattern(bound: &str) -> String {
     let fewer = (bound.len() > 1).then(|| format!("[1-9][0-9]{{0,{}}}", bound.len() - 2));
     let below = digits_pattern(bound, 0, SPLIT_DIGITS.min(bound.len()));

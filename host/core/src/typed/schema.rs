@@ -234,7 +234,7 @@ mod tests {
     /// Checks the values that the schema of a parameter `p` accepts and rejects.
     fn check(ty: &Ty, accepted: &[Value], refused: &[Value]) {
         let function = TypedFunction { params: vec![("p".to_owned(), ty.clone())], result: None };
-        let schema = function.input_schema(&TypeDocs::none());
+        let schema = function.input_schema(&TypeDocs::new());
         jsonschema::meta::validate(&schema).unwrap();
         let validator = jsonschema::validator_for(&schema).unwrap();
         for (values, expected) in [(accepted, true), (refused, false)] {
@@ -323,7 +323,7 @@ mod tests {
     fn writes_readable_schemas() {
         let person = record(&[("name", Ty::String), ("age", option(Ty::U8))]);
         let mood = Ty::Enum(names(&["glad", "sad"]));
-        let mut docs = TypeDocs::none();
+        let mut docs = TypeDocs::new();
         let items = [("name".to_owned(), "As spoken.".to_owned())].into_iter().collect();
         docs.add(person.clone(), TypeDoc { text: Some("Who.".to_owned()), items });
         let items = [("glad".to_owned(), "Not sad.".to_owned())].into_iter().collect();
@@ -352,7 +352,7 @@ mod tests {
     fn omits_output_schema_of_text_and_unit() {
         let check = |result: Option<Ty>, expected: bool| {
             let function = TypedFunction { params: vec![], result };
-            assert_eq!(function.output_schema(&TypeDocs::none()).is_some(), expected, "{function}");
+            assert_eq!(function.output_schema(&TypeDocs::new()).is_some(), expected, "{function}");
         };
         check(None, false);
         check(Some(Ty::String), false);
@@ -367,7 +367,7 @@ mod tests {
     fn shares_pattern_of_many_wide_integers() {
         let fields: Vec<_> = (0..200).map(|at| (format!("f{at}"), Ty::U64)).collect();
         let function = TypedFunction { params: vec![("all".to_owned(), Ty::Record(fields))], result: None };
-        let text = function.input_schema(&TypeDocs::none()).to_string();
+        let text = function.input_schema(&TypeDocs::new()).to_string();
         assert_eq!(text.matches("pattern").count(), 2);
         assert!(text.len() < 16 << 10, "{}", text.len());
     }

@@ -157,9 +157,9 @@ impl fmt::Display for TypedFunction {
     }
 }
 
-/// An error for function types that exceed a limit. A few bytes of a component can describe types that are huge as a
-/// tree.
+/// An exceeded limit of a function's types. A few bytes of a component can describe types that are huge as a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TypeComplexityError {
     /// More than [`MAX_DEPTH`] levels.
     #[error("its types are nested more than {MAX_DEPTH} deep; make them flatter")]
@@ -229,13 +229,14 @@ pub struct TypeDocs {
 impl TypeDocs {
     /// Creates an empty set of documentation.
     #[must_use]
-    pub fn none() -> Self {
+    pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds the documentation of `ty`. Of two entries for one type, the first counts. A type without fields, cases or
-    /// flags of its own, such as an alias of `string`, is left out, because every other type of the same structure would
-    /// get its documentation.
+    /// Adds the documentation of `ty`. Of two entries for one type, the first counts.
+    ///
+    /// A type without fields, cases or flags of its own, such as an alias of `string`, is left out, because every other
+    /// type of the same structure would get its documentation.
     pub fn add(&mut self, ty: Ty, doc: TypeDoc) {
         if matches!(ty, Ty::Record(_) | Ty::Variant(_) | Ty::Enum(_) | Ty::Flags(_)) {
             self.types.push((ty, doc));

@@ -54,7 +54,7 @@ pub(super) fn compile_arguments(foreign: &ForeignSchema, limits: &GateLimits) ->
     Ok(ForeignGate { gate: compile::compile_gate(&schema, limits.clone(), true)?, schema, unchecked })
 }
 
-/// Compiles the schema, and removes what the gate rejects. Returns `None` if that cannot help, or takes more than
+/// Compiles the schema, and removes what the gate rejects. Returns `None` if that does not help within
 /// [`MAX_REMOVED`] removals.
 fn compile_pruned(schema: &mut Value, limits: &GateLimits, removed: &mut Vec<UncheckedPart>) -> Option<Gate> {
     for _ in 0..=MAX_REMOVED {
@@ -180,8 +180,8 @@ fn remove_unreadable_patterns(document: &mut Value, limits: &GateLimits) -> Vec<
     removed
 }
 
-/// Reduces a schema to its property names, with their types where those are plain. Returns `None` if names are declared
-/// elsewhere too.
+/// Reduces a schema to its property names, with their types where those are plain. Returns `None` if other keywords
+/// declare names too.
 fn reduce_to_top_level(schema: &Value) -> Option<Value> {
     let map = schema.as_object()?;
     let properties = map.get("properties")?.as_object()?;

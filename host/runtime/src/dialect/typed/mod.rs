@@ -146,7 +146,7 @@ fn check_names(tools: &[TypedTool]) -> Result<(), TypedError> {
 
 /// The documentation of the named types that an instance, or the component itself, shares with its callers.
 fn type_docs(component: &types::Component, instance: Option<&str>, package: &PackageDocs, engine: &Engine) -> TypeDocs {
-    let mut known = TypeDocs::none();
+    let mut known = TypeDocs::new();
     let mut add = |(name, item): (&str, ComponentExtern<'_>)| {
         if let (ComponentItem::Type(ty), Some(doc)) = (item.ty, package.type_named(instance, name))
             && let Some(ty) = reflect::named(&ty)
@@ -211,7 +211,7 @@ impl Reader<'_> {
 
     /// With the documentation of the types, unless it makes them too long.
     fn schemas(&self, function: &TypedFunction) -> Result<(Value, Option<Value>), String> {
-        self.schemas_with(function, self.types).or_else(|_| self.schemas_with(function, &TypeDocs::none()))
+        self.schemas_with(function, self.types).or_else(|_| self.schemas_with(function, &TypeDocs::new()))
     }
 
     fn schemas_with(&self, function: &TypedFunction, types: &TypeDocs) -> Result<(Value, Option<Value>), String> {
