@@ -10,7 +10,7 @@ use super::typed_values;
 pub fn run(data: &[u8]) {
     let (ty, document) = typed_values::split(data);
     let function = TypedFunction { params: vec![("value".to_owned(), ty.clone())], result: None };
-    let schema = function.input_schema(&TypeDocs::none());
+    let schema = function.input_schema(&TypeDocs::new());
     let Ok(gate) = Gate::for_arguments(&schema, GateLimits::default()) else { return };
     let Some(arguments) = document.and_then(|document| gate.parse(document).ok()) else { return };
     let Some(value) = arguments.get("value") else { return };

@@ -12,7 +12,7 @@ const MAX_PARTS: usize = 4;
 pub fn run(data: &[u8]) {
     let (ty, document) = split(data);
     let function = TypedFunction { params: vec![("value".to_owned(), ty.clone())], result: Some(ty) };
-    let docs = TypeDocs::none();
+    let docs = TypeDocs::new();
     let schema = function.input_schema(&docs);
     let gate = match Gate::for_arguments(&schema, GateLimits::default()) {
         Ok(gate) => gate,

@@ -1,7 +1,7 @@
 //! Names of tools as models write them: shortened, or misspelt.
 
 use fumehood_core::chat::ToolSpec;
-use fumehood_core::sanitize::beginning;
+use fumehood_core::sanitize::truncate_str;
 
 /// The separator between the name of a component and that of its tool.
 const SEPARATOR: &str = "__";
@@ -26,7 +26,7 @@ fn is_last_part(part: &str, name: &str) -> bool {
 
 /// Returns those of the names that are like this one, the likest first.
 pub(crate) fn suggestions<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
-    let written = beginning(name, MAX_COMPARED_BYTES).to_lowercase();
+    let written = truncate_str(name, MAX_COMPARED_BYTES).to_lowercase();
     let mut near: Vec<(usize, &str)> =
         names.into_iter().filter_map(|known| Some((distance(&written, known)?, known))).collect();
     near.sort_unstable();

@@ -3,7 +3,7 @@
 use fumehood_core::chat::Message;
 use fumehood_core::content::{Content, JsonText};
 use fumehood_core::result::CallError;
-use fumehood_core::sanitize::beginning;
+use fumehood_core::sanitize::truncate_str;
 
 use crate::execution::ToolExecution;
 use crate::truncate::clean;
@@ -97,7 +97,7 @@ fn is_own(line: &str) -> bool {
 #[must_use]
 pub fn echo(text: &str) -> Option<Message> {
     let text = text.trim();
-    let kept = beginning(text, MOST_ECHOED);
+    let kept = truncate_str(text, MOST_ECHOED);
     let cut = if kept.len() < text.len() { " [cut]" } else { "" };
     (!kept.is_empty()).then(|| Message::assistant(format!("{kept}{cut}")))
 }
@@ -105,7 +105,7 @@ pub fn echo(text: &str) -> Option<Message> {
 /// A text that is JSON, as a tool's result would be told; anything but a string in its own notation.
 #[must_use]
 pub fn json_text(value: &JsonText) -> String {
-    let text = value.sanitized();
+    let text = value.to_sanitized();
     let text = text.trim();
     match text.as_bytes().first() {
         Some(b'"') => value.read::<String>().unwrap_or_else(|_| text.to_owned()),
@@ -124,14 +124,14 @@ fn decimal(number: &str) -> String {
 
 fn part(part: &Content) -> String {
     match part {
-        Content::Text { text } => text.sanitized().into_owned(),
+        Content::Text { text } => text.to_sanitized().into_owned(),
         // The escapes of a JSON string may stand for what was escaped or left out before.
         Content::Json { value } => clean(&json_text(value)),
-        Content::Blob { mime_type, data } => format!("[{} bytes of {}]", data.len(), mime_type.sanitized()),
+        Content::Blob { mime_type, data } => format!("[{} bytes of {}]", data.len(), mime_type.to_sanitized()),
         Content::Link { uri, title, mime_type } => {
-            let mut text = format!("[link to {}", uri.sanitized_uri());
+            let mut text = format!("[link to {}", uri.to_sanitized_uri());
             for more in [title, mime_type].into_iter().flatten() {
-                text.push_str(&format!(", {}", more.sanitized()));
+                text.push_str(&format!(", {}", more.to_sanitized()));
             }
             text.push(']');
             text

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fumehood_core::error_kind::{ErrorKind, Stage};
 use fumehood_core::result::CallError;
-use fumehood_core::sanitize::beginning;
+use fumehood_core::sanitize::truncate_str;
 use serde_json::Value;
 
 /// The longest wait between two attempts, whatever the tool asks for.
@@ -52,7 +52,7 @@ impl FromStr for Severity {
             "medium" => Ok(Self::Medium),
             "high" => Ok(Self::High),
             "critical" => Ok(Self::Critical),
-            _ => Err(SeverityError(beginning(text, 80).to_owned())),
+            _ => Err(SeverityError(truncate_str(text, 80).to_owned())),
         }
     }
 }

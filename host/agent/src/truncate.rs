@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use fumehood_core::content::Content;
 use fumehood_core::result::CallResult;
-use fumehood_core::sanitize::{beginning, printable};
+use fumehood_core::sanitize::{printable, truncate_str};
 use fumehood_core::untrusted::Untrusted;
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub fn shown(result: &CallResult, cap: usize) -> CallResult {
             shown.metadata.bytes = parts.iter().map(Content::bytes).sum();
             shown.metadata.mime = mime(parts).or(shown.metadata.mime);
             // A component's log lines and progress have been counted, and its result with them; a hook may have made another.
-            shown.metadata.sanitized = shown.metadata.sanitized.max(parts.iter().map(Content::hidden).sum());
+            shown.metadata.sanitized = shown.metadata.sanitized.max(parts.iter().map(Content::hidden_chars).sum());
             let (parts, cut) = parts_within(parts, cap);
             shown.metadata.truncated |= cut;
             shown.outcome = Ok(parts);
@@ -36,7 +36,7 @@ pub fn shown(result: &CallResult, cap: usize) -> CallResult {
         Err(error) => {
             let mut error = error.clone();
             // A component's message has been counted already.
-            shown.metadata.sanitized = shown.metadata.sanitized.max(error.hidden());
+            shown.metadata.sanitized = shown.metadata.sanitized.max(error.hidden_chars());
             error.message = within(&clean(&error.message), cap).into();
             error.hint = error.hint.map(|hint| within(&clean(&hint), cap).into());
             shown.outcome = Err(error);
@@ -77,8 +77,8 @@ fn parts_within(parts: &[Content], cap: usize) -> (Vec<Content>, bool) {
             }
             None => {
                 let text = match &part {
-                    Content::Text { text } => text.sanitized(),
-                    Content::Json { value } => value.sanitized(),
+                    Content::Text { text } => text.to_sanitized(),
+                    Content::Json { value } => value.to_sanitized(),
                     // Half a picture or half an address is worth nothing.
                     Content::Blob { .. } | Content::Link { .. } => "".into(),
                 };
@@ -108,22 +108,22 @@ pub fn within(text: &str, cap: usize) -> String {
 /// The start of the text and the marker, together at most `cap` bytes, cut between characters.
 fn cut(text: &str, cap: usize) -> String {
     let marker = MARKER.get(..cap.min(MARKER.len())).unwrap_or(MARKER);
-    let mut short = beginning(text, cap - marker.len()).to_owned();
+    let mut short = truncate_str(text, cap - marker.len()).to_owned();
     short.push_str(marker);
     short
 }
 
 fn clean_part(part: &Content) -> Content {
     match part {
-        Content::Text { text } => Content::text(without_tags(text.sanitized())),
+        Content::Text { text } => Content::text(without_tags(text.to_sanitized())),
         Content::Json { value } => {
             // In JSON a `<` stands inside a string.
-            let clean = without_tags(value.sanitized());
-            Content::json(clean).unwrap_or_else(|_| Content::text(without_tags(value.sanitized())))
+            let clean = without_tags(value.to_sanitized());
+            Content::json(clean).unwrap_or_else(|_| Content::text(without_tags(value.to_sanitized())))
         }
         Content::Blob { mime_type, data } => Content::Blob { mime_type: clean_text(mime_type), data: data.clone() },
         Content::Link { uri, title, mime_type } => Content::Link {
-            uri: without_tags(uri.sanitized_uri()).into(),
+            uri: without_tags(uri.to_sanitized_uri()).into(),
             title: title.as_ref().map(clean_text),
             mime_type: mime_type.as_ref().map(clean_text),
         },
@@ -131,7 +131,7 @@ fn clean_part(part: &Content) -> Content {
 }
 
 fn clean_text(text: &Untrusted<String>) -> Untrusted<String> {
-    without_tags(text.sanitized()).into()
+    without_tags(text.to_sanitized()).into()
 }
 
 /// A text without hidden characters, and with the tags of prompts written as entities.

@@ -1,4 +1,4 @@
-//! What the gate costs, beside parsing alone.
+//! The time that the gate takes, compared with parsing alone.
 //!
 //! `cargo bench -p fumehood-core --bench gate`
 
@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 const ROUNDS: usize = 50_000;
 
-/// 40 fields in 738 bytes, and their schema.
+/// Returns a document of 40 fields in 738 bytes, and its schema.
 fn document() -> (String, Value) {
     let mut text = String::from("{");
     let mut properties = Map::new();

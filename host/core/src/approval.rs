@@ -364,8 +364,9 @@ mod tests {
         let mut text = status.to_string();
         if let ApprovalStatus::Changed(changes) = status {
             for Change { what, old, new } in changes {
-                let shown =
-                    |text: Option<Untrusted<String>>| text.unwrap_or_else(|| "nothing".into()).sanitized().into_owned();
+                let shown = |text: Option<Untrusted<String>>| {
+                    text.unwrap_or_else(|| "nothing".into()).to_sanitized().into_owned()
+                };
                 text += &format!("\n{what}: {} -> {}", shown(old), shown(new));
             }
         }

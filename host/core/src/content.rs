@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::sanitize::{hidden, hidden_in, printable_json};
+use crate::sanitize::{count_hidden, count_hidden_in, printable_json};
 use crate::untrusted::{Untrusted, expose_raw};
 
 /// One part of a result.
@@ -83,14 +83,14 @@ impl Content {
     /// Returns the number of characters that a reader would not see or that a terminal would act on. See
     /// [`crate::sanitize`].
     #[must_use]
-    pub fn hidden(&self) -> u64 {
-        let optional = |text: &Option<Untrusted<String>>| text.as_ref().map_or(0, Untrusted::<String>::hidden);
+    pub fn hidden_chars(&self) -> u64 {
+        let optional = |text: &Option<Untrusted<String>>| text.as_ref().map_or(0, Untrusted::<String>::hidden_chars);
         match self {
-            Self::Text { text } => text.hidden(),
-            Self::Json { value } => value.hidden(),
-            Self::Blob { mime_type, .. } => mime_type.hidden(),
+            Self::Text { text } => text.hidden_chars(),
+            Self::Json { value } => value.hidden_chars(),
+            Self::Blob { mime_type, .. } => mime_type.hidden_chars(),
             Self::Link { uri, title, mime_type } => {
-                uri.hidden().saturating_add(optional(title)).saturating_add(optional(mime_type))
+                uri.hidden_chars().saturating_add(optional(title)).saturating_add(optional(mime_type))
             }
         }
     }
@@ -101,7 +101,7 @@ impl Content {
         match self {
             Self::Text { .. } => Cow::Borrowed("text/plain"),
             Self::Json { .. } => Cow::Borrowed("application/json"),
-            Self::Blob { mime_type, .. } => Cow::Owned(mime_type.sanitized().into_owned()),
+            Self::Blob { mime_type, .. } => Cow::Owned(mime_type.to_sanitized().into_owned()),
             Self::Link { .. } => Cow::Borrowed("text/uri-list"),
         }
     }
@@ -123,7 +123,7 @@ impl JsonText {
         serde_json::from_str::<AnyJson>(&text).map(|AnyJson| Self(text))
     }
 
-    /// Returns the text as the tool wrote it. Not for screens, models or clients: see [`JsonText::sanitized`].
+    /// Returns the text as the tool wrote it. Not for screens, models or clients: see [`JsonText::to_sanitized`].
     #[must_use]
     pub fn expose_raw(&self) -> &str {
         &self.0
@@ -132,21 +132,21 @@ impl JsonText {
     /// Returns JSON of the same value, with every hidden character of the text escaped. See
     /// [`crate::sanitize::printable_json`].
     #[must_use]
-    pub fn sanitized(&self) -> Cow<'_, str> {
+    pub fn to_sanitized(&self) -> Cow<'_, str> {
         printable_json(&self.0)
     }
 
     /// Returns the number of hidden characters in the text itself or in its unescaped value, whichever is larger.
     #[must_use]
-    pub fn hidden(&self) -> u64 {
-        let in_text = hidden(&self.0);
+    pub fn hidden_chars(&self) -> u64 {
+        let in_text = count_hidden(&self.0);
         // Without one of these escapes, the parsed value has the same characters, apart from quotes, tabs and the like.
         let is_escape = |pair: &[u8]| matches!(pair, [b'\\', b'u' | b'b' | b'f' | b'r']);
         if !self.0.as_bytes().windows(2).any(is_escape) {
             return in_text;
         }
         let value = self.read::<serde_json::Value>().ok();
-        in_text.max(value.as_ref().map_or(0, hidden_in))
+        in_text.max(value.as_ref().map_or(0, count_hidden_in))
     }
 
     /// Returns the length of the text in bytes.

@@ -133,11 +133,11 @@ impl ToolDefinition {
     /// or that a terminal would act on. They are escaped wherever the definition is shown to a person or a model. See
     /// [`crate::sanitize`].
     #[must_use]
-    pub fn hidden(&self) -> u64 {
+    pub fn hidden_chars(&self) -> u64 {
         let texts = [self.export.as_ref(), self.title.as_ref(), Some(&self.description)];
         let schemas = [Some(&self.input_schema), self.output_schema.as_ref()];
-        let of_texts = texts.into_iter().flatten().map(Untrusted::<String>::hidden).sum::<u64>();
-        of_texts + schemas.into_iter().flatten().map(Untrusted::<Value>::hidden).sum::<u64>()
+        let of_texts = texts.into_iter().flatten().map(Untrusted::<String>::hidden_chars).sum::<u64>();
+        of_texts + schemas.into_iter().flatten().map(Untrusted::<Value>::hidden_chars).sum::<u64>()
     }
 }
 
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn counts_hidden_characters_in_all_texts() {
         let check = |raw: RawDefinition, expected: u64| {
-            assert_eq!(raw.parse(&DefinitionLimits::default()).unwrap().hidden(), expected);
+            assert_eq!(raw.parse(&DefinitionLimits::default()).unwrap().hidden_chars(), expected);
         };
         let schema = r#"{"properties":{"a\u200b":{"enum":["\u202e",1]}}}"#.to_owned();
         check(raw("a"), 0);

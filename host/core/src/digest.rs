@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::sanitize::beginning;
+use crate::sanitize::truncate_str;
 
 /// A SHA-256 digest, written as `sha256:` and 64 hexadecimal digits (the form of the OCI image specification,
 /// "Digests").
@@ -49,7 +49,7 @@ impl FromStr for Digest {
     type Err = DigestError;
 
     fn from_str(text: &str) -> Result<Self, DigestError> {
-        let invalid = || DigestError(beginning(text, 80).to_owned());
+        let invalid = || DigestError(truncate_str(text, 80).to_owned());
         let hex = text.strip_prefix("sha256:").ok_or_else(invalid)?;
         let digits = hex.as_bytes();
         if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {

@@ -64,8 +64,8 @@ impl CallError {
 
     /// Returns the number of characters of its texts that are escaped because a reader would not see them.
     #[must_use]
-    pub fn hidden(&self) -> u64 {
-        std::iter::once(&self.message).chain(&self.hint).chain(&self.backtrace).map(PrintableText::hidden).sum()
+    pub fn hidden_chars(&self) -> u64 {
+        std::iter::once(&self.message).chain(&self.hint).chain(&self.backtrace).map(PrintableText::hidden_chars).sum()
     }
 
     /// Sets the suggested remedy.
@@ -148,8 +148,8 @@ impl Metadata {
     #[must_use]
     pub fn with_outcome(self, outcome: &Result<Vec<Content>, CallError>) -> Self {
         let (bytes, hidden) = match outcome {
-            Ok(parts) => (parts.iter().map(Content::bytes).sum(), parts.iter().map(Content::hidden).sum()),
-            Err(error) => (0, error.hidden()),
+            Ok(parts) => (parts.iter().map(Content::bytes).sum(), parts.iter().map(Content::hidden_chars).sum()),
+            Err(error) => (0, error.hidden_chars()),
         };
         Self { bytes, sanitized: self.sanitized + hidden, ..self }
     }
@@ -216,8 +216,8 @@ impl CallResult {
     #[must_use]
     pub fn text(&self) -> Option<Cow<'_, str>> {
         self.content().iter().find_map(|part| match part {
-            Content::Text { text } => Some(text.sanitized()),
-            Content::Json { value } => Some(value.sanitized()),
+            Content::Text { text } => Some(text.to_sanitized()),
+            Content::Json { value } => Some(value.to_sanitized()),
             Content::Blob { .. } | Content::Link { .. } => None,
         })
     }

@@ -1,10 +1,10 @@
-//! Text that a guest made, on its way to a person or a log: what could steer a terminal or hide from a reader is
-//! written out, and what is too long is cut.
+//! Escaping of hidden characters in untrusted text, for terminals, logs, models and MCP clients.
 //!
-//! Nothing is taken away, so that a reader sees that there was something, and what. A sequence of a terminal is harmless
-//! once its first character is written out; each character counts by itself. Selectors of emoji and what joins them are
-//! written out as well, although honest text has them: the same characters carry hidden messages, and no rule tells the
-//! two apart for certain.
+//! Characters that could control a terminal or be invisible to a reader are replaced by escapes. No character is
+//! removed, so that a reader sees each of them. A terminal sequence is harmless once its first character is escaped;
+//! each character counts by itself. Emoji variation selectors and joiners are escaped too, although they occur in
+//! legitimate text: the same characters can carry hidden messages, and no rule distinguishes the two with certainty.
+//! The classes of characters are in [`is_hidden`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,12 +14,19 @@ use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory};
 use icu_properties::{CodePointMapDataBorrowed, CodePointSetDataBorrowed};
 use serde_json::{Map, Value};
 
-/// The text with every control, bidirectional, invisible or private-use character replaced by `\u{…}`.
+/// Replaces every control, bidirectional, invisible or private-use character of a text with `\u{…}`.
 ///
-/// Line breaks and tabs stay. A text without such characters is returned as it is, without a copy.
+/// Line breaks and tabs stay. A text without such characters is returned without a copy.
+///
+/// ```
+/// use fumehood_core::sanitize::printable;
+///
+/// assert_eq!(printable("plain text"), "plain text");
+/// assert_eq!(printable("\u{1b}[31mred"), "\\u{1b}[31mred");
+/// ```
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if hidden(text) == 0 {
+    if count_hidden(text) == 0 {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
@@ -33,32 +40,32 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The beginning of the text in at most so many bytes, cut between characters.
+/// Truncates a text to at most `bytes` bytes, between characters.
 #[must_use]
-pub fn beginning(text: &str, bytes: usize) -> &str {
+pub fn truncate_str(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
 }
 
-/// How many characters [`printable`] would write out.
+/// Returns the number of characters that [`printable`] would replace.
 #[must_use]
-pub fn hidden(text: &str) -> u64 {
+pub fn count_hidden(text: &str) -> u64 {
     if is_plain(text) {
         return 0;
     }
     text.chars().filter(|c| is_hidden(*c)).count() as u64
 }
 
-/// Whether the text is printable ASCII with line breaks and tabs, as most text is. Every result is looked at, so this looks
-/// at all bytes without a branch: the compiler makes it compare many at once.
+/// Returns whether the text is printable ASCII with line breaks and tabs, as most text is. Runs for every result, so it
+/// compares all bytes without a branch, which the compiler vectorizes.
 fn is_plain(text: &str) -> bool {
     text.bytes().fold(true, |plain, byte| plain & (matches!(byte, b' '..=b'~') | (byte == b'\n') | (byte == b'\t')))
 }
 
-/// A text that is JSON, with every hidden character written as an escape of JSON: for whoever parses it, the value is the
-/// same. A carriage return, which stands between values there, becomes a space.
+/// Replaces every hidden character of a JSON text with a JSON escape (RFC 8259, section 7), so that its value stays the
+/// same. A carriage return, which can only be whitespace between values, becomes a space.
 #[must_use]
 pub fn printable_json(text: &str) -> Cow<'_, str> {
-    if hidden(text) == 0 {
+    if count_hidden(text) == 0 {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
@@ -76,7 +83,7 @@ pub fn printable_json(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A URI in which every hidden character and every space, tab and line break is percent-encoded (RFC 3986, section 2.1).
+/// Percent-encodes every hidden character, space, tab and line break of a URI (RFC 3986, section 2.1).
 #[must_use]
 pub fn printable_uri(uri: &str) -> Cow<'_, str> {
     let is_encoded = |c: char| c.is_whitespace() || is_hidden(c);
@@ -94,27 +101,27 @@ pub fn printable_uri(uri: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The JSON value with [`printable`] applied to every string and every name of a member, and how many characters were
-/// written out. Nothing that a parser makes of the value is hidden, unlike with [`printable_json`].
+/// Applies [`printable`] to every string and every member name of a JSON value, and returns the number of characters
+/// replaced. Unlike with [`printable_json`], no hidden character comes back when the value is parsed.
 ///
-/// Two names of one object stay two names: one that would become the same as another gets a number at its end. The
-/// nesting of the value is bounded where it was read.
+/// Names of one object stay distinct: a name that would equal another gets a number at its end. The nesting of the
+/// value is bounded where it was read.
 #[must_use]
 pub fn printable_value(value: &Value) -> (Cow<'_, Value>, u64) {
-    match hidden_in(value) {
+    match count_hidden_in(value) {
         0 => (Cow::Borrowed(value), 0),
         count => (Cow::Owned(rewrite(value)), count),
     }
 }
 
-/// How many characters [`printable_value`] would write out, those in names of members included.
+/// Returns the number of characters that [`printable_value`] would replace, those in member names included.
 #[must_use]
-pub fn hidden_in(value: &Value) -> u64 {
+pub fn count_hidden_in(value: &Value) -> u64 {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-        Value::String(text) => hidden(text),
-        Value::Array(items) => items.iter().map(hidden_in).sum(),
-        Value::Object(members) => members.iter().map(|(name, value)| hidden(name) + hidden_in(value)).sum(),
+        Value::String(text) => count_hidden(text),
+        Value::Array(items) => items.iter().map(count_hidden_in).sum(),
+        Value::Object(members) => members.iter().map(|(name, value)| count_hidden(name) + count_hidden_in(value)).sum(),
     }
 }
 
@@ -124,7 +131,7 @@ fn rewrite(value: &Value) -> Value {
         Value::Array(items) => items.iter().map(rewrite).collect(),
         Value::Object(members) => {
             let mut out = Map::with_capacity(members.len());
-            // How often each spelling was taken, so that many names of one spelling stay cheap.
+            // The number of uses of each spelling, so that many names with one spelling stay cheap.
             let mut taken: HashMap<String, u64> = HashMap::new();
             for (name, value) in members {
                 let is_taken = |name: &str| members.contains_key(name) || out.contains_key(name);
@@ -137,7 +144,7 @@ fn rewrite(value: &Value) -> Value {
     }
 }
 
-/// The printable spelling of a name, with a number behind it if another member has that name.
+/// Returns the printable spelling of a name, followed by a number if another member has that name.
 fn distinct_name(name: &str, is_taken: impl Fn(&str) -> bool, taken: &mut HashMap<String, u64>) -> String {
     let Cow::Owned(spelling) = printable(name) else { return name.to_owned() };
     let count = taken.entry(spelling.clone()).or_default();
@@ -150,8 +157,8 @@ fn distinct_name(name: &str, is_taken: impl Fn(&str) -> bool, taken: &mut HashMa
     }
 }
 
-/// Characters whose glyph is blank although no property of Unicode says so.
-const BLANK: [RangeInclusive<char>; 7] = [
+/// Characters with a blank glyph that no Unicode property covers.
+const BLANK_GLYPHS: [RangeInclusive<char>; 7] = [
     '\u{2800}'..='\u{2800}',   // braille pattern without dots
     '\u{2d7f}'..='\u{2d7f}',   // Tifinagh consonant joiner
     '\u{fffc}'..='\u{fffc}',   // object replacement
@@ -162,16 +169,18 @@ const BLANK: [RangeInclusive<char>; 7] = [
 ];
 
 const CATEGORY: CodePointMapDataBorrowed<'static, GeneralCategory> = CodePointMapDataBorrowed::new();
-const IGNORABLE: CodePointSetDataBorrowed<'static> = CodePointSetDataBorrowed::new::<DefaultIgnorableCodePoint>();
+const DEFAULT_IGNORABLE: CodePointSetDataBorrowed<'static> =
+    CodePointSetDataBorrowed::new::<DefaultIgnorableCodePoint>();
 
-/// Whether a reader would not see the character, or a terminal would act on it.
+/// Returns whether a character is invisible to a reader, or could control a terminal.
 ///
-/// These are, by their properties in Unicode:
-/// - controls (Cc) but for the line break and the tab, format characters (Cf), line and paragraph separators (Zl, Zp);
-/// - whatever may be ignored in display (`Default_Ignorable_Code_Point`): variation selectors, tags, Hangul fillers;
-/// - private use and unassigned code points, noncharacters among them: nobody knows how they look;
-/// - spaces other than the usual one, U+00A0 and U+3000, because they cannot be told from these;
-/// - letters and symbols whose glyph is blank, such as U+2800.
+/// By their Unicode properties these are:
+/// - controls (Cc) except line feed and tab, format characters (Cf), line and paragraph separators (Zl, Zp);
+/// - characters that may be ignored in display (`Default_Ignorable_Code_Point`): variation selectors, tags, Hangul
+///   fillers;
+/// - private use and unassigned code points, including noncharacters, because their appearance is not defined;
+/// - spaces other than U+0020, U+00A0 and U+3000, because they look the same as these;
+/// - letters and symbols with a blank glyph, such as U+2800.
 #[must_use]
 pub fn is_hidden(c: char) -> bool {
     match c {
@@ -189,7 +198,7 @@ pub fn is_hidden(c: char) -> bool {
                     | GeneralCategory::Surrogate
                     | GeneralCategory::Unassigned
             );
-            is_hidden_category || IGNORABLE.contains(c) || BLANK.iter().any(|blank| blank.contains(&c))
+            is_hidden_category || DEFAULT_IGNORABLE.contains(c) || BLANK_GLYPHS.iter().any(|blank| blank.contains(&c))
         }
     }
 }
@@ -203,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_steers_a_terminal_or_hides_is_written_out() {
+    fn escapes_hidden_and_control_characters() {
         check("plain\ttext\nwith lines, ä and 漢字", "plain\ttext\nwith lines, ä and 漢字");
         check("\u{1b}[31mred", "\\u{1b}[31mred");
         check("\u{1b}]52;c;aGk=\u{7}", "\\u{1b}]52;c;aGk=\\u{7}");
@@ -219,17 +228,21 @@ mod tests {
     }
 
     #[test]
-    fn every_ascii_character_is_judged_alike_alone_and_beside_others() {
+    fn counts_ascii_alike_alone_and_in_long_text() {
         for c in (0..128_u8).map(char::from) {
             let expected = u64::from(is_hidden(c));
-            assert_eq!(hidden(&c.to_string()), expected, "{c:?}");
-            assert_eq!(hidden(&format!("{c} beside ä, and a text that is longer than a vector")), expected, "{c:?}");
+            assert_eq!(count_hidden(&c.to_string()), expected, "{c:?}");
+            assert_eq!(
+                count_hidden(&format!("{c} beside ä, and a text that is longer than a vector")),
+                expected,
+                "{c:?}"
+            );
         }
     }
 
     #[test]
-    fn a_beginning_ends_between_characters() {
-        let check = |text: &str, bytes, expected: &str| assert_eq!(beginning(text, bytes), expected);
+    fn truncates_between_characters() {
+        let check = |text: &str, bytes, expected: &str| assert_eq!(truncate_str(text, bytes), expected);
         check("abc", 0, "");
         check("abc", 2, "ab");
         check("abc", 3, "abc");
@@ -239,10 +252,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_out_is_counted() {
+    fn counts_escaped_characters() {
         let check = |text: &str, expected: u64| {
-            assert_eq!(hidden(text), expected, "{text:?}");
-            assert_eq!(hidden(&printable(text)), 0, "{text:?}");
+            assert_eq!(count_hidden(text), expected, "{text:?}");
+            assert_eq!(count_hidden(&printable(text)), 0, "{text:?}");
         };
         check("plain\ttext\n", 0);
         check("\u{1b}]52;c;aGk=\u{7}", 2);
@@ -250,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn json_keeps_its_value() {
+    fn keeps_json_value() {
         let text = "{\r\n\"a\": \"<\u{202e}\u{e0041}\u{7f}>\"}";
         let printable = printable_json(text);
         assert_eq!(printable, "{ \n\"a\": \"<\\u202e\\udb40\\udc41\\u007f>\"}");
@@ -260,15 +273,15 @@ mod tests {
     }
 
     #[test]
-    fn no_character_of_a_hidden_class_passes() {
-        // The tables of another crate, so that a mistake in one of them shows.
+    fn escapes_all_characters_of_hidden_classes() {
+        // From the tables of another crate, so that an error in one of them is found.
         let class = r"^[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Noncharacter_Code_Point}\p{Default_Ignorable_Code_Point}]$";
         let class = regex::Regex::new(class).unwrap();
         let mut found = 0;
         for c in (0..=u32::from(char::MAX)).filter_map(char::from_u32).filter(|c| !matches!(c, '\n' | '\t')) {
             let text = c.to_string();
             let is_listed =
-                class.is_match(&text) || CATEGORY.get(c) == GeneralCategory::Control || IGNORABLE.contains(c);
+                class.is_match(&text) || CATEGORY.get(c) == GeneralCategory::Control || DEFAULT_IGNORABLE.contains(c);
             assert!(!is_listed || is_hidden(c), "U+{:04X} passes", u32::from(c));
             assert!(!printable(&text).chars().any(is_hidden), "U+{:04X} is still there", u32::from(c));
             found += usize::from(is_listed);
@@ -277,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_glyphs_and_odd_spaces_are_written_out() {
+    fn escapes_blank_glyphs_and_unusual_spaces() {
         for c in "\u{2800}\u{1d159}\u{16fe4}\u{3164}\u{ffa0}\u{115f}\u{1160}\u{ad}\u{34f}\u{61c}\u{17b4}\u{17b5}\
                   \u{180b}\u{180e}\u{180f}\u{fffc}\u{2d7f}\u{13441}\u{1680}\u{2003}\u{200a}\u{202f}\u{205f}\u{378}\
                   \u{fe0e}\u{fe0f}\u{e0100}\u{e007f}\u{fff0}\u{1fffe}"
@@ -291,13 +304,13 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_is_percent_encoded() {
+    fn percent_encodes_uris() {
         assert_eq!(printable_uri("https://a.example/ä?b=c#d"), "https://a.example/ä?b=c#d");
         assert_eq!(printable_uri("a:\u{202e}b c\n\u{1b}\u{85}"), "a:%E2%80%AEb%20c%0A%1B%C2%85");
     }
 
     #[test]
-    fn a_value_keeps_its_shape_and_its_names_apart() {
+    fn keeps_value_shape_and_distinct_names() {
         let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         let plain = value(r#"{"a": [1, "b\n", null]}"#);
         assert!(matches!(printable_value(&plain), (Cow::Borrowed(_), 0)));
@@ -306,11 +319,11 @@ mod tests {
         assert_eq!(count, 4);
         let expected = r#"{"a\\u{200b} (2)":1,"a\\u{200b}":2,"b":["\\u{1b}[1m",{"\\u{e000}":"\\u{2800}"}],"n":2.5}"#;
         assert_eq!(shown.to_string(), expected);
-        assert_eq!(hidden_in(&shown), 0);
+        assert_eq!(count_hidden_in(&shown), 0);
     }
 
     #[test]
-    fn many_names_of_one_spelling_stay_apart() {
+    fn keeps_many_names_of_one_spelling_distinct() {
         let name = |bits: u32| -> String {
             (0..12).map(|bit| if bits >> bit & 1 == 1 { "\u{200b}" } else { "\\u{200b}" }).collect()
         };
@@ -322,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn harmless_text_is_not_copied() {
+    fn borrows_harmless_text() {
         assert!(matches!(printable("hello"), Cow::Borrowed(_)));
     }
 }

@@ -1,4 +1,4 @@
-//! A moment of the calendar, as a value that somebody else read from a clock.
+//! Points in time, as values: the caller reads the clock.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// How long before `self` `earlier` was; nothing if it was later, as when a clock was set back.
+    /// Returns the time from `earlier` to `self`; zero if `earlier` is later, for example after a clock was set back.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// The moment `later` after this one.
+    /// Returns the timestamp `later` after this one, or the maximum on overflow.
     #[must_use]
-    pub fn plus(self, later: Duration) -> Self {
+    pub fn saturating_add(self, later: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(later.as_millis()).unwrap_or(u64::MAX)))
     }
 }

@@ -1,9 +1,9 @@
-//! Text and JSON that a guest, a remote server or a model made, as types that cannot be printed by accident.
+//! Types for text and JSON from a guest, a remote server or a model, which cannot be printed by accident.
 //!
-//! [`Untrusted`] holds a value as it was made and has no `Display`, no `Deref` and no `Serialize`. There are two ways out:
-//! [`Untrusted::sanitized`] for whoever shows it to a person or a model, and [`Untrusted::expose_raw`] for digests, schemas,
-//! redaction and embedders. A test lists the files that may name the second. [`PrintableText`] holds text that went through
-//! [`crate::sanitize`] when it was made.
+//! [`Untrusted`] holds the original value and has no `Display`, no `Deref` and no `Serialize`. There are two ways to
+//! read it: [`Untrusted::to_sanitized`] for output to a person or a model, and [`Untrusted::expose_raw`] for digests,
+//! schemas, redaction and embedders. A test lists the files that may name the second. [`PrintableText`] holds text that
+//! was sanitized ([`crate::sanitize`]) when it was created.
 
 use std::borrow::{Borrow, Cow};
 use std::cmp::Ordering;
@@ -14,9 +14,17 @@ use std::ops::Deref;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::sanitize::{hidden, hidden_in, printable, printable_uri, printable_value};
+use crate::sanitize::{count_hidden, count_hidden_in, printable, printable_uri, printable_value};
 
-/// A value that somebody made who is not trusted, exactly as it was made.
+/// The original value from an untrusted source.
+///
+/// ```
+/// use fumehood_core::untrusted::Untrusted;
+///
+/// let text = Untrusted::from("a\u{202e}b");
+/// assert_eq!(text.to_sanitized(), "a\\u{202e}b");
+/// assert_eq!(text.hidden_chars(), 1);
+/// ```
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Untrusted<T>(T);
 
@@ -26,18 +34,18 @@ impl<T> Untrusted<T> {
         Self(value)
     }
 
-    /// The value as it was made. Not for screens, models or clients: see [`Untrusted::sanitized`].
+    /// Returns the original value. Not for screens, models or clients: see [`Untrusted::to_sanitized`].
     #[must_use]
     pub const fn expose_raw(&self) -> &T {
         &self.0
     }
 
-    /// The value as it was made, to be changed in place.
+    /// Returns the original value, to be changed in place.
     pub const fn expose_raw_mut(&mut self) -> &mut T {
         &mut self.0
     }
 
-    /// The value as it was made, for whoever takes it over.
+    /// Consumes `self` and returns the original value.
     #[must_use]
     pub fn expose_raw_owned(self) -> T {
         self.0
@@ -45,37 +53,37 @@ impl<T> Untrusted<T> {
 }
 
 impl Untrusted<String> {
-    /// The text with every hidden character written out, see [`crate::sanitize::printable`].
+    /// Returns the text with every hidden character escaped, see [`crate::sanitize::printable`].
     #[must_use]
-    pub fn sanitized(&self) -> Cow<'_, str> {
+    pub fn to_sanitized(&self) -> Cow<'_, str> {
         printable(&self.0)
     }
 
-    /// The text as a URI, with every hidden character percent-encoded, see [`crate::sanitize::printable_uri`].
+    /// Returns the text as a URI, with every hidden character percent-encoded, see [`crate::sanitize::printable_uri`].
     #[must_use]
-    pub fn sanitized_uri(&self) -> Cow<'_, str> {
+    pub fn to_sanitized_uri(&self) -> Cow<'_, str> {
         printable_uri(&self.0)
     }
 
-    /// How many characters [`Untrusted::sanitized`] writes out.
+    /// Returns the number of characters that [`Untrusted::to_sanitized`] escapes.
     #[must_use]
-    pub fn hidden(&self) -> u64 {
-        hidden(&self.0)
+    pub fn hidden_chars(&self) -> u64 {
+        count_hidden(&self.0)
     }
 
-    /// The JSON value that the text stands for, as untrusted as the text; `None` if it is no JSON.
+    /// Parses the text as JSON. The value is as untrusted as the text. Returns `None` if it is not JSON.
     #[must_use]
     pub fn parse_json(&self) -> Option<Untrusted<Value>> {
         serde_json::from_str(&self.0).ok().map(Untrusted)
     }
 
-    /// Bytes of the text as it was made.
+    /// Returns the size of the original text, in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is no text.
+    /// Returns whether the text is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -83,21 +91,21 @@ impl Untrusted<String> {
 }
 
 impl Untrusted<Value> {
-    /// The value with hidden characters written out in every string and name, see [`printable_value`].
+    /// Returns the value with hidden characters escaped in every string and name, see [`printable_value`].
     #[must_use]
-    pub fn sanitized(&self) -> Cow<'_, Value> {
+    pub fn to_sanitized(&self) -> Cow<'_, Value> {
         printable_value(&self.0).0
     }
 
-    /// How many characters [`Untrusted::sanitized`] writes out.
+    /// Returns the number of characters that [`Untrusted::to_sanitized`] escapes.
     #[must_use]
-    pub fn hidden(&self) -> u64 {
-        hidden_in(&self.0)
+    pub fn hidden_chars(&self) -> u64 {
+        count_hidden_in(&self.0)
     }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Untrusted<T> {
-    /// The value's own form, printable.
+    /// Formats the value as its own `Debug`, sanitized.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&printable(&format!("{:?}", self.0)))
     }
@@ -145,10 +153,10 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Untrusted<T> {
     }
 }
 
-/// Values whose raw form core itself may write: into locks, records and results that programs read. Whoever writes such JSON
-/// for a person passes it through [`crate::sanitize::printable_json`].
+/// Serialization of untrusted values in raw form: into locks, records and results that programs read. JSON for a person
+/// is passed through [`crate::sanitize::printable_json`].
 pub(crate) trait SerializeRaw {
-    /// Serializes the value as it was made.
+    /// Serializes the original value.
     fn serialize_raw<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 }
 
@@ -164,13 +172,13 @@ impl<T: Serialize> SerializeRaw for Option<Untrusted<T>> {
     }
 }
 
-/// For `#[serde(serialize_with = "expose_raw")]` on a field.
+/// Serializes the original value, for `#[serde(serialize_with = "expose_raw")]` on a field.
 pub(crate) fn expose_raw<T: SerializeRaw, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     value.serialize_raw(serializer)
 }
 
-/// Text in which nothing is hidden: it goes through [`printable`] whenever one is made. It remembers how many characters
-/// were written out then; that count is no part of its value.
+/// Text without hidden characters: [`printable`] is applied at construction. The number of escaped characters is stored
+/// with it, and is not part of its value.
 #[derive(Clone, Default)]
 pub struct PrintableText {
     text: String,
@@ -178,19 +186,19 @@ pub struct PrintableText {
 }
 
 impl PrintableText {
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// How many characters were written out when it was made.
+    /// Returns the number of characters that were escaped at construction.
     #[must_use]
-    pub fn hidden(&self) -> u64 {
+    pub fn hidden_chars(&self) -> u64 {
         self.hidden
     }
 
-    /// Replaces the text by a version of it. The count goes on.
+    /// Replaces the text with a revision of it. The counts of escaped characters are added.
     pub fn revise(&mut self, text: impl Into<Self>) {
         let revised = text.into();
         *self = Self { hidden: self.hidden + revised.hidden, text: revised.text };
@@ -263,7 +271,7 @@ impl fmt::Debug for PrintableText {
 
 impl From<&str> for PrintableText {
     fn from(text: &str) -> Self {
-        Self { text: printable(text).into_owned(), hidden: hidden(text) }
+        Self { text: printable(text).into_owned(), hidden: count_hidden(text) }
     }
 }
 
@@ -286,7 +294,7 @@ impl From<String> for PrintableText {
             Cow::Owned(clean) => Some(clean),
         };
         match clean {
-            Some(clean) => Self { hidden: hidden(&text), text: clean },
+            Some(clean) => Self { hidden: count_hidden(&text), text: clean },
             None => Self { text, hidden: 0 },
         }
     }
@@ -323,31 +331,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_hidden_comes_out_unasked() {
+    fn sanitizes_unless_raw_is_exposed() {
         let text = Untrusted::from("a\u{202e}\u{2800}b");
-        assert_eq!(text.sanitized(), "a\\u{202e}\\u{2800}b");
-        assert_eq!((text.hidden(), text.len()), (2, 8));
+        assert_eq!(text.to_sanitized(), "a\\u{202e}\\u{2800}b");
+        assert_eq!((text.hidden_chars(), text.len()), (2, 8));
         assert_eq!(format!("{text:?}"), "\"a\\u{202e}\\u{2800}b\"");
         assert_eq!(text.expose_raw(), "a\u{202e}\u{2800}b");
         let value = Untrusted::from(json!({"a\u{200b}": "\u{1b}"}));
-        assert_eq!(*value.sanitized(), json!({"a\\u{200b}": "\\u{1b}"}));
-        assert_eq!(value.hidden(), 2);
-        assert_eq!(hidden(&format!("{value:?}")), 0);
+        assert_eq!(*value.to_sanitized(), json!({"a\\u{200b}": "\\u{1b}"}));
+        assert_eq!(value.hidden_chars(), 2);
+        assert_eq!(count_hidden(&format!("{value:?}")), 0);
     }
 
     #[test]
-    fn printable_text_is_printable_however_it_is_made() {
+    fn sanitizes_printable_text_from_any_source() {
         let read: PrintableText = serde_json::from_str(r#""a\u202e""#).unwrap();
         for text in [PrintableText::from("a\u{202e}"), PrintableText::from("a\u{202e}".to_owned()), read] {
-            assert_eq!((text.as_str(), text.hidden()), ("a\\u{202e}", 1));
+            assert_eq!((text.as_str(), text.hidden_chars()), ("a\\u{202e}", 1));
             assert_eq!(serde_json::to_string(&text).unwrap(), r#""a\\u{202e}""#);
         }
     }
     #[test]
-    fn a_revised_text_keeps_its_count() {
+    fn adds_counts_on_revision() {
         let mut text = PrintableText::from("a\u{202e}b");
         text.revise("[redacted]\u{200b}");
-        assert_eq!((text.as_str(), text.hidden()), ("[redacted]\\u{200b}", 2));
+        assert_eq!((text.as_str(), text.hidden_chars()), ("[redacted]\\u{200b}", 2));
         assert_eq!(text, PrintableText::from("[redacted]\\u{200b}"), "the count is no part of the value");
     }
 }

@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     host.load(Load::path(format!("{TOOLS}/calculator.wasm"))).await?;
     host.load(Load::path(format!("{TOOLS}/countdown.wasm")).named("slow")).await?;
     for tool in host.tools() {
-        let description = tool.definition().description.sanitized();
+        let description = tool.definition().description.to_sanitized();
         println!("{}: {}", tool.full_name(), description.lines().next().unwrap_or_default());
     }
 

@@ -14,7 +14,7 @@ use fumehood_core::content::Content;
 use fumehood_core::digest::Digest;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::result::{CallResult, Metadata};
-use fumehood_core::sanitize::{beginning, printable};
+use fumehood_core::sanitize::{printable, truncate_str};
 use serde_json::{Map, Value, json};
 
 /// The maximum size of rejected arguments in a record. No tool ever saw them.
@@ -122,7 +122,7 @@ impl CallLog {
         CallEntry {
             log: self.clone(),
             call: format!("{}-{number}", inner.session),
-            tool: beginning(&printable(&call.tool), MAX_NAME_BYTES).to_owned(),
+            tool: truncate_str(&printable(&call.tool), MAX_NAME_BYTES).to_owned(),
             digest: None,
             actor: call.actor.as_deref().map(str::to_owned),
             client: None,
@@ -325,7 +325,7 @@ fn usage(result: &CallResult) -> Value {
 /// The beginning of arguments that no tool has accepted yet.
 fn beginning_of(arguments: &Arguments) -> String {
     match arguments {
-        Arguments::Text(text) => beginning(text, MAX_REJECTED_BYTES).to_owned(),
-        Arguments::Value(value) => beginning(&value.to_string(), MAX_REJECTED_BYTES).to_owned(),
+        Arguments::Text(text) => truncate_str(text, MAX_REJECTED_BYTES).to_owned(),
+        Arguments::Value(value) => truncate_str(&value.to_string(), MAX_REJECTED_BYTES).to_owned(),
     }
 }

@@ -125,8 +125,8 @@ impl Tool {
     /// A check that may take long runs on another thread.
     pub(crate) async fn admit(self: &Arc<Self>, arguments: Arguments, sandbox: &Sandbox) -> Result<Value, CallError> {
         let steps = match &arguments {
-            Arguments::Text(text) => self.arguments.most_steps(text.len()),
-            Arguments::Value(value) => self.arguments.most_steps_of(value),
+            Arguments::Text(text) => self.arguments.max_steps(text.len()),
+            Arguments::Value(value) => self.arguments.max_steps_for_value(value),
         };
         if steps <= QUICK {
             return self.check(arguments);
@@ -158,7 +158,7 @@ impl Tool {
             return Execution { outcome, metadata };
         };
         let bytes = parts.iter().map(Content::bytes).sum();
-        if gate.most_steps(bytes) <= QUICK {
+        if gate.max_steps(bytes) <= QUICK {
             let fits = matches(gate, parts);
             return Execution { outcome: fits.and(outcome), metadata };
         }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::sanitize::{hidden, printable};
+use fumehood_core::sanitize::{count_hidden, printable};
 use fumehood_core::untrusted::PrintableText;
 
 use crate::template::{self, Parameter, TemplateError};
@@ -145,7 +145,7 @@ impl Library {
     /// written out.
     pub fn add_prompt(&mut self, mut prompt: Prompt) -> Result<(), LibraryError> {
         let names = std::iter::once(&prompt.name).chain(prompt.parameters.iter().map(|it| &it.name));
-        if let Some(name) = names.into_iter().find(|name| hidden(name) > 0) {
+        if let Some(name) = names.into_iter().find(|name| count_hidden(name) > 0) {
             return Err(LibraryError::HiddenName(name.into()));
         }
         let descriptions = prompt.parameters.iter_mut().map(|it| &mut it.description);
@@ -194,7 +194,7 @@ impl Library {
 
 /// Writes out what is hidden, once and for every client.
 fn sanitize<'a>(texts: impl Iterator<Item = &'a mut String>) {
-    for text in texts.filter(|text| hidden(text) > 0) {
+    for text in texts.filter(|text| count_hidden(text) > 0) {
         *text = printable(text).into_owned();
     }
 }

@@ -161,7 +161,7 @@ impl Component {
         if let Ok(parts) = &outcome {
             metadata.bytes = parts.iter().map(Content::bytes).sum();
             metadata.mime = mime(parts);
-            metadata.sanitized += parts.iter().map(Content::hidden).sum::<u64>();
+            metadata.sanitized += parts.iter().map(Content::hidden_chars).sum::<u64>();
         }
         Execution { outcome, metadata }
     }

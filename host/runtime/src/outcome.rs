@@ -56,7 +56,7 @@ pub(crate) fn deadline(limits: &Limits) -> CallError {
 pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError {
     // The language runtime wrote the reason for its abort to stderr: that is a failure of the tool, not a crash.
     if error.kind == ErrorKind::Trap
-        && let Some(UncaughtException { message, hint }) = UncaughtException::find(&metadata.stderr.text.sanitized())
+        && let Some(UncaughtException { message, hint }) = UncaughtException::find(&metadata.stderr.text.to_sanitized())
     {
         error = CallError::new(ErrorKind::ToolFailed, cut(&message)).with_hint(hint);
     }
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn truncates_messages_at_a_character_and_escapes_them() {
         assert_eq!(cut("a\u{1b}[0m"), "a\\u{1b}[0m");
-        assert_eq!((message("a\u{1b}[0m").as_str(), message("a\u{1b}[0m").hidden()), ("a\\u{1b}[0m", 1));
+        assert_eq!((message("a\u{1b}[0m").as_str(), message("a\u{1b}[0m").hidden_chars()), ("a\\u{1b}[0m", 1));
         let long = "ä".repeat(4000);
         let short = cut(&long);
         assert!(short.len() <= MAX_MESSAGE_BYTES + '…'.len_utf8());

@@ -263,7 +263,9 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
     let state = store.data();
     let (stdout, stderr) = state.wasi().map(|wasi| wasi.captured()).unwrap_or_default();
     let mut metadata = Metadata {
-        sanitized: [state.journal.hidden(), stdout.text.hidden(), stderr.text.hidden()].into_iter().sum(),
+        sanitized: [state.journal.hidden_chars(), stdout.text.hidden_chars(), stderr.text.hidden_chars()]
+            .into_iter()
+            .sum(),
         queued,
         deadline: limits.deadline,
         fuel_used,

@@ -35,7 +35,7 @@ impl Runnable {
         let (output, mut metadata) = self.run(input, invocation, terms, outbound).await;
         let outcome = output.and_then(|output| self.content(output));
         if let Err(error) = &outcome {
-            metadata.sanitized += error.hidden();
+            metadata.sanitized += error.hidden_chars();
         }
         Execution { outcome, metadata }
     }

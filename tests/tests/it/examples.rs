@@ -197,7 +197,7 @@ async fn plain_typed_functions_are_tools() {
     let tool = host.tool("typed-greeter__greetings_greet").unwrap();
     let definition = tool.definition();
     assert_eq!(definition.export, Some("example:greeter/greetings@1.0.0#greet".into()));
-    let description = definition.description.sanitized();
+    let description = definition.description.to_sanitized();
     assert!(description.contains("Greets somebody by name"), "{description}");
     let greeting = json!({"name": "Ada", "formality": "polite"});
     let greeted = host.call(Call::new("typed-greeter__greetings_greet", greeting)).await;

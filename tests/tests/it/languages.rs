@@ -100,7 +100,7 @@ impl Shop {
         assert_eq!(names, expected.map(|name| format!("{}__{name}", self.language)));
 
         let add = self.definition("add");
-        let schema = add.input_schema.sanitized();
+        let schema = add.input_schema.to_sanitized();
         assert_eq!(add.export, Some("add".into()));
         // Both toolchains drop the documentation, so that the signature is all there is to say.
         assert_eq!(add.description, "Calls `add(a: s64, b: s64) -> s64`.");
@@ -111,8 +111,8 @@ impl Shop {
 
         let add_up = self.definition("orders_add-up");
         assert_eq!(add_up.export, Some("example:shop/orders@0.1.0#add-up".into()));
-        assert!(add_up.description.sanitized().contains("result<record, string>"), "{:?}", add_up.description);
-        let schema = add_up.input_schema.sanitized();
+        assert!(add_up.description.to_sanitized().contains("result<record, string>"), "{:?}", add_up.description);
+        let schema = add_up.input_schema.to_sanitized();
         let line = &schema["properties"]["lines"]["items"];
         assert_eq!(line["properties"]["quantity"], json!({"type": "integer", "minimum": 0, "maximum": u32::MAX}));
         assert_eq!(line["required"], json!(["item", "quantity", "price"]), "an option may be left out");

@@ -60,7 +60,7 @@ async fn floods_of_host_calls_meet_the_deadline_too() {
     check(&result, ErrorKind::Deadline, "did not finish");
     let stdout = &result.metadata.stdout;
     assert!(stdout.text.len() <= Limits::default().log, "{}", stdout.text.len());
-    assert!(stdout.text.sanitized().starts_with("{\"jsonrpc\""));
+    assert!(stdout.text.to_sanitized().starts_with("{\"jsonrpc\""));
     assert_eq!((stdout.text.len() as u64 + stdout.dropped) % 49, 0, "every byte is kept or counted");
     let result = run("write-zeroes", "run", json!({})).await;
     check(&result, ErrorKind::Trap, "");

@@ -16,7 +16,7 @@ use fumehood::chat::{DeltaSink, Model, ModelError, Request, Response};
 use fumehood::event_log::{EventLog, Options};
 use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::record::Recorder;
-use fumehood::sanitize::{hidden, hidden_in, printable};
+use fumehood::sanitize::{count_hidden, count_hidden_in, printable};
 use fumehood::{Call, Event, Host, HostTools, Load, Observed};
 use fumehood_tests::answering;
 use fumehood_tests::contract::{Answer, Described};
@@ -155,13 +155,13 @@ async fn nothing_that_a_model_is_told_is_invisible() {
             run(BatchDriver::new(), bytes.clone(), batch, done()).await,
         ] {
             for text in told(&outcome) {
-                assert_eq!(hidden(&text), 0, "{said:?}: {text:?}");
+                assert_eq!(count_hidden(&text), 0, "{said:?}: {text:?}");
             }
             // In JSON, an escape counts as the character that a parser makes of it.
             match said {
-                Answer::Text(_) | Answer::Failure(..) => assert_eq!(sanitized, hidden(SMUGGLED), "{said:?}"),
+                Answer::Text(_) | Answer::Failure(..) => assert_eq!(sanitized, count_hidden(SMUGGLED), "{said:?}"),
                 Answer::Json(text) => {
-                    assert_eq!(sanitized, hidden_in(&serde_json::from_slice(text).unwrap()), "{said:?}");
+                    assert_eq!(sanitized, count_hidden_in(&serde_json::from_slice(text).unwrap()), "{said:?}");
                 }
                 Answer::Link(_) | Answer::Nothing => {}
             }

@@ -93,7 +93,7 @@ fn script(takes: Duration, answers: Vec<Response>) -> Arc<dyn Model> {
 /// With a clock that goes as tokio's does, so that paused time is paused for both.
 fn agent(model: Arc<dyn Model>, tools: &Arc<Tools>, memory: &Arc<Memory>) -> LoopBuilder {
     let began = Instant::now();
-    let clock = move || Timestamp(1_000).plus(began.elapsed());
+    let clock = move || Timestamp(1_000).saturating_add(began.elapsed());
     let config = SessionConfig { id: "s1".to_owned(), ..SessionConfig::default() };
     Agent::builder(model)
         .with_driver(Plain::default())

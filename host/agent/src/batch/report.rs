@@ -137,8 +137,8 @@ fn value_of(parts: &[Content]) -> String {
 
 fn part_value(part: &Content) -> String {
     match part {
-        Content::Text { text } => quoted(&text.sanitized()),
-        Content::Json { value } => value.sanitized().into_owned(),
+        Content::Text { text } => quoted(&text.to_sanitized()),
+        Content::Json { value } => value.to_sanitized().into_owned(),
         // Neither holds anything that JSON could refuse.
         Content::Blob { .. } | Content::Link { .. } => {
             serde_json::to_string(part).map_or_else(|_| "null".to_owned(), |json| printable_json(&json).into_owned())

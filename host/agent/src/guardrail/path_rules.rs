@@ -1,6 +1,6 @@
 //! Rules about paths in arguments: inside the workspace, and not on the ignore list.
 
-use fumehood_core::sanitize::beginning;
+use fumehood_core::sanitize::truncate_str;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::paths;
@@ -73,7 +73,8 @@ impl IgnoreList {
         for line in lines.lines() {
             builder.add_line(None, line).map_err(|source| IgnoreError { line: line.to_owned(), source })?;
         }
-        let list = builder.build().map_err(|source| IgnoreError { line: beginning(lines, 80).to_owned(), source })?;
+        let list =
+            builder.build().map_err(|source| IgnoreError { line: truncate_str(lines, 80).to_owned(), source })?;
         Ok(Self { workspace, list })
     }
 

@@ -3,7 +3,7 @@
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordError;
 use fumehood_core::result::CallError;
-use fumehood_core::sanitize::{beginning, printable};
+use fumehood_core::sanitize::{printable, truncate_str};
 use fumehood_core::untrusted::PrintableText;
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ impl From<RecordError> for Abort {
 /// A name as the model wrote it, fit for messages and records.
 pub(super) fn legible(name: &str) -> String {
     let name = printable(name);
-    beginning(&name, NAME_BYTES).to_owned()
+    truncate_str(&name, NAME_BYTES).to_owned()
 }
 
 /// Refuses a name that may be called and that no tool has. `allowed` are the names that may be called.

@@ -6,7 +6,7 @@ use fumehood_core::chat::ToolSpec;
 use fumehood_core::definition::Annotations;
 use fumehood_core::digest::Digest;
 use fumehood_core::gate::{Gate, GateLimits, SchemaError};
-use fumehood_core::sanitize::beginning;
+use fumehood_core::sanitize::truncate_str;
 use serde_json::Value;
 
 use crate::identity::{ActorArguments, IdentityError};
@@ -83,7 +83,7 @@ impl Contract {
     /// If the name is none, or there is such an argument.
     pub fn with_gate(spec: Spec, gate: Arc<Gate>, actor_arguments: &ActorArguments) -> Result<Self, ContractError> {
         if !is_full_name(&spec.name) {
-            return Err(ContractError::Name(beginning(&spec.name, 80).to_owned()));
+            return Err(ContractError::Name(truncate_str(&spec.name, 80).to_owned()));
         }
         actor_arguments.check(&spec.name, &spec.parameters)?;
         Ok(Self { spec, gate })

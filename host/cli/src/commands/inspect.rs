@@ -36,7 +36,7 @@ fn report(file: String, component: &Component) -> Report<'_> {
         imports: component.imports(),
         powers,
         tools: component.definitions(),
-        sanitized: component.definitions().iter().map(ToolDefinition::hidden).sum(),
+        sanitized: component.definitions().iter().map(ToolDefinition::hidden_chars).sum(),
         skipped: component.skipped(),
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn approval(name: &str, origin: &Origin, check: &ApprovalCheck, full:
             print_heading(&mut quotation, &styled(BAD, "!"), name, "changed since it was approved")?;
             changes.iter().try_for_each(|it| print_change(&mut quotation, it))?;
             print_changed_imports(origin, changes)?;
-            changes.iter().flat_map(|it| [&it.old, &it.new]).flatten().map(Untrusted::<String>::hidden).sum()
+            changes.iter().flat_map(|it| [&it.old, &it.new]).flatten().map(Untrusted::<String>::hidden_chars).sum()
         }
     };
     if hidden > 0 {
@@ -94,7 +94,7 @@ fn print_heading(quotation: &mut Quotation, mark: &str, name: &str, status: &str
 /// Counts the invisible or controlling characters in the texts of a tool.
 fn count_hidden(tool: &ToolManifest) -> u64 {
     let texts = [tool.export.as_ref(), tool.title.as_ref(), Some(&tool.description), Some(&tool.input_schema)];
-    texts.into_iter().chain([tool.output_schema.as_ref()]).flatten().map(Untrusted::<String>::hidden).sum()
+    texts.into_iter().chain([tool.output_schema.as_ref()]).flatten().map(Untrusted::<String>::hidden_chars).sum()
 }
 
 /// Prints everything that an approval pins.
@@ -133,7 +133,7 @@ fn print_tool(quotation: &mut Quotation, tool: &ToolManifest) -> Result<()> {
     let mut text = |what: &str, text: Option<&Untrusted<String>>| match text {
         Some(text) => {
             line(&format!("    {what}"))?;
-            quotation.write_block(6, &text.sanitized())
+            quotation.write_block(6, &text.to_sanitized())
         }
         None => Ok(()),
     };
@@ -155,8 +155,8 @@ fn print_tool(quotation: &mut Quotation, tool: &ToolManifest) -> Result<()> {
 /// itself.
 fn print_schema(quotation: &mut Quotation, what: &str, text: &Untrusted<String>) -> Result<()> {
     line(&format!("    {what}"))?;
-    let Some(schema) = text.parse_json() else { return quotation.write_block(6, &text.sanitized()) };
-    let schema = schema.sanitized();
+    let Some(schema) = text.parse_json() else { return quotation.write_block(6, &text.to_sanitized()) };
+    let schema = schema.to_sanitized();
     let shown = describe_schema(&schema);
     match shown.is_empty() {
         true => line("      none")?,
@@ -200,10 +200,10 @@ fn print_change(quotation: &mut Quotation, change: &Change) -> Result<()> {
 fn to_lines(text: Option<&Untrusted<String>>) -> Vec<String> {
     let Some(text) = text else { return Vec::new() };
     // Parsed before hidden characters are written out, because it may be no JSON afterwards.
-    let json = text.parse_json().map(|value| value.sanitized().into_owned());
+    let json = text.parse_json().map(|value| value.to_sanitized().into_owned());
     let json = json.filter(|value| value.is_object() || value.is_array());
     let pretty = json.and_then(|value| serde_json::to_string_pretty(&value).ok());
-    pretty.as_deref().unwrap_or(&text.sanitized()).lines().map(str::to_owned).collect()
+    pretty.as_deref().unwrap_or(&text.to_sanitized()).lines().map(str::to_owned).collect()
 }
 
 /// Compares lines: returns removed and added ones between up to [`CONTEXT_LINES`] of the common head and tail.

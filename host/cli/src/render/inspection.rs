@@ -80,14 +80,14 @@ fn print_tool(tool: &ToolDefinition, quotation: &mut Quotation) -> Result<()> {
     quotation.write_labelled("  tool   ", tool.name.as_str())?;
     // The name of an export of the world itself is that of the tool.
     if let Some(export) = tool.export.as_ref().filter(|export| **export != *tool.name.as_str()) {
-        quotation.write_labelled("  export ", &one_line(&export.sanitized()))?;
+        quotation.write_labelled("  export ", &one_line(&export.to_sanitized()))?;
     }
     if let Some(title) = &tool.title {
-        quotation.write_labelled("  title  ", &one_line(&title.sanitized()))?;
+        quotation.write_labelled("  title  ", &one_line(&title.to_sanitized()))?;
     }
     // All of it: a model reads the whole description.
-    quotation.write_block(4, &paragraphs(&tool.description.sanitized()).join("\n"))?;
-    let hidden = tool.hidden();
+    quotation.write_block(4, &paragraphs(&tool.description.to_sanitized()).join("\n"))?;
+    let hidden = tool.hidden_chars();
     if hidden > 0 {
         write_host_text(4, &format!("{hidden} invisible or controlling characters of these texts were written out"))?;
     }
@@ -96,14 +96,14 @@ fn print_tool(tool: &ToolDefinition, quotation: &mut Quotation) -> Result<()> {
         describe_annotations(&tool.annotations).iter().try_for_each(|promise| write_host_text(6, promise))?;
     }
     line("    arguments")?;
-    let arguments = describe_schema(&tool.input_schema.sanitized());
+    let arguments = describe_schema(&tool.input_schema.to_sanitized());
     match arguments.is_empty() {
         true => line("      none")?,
         false => quotation.write_block(6, &arguments.join("\n"))?,
     }
     if let Some(schema) = &tool.output_schema {
         line("    result")?;
-        quotation.write_block(6, &describe_schema(&schema.sanitized()).join("\n"))?;
+        quotation.write_block(6, &describe_schema(&schema.to_sanitized()).join("\n"))?;
     }
     Ok(())
 }

@@ -45,19 +45,19 @@ fn format_cost(metadata: &Metadata) -> String {
 
 fn print_part(part: &Content) -> Result<()> {
     match part {
-        Content::Text { text } => line(&text.sanitized()),
-        Content::Json { value } => line(&value.sanitized()),
+        Content::Text { text } => line(&text.to_sanitized()),
+        Content::Json { value } => line(&value.to_sanitized()),
         Content::Blob { mime_type, data } if std::io::stdout().is_terminal() => {
             let size = display_bytes(data.len() as u64);
             line(&format!(
                 "[{size} of {}; send standard output to a file to keep them]",
-                one_line(&mime_type.sanitized())
+                one_line(&mime_type.to_sanitized())
             ))
         }
         Content::Blob { data, .. } => bytes(data),
         Content::Link { uri, title, .. } => match title {
-            Some(title) => line(&format!("{}: {}", one_line(&title.sanitized()), uri.sanitized_uri())),
-            None => line(&uri.sanitized_uri()),
+            Some(title) => line(&format!("{}: {}", one_line(&title.to_sanitized()), uri.to_sanitized_uri())),
+            None => line(&uri.to_sanitized_uri()),
         },
     }
 }
@@ -96,7 +96,7 @@ fn is_foreign(error: &CallError, metadata: &Metadata) -> bool {
 fn print_captured(name: &str, captured: &CapturedStream) -> Result<()> {
     let mut quotation = Quotation::for_stderr();
     if !captured.text.is_empty() {
-        quotation.write_repeated(name, FAINT, &captured.text.sanitized())?;
+        quotation.write_repeated(name, FAINT, &captured.text.to_sanitized())?;
     }
     if captured.dropped > 0 {
         note(&styled(FAINT, &format!("{name}: and {} more bytes, which were dropped", captured.dropped)));
@@ -122,7 +122,7 @@ fn print_event(event: &Event, quotation: &mut Quotation) -> Result<()> {
             quotation.write_styled(&percent, STRONG, progress.message.as_deref().unwrap_or_default())?;
             for part in &progress.partial {
                 if let Content::Text { text } = part {
-                    quotation.write_block(7, &text.sanitized())?;
+                    quotation.write_block(7, &text.to_sanitized())?;
                 }
             }
             Ok(())

@@ -81,7 +81,7 @@ fn in_a_description() {
     bench.answering("described", &[tool], Answer::Nothing);
     let inspected = check(&bench, &["inspect", "described.wasm"]);
     assert_eq!(inspected.code, 0);
-    let hidden = fumehood::sanitize::hidden(EVIL);
+    let hidden = fumehood::sanitize::count_hidden(EVIL);
     // Twice in the description, and in each of the two schemas seven times: twice as a name and in `required`.
     let all = hidden * (2 + 2 * 7);
     let said = format!("{all} invisible or controlling characters of these texts were written out");

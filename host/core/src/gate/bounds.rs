@@ -1,4 +1,4 @@
-//! How large a schema may be before anything else looks at it.
+//! Limits on the size and depth of a schema, enforced before anything else reads it.
 
 use std::io;
 
@@ -8,12 +8,12 @@ use super::GateLimits;
 use super::error::SchemaError;
 use super::keywords::escape;
 
-/// Refuses a schema that is nested too deeply or whose text is too long.
+/// Rejects a schema that is nested too deeply or whose text is too long.
 ///
-/// Depth comes first: what follows, writing the text out included, may then recurse.
+/// Depth is checked first, because all later steps, serialization included, may recurse.
 pub(super) fn check(schema: &Value, limits: &GateLimits) -> Result<(), SchemaError> {
-    depth(schema, limits.schema_depth)?;
-    let mut counter = Counter(0);
+    check_depth(schema, limits.schema_depth)?;
+    let mut counter = ByteCounter(0);
     let written = serde_json::to_writer(&mut counter, schema);
     if written.is_err() || counter.0 > limits.schema_bytes {
         return Err(SchemaError::TooLarge {
@@ -26,8 +26,8 @@ pub(super) fn check(schema: &Value, limits: &GateLimits) -> Result<(), SchemaErr
     Ok(())
 }
 
-/// Walks without recursion, for nobody has said yet that the value is shallow.
-fn depth(schema: &Value, limit: usize) -> Result<(), SchemaError> {
+/// Rejects a value with more than `limit` levels. Walks without recursion, because the depth is not bounded yet.
+fn check_depth(schema: &Value, limit: usize) -> Result<(), SchemaError> {
     let mut pending = vec![(schema, 0_usize, String::new())];
     while let Some((value, depth, pointer)) = pending.pop() {
         let below = match value {
@@ -45,16 +45,17 @@ fn depth(schema: &Value, limit: usize) -> Result<(), SchemaError> {
                 limit: limit as u64,
             });
         }
-        // Scalars cannot add depth, so only what can is put aside.
+        // Scalars add no depth.
         let containers = below.into_iter().filter(|(value, _)| value.is_array() || value.is_object());
         pending.extend(containers.map(|(value, step)| (value, depth + 1, format!("{pointer}/{step}"))));
     }
     Ok(())
 }
 
-struct Counter(usize);
+/// A writer that counts bytes and stores none.
+struct ByteCounter(usize);
 
-impl io::Write for Counter {
+impl io::Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 = self.0.saturating_add(bytes.len());
         Ok(bytes.len())
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded_at_the_limit() {
+    fn enforces_depth_limit() {
         let limits = GateLimits::default();
         assert_eq!(check(&nested(32), &limits), Ok(()));
         let error = check(&nested(33), &limits).unwrap_err();
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_bounded_at_the_limit() {
+    fn enforces_size_limit() {
         let limits = GateLimits::default();
         let filled = |bytes: usize| json!({"title": "x".repeat(bytes - r#"{"title":""}"#.len())});
         assert_eq!(check(&filled(65_536), &limits), Ok(()));

@@ -1,11 +1,12 @@
-//! Where a schema is silent about undeclared properties, and how the gate fills the silence in: they are refused.
+//! Closing of schemas: undeclared properties are rejected where a schema does not mention them.
 //!
-//! A schema at a *value location* (the root, a property, an item …) is closed as a whole. What is composed there
-//! (`allOf`, `anyOf`, `$ref` …) is not closed piece by piece, for each piece would refuse what another declares;
-//! except where only one piece can apply to any one object, so that closing the piece is the same and far cheaper.
+//! A schema at a *value location* (the root, a property, an item …) is closed as a whole. Subschemas that apply in
+//! place there (`allOf`, `anyOf`, `$ref` …) are not closed one by one, because each would reject what another declares.
+//! The exception is a schema where only one subschema can apply to any one object: closing that subschema is equivalent
+//! and far cheaper.
 //!
-//! Below the root, an object that declares no name at all is left open: closed, it could only be empty, and whoever writes
-//! `{"type": "object"}` means any object. At the root it means a tool without arguments.
+//! Below the root, an object that declares no name is left open: closed, it could only be empty, and
+//! `{"type": "object"}` is written to mean any object. At the root it means a tool without arguments.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,16 +14,16 @@ use serde_json::{Map, Value};
 
 use super::source::Source;
 
-/// What to do to one schema so that it refuses undeclared properties.
+/// The change that makes one schema reject undeclared properties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Closing {
-    /// Nothing: it describes no object, or says itself what it thinks of other properties.
+    /// No change: the schema describes no object, or has a keyword about other properties.
     Leave,
-    /// `additionalProperties: false`.
+    /// Add `additionalProperties: false`.
     Additional,
-    /// `unevaluatedProperties: false`.
+    /// Add `unevaluatedProperties: false`.
     Unevaluated,
-    /// Close what it is composed of instead: its one applicator, named here, does all the work.
+    /// Close the subschemas of its only applicator, named here, instead.
     Within(&'static str),
 }
 
@@ -37,109 +38,115 @@ const OBJECT_KEYWORDS: [&str; 7] = [
     "maxProperties",
 ];
 
-/// Keywords that give names to properties, or write values out.
-const SPECIFYING: [&str; 6] = ["properties", "patternProperties", "required", "dependentRequired", "const", "enum"];
+/// Keywords that name properties, or list whole values.
+const SPECIFYING_KEYWORDS: [&str; 6] =
+    ["properties", "patternProperties", "required", "dependentRequired", "const", "enum"];
 
-/// Keywords with which a schema says itself what becomes of other properties.
-const SAYING: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
+/// Keywords that accept or reject undeclared properties.
+const CLOSING_KEYWORDS: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
 
-/// In-place keywords that declare properties for the schema that holds them. `not` never does.
-const COMPOSING: [&str; 9] =
+/// In-place applicators (Core 2020-12, sections 8.2.3 and 10.2) that declare properties for the schema that holds them.
+/// `not` declares none.
+const APPLICATORS: [&str; 9] =
     ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas"];
 
-/// How many references in a row are followed in search of a tag.
-const TAG_HOPS: usize = 8;
+/// Maximum number of references followed in a row to find a tag.
+const MAX_TAG_HOPS: usize = 8;
 
-/// Answers questions about the schemas of one document, each at most once.
+/// Decides how to close the schemas of one document. Caches its answers for each schema.
 pub(super) struct Closer<'a, 's> {
     source: &'a Source<'s>,
-    admits: HashMap<*const Value, bool>,
-    describes: HashMap<*const Value, bool>,
-    bare: HashMap<*const Value, bool>,
+    can_be_object: HashMap<*const Value, bool>,
+    is_about_objects: HashMap<*const Value, bool>,
+    is_bare: HashMap<*const Value, bool>,
 }
 
 impl<'a, 's> Closer<'a, 's> {
     pub(super) fn new(source: &'a Source<'s>) -> Self {
-        Self { source, admits: HashMap::new(), describes: HashMap::new(), bare: HashMap::new() }
+        Self { source, can_be_object: HashMap::new(), is_about_objects: HashMap::new(), is_bare: HashMap::new() }
     }
 
-    /// Decides for the schema at a value location; `is_root` says whether that is the document as a whole.
+    /// Decides how to close the schema at a value location. `is_root` is true for the document as a whole.
     pub(super) fn decide(&mut self, schema: &'s Value, is_root: bool) -> Closing {
         let Some(map) = schema.as_object() else {
             return Closing::Leave;
         };
-        // Values that are written out in full are declared in full.
+        // `const` and `enum` list the properties of the values that they accept.
         let listed = map.contains_key("const") || map.contains_key("enum");
-        if says(map) || listed || !self.describes_object(schema) || (!is_root && self.is_bare(schema)) {
+        if has_closing_keyword(map) || listed || !self.is_about_objects(schema) || (!is_root && self.is_bare(schema)) {
             return Closing::Leave;
         }
-        let composing: Vec<_> = COMPOSING.into_iter().filter(|keyword| map.contains_key(*keyword)).collect();
+        let composing: Vec<_> = APPLICATORS.into_iter().filter(|keyword| map.contains_key(*keyword)).collect();
         let declares = map.contains_key("properties") || map.contains_key("patternProperties");
         match composing.as_slice() {
             [] => Closing::Additional,
-            [keyword] if !declares && self.one_piece_decides(map, keyword) => Closing::Within(keyword),
+            [keyword] if !declares && self.can_close_subschemas(map, keyword) => Closing::Within(keyword),
             _ => Closing::Unevaluated,
         }
     }
 
-    /// Whether the schema takes any object: it admits objects and declares no property, or one of its alternatives does so.
+    /// Returns whether the schema accepts any object: it is about objects and declares no property, or one of its
+    /// alternatives is like that.
     fn is_bare(&mut self, schema: &'s Value) -> bool {
         let Some(map) = schema.as_object() else { return false };
-        if let Some(known) = self.bare.get(&std::ptr::from_ref(schema)) {
+        if let Some(known) = self.is_bare.get(&std::ptr::from_ref(schema)) {
             return *known;
         }
-        self.bare.insert(schema, false);
-        let answer = !says(map) && !SPECIFYING.iter().any(|keyword| map.contains_key(*keyword)) && {
-            let composing: Vec<_> = COMPOSING.into_iter().filter(|keyword| map.contains_key(*keyword)).collect();
-            let pieces: Vec<_> = match composing.as_slice() {
-                [] => Vec::new(),
-                ["$ref" | "$dynamicRef"] => self.source.targets(schema).into_iter().map(|(_, target)| target).collect(),
-                [keyword @ ("anyOf" | "oneOf")] => pieces(map, keyword).collect(),
-                _ => Vec::new(),
+        self.is_bare.insert(schema, false);
+        let answer =
+            !has_closing_keyword(map) && !SPECIFYING_KEYWORDS.iter().any(|keyword| map.contains_key(*keyword)) && {
+                let composing: Vec<_> = APPLICATORS.into_iter().filter(|keyword| map.contains_key(*keyword)).collect();
+                let subschemas: Vec<_> = match composing.as_slice() {
+                    [] => Vec::new(),
+                    ["$ref" | "$dynamicRef"] => {
+                        self.source.targets(schema).into_iter().map(|(_, target)| target).collect()
+                    }
+                    [keyword @ ("anyOf" | "oneOf")] => applied_subschemas(map, keyword).collect(),
+                    _ => Vec::new(),
+                };
+                self.is_about_objects(schema)
+                    && (composing.is_empty() || subschemas.into_iter().any(|subschema| self.is_bare(subschema)))
             };
-            self.describes_object(schema)
-                && (composing.is_empty() || pieces.into_iter().any(|piece| self.is_bare(piece)))
-        };
-        self.bare.insert(schema, answer);
+        self.is_bare.insert(schema, answer);
         answer
     }
 
-    /// Whether every object is up to a single piece of the applicator `keyword`, and that piece is about objects, so
-    /// that it can be closed itself.
-    fn one_piece_decides(&mut self, map: &'s Map<String, Value>, keyword: &str) -> bool {
+    /// Returns whether a single subschema of the applicator `keyword` decides about any one object, and is about
+    /// objects, so that it can be closed itself.
+    fn can_close_subschemas(&mut self, map: &'s Map<String, Value>, keyword: &str) -> bool {
         match (keyword, map.get(keyword)) {
             ("$ref" | "$dynamicRef", Some(reference)) => {
                 let target = self.source.resolve("", reference);
-                target.is_ok_and(|(_, target)| self.describes_object(target))
+                target.is_ok_and(|(_, target)| self.is_about_objects(target))
             }
-            ("allOf", Some(Value::Array(pieces))) => {
-                matches!(pieces.as_slice(), [only] if self.describes_object(only))
+            ("allOf", Some(Value::Array(subschemas))) => {
+                matches!(subschemas.as_slice(), [only] if self.is_about_objects(only))
             }
-            ("anyOf" | "oneOf", Some(Value::Array(pieces))) => {
-                let objects: Vec<_> = pieces.iter().filter(|piece| self.admits_object(piece)).collect();
-                let single = objects.len() <= 1 || self.tag(&objects).is_some();
-                single && objects.iter().all(|piece| self.describes_object(piece))
-                    || objects.iter().all(|piece| self.closed_already(piece))
+            ("anyOf" | "oneOf", Some(Value::Array(subschemas))) => {
+                let objects: Vec<_> = subschemas.iter().filter(|subschema| self.can_be_object(subschema)).collect();
+                let single = objects.len() <= 1 || self.find_tag(&objects).is_some();
+                single && objects.iter().all(|subschema| self.is_about_objects(subschema))
+                    || objects.iter().all(|subschema| self.is_closed_or_open(subschema))
             }
             _ => false,
         }
     }
 
-    /// Whether the piece itself says that it takes no other properties, or takes them all.
-    fn closed_already(&self, piece: &'s Value) -> bool {
-        piece.as_object().is_some_and(says)
+    /// Returns whether the subschema itself rejects or accepts other properties.
+    fn is_closed_or_open(&self, subschema: &'s Value) -> bool {
+        subschema.as_object().is_some_and(has_closing_keyword)
     }
 
-    /// Whether an object can be valid, as far as can be told without looking into its properties.
-    fn admits_object(&mut self, schema: &'s Value) -> bool {
+    /// Returns whether an object can be valid, judged without its properties.
+    fn can_be_object(&mut self, schema: &'s Value) -> bool {
         let Some(map) = schema.as_object() else {
             return schema != &Value::Bool(false);
         };
-        if let Some(known) = self.admits.get(&std::ptr::from_ref(schema)) {
+        if let Some(known) = self.can_be_object.get(&std::ptr::from_ref(schema)) {
             return *known;
         }
-        // The answer for whoever asks again while it is being worked out.
-        self.admits.insert(schema, true);
+        // The answer for a recursive question about the same schema.
+        self.can_be_object.insert(schema, true);
         let typed = match map.get("type") {
             Some(Value::String(name)) => name == "object",
             Some(Value::Array(names)) => names.iter().any(|name| name == "object"),
@@ -147,63 +154,69 @@ impl<'a, 's> Closer<'a, 's> {
         };
         let listed = map.get("const").is_none_or(Value::is_object)
             && map.get("enum").and_then(Value::as_array).is_none_or(|values| values.iter().any(Value::is_object));
-        let referred = self.source.targets(schema).into_iter().all(|(_, target)| self.admits_object(target));
-        let all = pieces(map, "allOf").all(|piece| self.admits_object(piece));
-        let any = ["anyOf", "oneOf"]
-            .into_iter()
-            .all(|keyword| !map.contains_key(keyword) || pieces(map, keyword).any(|piece| self.admits_object(piece)));
+        let referred = self.source.targets(schema).into_iter().all(|(_, target)| self.can_be_object(target));
+        let all = applied_subschemas(map, "allOf").all(|subschema| self.can_be_object(subschema));
+        let any = ["anyOf", "oneOf"].into_iter().all(|keyword| {
+            !map.contains_key(keyword)
+                || applied_subschemas(map, keyword).any(|subschema| self.can_be_object(subschema))
+        });
         let answer = typed && listed && referred && all && any;
-        self.admits.insert(schema, answer);
+        self.can_be_object.insert(schema, answer);
         answer
     }
 
-    /// Whether the schema is about objects: it admits them, and it or a piece of it says something about them.
-    pub(super) fn describes_object(&mut self, schema: &'s Value) -> bool {
+    /// Returns whether the schema is about objects: it accepts them, and it or one of its subschemas constrains them.
+    pub(super) fn is_about_objects(&mut self, schema: &'s Value) -> bool {
         let Some(map) = schema.as_object() else { return false };
-        if let Some(known) = self.describes.get(&std::ptr::from_ref(schema)) {
+        if let Some(known) = self.is_about_objects.get(&std::ptr::from_ref(schema)) {
             return *known;
         }
-        self.describes.insert(schema, false);
-        let answer = self.admits_object(schema) && {
+        self.is_about_objects.insert(schema, false);
+        let answer = self.can_be_object(schema) && {
             let own = map.contains_key("type") || OBJECT_KEYWORDS.iter().any(|keyword| map.contains_key(*keyword));
-            own || says(map)
-                || self.source.targets(schema).into_iter().any(|(_, target)| self.describes_object(target))
-                || COMPOSING.into_iter().any(|keyword| pieces(map, keyword).any(|piece| self.describes_object(piece)))
+            own || has_closing_keyword(map)
+                || self.source.targets(schema).into_iter().any(|(_, target)| self.is_about_objects(target))
+                || APPLICATORS
+                    .into_iter()
+                    .any(|keyword| applied_subschemas(map, keyword).any(|subschema| self.is_about_objects(subschema)))
         };
-        self.describes.insert(schema, answer);
+        self.is_about_objects.insert(schema, answer);
         answer
     }
 
-    /// The property that tells the pieces apart: required by each, and fixed by each to a text of its own.
-    pub(super) fn tag(&self, pieces: &[&'s Value]) -> Option<String> {
+    /// Returns the property that distinguishes the subschemas: each requires it and fixes it to a string of its own.
+    /// OpenAPI calls it a discriminator.
+    pub(super) fn find_tag(&self, subschemas: &[&'s Value]) -> Option<String> {
         let mut common: Option<BTreeMap<&str, BTreeSet<&str>>> = None;
-        for piece in pieces {
-            let mut pinned = self.pinned(piece);
+        for subschema in subschemas {
+            let mut constants = self.constant_properties(subschema);
             match &mut common {
-                None => common = Some(pinned.into_iter().map(|(name, text)| (name, BTreeSet::from([text]))).collect()),
-                // A property survives if this piece pins it too, to a text that no piece before had.
+                None => {
+                    common = Some(constants.into_iter().map(|(name, text)| (name, BTreeSet::from([text]))).collect())
+                }
+                // A property stays if this subschema fixes it too, to a string that no earlier one has.
                 Some(common) => {
-                    common.retain(|name, texts| pinned.remove(name).is_some_and(|text| texts.insert(text)));
+                    common.retain(|name, texts| constants.remove(name).is_some_and(|text| texts.insert(text)));
                 }
             }
         }
         common?.into_keys().next().map(str::to_owned)
     }
 
-    /// The required properties of a piece that can only be one text.
-    fn pinned(&self, piece: &'s Value) -> BTreeMap<&'s str, &'s str> {
-        let mut piece = piece;
+    /// Returns the required properties of a subschema that accept a single string.
+    fn constant_properties(&self, subschema: &'s Value) -> BTreeMap<&'s str, &'s str> {
+        let mut subschema = subschema;
         let mut found = BTreeMap::new();
-        for _ in 0..TAG_HOPS {
-            let Some(map) = piece.as_object() else { break };
+        for _ in 0..MAX_TAG_HOPS {
+            let Some(map) = subschema.as_object() else { break };
             let properties = map.get("properties").and_then(Value::as_object);
             for name in map.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
-                if let Some(text) = properties.and_then(|properties| properties.get(name)).and_then(only_text) {
+                if let Some(text) = properties.and_then(|properties| properties.get(name)).and_then(constant_text) {
                     found.insert(name, text);
                 }
             }
-            match self.source.targets(piece).as_slice() {
-                [(_, target)] => piece = target,
+            match self.source.targets(subschema).as_slice() {
+                [(_, target)] => subschema = target,
                 _ => break,
             }
         }
@@ -211,12 +224,12 @@ impl<'a, 's> Closer<'a, 's> {
     }
 }
 
-fn says(map: &Map<String, Value>) -> bool {
-    SAYING.iter().any(|keyword| map.contains_key(*keyword))
+fn has_closing_keyword(map: &Map<String, Value>) -> bool {
+    CLOSING_KEYWORDS.iter().any(|keyword| map.contains_key(*keyword))
 }
 
-/// The one text that a schema accepts.
-fn only_text(schema: &Value) -> Option<&str> {
+/// Returns the only string that a schema accepts.
+fn constant_text(schema: &Value) -> Option<&str> {
     match schema.get("const") {
         Some(constant) => constant.as_str(),
         None => match schema.get("enum")?.as_array()?.as_slice() {
@@ -226,8 +239,8 @@ fn only_text(schema: &Value) -> Option<&str> {
     }
 }
 
-/// The schemas below an in-place keyword, whatever its shape.
-fn pieces<'s>(map: &'s Map<String, Value>, keyword: &str) -> Box<dyn Iterator<Item = &'s Value> + 's> {
+/// Returns the subschemas below an in-place applicator, in any of its forms.
+fn applied_subschemas<'s>(map: &'s Map<String, Value>, keyword: &str) -> Box<dyn Iterator<Item = &'s Value> + 's> {
     match (keyword, map.get(keyword)) {
         ("allOf" | "anyOf" | "oneOf", Some(Value::Array(list))) => Box::new(list.iter()),
         ("dependentSchemas", Some(Value::Object(named))) => Box::new(named.values()),

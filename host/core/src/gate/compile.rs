@@ -1,4 +1,4 @@
-//! From an untrusted schema to a gate, cheapest refusals first.
+//! Compilation of an untrusted schema into a gate. The cheapest checks run first.
 
 use jsonschema::{Draft, PatternOptions, Retrieve, Uri, ValidationOptions, Validator};
 use serde_json::{Value, json};
@@ -7,67 +7,68 @@ use super::assertions::Patterns;
 use super::closing::Closer;
 use super::cost::Costs;
 use super::error::SchemaError;
-use super::format::{quoted, shortened};
+use super::format::{format_value, quote};
+use super::graph::SchemaGraph;
 use super::keywords::{ASSERTIONS, REFERENCES};
-use super::outline::Outline;
 use super::source::Source;
 use super::{Gate, GateLimits, bounds, keywords, preparation};
 
-/// Compiles `schema`; `arguments` makes the root an object and closes it.
-pub(super) fn gate(schema: &Value, limits: GateLimits, arguments: bool) -> Result<Gate, SchemaError> {
+/// Compiles `schema`. With `arguments`, the root must be an object and is closed.
+pub(super) fn compile_gate(schema: &Value, limits: GateLimits, arguments: bool) -> Result<Gate, SchemaError> {
     bounds::check(schema, &limits)?;
     let source = Source::survey(schema, &limits)?;
-    well_formed(schema)?;
-    let silent = json!({ "type": "object" });
+    check_meta_schema(schema)?;
+    let any_object = json!({ "type": "object" });
     let empty;
-    let source = if arguments && says_nothing(schema) {
-        empty = Source::survey(&silent, &limits)?;
+    let source = if arguments && is_blank(schema) {
+        empty = Source::survey(&any_object, &limits)?;
         empty
     } else {
         source
     };
-    let patterns = patterns(&source, &limits)?;
-    let mut outline = Outline::build(&source, arguments, &limits)?;
+    let patterns = compile_patterns(&source, &limits)?;
+    let mut graph = SchemaGraph::build(&source, arguments, &limits)?;
     if arguments {
-        outline.require_object();
+        graph.require_object();
     }
-    let costs = Costs::of(&outline, &patterns, &limits)?;
-    preparation::check(&outline)?;
-    // Only now, for a schema that merely refers to itself describes nothing, and a circle is the better thing to say.
-    if arguments && !Closer::new(&source).describes_object(source.root) {
-        return Err(SchemaError::RootNotObject { found: found_at_root(schema) });
+    let costs = Costs::compute(&graph, &patterns, &limits)?;
+    preparation::check(&graph)?;
+    // After the search for cycles: for a schema that only refers to itself, the cycle is the better error.
+    if arguments && !Closer::new(&source).is_about_objects(source.root) {
+        return Err(SchemaError::RootNotObject { found: describe_root(schema) });
     }
-    let validator = options(&limits).build(&outline.document()).map_err(|_| {
-        // The meta-schema had nothing against it, and the place is lost: references were renamed by then.
-        SchemaError::Malformed { pointer: String::new(), given: shortened(schema) }
+    let validator = validator_options(&limits).build(&graph.to_schema()).map_err(|_| {
+        // The meta-schema accepted it, and the location is lost because references have been renamed.
+        SchemaError::Malformed { pointer: String::new(), given: format_value(schema) }
     })?;
-    Ok(Gate { validator, outline, patterns, costs, limits })
+    Ok(Gate { validator, graph, patterns, costs, limits })
 }
 
-/// The meta-schema's opinion of the schema as it was written.
-fn well_formed(schema: &Value) -> Result<(), SchemaError> {
+/// Checks the schema, as written, against the meta-schema.
+fn check_meta_schema(schema: &Value) -> Result<(), SchemaError> {
     jsonschema::draft202012::meta::validate(schema).map_err(|error| {
         let pointer = error.instance_path().as_str().to_owned();
-        SchemaError::Malformed { pointer, given: shortened(error.instance()) }
+        SchemaError::Malformed { pointer, given: format_value(error.instance()) }
     })
 }
 
-/// Whether the root has no keyword that asserts, composes or refers.
-fn says_nothing(schema: &Value) -> bool {
+/// Returns whether the root has no assertion, applicator or reference.
+fn is_blank(schema: &Value) -> bool {
     schema.as_object().is_some_and(|map| {
-        let speaks = |keyword: &str| ASSERTIONS.contains(&keyword) || REFERENCES.contains(&keyword);
-        !map.keys().any(|keyword| speaks(keyword)) && keywords::held(map).iter().all(|held| held.role.is_none())
+        let acts = |keyword: &str| ASSERTIONS.contains(&keyword) || REFERENCES.contains(&keyword);
+        !map.keys().any(|keyword| acts(keyword))
+            && keywords::subschemas(map).iter().all(|subschema| subschema.role.is_none())
     })
 }
 
-fn found_at_root(schema: &Value) -> String {
+fn describe_root(schema: &Value) -> String {
     match schema.get("type") {
-        Some(kind) => format!("its type is {}", shortened(kind)),
-        None => shortened(schema),
+        Some(kind) => format!("its type is {}", format_value(kind)),
+        None => format_value(schema),
     }
 }
 
-fn options<'i>(limits: &GateLimits) -> ValidationOptions<'i> {
+fn validator_options<'i>(limits: &GateLimits) -> ValidationOptions<'i> {
     let engine = PatternOptions::regex().size_limit(limits.pattern_bytes).dfa_size_limit(limits.pattern_cache_bytes);
     jsonschema::options()
         .with_draft(Draft::Draft202012)
@@ -76,7 +77,7 @@ fn options<'i>(limits: &GateLimits) -> ValidationOptions<'i> {
         .with_pattern_options(engine)
 }
 
-/// Nothing outside the document is ever fetched, even if a reference should slip through.
+/// A retriever that fetches nothing, so that a reference out of the document fails even if the survey misses it.
 struct DenyAll;
 
 impl Retrieve for DenyAll {
@@ -85,12 +86,12 @@ impl Retrieve for DenyAll {
     }
 }
 
-/// Each pattern by itself, so that a failure can name it.
-fn patterns(source: &Source<'_>, limits: &GateLimits) -> Result<Patterns, SchemaError> {
+/// Compiles each pattern by itself, so that an error can name it.
+fn compile_patterns(source: &Source<'_>, limits: &GateLimits) -> Result<Patterns, SchemaError> {
     let compile = |(pattern, pointer): (&&str, &String)| -> Result<_, SchemaError> {
-        let (validator, steps) = sized(pattern, limits).ok_or_else(|| SchemaError::Pattern {
+        let (validator, steps) = compile_pattern(pattern, limits).ok_or_else(|| SchemaError::Pattern {
             pointer: pointer.clone(),
-            pattern: quoted(pattern),
+            pattern: quote(pattern),
             why: format!(
                 "is not accepted: it is malformed, uses look-around or back-references, or compiles to more than {} \
                  bytes; write a simpler one",
@@ -103,24 +104,27 @@ fn patterns(source: &Source<'_>, limits: &GateLimits) -> Result<Patterns, Schema
     compiled.map(Patterns)
 }
 
-/// Whether a pattern is accepted.
+/// Returns whether a pattern is accepted.
 pub(super) fn can_compile_pattern(pattern: &str, limits: &GateLimits) -> bool {
-    pattern.chars().count() <= limits.pattern_chars && sized(pattern, limits).is_some()
+    pattern.chars().count() <= limits.pattern_chars && compile_pattern(pattern, limits).is_some()
 }
 
-/// Matching takes time linear in the text, but also, at worst, in the compiled pattern; how large that is can only be
-/// told by asking for less and less. On a slow machine a step is some 50 ns, which is what 512 bytes of pattern take.
-fn sized(pattern: &str, limits: &GateLimits) -> Option<(Validator, u64)> {
-    let sizes = PATTERN_SIZES.into_iter().filter(|size| *size < limits.pattern_bytes);
+/// Compiles a pattern and returns it with the maximum steps to match one byte of text.
+///
+/// Matching takes time linear in the text and, in the worst case, in the compiled pattern. The engine does not report
+/// the size of a compiled pattern, so it is found by trying increasing limits. A step takes some 50 ns on a slow
+/// machine, the time of 512 bytes of pattern.
+fn compile_pattern(pattern: &str, limits: &GateLimits) -> Option<(Validator, u64)> {
+    let sizes = PATTERN_SIZES_BYTES.into_iter().filter(|size| *size < limits.pattern_bytes);
     sizes.chain([limits.pattern_bytes]).find_map(|pattern_bytes| {
         let limits = GateLimits { pattern_bytes, ..limits.clone() };
-        let validator = options(&limits).build(&json!({ "pattern": pattern })).ok()?;
-        Some((validator, (pattern_bytes as u64).div_ceil(PATTERN_STEP)))
+        let validator = validator_options(&limits).build(&json!({ "pattern": pattern })).ok()?;
+        Some((validator, (pattern_bytes as u64).div_ceil(PATTERN_BYTES_PER_STEP)))
     })
 }
 
-/// Sizes of compiled patterns that are told apart, in bytes.
-const PATTERN_SIZES: [usize; 4] = [2 << 10, 8 << 10, 32 << 10, 128 << 10];
+/// Sizes of compiled patterns that are tried, in bytes, below the limit.
+const PATTERN_SIZES_BYTES: [usize; 4] = [2 << 10, 8 << 10, 32 << 10, 128 << 10];
 
 /// Bytes of a compiled pattern that match one byte of text in one step.
-const PATTERN_STEP: u64 = 512;
+const PATTERN_BYTES_PER_STEP: u64 = 512;

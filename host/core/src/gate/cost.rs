@@ -1,13 +1,13 @@
-//! What it can cost, at worst, to check a document against a schema: in time, in stack and in compiling it.
+//! The worst-case cost of checking a document against a schema.
 //!
 //! The unit is one evaluation of one subschema for one value. For a path through the document of `d` levels,
 //!
 //! ```text
 //! cost(s, d) = the evaluations of s and of everything in place of s, at this level
-//!            + the dearest child: the sum of cost(t, d - 1) over all t that look at that same child
+//!            + the most expensive child: the sum of cost(t, d - 1) over all t that look at that same child
 //! ```
 //!
-//! so a schema that looks at one child twice doubles at every level and is refused, whether the doubling is in place
+//! so a schema that looks at one child twice doubles at every level and is rejected, whether the doubling is in place
 //! (`allOf` of two references to a schema that does the same) or from level to level. Sums saturate.
 
 use std::collections::BTreeMap;
@@ -17,27 +17,27 @@ use serde_json::Value;
 use super::GateLimits;
 use super::assertions::Patterns;
 use super::error::SchemaError;
+use super::graph::{Node, NodeId, ROOT, SchemaGraph};
 use super::keywords::Role;
-use super::outline::{Node, NodeId, Outline, ROOT};
 use super::strict::Extent;
 use super::toposort;
 
-/// How many entries of `enum` or `required` are looked at in the time of one evaluation.
-const LISTED: u64 = 8;
+/// Entries of `enum` or `required` that are compared in the time of one evaluation.
+const LIST_ENTRIES_PER_EVALUATION: u64 = 8;
 
-/// How many evaluations `uniqueItems` takes for each value within the array.
-const UNIQUE: u64 = 8;
+/// Evaluations that `uniqueItems` takes for each value within the array.
+const UNIQUE_ITEMS_EVALUATIONS: u64 = 8;
 
-/// How many entries the tables of one level may have; bounds the time that this module takes.
-const TABLE: usize = 40_000;
+/// Maximum number of entries in the tables of one level. Bounds the time that this module takes.
+const MAX_TABLE_ENTRIES: usize = 40_000;
 
-/// The worst case for one path through a document, by the depth of the document, from a scalar upwards. The last
-/// figure holds for any deeper document.
+/// Worst-case costs for one path through a document, indexed by the depth of the document; a scalar has depth 0. The
+/// last entry holds for any deeper document.
 #[derive(Debug)]
 pub(super) struct Costs {
-    /// Evaluations of a subschema.
+    /// Evaluations of subschemas.
     evaluations: Vec<u64>,
-    /// Steps that matching patterns takes for one byte of text; empty if there are no patterns.
+    /// Steps to match patterns for one byte of text; empty if there are no patterns.
     matching: Vec<u64>,
 }
 
@@ -45,21 +45,21 @@ impl Costs {
     /// Computes the costs.
     ///
     /// # Errors
-    /// If a schema stands in place of itself, or any cost is over its limit.
-    pub(super) fn of(outline: &Outline, patterns: &Patterns, limits: &GateLimits) -> Result<Self, SchemaError> {
-        let order = toposort::order(outline)?;
-        let nodes = || (0..outline.len()).filter_map(|id| outline.node(id));
-        let evaluations = nodes().map(evaluation).collect();
-        let evaluations = Tables::new(outline, &order, evaluations, limits.cost).by_depth(outline, limits.depth)?;
-        let steps: Vec<_> = nodes().map(|node| matching(node, patterns)).collect();
+    /// If a schema applies in place of itself, or any cost exceeds its limit.
+    pub(super) fn compute(graph: &SchemaGraph, patterns: &Patterns, limits: &GateLimits) -> Result<Self, SchemaError> {
+        let order = toposort::sort(graph)?;
+        let nodes = || (0..graph.len()).filter_map(|id| graph.node(id));
+        let evaluations = nodes().map(count_evaluations).collect();
+        let evaluations = Tables::new(graph, &order, evaluations, limits.cost).compute_by_depth(graph, limits.depth)?;
+        let steps: Vec<_> = nodes().map(|node| count_matching_steps(node, patterns)).collect();
         let matching = match steps.iter().any(|steps| *steps > 0) {
-            true => Tables::new(outline, &order, steps, u64::MAX).by_depth(outline, limits.depth)?,
+            true => Tables::new(graph, &order, steps, u64::MAX).compute_by_depth(graph, limits.depth)?,
             false => Vec::new(),
         };
         Ok(Self { evaluations, matching })
     }
 
-    /// The steps that checking a document of this extent takes at most.
+    /// Returns the maximum steps to check a document of this extent.
     pub(super) fn steps(&self, extent: Extent) -> u64 {
         let at = |costs: &[u64]| costs.get(extent.depth).or(costs.last()).copied().unwrap_or(0);
         let evaluations = at(&self.evaluations).saturating_mul(extent.values);
@@ -67,26 +67,28 @@ impl Costs {
     }
 }
 
-/// One evaluation, and more where a keyword looks at long lists.
-fn evaluation(node: &Node) -> u64 {
+/// Returns 1, and more where a keyword compares with long lists.
+fn count_evaluations(node: &Node) -> u64 {
     let listed = |keyword| node.assertions.get(keyword).and_then(Value::as_array).map_or(0, Vec::len) as u64;
     let unique = u64::from(node.assertions.contains_key("uniqueItems"));
-    1 + listed("enum") / LISTED + listed("required") / LISTED + unique * UNIQUE
+    1 + listed("enum") / LIST_ENTRIES_PER_EVALUATION
+        + listed("required") / LIST_ENTRIES_PER_EVALUATION
+        + unique * UNIQUE_ITEMS_EVALUATIONS
 }
 
-/// What the patterns of a node take for one byte of the value, names included.
-fn matching(node: &Node, patterns: &Patterns) -> u64 {
+/// Returns the steps that the patterns of a node take for one byte of the value, names included.
+fn count_matching_steps(node: &Node, patterns: &Patterns) -> u64 {
     let own = node.assertions.get("pattern").and_then(Value::as_str);
     let named = node.edges.iter().filter_map(|(role, _)| match role {
         Role::Pattern(pattern) => Some(pattern.as_str()),
         _ => None,
     });
-    own.into_iter().chain(named).map(|pattern| patterns.steps(pattern)).fold(0, u64::saturating_add)
+    own.into_iter().chain(named).map(|pattern| patterns.steps_per_byte(pattern)).fold(0, u64::saturating_add)
 }
 
-/// Costs by child: by name or index, and for every child without an entry of its own.
+/// Costs by child: by name or index, and for all children without an entry.
 #[derive(Debug, Clone, Default)]
-struct Children<'o> {
+struct ChildCosts<'o> {
     named: BTreeMap<Key<'o>, u64>,
     others: u64,
 }
@@ -97,7 +99,7 @@ enum Key<'o> {
     Index(usize),
 }
 
-impl<'o> Children<'o> {
+impl<'o> ChildCosts<'o> {
     fn merge(&mut self, other: &Self, combine: fn(u64, u64) -> u64) {
         for (key, cost) in &mut self.named {
             *cost = combine(*cost, other.named.get(key).copied().unwrap_or(other.others));
@@ -114,20 +116,20 @@ impl<'o> Children<'o> {
         self.others = self.others.saturating_add(cost);
     }
 
-    fn dearest(&self) -> u64 {
+    fn max(&self) -> u64 {
         self.named.values().copied().fold(self.others, u64::max)
     }
 }
 
-/// What one evaluation of a schema costs: at this level, and by child.
+/// The cost of one evaluation of a schema: at this level, and by child.
 #[derive(Debug, Clone, Default)]
-struct Profile<'o> {
+struct CostProfile<'o> {
     local: u64,
-    properties: Children<'o>,
-    items: Children<'o>,
+    properties: ChildCosts<'o>,
+    items: ChildCosts<'o>,
 }
 
-impl Profile<'_> {
+impl CostProfile<'_> {
     fn merge(&mut self, other: &Self, combine: fn(u64, u64) -> u64) {
         self.local = combine(self.local, other.local);
         self.properties.merge(&other.properties, combine);
@@ -135,7 +137,7 @@ impl Profile<'_> {
     }
 
     fn total(&self) -> u64 {
-        self.local.saturating_add(self.properties.dearest().max(self.items.dearest()))
+        self.local.saturating_add(self.properties.max().max(self.items.max()))
     }
 
     fn entries(&self) -> usize {
@@ -143,35 +145,35 @@ impl Profile<'_> {
     }
 }
 
-/// Three costs for each node, of which the validator's habits are the reason.
+/// Three costs for each node, which follow from the way the validator works.
 ///
-/// To know what `unevaluatedProperties` applies to, it evaluates the pieces of the schema a second time (*marking*).
-/// It remembers results of a definition that refers to itself, so a second time does not descend into those.
+/// To find what `unevaluatedProperties` applies to, it evaluates the in-place subschemas a second time (*marking*).
+/// It caches the results of a definition that refers to itself, so the second evaluation does not descend into those.
 struct Tables<'o> {
     order: &'o [NodeId],
-    /// By node: what it costs by itself.
+    /// By node: the cost of the node alone.
     weights: Vec<u64>,
-    /// What no node may cost.
+    /// The maximum cost of a node.
     limit: u64,
     /// By node: one evaluation, children included, at the level before.
     full: Vec<u64>,
-    /// The same for an evaluation that is a repetition.
+    /// Like `full`, for an evaluation that is a repetition.
     repeated: Vec<u64>,
-    /// Whether the node has `unevaluated…` that needs marking.
+    /// By node: true if it has an `unevaluated…` keyword that needs marking.
     marks: Vec<bool>,
 }
 
 impl<'o> Tables<'o> {
-    fn new(outline: &Outline, order: &'o [NodeId], weights: Vec<u64>, limit: u64) -> Self {
-        let marks = (0..outline.len()).map(|id| marks(outline, id)).collect();
-        let zero = vec![0; outline.len()];
+    fn new(graph: &SchemaGraph, order: &'o [NodeId], weights: Vec<u64>, limit: u64) -> Self {
+        let marks = (0..graph.len()).map(|id| needs_marking(graph, id)).collect();
+        let zero = vec![0; graph.len()];
         Self { order, weights, limit, full: zero.clone(), repeated: zero, marks }
     }
 
-    fn by_depth(mut self, outline: &'o Outline, depth: usize) -> Result<Vec<u64>, SchemaError> {
+    fn compute_by_depth(mut self, graph: &'o SchemaGraph, depth: usize) -> Result<Vec<u64>, SchemaError> {
         let mut costs = Vec::new();
         for _ in 0..=depth {
-            let settled = self.level(outline)?;
+            let settled = self.advance(graph)?;
             costs.push(self.full.get(ROOT).copied().unwrap_or(u64::MAX));
             if settled {
                 break;
@@ -180,35 +182,35 @@ impl<'o> Tables<'o> {
         Ok(costs)
     }
 
-    fn alone(&self, id: NodeId) -> Profile<'o> {
-        Profile { local: self.weights.get(id).copied().unwrap_or(0), ..Profile::default() }
+    fn base_profile(&self, id: NodeId) -> CostProfile<'o> {
+        CostProfile { local: self.weights.get(id).copied().unwrap_or(0), ..CostProfile::default() }
     }
 
-    /// One level more. Says whether nothing changed, so that deeper documents cost no more.
-    fn level(&mut self, outline: &'o Outline) -> Result<bool, SchemaError> {
-        let mut full: Vec<Profile<'o>> = vec![Profile::default(); outline.len()];
+    /// Advances by one level. Returns true if no cost changed, so that deeper documents cost no more.
+    fn advance(&mut self, graph: &'o SchemaGraph) -> Result<bool, SchemaError> {
+        let mut full: Vec<CostProfile<'o>> = vec![CostProfile::default(); graph.len()];
         let mut repeated = full.clone();
         let mut marking = full.clone();
         let mut entries = 0;
         for &id in self.order {
-            let mut marked = self.marked(outline, id, &repeated, &marking);
-            let mut once = self.own(outline, id, &self.full);
-            let mut again = self.own(outline, id, &self.repeated);
-            compose(outline, id, &full, false, &mut once);
-            compose(outline, id, &repeated, true, &mut again);
+            let mut marked = self.marking_profile(graph, id, &repeated, &marking);
+            let mut once = self.node_profile(graph, id, &self.full);
+            let mut again = self.node_profile(graph, id, &self.repeated);
+            add_in_place(graph, id, &full, false, &mut once);
+            add_in_place(graph, id, &repeated, true, &mut again);
             if self.marks.get(id) == Some(&true) {
                 once.merge(&marked, u64::saturating_add);
                 again.merge(&marked, u64::saturating_add);
             }
             entries += once.entries() + again.entries() + marked.entries();
             let found = once.total();
-            let pointer = || outline.origin(id);
+            let pointer = || graph.origin(id);
             if found > self.limit {
                 return Err(SchemaError::TooExpensive { pointer: pointer(), found, limit: self.limit });
             }
-            if entries > TABLE {
+            if entries > MAX_TABLE_ENTRIES {
                 let what = "combinations of subschemas and the properties that they look at";
-                let (found, limit) = (entries as u64, TABLE as u64);
+                let (found, limit) = (entries as u64, MAX_TABLE_ENTRIES as u64);
                 return Err(SchemaError::TooLarge { pointer: pointer(), what, found, limit });
             }
             for (table, profile) in [(&mut full, &mut once), (&mut repeated, &mut again), (&mut marking, &mut marked)] {
@@ -217,7 +219,7 @@ impl<'o> Tables<'o> {
                 }
             }
         }
-        let totals = |table: &[Profile<'o>]| table.iter().map(Profile::total).collect::<Vec<_>>();
+        let totals = |table: &[CostProfile<'o>]| table.iter().map(CostProfile::total).collect::<Vec<_>>();
         let (full, repeated) = (totals(&full), totals(&repeated));
         let settled = full == self.full && repeated == self.repeated;
         self.full = full;
@@ -225,10 +227,10 @@ impl<'o> Tables<'o> {
         Ok(settled)
     }
 
-    /// The node by itself, given what its children cost.
-    fn own(&self, outline: &'o Outline, id: NodeId, below: &[u64]) -> Profile<'o> {
-        let mut profile = self.alone(id);
-        let Some(node) = outline.node(id) else { return profile };
+    /// Returns the cost of the node alone, given the costs of its children.
+    fn node_profile(&self, graph: &'o SchemaGraph, id: NodeId, below: &[u64]) -> CostProfile<'o> {
+        let mut profile = self.base_profile(id);
+        let Some(node) = graph.node(id) else { return profile };
         let mut prefix = 0;
         for (role, target) in &node.edges {
             let cost = below.get(*target).copied().unwrap_or(u64::MAX);
@@ -258,16 +260,22 @@ impl<'o> Tables<'o> {
         profile
     }
 
-    /// Marking: everything in place of the node once more.
-    fn marked(&self, outline: &'o Outline, id: NodeId, again: &[Profile<'o>], marking: &[Profile<'o>]) -> Profile<'o> {
-        let mut profile = self.alone(id);
-        let Some(node) = outline.node(id) else { return profile };
+    /// Returns the cost of marking, which evaluates everything in place of the node once more.
+    fn marking_profile(
+        &self,
+        graph: &'o SchemaGraph,
+        id: NodeId,
+        again: &[CostProfile<'o>],
+        marking: &[CostProfile<'o>],
+    ) -> CostProfile<'o> {
+        let mut profile = self.base_profile(id);
+        let Some(node) = graph.node(id) else { return profile };
         for (role, target) in &node.edges {
             let repeats = matches!(role, Role::AllOf | Role::AnyOf | Role::OneOf | Role::If);
             if let Some(again) = again.get(*target).filter(|_| repeats) {
                 profile.merge(again, u64::saturating_add);
             }
-            if let Some(marking) = marking.get(*target).filter(|_| role.in_place() && *role != Role::Not) {
+            if let Some(marking) = marking.get(*target).filter(|_| role.is_in_place() && *role != Role::Not) {
                 profile.merge(marking, u64::saturating_add);
             }
             let below = self.repeated.get(*target).copied().unwrap_or(u64::MAX);
@@ -281,19 +289,25 @@ impl<'o> Tables<'o> {
     }
 }
 
-/// Adds what is in place of the node. Of entries told apart by a tag, one is evaluated.
-fn compose<'o>(outline: &'o Outline, id: NodeId, table: &[Profile<'o>], again: bool, into: &mut Profile<'o>) {
-    let Some(node) = outline.node(id) else { return };
-    let mut alternatives: [Option<Profile<'o>>; 2] = [None, None];
+/// Adds the costs of the schemas in place of the node. Of alternatives with a tag, only the most expensive counts.
+fn add_in_place<'o>(
+    graph: &'o SchemaGraph,
+    id: NodeId,
+    table: &[CostProfile<'o>],
+    again: bool,
+    into: &mut CostProfile<'o>,
+) {
+    let Some(node) = graph.node(id) else { return };
+    let mut alternatives: [Option<CostProfile<'o>>; 2] = [None, None];
     let [any, one] = &mut alternatives;
-    for (role, target) in node.edges.iter().filter(|(role, _)| role.in_place()) {
+    for (role, target) in node.edges.iter().filter(|(role, _)| role.is_in_place()) {
         let Some(profile) = table.get(*target) else { continue };
-        // To look a result up is about as much as an evaluation.
-        let remembered = Profile { local: 1, ..Profile::default() };
+        // A lookup in the cache costs about as much as an evaluation.
+        let remembered = CostProfile { local: 1, ..CostProfile::default() };
         let profile = if again && *role == Role::Ref && *target == node.owner { &remembered } else { profile };
         let slot = match role {
-            Role::AnyOf if node.any_tag.is_some() => &mut *any,
-            Role::OneOf if node.one_tag.is_some() => &mut *one,
+            Role::AnyOf if node.any_of_tag.is_some() => &mut *any,
+            Role::OneOf if node.one_of_tag.is_some() => &mut *one,
             _ => {
                 into.merge(profile, u64::saturating_add);
                 continue;
@@ -309,11 +323,11 @@ fn compose<'o>(outline: &'o Outline, id: NodeId, table: &[Profile<'o>], again: b
     }
 }
 
-/// Whether `unevaluated…` at this node makes the validator mark.
-fn marks(outline: &Outline, id: NodeId) -> bool {
-    let edges = outline.node(id).map(|node| node.edges.as_slice()).unwrap_or_default();
+/// Returns whether an `unevaluated…` keyword at this node makes the validator mark.
+fn needs_marking(graph: &SchemaGraph, id: NodeId) -> bool {
+    let edges = graph.node(id).map(|node| node.edges.as_slice()).unwrap_or_default();
     let has = |wanted: &Role| edges.iter().any(|(role, _)| role == wanted);
-    // Without pieces the names are known beforehand; items are always looked at.
-    let pieces = edges.iter().any(|(role, _)| role.in_place() && *role != Role::Not);
+    // Without in-place subschemas the names are known beforehand; items are always evaluated.
+    let pieces = edges.iter().any(|(role, _)| role.is_in_place() && *role != Role::Not);
     has(&Role::UnevaluatedItems) || (has(&Role::UnevaluatedProperties) && pieces)
 }

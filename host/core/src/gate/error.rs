@@ -1,17 +1,18 @@
-//! Why a schema is not accepted.
+//! Errors of compiling a schema.
 
-/// Why a schema was refused when it was loaded.
+/// An error returned when a schema is compiled.
 ///
-/// Every message names the place in the schema as a JSON pointer (RFC 6901); the schema as a whole is `#`.
+/// Every message has the location in the schema as a JSON pointer (RFC 6901); the schema as a whole is `#`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SchemaError {
-    /// The schema says that it is written in another dialect.
+    /// `$schema` names another dialect than draft 2020-12.
     #[error(
         "the schema names `{given}` as its `$schema`; only JSON Schema draft 2020-12 is understood: leave `$schema` \
          out or write \"https://json-schema.org/draft/2020-12/schema\""
     )]
     Dialect {
-        /// What `$schema` says.
+        /// The value of `$schema`.
         given: String,
     },
     /// The schema of a tool's arguments does not describe an object.
@@ -20,28 +21,28 @@ pub enum SchemaError {
          at the root"
     )]
     RootNotObject {
-        /// What it describes.
+        /// The description of what it describes instead.
         found: String,
     },
-    /// JSON Schema does not allow what stands there.
+    /// The schema violates the meta-schema of JSON Schema 2020-12.
     #[error("at #{pointer} stands {given}, which JSON Schema 2020-12 does not allow there")]
     Malformed {
-        /// Where.
+        /// The location of the violation.
         pointer: String,
-        /// What stands there, shortened.
+        /// The value there, shortened.
         given: String,
     },
-    /// A keyword that is not accepted there.
+    /// An unsupported keyword.
     #[error("at #{pointer} the keyword `{keyword}` is not accepted; {instead}")]
     Keyword {
         /// The schema that holds the keyword.
         pointer: String,
         /// The keyword.
         keyword: &'static str,
-        /// What to do about it.
+        /// The advice on what to write instead.
         instead: &'static str,
     },
-    /// A reference that leads nowhere, or out of the document.
+    /// A reference to nothing, or out of the document.
     #[error(
         "at #{pointer} the reference {reference} {why}; refer to a schema within this document, as in \"#/$defs/name\""
     )]
@@ -50,49 +51,49 @@ pub enum SchemaError {
         pointer: String,
         /// The reference, shortened.
         reference: String,
-        /// What is wrong with it.
+        /// The reason why it is rejected.
         why: &'static str,
     },
-    /// References lead back to their start without ever looking at another part of the value.
+    /// A cycle of references that all apply to the same value.
     #[error(
         "the schema at #{pointer} refers back to itself for the very same value; put a property or an item between"
     )]
     Cycle {
-        /// One of the schemas of the circle.
+        /// One of the schemas in the cycle.
         pointer: String,
     },
-    /// A pattern that is not accepted.
+    /// An unsupported pattern.
     #[error("at #{pointer} the pattern {pattern} {why}")]
     Pattern {
         /// The schema that holds the pattern.
         pointer: String,
         /// The pattern, shortened.
         pattern: String,
-        /// What is wrong with it, and what to do.
+        /// The reason why it is rejected, and the advice on what to write instead.
         why: String,
     },
-    /// The schema is over one of its size limits.
+    /// An exceeded size limit.
     #[error("at #{pointer} the schema has {found} {what}; at most {limit} are accepted")]
     TooLarge {
-        /// Where the limit was passed.
+        /// The location where the limit was exceeded.
         pointer: String,
-        /// What was counted, with its unit.
+        /// The thing that was counted, with its unit.
         what: &'static str,
-        /// How many there are, or how many had been counted when it was clear that there are too many.
+        /// The count, or the count reached when the limit was exceeded.
         found: u64,
-        /// How many there may be.
+        /// The limit.
         limit: u64,
     },
-    /// Checking a document could take too long.
+    /// An exceeded limit on the cost of checking a document.
     #[error(
         "checking a value against the schema at #{pointer} can take {found} evaluations for one path through the \
          document, of at most {limit}; let fewer alternatives look at the same value, tell them apart by a required \
          property with a \"const\", or say additionalProperties in each"
     )]
     TooExpensive {
-        /// The schema that costs the most.
+        /// The schema that exceeds the limit.
         pointer: String,
-        /// Evaluations of a subschema, worst case; `u64::MAX` stands for any larger figure.
+        /// Evaluations of subschemas in the worst case; `u64::MAX` stands for any larger number.
         found: u64,
         /// The limit.
         limit: u64,

@@ -1,10 +1,10 @@
-//! What the walk that explains has found so far, and where.
+//! Violations found while explaining an invalid document, with their locations.
 
-use super::assertions::About;
+use super::assertions::FailureKind;
 use super::keywords::escape;
 use super::violation::Violation;
 
-/// Where the walk is in the document.
+/// A location in the document.
 #[derive(Clone, Copy)]
 pub(super) struct Path<'p> {
     parent: Option<&'p Path<'p>>,
@@ -20,7 +20,7 @@ enum Step<'p> {
 }
 
 impl<'p> Path<'p> {
-    pub(super) const START: Self = Self { parent: None, step: Step::Document, depth: 0 };
+    pub(super) const ROOT: Self = Self { parent: None, step: Step::Document, depth: 0 };
 
     pub(super) fn name(&'p self, name: &'p str) -> Self {
         Self { parent: Some(self), step: Step::Name(name), depth: self.depth + 1 }
@@ -41,22 +41,22 @@ impl<'p> Path<'p> {
     }
 }
 
-/// A violation and what choosing between alternatives needs to know of it.
+/// A violation, with the data needed to choose between alternatives.
 pub(super) struct Finding {
     pub(super) violation: Violation,
     pub(super) depth: usize,
-    pub(super) about: About,
+    pub(super) kind: FailureKind,
 }
 
-/// What was found, up to a cap.
-pub(super) struct Found {
+/// A list of findings, up to a cap.
+pub(super) struct Findings {
     pub(super) list: Vec<Finding>,
     pub(super) more: usize,
     cap: usize,
 }
 
-impl Found {
-    pub(super) fn up_to(cap: usize) -> Self {
+impl Findings {
+    pub(super) fn with_cap(cap: usize) -> Self {
         Self { list: Vec::new(), more: 0, cap }
     }
 
@@ -64,16 +64,17 @@ impl Found {
         self.list.len() + self.more
     }
 
-    /// The violation is only put into words if there is room for it.
-    pub(super) fn add(&mut self, path: &Path<'_>, about: About, violation: impl FnOnce(String) -> Violation) {
+    /// Adds a violation. Its message is only formatted if there is room for it.
+    pub(super) fn add(&mut self, path: &Path<'_>, kind: FailureKind, violation: impl FnOnce(String) -> Violation) {
         if self.list.len() < self.cap {
-            self.list.push(Finding { violation: violation(path.pointer()), depth: path.depth, about });
+            self.list.push(Finding { violation: violation(path.pointer()), depth: path.depth, kind });
         } else {
             self.more += 1;
         }
     }
 
-    pub(super) fn take(&mut self, other: Self) {
+    /// Appends all findings of `other`, up to the cap.
+    pub(super) fn append(&mut self, other: Self) {
         self.more += other.more;
         for finding in other.list {
             if self.list.len() < self.cap {

@@ -1,4 +1,4 @@
-//! Values and schemas in words that a language model can act on.
+//! Descriptions of values and schemas, for messages that a language model can act on.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -8,26 +8,26 @@ use serde_json::Value;
 
 use crate::sanitize::{is_hidden, printable_json};
 
+use super::graph::{NodeId, SchemaGraph};
 use super::keywords::Role;
-use super::outline::{NodeId, Outline};
 
-/// Bytes of a value that a message repeats.
-const GIVEN: usize = 80;
+/// Maximum size of a value repeated in a message, in bytes.
+const MAX_VALUE_BYTES: usize = 80;
 
-/// Bytes of a list of choices.
-const LIST: usize = 400;
+/// Maximum size of a list of choices, in bytes.
+const MAX_LIST_BYTES: usize = 400;
 
-/// How far a schema is followed in search of words for it.
-const HOPS: usize = 4;
+/// Maximum number of references followed to describe a schema.
+const MAX_HOPS: usize = 4;
 
-/// What an empty `enum` asks for.
+/// The description of an empty `enum`.
 pub(super) const NO_CHOICE: &str = "no value at all (the schema has an empty `enum`)";
 
-/// Longest name that a suggestion is made for, in bytes.
+/// Maximum size of a name that suggestions are made for, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
-/// At most `limit` bytes of `text`, cut between characters and marked with `…`.
-pub(super) fn cut(text: &str, limit: usize) -> String {
+/// Truncates `text` to at most `limit` bytes, between characters, with `…` at the end.
+pub(super) fn truncate(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
@@ -44,23 +44,23 @@ pub(super) fn cut(text: &str, limit: usize) -> String {
     short
 }
 
-/// A value as JSON in at most 80 bytes. No more of it than that is ever written out.
-pub(super) fn shortened(value: &Value) -> String {
-    let mut start = Start(Vec::new());
-    // The error is the writer's own, when it has had enough.
-    let _enough = serde_json::to_writer(&mut start, value);
-    cut(&printable_json(&lossless(start.0)), GIVEN)
+/// Formats a value as JSON in at most 80 bytes. Serialization stops soon after that, so large values are cheap.
+pub(super) fn format_value(value: &Value) -> String {
+    let mut writer = BoundedWriter(Vec::new());
+    // The only error is that of the writer when it is full.
+    let _full = serde_json::to_writer(&mut writer, value);
+    truncate(&printable_json(&into_valid_prefix(writer.0)), MAX_VALUE_BYTES)
 }
 
-/// A name or a text as JSON in at most 80 bytes.
-pub(super) fn quoted(text: &str) -> String {
-    let mut start = Start(Vec::new());
-    let _enough = serde_json::to_writer(&mut start, text);
-    cut(&printable_json(&lossless(start.0)), GIVEN)
+/// Formats a name or a text as a JSON string in at most 80 bytes.
+pub(super) fn quote(text: &str) -> String {
+    let mut writer = BoundedWriter(Vec::new());
+    let _full = serde_json::to_writer(&mut writer, text);
+    truncate(&printable_json(&into_valid_prefix(writer.0)), MAX_VALUE_BYTES)
 }
 
-/// The bytes may end within a character; what is left of it is dropped.
-fn lossless(bytes: Vec<u8>) -> String {
+/// Converts bytes to a string, without an incomplete character at the end.
+fn into_valid_prefix(bytes: Vec<u8>) -> String {
     let valid = match std::str::from_utf8(&bytes) {
         Ok(text) => text.len(),
         Err(error) => error.valid_up_to(),
@@ -68,16 +68,16 @@ fn lossless(bytes: Vec<u8>) -> String {
     bytes.get(..valid).and_then(|valid| std::str::from_utf8(valid).ok()).unwrap_or_default().to_owned()
 }
 
-/// Takes a little more than is shown and then refuses to be written to.
-struct Start(Vec<u8>);
+/// A writer that fails once it holds more than [`MAX_VALUE_BYTES`].
+struct BoundedWriter(Vec<u8>);
 
-impl io::Write for Start {
+impl io::Write for BoundedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() > GIVEN {
+        if self.0.len() > MAX_VALUE_BYTES {
             return Err(io::ErrorKind::WriteZero.into());
         }
-        // A single write can be a text of any length.
-        let taken = bytes.get(..bytes.len().min(2 * GIVEN)).unwrap_or_default();
+        // One write can have any length.
+        let taken = bytes.get(..bytes.len().min(2 * MAX_VALUE_BYTES)).unwrap_or_default();
         self.0.extend_from_slice(taken);
         Ok(taken.len())
     }
@@ -87,8 +87,8 @@ impl io::Write for Start {
     }
 }
 
-/// What was given: its type, and the value itself in short.
-pub(super) fn given(value: &Value) -> String {
+/// Describes a value by its type and its beginning, in at most 80 bytes.
+pub(super) fn describe_value(value: &Value) -> String {
     let kind = match value {
         Value::Null => return "null".to_owned(),
         Value::Bool(_) => "the boolean",
@@ -98,11 +98,11 @@ pub(super) fn given(value: &Value) -> String {
         Value::Object(_) => "the object",
     };
     // The sentence as a whole stays within the limit.
-    cut(&format!("{kind} {}", shortened(value)), GIVEN)
+    truncate(&format!("{kind} {}", format_value(value)), MAX_VALUE_BYTES)
 }
 
-/// A type of JSON with its article.
-pub(super) fn kind(name: &str) -> &str {
+/// Returns the name of a JSON type with its article.
+pub(super) fn describe_type(name: &str) -> &str {
     match name {
         "string" => "a string",
         "number" => "a number",
@@ -114,23 +114,23 @@ pub(super) fn kind(name: &str) -> &str {
     }
 }
 
-/// Choices joined with `or`, not more than fit.
-pub(super) fn choices(choices: impl IntoIterator<Item = String>) -> String {
-    list(choices, " or ")
+/// Joins choices with `or`, up to [`MAX_LIST_BYTES`].
+pub(super) fn join_choices(choices: impl IntoIterator<Item = String>) -> String {
+    join(choices, " or ")
 }
 
-/// Names joined with commas, not more than fit.
-pub(super) fn names(names: impl IntoIterator<Item = String>) -> String {
-    list(names, ", ")
+/// Joins names with commas, up to [`MAX_LIST_BYTES`].
+pub(super) fn join_names(names: impl IntoIterator<Item = String>) -> String {
+    join(names, ", ")
 }
 
-fn list(entries: impl IntoIterator<Item = String>, last: &str) -> String {
+fn join(entries: impl IntoIterator<Item = String>, last: &str) -> String {
     let mut entries: Vec<_> = entries.into_iter().collect();
     let mut known = HashSet::new();
     entries.retain(|entry| known.insert(entry.clone()));
     let mut text = String::new();
     for (index, entry) in entries.iter().enumerate() {
-        if index > 0 && text.len() + entry.len() > LIST {
+        if index > 0 && text.len() + entry.len() > MAX_LIST_BYTES {
             // Writing to a string cannot fail.
             let _infallible = write!(text, " and {} more", entries.len() - index);
             break;
@@ -145,53 +145,59 @@ fn list(entries: impl IntoIterator<Item = String>, last: &str) -> String {
     text
 }
 
-/// How to write the value that was meant, where a slip is likely.
-pub(super) fn hint(types: &[&str], value: &Value) -> Option<String> {
+/// Suggests a spelling of the value that fits one of the types, where a common mistake is likely.
+pub(super) fn suggest_correction(types: &[&str], value: &Value) -> Option<String> {
     let wants = |name| types.contains(&name);
     match value {
         Value::String(text) => {
-            let meant: Value = serde_json::from_str(text.trim()).ok().filter(|_| text.len() <= 4096)?;
-            let unquoted = (meant.is_number() && (wants("number") || (wants("integer") && !meant.is_f64())))
-                || (meant.is_boolean() && wants("boolean"))
-                || (meant.is_null() && wants("null"));
+            let parsed: Value = serde_json::from_str(text.trim()).ok().filter(|_| text.len() <= 4096)?;
+            let unquoted = (parsed.is_number() && (wants("number") || (wants("integer") && !parsed.is_f64())))
+                || (parsed.is_boolean() && wants("boolean"))
+                || (parsed.is_null() && wants("null"));
             if unquoted {
-                return Some(format!(" (write {} without quotes)", shortened(&meant)));
+                return Some(format!(" (write {} without quotes)", format_value(&parsed)));
             }
-            let structured = (meant.is_array() && wants("array")) || (meant.is_object() && wants("object"));
+            let structured = (parsed.is_array() && wants("array")) || (parsed.is_object() && wants("object"));
             structured.then(|| " (write the value itself, not a string that holds it)".to_owned())
         }
         Value::Number(_) | Value::Bool(_) if wants("string") => {
-            let text = shortened(value);
+            let text = format_value(value);
             Some(format!(" (write \"{text}\" with quotes)"))
         }
         _ => None,
     }
 }
 
-/// A few words for what a schema asks for.
-pub(super) fn asked(outline: &Outline, id: NodeId) -> String {
-    describe(outline, id, HOPS).unwrap_or_else(|| "a value".to_owned())
+/// Describes in a few words the values that a schema accepts.
+pub(super) fn describe_schema(graph: &SchemaGraph, id: NodeId) -> String {
+    describe_within(graph, id, MAX_HOPS).unwrap_or_else(|| "a value".to_owned())
 }
 
-fn describe(outline: &Outline, id: NodeId, hops: usize) -> Option<String> {
-    let node = outline.node(id)?;
+fn describe_within(graph: &SchemaGraph, id: NodeId, hops: usize) -> Option<String> {
+    let node = graph.node(id)?;
     if let Some(constant) = node.assertions.get("const") {
-        return Some(shortened(constant));
+        return Some(format_value(constant));
     }
     if let Some(Value::Array(values)) = node.assertions.get("enum") {
-        return Some(if values.is_empty() { NO_CHOICE.to_owned() } else { choices(values.iter().map(shortened)) });
+        return Some(if values.is_empty() {
+            NO_CHOICE.to_owned()
+        } else {
+            join_choices(values.iter().map(format_value))
+        });
     }
     let tag = node.edges.iter().find_map(|(role, target)| match role {
-        Role::Property(name) => Some((name, outline.node(*target)?.assertions.get("const")?)),
+        Role::Property(name) => Some((name, graph.node(*target)?.assertions.get("const")?)),
         _ => None,
     });
     if let Some((name, value)) = tag {
-        return Some(format!("an object with {}: {}", quoted(name), shortened(value)));
+        return Some(format!("an object with {}: {}", quote(name), format_value(value)));
     }
     match node.assertions.get("type") {
-        Some(Value::String(name)) => return Some(kind(name).to_owned()),
+        Some(Value::String(name)) => return Some(describe_type(name).to_owned()),
         Some(Value::Array(names)) => {
-            return Some(choices(names.iter().filter_map(Value::as_str).map(|name| kind(name).to_owned())));
+            return Some(join_choices(
+                names.iter().filter_map(Value::as_str).map(|name| describe_type(name).to_owned()),
+            ));
         }
         _ => {}
     }
@@ -200,31 +206,32 @@ fn describe(outline: &Outline, id: NodeId, hops: usize) -> Option<String> {
         return Some("an object".to_owned());
     }
     let hops = hops.checked_sub(1)?;
-    let mut pieces = node.held(&Role::Ref).chain(node.held(&Role::AllOf));
-    if let Some(words) = pieces.find_map(|piece| describe(outline, piece, hops)) {
+    let mut subschemas = node.targets(&Role::Ref).chain(node.targets(&Role::AllOf));
+    if let Some(words) = subschemas.find_map(|subschema| describe_within(graph, subschema, hops)) {
         return Some(words);
     }
-    let alternatives: Vec<_> = node.held(&Role::AnyOf).chain(node.held(&Role::OneOf)).take(8).collect();
-    let words: Option<Vec<_>> = alternatives.into_iter().map(|piece| describe(outline, piece, hops)).collect();
-    words.filter(|words| !words.is_empty()).map(choices)
+    let alternatives: Vec<_> = node.targets(&Role::AnyOf).chain(node.targets(&Role::OneOf)).take(8).collect();
+    let words: Option<Vec<_>> =
+        alternatives.into_iter().map(|subschema| describe_within(graph, subschema, hops)).collect();
+    words.filter(|words| !words.is_empty()).map(join_choices)
 }
 
-/// The name that was most likely meant: few letters differ, and no other name is as near.
-pub(super) fn meant<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+/// Returns the known name that is most similar to `name`, if it differs in at most two letters and a third of them.
+pub(super) fn closest_name<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     if name.len() > MAX_NAME_BYTES {
         return None;
     }
-    let name = folded(name);
+    let name = fold_name(name);
     let letters = name.chars().count();
     let near = |candidate: &&str| candidate.len() <= MAX_NAME_BYTES && candidate.chars().count().abs_diff(letters) <= 2;
     // Optimal string alignment: letters inserted, deleted, replaced, or swapped with their neighbour.
-    let distance = |candidate: &'n str| (strsim::osa_distance(&name, &folded(candidate)), candidate);
+    let distance = |candidate: &'n str| (strsim::osa_distance(&name, &fold_name(candidate)), candidate);
     let (distance, best) = known.filter(near).map(distance).min()?;
     (distance <= 2 && distance * 3 <= letters).then_some(best)
 }
 
-/// Upper and lower case, and `-` and `_`, are the same; invisible characters are left out.
-fn folded(name: &str) -> String {
+/// Folds a name for comparison: to lower case, `-` to `_`, without invisible characters.
+fn fold_name(name: &str) -> String {
     let visible = name.chars().filter(|letter| !is_hidden(*letter));
     visible.map(|letter| if letter == '-' { '_' } else { letter.to_ascii_lowercase() }).collect()
 }
@@ -236,8 +243,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cutting_respects_characters() {
-        let check = |text: &str, limit, expected: &str| assert_eq!(cut(text, limit), expected);
+    fn truncates_between_characters() {
+        let check = |text: &str, limit, expected: &str| assert_eq!(truncate(text, limit), expected);
         check("abc", 3, "abc");
         check("abcd", 3, "…");
         check("abcde", 4, "a…");
@@ -246,22 +253,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_is_short_and_utf8() {
+    fn describes_values_in_80_bytes() {
         let check = |value: Value| {
-            let text = given(&value);
+            let text = describe_value(&value);
             assert!(text.len() <= 80, "{text}");
         };
         check(json!("é".repeat(100_000)));
         check(json!(vec!["😀"; 10_000]));
         check(json!({"\u{1}".repeat(1000): 1}));
-        assert_eq!(given(&json!("3")), "the string \"3\"");
-        assert_eq!(given(&json!(null)), "null");
+        assert_eq!(describe_value(&json!("3")), "the string \"3\"");
+        assert_eq!(describe_value(&json!(null)), "null");
     }
 
     #[test]
-    fn near_names_are_found() {
-        let check =
-            |name, expected| assert_eq!(meant(name, ["path", "content", "mode"].into_iter()), expected, "{name}");
+    fn finds_closest_name() {
+        let check = |name, expected| {
+            assert_eq!(closest_name(name, ["path", "content", "mode"].into_iter()), expected, "{name}")
+        };
         check("pth", Some("path"));
         check("Path", Some("path"));
         check("contents", Some("content"));

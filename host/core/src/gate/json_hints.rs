@@ -1,17 +1,17 @@
-//! Texts that are not JSON: where they stop being it, and how to write what was meant.
+//! Explanations of invalid JSON: the location of the first error, and a hint on how to correct it.
 
 use serde_json::Value;
 
 use crate::sanitize::printable;
 
-use super::format::cut;
+use super::format::truncate;
 use super::violation::Violation;
 
-/// Bytes of the text that are shown on each side of the place.
-const AROUND: usize = 24;
+/// Maximum size of the text shown on each side of the error, in bytes.
+const MAX_EXCERPT_BYTES: usize = 24;
 
-/// A word that other languages have for a value, and how to write it instead.
-const WORDS: [(&str, &str); 7] = [
+/// Literals of other languages, each with a hint on how to write it in JSON.
+const FOREIGN_WORDS: [(&str, &str); 7] = [
     ("None", "write `null` instead of `None`"),
     ("True", "write `true` instead of `True`"),
     ("False", "write `false` instead of `False`"),
@@ -21,30 +21,30 @@ const WORDS: [(&str, &str); 7] = [
     ("-Infinity", "JSON has no `-Infinity`; write a number"),
 ];
 
-/// Describes the first place at which `text` is not JSON.
-pub(super) fn not_json(text: &str, error: &serde_json::Error) -> Violation {
+/// Describes the first location at which `text` is not JSON.
+pub(super) fn explain_syntax_error(text: &str, error: &serde_json::Error) -> Violation {
     let message = error.to_string();
     let what = message.split(" at line ").next().unwrap_or_default().replace("EOF", "the text ends");
     let (line, column) = (error.line(), error.column());
-    let place = offset(text, error);
+    let place = find_offset(text, error);
     let sentence = format!(
         "the text is not JSON: {what} at line {line}, column {column}{}; {}",
-        excerpt(text, place),
-        remedy(text, place, error)
+        format_excerpt(text, place),
+        find_remedy(text, place, error)
     );
     Violation::plain(String::new(), "JSON", sentence)
 }
 
-/// Describes a text that strict JSON refuses for a reason that nothing else knows.
-pub(super) fn not_strict(text: &str) -> Violation {
+/// Describes a text that the strict parser rejects for a reason that no other check finds.
+pub(super) fn explain_strictness(text: &str) -> Violation {
     match serde_json::from_str::<Value>(text) {
-        Err(error) => not_json(text, &error),
-        Ok(_) => Violation::mismatch(String::new(), "strict JSON", cut(text, 80)),
+        Err(error) => explain_syntax_error(text, &error),
+        Ok(_) => Violation::mismatch(String::new(), "strict JSON", truncate(text, 80)),
     }
 }
 
-/// The byte that the parser complained about. Columns are counted in bytes, from one.
-fn offset(text: &str, error: &serde_json::Error) -> usize {
+/// Returns the offset of the byte that the parser rejected. Its columns are counted in bytes, from 1.
+fn find_offset(text: &str, error: &serde_json::Error) -> usize {
     if error.is_eof() {
         return text.len();
     }
@@ -54,16 +54,16 @@ fn offset(text: &str, error: &serde_json::Error) -> usize {
     if !is_control(error) {
         return place;
     }
-    // There the parser names the byte before, or, once it has taken a line break, the line after.
+    // For a control character the parser reports the byte before it, or, if that is a line break, the line after.
     let place = if error.column() == 0 { text.floor_char_boundary(place.saturating_sub(1)) } else { place };
     let control = text.get(place..).and_then(|rest| rest.find(|c: char| c.is_ascii_control()));
     place + control.unwrap_or(0)
 }
 
-/// The text on both sides of the place.
-fn excerpt(text: &str, place: usize) -> String {
-    let start = text.ceil_char_boundary(place.saturating_sub(AROUND));
-    let end = text.floor_char_boundary(place.saturating_add(AROUND).min(text.len()));
+/// Formats the text on both sides of the error.
+fn format_excerpt(text: &str, place: usize) -> String {
+    let start = text.ceil_char_boundary(place.saturating_sub(MAX_EXCERPT_BYTES));
+    let end = text.floor_char_boundary(place.saturating_add(MAX_EXCERPT_BYTES).min(text.len()));
     let shown = |piece: Option<&str>| printable(piece.unwrap_or_default()).replace('\n', "\\n").replace('\t', "\\t");
     let (before, after) = (shown(text.get(start..place)), shown(text.get(place..end)));
     let (more, rest) = (if start > 0 { "…" } else { "" }, if end < text.len() { "…" } else { "" });
@@ -75,7 +75,7 @@ fn excerpt(text: &str, place: usize) -> String {
     }
 }
 
-fn remedy(text: &str, place: usize, error: &serde_json::Error) -> &'static str {
+fn find_remedy(text: &str, place: usize, error: &serde_json::Error) -> &'static str {
     let (before, at) = (text.get(..place).unwrap_or_default().trim_end(), text.get(place..).unwrap_or_default());
     let start = text.trim_start();
     if start.is_empty() {
@@ -84,7 +84,7 @@ fn remedy(text: &str, place: usize, error: &serde_json::Error) -> &'static str {
     if start.starts_with("```") {
         return "leave the code fence out, and write the JSON alone";
     }
-    if let Some((_, remedy)) = WORDS.iter().find(|(word, _)| is_word(before, at, word)) {
+    if let Some((_, remedy)) = FOREIGN_WORDS.iter().find(|(word, _)| is_word(before, at, word)) {
         return remedy;
     }
     match at.chars().next() {
@@ -102,7 +102,7 @@ fn remedy(text: &str, place: usize, error: &serde_json::Error) -> &'static str {
     }
 }
 
-/// Whether the word stands at the place, which may be anywhere in it: the parser reads on as long as it can.
+/// Returns whether the error is within `word`: the parser stops at the first byte of it that fits no literal.
 fn is_word(before: &str, at: &str, word: &str) -> bool {
     (0..word.len()).any(|read| {
         let (head, tail) = (word.get(..read).unwrap_or_default(), word.get(read..).unwrap_or_default());
@@ -122,12 +122,12 @@ mod tests {
 
     fn check(text: &str, expected: &str) {
         let error = serde_json::from_str::<Value>(text).unwrap_err();
-        let sentence = not_json(text, &error).to_string();
+        let sentence = explain_syntax_error(text, &error).to_string();
         assert!(sentence.ends_with(&format!("; {expected}")), "{text}: {sentence}");
     }
 
     #[test]
-    fn usual_slips_have_remedies() {
+    fn suggests_remedies_for_common_mistakes() {
         check("", "write one JSON value, `{}` if there are no arguments");
         check("```json\n{}\n```", "leave the code fence out, and write the JSON alone");
         check("{'a': 1}", "write names and strings in double quotes: \"…\"");
@@ -150,10 +150,10 @@ mod tests {
     }
 
     #[test]
-    fn the_place_is_shown_and_short() {
+    fn shows_short_excerpt_around_error() {
         let sentence = |text: &str| {
             let error = serde_json::from_str::<Value>(text).unwrap_err();
-            not_json(text, &error).to_string()
+            explain_syntax_error(text, &error).to_string()
         };
         let short = sentence("{\"a\": None}");
         assert!(short.contains("line 1, column 7, between `{\"a\": ` and `None}`;"), "{short}");

@@ -1,10 +1,11 @@
-//! Which keywords of JSON Schema 2020-12 the gate acts on, and which of them hold schemas of their own.
+//! Keywords of JSON Schema 2020-12 that the gate acts on, and the subschemas in them.
 
 use serde_json::{Map, Value};
 
-/// How a schema sees the value that the schema around it is asked about.
+/// The way in which a subschema applies to the value of the schema that holds it.
 ///
-/// The first group looks at the *same* value ("in place"); the second at a value, or a property name, within it.
+/// The first group applies in place, to the *same* value (Core 2020-12, sections 8.2.3 and 10.2); the second to a
+/// value, or a property name, within it (section 10.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Role {
     /// The target of `$ref` or `$dynamicRef`.
@@ -46,8 +47,8 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// Whether the schema looks at the same value as the schema that holds it.
-    pub(super) fn in_place(&self) -> bool {
+    /// Returns whether the subschema applies to the same value as the schema that holds it.
+    pub(super) fn is_in_place(&self) -> bool {
         matches!(
             self,
             Self::Ref
@@ -62,7 +63,7 @@ impl Role {
         )
     }
 
-    /// The keyword that gives this role, and the key below it if there is one.
+    /// Returns the keyword of this role, and the key below it if there is one.
     pub(super) fn keyword(&self) -> (&'static str, Option<&str>) {
         match self {
             Self::Ref => ("$ref", None),
@@ -86,23 +87,23 @@ impl Role {
         }
     }
 
-    /// Whether the keyword holds a list of schemas.
-    pub(super) fn listed(&self) -> bool {
+    /// Returns whether the keyword holds a list of schemas.
+    pub(super) fn is_list(&self) -> bool {
         matches!(self, Self::AllOf | Self::AnyOf | Self::OneOf | Self::PrefixItem)
     }
 }
 
 /// A schema that another schema holds.
 pub(super) struct Subschema<'s> {
-    /// What it is for; `None` for a definition, which does nothing until something refers to it.
+    /// Its role; `None` for a definition, which has no effect until it is referred to.
     pub(super) role: Option<Role>,
-    /// Where it is below the schema that holds it, as a JSON pointer.
+    /// Its location below the schema that holds it, as a JSON pointer.
     pub(super) suffix: String,
     /// The schema.
     pub(super) schema: &'s Value,
 }
 
-/// What the value of a keyword looks like.
+/// The form of a keyword's value.
 enum Shape {
     One(Role),
     List(Role),
@@ -110,7 +111,7 @@ enum Shape {
     Definitions,
 }
 
-fn shape(keyword: &str) -> Option<Shape> {
+fn shape_of(keyword: &str) -> Option<Shape> {
     Some(match keyword {
         "allOf" => Shape::List(Role::AllOf),
         "anyOf" => Shape::List(Role::AnyOf),
@@ -134,27 +135,27 @@ fn shape(keyword: &str) -> Option<Shape> {
     })
 }
 
-/// Where the schemas are in the value of a keyword.
+/// The places of the schemas in the value of a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// The value is a schema.
     Schema,
     /// The value is a list of schemas.
     List,
-    /// The value has schemas by name.
+    /// The value is an object with schemas as members.
     Named,
 }
 
-/// Where the schemas are that a keyword holds; `None` if it holds none.
-pub(super) fn place(keyword: &str) -> Option<Place> {
-    shape(keyword).map(|shape| match shape {
+/// Returns the place of the schemas that a keyword holds; `None` if it holds none.
+pub(super) fn place_of(keyword: &str) -> Option<Place> {
+    shape_of(keyword).map(|shape| match shape {
         Shape::One(_) => Place::Schema,
         Shape::List(_) => Place::List,
         Shape::Named(_) | Shape::Definitions => Place::Named,
     })
 }
 
-/// Keywords that assert something and hold no schema. Every other keyword is an annotation and is left out.
+/// Keywords that are assertions and hold no schema. All others are annotations and are left out.
 pub(super) const ASSERTIONS: [&str; 20] = [
     "type",
     "enum",
@@ -178,17 +179,16 @@ pub(super) const ASSERTIONS: [&str; 20] = [
     "dependentRequired",
 ];
 
-/// The keywords that point to another schema.
+/// Keywords that refer to another schema.
 pub(super) const REFERENCES: [&str; 2] = ["$ref", "$dynamicRef"];
 
-/// Every schema that `schema` holds, in the order in which it is written down.
+/// Returns the direct subschemas of `schema`, in document order.
 ///
-/// What is data stays data: nothing below `const`, `enum`, `default` or `examples` is a schema, and neither is
-/// anything below a keyword that is not known.
-pub(super) fn held(schema: &Map<String, Value>) -> Vec<Subschema<'_>> {
+/// Data is never read as a schema: values of `const`, `enum`, `default` and `examples`, and of unknown keywords.
+pub(super) fn subschemas(schema: &Map<String, Value>) -> Vec<Subschema<'_>> {
     let mut found = Vec::new();
     for (keyword, value) in schema {
-        match (shape(keyword), value) {
+        match (shape_of(keyword), value) {
             (Some(Shape::One(role)), schema) => {
                 found.push(Subschema { role: Some(role), suffix: format!("/{keyword}"), schema });
             }
@@ -214,7 +214,7 @@ pub(super) fn held(schema: &Map<String, Value>) -> Vec<Subschema<'_>> {
     found
 }
 
-/// One step of a JSON pointer (RFC 6901).
+/// Escapes one step of a JSON pointer (RFC 6901, section 3).
 pub(super) fn escape(step: &str) -> String {
     step.replace('~', "~0").replace('/', "~1")
 }
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_data_are_not_keywords() {
+    fn ignores_property_names_and_data() {
         let schema = json!({
             "properties": {"required": {"type": "string"}, "a/b~c": true},
             "const": {"properties": {"x": true}},
@@ -235,7 +235,7 @@ mod tests {
             "$defs": {"d": {}},
             "x-unknown": {"properties": {}},
         });
-        let mut found: Vec<_> = held(schema.as_object().unwrap()).into_iter().map(|held| held.suffix).collect();
+        let mut found: Vec<_> = subschemas(schema.as_object().unwrap()).into_iter().map(|held| held.suffix).collect();
         found.sort();
         assert_eq!(found, ["/$defs/d", "/oneOf/0", "/oneOf/1", "/properties/a~1b~0c", "/properties/required"]);
     }

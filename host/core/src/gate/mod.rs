@@ -1,12 +1,12 @@
-//! The schema gate: what is said to a tool, and what it answers, fits its schema exactly or does not pass.
+//! The schema gate: strict validation of tool arguments and results against JSON Schema 2020-12.
 //!
-//! A [`Gate`] is compiled once, when a tool is loaded, from a schema that nobody trusts: whatever it holds, compiling
-//! it and checking documents against it takes bounded time, memory and stack, and nothing outside the document is ever
-//! looked at. Documents are read strictly ([`Gate::parse`]): one text has one meaning or is refused, nothing is
-//! coerced, and what is wrong is said all at once ([`Violations`]).
+//! A [`Gate`] is compiled once, when a tool is loaded, from an untrusted schema. Compiling any schema, and checking any
+//! document against it, takes bounded time, memory and stack. No reference is followed out of the document.
+//! [`Gate::parse`] reads strict JSON: a text has one meaning or is rejected, no value is coerced, and all violations
+//! are reported at once ([`Violations`]).
 //!
-//! Arguments are *closed*: a property that the schema does not declare is refused, even where the schema is silent.
-//! A schema that wants any property must say `"additionalProperties": true`.
+//! Arguments are *closed*: a property that the schema does not declare is rejected, even if the schema does not mention
+//! undeclared properties. A schema that takes any property must say `"additionalProperties": true`.
 //!
 //! ```
 //! use fumehood_core::gate::{Gate, GateLimits};
@@ -25,17 +25,17 @@ mod bounds;
 mod closing;
 mod compile;
 mod cost;
-mod declared;
+mod declared_properties;
 mod error;
 mod explain;
 mod finding;
 mod foreign;
 mod format;
+mod graph;
 mod json_hints;
 mod keywords;
-mod locate;
+mod locator;
 mod number;
-mod outline;
 mod preparation;
 mod source;
 mod strict;
@@ -55,58 +55,60 @@ pub use violation::{Violation, Violations};
 
 use assertions::Patterns;
 use cost::Costs;
-use locate::Locator;
-use outline::Outline;
+use graph::SchemaGraph;
+use locator::Locator;
 use strict::{Caps, Extent};
 
-/// The limits of schemas and of documents.
+/// Limits of schemas and of documents.
+///
+/// [`GateLimits::default`] sets the default of each field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateLimits {
-    /// Bytes of a document. 1 MiB.
+    /// Maximum size of a document, in bytes. Default: 1 MiB.
     pub document_bytes: usize,
-    /// Bytes of a single string or property name of a document. 10 KiB. A string whose schema has a `maxLength` is bounded by
-    /// that, and by the document.
+    /// Maximum size of a single string or property name, in bytes. Default: 10 KiB. A string whose schema has a
+    /// `maxLength` is bounded by that, and by `document_bytes`.
     pub string_bytes: usize,
-    /// Levels of arrays and objects in a document. 64; never more than [`GateLimits::MOST_DEPTH`].
+    /// Maximum levels of arrays and objects in a document. Default: 64; at most [`GateLimits::MAX_DEPTH`].
     pub depth: usize,
-    /// Violations listed; those beyond are counted. 32; never fewer than one.
+    /// Maximum number of violations listed; further ones are only counted. Default: 32; at least 1.
     pub violations: usize,
-    /// Steps that checking one document may take, at worst. 5 million, each of which is at most some 50 ns: evaluating
-    /// a subschema for one value is a step, and so is matching one byte against a small pattern.
+    /// Maximum steps to check one document, in the worst case. Default: 5 million, each of at most some 50 ns. A step
+    /// is the evaluation of one subschema for one value, or the match of one byte against a small pattern.
     pub work: u64,
-    /// Bytes of a schema. 64 KiB.
+    /// Maximum size of a schema, in bytes. Default: 64 KiB.
     pub schema_bytes: usize,
-    /// Levels of arrays and objects in a schema. 32; never more than [`GateLimits::MOST_DEPTH`].
+    /// Maximum levels of arrays and objects in a schema. Default: 32; at most [`GateLimits::MAX_DEPTH`].
     pub schema_depth: usize,
-    /// Subschemas in a schema. 2,000.
+    /// Maximum number of subschemas in a schema. Default: 2,000.
     pub schema_nodes: usize,
-    /// Different patterns in a schema. 50.
+    /// Maximum number of different patterns in a schema. Default: 50.
     pub patterns: usize,
-    /// Characters of a pattern. 512.
+    /// Maximum length of a pattern, in characters. Default: 512.
     pub pattern_chars: usize,
-    /// Bytes of a compiled pattern. 256 KiB.
+    /// Maximum size of a compiled pattern, in bytes. Default: 256 KiB.
     pub pattern_bytes: usize,
-    /// Bytes that matching a pattern may use as a cache. 1 MiB.
+    /// Maximum size of the cache used to match a pattern, in bytes. Default: 1 MiB.
     pub pattern_cache_bytes: usize,
-    /// Evaluations of a subschema for one path through a document, at worst. 10,000.
+    /// Maximum evaluations of subschemas for one path through a document, in the worst case. Default: 10,000.
     pub cost: u64,
 }
 
 impl GateLimits {
-    /// The deepest nesting that can be asked for: what the parser and the stack are good for.
-    pub const MOST_DEPTH: usize = 100;
+    /// Upper bound of `depth` and `schema_depth`: the nesting that the parser and the stack can take.
+    pub const MAX_DEPTH: usize = 100;
 
-    /// These limits with another cap on a single string, and documents that have room for such a string.
+    /// Sets `string_bytes`, and raises `document_bytes` so that such a string fits.
     #[must_use]
     pub fn with_string_bytes(self, bytes: usize) -> Self {
-        // An escape makes two bytes of one.
+        // An escape such as `\"` takes two bytes for one.
         let document_bytes = self.document_bytes.max(bytes.saturating_mul(2));
         Self { string_bytes: bytes, document_bytes, ..self }
     }
 
-    fn sane(mut self) -> Self {
-        self.depth = self.depth.min(Self::MOST_DEPTH);
-        self.schema_depth = self.schema_depth.min(Self::MOST_DEPTH);
+    fn clamp(mut self) -> Self {
+        self.depth = self.depth.min(Self::MAX_DEPTH);
+        self.schema_depth = self.schema_depth.min(Self::MAX_DEPTH);
         self.violations = self.violations.max(1);
         self
     }
@@ -132,93 +134,96 @@ impl Default for GateLimits {
     }
 }
 
-/// A compiled schema. Share it behind an `Arc`.
+/// A compiled schema, to be shared behind an `Arc`.
 #[derive(Debug)]
 pub struct Gate {
     validator: Validator,
-    outline: Outline,
+    graph: SchemaGraph,
     patterns: Patterns,
     costs: Costs,
     limits: GateLimits,
 }
 
 impl Gate {
-    /// Compiles the schema of a tool's arguments: they are an object, and undeclared properties are refused.
+    /// Compiles the schema of a tool's arguments. They must be an object, and undeclared properties are rejected.
     ///
-    /// A root that says nothing at all, `{}`, describes an object without properties.
+    /// The empty schema `{}` describes an object without properties.
     ///
     /// # Errors
-    /// If the schema is not one of draft 2020-12, does not describe an object, refers to anything outside itself, or
-    /// is over one of the limits.
+    /// If the schema is not valid in draft 2020-12, does not describe an object, refers to anything outside itself, or
+    /// exceeds a limit.
     pub fn for_arguments(schema: &Value, limits: GateLimits) -> Result<Self, SchemaError> {
-        compile::gate(schema, limits.sane(), true)
+        compile::compile_gate(schema, limits.clamp(), true)
     }
 
-    /// Compiles the schema of a tool's results: any value, and undeclared properties are only refused where the schema
-    /// says so.
+    /// Compiles the schema of a tool's results. They may be any value, and undeclared properties are rejected only
+    /// where the schema says so.
     ///
     /// # Errors
-    /// As for [`Gate::for_arguments`], but that any value may be described.
+    /// As for [`Gate::for_arguments`], except that the schema need not describe an object.
     pub fn for_results(schema: &Value, limits: GateLimits) -> Result<Self, SchemaError> {
-        compile::gate(schema, limits.sane(), false)
+        compile::compile_gate(schema, limits.clamp(), false)
     }
 
-    /// Reads a text as strict JSON and checks it against the schema.
+    /// Parses a text as strict JSON and checks it against the schema.
     ///
-    /// Strict means: JSON as of RFC 8259, no name twice in an object, numbers that are held exactly (64-bit integers,
-    /// or decimals that a binary64 leads back to; where the schema says `number`, the nearest binary64 will do), Unicode
-    /// without lone surrogates, and the caps of [`GateLimits`].
+    /// Strict JSON is JSON (RFC 8259) with these restrictions, most of them those of I-JSON (RFC 7493, section 2):
+    /// - no duplicate name in an object;
+    /// - numbers that can be represented exactly: 64-bit integers, or decimals that survive a round trip through
+    ///   binary64; where the schema says `number`, a number is rounded to the nearest binary64;
+    /// - Unicode without lone surrogates;
+    /// - the limits of [`GateLimits`].
     ///
     /// # Errors
-    /// Everything that is wrong with the text, or else everything that does not fit the schema.
+    /// All syntax violations of the text, or else all violations of the schema.
     pub fn parse(&self, text: &str) -> Result<Value, Violations> {
         let (value, extent) = match strict::read(text, self.caps()) {
             Some(read) => read,
             None => {
-                let locator = Locator::new(&self.outline, &self.patterns);
-                let refused = || Violations::one(json_hints::not_strict(text));
-                trace::examine(text, self.caps(), self.limits.violations, locator)?;
-                strict::read(text, self.relaxed_caps()).ok_or_else(refused)?
+                let locator = Locator::new(&self.graph, &self.patterns);
+                let unexplained = || Violations::one(json_hints::explain_strictness(text));
+                trace::explain_text(text, self.caps(), self.limits.violations, locator)?;
+                strict::read(text, self.relaxed_caps()).ok_or_else(unexplained)?
             }
         };
-        self.fits(&value, extent).map(|()| value)
+        self.validate(&value, extent).map(|()| value)
     }
 
-    /// Checks a value that is in memory already against the same caps and the schema.
+    /// Checks a value in memory against the limits and the schema.
     ///
     /// # Errors
-    /// Everything that is over a cap, or else everything that does not fit the schema.
+    /// All exceeded limits, or else all violations of the schema.
     pub fn check(&self, value: &Value) -> Result<(), Violations> {
         let extent = match strict::measure(value, self.caps()) {
             Some(extent) => extent,
             None => {
-                let locator = Locator::new(&self.outline, &self.patterns);
-                trace::examine_value(value, self.caps(), self.limits.violations, locator)?;
-                let refused = || Violations::one(json_hints::not_strict(""));
-                strict::measure(value, self.relaxed_caps()).ok_or_else(refused)?
+                let locator = Locator::new(&self.graph, &self.patterns);
+                trace::explain_value(value, self.caps(), self.limits.violations, locator)?;
+                let unexplained = || Violations::one(json_hints::explain_strictness(""));
+                strict::measure(value, self.relaxed_caps()).ok_or_else(unexplained)?
             }
         };
-        self.fits(value, extent)
+        self.validate(value, extent)
     }
 
-    /// The steps that checking a text of so many bytes takes at most, whatever it says; see [`GateLimits::work`]. What
-    /// would take more than that limit is refused without being checked.
+    /// Returns an upper bound of the steps to check any text of `bytes` bytes; see [`GateLimits::work`]. A document
+    /// that would take more than that limit is rejected without being checked.
     #[must_use]
-    pub fn most_steps(&self, bytes: usize) -> u64 {
+    pub fn max_steps(&self, bytes: usize) -> u64 {
         let bytes = bytes.min(self.limits.document_bytes);
-        // Every value but the last has a comma or a bracket beside it.
+        // Every value but the last is followed by a comma or a bracket.
         let values = bytes as u64 / 2 + 1;
         let extent = Extent { values, depth: self.limits.depth, text: bytes as u64 };
         self.costs.steps(extent).min(self.limits.work)
     }
 
-    /// The same for a value that is in memory already.
+    /// Returns an upper bound of the steps to check this value. Like [`Gate::max_steps`], for a value in memory.
     #[must_use]
-    pub fn most_steps_of(&self, value: &Value) -> u64 {
+    pub fn max_steps_for_value(&self, value: &Value) -> u64 {
         strict::measure(value, self.relaxed_caps()).map_or(0, |extent| self.costs.steps(extent).min(self.limits.work))
     }
 
-    fn fits(&self, value: &Value, extent: Extent) -> Result<(), Violations> {
+    fn validate(&self, value: &Value, extent: Extent) -> Result<(), Violations> {
         let steps = self.costs.steps(extent);
         if steps > self.limits.work {
             let expected = format!(
@@ -231,7 +236,7 @@ impl Gate {
         if self.validator.is_valid(value) {
             return Ok(());
         }
-        Err(explain::violations(&self.outline, &self.patterns, value, self.limits.violations))
+        Err(explain::explain(&self.graph, &self.patterns, value, self.limits.violations))
     }
 
     fn caps(&self) -> Caps {
@@ -239,7 +244,7 @@ impl Gate {
         Caps { text, string, depth, exact: true }
     }
 
-    /// The caps of a document in which the schema allows what the usual ones refuse.
+    /// The caps for a document whose schema allows what the default caps reject.
     fn relaxed_caps(&self) -> Caps {
         Caps { string: self.limits.document_bytes, exact: false, ..self.caps() }
     }

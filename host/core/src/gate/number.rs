@@ -1,8 +1,8 @@
-//! Whether a JSON number can be held exactly: as a 64-bit integer, or as a binary64 that means the same decimal.
+//! Exactness of JSON numbers: as a 64-bit integer, or as a binary64 with the same decimal value.
 
 use serde_json::Number;
 
-/// The exact decimal value of a literal: digits without zeros at either end, and the power of ten of the last one.
+/// The exact decimal value of a literal: digits without zeros at either end, and the power of ten of the last digit.
 #[derive(PartialEq, Eq)]
 struct Decimal {
     negative: bool,
@@ -11,8 +11,8 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// `None` if the literal is no JSON number, or its exponent is beyond anything that can be held.
-    fn read(literal: &str) -> Option<Self> {
+    /// Parses a literal. Returns `None` if it is no JSON number, or its exponent is out of any range.
+    fn parse(literal: &str) -> Option<Self> {
         let (negative, literal) = match literal.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, literal),
@@ -29,7 +29,7 @@ impl Decimal {
         let leading = digits.iter().take_while(|digit| **digit == b'0').count();
         digits.drain(..leading);
         if digits.is_empty() {
-            // Zero is zero whatever its exponent, and minus zero is a binary64 too.
+            // Zero has no exponent, and minus zero is a binary64 too.
             return Some(Self { negative: false, digits, exponent: 0 });
         }
         let trailing = digits.iter().rev().take_while(|digit| **digit == b'0').count();
@@ -39,9 +39,9 @@ impl Decimal {
     }
 }
 
-/// How a literal fails to be exact.
+/// The reason why a literal is not exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Inexact {
+pub(super) enum InexactError {
     /// An integer beyond 64 bits.
     Integer,
     /// A number beyond the range of a binary64.
@@ -50,32 +50,33 @@ pub(super) enum Inexact {
     Digits,
 }
 
-/// A literal of at most this many bytes and without an exponent has at most 15 digits, which a binary64 keeps.
-const ALWAYS_EXACT: usize = 15;
+/// Maximum size of a literal that is exact without a check, in bytes: without an exponent it has at most 15 digits,
+/// which a binary64 keeps.
+const MAX_EXACT_LITERAL_BYTES: usize = 15;
 
-/// Whether a literal needs to be looked at: most do not.
-pub(super) fn doubtful(literal: &[u8]) -> bool {
-    literal.len() > ALWAYS_EXACT || literal.iter().any(|byte| matches!(byte, b'e' | b'E'))
+/// Returns whether a literal needs [`check_exact`]; most do not.
+pub(super) fn can_be_inexact(literal: &[u8]) -> bool {
+    literal.len() > MAX_EXACT_LITERAL_BYTES || literal.iter().any(|byte| matches!(byte, b'e' | b'E'))
 }
 
-/// Whether the number that `literal` means can be held exactly. `literal` is a JSON number.
-pub(super) fn exact(literal: &str) -> Result<(), Inexact> {
+/// Checks that a JSON number can be represented exactly.
+pub(super) fn check_exact(literal: &str) -> Result<(), InexactError> {
     if !literal.contains(['.', 'e', 'E']) {
         let fits = literal.parse::<u64>().is_ok() || literal.parse::<i64>().is_ok();
-        return if fits { Ok(()) } else { Err(Inexact::Integer) };
+        return if fits { Ok(()) } else { Err(InexactError::Integer) };
     }
-    let held: f64 = literal.parse().map_err(|_| Inexact::Digits)?;
-    if !held.is_finite() {
-        return Err(Inexact::Range);
+    let float: f64 = literal.parse().map_err(|_| InexactError::Digits)?;
+    if !float.is_finite() {
+        return Err(InexactError::Range);
     }
-    // A binary64 can have two shortest decimals, a last digit apart. What the standard library writes and what is
-    // written as JSON are both as good as the binary64 itself.
-    let kept = Decimal::read(&format!("{held:e}"));
-    let written = Number::from_f64(held).and_then(|number| Decimal::read(&number.to_string()));
-    match Decimal::read(literal) {
-        Some(meant) if kept.as_ref() == Some(&meant) || written.as_ref() == Some(&meant) => Ok(()),
-        _ if held == 0.0 => Err(Inexact::Range),
-        _ => Err(Inexact::Digits),
+    // A binary64 can have two shortest decimals that differ in the last digit. Both the one of the standard library and
+    // the one written as JSON are accepted.
+    let standard = Decimal::parse(&format!("{float:e}"));
+    let written = Number::from_f64(float).and_then(|number| Decimal::parse(&number.to_string()));
+    match Decimal::parse(literal) {
+        Some(decimal) if standard.as_ref() == Some(&decimal) || written.as_ref() == Some(&decimal) => Ok(()),
+        _ if float == 0.0 => Err(InexactError::Range),
+        _ => Err(InexactError::Digits),
     }
 }
 
@@ -84,8 +85,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literals() {
-        let check = |literal: &str, expected: Result<(), Inexact>| assert_eq!(exact(literal), expected, "{literal}");
+    fn checks_literals() {
+        let check =
+            |literal: &str, expected: Result<(), InexactError>| assert_eq!(check_exact(literal), expected, "{literal}");
         check("0", Ok(()));
         check("-0", Ok(()));
         check("-0.0", Ok(()));
@@ -97,29 +99,29 @@ mod tests {
         check("1E+2", Ok(()));
         check("1.5e-7", Ok(()));
         check("18446744073709551615", Ok(()));
-        check("18446744073709551616", Err(Inexact::Integer));
+        check("18446744073709551616", Err(InexactError::Integer));
         check("-9223372036854775808", Ok(()));
-        check("-9223372036854775809", Err(Inexact::Integer));
+        check("-9223372036854775809", Err(InexactError::Integer));
         check("9007199254740992.0", Ok(()));
-        check("9007199254740993.0", Err(Inexact::Digits));
-        check("3.1415926535897932385", Err(Inexact::Digits));
+        check("9007199254740993.0", Err(InexactError::Digits));
+        check("3.1415926535897932385", Err(InexactError::Digits));
         check("3.141592653589793", Ok(()));
         check("1e308", Ok(()));
-        check("1e400", Err(Inexact::Range));
-        check("-1e400", Err(Inexact::Range));
-        check("1e-400", Err(Inexact::Range));
+        check("1e400", Err(InexactError::Range));
+        check("-1e400", Err(InexactError::Range));
+        check("1e-400", Err(InexactError::Range));
         check("5e-324", Ok(()));
-        check("4.9e-324", Err(Inexact::Digits));
+        check("4.9e-324", Err(InexactError::Digits));
         check("1.7976931348623157e308", Ok(()));
         check("765255160232409.2", Ok(()));
         check("765255160232409.3", Ok(()));
-        check("765255160232409.25", Err(Inexact::Digits));
-        check("0.10000000000000001", Err(Inexact::Digits));
+        check("765255160232409.25", Err(InexactError::Digits));
+        check("0.10000000000000001", Err(InexactError::Digits));
     }
 
     #[test]
-    fn doubt() {
-        let check = |literal: &str, expected| assert_eq!(doubtful(literal.as_bytes()), expected, "{literal}");
+    fn finds_literals_to_check() {
+        let check = |literal: &str, expected| assert_eq!(can_be_inexact(literal.as_bytes()), expected, "{literal}");
         check("123456789012345", false);
         check("1234567890123456", true);
         check("1e2", true);

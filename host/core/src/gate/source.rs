@@ -1,4 +1,4 @@
-//! The schema as its author wrote it: where its subschemas are, what they refer to, and what is refused outright.
+//! The schema as written: its subschemas, references and anchors, and checks for unsupported keywords.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,33 +6,32 @@ use serde_json::{Map, Value};
 
 use super::GateLimits;
 use super::error::SchemaError;
-use super::format::shortened;
-use super::keywords::{REFERENCES, escape, held};
+use super::format::format_value;
+use super::keywords::{REFERENCES, escape, subschemas};
 
-const DIALECTS: [&str; 2] =
+const ACCEPTED_DIALECTS: [&str; 2] =
     ["https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2020-12/schema#"];
 
-/// A schema document after a first look: every place that holds a schema is known, every reference leads to one.
+/// A schema document with the locations of all subschemas. Every reference leads to one of them.
 pub(super) struct Source<'s> {
     pub(super) root: &'s Value,
-    /// Every schema of the document by its JSON pointer. What is not listed is data and never read as a schema.
+    /// All schemas of the document by JSON pointer. All else is data and never read as a schema.
     schemas: BTreeMap<String, &'s Value>,
-    /// Names given by `$anchor` and `$dynamicAnchor`. With a single document there is one scope, so both mean the same.
+    /// Names given by `$anchor` and `$dynamicAnchor`. A single document has one dynamic scope, so both mean the same.
     anchors: HashMap<&'s str, String>,
-    /// Every pattern, with the first schema that uses it.
+    /// All patterns, each with the first schema that uses it.
     pub(super) patterns: BTreeMap<&'s str, String>,
 }
 
 impl<'s> Source<'s> {
-    /// Looks at every schema of the document once.
+    /// Visits every schema of the document once.
     ///
     /// # Errors
-    /// If a keyword would leave the document or change its dialect, a count is over its limit, or a reference leads
-    /// nowhere.
+    /// If a keyword would leave the document or change its dialect, a count exceeds its limit, or a reference has no target.
     pub(super) fn survey(root: &'s Value, limits: &GateLimits) -> Result<Self, SchemaError> {
-        dialect(root)?;
+        check_dialect(root)?;
         let mut source = Self { root, schemas: BTreeMap::new(), anchors: HashMap::new(), patterns: BTreeMap::new() };
-        source.visit(root, String::new(), limits)?;
+        source.add_schema(root, String::new(), limits)?;
         for (pointer, schema) in &source.schemas {
             for (_, reference) in references(schema) {
                 source.resolve(pointer, reference)?;
@@ -41,25 +40,25 @@ impl<'s> Source<'s> {
         Ok(source)
     }
 
-    /// Recursion is bounded by the depth of the document, which was checked before.
-    fn visit(&mut self, schema: &'s Value, pointer: String, limits: &GateLimits) -> Result<(), SchemaError> {
+    /// Adds a schema and its subschemas. Recursion is bounded by the depth of the document, which was checked before.
+    fn add_schema(&mut self, schema: &'s Value, pointer: String, limits: &GateLimits) -> Result<(), SchemaError> {
         if self.schemas.len() >= limits.schema_nodes {
             let limit = limits.schema_nodes as u64;
             return Err(SchemaError::TooLarge { pointer, what: "subschemas", found: limit + 1, limit });
         }
         self.schemas.insert(pointer.clone(), schema);
         if let Some(map) = schema.as_object() {
-            refused_keywords(map, &pointer)?;
-            self.names(map, &pointer)?;
-            self.patterns(map, &pointer, limits)?;
-            for held in held(map) {
-                self.visit(held.schema, format!("{pointer}{}", held.suffix), limits)?;
+            check_keywords(map, &pointer)?;
+            self.add_anchors(map, &pointer)?;
+            self.add_patterns(map, &pointer, limits)?;
+            for subschema in subschemas(map) {
+                self.add_schema(subschema.schema, format!("{pointer}{}", subschema.suffix), limits)?;
             }
         }
         Ok(())
     }
 
-    fn names(&mut self, map: &'s Map<String, Value>, pointer: &str) -> Result<(), SchemaError> {
+    fn add_anchors(&mut self, map: &'s Map<String, Value>, pointer: &str) -> Result<(), SchemaError> {
         for keyword in ["$anchor", "$dynamicAnchor"] {
             let Some(name) = map.get(keyword).and_then(Value::as_str) else {
                 continue;
@@ -76,7 +75,12 @@ impl<'s> Source<'s> {
         Ok(())
     }
 
-    fn patterns(&mut self, map: &'s Map<String, Value>, pointer: &str, limits: &GateLimits) -> Result<(), SchemaError> {
+    fn add_patterns(
+        &mut self,
+        map: &'s Map<String, Value>,
+        pointer: &str,
+        limits: &GateLimits,
+    ) -> Result<(), SchemaError> {
         let own = map.get("pattern").and_then(Value::as_str);
         let named = map.get("patternProperties").and_then(Value::as_object);
         for pattern in own.into_iter().chain(named.into_iter().flat_map(|named| named.keys().map(String::as_str))) {
@@ -102,18 +106,18 @@ impl<'s> Source<'s> {
         Ok(())
     }
 
-    /// Where `reference`, found in the schema at `pointer`, leads to.
+    /// Returns the target of `reference`, which is in the schema at `pointer`.
     pub(super) fn resolve(&self, pointer: &str, reference: &Value) -> Result<(String, &'s Value), SchemaError> {
         let refused =
-            |why| SchemaError::Reference { pointer: pointer.to_owned(), reference: shortened(reference), why };
+            |why| SchemaError::Reference { pointer: pointer.to_owned(), reference: format_value(reference), why };
         let Some(fragment) = reference.as_str().and_then(|text| text.strip_prefix('#')) else {
             return Err(refused("leads out of the document"));
         };
-        let Some(fragment) = percent_decoded(fragment) else {
+        let Some(fragment) = percent_decode(fragment) else {
             return Err(refused("is not a proper fragment"));
         };
         let target = if fragment.is_empty() || fragment.starts_with('/') {
-            // Written anew, so that two spellings of one place are one place.
+            // Normalized, so that two spellings of one location are equal.
             fragment.split('/').skip(1).fold(String::new(), |path, step| path + "/" + &escape(&unescape(step)))
         } else {
             let anchor = self.anchors.get(fragment.as_str());
@@ -125,7 +129,7 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// The targets of a schema's own references. References that lead nowhere were refused by the survey.
+    /// Returns the targets of a schema's own references. [`Source::survey`] has rejected references that lead nowhere.
     pub(super) fn targets(&self, schema: &Value) -> Vec<(String, &'s Value)> {
         references(schema).filter_map(|(_, reference)| self.resolve("", reference).ok()).collect()
     }
@@ -135,17 +139,17 @@ fn references(schema: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
     REFERENCES.into_iter().filter_map(|keyword| Some((keyword, schema.as_object()?.get(keyword)?)))
 }
 
-fn dialect(root: &Value) -> Result<(), SchemaError> {
+fn check_dialect(root: &Value) -> Result<(), SchemaError> {
     match root.as_object().and_then(|map| map.get("$schema")) {
         None => Ok(()),
-        Some(Value::String(uri)) if DIALECTS.contains(&uri.as_str()) => Ok(()),
-        Some(Value::String(uri)) => Err(SchemaError::Dialect { given: super::format::cut(uri, 80) }),
-        Some(other) => Err(SchemaError::Dialect { given: shortened(other) }),
+        Some(Value::String(uri)) if ACCEPTED_DIALECTS.contains(&uri.as_str()) => Ok(()),
+        Some(Value::String(uri)) => Err(SchemaError::Dialect { given: super::format::truncate(uri, 80) }),
+        Some(other) => Err(SchemaError::Dialect { given: format_value(other) }),
     }
 }
 
-/// Keywords that would move the meaning of references, or that only older drafts know.
-fn refused_keywords(map: &Map<String, Value>, pointer: &str) -> Result<(), SchemaError> {
+/// Rejects keywords that would change the meaning of references, or that only older drafts have.
+fn check_keywords(map: &Map<String, Value>, pointer: &str) -> Result<(), SchemaError> {
     let refused = |keyword, instead| Err(SchemaError::Keyword { pointer: pointer.to_owned(), keyword, instead });
     if map.contains_key("$id") && !pointer.is_empty() {
         return refused("$id", "a schema is one document, and only its root may have a name: use $defs and $ref");
@@ -170,8 +174,8 @@ fn unescape(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }
 
-/// `None` if an escape is cut short or the bytes are not UTF-8.
-fn percent_decoded(text: &str) -> Option<String> {
+/// Decodes percent-encoding (RFC 3986, section 2.1). Returns `None` for an incomplete escape or invalid UTF-8.
+fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

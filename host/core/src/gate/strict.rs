@@ -1,4 +1,4 @@
-//! Strict JSON: one reading of a text, or none. The fast path; [`super::trace`] explains what it refuses.
+//! The strict JSON parser. This is the fast path; [`super::trace`] explains what it rejects.
 
 use std::cell::Cell;
 use std::fmt;
@@ -8,23 +8,23 @@ use serde_json::{Map, Number, Value};
 
 use super::number;
 
-/// What is refused in any document, whatever the schema.
+/// Limits of any document, independent of the schema.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Caps {
-    /// Bytes of the whole text.
+    /// Maximum size of the whole text, in bytes.
     pub(super) text: usize,
-    /// Bytes of a single string or name.
+    /// Maximum size of a single string or name, in bytes.
     pub(super) string: usize,
     /// Levels of arrays and objects.
     pub(super) depth: usize,
-    /// Whether numbers have to be held exactly.
+    /// True if numbers must be represented exactly.
     pub(super) exact: bool,
 }
 
-/// How large a document turned out to be.
+/// The size of a document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// Values, containers included.
+    /// Number of values, containers included.
     pub(super) values: u64,
     /// Levels of arrays and objects.
     pub(super) depth: usize,
@@ -32,10 +32,10 @@ pub(super) struct Extent {
     pub(super) text: u64,
 }
 
-/// Members that the outermost object has room for from the start.
-const USUAL_MEMBERS: usize = 7;
+/// Initial capacity of the outermost object, in members.
+const DEFAULT_MEMBERS: usize = 7;
 
-/// Reads a text; `None` if anything at all is wrong with it.
+/// Parses a text. Returns `None` if it violates any rule.
 pub(super) fn read(text: &str, caps: Caps) -> Option<(Value, Extent)> {
     if text.len() > caps.text {
         return None;
@@ -45,28 +45,28 @@ pub(super) fn read(text: &str, caps: Caps) -> Option<(Value, Extent)> {
     let deepest = Cell::new(0);
     let bytes = Cell::new(0);
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let seed = Strict { caps, values: &values, floats: &floats, deepest: &deepest, text: &bytes, depth: 0 };
+    let seed = StrictVisitor { caps, values: &values, floats: &floats, deepest: &deepest, text: &bytes, depth: 0 };
     let value = seed.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
-    // Integers are held as they are; most documents have no other numbers, and are not read twice.
-    if caps.exact && floats.get() && !numbers_are_exact(text.as_bytes()) {
+    // Integers are always exact; most documents have no other numbers and are not scanned a second time.
+    if caps.exact && floats.get() && !has_exact_numbers(text.as_bytes()) {
         return None;
     }
     Some((value, Extent { values: values.get(), depth: deepest.get(), text: bytes.get() }))
 }
 
-/// Looks at the number tokens of a text, which need not be JSON: what is no number is for the parser to refuse.
-fn numbers_are_exact(text: &[u8]) -> bool {
+/// Returns whether all number tokens of a text are exact. The parser rejects malformed numbers.
+fn has_exact_numbers(text: &[u8]) -> bool {
     let mut rest = text;
     while let Some((first, tail)) = rest.split_first() {
         rest = match first {
-            b'"' => after_string(tail),
+            b'"' => skip_string(tail),
             b'-' | b'0'..=b'9' => {
-                let end = rest.iter().position(|byte| !in_number(*byte)).unwrap_or(rest.len());
+                let end = rest.iter().position(|byte| !is_number_byte(*byte)).unwrap_or(rest.len());
                 let (token, tail) = rest.split_at(end);
-                if number::doubtful(token) {
+                if number::can_be_inexact(token) {
                     let literal = std::str::from_utf8(token).unwrap_or_default();
-                    if number::exact(literal).is_err() {
+                    if number::check_exact(literal).is_err() {
                         return false;
                     }
                 }
@@ -78,13 +78,13 @@ fn numbers_are_exact(text: &[u8]) -> bool {
     true
 }
 
-/// Whether the byte can be part of a number.
-pub(super) fn in_number(byte: u8) -> bool {
+/// Returns whether the byte can be part of a number.
+pub(super) fn is_number_byte(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
 }
 
-/// What follows the string whose opening quote was just read.
-fn after_string(text: &[u8]) -> &[u8] {
+/// Returns the text after the string whose opening quote was just read.
+fn skip_string(text: &[u8]) -> &[u8] {
     let mut rest = text;
     loop {
         let Some(stop) = memchr::memchr2(b'"', b'\\', rest) else {
@@ -100,18 +100,18 @@ fn after_string(text: &[u8]) -> &[u8] {
 }
 
 #[derive(Clone, Copy)]
-struct Strict<'c> {
+struct StrictVisitor<'c> {
     caps: Caps,
     values: &'c Cell<u64>,
-    /// Whether a number was not a 64-bit integer: only then can it have lost something.
+    /// True if a number was not a 64-bit integer, so that it may have been rounded.
     floats: &'c Cell<bool>,
     deepest: &'c Cell<usize>,
     text: &'c Cell<u64>,
     depth: usize,
 }
 
-impl Strict<'_> {
-    fn inside<E: Error>(self) -> Result<Self, E> {
+impl StrictVisitor<'_> {
+    fn descend<E: Error>(self) -> Result<Self, E> {
         let depth = self.depth + 1;
         if depth > self.caps.depth {
             return Err(E::custom("too deep"));
@@ -120,13 +120,13 @@ impl Strict<'_> {
         Ok(Self { depth, ..self })
     }
 
-    fn fits<E: Error>(self, text: String) -> Result<String, E> {
+    fn check_string<E: Error>(self, text: String) -> Result<String, E> {
         self.text.set(self.text.get() + text.len() as u64);
         if text.len() > self.caps.string { Err(E::custom("string too long")) } else { Ok(text) }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Strict<'_> {
+impl<'de> DeserializeSeed<'de> for StrictVisitor<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -135,7 +135,7 @@ impl<'de> DeserializeSeed<'de> for Strict<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Strict<'_> {
+impl<'de> Visitor<'de> for StrictVisitor<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -164,15 +164,15 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
-        self.fits(text.to_owned()).map(Value::String)
+        self.check_string(text.to_owned()).map(Value::String)
     }
 
     fn visit_string<E: Error>(self, text: String) -> Result<Value, E> {
-        self.fits(text).map(Value::String)
+        self.check_string(text).map(Value::String)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let inside = self.inside()?;
+        let inside = self.descend()?;
         let mut items = Vec::new();
         while let Some(item) = access.next_element_seed(inside)? {
             items.push(item);
@@ -181,12 +181,12 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let inside = self.inside()?;
-        // Arguments are an object with a few members. Only one such object is given room before it is needed: a document
-        // of many small ones would make the host hold several times of what it says.
-        let mut members = if self.depth == 0 { Map::with_capacity(USUAL_MEMBERS) } else { Map::new() };
+        let inside = self.descend()?;
+        // Arguments are an object with a few members. Only the outermost object gets capacity in advance: a document of
+        // many small objects would take several times its size in memory.
+        let mut members = if self.depth == 0 { Map::with_capacity(DEFAULT_MEMBERS) } else { Map::new() };
         while let Some(name) = access.next_key::<String>()? {
-            let name = self.fits(name)?;
+            let name = self.check_string(name)?;
             let value = access.next_value_seed(inside)?;
             if members.insert(name, value).is_some() {
                 return Err(A::Error::custom("the same name twice"));
@@ -196,13 +196,13 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 }
 
-/// The extent of a value in memory; `None` if it is over a cap. A value stops being looked at where it is too deep.
+/// Measures a value in memory. Returns `None` if it exceeds a cap. Does not descend below the maximum depth.
 pub(super) fn measure(value: &Value, caps: Caps) -> Option<Extent> {
     let mut extent = Extent::default();
-    measured(value, caps, 0, &mut extent).then_some(extent)
+    measure_into(value, caps, 0, &mut extent).then_some(extent)
 }
 
-fn measured(value: &Value, caps: Caps, depth: usize, extent: &mut Extent) -> bool {
+fn measure_into(value: &Value, caps: Caps, depth: usize, extent: &mut Extent) -> bool {
     extent.values += 1;
     let text = |text: &str, extent: &mut Extent| {
         extent.text += text.len() as u64;
@@ -212,16 +212,16 @@ fn measured(value: &Value, caps: Caps, depth: usize, extent: &mut Extent) -> boo
         Value::String(string) => text(string, extent),
         Value::Array(items) => {
             extent.depth = extent.depth.max(depth + 1);
-            depth < caps.depth && items.iter().all(|item| measured(item, caps, depth + 1, extent))
+            depth < caps.depth && items.iter().all(|item| measure_into(item, caps, depth + 1, extent))
         }
         Value::Object(members) => {
             extent.depth = extent.depth.max(depth + 1);
             let inside =
-                |(name, member): (&String, &Value)| text(name, extent) && measured(member, caps, depth + 1, extent);
+                |(name, member): (&String, &Value)| text(name, extent) && measure_into(member, caps, depth + 1, extent);
             depth < caps.depth && members.iter().all(inside)
         }
         _ => true,
     };
-    // Each value takes a byte and each string its own: a lower bound of the document as text.
+    // Each value takes at least a byte and each string its own size: a lower bound of the document as text.
     fits && extent.text.saturating_add(extent.values) <= caps.text as u64
 }

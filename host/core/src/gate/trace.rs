@@ -1,50 +1,50 @@
-//! The slow pass over a text that strict JSON refuses: everything that is wrong with it, and where.
+//! The slow pass over a text that the strict parser rejects. It collects all violations with their locations.
 
 use std::collections::HashSet;
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::format::{cut, quoted};
+use super::format::{quote, truncate};
 use super::json_hints;
 use super::keywords::escape;
-use super::locate::{Locator, Nodes, Step};
-use super::number::{self, Inexact};
-use super::strict::{Caps, in_number};
+use super::locator::{Locator, NodeSet, Step};
+use super::number::{self, InexactError};
+use super::strict::{Caps, is_number_byte};
 use super::violation::{Violation, Violations};
 
-/// Looks for what [`super::strict::read`] refused in a text, and for whether the schema allows it there.
+/// Finds the reasons why [`super::strict::read`] rejected a text, and returns those that the schema does not allow.
 ///
 /// # Errors
-/// Everything that is wrong with the text and that the schema does not allow.
-pub(super) fn examine(text: &str, caps: Caps, cap: usize, locator: Locator<'_>) -> Result<(), Violations> {
+/// All violations that the schema does not allow.
+pub(super) fn explain_text(text: &str, caps: Caps, cap: usize, locator: Locator<'_>) -> Result<(), Violations> {
     if text.len() > caps.text {
         let expected = format!("a text of at most {} bytes", caps.text);
         return Err(Violations::one(Violation::mismatch(String::new(), expected, format!("{} bytes", text.len()))));
     }
-    // Reads any depth without recursion, and looks neither into numbers nor into escapes.
+    // Accepts any depth without recursion, and checks only the syntax of numbers and escapes.
     if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
-        return Err(Violations::one(json_hints::not_json(text, &error)));
+        return Err(Violations::one(json_hints::explain_syntax_error(text, &error)));
     }
     let levels = Vec::new();
     let mut trace = Trace { caps, cap, locator, found: Vec::new(), more: 0, allowed: false, levels, skipped: 0 };
     trace.walk(text);
     match (trace.found.is_empty(), trace.allowed) {
         (true, true) => Ok(()),
-        // The parser proper is stricter in some way that the walk does not know of.
-        (true, false) => Err(Violations::one(json_hints::not_strict(text))),
+        // The strict parser rejects something that the walk does not check.
+        (true, false) => Err(Violations::one(json_hints::explain_strictness(text))),
         (false, _) => Err(Violations { violations: trace.found, more: trace.more }),
     }
 }
 
-/// One array or object that the walk is in.
+/// An array or object that the walk is in.
 struct Level {
-    /// The names so far; `None` in an array.
+    /// The names so far; `None` for an array.
     names: Option<HashSet<String>>,
-    /// The step that leads to what is read next.
+    /// The step to the value that is read next.
     step: Step,
-    /// The schemas of this array or object, once somebody has asked.
-    schemas: Option<Nodes>,
+    /// The schemas of this array or object, computed on demand.
+    schemas: Option<NodeSet>,
 }
 
 /// A walk over a text that is known to be JSON.
@@ -54,17 +54,17 @@ struct Trace<'o> {
     locator: Locator<'o>,
     found: Vec<Violation>,
     more: usize,
-    /// Whether something was met that the schema allows.
+    /// True if a violation was found that the schema allows.
     allowed: bool,
     levels: Vec<Level>,
-    /// How many levels of what is too deep the walk is in. Nothing in there is looked at.
+    /// Number of levels beyond the maximum depth that the walk is in. Nothing in there is checked.
     skipped: usize,
 }
 
 impl Trace<'_> {
     fn walk(&mut self, text: &str) {
         let mut rest = text;
-        // Whether the next string is the name of a member.
+        // True if the next string is the name of a member.
         let mut name_next = false;
         while let Some(first) = rest.bytes().next() {
             let length = match first {
@@ -72,8 +72,8 @@ impl Trace<'_> {
                     let length = string_length(rest);
                     let token = rest.get(..length).unwrap_or(rest);
                     match (self.skipped, name_next) {
-                        (0, true) => self.name(token),
-                        (0, false) => self.string(token),
+                        (0, true) => self.check_name(token),
+                        (0, false) => self.check_string(token),
                         _ => {}
                     }
                     name_next = false;
@@ -90,13 +90,13 @@ impl Trace<'_> {
                     1
                 }
                 b',' => {
-                    name_next = self.next();
+                    name_next = self.next_entry();
                     1
                 }
                 b'-' | b'0'..=b'9' => {
-                    let length = rest.bytes().position(|byte| !in_number(byte)).unwrap_or(rest.len());
+                    let length = rest.bytes().position(|byte| !is_number_byte(byte)).unwrap_or(rest.len());
                     if self.skipped == 0 {
-                        self.number(rest.get(..length).unwrap_or_default());
+                        self.check_number(rest.get(..length).unwrap_or_default());
                     }
                     length
                 }
@@ -107,7 +107,7 @@ impl Trace<'_> {
     }
 
     fn enter(&mut self, object: bool) {
-        // Reported once for each place where it becomes too deep, not for everything below.
+        // Reported once for each location where the maximum is exceeded, not for everything below.
         if self.levels.len() == self.caps.depth {
             if self.skipped == 0 {
                 let expected = format!("at most {} levels of arrays and objects", self.caps.depth);
@@ -128,8 +128,8 @@ impl Trace<'_> {
         }
     }
 
-    /// After a comma. Says whether a name follows.
-    fn next(&mut self) -> bool {
+    /// Advances past a comma. Returns whether a name follows.
+    fn next_entry(&mut self) -> bool {
         if self.skipped > 0 {
             return false;
         }
@@ -142,46 +142,46 @@ impl Trace<'_> {
         level.names.is_some()
     }
 
-    fn name(&mut self, token: &str) {
+    fn check_name(&mut self, token: &str) {
         let Ok(name) = serde_json::from_str::<String>(token) else {
-            // It is no text, so the pointer leads to it as it is written.
+            // It is not valid Unicode, so the pointer has it as written.
             if let Some(level) = self.levels.last_mut() {
                 level.step = Step::Name(token.trim_matches('"').to_owned());
             }
-            self.surrogate(token);
+            self.report_surrogate(token);
             return;
         };
-        let twice = self.levels.last_mut().is_some_and(|level| {
+        let is_duplicate = self.levels.last_mut().is_some_and(|level| {
             level.step = Step::Name(name.clone());
             !level.names.as_mut().is_none_or(|names| names.insert(name.clone()))
         });
-        if twice {
-            let sentence = format!("the name {} is given twice; give it once", quoted(&name));
+        if is_duplicate {
+            let sentence = format!("the name {} is given twice; give it once", quote(&name));
             self.report(|pointer| Violation::plain(pointer, "each name once", sentence));
         }
         if name.len() > self.caps.string {
-            self.too_long("a name", name.len());
+            self.report_too_long("a name", name.len());
         }
     }
 
-    fn string(&mut self, token: &str) {
+    fn check_string(&mut self, token: &str) {
         match serde_json::from_str::<String>(token) {
             Ok(text) if text.len() > self.caps.string => {
                 let schemas = self.schemas();
                 match self.locator.can_be_long(&schemas) {
                     true => self.allowed = true,
-                    false => self.too_long("a string", text.len()),
+                    false => self.report_too_long("a string", text.len()),
                 }
             }
             Ok(_) => {}
-            Err(_) => self.surrogate(token),
+            Err(_) => self.report_surrogate(token),
         }
     }
 
-    /// The schemas of the value that is read now.
-    fn schemas(&mut self) -> Nodes {
+    /// Returns the schemas of the value that is read now.
+    fn schemas(&mut self) -> NodeSet {
         let Self { levels, locator, .. } = self;
-        let mut above: Option<(&Nodes, &Step)> = None;
+        let mut above: Option<(&NodeSet, &Step)> = None;
         for Level { schemas, step, .. } in levels {
             let own = schemas.get_or_insert_with(|| match above {
                 Some((parents, step)) => locator.child(parents, step),
@@ -195,19 +195,19 @@ impl Trace<'_> {
         }
     }
 
-    fn surrogate(&mut self, token: &str) {
+    fn report_surrogate(&mut self, token: &str) {
         let expected = "Unicode text, in which \\uD800 to \\uDFFF only come as pairs";
-        self.report(|pointer| Violation::mismatch(pointer, expected, cut(token, 80)));
+        self.report(|pointer| Violation::mismatch(pointer, expected, truncate(token, 80)));
     }
 
-    fn too_long(&mut self, what: &str, bytes: usize) {
+    fn report_too_long(&mut self, what: &str, bytes: usize) {
         let expected = format!("{what} of at most {} bytes", self.caps.string);
         self.report(|pointer| Violation::mismatch(pointer, expected, format!("{bytes} bytes")));
     }
 
-    fn number(&mut self, token: &str) {
-        let Err(inexact) = number::exact(token) else { return };
-        if inexact != Inexact::Range {
+    fn check_number(&mut self, token: &str) {
+        let Err(inexact) = number::check_exact(token) else { return };
+        if inexact != InexactError::Range {
             let schemas = self.schemas();
             if self.locator.can_be_rounded(&schemas) {
                 self.allowed = true;
@@ -215,11 +215,13 @@ impl Trace<'_> {
             }
         }
         let expected = match inexact {
-            Inexact::Integer => "an integer of at most 64 bits (write a larger one as a string, if the tool takes it)",
-            Inexact::Range => "a number within the range of a 64-bit float",
-            Inexact::Digits => "a number with no more digits than a 64-bit float keeps (about 15)",
+            InexactError::Integer => {
+                "an integer of at most 64 bits (write a larger one as a string, if the tool takes it)"
+            }
+            InexactError::Range => "a number within the range of a 64-bit float",
+            InexactError::Digits => "a number with no more digits than a 64-bit float keeps (about 15)",
         };
-        self.report(|pointer| Violation::mismatch(pointer, expected, cut(token, 80)));
+        self.report(|pointer| Violation::mismatch(pointer, expected, truncate(token, 80)));
     }
 
     fn report(&mut self, violation: impl FnOnce(String) -> Violation) {
@@ -235,7 +237,7 @@ impl Trace<'_> {
     }
 }
 
-/// The length of the string token that the text starts with, quotes included.
+/// Returns the length of the string token that the text starts with, quotes included.
 fn string_length(text: &str) -> usize {
     let mut escaped = false;
     for (index, byte) in text.bytes().enumerate().skip(1) {
@@ -249,11 +251,11 @@ fn string_length(text: &str) -> usize {
     text.len()
 }
 
-/// Looks for what [`super::strict::measure`] refused in a value, and for whether the schema allows it there.
+/// Finds the caps that [`super::strict::measure`] found exceeded in a value.
 ///
 /// # Errors
-/// Everything that is over a cap and that the schema does not allow.
-pub(super) fn examine_value(
+/// All exceeded caps that the schema does not allow.
+pub(super) fn explain_value(
     document: &Value,
     caps: Caps,
     cap: usize,
@@ -266,7 +268,7 @@ pub(super) fn examine_value(
     let mut report = |violation| {
         if found.len() < cap { found.push(violation) } else { more += 1 }
     };
-    let long = |what: &str, text: &str, pointer: &str| {
+    let too_long = |what: &str, text: &str, pointer: &str| {
         let expected = format!("{what} of at most {} bytes", caps.string);
         Violation::mismatch(pointer.to_owned(), expected, format!("{} bytes", text.len()))
     };
@@ -284,7 +286,7 @@ pub(super) fn examine_value(
                 if text.len() > caps.string {
                     let schemas = locator.at(document, &pointer);
                     if !locator.can_be_long(&schemas) {
-                        report(long("a string", text, &pointer));
+                        report(too_long("a string", text, &pointer));
                     }
                 }
             }
@@ -297,7 +299,7 @@ pub(super) fn examine_value(
                     bytes += name.len();
                     let pointer = format!("{pointer}/{}", escape(name));
                     if name.len() > caps.string {
-                        report(long("a name", name, &pointer));
+                        report(too_long("a name", name, &pointer));
                     }
                     pending.push((member, depth + 1, pointer));
                 }

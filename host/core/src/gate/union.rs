@@ -1,46 +1,47 @@
-//! Why a value fits none of several alternatives: the one that was meant if that is clear, else all of them in short.
+//! Explanations of values that fit none of several alternatives: the violations of the intended alternative if it can
+//! be found, or else a summary of all.
 
 use serde_json::Value;
 
-use super::assertions::{About, types};
-use super::explain::{Evaluated, Walk};
-use super::finding::{Found, Path};
-use super::format::{asked, choices, cut, given, hint, shortened};
+use super::assertions::{FailureKind, accepted_types};
+use super::explain::{EvaluatedParts, Explainer};
+use super::finding::{Findings, Path};
+use super::format::{describe_schema, describe_value, format_value, join_choices, suggest_correction, truncate};
+use super::graph::{NodeId, SchemaGraph};
 use super::keywords::Role;
-use super::outline::{NodeId, Outline};
 use super::violation::Violation;
 
-/// Violations kept of each alternative.
-const KEPT: usize = 32;
+/// Maximum number of violations kept for each alternative.
+const MAX_VIOLATIONS: usize = 32;
 
-/// Alternatives put into words.
-const SHOWN: usize = 8;
+/// Maximum number of alternatives described.
+const MAX_ALTERNATIVES: usize = 8;
 
-/// Bytes of the words for one alternative.
-const BRIEF: usize = 120;
+/// Maximum size of the description of one alternative, in bytes.
+const MAX_BRIEF_BYTES: usize = 120;
 
-/// How far a schema is followed in search of its tag.
-const HOPS: usize = 8;
+/// Maximum number of references followed to find a tag.
+const MAX_TAG_HOPS: usize = 8;
 
-impl Walk<'_> {
-    pub(super) fn union<'v>(
+impl Explainer<'_> {
+    pub(super) fn explain_union<'v>(
         &mut self,
         alternatives: &[NodeId],
         exactly_one: bool,
         tag: Option<&str>,
         value: &'v Value,
         path: &Path<'_>,
-        found: &mut Found,
-    ) -> Evaluated<'v> {
+        found: &mut Findings,
+    ) -> EvaluatedParts<'v> {
         if let (Some(tag), Value::Object(_)) = (tag, value) {
-            return self.tagged(alternatives, tag, value, path, found);
+            return self.explain_tagged(alternatives, tag, value, path, found);
         }
-        let mut seen = Evaluated::default();
+        let mut seen = EvaluatedParts::default();
         let mut fitting = 0;
         let mut failed = Vec::new();
         for id in alternatives {
-            let mut inner = Found::up_to(KEPT);
-            let own = self.value(*id, value, path, &mut inner);
+            let mut inner = Findings::with_cap(MAX_VIOLATIONS);
+            let own = self.explain_value(*id, value, path, &mut inner);
             if inner.count() == 0 {
                 fitting += 1;
                 seen.merge(own);
@@ -49,64 +50,72 @@ impl Walk<'_> {
             }
         }
         match fitting {
-            0 => self.none(failed, value, path, found),
+            0 => self.explain_no_match(failed, value, path, found),
             2.. if exactly_one => {
                 let expected = format!(
                     "a value that fits exactly one of: {}",
-                    choices(alternatives.iter().map(|id| asked(self.outline, *id)))
+                    join_choices(alternatives.iter().map(|id| describe_schema(self.graph, *id)))
                 );
-                let count = format!("{}, which fits {fitting} of them", given(value));
-                found.add(path, About::Detail, |at| Violation::mismatch(at, expected, count));
+                let count = format!("{}, which fits {fitting} of them", describe_value(value));
+                found.add(path, FailureKind::Detail, |at| Violation::mismatch(at, expected, count));
             }
             _ => {}
         }
         seen
     }
 
-    /// The alternatives are told apart by the property `tag`: the value says itself which one it wants to be.
-    fn tagged<'v>(
+    /// Explains a union with a tag: the property `tag` of the value selects the alternative.
+    fn explain_tagged<'v>(
         &mut self,
         alternatives: &[NodeId],
         tag: &str,
         value: &'v Value,
         path: &Path<'_>,
-        found: &mut Found,
-    ) -> Evaluated<'v> {
+        found: &mut Findings,
+    ) -> EvaluatedParts<'v> {
         let texts: Vec<_> =
-            alternatives.iter().filter_map(|id| Some((*id, text_of(self.outline, *id, tag)?))).collect();
-        let accepted = || choices(texts.iter().map(|(_, text)| shortened(text)));
+            alternatives.iter().filter_map(|id| Some((*id, tag_value(self.graph, *id, tag)?))).collect();
+        let accepted = || join_choices(texts.iter().map(|(_, text)| format_value(text)));
         let Some(own) = value.get(tag) else {
-            let expected = format!("the property {} ({})", shortened(&tag.into()), accepted());
-            found.add(path, About::Choice, |at| Violation::missing(at, expected));
-            return Evaluated::default();
+            let expected = format!("the property {} ({})", format_value(&tag.into()), accepted());
+            found.add(path, FailureKind::Choice, |at| Violation::missing(at, expected));
+            return EvaluatedParts::default();
         };
         match texts.iter().find(|(_, text)| *text == own) {
-            Some((id, _)) => self.value(*id, value, path, found),
+            Some((id, _)) => self.explain_value(*id, value, path, found),
             None => {
-                found.add(&path.name(tag), About::Choice, |at| Violation::mismatch(at, accepted(), given(own)));
-                Evaluated::default()
+                found.add(&path.name(tag), FailureKind::Choice, |at| {
+                    Violation::mismatch(at, accepted(), describe_value(own))
+                });
+                EvaluatedParts::default()
             }
         }
     }
 
-    fn none(&self, mut failed: Vec<(NodeId, Found)>, value: &Value, path: &Path<'_>, found: &mut Found) {
-        if let Some(meant) = meant(&failed, path.depth) {
-            return found.take(failed.swap_remove(meant).1);
+    fn explain_no_match(
+        &self,
+        mut failed: Vec<(NodeId, Findings)>,
+        value: &Value,
+        path: &Path<'_>,
+        found: &mut Findings,
+    ) {
+        if let Some(intended) = find_intended(&failed, path.depth) {
+            return found.append(failed.swap_remove(intended).1);
         }
-        if failed.iter().all(|(_, inner)| !right_kind(inner, path.depth)) {
-            let expected = choices(failed.iter().map(|(id, _)| asked(self.outline, *id)));
-            let wanted: Vec<_> = failed.iter().flat_map(|(id, _)| kinds(self.outline, *id)).collect();
-            let given = given(value) + &hint(&wanted, value).unwrap_or_default();
-            return found.add(path, About::Type, |at| Violation::mismatch(at, expected, given));
+        if failed.iter().all(|(_, inner)| !is_right_type(inner, path.depth)) {
+            let expected = join_choices(failed.iter().map(|(id, _)| describe_schema(self.graph, *id)));
+            let wanted: Vec<_> = failed.iter().flat_map(|(id, _)| resolved_types(self.graph, *id)).collect();
+            let given = describe_value(value) + &suggest_correction(&wanted, value).unwrap_or_default();
+            return found.add(path, FailureKind::Type, |at| Violation::mismatch(at, expected, given));
         }
-        found.add(path, About::Detail, |at| {
-            let briefs = failed.iter().take(SHOWN).enumerate().map(|(index, (id, inner))| {
+        found.add(path, FailureKind::Detail, |at| {
+            let briefs = failed.iter().take(MAX_ALTERNATIVES).enumerate().map(|(index, (id, inner))| {
                 let first = inner.list.first().map(|finding| match finding.depth == path.depth {
                     true => finding.violation.sentence(),
                     false => finding.violation.to_string(),
                 });
                 let first = first.unwrap_or_default();
-                cut(&format!("({}) {}: {first}", index + 1, asked(self.outline, *id)), BRIEF)
+                truncate(&format!("({}) {}: {first}", index + 1, describe_schema(self.graph, *id)), MAX_BRIEF_BYTES)
             });
             let briefs: Vec<_> = briefs.collect();
             let expected = format!("one of {} alternatives", failed.len());
@@ -116,49 +125,49 @@ impl Walk<'_> {
     }
 }
 
-/// The one alternative that was clearly meant: the only one for this kind of value, or else the only one whose tags
-/// fit, or else the only one that has nothing against the value itself, but only against something within it.
-fn meant(failed: &[(NodeId, Found)], depth: usize) -> Option<usize> {
-    let only = |fits: &dyn Fn(&Found) -> bool| {
+/// Returns the alternative that was intended: the only one for this type of value, or else the only one whose constants
+/// match, or else the only one whose violations are all within the value.
+fn find_intended(failed: &[(NodeId, Findings)], depth: usize) -> Option<usize> {
+    let only = |fits: &dyn Fn(&Findings) -> bool| {
         let mut fitting = failed.iter().enumerate().filter(|(_, (_, inner))| fits(inner)).map(|(index, _)| index);
         fitting.next().filter(|_| fitting.next().is_none())
     };
-    let no_choice = |inner: &Found| inner.list.iter().all(|finding| finding.about != About::Choice);
-    let within = |inner: &Found| inner.list.iter().all(|finding| finding.depth > depth);
-    only(&|inner| right_kind(inner, depth))
-        .or_else(|| only(&|inner| right_kind(inner, depth) && no_choice(inner)))
+    let has_no_choice = |inner: &Findings| inner.list.iter().all(|finding| finding.kind != FailureKind::Choice);
+    let within = |inner: &Findings| inner.list.iter().all(|finding| finding.depth > depth);
+    only(&|inner| is_right_type(inner, depth))
+        .or_else(|| only(&|inner| is_right_type(inner, depth) && has_no_choice(inner)))
         .or_else(|| only(&within))
 }
 
-/// Whether the alternative is for values of this kind at all.
-fn right_kind(inner: &Found, depth: usize) -> bool {
-    inner.list.iter().all(|finding| finding.about == About::Detail || finding.depth > depth)
+/// Returns whether the alternative is for values of this type.
+fn is_right_type(inner: &Findings, depth: usize) -> bool {
+    inner.list.iter().all(|finding| finding.kind == FailureKind::Detail || finding.depth > depth)
 }
 
-/// The types that an alternative accepts, itself or through a reference.
-fn kinds(outline: &Outline, id: NodeId) -> Vec<&str> {
-    let Some(node) = outline.node(id) else {
+/// Returns the types that an alternative accepts, itself or through a reference.
+fn resolved_types(graph: &SchemaGraph, id: NodeId) -> Vec<&str> {
+    let Some(node) = graph.node(id) else {
         return Vec::new();
     };
-    let own = types(node);
-    match node.one(&Role::Ref).and_then(|target| outline.node(target)) {
-        Some(target) if own.is_empty() => types(target),
+    let own = accepted_types(node);
+    match node.target(&Role::Ref).and_then(|target| graph.node(target)) {
+        Some(target) if own.is_empty() => accepted_types(target),
         _ => own,
     }
 }
 
-/// The one value that an alternative accepts for its tag.
-fn text_of<'o>(outline: &'o Outline, id: NodeId, tag: &str) -> Option<&'o Value> {
+/// Returns the only value that an alternative accepts for its tag.
+fn tag_value<'o>(graph: &'o SchemaGraph, id: NodeId, tag: &str) -> Option<&'o Value> {
     let mut id = id;
-    for _ in 0..HOPS {
-        let node = outline.node(id)?;
-        if let Some(property) = node.property(tag).and_then(|property| outline.node(property)) {
+    for _ in 0..MAX_TAG_HOPS {
+        let node = graph.node(id)?;
+        if let Some(property) = node.property(tag).and_then(|property| graph.node(property)) {
             let only = || property.assertions.get("enum").and_then(|listed| listed.get(0));
             if let Some(text) = property.assertions.get("const").or_else(only) {
                 return Some(text);
             }
         }
-        id = node.one(&Role::Ref)?;
+        id = node.target(&Role::Ref)?;
     }
     None
 }

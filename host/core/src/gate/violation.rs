@@ -1,4 +1,4 @@
-//! What is wrong with a document: every violation at once, as data and as a text to repair it from.
+//! Violations of a schema or of strict JSON, as data and as messages.
 
 use std::fmt;
 
@@ -6,25 +6,25 @@ use serde::Serialize;
 
 use crate::sanitize::is_hidden;
 
-use super::format::{cut, shortened};
+use super::format::{format_value, truncate};
 
-/// How many bytes of a pointer a message repeats. The pointer itself is never shortened.
-const POINTER: usize = 200;
+/// Maximum size of a pointer in a message, in bytes. [`Violation::pointer`] is never truncated.
+const MAX_POINTER_BYTES: usize = 200;
 
-/// One thing that is wrong with a document.
+/// One violation in a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// Where: a JSON pointer (RFC 6901) into the document. The document as a whole is the empty pointer.
+    /// The location as a JSON pointer (RFC 6901). The empty pointer is the document as a whole.
     pub pointer: String,
-    /// What the schema, or the rules of strict JSON, ask for there.
+    /// The requirement of the schema or of strict JSON.
     pub expected: String,
-    /// What stands there instead, in at most 80 bytes and a hint where one helps; `nothing` if something is missing.
+    /// The given value in at most 80 bytes, with a hint where one helps; `nothing` if a value is missing.
     pub given: String,
     #[serde(skip)]
     form: Form,
 }
 
-/// How a violation is put into a sentence.
+/// The form of a violation's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Mismatch,
@@ -34,34 +34,34 @@ enum Form {
 }
 
 impl Violation {
-    /// Something else stands there.
+    /// Creates a violation for a value that is not as expected.
     pub(super) fn mismatch(pointer: String, expected: impl Into<String>, given: impl Into<String>) -> Self {
         Self { pointer, expected: expected.into(), given: given.into(), form: Form::Mismatch }
     }
 
-    /// Something is missing there.
+    /// Creates a violation for a missing value.
     pub(super) fn missing(pointer: String, expected: impl Into<String>) -> Self {
         Self { pointer, expected: expected.into(), given: "nothing".to_owned(), form: Form::Missing }
     }
 
-    /// No such thing is declared. `expected` says what is.
+    /// Creates a violation for an undeclared property. `expected` lists the declared ones.
     pub(super) fn undeclared(pointer: String, expected: impl Into<String>, given: impl Into<String>) -> Self {
         Self { pointer, expected: expected.into(), given: given.into(), form: Form::Undeclared }
     }
 
-    /// The whole sentence is in `given`; `expected` is for programs.
+    /// Creates a violation with a message of its own, which becomes `given`; `expected` is for programs.
     pub(super) fn plain(pointer: String, expected: impl Into<String>, sentence: impl Into<String>) -> Self {
         Self { pointer, expected: expected.into(), given: sentence.into(), form: Form::Plain }
     }
 
-    /// Appends a hint to an undeclared property; other violations stay as they are.
-    pub(super) fn hint_undeclared(&mut self, hint: &str) {
+    /// Appends a hint to the violation for an undeclared property; leaves other violations as they are.
+    pub(super) fn add_hint_if_undeclared(&mut self, hint: &str) {
         if self.form == Form::Undeclared {
             self.expected.push_str(hint);
         }
     }
 
-    /// The sentence without the place.
+    /// Returns the message without the location.
     pub(super) fn sentence(&self) -> String {
         let Self { expected, given, .. } = self;
         match self.form {
@@ -74,42 +74,42 @@ impl Violation {
 }
 
 impl fmt::Display for Violation {
-    /// `/place: sentence`, the document as a whole being `at the top`; a whole sentence alone.
+    /// Formats as `/pointer: message`, with `at the top` for the document as a whole.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A text that is not JSON has no places.
+        // A text that is not JSON has no locations.
         if self.pointer.is_empty() && self.form == Form::Plain {
             return f.write_str(&self.sentence());
         }
         let pointer = if self.pointer.is_empty() { "at the top" } else { &self.pointer };
         // Control characters in the names of properties would let a document write lines of its own, and invisible ones
         // would make two names look the same.
-        let pointer = cut(pointer, POINTER);
+        let pointer = truncate(pointer, MAX_POINTER_BYTES);
         if pointer.chars().any(|c| c.is_control() || is_hidden(c)) {
-            write!(f, "{}: {}", shortened(&pointer.into()), self.sentence())
+            write!(f, "{}: {}", format_value(&pointer.into()), self.sentence())
         } else {
             write!(f, "{pointer}: {}", self.sentence())
         }
     }
 }
 
-/// Everything that is wrong with a document, up to a cap.
+/// All violations in a document, up to a cap.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize)]
 pub struct Violations {
-    /// The violations, in the order of the document. Never empty.
+    /// The violations, in document order. Never empty.
     pub violations: Vec<Violation>,
-    /// How many were found besides those listed. A lower bound: looking for more stops when it has cost too much.
+    /// Number of violations found besides those listed. A lower bound, because the effort to find more is limited.
     pub more: usize,
 }
 
 impl Violations {
-    /// A single violation.
+    /// Creates a list of one violation.
     pub(super) fn one(violation: Violation) -> Self {
         Self { violations: vec![violation], more: 0 }
     }
 }
 
 impl fmt::Display for Violations {
-    /// One line for each violation, and one more if some were left out.
+    /// Formats one line for each violation, and one more if some were left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, violation) in self.violations.iter().enumerate() {
             if index > 0 {

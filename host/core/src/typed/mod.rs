@@ -1,11 +1,9 @@
-//! Typed functions as tools: the types that an export takes and gives, and the JSON Schemas that follow from them.
+//! Typed functions as tools: the WIT types of an export's parameters and result, and their JSON Schemas.
 //!
-//! How a value of each type looks in JSON is said once, in [`schema`]; whoever converts values follows it.
+//! [`schema`] defines the JSON form of each type; conversions of values follow it.
 
-pub mod docs;
 pub mod pattern;
 pub mod schema;
 pub mod ty;
 
-pub use docs::{TypeDoc, TypeDocs};
-pub use ty::{Budget, TooComplex, Ty, TypedFunction};
+pub use ty::{Budget, Ty, TypeComplexityError, TypeDoc, TypeDocs, TypedFunction};

@@ -1,41 +1,42 @@
 //! Regular expressions for the decimal form of 64-bit integers: exactly the numbers in range, each in one spelling.
 //!
-//! They come in two pieces, either of which is to match, because one piece would be longer than the gate takes.
+//! Each consists of two patterns, one of which has to match, because a single one would exceed
+//! [`GateLimits::pattern_chars`](crate::gate::GateLimits::pattern_chars).
 
-/// How many leading digits the first piece looks at; numbers that share them with the bound are for the second.
-const SPLIT: usize = 10;
+/// Number of leading digits that the first pattern compares. Numbers that share them with the bound match the second.
+const SPLIT_DIGITS: usize = 10;
 
-/// Matches `0` and every number up to [`u64::MAX`], without leading zeros.
+/// Returns patterns that match `0` and every number up to [`u64::MAX`], without leading zeros.
 #[must_use]
-pub fn unsigned() -> [String; 2] {
+pub fn unsigned_patterns() -> [String; 2] {
     let bound = u64::MAX.to_string();
-    [format!("^(0|{})$", far_below(&bound)), format!("^{}$", near(&bound))]
+    [format!("^(0|{})$", far_pattern(&bound)), format!("^{}$", near_pattern(&bound))]
 }
 
-/// Matches every number from [`i64::MIN`] to [`i64::MAX`], without leading zeros, `+` or `-0`.
+/// Returns patterns that match every number from [`i64::MIN`] to [`i64::MAX`], without leading zeros, `+` or `-0`.
 #[must_use]
-pub fn signed() -> [String; 2] {
+pub fn signed_patterns() -> [String; 2] {
     let bound = i64::MAX.to_string();
-    [format!("^(0|-?({}))$", far_below(&bound)), format!("^(-?{}|{})$", near(&bound), i64::MIN)]
+    [format!("^(0|-?({}))$", far_pattern(&bound)), format!("^(-?{}|{})$", near_pattern(&bound), i64::MIN)]
 }
 
-/// Matches the numbers from 1 that have fewer digits than the bound, or are below it within the first digits.
-fn far_below(bound: &str) -> String {
+/// Returns a pattern for the numbers from 1 with fewer digits than the bound, or below it within the first digits.
+fn far_pattern(bound: &str) -> String {
     let fewer = (bound.len() > 1).then(|| format!("[1-9][0-9]{{0,{}}}", bound.len() - 2));
-    let below = choices(bound, 0, SPLIT.min(bound.len()));
+    let below = digits_pattern(bound, 0, SPLIT_DIGITS.min(bound.len()));
     fewer.into_iter().chain(below).collect::<Vec<_>>().join("|")
 }
 
-/// Matches the numbers that begin like the bound and are not above it.
-fn near(bound: &str) -> String {
-    let shared = bound.get(..SPLIT).unwrap_or_default();
-    format!("{shared}({})", choices(bound, shared.len(), bound.len()).unwrap_or_default())
+/// Returns a pattern for the numbers that begin like the bound and are not above it.
+fn near_pattern(bound: &str) -> String {
+    let shared = bound.get(..SPLIT_DIGITS).unwrap_or_default();
+    format!("{shared}({})", digits_pattern(bound, shared.len(), bound.len()).unwrap_or_default())
 }
 
-/// Matches what follows the first `from` digits in numbers that share these with the bound and are below it at one of
-/// the digits up to `to`; also, if these are all, the rest of the bound itself. For 235, 0 and 3:
-/// `1[0-9]{2}|2([0-2][0-9]|3([0-4]|5))`.
-fn choices(bound: &str, from: usize, to: usize) -> Option<String> {
+/// Returns a pattern for the digits after the first `from` in numbers that share these with the bound and are below it
+/// at one of the digits up to `to`. If `to` is the end, the pattern also matches the rest of the bound itself. For 235,
+/// 0 and 3: `1[0-9]{2}|2([0-2][0-9]|3([0-4]|5))`.
+fn digits_pattern(bound: &str, from: usize, to: usize) -> Option<String> {
     let mut rest = (to == bound.len()).then(String::new);
     for (at, digit) in bound.bytes().enumerate().take(to).skip(from).collect::<Vec<_>>().into_iter().rev() {
         let lowest = if at == 0 { b'1' } else { b'0' };
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Whether a schema with the pieces takes a text, and by which of them.
+    /// Returns whether one of the patterns matches a text; never both.
     fn matches(pieces: &[String; 2], text: &str) -> bool {
         let hits = pieces.iter().filter(|pattern| {
             jsonschema::is_valid(&serde_json::json!({ "pattern": pattern }), &serde_json::json!(text))
@@ -73,16 +74,20 @@ mod tests {
     }
 
     #[test]
-    fn every_piece_is_short_enough_for_the_gate() {
-        for piece in unsigned().iter().chain(&signed()) {
+    fn patterns_fit_the_gate_limit() {
+        for piece in unsigned_patterns().iter().chain(&signed_patterns()) {
             assert!(piece.len() <= crate::gate::GateLimits::default().pattern_chars, "{piece}");
         }
     }
 
     #[test]
-    fn the_bounds_are_exact() {
+    fn matches_exactly_up_to_the_bounds() {
         let check = |text: &str, is_unsigned: bool, is_signed: bool| {
-            assert_eq!((matches(&unsigned(), text), matches(&signed(), text)), (is_unsigned, is_signed), "{text:?}");
+            assert_eq!(
+                (matches(&unsigned_patterns(), text), matches(&signed_patterns(), text)),
+                (is_unsigned, is_signed),
+                "{text:?}"
+            );
         };
         check("0", true, true);
         check("7", true, true);
@@ -100,11 +105,12 @@ mod tests {
     }
 
     #[test]
-    fn small_bounds_are_matched_number_by_number() {
+    fn matches_small_bounds_exhaustively() {
         for bound in [10, 19, 100, 101, 235, 999] {
             let bound_text = bound.to_string();
             for split in 0..bound_text.len() {
-                let (far, near) = (choices(&bound_text, 0, split), choices(&bound_text, split, bound_text.len()));
+                let (far, near) =
+                    (digits_pattern(&bound_text, 0, split), digits_pattern(&bound_text, split, bound_text.len()));
                 let shared = &bound_text[..split];
                 let near = near.map(|near| format!("{shared}({near})"));
                 let all: Vec<_> = far.into_iter().chain(near).collect();
@@ -121,17 +127,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_number_in_range_matches(unsigned_number: u64, signed_number: i64) {
-            prop_assert!(matches(&unsigned(), &unsigned_number.to_string()));
-            prop_assert!(matches(&signed(), &signed_number.to_string()));
+        fn matches_every_number_in_range(unsigned_number: u64, signed_number: i64) {
+            prop_assert!(matches(&unsigned_patterns(), &unsigned_number.to_string()));
+            prop_assert!(matches(&signed_patterns(), &signed_number.to_string()));
         }
 
         #[test]
-        fn what_matches_is_a_number_in_its_one_spelling(text in "-?[0-9]{1,21}") {
+        fn matches_only_canonical_numbers(text in "-?[0-9]{1,21}") {
             let is_unsigned = text.parse::<u64>().is_ok_and(|number| number.to_string() == text);
             let is_signed = text.parse::<i64>().is_ok_and(|number| number.to_string() == text);
-            prop_assert_eq!(matches(&unsigned(), &text), is_unsigned);
-            prop_assert_eq!(matches(&signed(), &text), is_signed);
+            prop_assert_eq!(matches(&unsigned_patterns(), &text), is_unsigned);
+            prop_assert_eq!(matches(&signed_patterns(), &text), is_signed);
         }
     }
 }

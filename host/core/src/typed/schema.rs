@@ -1,14 +1,14 @@
-//! The JSON form of typed values, said as JSON Schema 2020-12.
+//! The JSON form of typed values, as JSON Schema 2020-12.
 //!
 //! | type | in JSON |
 //! |---|---|
-//! | `bool`, `string`, `list` | `true`, text, array |
-//! | `u8`–`u32`, `s8`–`s32` | a whole number within the bounds |
-//! | `u64`, `s64` | a whole number, or the same in decimal as a string; given as a string beyond ±(2⁵³ − 1), which is as far as every reader of JSON is exact (RFC 8259, section 6) |
+//! | `bool`, `string`, `list` | `true`, string, array |
+//! | `u8`–`u32`, `s8`–`s32` | an integer within the bounds |
+//! | `u64`, `s64` | an integer, or the same in decimal as a string; written as a string beyond [`MAX_SAFE_INTEGER`] |
 //! | `f32`, `f64` | a number, or `"NaN"`, `"Infinity"`, `"-Infinity"` |
-//! | `char` | text of one character |
-//! | `record` | object with exactly the fields; one of type `option` may be left out |
-//! | `tuple` | array of exactly so many |
+//! | `char` | string of one character |
+//! | `record` | object with exactly the fields; a field of type `option` may be left out |
+//! | `tuple` | array of exactly as many items |
 //! | `variant` | `{"tag": case}`, with `"val"` if the case has a value |
 //! | `enum`, `flags` | the name; array of the names that are set |
 //! | `option` | `null`, or the value as it is; `{"some": value}` for an option within an option |
@@ -16,47 +16,48 @@
 
 use serde_json::{Map, Value, json};
 
-use super::docs::TypeDocs;
 use super::pattern;
-use super::ty::{Ty, TypedFunction};
+use super::ty::{Ty, TypeDocs, TypedFunction};
 
-/// How the floats that JSON has no number for are spelled.
+/// The JSON form of a float that is not a number, for which JSON has no number.
 pub const NOT_A_NUMBER: &str = "NaN";
-/// See [`NOT_A_NUMBER`].
+/// The JSON form of positive infinity.
 pub const INFINITY: &str = "Infinity";
-/// See [`NOT_A_NUMBER`].
+/// The JSON form of negative infinity.
 pub const NEGATIVE_INFINITY: &str = "-Infinity";
 
-/// The farthest whole number from zero that is written as a number: every reader of JSON is exact up to here.
-pub const MAX_EXACT: u64 = (1 << 53) - 1;
+/// Maximum absolute value of an integer that is written as a number, 2⁵³ − 1. Every JSON parser is exact up to here
+/// (RFC 8259, section 6).
+pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 impl TypedFunction {
-    /// The schema of the arguments: an object with one property for each parameter.
+    /// Returns the schema of the arguments: an object with one property for each parameter.
     #[must_use]
     pub fn input_schema(&self, docs: &TypeDocs) -> Value {
         let writer = Writer::new(self.params.iter().map(|(_, ty)| ty), docs);
-        writer.finish(writer.fields(&self.params, None))
+        writer.finish(writer.write_fields(&self.params, None))
     }
 
-    /// The schema of what a successful call gives; none if it gives nothing, or plain text.
+    /// Returns the schema of the result of a successful call; `None` if there is no result, or it is plain text.
     #[must_use]
     pub fn output_schema(&self, docs: &TypeDocs) -> Option<Value> {
         let success = self.success().filter(|ty| **ty != Ty::String)?;
         let writer = Writer::new(std::iter::once(success), docs);
-        Some(writer.finish(writer.schema(success)))
+        Some(writer.finish(writer.write_schema(success)))
     }
 }
 
-/// The types whose schemas are long enough to be worth sharing, and the names they are shared under.
+/// Types whose schemas are long enough to be shared in `$defs`, with their names there.
 const SHAREABLE: [(Ty, &str); 4] = [(Ty::S64, "s64"), (Ty::U64, "u64"), (Ty::F32, "f32"), (Ty::F64, "f64")];
 
+/// A writer of schemas.
 struct Writer<'a> {
     docs: &'a TypeDocs,
     shared: Vec<&'static (Ty, &'static str)>,
 }
 
 impl<'a> Writer<'a> {
-    /// A writer for a schema that all of `types` are part of. What occurs in them once is written where it is used.
+    /// Creates a writer for a schema of all of `types`. A type that occurs only once is written where it is used.
     fn new<'t>(types: impl Iterator<Item = &'t Ty>, docs: &'a TypeDocs) -> Self {
         let mut uses = [0_usize; SHAREABLE.len()];
         let mut pending: Vec<&Ty> = types.collect();
@@ -73,135 +74,138 @@ impl<'a> Writer<'a> {
 
     /// Adds the definitions that the schema refers to.
     fn finish(&self, mut schema: Value) -> Value {
-        let definitions: Map<_, _> = self.shared.iter().map(|(ty, name)| ((*name).to_owned(), scalar(ty))).collect();
+        let definitions: Map<_, _> =
+            self.shared.iter().map(|(ty, name)| ((*name).to_owned(), scalar_schema(ty))).collect();
         if let (Value::Object(schema), false) = (&mut schema, definitions.is_empty()) {
             schema.insert("$defs".to_owned(), Value::Object(definitions));
         }
         schema
     }
 
-    fn schema(&self, ty: &Ty) -> Value {
+    fn write_schema(&self, ty: &Ty) -> Value {
         let schema = match ty {
-            Ty::List(item) => json!({"type": "array", "items": self.schema(item)}),
-            Ty::Record(fields) => self.fields(fields, Some(ty)),
+            Ty::List(item) => json!({"type": "array", "items": self.write_schema(item)}),
+            Ty::Record(fields) => self.write_fields(fields, Some(ty)),
             Ty::Tuple(items) => {
-                let each: Vec<_> = items.iter().map(|item| self.schema(item)).collect();
+                let each: Vec<_> = items.iter().map(|item| self.write_schema(item)).collect();
                 let count = items.len();
                 json!({"type": "array", "prefixItems": each, "items": false, "minItems": count, "maxItems": count})
             }
-            Ty::Variant(cases) => self.variant(cases, ty),
+            Ty::Variant(cases) => self.write_variant(cases, ty),
             Ty::Enum(names) => json!({"type": "string", "enum": names}),
             Ty::Flags(names) => {
                 let name = json!({"type": "string", "enum": names});
                 json!({"type": "array", "items": name, "uniqueItems": true, "maxItems": names.len()})
             }
-            Ty::Option(inner) => self.option(inner),
+            Ty::Option(inner) => self.write_option(inner),
             Ty::Result { ok, err } => {
                 let side = |name: &str, ty: &Option<Box<Ty>>| {
-                    let value = ty.as_ref().map_or_else(|| json!({"type": "null"}), |ty| self.schema(ty));
-                    object([(name.to_owned(), value)].into_iter().collect(), &[name])
+                    let value = ty.as_ref().map_or_else(|| json!({"type": "null"}), |ty| self.write_schema(ty));
+                    object_schema([(name.to_owned(), value)].into_iter().collect(), &[name])
                 };
                 json!({"oneOf": [side("ok", ok), side("err", err)]})
             }
-            _ => self.scalar(ty),
+            _ => self.write_scalar(ty),
         };
         self.describe(schema, ty)
     }
 
-    fn fields(&self, fields: &[(String, Ty)], of: Option<&Ty>) -> Value {
-        let doc = of.and_then(|ty| self.docs.of(ty));
+    fn write_fields(&self, fields: &[(String, Ty)], record: Option<&Ty>) -> Value {
+        let doc = record.and_then(|ty| self.docs.get(ty));
         let properties = fields.iter().map(|(name, ty)| {
             let text = doc.and_then(|doc| doc.items.get(name));
-            (name.clone(), described(self.schema(ty), text))
+            (name.clone(), with_description(self.write_schema(ty), text))
         });
         let required: Vec<_> = fields.iter().filter(|(_, ty)| !ty.is_option()).map(|(name, _)| name.as_str()).collect();
-        object(properties.collect(), &required)
+        object_schema(properties.collect(), &required)
     }
 
-    fn variant(&self, cases: &[(String, Option<Ty>)], of: &Ty) -> Value {
-        let doc = self.docs.of(of);
+    fn write_variant(&self, cases: &[(String, Option<Ty>)], variant: &Ty) -> Value {
+        let doc = self.docs.get(variant);
         let each: Vec<_> = cases
             .iter()
             .map(|(name, value)| {
                 let mut properties = Map::from_iter([("tag".to_owned(), json!({"const": name}))]);
                 let mut required = vec!["tag"];
                 if let Some(ty) = value {
-                    properties.insert("val".to_owned(), self.schema(ty));
+                    properties.insert("val".to_owned(), self.write_schema(ty));
                     required.push("val");
                 }
-                described(object(properties, &required), doc.and_then(|doc| doc.items.get(name)))
+                with_description(object_schema(properties, &required), doc.and_then(|doc| doc.items.get(name)))
             })
             .collect();
         json!({"oneOf": each})
     }
 
-    fn option(&self, inner: &Ty) -> Value {
+    fn write_option(&self, inner: &Ty) -> Value {
         let some = if inner.is_option() {
-            object([("some".to_owned(), self.schema(inner))].into_iter().collect(), &["some"])
+            object_schema([("some".to_owned(), self.write_schema(inner))].into_iter().collect(), &["some"])
         } else {
-            self.schema(inner)
+            self.write_schema(inner)
         };
         json!({"anyOf": [some, {"type": "null"}]})
     }
 
-    fn scalar(&self, ty: &Ty) -> Value {
+    fn write_scalar(&self, ty: &Ty) -> Value {
         match self.shared.iter().find(|(shared, _)| shared == ty) {
             Some((_, name)) => json!({"$ref": format!("#/$defs/{name}")}),
-            None => scalar(ty),
+            None => scalar_schema(ty),
         }
     }
 
-    /// Adds what is known of the type; of an enum or flags, what is known of the names too, for they have no schema.
+    /// Adds the documentation of the type. For an enum or flags it includes that of the names, which have no schema.
     fn describe(&self, schema: Value, ty: &Ty) -> Value {
-        let Some(doc) = self.docs.of(ty) else { return schema };
+        let Some(doc) = self.docs.get(ty) else { return schema };
         let mut lines: Vec<String> = doc.text.iter().cloned().collect();
         if let Ty::Enum(names) | Ty::Flags(names) = ty {
             let about = |name: &String| doc.items.get(name).map(|text| format!("`{name}`: {text}"));
             lines.extend(names.iter().filter_map(about));
         }
-        described(schema, (!lines.is_empty()).then(|| lines.join("\n")).as_ref())
+        with_description(schema, (!lines.is_empty()).then(|| lines.join("\n")).as_ref())
     }
 }
 
-fn described(mut schema: Value, text: Option<&String>) -> Value {
+fn with_description(mut schema: Value, text: Option<&String>) -> Value {
     if let (Value::Object(schema), Some(text)) = (&mut schema, text) {
         schema.insert("description".to_owned(), Value::String(text.clone()));
     }
     schema
 }
 
-fn object(properties: Map<String, Value>, required: &[&str]) -> Value {
+fn object_schema(properties: Map<String, Value>, required: &[&str]) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
-fn scalar(ty: &Ty) -> Value {
+fn scalar_schema(ty: &Ty) -> Value {
     match ty {
         Ty::Bool => json!({"type": "boolean"}),
-        Ty::S8 => integer(i8::MIN, i8::MAX),
-        Ty::U8 => integer(0, u8::MAX),
-        Ty::S16 => integer(i16::MIN, i16::MAX),
-        Ty::U16 => integer(0, u16::MAX),
-        Ty::S32 => integer(i32::MIN, i32::MAX),
-        Ty::U32 => integer(0, u32::MAX),
-        Ty::S64 => wide(integer(i64::MIN, i64::MAX), pattern::signed()),
-        Ty::U64 => wide(integer(0, u64::MAX), pattern::unsigned()),
-        Ty::F32 => float(json!({"type": "number", "minimum": f64::from(f32::MIN), "maximum": f64::from(f32::MAX)})),
-        Ty::F64 => float(json!({"type": "number"})),
+        Ty::S8 => integer_schema(i8::MIN, i8::MAX),
+        Ty::U8 => integer_schema(0, u8::MAX),
+        Ty::S16 => integer_schema(i16::MIN, i16::MAX),
+        Ty::U16 => integer_schema(0, u16::MAX),
+        Ty::S32 => integer_schema(i32::MIN, i32::MAX),
+        Ty::U32 => integer_schema(0, u32::MAX),
+        Ty::S64 => wide_integer_schema(integer_schema(i64::MIN, i64::MAX), pattern::signed_patterns()),
+        Ty::U64 => wide_integer_schema(integer_schema(0, u64::MAX), pattern::unsigned_patterns()),
+        Ty::F32 => {
+            float_schema(json!({"type": "number", "minimum": f64::from(f32::MIN), "maximum": f64::from(f32::MAX)}))
+        }
+        Ty::F64 => float_schema(json!({"type": "number"})),
         Ty::Char => json!({"type": "string", "minLength": 1, "maxLength": 1}),
         _ => json!({"type": "string"}),
     }
 }
 
-fn integer(least: impl Into<Value>, most: impl Into<Value>) -> Value {
-    json!({"type": "integer", "minimum": least.into(), "maximum": most.into()})
+fn integer_schema(min: impl Into<Value>, max: impl Into<Value>) -> Value {
+    json!({"type": "integer", "minimum": min.into(), "maximum": max.into()})
 }
 
-fn wide(number: Value, pieces: [String; 2]) -> Value {
+fn wide_integer_schema(number: Value, pieces: [String; 2]) -> Value {
     let [first, second] = pieces.map(|pattern| json!({"type": "string", "pattern": pattern}));
     json!({"anyOf": [number, first, second], "description": "An integer, or a string of digits."})
 }
 
-fn float(number: Value) -> Value {
+fn float_schema(number: Value) -> Value {
     json!({"anyOf": [number, {"enum": [NOT_A_NUMBER, INFINITY, NEGATIVE_INFINITY]}]})
 }
 
@@ -227,10 +231,10 @@ mod tests {
         Ty::Result { ok: ok.map(Box::new), err: err.map(Box::new) }
     }
 
-    /// The schema of a parameter `p`, and which values it takes.
+    /// Checks the values that the schema of a parameter `p` accepts and rejects.
     fn check(ty: &Ty, accepted: &[Value], refused: &[Value]) {
         let function = TypedFunction { params: vec![("p".to_owned(), ty.clone())], result: None };
-        let schema = function.input_schema(&TypeDocs::none());
+        let schema = function.input_schema(&TypeDocs::new());
         jsonschema::meta::validate(&schema).unwrap();
         let validator = jsonschema::validator_for(&schema).unwrap();
         for (values, expected) in [(accepted, true), (refused, false)] {
@@ -243,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_take_what_fits() {
+    fn accepts_scalars_in_range() {
         check(&Ty::Bool, &[json!(true)], &[json!(0), json!("true"), json!(null)]);
         check(&Ty::U8, &[json!(0), json!(255), json!(7.0)], &[json!(-1), json!(256), json!(1.5), json!("1")]);
         check(&Ty::S8, &[json!(-128), json!(127)], &[json!(-129), json!(128)]);
@@ -266,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn compound_types_take_exactly_their_form() {
+    fn accepts_compound_types_in_exact_form() {
         let list = Ty::List(Box::new(Ty::U8));
         check(&list, &[json!([]), json!([1, 2])], &[json!([256]), json!("AQI="), json!({})]);
         let tuple = Ty::Tuple(vec![Ty::String, Ty::Bool]);
@@ -289,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_confused_with_something() {
+    fn distinguishes_absent_from_present_values() {
         check(&option(Ty::String), &[json!(null), json!("a")], &[json!(1), json!({"some": "a"})]);
         let nested = option(option(Ty::Bool));
         check(
@@ -316,10 +320,10 @@ mod tests {
     }
 
     #[test]
-    fn schemas_are_written_for_reading() {
+    fn writes_readable_schemas() {
         let person = record(&[("name", Ty::String), ("age", option(Ty::U8))]);
         let mood = Ty::Enum(names(&["glad", "sad"]));
-        let mut docs = TypeDocs::none();
+        let mut docs = TypeDocs::new();
         let items = [("name".to_owned(), "As spoken.".to_owned())].into_iter().collect();
         docs.add(person.clone(), TypeDoc { text: Some("Who.".to_owned()), items });
         let items = [("glad".to_owned(), "Not sad.".to_owned())].into_iter().collect();
@@ -345,10 +349,10 @@ mod tests {
     }
 
     #[test]
-    fn text_and_nothing_have_no_output_schema() {
+    fn omits_output_schema_of_text_and_unit() {
         let check = |result: Option<Ty>, expected: bool| {
             let function = TypedFunction { params: vec![], result };
-            assert_eq!(function.output_schema(&TypeDocs::none()).is_some(), expected, "{function}");
+            assert_eq!(function.output_schema(&TypeDocs::new()).is_some(), expected, "{function}");
         };
         check(None, false);
         check(Some(Ty::String), false);
@@ -360,10 +364,10 @@ mod tests {
     }
 
     #[test]
-    fn many_wide_integers_share_one_pattern() {
+    fn shares_pattern_of_many_wide_integers() {
         let fields: Vec<_> = (0..200).map(|at| (format!("f{at}"), Ty::U64)).collect();
         let function = TypedFunction { params: vec![("all".to_owned(), Ty::Record(fields))], result: None };
-        let text = function.input_schema(&TypeDocs::none()).to_string();
+        let text = function.input_schema(&TypeDocs::new()).to_string();
         assert_eq!(text.matches("pattern").count(), 2);
         assert!(text.len() < 16 << 10, "{}", text.len());
     }

@@ -1,76 +1,77 @@
 //! The types of the component model that a tool's arguments and results may have.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-/// How deeply types may be nested.
+/// Maximum depth of nested types.
 pub const MAX_DEPTH: usize = 16;
 
-/// How many types, fields, cases and flags one function may be made of, with what is used twice counted twice.
+/// Maximum number of types, fields, cases and flags of one function. A type that is used twice counts twice.
 pub const MAX_NODES: usize = 1_000;
 
-/// How many bytes the names of all fields, cases and flags of one function may have together.
+/// Maximum total size of the names of parameters, fields, cases and flags of one function, in bytes.
 pub const MAX_NAME_BYTES: usize = 16 << 10;
 
-/// A type. It is a tree: a type that is named once and used twice appears twice.
+/// A type of the component model, as a tree: a type that is named once and used twice appears twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ty {
-    /// True or false.
+    /// A boolean.
     Bool,
-    /// A whole number of 8 bits, with a sign.
+    /// A signed 8-bit integer.
     S8,
-    /// A whole number of 8 bits.
+    /// An unsigned 8-bit integer.
     U8,
-    /// A whole number of 16 bits, with a sign.
+    /// A signed 16-bit integer.
     S16,
-    /// A whole number of 16 bits.
+    /// An unsigned 16-bit integer.
     U16,
-    /// A whole number of 32 bits, with a sign.
+    /// A signed 32-bit integer.
     S32,
-    /// A whole number of 32 bits.
+    /// An unsigned 32-bit integer.
     U32,
-    /// A whole number of 64 bits, with a sign.
+    /// A signed 64-bit integer.
     S64,
-    /// A whole number of 64 bits.
+    /// An unsigned 64-bit integer.
     U64,
-    /// An IEEE 754 number of 32 bits.
+    /// A 32-bit float (IEEE 754 binary32).
     F32,
-    /// An IEEE 754 number of 64 bits.
+    /// A 64-bit float (IEEE 754 binary64).
     F64,
     /// One Unicode scalar value.
     Char,
-    /// Text.
+    /// A Unicode string.
     String,
-    /// Any number of values of one type.
+    /// A list of values of one type.
     List(Box<Self>),
-    /// Named values.
+    /// A record with named fields.
     Record(Vec<(String, Self)>),
-    /// Values in order.
+    /// A tuple.
     Tuple(Vec<Self>),
-    /// One of several cases, each with its value or with none.
+    /// A variant: one of several cases, each with an optional payload.
     Variant(Vec<(String, Option<Self>)>),
-    /// One of several names.
+    /// An enum: one of several names.
     Enum(Vec<String>),
-    /// Any of several names.
+    /// Flags: any of several names.
     Flags(Vec<String>),
-    /// A value or nothing.
+    /// An optional value.
     Option(Box<Self>),
-    /// Success or failure, each with its value or with none.
+    /// A result: success or failure, each with an optional payload.
     Result {
-        /// The value on success.
+        /// The payload of success.
         ok: Option<Box<Self>>,
-        /// The value on failure.
+        /// The payload of failure.
         err: Option<Box<Self>>,
     },
 }
 
 impl Ty {
-    /// Whether a value that is not there at all can stand for one of this type.
+    /// Returns whether the type is an option, so that a field of this type may be left out.
     #[must_use]
     pub fn is_option(&self) -> bool {
         matches!(self, Self::Option(_))
     }
 
-    /// The types that this one is directly made of.
+    /// Returns the types that this one directly contains.
     pub fn parts(&self) -> Box<dyn Iterator<Item = &Self> + '_> {
         match self {
             Self::List(part) | Self::Option(part) => Box::new(std::iter::once(&**part)),
@@ -83,7 +84,7 @@ impl Ty {
     }
 }
 
-/// As in WIT, except that a type with a name of its own is only said to be a record, a variant, an enum or flags.
+/// Formats the type as in WIT, except that a named type is only `record`, `variant`, `enum` or `flags`.
 impl fmt::Display for Ty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain = match self {
@@ -122,17 +123,17 @@ impl fmt::Display for Ty {
     }
 }
 
-/// What a function takes and gives.
+/// The signature of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypedFunction {
-    /// Its parameters, in order.
+    /// The parameters, in order.
     pub params: Vec<(String, Ty)>,
-    /// What it returns, if anything.
+    /// The type of the result, if there is one.
     pub result: Option<Ty>,
 }
 
 impl TypedFunction {
-    /// What a call that succeeds gives: the `ok` of a `result`, or else the result itself.
+    /// Returns the type of the result of a successful call: the `ok` of a `result`, or else the result itself.
     #[must_use]
     pub fn success(&self) -> Option<&Ty> {
         match &self.result {
@@ -142,7 +143,7 @@ impl TypedFunction {
     }
 }
 
-/// The signature as in WIT, without the word `func`: `(name: string) -> string`.
+/// Formats the signature as in WIT, without the word `func`: `(name: string) -> string`.
 impl fmt::Display for TypedFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(")?;
@@ -156,21 +157,22 @@ impl fmt::Display for TypedFunction {
     }
 }
 
-/// Why a function's types are refused. A few bytes of a component can describe types that are huge once written out.
+/// An exceeded limit of a function's types. A few bytes of a component can describe types that are huge as a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum TooComplex {
-    /// Nested too deeply.
+#[non_exhaustive]
+pub enum TypeComplexityError {
+    /// More than [`MAX_DEPTH`] levels.
     #[error("its types are nested more than {MAX_DEPTH} deep; make them flatter")]
     Depth,
-    /// Made of too many parts.
+    /// More than [`MAX_NODES`] parts.
     #[error("its types have more than {MAX_NODES} parts once they are written out; take and return less at once")]
     Nodes,
-    /// The names are too long.
+    /// More than [`MAX_NAME_BYTES`] bytes of names.
     #[error("the names in its types have more than {MAX_NAME_BYTES} bytes together; shorten them")]
     Names,
 }
 
-/// What may still be spent on the types of one function.
+/// The remaining budget for the types of one function.
 #[derive(Debug, Clone)]
 pub struct Budget {
     nodes: usize,
@@ -184,26 +186,67 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Pays for one type that has `depth` types around it.
+    /// Charges one type at `depth`, where the outermost type has depth 0.
     ///
     /// # Errors
-    /// If it is nested too deeply, or nothing is left.
-    pub fn node(&mut self, depth: usize) -> Result<(), TooComplex> {
+    /// If it is nested too deeply, or the budget is used up.
+    pub fn charge_node(&mut self, depth: usize) -> Result<(), TypeComplexityError> {
         if depth >= MAX_DEPTH {
-            return Err(TooComplex::Depth);
+            return Err(TypeComplexityError::Depth);
         }
-        self.nodes = self.nodes.checked_sub(1).ok_or(TooComplex::Nodes)?;
+        self.nodes = self.nodes.checked_sub(1).ok_or(TypeComplexityError::Nodes)?;
         Ok(())
     }
 
-    /// Pays for the name of a parameter, field, case or flag.
+    /// Charges the name of a parameter, field, case or flag, and returns it as a `String`.
     ///
     /// # Errors
-    /// If nothing is left.
-    pub fn name(&mut self, name: &str) -> Result<String, TooComplex> {
-        self.nodes = self.nodes.checked_sub(1).ok_or(TooComplex::Nodes)?;
-        self.name_bytes = self.name_bytes.checked_sub(name.len()).ok_or(TooComplex::Names)?;
+    /// If the budget is used up.
+    pub fn charge_name(&mut self, name: &str) -> Result<String, TypeComplexityError> {
+        self.nodes = self.nodes.checked_sub(1).ok_or(TypeComplexityError::Nodes)?;
+        self.name_bytes = self.name_bytes.checked_sub(name.len()).ok_or(TypeComplexityError::Names)?;
         Ok(name.to_owned())
+    }
+}
+
+/// The documentation of one type.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TypeDoc {
+    /// The documentation of the type itself.
+    pub text: Option<String>,
+    /// The documentation of its fields, cases or flags, by name.
+    pub items: BTreeMap<String, String>,
+}
+
+/// The documentation of the named types that a function may use.
+///
+/// Types are found by their structure, because the name of a type is lost where it is used.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TypeDocs {
+    types: Vec<(Ty, TypeDoc)>,
+}
+
+impl TypeDocs {
+    /// Creates an empty set of documentation.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the documentation of `ty`. Of two entries for one type, the first counts.
+    ///
+    /// A type without fields, cases or flags of its own, such as an alias of `string`, is left out, because every other
+    /// type of the same structure would get its documentation.
+    pub fn add(&mut self, ty: Ty, doc: TypeDoc) {
+        if matches!(ty, Ty::Record(_) | Ty::Variant(_) | Ty::Enum(_) | Ty::Flags(_)) {
+            self.types.push((ty, doc));
+        }
+    }
+
+    /// Returns the documentation of `ty`.
+    #[must_use]
+    pub fn get(&self, ty: &Ty) -> Option<&TypeDoc> {
+        self.types.iter().find(|(known, _)| known == ty).map(|(_, doc)| doc)
     }
 }
 
@@ -212,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_reads_like_wit() {
+    fn formats_signature_as_wit() {
         let person = Ty::Record(vec![("name".to_owned(), Ty::String)]);
         let function = TypedFunction {
             params: vec![
@@ -227,14 +270,14 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_runs_out() {
+    fn rejects_types_over_budget() {
         let mut budget = Budget::default();
-        assert_eq!(budget.node(MAX_DEPTH - 1), Ok(()));
-        assert_eq!(budget.node(MAX_DEPTH), Err(TooComplex::Depth));
-        assert_eq!(budget.name(&"n".repeat(MAX_NAME_BYTES)).map(|name| name.len()), Ok(MAX_NAME_BYTES));
-        assert_eq!(budget.name("n"), Err(TooComplex::Names));
-        let spent = (0..).take_while(|_| budget.node(0).is_ok()).count();
+        assert_eq!(budget.charge_node(MAX_DEPTH - 1), Ok(()));
+        assert_eq!(budget.charge_node(MAX_DEPTH), Err(TypeComplexityError::Depth));
+        assert_eq!(budget.charge_name(&"n".repeat(MAX_NAME_BYTES)).map(|name| name.len()), Ok(MAX_NAME_BYTES));
+        assert_eq!(budget.charge_name("n"), Err(TypeComplexityError::Names));
+        let spent = (0..).take_while(|_| budget.charge_node(0).is_ok()).count();
         assert_eq!(spent, MAX_NODES - 3);
-        assert_eq!(budget.node(0), Err(TooComplex::Nodes));
+        assert_eq!(budget.charge_node(0), Err(TypeComplexityError::Nodes));
     }
 }

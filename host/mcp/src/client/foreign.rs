@@ -180,7 +180,7 @@ mod tests {
         let names: Vec<_> = kept.parameters()["properties"].as_object().unwrap().keys().cloned().collect();
         assert_eq!((names, kept.output_schema.is_none()), (vec!["q".to_owned()], true));
         let hidden = json!({"name": "a", "description": "a\u{200b}b", "inputSchema": {}});
-        assert_eq!(tool(hidden).unwrap().description.sanitized(), "a\\u{200b}b");
+        assert_eq!(tool(hidden).unwrap().description.to_sanitized(), "a\\u{200b}b");
     }
 
     #[test]

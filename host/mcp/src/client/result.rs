@@ -47,7 +47,7 @@ pub(crate) fn parts(answer: CallToolResult, most: usize) -> Result<Vec<Content>,
 /// If there is no structure, or it does not fit.
 pub(crate) async fn checked(gate: Arc<Gate>, parts: Vec<Content>) -> Result<Vec<Content>, CallError> {
     let bytes = parts.iter().map(Content::bytes).sum();
-    if gate.most_steps(bytes) <= QUICK {
+    if gate.max_steps(bytes) <= QUICK {
         return fits(&gate, &parts).map(|()| parts);
     }
     let checked = tokio::task::spawn_blocking(move || fits(&gate, &parts).map(|()| parts)).await;
@@ -130,7 +130,7 @@ mod tests {
         let texts = json!([{"type": "text", "text": "a\u{200b}"}, {"type": "text", "text": "\u{1b}[2J"}]);
         let answer = json!({"content": texts, "isError": true});
         let error = parts(serde_json::from_value(answer).unwrap(), 100).unwrap_err();
-        assert_eq!((error.message.as_str(), error.hidden()), ("a\\u{200b}\n\\u{1b}[2J", 2));
+        assert_eq!((error.message.as_str(), error.hidden_chars()), ("a\\u{200b}\n\\u{1b}[2J", 2));
     }
 
     #[test]

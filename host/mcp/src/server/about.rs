@@ -40,7 +40,7 @@ fn line(component: &str, tools: usize, may: &[String]) -> String {
     let may = if may.is_empty() { "compute, and nothing else".to_owned() } else { may.join("; ") };
     let line = format!("- {component} ({tools} {noun}): may {may}");
     match line.len() > MAX_LINE_BYTES {
-        true => format!("{}…", fumehood_core::sanitize::beginning(&printable(&line), MAX_LINE_BYTES)),
+        true => format!("{}…", fumehood_core::sanitize::truncate_str(&printable(&line), MAX_LINE_BYTES)),
         false => printable(&line).into_owned(),
     }
 }

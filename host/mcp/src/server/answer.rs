@@ -62,15 +62,15 @@ fn failure(error: &CallError) -> CallToolResult {
 
 /// JSON of a tool as text, and as a value if that is wanted. Where nothing is hidden, the text is the tool's own.
 fn json(value: &JsonText, structured: bool, sanitizer: &mut Sanitizer) -> (String, Option<Value>) {
-    let is_plain = value.hidden() == 0;
+    let is_plain = value.hidden_chars() == 0;
     if is_plain && !structured {
-        return (value.sanitized().into_owned(), None);
+        return (value.to_sanitized().into_owned(), None);
     }
     // It was parsed once, so it parses again.
-    let Ok(read) = value.read::<Value>() else { return (value.sanitized().into_owned(), None) };
+    let Ok(read) = value.read::<Value>() else { return (value.to_sanitized().into_owned(), None) };
     let clean = sanitizer.value(read);
-    sanitizer.at_least(value.hidden());
-    let text = if is_plain { value.sanitized().into_owned() } else { clean.to_string() };
+    sanitizer.at_least(value.hidden_chars());
+    let text = if is_plain { value.to_sanitized().into_owned() } else { clean.to_string() };
     (text, structured.then_some(clean))
 }
 

@@ -116,15 +116,15 @@ fn ambiguous(listings: &[Listing]) -> HashSet<String> {
 fn describe(name: String, listing: &Listing) -> Tool {
     let definition = &listing.definition;
     let mut sanitizer = Sanitizer::default();
-    let input_schema = definition.input_schema.sanitized();
+    let input_schema = definition.input_schema.to_sanitized();
     let mut tool = Tool::new(name, sanitizer.untrusted(&definition.description), object_schema(&input_schema));
     tool.title = definition.title.as_ref().map(|title| sanitizer.untrusted(title));
     // Before 2026-07-28, structured content is an object. A tool whose result is something else answers with text.
-    let output = definition.output_schema.as_ref().map(Untrusted::<Value>::sanitized);
+    let output = definition.output_schema.as_ref().map(Untrusted::<Value>::to_sanitized);
     let output = output.as_deref().and_then(Value::as_object);
     tool.output_schema = output.filter(|schema| schema.get("type") == Some(&json!("object"))).cloned().map(Arc::new);
     tool.annotations = annotations(definition.annotations);
-    sanitizer.at_least(definition.hidden());
+    sanitizer.at_least(definition.hidden_chars());
     sanitizer.report(&mut tool.meta);
     tool
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use fumehood_core::sanitize::{hidden, printable, printable_value};
+use fumehood_core::sanitize::{count_hidden, printable, printable_value};
 use fumehood_core::untrusted::Untrusted;
 use rmcp::model::MetaObject;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(crate) struct Sanitizer {
 impl Sanitizer {
     /// The text with every hidden character written out.
     pub(crate) fn text(&mut self, text: String) -> String {
-        self.count += hidden(&text);
+        self.count += count_hidden(&text);
         match printable(&text) {
             Cow::Borrowed(_) => text,
             Cow::Owned(clean) => clean,
@@ -28,14 +28,14 @@ impl Sanitizer {
 
     /// The same for text of a tool.
     pub(crate) fn untrusted(&mut self, text: &Untrusted<String>) -> String {
-        self.count += text.hidden();
-        text.sanitized().into_owned()
+        self.count += text.hidden_chars();
+        text.to_sanitized().into_owned()
     }
 
     /// The text as a URI, hidden characters percent-encoded.
     pub(crate) fn uri(&mut self, uri: &Untrusted<String>) -> String {
-        self.count += uri.hidden();
-        uri.sanitized_uri().into_owned()
+        self.count += uri.hidden_chars();
+        uri.to_sanitized_uri().into_owned()
     }
 
     /// The value with hidden characters written out in all strings and names: an escape would become the character again

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use fumehood_core::call::{Arguments, Call};
 use fumehood_core::event::Level;
-use fumehood_core::sanitize::{beginning, printable};
+use fumehood_core::sanitize::{printable, truncate_str};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, Extensions,
     GetPromptRequestParams, GetPromptResponse, Implementation, JsonObject, ListPromptsResult,
@@ -266,7 +266,7 @@ fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
 /// The name and version that a client gives itself.
 fn client_name(client: &Implementation) -> String {
     let name = printable(&format!("{}/{}", client.name, client.version)).into_owned();
-    beginning(&name, MAX_CLIENT_NAME_BYTES).to_owned()
+    truncate_str(&name, MAX_CLIENT_NAME_BYTES).to_owned()
 }
 
 /// The arguments as they were written, which only a transport knows.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::{Delta, DeltaSink, Model, ModelError, ModelFailure, Reply, Request, Response};
-use fumehood_core::sanitize::{beginning, printable};
+use fumehood_core::sanitize::{printable, truncate_str};
 
 use super::parse::{MAX_SCRIPT_BYTES, ScriptError, parse};
 use super::reply::{ScriptedAnswer, ScriptedReply};
@@ -81,7 +81,7 @@ impl ScriptedModel {
         let last = request.messages.last().map(|message| message.content.as_str()).unwrap_or_default();
         if let Some(missing) = reply.expect.iter().find(|words| !last.contains(words.as_str())) {
             let place = if reply.line > 0 { format!(" (line {})", reply.line) } else { String::new() };
-            let shown = beginning(last, 200);
+            let shown = truncate_str(last, 200);
             let message = format!(
                 "reply {}{place} of the script expects {missing:?} in the last message, which is: {}",
                 *next + 1,

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use fumehood_core::chat::{ModelError, ModelFailure};
-use fumehood_core::sanitize::{beginning, printable};
+use fumehood_core::sanitize::{printable, truncate_str};
 use genai::webc::StreamTimeout;
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
@@ -195,7 +195,7 @@ impl ErrorBody<'_> {
         let found = json.as_ref().and_then(|json| places.iter().find_map(|place| json.pointer(place)?.as_str()));
         // Before it is cut: half a key would not be found.
         let words = self.without_key(found.unwrap_or(body).trim());
-        let words = beginning(&words, MOST_WORDS);
+        let words = truncate_str(&words, MOST_WORDS);
         if words.is_empty() { "no reason given".to_owned() } else { printable(words).into_owned() }
     }
 

@@ -3,7 +3,7 @@
 use fumehood_core::chat::{
     Activity, Delta, DeltaSink, ModelError, ModelFailure, Reply, Response, StopReason, Thought, Usage,
 };
-use fumehood_core::sanitize::{beginning, printable};
+use fumehood_core::sanitize::{printable, truncate_str};
 use genai::chat::{ChatStreamEvent, ContentPart, StreamEnd, ToolChunk};
 
 use super::calls::Calls;
@@ -127,7 +127,7 @@ impl Pieces {
 
     fn end(&mut self, end: &StreamEnd, frames: &Frames) -> Result<Response, ModelError> {
         if let Some(error) = frames.error() {
-            let shown = printable(beginning(&error, 300));
+            let shown = printable(truncate_str(&error, 300));
             let message = format!("{} broke its answer off: {shown}", self.service);
             return Err(ModelError::new(ModelFailure::Unavailable, message));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fumehood_core::event::{Level, Progress};
 use fumehood_core::redact::Redactor;
-use fumehood_core::sanitize::{hidden, printable};
+use fumehood_core::sanitize::{count_hidden, printable};
 
 use super::CallState;
 use crate::bindings::fumehood::tool::types::Content;
@@ -38,7 +38,7 @@ impl Journal {
             Some(redactor) => redactor.redact(message),
             None => Cow::Borrowed(message),
         };
-        self.hidden = self.hidden.saturating_add(hidden(&message));
+        self.hidden = self.hidden.saturating_add(count_hidden(&message));
         printable(&message).into_owned()
     }
 
@@ -49,7 +49,7 @@ impl Journal {
         if let Some(redactor) = &self.redactor {
             redactor.redact_content(&mut part);
         }
-        self.hidden = self.hidden.saturating_add(part.hidden());
+        self.hidden = self.hidden.saturating_add(part.hidden_chars());
         Some(part)
     }
 
@@ -59,7 +59,7 @@ impl Journal {
     }
 
     /// Characters of what was said that a reader would not see or that a terminal would act on.
-    pub(crate) fn hidden(&self) -> u64 {
+    pub(crate) fn hidden_chars(&self) -> u64 {
         self.hidden
     }
 
@@ -149,7 +149,7 @@ mod tests {
         let mut journal = Journal::new(100, None, redactor);
         assert_eq!(journal.shown("\u{1b}[1m s3cr3t, czNjcjN0"), "\\u{1b}[1m [secret api], [secret api]");
         let part = journal.part(Content::Text("it is s3cr3t".to_owned())).unwrap();
-        assert_eq!(journal.hidden(), 1);
+        assert_eq!(journal.hidden_chars(), 1);
         assert_eq!(format!("{part:?}"), r#"Text { text: "it is [secret api]" }"#);
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn remote(endpoint: Endpoint, options: RemoteOptions) -> Remote {
 pub(crate) fn text(outcome: Result<Vec<Content>, fumehood::CallError>) -> String {
     match outcome {
         Ok(parts) => match parts.first() {
-            Some(Content::Text { text }) => text.sanitized().into_owned(),
+            Some(Content::Text { text }) => text.to_sanitized().into_owned(),
             other => panic!("{other:?}"),
         },
         Err(error) => error.to_string(),

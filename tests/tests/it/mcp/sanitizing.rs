@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fumehood::mcp::{Entry, Library, LibraryError, Parameter, Prompt, ServerOptions, Source};
-use fumehood::sanitize::{hidden, is_hidden};
+use fumehood::sanitize::{count_hidden, is_hidden};
 use fumehood::{Host, Load};
 use fumehood_tests::contract::{Answer, Described};
 use serde_json::{Value, json};
@@ -36,10 +36,10 @@ async fn evil_host(answers: &[(&str, Answer<'_>)], output: Option<&str>) -> Host
 #[track_caller]
 fn assert_visible(message: &Value) {
     match message {
-        Value::String(text) => assert_eq!(hidden(text), 0, "{text:?}"),
+        Value::String(text) => assert_eq!(count_hidden(text), 0, "{text:?}"),
         Value::Array(items) => items.iter().for_each(assert_visible),
         Value::Object(members) => members.iter().for_each(|(name, value)| {
-            assert_eq!(hidden(name), 0, "{name:?}");
+            assert_eq!(count_hidden(name), 0, "{name:?}");
             assert_visible(value);
         }),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -48,7 +48,7 @@ fn assert_visible(message: &Value) {
 
 #[test]
 fn the_evil_text_has_every_class() {
-    assert_eq!(hidden(EVIL), COUNT);
+    assert_eq!(count_hidden(EVIL), COUNT);
     assert!(EVIL.chars().filter(|c| is_hidden(*c)).count() as u64 == COUNT);
 }
 

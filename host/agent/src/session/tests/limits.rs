@@ -150,7 +150,7 @@ fn l16_time_in_tools_is_not_time_of_the_stream() {
     let slow = Duration::from_secs(500);
     session.step(Input::ModelAnswered { response: calls(1, 1), streamed: Duration::from_secs(59) }, NOW).unwrap();
     let outcome = outcome(&[call("c1", "add", "{}")], Status::Ok, NOW);
-    let later = NOW.plus(slow);
+    let later = NOW.saturating_add(slow);
     let asked = session.step(Input::ToolsFinished { outcome, blocked: slow }, later).unwrap();
     assert!(matches!(asked, Action::AskModel(_)), "a slow tool still yields an answer");
     assert_eq!(session.config().budget.stream_left(session.spent()), Some(Duration::from_secs(1)));

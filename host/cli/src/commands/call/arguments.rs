@@ -61,7 +61,7 @@ impl TypedArguments {
             Self::Words(pairs) => pairs,
         };
         let definition = component.definitions().iter().find(|it| it.name.as_str() == tool);
-        let schema = definition.map(|ToolDefinition { input_schema, .. }| input_schema.sanitized().into_owned());
+        let schema = definition.map(|ToolDefinition { input_schema, .. }| input_schema.to_sanitized().into_owned());
         let schema = schema.unwrap_or(Value::Bool(true));
         let object: Map<String, Value> =
             pairs.into_iter().map(|(name, text)| (name.clone(), to_value(&schema, &name, text))).collect();

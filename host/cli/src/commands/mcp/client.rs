@@ -38,7 +38,7 @@ pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
     } else {
         let mut quotation = Quotation::new(true);
         for tool in &tools {
-            let description = tool.description.sanitized();
+            let description = tool.description.to_sanitized();
             let about = description.lines().next().unwrap_or_default();
             quotation.write_styled(&format!("{} ", printable(&tool.foreign)), render::STRONG, about)?;
         }

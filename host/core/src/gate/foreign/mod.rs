@@ -1,8 +1,8 @@
-//! Schemas that other programs wrote: read as far as they can be, instead of refused.
+//! Schemas of MCP servers, used as far as the gate supports them.
 //!
-//! The schemas of our own contract are held to one dialect. Those of MCP servers are in every draft there is, and the server
-//! checks its arguments itself. So an older draft is translated ([`translate`]), and what the gate cannot take, such as a
-//! pattern with look-around, is left out of the check and reported ([`prune`]).
+//! Schemas of our own contract must be draft 2020-12. Those of MCP servers come in any draft, and the server checks its
+//! arguments itself. So an older draft is translated ([`translate`]), and a keyword that the gate does not support,
+//! such as a pattern with look-around, is left out of the check and reported ([`prune`]).
 
 mod prune;
 mod translate;
@@ -13,21 +13,21 @@ use serde_json::Value;
 
 use super::{Gate, GateLimits, SchemaError, bounds, compile};
 
-/// A schema that another program wrote, in draft 2020-12.
+/// A schema of an MCP server, translated to draft 2020-12.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForeignSchema {
-    /// The schema, complete but for its `$schema`.
+    /// The complete schema, without `$schema`.
     pub schema: Value,
-    /// What `$schema` said, if that is no known draft.
+    /// The value of `$schema`, if that is no known draft.
     pub unknown_dialect: Option<String>,
 }
 
-/// A gate for a schema that another program wrote, and what that gate leaves unchecked.
+/// A gate for a foreign schema, with the parts that it does not check.
 #[derive(Debug)]
 pub struct ForeignGate {
     /// The gate.
     pub gate: Gate,
-    /// The schema that it checks: what of the other one is left.
+    /// The schema that the gate checks: the foreign schema without the unchecked parts.
     pub schema: Value,
     /// Parts of the schema that the gate does not check.
     pub unchecked: Vec<UncheckedPart>,
@@ -38,25 +38,25 @@ pub struct ForeignGate {
 pub struct UncheckedPart {
     /// A JSON pointer to the part, in the translated schema.
     pub pointer: String,
-    /// Why it is not checked.
+    /// The reason why it is not checked.
     pub reason: UncheckedReason,
 }
 
-/// Why a part of a schema is not checked.
+/// A reason why a part of a schema is not checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum UncheckedReason {
-    /// `$schema` names no draft that is known; the schema is read as draft 2020-12.
+    /// An unknown `$schema`. The schema is read as draft 2020-12.
     Dialect,
-    /// A pattern is too long, compiles to too much, or uses look-around or back-references.
+    /// A pattern that is too long, compiles to too much, or uses look-around or back-references.
     Pattern,
-    /// A reference leads nowhere, or out of the document.
+    /// A reference to nothing, or out of the document.
     Reference,
-    /// A keyword is not as JSON Schema has it.
+    /// A keyword that violates the meta-schema.
     Keyword,
-    /// The schema is too large, too deep or too expensive: only names and types at its top are checked.
+    /// A schema that is too large, too deep or too expensive. Only names and types at its top are checked.
     Complexity,
-    /// Nothing of the schema can be used: any object is accepted.
+    /// A schema that cannot be used at all. Any object is accepted.
     Everything,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for UncheckedReason {
 }
 
 impl ForeignSchema {
-    /// Translates a schema of draft 4, 6, 7, 2019-09 or 2020-12. One that is nested too deeply stays as it is.
+    /// Translates a schema of draft 4, 6, 7, 2019-09 or 2020-12. A schema that is nested too deeply is not changed.
     #[must_use]
     pub fn translate(schema: &Value, limits: &GateLimits) -> Self {
         match bounds::check(schema, &GateLimits { schema_bytes: usize::MAX, ..limits.clone() }) {
@@ -85,20 +85,20 @@ impl ForeignSchema {
 }
 
 impl Gate {
-    /// Compiles the schema of the arguments of a tool that another program has, as far as it can be read.
+    /// Compiles a foreign schema of arguments, as far as the gate supports it.
     ///
     /// # Errors
     /// If not even a schema that accepts any object compiles.
     pub fn for_foreign_arguments(schema: &ForeignSchema, limits: GateLimits) -> Result<ForeignGate, SchemaError> {
-        prune::compile_arguments(schema, &limits.sane())
+        prune::compile_arguments(schema, &limits.clamp())
     }
 
-    /// Compiles the schema of the results of a tool that another program has.
+    /// Compiles a foreign schema of results.
     ///
     /// # Errors
-    /// If the schema cannot be read as a whole.
+    /// If any part of the schema is not supported.
     pub fn for_foreign_results(schema: &Value, limits: GateLimits) -> Result<Self, SchemaError> {
-        let limits = limits.sane();
-        compile::gate(&ForeignSchema::translate(schema, &limits).schema, limits, false)
+        let limits = limits.clamp();
+        compile::compile_gate(&ForeignSchema::translate(schema, &limits).schema, limits, false)
     }
 }

@@ -1,18 +1,18 @@
-//! What a gate cannot take of a schema is left out of it: first single keywords, then all but the top, then everything.
+//! Removal of unsupported parts of a schema: first single keywords, then all but the top level, then everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::super::keywords::{escape, held};
+use super::super::keywords::{escape, subschemas};
 use super::super::{Gate, GateLimits, SchemaError, bounds, compile};
 use super::{ForeignGate, ForeignSchema, UncheckedPart, UncheckedReason};
 
-/// Keywords that are removed one after the other, each because the gate refused it. A schema with more is a broken one.
+/// Maximum number of keywords removed one by one, each because the gate rejected it. A schema with more is broken.
 const MAX_REMOVED: usize = 16;
 
-/// Keywords that declare properties. Without one of them, the names that it declares would be unknown.
-const DECLARING: [&str; 13] = [
+/// Keywords that declare properties. When one is removed, the names that it declares are unknown.
+const DECLARING_KEYWORDS: [&str; 13] = [
     "properties",
     "patternProperties",
     "additionalProperties",
@@ -28,7 +28,7 @@ const DECLARING: [&str; 13] = [
     "dependentSchemas",
 ];
 
-/// Compiles as much of the schema as can be compiled.
+/// Compiles as much of the schema as the gate supports.
 pub(super) fn compile_arguments(foreign: &ForeignSchema, limits: &GateLimits) -> Result<ForeignGate, SchemaError> {
     let mut unchecked = Vec::new();
     if foreign.unknown_dialect.is_some() {
@@ -43,30 +43,31 @@ pub(super) fn compile_arguments(foreign: &ForeignSchema, limits: &GateLimits) ->
         }
     }
     let whole = |reason| UncheckedPart { pointer: String::new(), reason };
-    if let Some(schema) = top_level(&foreign.schema)
-        && let Ok(gate) = compile::gate(&schema, limits.clone(), true)
+    if let Some(schema) = reduce_to_top_level(&foreign.schema)
+        && let Ok(gate) = compile::compile_gate(&schema, limits.clone(), true)
     {
         unchecked.push(whole(UncheckedReason::Complexity));
         return Ok(ForeignGate { gate, schema, unchecked });
     }
     unchecked.push(whole(UncheckedReason::Everything));
     let schema = json!({"type": "object", "additionalProperties": true});
-    Ok(ForeignGate { gate: compile::gate(&schema, limits.clone(), true)?, schema, unchecked })
+    Ok(ForeignGate { gate: compile::compile_gate(&schema, limits.clone(), true)?, schema, unchecked })
 }
 
-/// Compiles the schema, and removes whatever the gate refuses as long as that leads somewhere.
+/// Compiles the schema, and removes what the gate rejects. Returns `None` if that does not help within
+/// [`MAX_REMOVED`] removals.
 fn compile_pruned(schema: &mut Value, limits: &GateLimits, removed: &mut Vec<UncheckedPart>) -> Option<Gate> {
     for _ in 0..=MAX_REMOVED {
-        let error = match compile::gate(schema, limits.clone(), true) {
+        let error = match compile::compile_gate(schema, limits.clone(), true) {
             Ok(gate) => return Some(gate),
             Err(error) => error,
         };
         let (pointer, reason) = match &error {
-            SchemaError::Malformed { pointer, .. } => (keyword_at(schema, pointer)?, UncheckedReason::Keyword),
+            SchemaError::Malformed { pointer, .. } => (find_keyword(schema, pointer)?, UncheckedReason::Keyword),
             SchemaError::Keyword { pointer, keyword, .. } => {
                 (format!("{pointer}/{}", escape(keyword)), UncheckedReason::Keyword)
             }
-            SchemaError::Reference { pointer, .. } => (reference_at(schema, pointer)?, UncheckedReason::Reference),
+            SchemaError::Reference { pointer, .. } => (find_reference(schema, pointer)?, UncheckedReason::Reference),
             _ => return None,
         };
         remove(schema, &pointer)?;
@@ -75,22 +76,22 @@ fn compile_pruned(schema: &mut Value, limits: &GateLimits, removed: &mut Vec<Unc
     None
 }
 
-/// Every schema in the document, by its JSON pointer.
-fn schemas(document: &Value) -> BTreeMap<String, &Value> {
+/// Returns all schemas in the document by JSON pointer.
+fn collect_schemas(document: &Value) -> BTreeMap<String, &Value> {
     let mut found = BTreeMap::new();
     let mut pending = vec![(String::new(), document)];
     while let Some((pointer, schema)) = pending.pop() {
         if let Some(map) = schema.as_object() {
-            pending.extend(held(map).into_iter().map(|held| (format!("{pointer}{}", held.suffix), held.schema)));
+            pending.extend(subschemas(map).into_iter().map(|it| (format!("{pointer}{}", it.suffix), it.schema)));
         }
         found.insert(pointer, schema);
     }
     found
 }
 
-/// The keyword, or the schema, in which a place lies that is not as JSON Schema has it.
-fn keyword_at(document: &Value, pointer: &str) -> Option<String> {
-    let schemas = schemas(document);
+/// Returns the pointer to the keyword, or the schema, that holds a location that violates the meta-schema.
+fn find_keyword(document: &Value, pointer: &str) -> Option<String> {
+    let schemas = collect_schemas(document);
     if schemas.contains_key(pointer) {
         return Some(pointer.to_owned()).filter(|pointer| !pointer.is_empty());
     }
@@ -100,17 +101,17 @@ fn keyword_at(document: &Value, pointer: &str) -> Option<String> {
     Some(format!("{holder}/{keyword}"))
 }
 
-fn reference_at(document: &Value, pointer: &str) -> Option<String> {
+fn find_reference(document: &Value, pointer: &str) -> Option<String> {
     let schema = document.pointer(pointer)?;
     let keyword = ["$ref", "$dynamicRef"].into_iter().find(|keyword| schema.get(*keyword).is_some())?;
     Some(format!("{pointer}/{keyword}"))
 }
 
-/// Removes the keyword at the pointer, or puts `true` in place of the schema there.
+/// Removes the keyword at the pointer, or replaces the schema there with `true`.
 fn remove(document: &mut Value, pointer: &str) -> Option<()> {
-    if schemas(document).contains_key(pointer) {
+    if collect_schemas(document).contains_key(pointer) {
         let place = document.pointer_mut(pointer)?;
-        // A keyword that holds one schema can be left out; what stands in a list or under a name has to stay.
+        // A keyword that holds one schema could be left out, but an entry of a list or of named schemas has to stay.
         *place = Value::Bool(true);
         return Some(());
     }
@@ -118,13 +119,13 @@ fn remove(document: &mut Value, pointer: &str) -> Option<()> {
     let holder = document.pointer_mut(holder)?.as_object_mut()?;
     let keyword = keyword.replace("~1", "/").replace("~0", "~");
     holder.shift_remove(&keyword)?;
-    open_after(holder, &keyword);
+    open_schema(holder, &keyword);
     Some(())
 }
 
-/// Lets a schema accept the names that a removed keyword declared.
-fn open_after(schema: &mut Map<String, Value>, keyword: &str) {
-    if !DECLARING.contains(&keyword) {
+/// Makes a schema accept the names that a removed keyword declared.
+fn open_schema(schema: &mut Map<String, Value>, keyword: &str) {
+    if !DECLARING_KEYWORDS.contains(&keyword) {
         return;
     }
     match keyword {
@@ -137,7 +138,7 @@ fn open_after(schema: &mut Map<String, Value>, keyword: &str) {
     }
 }
 
-/// Removes patterns that the gate does not take, and those beyond as many as it takes.
+/// Removes patterns that the gate does not support, and those beyond its maximum number.
 fn remove_unreadable_patterns(document: &mut Value, limits: &GateLimits) -> Vec<UncheckedPart> {
     let mut known: BTreeMap<String, bool> = BTreeMap::new();
     let mut readable = 0;
@@ -149,7 +150,7 @@ fn remove_unreadable_patterns(document: &mut Value, limits: &GateLimits) -> Vec<
         })
     };
     let (mut values, mut names) = (Vec::new(), Vec::new());
-    for (pointer, schema) in schemas(document) {
+    for (pointer, schema) in collect_schemas(document) {
         if schema.get("pattern").and_then(Value::as_str).is_some_and(|pattern| !is_readable(pattern)) {
             values.push(pointer.clone());
         }
@@ -172,15 +173,16 @@ fn remove_unreadable_patterns(document: &mut Value, limits: &GateLimits) -> Vec<
             if let Some(named) = schema.get_mut("patternProperties").and_then(Value::as_object_mut) {
                 named.shift_remove(&pattern);
             }
-            open_after(schema, "patternProperties");
+            open_schema(schema, "patternProperties");
             removed.push(part(format!("{pointer}/patternProperties/{}", escape(&pattern))));
         }
     }
     removed
 }
 
-/// The names at the top of a schema, with their types where those are plain; `None` if names come from elsewhere too.
-fn top_level(schema: &Value) -> Option<Value> {
+/// Reduces a schema to its property names, with their types where those are plain. Returns `None` if other keywords
+/// declare names too.
+fn reduce_to_top_level(schema: &Value) -> Option<Value> {
     let map = schema.as_object()?;
     let properties = map.get("properties")?.as_object()?;
     let composed = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"];

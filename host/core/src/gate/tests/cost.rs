@@ -1,4 +1,4 @@
-//! Schemas that cost too much, and those that only look as if they did.
+//! Tests of expensive schemas, and of cheap ones of a similar form.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{arguments, refused};
 use crate::gate::GateLimits;
 
-/// `levels` definitions, each of which asks for the next one twice with `twice`.
+/// Returns a schema of `levels` definitions, each of which refers to the next one through `twice`.
 fn doubling(levels: usize, twice: impl Fn(Value) -> Value) -> Value {
     let mut definitions = serde_json::Map::new();
     for level in 0..levels {
@@ -17,7 +17,7 @@ fn doubling(levels: usize, twice: impl Fn(Value) -> Value) -> Value {
 }
 
 #[test]
-fn schemas_that_multiply_are_refused() {
+fn rejects_multiplying_schemas() {
     let all_of = |next: Value| json!({"allOf": [next.clone(), next]});
     let below = |next: Value| json!({"properties": {"a": {"allOf": [next.clone(), next]}}});
     arguments(doubling(3, all_of));
@@ -47,7 +47,7 @@ fn schemas_that_multiply_are_refused() {
 }
 
 #[test]
-fn recursion_that_does_not_multiply_is_accepted() {
+fn accepts_linear_recursion() {
     let check = |schema: Value, document: Value| assert_eq!(arguments(schema).check(&document), Ok(()));
     let tree = json!({"$ref": "#/$defs/T", "$defs": {"T": {"type": "object", "properties": {
         "value": {"type": "integer"}, "left": {"$ref": "#/$defs/T"}, "kids": {"type": "array", "items": {"$ref": "#/$defs/T"}}}}}});
@@ -69,7 +69,7 @@ fn recursion_that_does_not_multiply_is_accepted() {
     let bad = (0..25).fold(json!({"leaf": "x"}), |inner, _| json!({"kids": [inner, {"leaf": 2}]}));
     assert!(gate.check(&bad).unwrap_err().violations[0].pointer.ends_with("/leaf"));
     assert!(start.elapsed() < std::time::Duration::from_secs(2), "{:?}", start.elapsed());
-    // A pair of tagged alternatives that both go on.
+    // A pair of tagged alternatives that are both recursive.
     let pair = json!({"$ref": "#/$defs/N", "$defs": {"N": {"oneOf": [
         {"type": "object", "properties": {"a": {"$ref": "#/$defs/N"}, "t": {"const": "x"}}, "required": ["t"]},
         {"type": "object", "properties": {"a": {"$ref": "#/$defs/N"}, "t": {"const": "y"}}, "required": ["t"]},
@@ -82,7 +82,7 @@ fn recursion_that_does_not_multiply_is_accepted() {
 }
 
 #[test]
-fn a_costly_schema_takes_small_documents_only() {
+fn limits_documents_of_expensive_schemas() {
     let alternatives: Vec<_> = (0..400).map(|index| json!({"const": index})).collect();
     let gate = arguments(json!({"properties": {"a": {"items": {"anyOf": alternatives}}}}));
     assert!(gate.check(&json!({"a": vec![3; 1_000]})).is_ok());
@@ -92,12 +92,12 @@ fn a_costly_schema_takes_small_documents_only() {
 }
 
 #[test]
-fn patterns_that_are_slow_take_short_texts_only() {
+fn limits_texts_of_slow_patterns() {
     let check = |pattern: &str, bytes: usize, fits: bool| {
         let gate = arguments(json!({"properties": {"a": {"items": {"pattern": pattern}}}}));
         let document = json!({"a": vec!["a".repeat(1_000); bytes / 1_000]});
-        let said = gate.check(&document).map_or_else(|violations| violations.to_string(), |()| String::new());
-        assert_eq!(!said.contains("steps"), fits, "{pattern}: {said}");
+        let message = gate.check(&document).map_or_else(|violations| violations.to_string(), |()| String::new());
+        assert_eq!(!message.contains("steps"), fits, "{pattern}: {message}");
     };
     check("^[a-z]+$", 1_000_000, true);
     check("[ab]*a[ab]{3000}", 8_000, true);
@@ -105,20 +105,20 @@ fn patterns_that_are_slow_take_short_texts_only() {
 }
 
 #[test]
-fn what_a_text_may_cost_is_known_from_its_length() {
+fn bounds_steps_by_text_length() {
     let gate = arguments(json!({"properties": {"a": {"items": {"pattern": "^[a-z]+$"}}}}));
     for count in [0, 1, 10, 100, 1_000] {
         let document = json!({"a": vec!["abc"; count]});
         let text = document.to_string();
-        assert!(gate.most_steps_of(&document) > 0);
-        assert!(gate.most_steps_of(&document) <= gate.most_steps(text.len()), "{count}");
+        assert!(gate.max_steps_for_value(&document) > 0);
+        assert!(gate.max_steps_for_value(&document) <= gate.max_steps(text.len()), "{count}");
     }
-    assert_eq!(gate.most_steps(usize::MAX), gate.most_steps(1 << 20), "longer texts are not read");
-    assert!(gate.most_steps(1 << 20) <= GateLimits::default().work, "what takes more is not checked");
+    assert_eq!(gate.max_steps(usize::MAX), gate.max_steps(1 << 20), "longer texts are not read");
+    assert!(gate.max_steps(1 << 20) <= GateLimits::default().work, "what takes more is not checked");
 }
 
 #[test]
-fn a_small_stack_is_enough() {
+fn runs_on_a_small_stack() {
     // As long a chain in place, at every level of as deep a document, as the limits allow.
     let chained = |levels: usize, link: fn(Value) -> Value| {
         let mut definitions = serde_json::Map::new();
@@ -128,7 +128,7 @@ fn a_small_stack_is_enough() {
         definitions.insert(format!("d{levels}"), json!({"properties": {"a": {"$ref": "#/$defs/d0"}}}));
         arguments(json!({"$ref": "#/$defs/d0", "$defs": definitions}))
     };
-    // The same with unevaluatedProperties, for which pieces are evaluated once more.
+    // Like `chained`, with `unevaluatedProperties`, for which subschemas are evaluated once more.
     let marked = |piece: fn(Value) -> Value| {
         let innermost = json!({"properties": {"a": {"$ref": "#/$defs/d"}}});
         let mut definition = (0..5).fold(innermost, |inner, _| piece(inner));

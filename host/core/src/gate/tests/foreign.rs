@@ -1,4 +1,4 @@
-//! Schemas of other programs: translated, and checked as far as they can be.
+//! Tests of the translation and pruning of foreign schemas.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn foreign(schema: &Value) -> ForeignGate {
     Gate::for_foreign_arguments(&ForeignSchema::translate(schema, &limits), limits).unwrap()
 }
 
-/// The gate of the schema, which it checks completely.
+/// Returns the gate of a schema that it checks completely.
 fn complete(schema: Value) -> Gate {
     let ForeignGate { gate, unchecked, .. } = foreign(&schema);
     assert_eq!(unchecked, [], "{schema}");
@@ -17,7 +17,7 @@ fn complete(schema: Value) -> Gate {
 }
 
 #[test]
-fn schemas_of_older_drafts_are_checked() {
+fn checks_schemas_of_older_drafts() {
     let gate = complete(json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": "https://example.com/tool",
@@ -52,13 +52,13 @@ fn schemas_of_older_drafts_are_checked() {
 }
 
 #[test]
-fn what_cannot_be_read_is_left_out_and_reported() {
+fn reports_unsupported_parts_as_unchecked() {
     let check = |property: Value, pointer: &str, reason: UncheckedReason| {
         let schema = json!({"type": "object", "properties": {"a": property, "b": {"type": "integer"}}});
         let ForeignGate { gate, unchecked, .. } = foreign(&schema);
         let found: Vec<_> = unchecked.iter().map(|part| (part.pointer.as_str(), part.reason)).collect();
         assert_eq!(found, [(pointer, reason)], "{schema}");
-        // Everything else is checked as ever.
+        // The rest is still checked.
         assert_eq!(gate.check(&json!({"a": "x", "b": 1})), Ok(()), "{schema}");
         assert!(gate.check(&json!({"b": "x"})).is_err() && gate.check(&json!({"z": 1})).is_err(), "{schema}");
     };
@@ -72,7 +72,7 @@ fn what_cannot_be_read_is_left_out_and_reported() {
 }
 
 #[test]
-fn names_of_a_pattern_that_cannot_be_read_are_accepted() {
+fn accepts_names_of_unsupported_patterns() {
     let schema = json!({"patternProperties": {"^(?=x)": {"type": "integer"}}, "additionalProperties": false});
     let ForeignGate { gate, unchecked, .. } = foreign(&schema);
     assert_eq!(unchecked[0].pointer, "/patternProperties/^(?=x)");
@@ -80,7 +80,7 @@ fn names_of_a_pattern_that_cannot_be_read_are_accepted() {
 }
 
 #[test]
-fn an_unknown_dialect_is_read_as_the_newest() {
+fn reads_unknown_dialect_as_2020_12() {
     let schema = json!({"$schema": "https://example.com/mine", "properties": {"a": {"type": "integer"}}});
     let ForeignGate { gate, unchecked, .. } = foreign(&schema);
     assert_eq!(unchecked[0].reason, UncheckedReason::Dialect);
@@ -88,7 +88,7 @@ fn an_unknown_dialect_is_read_as_the_newest() {
 }
 
 #[test]
-fn of_what_is_too_complex_the_top_is_checked() {
+fn checks_top_level_of_complex_schemas() {
     let deep = (0..40).fold(json!({}), |inner, _| json!({"properties": {"a": inner}}));
     let schema = json!({"type": "object", "properties": {"a": deep, "n": {"type": "integer"}}, "required": ["n"]});
     let ForeignGate { gate, schema, unchecked } = foreign(&schema);
@@ -101,7 +101,7 @@ fn of_what_is_too_complex_the_top_is_checked() {
 }
 
 #[test]
-fn of_what_describes_no_object_nothing_is_checked() {
+fn accepts_any_object_for_unusable_schemas() {
     for schema in [json!({"type": "string"}), json!(["x"]), json!({"$ref": "#"}), json!({"allOf": [{"$ref": "#"}]})] {
         let ForeignGate { gate, unchecked, .. } = foreign(&schema);
         assert_eq!(unchecked[0].reason, UncheckedReason::Everything, "{schema}");
@@ -111,12 +111,12 @@ fn of_what_describes_no_object_nothing_is_checked() {
 }
 
 #[test]
-fn results_are_translated_and_whole() {
+fn translates_result_schemas_completely() {
     let limits = GateLimits::default;
     let seven = json!({"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "string"}]});
     let gate = Gate::for_foreign_results(&seven, limits()).unwrap();
     assert_eq!((gate.check(&json!(["a"])).is_ok(), gate.check(&json!([1])).is_ok()), (true, false));
     assert!(Gate::for_foreign_results(&json!({"pattern": "(?=x)"}), limits()).is_err());
-    // Ours stay strict.
+    // Schemas of our own contract stay strict.
     assert!(Gate::for_arguments(&seven, limits()).is_err());
 }

@@ -1,4 +1,4 @@
-//! Violations of documents, as a language model reads them.
+//! Tests of the messages of violations.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{arguments, text};
 
 #[test]
-fn violations_in_words() {
+fn describes_violations() {
     let gate = arguments(json!({
         "type": "object",
         "properties": {
@@ -64,7 +64,7 @@ fn violations_in_words() {
 }
 
 #[test]
-fn alternatives_in_words() {
+fn describes_alternatives() {
     let gate = arguments(json!({
         "type": "object",
         "properties": {
@@ -119,7 +119,7 @@ fn alternatives_in_words() {
 }
 
 #[test]
-fn strictness_in_words() {
+fn describes_strictness_violations() {
     let gate = arguments(json!({"type": "object", "additionalProperties": true}));
     let check = |document: &str, expected: Expect| expected.assert_eq(&text(&gate, document));
     check(r#"{"a": 1, "b": [0.1, -0, 1e2, 18446744073709551615]}"#, expect!["fits"]);
@@ -162,7 +162,7 @@ fn strictness_in_words() {
 }
 
 #[test]
-fn everything_that_is_not_strict_is_said_at_once() {
+fn reports_all_strictness_violations_at_once() {
     let gate = arguments(json!({"type": "object", "additionalProperties": true}));
     let check = |document: &str, expected: Expect| expected.assert_eq(&text(&gate, document));
     check(
@@ -205,7 +205,7 @@ fn everything_that_is_not_strict_is_said_at_once() {
 }
 
 #[test]
-fn caps_hold_for_text_and_value_alike() {
+fn enforces_caps_on_text_and_value() {
     let gate = arguments(json!({"additionalProperties": true}));
     let check = |document: Value, fits: bool| {
         assert_eq!(gate.check(&document).is_ok(), fits);
@@ -224,8 +224,8 @@ fn caps_hold_for_text_and_value_alike() {
 }
 
 #[test]
-fn generated_schemas_work() {
-    // What a derive writes for a struct with an option, nested types, tagged and untagged unions, maps and defaults.
+fn accepts_generated_schemas() {
+    // As derived for a struct with an option, nested types, tagged and untagged unions, maps and defaults.
     let gate = arguments(json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Request",

@@ -1,4 +1,4 @@
-//! What holds for any document and any schema.
+//! Property tests over any document and any schema.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::agree;
 use crate::gate::{Gate, GateLimits};
 
 #[test]
-fn explanations_agree_with_verdicts_on_every_keyword() {
+fn explanations_agree_with_validator_on_every_keyword() {
     let check = |schema: Value, documents: &[Value]| {
         let gate = Gate::for_results(&schema, GateLimits::default()).unwrap();
         for document in documents {
@@ -96,7 +96,7 @@ fn name() -> impl Strategy<Value = String> {
     prop_oneof![Just("a"), Just("b"), Just("c"), Just("kind")].prop_map(str::to_owned)
 }
 
-/// Small documents over the names that the schemas know.
+/// Generates small documents with the names that the schemas use.
 fn document() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
         Just(json!(null)),
@@ -176,28 +176,28 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_written_is_read_back(value in value()) {
+    fn round_trips_values(value in value()) {
         prop_assert_eq!(open().parse(&value.to_string()), Ok(value));
     }
 
     #[test]
-    fn any_text_is_survived(text in ".{0,64}") {
+    fn survives_any_text(text in ".{0,64}") {
         let _survived = open().parse(&text);
     }
 
     #[test]
-    fn any_text_of_json_characters_is_survived(text in r#"[\[\]{}",:0-9eE+.\\ultrafsn -]{0,64}"#) {
+    fn survives_text_of_json_characters(text in r#"[\[\]{}",:0-9eE+.\\ultrafsn -]{0,64}"#) {
         let _survived = open().parse(&text);
     }
 
     #[test]
-    fn any_json_is_survived_as_a_schema(schema in value()) {
+    fn survives_any_json_as_schema(schema in value()) {
         let _survived = Gate::for_arguments(&schema, GateLimits::default());
         let _survived = Gate::for_results(&schema, GateLimits::default());
     }
 
     #[test]
-    fn explanations_agree_with_verdicts(
+    fn explanations_agree_with_validator(
         root in schema(), one in schema(), two in schema(), documents in prop::collection::vec(document(), 4)
     ) {
         let schema = with_definitions(root, one, two);
@@ -215,9 +215,9 @@ proptest! {
         }
     }
 
-    /// Left open, a schema means what it meant before it was taken apart.
+    /// Without closing, a schema accepts the same documents as before the graph was built.
     #[test]
-    fn results_are_judged_by_the_schema_as_it_was_written(
+    fn results_agree_with_original_schema(
         root in schema(), one in schema(), two in schema(), documents in prop::collection::vec(document(), 4)
     ) {
         let schema = with_definitions(root, one, two);
@@ -229,17 +229,17 @@ proptest! {
         }
     }
 
-    /// Closing only refuses, and it refuses what a plain `unevaluatedProperties: false` at the root would.
+    /// Closing only rejects, and it rejects everything that `unevaluatedProperties: false` at the root would.
     #[test]
-    fn closed_schemas_accept_no_more_than_those_they_are_made_from(
+    fn closed_schemas_accept_no_more_than_originals(
         root in schema(), one in schema(), documents in prop::collection::vec(document(), 4)
     ) {
         let schema = with_definitions(root, one, json!({"type": "object"}));
         let text = schema.to_string();
-        // To refuse more within a condition is to accept more outside of it.
+        // A condition that rejects more makes the schema accept more.
         prop_assume!(schema.is_object() && !["not", "if", "oneOf", "contains"].iter().any(|word| text.contains(word)));
         let mut plain = schema.clone();
-        // To require is to declare, which `unevaluatedProperties` does not know.
+        // A required property counts as declared for the gate, but not for `unevaluatedProperties`.
         if !text.contains("required") && !text.contains("evaluatedProp") && !text.contains("additional") {
             plain["unevaluatedProperties"] = json!(false);
         }

@@ -135,7 +135,7 @@ pub(crate) fn discover(
 /// Checks that no two tools have the same name. Unlike [`check_set`], the error names the exports, which the author of
 /// the component can change.
 fn check_names(tools: &[TypedTool]) -> Result<(), TypedError> {
-    let export = |tool: &TypedTool| tool.definition.export.clone().unwrap_or_default().sanitized().into_owned();
+    let export = |tool: &TypedTool| tool.definition.export.clone().unwrap_or_default().to_sanitized().into_owned();
     let mut seen = HashMap::new();
     for tool in tools {
         let name = &tool.definition.name;
@@ -148,7 +148,7 @@ fn check_names(tools: &[TypedTool]) -> Result<(), TypedError> {
 
 /// Collects the documentation of the named types that an instance, or the component itself, exports.
 fn type_docs(component: &types::Component, instance: Option<&str>, package: &PackageDocs, engine: &Engine) -> TypeDocs {
-    let mut known = TypeDocs::none();
+    let mut known = TypeDocs::new();
     let mut add = |(name, item): (&str, ComponentExtern<'_>)| {
         if let (ComponentItem::Type(ty), Some(doc)) = (item.ty, package.named_type(instance, name))
             && let Some(ty) = reflect::convert_named_type(&ty)
@@ -218,7 +218,7 @@ impl Reader<'_> {
     /// Generates the schemas of arguments and result, with the documentation of the types unless that makes them too
     /// large.
     fn schemas(&self, function: &TypedFunction) -> Result<(Value, Option<Value>), String> {
-        self.schemas_with_docs(function, self.types).or_else(|_| self.schemas_with_docs(function, &TypeDocs::none()))
+        self.schemas_with_docs(function, self.types).or_else(|_| self.schemas_with_docs(function, &TypeDocs::new()))
     }
 
     fn schemas_with_docs(&self, function: &TypedFunction, types: &TypeDocs) -> Result<(Value, Option<Value>), String> {

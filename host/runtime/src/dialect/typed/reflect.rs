@@ -1,6 +1,6 @@
 //! Conversion of the engine's component types to ours.
 
-use fumehood_core::typed::{Budget, TooComplex, Ty, TypedFunction};
+use fumehood_core::typed::{Budget, Ty, TypeComplexityError, TypedFunction};
 use wasmtime::component::types::{ComponentFunc, Type};
 
 /// Errors of a function that cannot be a tool. The message follows the name of the export.
@@ -24,7 +24,7 @@ pub(super) enum SignatureError {
     },
     /// Types that are too large or too deep.
     #[error(transparent)]
-    TooComplex(#[from] TooComplex),
+    TooComplex(#[from] TypeComplexityError),
 }
 
 /// Converts a signature.
@@ -39,7 +39,7 @@ pub(super) fn convert_function(found: &ComponentFunc) -> Result<TypedFunction, S
     let mut params = Vec::new();
     for (name, ty) in found.params() {
         let place = || format!("its parameter `{name}`");
-        params.push((budget.name(name)?, convert(&ty, 0, &mut budget, &place)?));
+        params.push((budget.charge_name(name)?, convert(&ty, 0, &mut budget, &place)?));
     }
     let mut results = found.results();
     let result = match (results.next(), results.len()) {
@@ -57,7 +57,7 @@ pub(super) fn convert_named_type(found: &Type) -> Option<Ty> {
 
 /// Converts a type. Recurses no deeper than the budget allows, which is checked first.
 fn convert(found: &Type, depth: usize, budget: &mut Budget, place: &dyn Fn() -> String) -> Result<Ty, SignatureError> {
-    budget.node(depth)?;
+    budget.charge_node(depth)?;
     Ok(match found {
         Type::Bool => Ty::Bool,
         Type::S8 => Ty::S8,
@@ -72,8 +72,8 @@ fn convert(found: &Type, depth: usize, budget: &mut Budget, place: &dyn Fn() -> 
         Type::Float64 => Ty::F64,
         Type::Char => Ty::Char,
         Type::String => Ty::String,
-        Type::Enum(names) => Ty::Enum(names.names().map(|name| budget.name(name)).collect::<Result<_, _>>()?),
-        Type::Flags(names) => Ty::Flags(names.names().map(|name| budget.name(name)).collect::<Result<_, _>>()?),
+        Type::Enum(names) => Ty::Enum(names.names().map(|name| budget.charge_name(name)).collect::<Result<_, _>>()?),
+        Type::Flags(names) => Ty::Flags(names.names().map(|name| budget.charge_name(name)).collect::<Result<_, _>>()?),
         _ => return convert_compound(found, depth + 1, budget, place),
     })
 }
@@ -90,7 +90,7 @@ fn convert_compound(
         Type::Option(option) => Ty::Option(Box::new(part(&option.ty(), budget)?)),
         Type::Tuple(tuple) => Ty::Tuple(tuple.types().map(|ty| part(&ty, budget)).collect::<Result<_, _>>()?),
         Type::Record(record) => {
-            let field = |(name, ty): (&str, Type)| Ok((budget.name(name)?, part(&ty, budget)?));
+            let field = |(name, ty): (&str, Type)| Ok((budget.charge_name(name)?, part(&ty, budget)?));
             Ty::Record(
                 record
                     .fields()
@@ -101,7 +101,7 @@ fn convert_compound(
         }
         Type::Variant(variant) => {
             let case = |(name, ty): (&str, Option<Type>)| {
-                Ok((budget.name(name)?, ty.map(|ty| part(&ty, budget)).transpose()?))
+                Ok((budget.charge_name(name)?, ty.map(|ty| part(&ty, budget)).transpose()?))
             };
             Ty::Variant(
                 variant.cases().map(|case| (case.name, case.ty)).map(case).collect::<Result<_, SignatureError>>()?,

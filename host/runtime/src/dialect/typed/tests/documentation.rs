@@ -24,14 +24,14 @@ fn docs_become_descriptions() {
     assert_eq!(tool(&found, "add").definition.description, "Adds two numbers.\n\nExactly.");
     let greet = &tool(&found, "api_greet").definition;
     assert_eq!(greet.description, "Says \"hello\".");
-    let schema = greet.input_schema.sanitized();
+    let schema = greet.input_schema.to_sanitized();
     let who = &schema["properties"]["who"];
     assert_eq!(who["description"], "A person.");
     assert_eq!(who["properties"]["name"]["description"], "Given name.");
     assert_eq!(who["properties"]["age"].get("description"), None);
     assert_eq!(greet.output_schema, None);
     // A section of an unknown version is ignored.
-    assert!(tool(&with_docs(2), "add").definition.description.sanitized().starts_with("Calls `add("));
+    assert!(tool(&with_docs(2), "add").definition.description.to_sanitized().starts_with("Calls `add("));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn truncates_long_docs_and_keeps_the_tool() {
     ));
     let definition = find(&wat).unwrap().tools.remove(0).definition;
     assert!(definition.description.len() <= DefinitionLimits::default().description_bytes);
-    assert!(definition.description.sanitized().ends_with("ä…"));
+    assert!(definition.description.to_sanitized().ends_with("ä…"));
     // 70 texts of 1 KiB are more than a schema may have, so it does without.
-    assert!(!definition.input_schema.sanitized().to_string().contains('ä'));
+    assert!(!definition.input_schema.to_sanitized().to_string().contains('ä'));
 }

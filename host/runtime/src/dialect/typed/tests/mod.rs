@@ -28,7 +28,7 @@ fn engine() -> Engine {
 }
 
 fn export(definition: &ToolDefinition) -> String {
-    definition.export.as_ref().map_or_else(|| "?".to_owned(), |export| export.sanitized().into_owned())
+    definition.export.as_ref().map_or_else(|| "?".to_owned(), |export| export.to_sanitized().into_owned())
 }
 
 /// Compares one line for each tool and each skipped export.
@@ -36,7 +36,7 @@ fn check(wat: &str, expected: &Expect) {
     let text = match find(wat) {
         Ok(found) => {
             let tools = found.tools.iter().map(|TypedTool { definition: it, .. }| {
-                format!("{} = {}: {}\n", it.name, export(it), it.description.sanitized())
+                format!("{} = {}: {}\n", it.name, export(it), it.description.to_sanitized())
             });
             let skipped = found.skipped.iter().map(|it| format!("not {}: {}\n", it.export, it.why));
             tools.chain(skipped).collect()

@@ -173,7 +173,7 @@ fn typed_val() -> impl Strategy<Value = (Ty, Val)> {
 
 fn gate(ty: &Ty) -> Gate {
     let function = TypedFunction { params: vec![("p".to_owned(), ty.clone())], result: None };
-    Gate::for_arguments(&function.input_schema(&TypeDocs::none()), GateLimits::default()).unwrap()
+    Gate::for_arguments(&function.input_schema(&TypeDocs::new()), GateLimits::default()).unwrap()
 }
 
 /// Texts at the edge of some type.

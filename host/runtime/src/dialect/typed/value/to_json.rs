@@ -1,7 +1,7 @@
 //! Conversion of a component's values to JSON.
 
 use fumehood_core::typed::Ty;
-use fumehood_core::typed::schema::{INFINITY, MAX_EXACT, NEGATIVE_INFINITY, NOT_A_NUMBER};
+use fumehood_core::typed::schema::{INFINITY, MAX_SAFE_INTEGER, NEGATIVE_INFINITY, NOT_A_NUMBER};
 use serde::ser::{Error as _, Serialize, SerializeMap, Serializer};
 use wasmtime::component::Val;
 
@@ -25,9 +25,9 @@ impl Serialize for Typed<'_> {
             (Ty::U16, Val::U16(value)) => to.serialize_u16(*value),
             (Ty::S32, Val::S32(value)) => to.serialize_i32(*value),
             (Ty::U32, Val::U32(value)) => to.serialize_u32(*value),
-            (Ty::S64, Val::S64(value)) if value.unsigned_abs() <= MAX_EXACT => to.serialize_i64(*value),
+            (Ty::S64, Val::S64(value)) if value.unsigned_abs() <= MAX_SAFE_INTEGER => to.serialize_i64(*value),
             (Ty::S64, Val::S64(value)) => to.collect_str(value),
-            (Ty::U64, Val::U64(value)) if *value <= MAX_EXACT => to.serialize_u64(*value),
+            (Ty::U64, Val::U64(value)) if *value <= MAX_SAFE_INTEGER => to.serialize_u64(*value),
             (Ty::U64, Val::U64(value)) => to.collect_str(value),
             (Ty::F32, Val::Float32(value)) => write_float(f64::from(*value), to),
             (Ty::F64, Val::Float64(value)) => write_float(*value, to),

@@ -1,4 +1,4 @@
-//! Rules of strict JSON that give way to what a schema says.
+//! Tests of rules of strict JSON that a schema relaxes, and of hints for common mistakes.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn long(bytes: usize) -> String {
 }
 
 #[test]
-fn a_string_with_a_length_of_its_own_may_be_long() {
+fn accepts_long_string_with_own_max_length() {
     let gate = arguments(json!({
         "properties": {
             "content": {"type": "string", "maxLength": 100_000},
@@ -36,7 +36,7 @@ fn a_string_with_a_length_of_its_own_may_be_long() {
 }
 
 #[test]
-fn a_number_is_rounded_where_the_schema_says_number() {
+fn rounds_number_where_schema_says_number() {
     let gate = arguments(json!({
         "properties": {
             "x": {"type": "number"},
@@ -58,7 +58,7 @@ fn a_number_is_rounded_where_the_schema_says_number() {
 }
 
 #[test]
-fn usual_mistakes_get_hints() {
+fn hints_at_common_mistakes() {
     let gate = arguments(json!({
         "properties": {"city": {"type": "string"}, "mode": {"enum": []}},
         "required": ["city"],

@@ -1,4 +1,4 @@
-//! Schemas that are refused.
+//! Tests of rejected schemas.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn check(schema: Value, expected: Expect) {
 }
 
 #[test]
-fn references_stay_within_the_document() {
+fn rejects_references_out_of_the_document() {
     check(
         json!({"properties": {"a": {"$ref": "file:///etc/passwd"}}}),
         expect![[
@@ -50,7 +50,7 @@ fn references_stay_within_the_document() {
 }
 
 #[test]
-fn names_and_dialects_other_than_those_of_the_root_are_refused() {
+fn rejects_ids_and_dialects_below_root() {
     check(
         json!({"type": "object", "properties": {"a": {"$id": "http://example.com/x"}}}),
         expect![
@@ -90,7 +90,7 @@ fn names_and_dialects_other_than_those_of_the_root_are_refused() {
 }
 
 #[test]
-fn references_within_the_document_lead_to_their_targets() {
+fn resolves_references_within_the_document() {
     let gate = arguments(json!({
         "$id": "https://example.com/named",
         "properties": {"a": {"$ref": "#x"}, "b": {"$dynamicRef": "#y"}, "c": {"$ref": "#/$defs/with%20space~1and%7Eslash"}},
@@ -103,7 +103,7 @@ fn references_within_the_document_lead_to_their_targets() {
 }
 
 #[test]
-fn other_schemas_are_refused() {
+fn rejects_other_invalid_schemas() {
     check(
         json!(true),
         expect![[
@@ -156,7 +156,7 @@ fn other_schemas_are_refused() {
 }
 
 #[test]
-fn circles_in_place_are_refused() {
+fn rejects_cycles_in_place() {
     check(
         json!({"$ref": "#"}),
         expect!["the schema at # refers back to itself for the very same value; put a property or an item between"],
@@ -170,7 +170,7 @@ fn circles_in_place_are_refused() {
 }
 
 #[test]
-fn counts_are_bounded_at_the_limit() {
+fn enforces_count_limits() {
     let patterns = |count: usize| -> Value {
         let named: serde_json::Map<_, _> = (0..count).map(|index| (format!("^p{index}"), json!(true))).collect();
         json!({ "patternProperties": named })

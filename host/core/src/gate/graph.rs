@@ -1,7 +1,7 @@
-//! The schema as the gate uses it: a graph of subschemas, closed, free of annotations, every reference resolved.
+//! A graph of subschemas: closed, without annotations, with all references resolved.
 //!
-//! The validator is compiled from it, its cost is computed on it, and failures are explained along it, so that all
-//! three mean the same schema.
+//! The validator is compiled from it, costs are computed on it, and violations are explained with it, so that all three
+//! use the same schema.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,106 +10,106 @@ use serde_json::{Map, Value, json};
 use super::GateLimits;
 use super::closing::{Closer, Closing};
 use super::error::SchemaError;
-use super::keywords::{ASSERTIONS, Role, held};
+use super::keywords::{ASSERTIONS, Role, subschemas};
 use super::source::Source;
 
-/// Index of a node in [`Outline::nodes`].
+/// The index of a node in [`SchemaGraph::nodes`].
 pub(super) type NodeId = usize;
 
 /// The node of the whole schema.
 pub(super) const ROOT: NodeId = 0;
 
-/// How much larger than its source a schema may become by keeping a closed and an open copy of what it refers to.
-const GROWTH: usize = 4;
+/// Maximum factor by which a schema may grow when its definitions are copied, closed and open.
+const MAX_GROWTH: usize = 4;
 
 /// One subschema.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// Where it came from, as a JSON pointer into the schema as it was written.
+    /// Its location in the schema as written, as a JSON pointer.
     pub(super) origin: String,
-    /// Whether it is the schema `false`.
+    /// True for the schema `false`.
     pub(super) never: bool,
     /// Its keywords that hold no schemas.
     pub(super) assertions: Map<String, Value>,
-    /// The schemas it holds or refers to.
+    /// The schemas that it holds or refers to.
     pub(super) edges: Vec<(Role, NodeId)>,
-    /// The definition it is written in: the root, or a target of references.
+    /// The definition that it is part of: the root, or a target of references.
     pub(super) owner: NodeId,
-    /// The property that tells the entries of `anyOf` apart, if there is one.
-    pub(super) any_tag: Option<String>,
-    /// The property that tells the entries of `oneOf` apart, if there is one.
-    pub(super) one_tag: Option<String>,
+    /// The property that distinguishes the entries of `anyOf`, if there is one.
+    pub(super) any_of_tag: Option<String>,
+    /// The property that distinguishes the entries of `oneOf`, if there is one.
+    pub(super) one_of_tag: Option<String>,
 }
 
 impl Node {
-    /// The nodes this one holds in the given role.
-    pub(super) fn held(&self, role: &Role) -> impl Iterator<Item = NodeId> {
+    /// Returns the nodes that this one holds in the given role.
+    pub(super) fn targets(&self, role: &Role) -> impl Iterator<Item = NodeId> {
         self.edges.iter().filter(move |(own, _)| own == role).map(|(_, id)| *id)
     }
 
-    /// The first node this one holds in the given role.
-    pub(super) fn one(&self, role: &Role) -> Option<NodeId> {
-        self.held(role).next()
+    /// Returns the first node that this one holds in the given role.
+    pub(super) fn target(&self, role: &Role) -> Option<NodeId> {
+        self.targets(role).next()
     }
 
-    /// The node that describes the property `name`, if it is declared by name.
+    /// Returns the node of the property `name`, if it is declared by name.
     pub(super) fn property(&self, name: &str) -> Option<NodeId> {
         self.edges.iter().find(|(role, _)| matches!(role, Role::Property(own) if own == name)).map(|(_, id)| *id)
     }
 }
 
-/// The whole graph.
+/// A schema as a graph of nodes.
 #[derive(Debug)]
-pub(super) struct Outline {
+pub(super) struct SchemaGraph {
     nodes: Vec<Node>,
     definitions: Vec<NodeId>,
 }
 
-/// How far closing reaches at some schema.
+/// The extent to which one schema is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Reach {
-    /// Close this very schema.
+struct ClosingScope {
+    /// True if the schema itself is closed.
     here: bool,
-    /// Close the value locations below it.
+    /// True if the value locations below it are closed.
     below: bool,
-    /// It is about the document as a whole.
+    /// True if it applies to the document as a whole.
     root: bool,
 }
 
-impl Outline {
-    /// Builds the graph; `close` says whether undeclared properties are refused.
+impl SchemaGraph {
+    /// Builds the graph. With `close`, undeclared properties are rejected.
     ///
     /// # Errors
     /// If the copies that closing needs make the schema too large.
     pub(super) fn build(source: &Source<'_>, close: bool, limits: &GateLimits) -> Result<Self, SchemaError> {
-        let reach = Reach { here: close, below: close, root: true };
+        let scope = ClosingScope { here: close, below: close, root: true };
         let mut builder = Builder {
             source,
             closer: Closer::new(source),
             nodes: vec![Node::default()],
-            targets: HashMap::from([((String::new(), reach), ROOT)]),
-            queue: VecDeque::from([(ROOT, String::new(), source.root, reach)]),
-            limit: limits.schema_nodes.saturating_mul(GROWTH),
+            targets: HashMap::from([((String::new(), scope), ROOT)]),
+            queue: VecDeque::from([(ROOT, String::new(), source.root, scope)]),
+            limit: limits.schema_nodes.saturating_mul(MAX_GROWTH),
         };
-        while let Some((id, pointer, schema, reach)) = builder.queue.pop_front() {
-            builder.fill(id, pointer, schema, reach, id)?;
+        while let Some((id, pointer, schema, scope)) = builder.queue.pop_front() {
+            builder.fill(id, pointer, schema, scope, id)?;
         }
         let mut definitions: Vec<_> = builder.targets.into_values().filter(|id| *id != ROOT).collect();
         definitions.sort_unstable();
         Ok(Self { nodes: builder.nodes, definitions })
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The node of that index; indices come from the graph itself.
+    /// Returns the node with this index, which comes from the graph itself.
     pub(super) fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id)
     }
 
-    /// Where the node came from, as a JSON pointer into the schema as it was written.
+    /// Returns the location of the node in the schema as written, as a JSON pointer.
     pub(super) fn origin(&self, id: NodeId) -> String {
         self.node(id).map(|node| node.origin.clone()).unwrap_or_default()
     }
@@ -121,18 +121,19 @@ impl Outline {
         }
     }
 
-    /// Writes the graph down as a schema document whose references are all of the form `#/$defs/<number>`.
-    pub(super) fn document(&self) -> Value {
-        let mut root = self.written(ROOT);
-        let definitions: Map<_, _> = self.definitions.iter().map(|id| (id.to_string(), self.written(*id))).collect();
+    /// Converts the graph to a schema document, with references of the form `#/$defs/<number>`.
+    pub(super) fn to_schema(&self) -> Value {
+        let mut root = self.node_to_schema(ROOT);
+        let definitions: Map<_, _> =
+            self.definitions.iter().map(|id| (id.to_string(), self.node_to_schema(*id))).collect();
         if let (Value::Object(root), false) = (&mut root, definitions.is_empty()) {
             root.insert("$defs".to_owned(), Value::Object(definitions));
         }
         root
     }
 
-    /// Recursion ends at references and is bounded by the depth of the source.
-    fn written(&self, id: NodeId) -> Value {
+    /// Converts a node and the schemas that it holds. Recursion ends at references and is bounded by the source's depth.
+    fn node_to_schema(&self, id: NodeId) -> Value {
         let Some(node) = self.node(id).filter(|node| !node.never) else {
             return Value::Bool(false);
         };
@@ -143,39 +144,41 @@ impl Outline {
                 let reference = if *target == ROOT { "#".to_owned() } else { format!("#/$defs/{target}") };
                 match map.get(keyword) {
                     None => drop(map.insert(keyword.to_owned(), Value::String(reference))),
-                    Some(_) => push(&mut map, "allOf", json!({ "$ref": reference })),
+                    Some(_) => push_schema(&mut map, "allOf", json!({ "$ref": reference })),
                 }
                 continue;
             }
-            let schema = self.written(*target);
+            let schema = self.node_to_schema(*target);
             match key {
                 Some(key) => {
                     if let Value::Object(named) = map.entry(keyword).or_insert_with(|| json!({})) {
                         named.insert(key.to_owned(), schema);
                     }
                 }
-                None if role.listed() => push(&mut map, keyword, schema),
+                None if role.is_list() => push_schema(&mut map, keyword, schema),
                 None => drop(map.insert(keyword.to_owned(), schema)),
             }
         }
-        for (keyword, tag) in [("anyOf", &node.any_tag), ("oneOf", &node.one_tag)] {
+        for (keyword, tag) in [("anyOf", &node.any_of_tag), ("oneOf", &node.one_of_tag)] {
             if let Some(tag) = tag {
-                pad(&mut map, keyword, tag);
+                pad_union(&mut map, keyword, tag);
             }
         }
         Value::Object(map)
     }
 }
 
-fn push(map: &mut Map<String, Value>, keyword: &str, schema: Value) {
+fn push_schema(map: &mut Map<String, Value>, keyword: &str, schema: Value) {
     if let Value::Array(list) = map.entry(keyword).or_insert_with(|| json!([])) {
         list.push(schema);
     }
 }
 
-/// The validator goes straight to the entry whose tag matches, but only from three entries on. A third entry that
-/// nothing matches buys that for two, and with it that a recursive pair of them does not double at every level.
-fn pad(map: &mut Map<String, Value>, keyword: &str, tag: &str) {
+/// Adds a third entry that matches nothing to a union of two with a tag.
+///
+/// The validator selects the entry by its tag only if there are at least three. Otherwise it would evaluate both, and
+/// the cost of a recursive pair would double at every level.
+fn pad_union(map: &mut Map<String, Value>, keyword: &str, tag: &str) {
     let Some(Value::Array(list)) = map.get_mut(keyword) else {
         return;
     };
@@ -184,13 +187,14 @@ fn pad(map: &mut Map<String, Value>, keyword: &str, tag: &str) {
     }
 }
 
+/// A graph under construction.
 struct Builder<'a, 's> {
     source: &'a Source<'s>,
     closer: Closer<'a, 's>,
     nodes: Vec<Node>,
-    /// What references lead to, one node for each way of closing it.
-    targets: HashMap<(String, Reach), NodeId>,
-    queue: VecDeque<(NodeId, String, &'s Value, Reach)>,
+    /// Targets of references, with one node for each scope of closing.
+    targets: HashMap<(String, ClosingScope), NodeId>,
+    queue: VecDeque<(NodeId, String, &'s Value, ClosingScope)>,
     limit: usize,
 }
 
@@ -208,38 +212,38 @@ impl<'s> Builder<'_, 's> {
         Ok(self.nodes.len() - 1)
     }
 
-    /// Recursion ends at references and is bounded by the depth of the document.
+    /// Builds a node and those that it holds. Recursion ends at references, so the depth of the document bounds it.
     fn fill(
         &mut self,
         id: NodeId,
         pointer: String,
         schema: &'s Value,
-        reach: Reach,
+        scope: ClosingScope,
         owner: NodeId,
     ) -> Result<(), SchemaError> {
         let mut node = Node { never: schema == &Value::Bool(false), owner, ..Node::default() };
         if let Some(map) = schema.as_object() {
-            let closing = if reach.here { self.closer.decide(schema, reach.root) } else { Closing::Leave };
+            let closing = if scope.here { self.closer.decide(schema, scope.root) } else { Closing::Leave };
             node.assertions = ASSERTIONS
                 .into_iter()
                 .filter_map(|keyword| Some((keyword.to_owned(), map.get(keyword)?.clone())))
                 .collect();
-            node.any_tag = self.tag(map, "anyOf");
-            node.one_tag = self.tag(map, "oneOf");
-            for held in held(map) {
-                let Some(role) = held.role else { continue };
+            node.any_of_tag = self.find_tag(map, "anyOf");
+            node.one_of_tag = self.find_tag(map, "oneOf");
+            for subschema in subschemas(map) {
+                let Some(role) = subschema.role else { continue };
                 if matches!(role, Role::Then | Role::Else) && !map.contains_key("if") {
                     continue;
                 }
-                let place = format!("{pointer}{}", held.suffix);
+                let place = format!("{pointer}{}", subschema.suffix);
                 let child = self.reserve(&place)?;
-                let reach = reach_below(&role, reach, closing);
-                self.fill(child, place, held.schema, reach, owner)?;
+                let scope = scope_below(&role, scope, closing);
+                self.fill(child, place, subschema.schema, scope, owner)?;
                 node.edges.push((role, child));
             }
-            let reach = reach_below(&Role::Ref, reach, closing);
+            let scope = scope_below(&Role::Ref, scope, closing);
             for (target, schema) in self.source.targets(schema) {
-                let child = self.target(target, schema, reach)?;
+                let child = self.reserve_target(target, schema, scope)?;
                 node.edges.push((Role::Ref, child));
             }
             self.close(&mut node, map, closing, owner, &pointer)?;
@@ -251,18 +255,23 @@ impl<'s> Builder<'_, 's> {
         Ok(())
     }
 
-    fn tag(&self, map: &'s Map<String, Value>, keyword: &str) -> Option<String> {
-        let pieces: Vec<_> = map.get(keyword)?.as_array()?.iter().collect();
-        self.closer.tag(&pieces).filter(|_| pieces.len() > 1)
+    fn find_tag(&self, map: &'s Map<String, Value>, keyword: &str) -> Option<String> {
+        let subschemas: Vec<_> = map.get(keyword)?.as_array()?.iter().collect();
+        self.closer.find_tag(&subschemas).filter(|_| subschemas.len() > 1)
     }
 
-    fn target(&mut self, pointer: String, schema: &'s Value, reach: Reach) -> Result<NodeId, SchemaError> {
-        if let Some(id) = self.targets.get(&(pointer.clone(), reach)) {
+    fn reserve_target(
+        &mut self,
+        pointer: String,
+        schema: &'s Value,
+        scope: ClosingScope,
+    ) -> Result<NodeId, SchemaError> {
+        if let Some(id) = self.targets.get(&(pointer.clone(), scope)) {
             return Ok(*id);
         }
         let id = self.reserve(&pointer)?;
-        self.targets.insert((pointer.clone(), reach), id);
-        self.queue.push_back((id, pointer, schema, reach));
+        self.targets.insert((pointer.clone(), scope), id);
+        self.queue.push_back((id, pointer, schema, scope));
         Ok(id)
     }
 
@@ -279,7 +288,7 @@ impl<'s> Builder<'_, 's> {
             Closing::Additional => Role::AdditionalProperties,
             Closing::Unevaluated => Role::UnevaluatedProperties,
         };
-        // To require a property is to declare it, even if nothing else is said about it.
+        // A required property counts as declared, even if no other keyword mentions it.
         let required = map.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
         for name in required.filter(|_| closing == Closing::Additional) {
             if node.property(name).is_none() {
@@ -301,20 +310,20 @@ impl<'s> Builder<'_, 's> {
     }
 }
 
-/// How far closing reaches at a schema held in the given role.
-fn reach_below(role: &Role, reach: Reach, closing: Closing) -> Reach {
+/// Returns the scope of closing for a schema held in the given role.
+fn scope_below(role: &Role, scope: ClosingScope, closing: Closing) -> ClosingScope {
     let (keyword, _) = role.keyword();
     let below = match role {
-        // To refuse more here is to accept more outside: conditions keep the meaning they were written with.
+        // A condition that rejects more makes the schema accept more: conditions keep their meaning.
         Role::Not | Role::If => false,
-        _ => reach.below,
+        _ => scope.below,
     };
     let here = match closing {
         Closing::Within("$dynamicRef") => *role == Role::Ref,
         Closing::Within(closed) => keyword == closed,
         _ => false,
     };
-    // Without closing, whose meaning it is, there is nothing to tell apart.
-    let root = reach.root && below && role.in_place();
-    Reach { here: below && (here || !role.in_place()), below, root }
+    // The flag only matters for closing; otherwise it would only duplicate nodes.
+    let root = scope.root && below && role.is_in_place();
+    ClosingScope { here: below && (here || !role.is_in_place()), below, root }
 }
