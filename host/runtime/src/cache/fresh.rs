@@ -1,19 +1,19 @@
-//! Compiled code that our own compiler has just made, in memory that nobody can change any more.
+//! Compiled code that our own compiler has just made, in sealed memory.
 
 use std::fs::File;
 use std::io::{self, Read};
 
 use super::{Authentic, sealed};
 
-/// Compiled code, sealed: neither its bytes nor its length change as long as it exists.
+/// Compiled code in a sealed file: neither its bytes nor its length can change.
 ///
-/// It has no name in any folder. Whoever makes one vouches for where the bytes come from: this process's compiler, or
-/// the compiler process that it started itself.
+/// It has no name in any folder. The caller that creates one guarantees that the bytes come from this process's compiler,
+/// or from the compiler process that it started itself.
 #[derive(Debug)]
 pub(crate) struct FreshCode(File);
 
 impl FreshCode {
-    /// Reads exactly so many bytes. Only a small buffer of them is held at a time.
+    /// Reads exactly `bytes` bytes, through a small buffer.
     ///
     /// # Errors
     /// If there are fewer bytes, or the system has no memory for them.
@@ -28,7 +28,7 @@ impl FreshCode {
         Ok(Self(file))
     }
 
-    /// The same for a worker process.
+    /// Converts into code that can be sent to a worker process.
     pub(crate) fn into_authentic(self) -> Authentic {
         Authentic(self.0)
     }
@@ -44,7 +44,7 @@ mod tests {
     use std::io::Write as _;
 
     #[test]
-    fn what_was_received_cannot_be_changed() {
+    fn received_code_is_immutable() {
         let code = FreshCode::receive(&b"codeandmore"[..], 4).unwrap();
         let mut text = String::new();
         code.file().read_to_string(&mut text).unwrap();
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn less_than_was_said_is_nothing() {
+    fn rejects_code_that_is_too_short() {
         assert_eq!(FreshCode::receive(&b"cod"[..], 4).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }

@@ -1,4 +1,4 @@
-//! Files in memory that nobody can change any more.
+//! Sealed files in memory (`memfd_create(2)`).
 
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
@@ -7,19 +7,19 @@ use fumehood_core::limits::display_bytes;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::process::Resource;
 
-/// An empty file without a name in any folder, to be filled and then sealed.
+/// Creates an empty file without a name in any folder, to be filled and then sealed.
 pub(crate) fn new(name: &str) -> io::Result<File> {
     Ok(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?.into())
 }
 
-/// Makes its bytes and its length final, and goes back to its start.
+/// Makes the bytes and the length of a file immutable, and rewinds it.
 pub(crate) fn seal(file: &mut File) -> io::Result<()> {
     file.flush()?;
     rustix::fs::fcntl_add_seals(&*file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
     file.rewind()
 }
 
-/// Explains an error of writing such a file where the limit on file sizes is the reason. `what` is what was written.
+/// Explains an error of writing such a file if the limit on file sizes is the reason. `what` names the content.
 pub(crate) fn explain(error: io::Error, what: &str) -> io::Error {
     if error.kind() != io::ErrorKind::FileTooLarge {
         return error;
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_limit_on_file_sizes_is_explained() {
+    fn explains_the_limit_on_file_sizes_only() {
         let limited = explain(io::ErrorKind::FileTooLarge.into(), "the component");
         assert_eq!(limited.kind(), io::ErrorKind::FileTooLarge);
         assert!(limited.to_string().contains("the component does not fit"), "{limited}");

@@ -1,4 +1,4 @@
-//! The store of keys and values of a component: its own part of it, up to its quota, and nothing without a grant.
+//! The `key-value` interface: a component uses its own part of the store, up to its quota, and nothing without a grant.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::bindings::fumehood::tool::key_value::{Error, Host, Page};
 use crate::clock::Deadline;
 use crate::guest_runtime::{Blocking, Lost};
 
-/// Steps that are under way at once, over all calls: a store that hangs holds up no more threads than these.
-const TURNS: usize = 8;
-/// The longest that one step waits for others who hold the store.
+/// Maximum number of concurrent steps over all calls. A store that hangs blocks at most this many threads.
+const MAX_CONCURRENT_STEPS: usize = 8;
+/// Maximum time that one step waits for other users of the store.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The store of a sandbox, and the threads that wait for it.
+/// The store of a sandbox, and the threads that its steps block.
 pub(crate) struct KeyValueBackend {
     store: Arc<dyn KeyValueStore>,
     turns: Arc<Semaphore>,
@@ -34,13 +34,14 @@ pub(crate) struct OwnStore {
 }
 
 impl KeyValueBackend {
-    /// Without a store there is one in memory.
+    /// Creates a backend for `store`, or for a store in memory if there is none.
     pub(crate) fn new(store: Option<Arc<dyn KeyValueStore>>, threads: Blocking) -> Self {
         let store = store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
-        Self { store, turns: Arc::new(Semaphore::new(TURNS)), threads }
+        Self { store, turns: Arc::new(Semaphore::new(MAX_CONCURRENT_STEPS)), threads }
     }
 
-    /// Does one step where it holds up nobody. Whoever drops the future leaves it; it keeps its turn until it is done.
+    /// Runs one step on a thread that may block. A step whose future is dropped runs to its end and holds its permit
+    /// until then.
     pub(crate) async fn step<R: Send + 'static>(
         &self,
         patience: impl FnOnce() -> Duration + Send + 'static,
@@ -67,14 +68,15 @@ impl OwnStore {
     }
 }
 
-/// Never more than half of what is left, so that a tool which is told that it cannot be served has time to say so.
+/// Returns how long a step may wait: at most half of the remaining time of the call, so that a tool which gets
+/// `unavailable` has time to report it.
 fn patience(deadline: Deadline) -> Duration {
     PATIENCE.min(deadline.remaining() / 2)
 }
 
 impl CallState {
-    /// Whose part of the store this call may use, and how much of it. Comes before everything else about the step, so
-    /// that a tool without a store learns nothing but that.
+    /// Returns the namespace and the quota that this call may use. Must precede every other check of the step, so that a
+    /// tool without a store learns nothing but that.
     fn admitted(&self, wants: KeyValueUse<'_>) -> Result<(Namespace, KeyValueQuota), Error> {
         match (&self.powers.store.owner, self.powers.grant.key_value()) {
             (Some(owner), Some(quota)) => Ok((owner.clone(), quota)),
@@ -149,14 +151,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_has_at_least_one_key_and_at_most_a_thousand() {
+    fn page_size_is_between_one_and_the_maximum() {
         for (limit, expected) in [(0, 1000), (1, 1), (999, 999), (1000, 1000), (u32::MAX, 1000)] {
             assert_eq!(page_size(limit), expected);
         }
     }
 
     #[test]
-    fn a_step_leaves_half_of_the_time_to_the_tool() {
+    fn step_waits_at_most_half_of_the_remaining_time() {
         let of = |budget: u64| patience(Deadline::after(Instant::now(), Duration::from_millis(budget)));
         assert_eq!(of(10_000), PATIENCE);
         assert!(of(100) <= Duration::from_millis(50));

@@ -1,8 +1,8 @@
-//! Everything that a guest can reach, one file for each power.
+//! The host functions that a guest can call, one file for each power.
 //!
-//! All of WASI 0.2 is linked, because language runtimes import it whether they use it or not. Linked is not granted:
-//! each file here says what its power does when it was not granted, and that is to refuse. Nothing outside this folder
-//! decides whether a guest may do something.
+//! All of WASI 0.2 is linked, because language runtimes import it whether they use it or not. Linking grants nothing:
+//! each file here refuses the uses of its power that were not granted. Nothing outside this folder decides whether a
+//! guest may do something.
 
 pub(crate) mod clocks;
 pub(crate) mod context;
@@ -33,7 +33,7 @@ pub(crate) use key_value::{KeyValueBackend, OwnStore, PATIENCE as STORE_PATIENCE
 pub(crate) use refusals::Refusals;
 pub(crate) use state::{CallState, Powers};
 
-/// The WASI side of one call.
+/// The WASI contexts of one call.
 pub(crate) struct Wasi {
     pub(crate) ctx: WasiCtx,
     pub(crate) http: WasiHttpCtx,
@@ -42,7 +42,7 @@ pub(crate) struct Wasi {
 }
 
 impl Wasi {
-    /// WASI with the powers of `grant`: every other use refuses.
+    /// Creates contexts with the powers of `grant`; every other use is refused.
     pub(crate) fn granted(grant: &Grant, limits: &Limits, refusals: &Refusals, egress: http::Egress) -> Self {
         let stdio = stdio::Capture::new(limits.log);
         let mut builder = WasiCtxBuilder::new();
@@ -55,13 +55,13 @@ impl Wasi {
         Self { ctx: builder.build(), http: http::context(egress.may_request()), egress, stdio }
     }
 
-    /// What was written to stdout and stderr.
+    /// Returns what the guest wrote to stdout and stderr.
     pub(crate) fn captured(&self) -> (Captured, Captured) {
         self.stdio.captured()
     }
 }
 
-/// Links the contract and all of WASI 0.2. What is not linked here makes a component fail to load.
+/// Links the contract and all of WASI 0.2. A component that imports anything else fails to load.
 pub(crate) fn link(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
     Tool::add_to_linker::<_, HasSelf<_>>(linker, |state| state)?;
     wasmtime_wasi::p2::add_to_linker_async(linker)?;

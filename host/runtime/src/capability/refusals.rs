@@ -1,13 +1,14 @@
-//! What a call tried that it was not granted.
+//! The record of what a call tried that it was not granted.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fumehood_core::permission::Refusal;
 
-/// Refusals of one call that are kept; a tool that goes on trying only adds to the same story.
-const KEPT: usize = 16;
+/// Maximum number of entries kept in each list of one call. A tool that goes on trying adds nothing new.
+const MAX_ENTRIES: usize = 16;
 
-/// The refusals of one call, the allowances that it used up, and what it missed. Clones are the same lists.
+/// The refusals of one call, the allowances that it used up, and the powers that it looked for in vain. Clones share
+/// the lists.
 #[derive(Clone, Default)]
 pub(crate) struct Refusals(Arc<Mutex<Lists>>);
 
@@ -19,23 +20,23 @@ struct Lists {
 }
 
 impl Refusals {
-    /// Keeps a refusal, unless the same one, or enough others, are kept already.
+    /// Adds a refusal, unless it is in the list already or the list is full.
     pub(crate) fn add(&self, refusal: Refusal) {
         keep(&mut self.lists().refused, refusal);
     }
 
-    /// Keeps the sentence about an allowance of a granted power that was used up.
+    /// Adds the description of an allowance of a granted power that was used up.
     pub(crate) fn used_up(&self, allowance: String) {
         keep(&mut self.lists().used_up, allowance);
     }
 
-    /// Keeps what the tool looked for and does not have. Language runtimes look whether or not the tool needs it, so that
-    /// it only counts if the tool itself says that it was denied.
+    /// Adds something that the tool looked for and does not have. Language runtimes look for it even if the tool does not
+    /// need it, so it counts only if the tool itself reports that it was denied.
     pub(crate) fn missed(&self, refusal: Refusal) {
         keep(&mut self.lists().missed, refusal);
     }
 
-    /// The same as refusals, if there are no others.
+    /// Turns the missing powers into refusals, if there are no other refusals.
     pub(crate) fn count_missed(&self) {
         let lists = &mut *self.lists();
         if lists.refused.is_empty() {
@@ -43,12 +44,12 @@ impl Refusals {
         }
     }
 
-    /// The allowances that were used up.
+    /// Returns the allowances that were used up.
     pub(crate) fn exhausted(&self) -> Vec<String> {
         self.lists().used_up.clone()
     }
 
-    /// What was kept, in the order in which it was tried.
+    /// Returns the refusals in the order of the attempts.
     pub(crate) fn list(&self) -> Vec<Refusal> {
         self.lists().refused.clone()
     }
@@ -59,7 +60,7 @@ impl Refusals {
 }
 
 fn keep<T: PartialEq>(kept: &mut Vec<T>, one: T) {
-    if kept.len() < KEPT && !kept.contains(&one) {
+    if kept.len() < MAX_ENTRIES && !kept.contains(&one) {
         kept.push(one);
     }
 }

@@ -1,11 +1,11 @@
-//! Raw sockets and name lookup: refused, whatever else is granted.
+//! Raw sockets and name lookup, which no grant allows.
 
 use fumehood_core::permission::{Power, Refusal};
 use wasmtime_wasi::WasiCtxBuilder;
 
 use super::refusals::Refusals;
 
-/// Refuses TCP, UDP and name lookup, and every address besides.
+/// Refuses TCP, UDP and name lookup, and also every single address.
 pub(crate) fn refuse(builder: &mut WasiCtxBuilder, refusals: &Refusals) {
     builder.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
     let refusals = refusals.clone();

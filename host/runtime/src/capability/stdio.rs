@@ -1,4 +1,4 @@
-//! The standard streams: stdin is empty, stdout and stderr are kept up to a cap and never become part of a result.
+//! The standard streams: stdin is empty; stdout and stderr are captured up to a cap and never become part of a result.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,15 +11,15 @@ use wasmtime_wasi::WasiCtxBuilder;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
-/// How much a guest may hand over in one write. Small, because some host functions allocate as much as we say here.
-const WRITE_BYTES: usize = 64 << 10;
+/// Maximum size of one write. Small, because some host functions allocate as much as this permits.
+const MAX_WRITE_BYTES: usize = 64 << 10;
 
-/// Both output streams of one call. They share one cap.
+/// The captured output streams of one call, which share one cap.
 pub(crate) struct Capture {
     kept: Arc<Mutex<Kept>>,
 }
 
-/// One of them, as the guest has it.
+/// One of the output streams, as the guest holds it.
 #[derive(Clone)]
 struct Stream {
     kept: Arc<Mutex<Kept>>,
@@ -65,7 +65,7 @@ impl Capture {
 }
 
 impl Stream {
-    /// Keeps what fits and counts the rest. Writing never fails: a guest learns nothing from a full buffer.
+    /// Stores what fits and counts the rest. Writing never fails, so that a guest cannot observe a full buffer.
     fn keep(&self, bytes: &[u8]) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let (fits, over) = bytes.split_at(bytes.len().min(kept.left));
@@ -113,7 +113,7 @@ impl OutputStream for Stream {
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
-        Ok(WRITE_BYTES)
+        Ok(MAX_WRITE_BYTES)
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_streams_share_the_cap_and_count_what_is_dropped() {
+    fn streams_share_the_cap_and_count_dropped_bytes() {
         let capture = Capture::new(8);
         capture.stream(Which::Stdout).keep(b"hello");
         capture.stream(Which::Stderr).keep(b"world");

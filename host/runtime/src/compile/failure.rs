@@ -1,20 +1,20 @@
-//! What the engine's errors mean: the component is at fault, or there was not enough memory.
+//! Classification of the engine's errors: a malformed component, or not enough memory.
 
 use std::io;
 
-/// Why the engine refuses a component, in one line, with a guess at what became of the file.
+/// Returns the engine's reason for refusing a component, in one line, with a hint if the file seems to be truncated.
 pub(super) fn malformed(error: &wasmtime::Error) -> String {
     in_words(&error.chain().last().map_or_else(String::new, ToString::to_string))
 }
 
-/// The same for what the parser says.
+/// Like [`malformed`], for a message of the parser.
 pub(super) fn in_words(cause: &str) -> String {
     let cut_or_appended = ["unexpected end", "unexpected-end", "out of bounds"].iter().any(|sign| cause.contains(sign));
     let hint = if cut_or_appended { " (is the file complete, and nothing appended to it?)" } else { "" };
     format!("{}{hint}", crate::outcome::cut(cause))
 }
 
-/// Whether the system or an allocator refused memory.
+/// Returns whether the system or an allocator refused memory.
 pub(super) fn is_out_of_memory(error: &wasmtime::Error) -> bool {
     error.is::<wasmtime::error::OutOfMemory>()
         || error.chain().any(|cause| {

@@ -1,4 +1,4 @@
-//! From bytes to compiled code, with whatever may be wrong with the bytes told apart.
+//! Compilation of components: recognition, limits, the code cache and the compiler process.
 
 mod compiler;
 mod failure;
@@ -27,10 +27,10 @@ pub use limits::{CompileBudget, CompileLimits};
 pub use serve::serve_compiler;
 pub(crate) use wire::engine_id;
 
-/// How many times the usual limits hold for a component that may take long.
+/// The factor by which limits and budget grow for a component that is allowed to compile slowly.
 pub(crate) const SLOW_FACTOR: u32 = 8;
 
-/// `\0asm`, and what tells a component from a core module.
+/// The first bytes of WebAssembly, followed by the version and layer that distinguish components from core modules.
 const MAGIC: &[u8] = b"\0asm";
 /// The first bytes of archives of object files, and of native programs and libraries for Linux.
 const ARCHIVE: &[u8] = b"!<arch>\n";
@@ -38,7 +38,7 @@ const ELF: &[u8] = b"\x7fELF";
 const COMPONENT_LAYER: [u8; 4] = [0x0d, 0x00, 0x01, 0x00];
 const MODULE_VERSION: [u8; 4] = [0x01, 0x00, 0x00, 0x00];
 
-/// Looks at the first bytes, so that the common mistakes get an answer of their own.
+/// Checks the first bytes, so that common mistakes get specific errors.
 pub(crate) fn recognise(bytes: &[u8]) -> Result<(), LoadError> {
     if bytes.is_empty() {
         return Err(LoadError::Empty);
@@ -64,21 +64,21 @@ pub(crate) fn recognise(bytes: &[u8]) -> Result<(), LoadError> {
     }
 }
 
-/// The compiled component, and what became of its code.
+/// A compiled component, and the outcome of the cache.
 pub(crate) type Compiled = (Component, CacheReport);
 
-/// Where compiling begins: with the code that is there already, or with what is wrong with the cached one.
+/// The result of [`start`]: code from the cache, or a component that has to be compiled.
 pub(crate) enum Start {
     Cached(Component),
-    /// For a worker process: not mapped here.
+    /// Code for a worker process, which is not mapped here.
     CachedCode(Authentic),
     Compile {
-        /// Why the cached code was not used, if there was any.
+        /// The reason that cached code was not used, if there was any.
         damage: Option<String>,
     },
 }
 
-/// Looks for the code in the cache. If it has to be compiled, looks first at what that would cost.
+/// Looks for the code in the cache. If there is none, checks that compiling the component stays within `limits`.
 pub(crate) fn start(
     engine: &Engine,
     cache: Option<&CodeCache>,
@@ -113,12 +113,12 @@ pub(crate) fn start(
     }
 }
 
-/// The error for bytes that cannot be read.
+/// Returns the error for bytes that cannot be parsed.
 pub(crate) fn malformed(error: wasmparser::BinaryReaderError) -> LoadError {
     LoadError::Malformed(failure::in_words(&error.to_string()))
 }
 
-/// Compiles in this process.
+/// Compiles a component in this process.
 pub(crate) fn here(
     engine: &Engine,
     cache: Option<&CodeCache>,
@@ -136,7 +136,7 @@ pub(crate) fn here(
     Ok((component, report(damage, stored)))
 }
 
-/// Maps what a process of its own has compiled: from the cache if there is one, so that it takes no memory of its own.
+/// Maps code that a separate process has compiled: from the cache if there is one, so that the pages are shared.
 pub(crate) fn from_child(
     engine: &Engine,
     cache: Option<&CodeCache>,
@@ -157,7 +157,7 @@ pub(crate) fn from_child(
     Ok((component, stored))
 }
 
-/// The code for a worker process, compiled in this one if nobody else did.
+/// Prepares code for a worker process, and compiles it in this process if `code` is `None`.
 pub(crate) fn for_worker(
     engine: &Engine,
     cache: Option<&CodeCache>,

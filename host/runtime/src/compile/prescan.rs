@@ -1,10 +1,9 @@
-//! One cheap pass over a component before anything is compiled: how much of everything it holds, and that it uses no proposal
-//! that is off.
+//! A cheap pass over a component before anything is compiled, which counts its contents and refuses proposals that are off.
 //!
-//! Nothing is kept but counts and the declarations of one module, which are counted before they are read. Nothing here recurses
-//! or trusts a length that the component claims; the time grows with the bytes and with nothing else. That is why bodies of
-//! functions and types of components are not validated here: the parser's validator takes time that grows faster. What is
-//! malformed is refused here already; what is invalid beyond the declarations of modules is left to the engine.
+//! It stores nothing but counts and the declarations of one module, which are counted before they are read. It does not
+//! recurse and trusts no length that the component claims, so its time is linear in the number of bytes. That is why bodies
+//! of functions and types of components are not validated here: the time of the parser's validator grows faster. Malformed
+//! components are refused here already; validation beyond the declarations of modules is left to the engine.
 
 use wasmparser::{
     BinaryReader, BinaryReaderError, Encoding, FromReader, FunctionBody, ImportSectionReader, Imports, Operator,
@@ -17,7 +16,7 @@ use super::types::{self, TypeError};
 use crate::dialect::PRODUCERS_SECTION;
 use crate::features::ENABLED;
 
-/// Why a component is not handed to the compiler.
+/// A reason for not compiling a component.
 #[derive(Debug)]
 pub(crate) enum Refused {
     Malformed(BinaryReaderError),
@@ -25,7 +24,7 @@ pub(crate) enum Refused {
     Disabled(Disabled),
 }
 
-/// One thing of which a component holds too much.
+/// A limit that a component exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooMuch {
     pub(crate) what: &'static str,
@@ -45,7 +44,7 @@ impl From<Disabled> for Refused {
     }
 }
 
-/// Counts, and stops at the first limit that is passed.
+/// Counts the contents of a component, and stops at the first limit that is exceeded.
 pub(crate) fn scan(bytes: &[u8], limits: &CompileLimits) -> Result<Counts, Refused> {
     let mut scan = Scan {
         bytes,
@@ -62,7 +61,7 @@ pub(crate) fn scan(bytes: &[u8], limits: &CompileLimits) -> Result<Counts, Refus
     Ok(scan.counts)
 }
 
-/// What was found: for what is limited for each function the most of one function, otherwise the sum.
+/// The contents of a component: for limits per function the maximum over all functions, otherwise the sum.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) function_bytes: u64,
@@ -87,23 +86,23 @@ struct Scan<'l> {
     bytes: &'l [u8],
     limits: &'l CompileLimits,
     counts: Counts,
-    /// How many components and modules are open.
+    /// The number of components and modules that are open.
     depth: u64,
-    /// Validates the declarations of the module that is open.
+    /// The validator of the declarations of the open module.
     module: Option<Validator>,
-    /// How many memories that module has.
+    /// The number of memories of that module.
     memories: u64,
-    /// Used again for every function.
+    /// Allocations that are reused for every function.
     frames: OperatorsReaderAllocations,
 }
 
-/// Adds to a sum and compares it.
+/// Adds to a sum and compares it with its limit.
 fn add(sum: &mut u64, more: u64, limit: u64, what: &'static str) -> Result<(), TooMuch> {
     *sum = sum.saturating_add(more);
     if *sum > limit { Err(TooMuch { what, found: *sum, limit }) } else { Ok(()) }
 }
 
-/// Keeps the most and compares it.
+/// Updates a maximum and compares it with its limit.
 fn most(most: &mut u64, found: u64, limit: u64, what: &'static str) -> Result<(), TooMuch> {
     *most = (*most).max(found);
     if found > limit { Err(TooMuch { what, found, limit }) } else { Ok(()) }
@@ -158,7 +157,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Counts what a section of a module holds. Its validator sees it afterwards.
+    /// Counts the items of a section of a module. The validator checks the section afterwards.
     fn module_section(&mut self, payload: &Payload<'_>) -> Result<(), Refused> {
         match payload {
             Payload::TypeSection(section) => {
@@ -186,6 +185,7 @@ impl Scan<'_> {
         Ok(())
     }
 
+    /// Counts and checks the items of a section of a component.
     fn component_section(&mut self, payload: &Payload<'_>) -> Result<(), Refused> {
         match payload {
             Payload::InstanceSection(section) => {
@@ -228,7 +228,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Reads a section from its count on.
+    /// Returns a reader of a section that begins at its count.
     fn reader<'b, T>(&self, section: &SectionLimited<'b, T>) -> BinaryReader<'b>
     where
         Self: 'b,
@@ -254,7 +254,7 @@ impl Scan<'_> {
             let Imports::Single(_, import) = imports else {
                 return Ok(require(Err(WasmFeatures::COMPACT_IMPORTS), offset)?);
             };
-            // The validator lets some kinds of imports pass that the engine stops at.
+            // The validator accepts some kinds of imports that the engine refuses.
             require(proposals::entity(&import.ty), offset)?;
             if matches!(import.ty, TypeRef::Memory(_)) {
                 self.memories(1, offset)?;
@@ -263,7 +263,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// The validator says only that there is one too many.
+    /// Checks the number of memories, because the error of the validator does not name the proposal.
     fn memories(&mut self, count: u64, offset: usize) -> Result<(), Refused> {
         self.memories = self.memories.saturating_add(count);
         Ok(require(proposals::memories(self.memories), offset)?)
@@ -330,7 +330,7 @@ impl Scan<'_> {
     }
 }
 
-/// What control flow does within one function.
+/// The control flow of one function.
 #[derive(Default)]
 struct Flow {
     locals: u64,
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_counted() {
+    fn counts_every_kind_of_content() {
         let found = counts(
             r#"(component
                 (core module $m
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn every_limit_is_kept_and_named() {
+    fn enforces_and_names_every_limit() {
         let check = |text: &str, what: &str, lower: fn(&mut CompileLimits), found: u64| {
             let bytes = wat::parse_str(format!("(component {text})")).unwrap();
             assert!(scan(&bytes, &CompileLimits::default()).is_ok(), "{text}");
@@ -459,14 +459,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_malformed_or_left_to_the_engine() {
+    fn truncated_components_are_malformed_or_left_to_the_engine() {
         let bytes = wat::parse_str("(component (core module (func nop nop nop)))").unwrap();
         let scanned = |end: usize| scan(&bytes[..end], &CompileLimits::default());
         let refused = (9..bytes.len()).filter(|end| match scanned(*end) {
             Err(Refused::TooMuch(too_much)) => panic!("{end}: {too_much:?}"),
             Err(Refused::Disabled(disabled)) => panic!("{end}: {disabled:?}"),
             Err(Refused::Malformed(_)) => true,
-            // Between two sections nothing seems to be missing.
+            // A cut between two sections is not noticed.
             Ok(_) => false,
         });
         assert!(refused.count() > bytes.len() / 2);

@@ -1,4 +1,4 @@
-//! One compiler process, seen from the host: started, spoken to, and never left behind.
+//! The host's side of a compiler process: starting it, talking to it, and ending it in every case.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -10,43 +10,43 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::limits::Allowance;
-use super::wire::{self, HEAD, MAX_LINE, Request, Said};
+use super::wire::{self, HEADER_BYTES, MAX_LINE_BYTES, Request, Said};
 use crate::cache::FreshCode;
 
-/// Threads that compile at once in one compiler process.
+/// Number of threads that compile in one compiler process.
 const THREADS: &str = "2";
-/// The most that is repeated of what a program says that is not ours, in bytes.
-const SAID_BYTES: usize = 256;
+/// Maximum length of output of a foreign program that is quoted in an error.
+const MAX_QUOTED_BYTES: usize = 256;
 
-/// Which program compiles.
+/// The program that compiles.
 #[derive(Debug, Clone)]
 pub(super) struct Program {
     pub(super) path: PathBuf,
     pub(super) args: Vec<OsString>,
 }
 
-/// How a compiler process ended without code.
+/// An error of a compiler process that ended without code.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// It could not be started.
+    /// A program that cannot be started.
     NotStarted(io::Error),
-    /// It said why there is no code.
+    /// A reason that the process reported.
     Said(Said),
-    /// It used more CPU time than it may.
+    /// CPU time beyond the allowance.
     Cpu,
-    /// It needed more memory than it may have.
+    /// Memory beyond the allowance.
     Memory,
-    /// The code is longer than it may be; this long.
+    /// Code beyond the allowance; its length in bytes.
     Output(u64),
-    /// This process cannot hold the code.
+    /// Code that this process cannot store.
     Unwritable(io::Error),
-    /// [`Leash::kill`] ended it.
+    /// An end by [`KillHandle::kill`].
     Killed,
-    /// Anything else, in words.
+    /// Any other failure, as a message.
     Broken(String),
 }
 
-/// Holds a compiler process, so that it can be ended from anywhere at any time.
+/// A handle that can end a compiler process from any thread at any time.
 #[derive(Debug, Default)]
 pub(super) struct Leash {
     held: Mutex<ChildState>,
@@ -54,7 +54,7 @@ pub(super) struct Leash {
 
 #[derive(Debug, Default)]
 struct ChildState {
-    /// Until it is reaped: after that its number may belong to another process.
+    /// `None` once it was reaped: after that its id may belong to another process.
     child: Option<Child>,
     killed: bool,
 }
@@ -62,14 +62,14 @@ struct ChildState {
 impl ChildState {
     fn kill(&self) {
         if let Some(child) = &self.child {
-            // It leads a group of its own. What of it has ended by itself needs no signal.
+            // It leads its own process group. An error means that all of the group has ended already.
             let _ = rustix::process::kill_process_group(Pid::from_child(child), Signal::KILL);
         }
     }
 }
 
 impl Leash {
-    /// Ends the process and everything that it started. One that is not started yet will end right after its start.
+    /// Ends the process and everything that it started. A process that was not started yet ends right after its start.
     pub(super) fn kill(&self) {
         let mut held = self.lock();
         held.killed = true;
@@ -86,9 +86,9 @@ impl Leash {
         pid
     }
 
-    /// Waits for the end of the process, and lets go of it.
+    /// Waits for the end of the process, and reaps it.
     fn wait(&self, pid: Pid) -> io::Result<ExitStatus> {
-        // Without reaping it: until then its number is its own, and it can be killed.
+        // Without reaping it: until then its id stays valid, and it can be killed.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::Pid(pid), options))?;
         let ended = self.lock().child.take();
@@ -104,20 +104,20 @@ impl Leash {
     }
 }
 
-/// Why an answer is none.
+/// An error when reading an answer.
 #[derive(Debug)]
 enum NoAnswer {
-    /// The process ended, or is about to: it will say why, or its end does.
+    /// The output ended early: the process has ended or is about to, and its status or its error output has the reason.
     Over,
-    /// It goes on with something that is no answer.
+    /// Output that is not an answer.
     Garbage,
-    /// It announces more than is allowed.
+    /// An announced length beyond the allowance.
     TooLong(u64),
-    /// This process cannot hold it.
+    /// Code that this process cannot store.
     Unwritable(io::Error),
 }
 
-/// Has one component compiled, and returns when the process is gone. Blocks.
+/// Compiles one component in a new process, and returns when that process is gone. Blocks.
 pub(super) fn compile(
     program: &Program,
     engine: String,
@@ -136,15 +136,15 @@ pub(super) fn compile(
     let pid = leash.hold(child);
     let mut said = Vec::new();
     let answer = std::thread::scope(|scope| {
-        // On a thread of its own: a program that answers before it has read everything would wait for us, and we for it.
-        // A pipe that breaks shows in the answer.
+        // On its own thread, to avoid a deadlock with a program that answers before it has read everything. A broken pipe
+        // shows in the answer.
         scope.spawn(|| stdin.map(|stdin| send(stdin, &request, bytes)));
         let answer = stdout.ok_or(NoAnswer::Over).and_then(|stdout| receive(stdout, allowance.output));
         if matches!(answer, Err(NoAnswer::Garbage | NoAnswer::TooLong(_) | NoAnswer::Unwritable(_))) {
             leash.kill();
         }
-        // Until it ends, however long that takes: whoever watches the clock has the leash.
-        let _ = stderr.map(|stderr| stderr.take(MAX_LINE).read_to_end(&mut said));
+        // Until it ends, however long that takes: the caller enforces the time limit through the handle.
+        let _ = stderr.map(|stderr| stderr.take(MAX_LINE_BYTES).read_to_end(&mut said));
         answer
     });
     let status = leash.wait(pid).map_err(|error| Ended::Broken(format!("it cannot be waited for: {error}")))?;
@@ -182,9 +182,9 @@ fn send(mut stdin: impl Write, request: &Request, bytes: &[u8]) -> io::Result<()
     stdin.write_all(bytes)
 }
 
-/// The code, if that is all there is.
+/// Reads the code, and fails if anything follows it.
 fn receive(mut stdout: impl Read, most: u64) -> Result<FreshCode, NoAnswer> {
-    let mut head = [0; HEAD];
+    let mut head = [0; HEADER_BYTES];
     stdout.read_exact(&mut head).map_err(|_| NoAnswer::Over)?;
     let bytes = wire::length(head).ok_or(NoAnswer::Garbage)?;
     if bytes > most {
@@ -200,9 +200,9 @@ fn receive(mut stdout: impl Read, most: u64) -> Result<FreshCode, NoAnswer> {
     }
 }
 
-/// What the end of the process means: what it said, the signal of a limit, or something that should not happen.
+/// Classifies the end of the process: a reported reason, the signal of a limit, or an unexpected end.
 fn why(status: ExitStatus, said: &str) -> Ended {
-    // An allocator that gets no memory says so before it aborts.
+    // An allocator that gets no memory prints this before it aborts.
     if said.contains("memory allocation of") {
         return Ended::Memory;
     }
@@ -211,7 +211,7 @@ fn why(status: ExitStatus, said: &str) -> Ended {
         (None, Some(Ok(said))) => Ended::Said(said),
         (Some(signal), _) => Ended::Broken(format!("it was ended by signal {}", signal.as_raw())),
         (None, _) => {
-            let said = crate::outcome::cut_to(said.trim(), SAID_BYTES);
+            let said = crate::outcome::cut_to(said.trim(), MAX_QUOTED_BYTES);
             let said = if said.is_empty() { "and said nothing".to_owned() } else { format!("and said: {said}") };
             Ended::Broken(match status.code() {
                 Some(code) => format!("it ended with exit code {code} {said}"),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_program_does_it_is_an_answer_or_an_error() {
+    fn every_behaviour_of_a_program_is_classified() {
         let check = |script: &str, says: &str| {
             let ended = ended(script);
             assert!(ended.contains(says), "{script}: {ended}");
@@ -258,7 +258,7 @@ mod tests {
         check("printf 'FumeCode\\000\\000\\000\\000\\000\\000\\000\\001'; yes", "Output(72057594037927936)");
     }
 
-    /// Descriptors of this process that it was given by whoever started it, to be passed on.
+    /// Returns the descriptors that this process inherited without `FD_CLOEXEC`.
     fn inherited() -> Vec<u32> {
         const CLOEXEC: u32 = 0o2_000_000;
         let numbers = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().file_name());
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_has_three_pipes_one_variable_and_nothing_that_this_process_opened() {
+    fn program_gets_three_pipes_and_one_variable() {
         let _open = std::fs::File::open("/dev/null").unwrap();
         let ended = ended("echo /proc/$$/fd/* >&2; env | grep -v '^PWD=' >&2; pwd >&2; exit 9");
         let told = ended.split_once("said: ").unwrap().1;
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_program_takes_along_what_it_started() {
+    fn kill_ends_the_process_group() {
         let leash = Leash::default();
         let allowance =
             Allowance { time: Duration::MAX, cpu: Duration::from_secs(1), memory: 1 << 30, output: 1 << 10 };
@@ -299,12 +299,12 @@ mod tests {
             leash.kill();
             assert!(matches!(working.join().unwrap(), Err(Ended::Killed)));
         });
-        // One that comes too late is not let loose.
+        // A process that is started after the kill ends at once.
         assert!(matches!(compile(&shell("sleep 1000"), String::new(), b"", &allowance, &leash), Err(Ended::Killed)));
     }
 
     #[test]
-    fn a_missing_program_is_told_apart() {
+    fn reports_a_missing_program() {
         let program = Program { path: PathBuf::from("/no/such/compiler"), args: Vec::new() };
         let allowance = Allowance { time: Duration::MAX, cpu: Duration::from_secs(1), memory: 1, output: 1 };
         let ended = compile(&program, String::new(), b"", &allowance, &Leash::default());

@@ -1,7 +1,7 @@
-//! Refuses what belongs to a proposal that is off, wherever it stands in a component.
+//! Checks that a component uses no WebAssembly proposal that is off.
 //!
-//! The engine refuses the same when it validates. This comes before it, because a construct that validates and was compiled out
-//! ends the process, and because here it is known which proposal is to blame.
+//! The engine refuses the same constructs when it validates. This check comes first, because a construct that validates but
+//! was compiled out ends the process, and because its errors name the proposal.
 
 use wasmparser::{
     AbstractHeapType, BinaryReaderError, BlockType, CanonicalFunction, CanonicalOption, ComponentAlias,
@@ -17,32 +17,32 @@ use crate::features::{ENABLED, name};
 pub(crate) struct Disabled {
     /// The proposal's name.
     pub(crate) proposal: &'static str,
-    /// Where in the component, in bytes.
+    /// The offset in the component, in bytes.
     pub(crate) offset: usize,
 }
 
 impl Disabled {
-    /// The proposal that an error of the parser or the validator is about, if it is about one.
+    /// Returns the proposal that an error of the parser or the validator is about, if it is about one.
     pub(super) fn in_error(error: &BinaryReaderError) -> Option<Self> {
         let feature = error.missing_wasm_feature()?;
         Some(Self { proposal: name(feature), offset: error.offset() })
     }
 }
 
-/// The feature that something belongs to: of those that are on, none.
+/// The result of a check: `Err` with the feature that is off.
 type Needs = Result<(), WasmFeatures>;
 
-/// Names the proposal of what was found at this offset.
+/// Adds the name of the proposal and the offset to a failed check.
 pub(super) fn require(needs: Needs, offset: usize) -> Result<(), Disabled> {
     needs.map_err(|feature| Disabled { proposal: name(feature), offset })
 }
 
-/// `Err` if the feature is off.
+/// Fails if the feature is off.
 const fn feature(feature: WasmFeatures) -> Needs {
     if ENABLED.contains(feature) { Ok(()) } else { Err(feature) }
 }
 
-/// The features of the groups that the parser sorts operators into. A group that is not listed here does not compile.
+/// Maps the groups that the parser sorts operators into to features. A group that is not listed here does not compile.
 macro_rules! feature_of_group {
     (mvp) => {
         WasmFeatures::empty()
@@ -102,7 +102,7 @@ macro_rules! feature_of_group {
 
 macro_rules! define_group_of {
     ($(@$group:ident $op:ident $({ $($payload:tt)* })? => $visit:ident ($($arity:tt)*))*) => {
-        /// The feature that an operator belongs to, without its operands.
+        /// Returns the feature that an operator belongs to, apart from its operands.
         const fn group_of(operator: &Operator<'_>) -> WasmFeatures {
             match operator {
                 $(Operator::$op { .. } => feature_of_group!($group),)*
@@ -127,7 +127,7 @@ pub(super) fn operator(operator: &Operator<'_>) -> Needs {
     }
 }
 
-/// Checks a type of values of core WebAssembly.
+/// Checks a value type of core WebAssembly.
 pub(super) fn value_type(ty: ValType) -> Needs {
     match ty {
         ValType::I32 | ValType::I64 | ValType::F32 | ValType::F64 => Ok(()),
@@ -157,11 +157,11 @@ fn heap_type(ty: HeapType) -> Needs {
     }
 }
 
-/// The first byte of a plain function type. Everything else that a core type can begin with belongs to a proposal.
+/// The first byte of a plain function type. Every other first byte of a core type belongs to a proposal.
 const FUNCTION_TYPE: u8 = 0x60;
 
-/// Checks the byte that a core type begins with, before the type is read: whether it is a group of types, a subtype, or
-/// anything but a function. `sub final` without a supertype means the same as a plain function type, and is refused as well.
+/// Checks the first byte of a core type, before the type is read: refuses groups of types, subtypes, and everything but
+/// functions. `sub final` without a supertype means the same as a plain function type, and is refused as well.
 pub(super) fn core_type_form(byte: u8) -> Needs {
     match byte {
         FUNCTION_TYPE => Ok(()),
@@ -170,7 +170,7 @@ pub(super) fn core_type_form(byte: u8) -> Needs {
         0x4c | 0x4d => feature(WasmFeatures::CUSTOM_DESCRIPTORS),
         // 0x4e `rec`, 0x4f `sub final`, 0x50 `sub`, 0x5e `array`, 0x5f `struct`.
         0x4e..=0x50 | 0x5e | 0x5f => feature(WasmFeatures::GC),
-        // Of no proposal: reading it fails.
+        // It belongs to no proposal, and reading it fails.
         _ => Ok(()),
     }
 }
@@ -189,7 +189,7 @@ pub(super) fn core_type(group: &RecGroup) -> Needs {
     Ok(())
 }
 
-/// Checks an import of a core module, or what a type of modules imports or exports.
+/// Checks an import of a core module, or an import or export of a type of modules.
 pub(super) fn entity(ty: &TypeRef) -> Needs {
     match ty {
         TypeRef::Func(_) => Ok(()),
@@ -216,7 +216,7 @@ pub(super) fn entity(ty: &TypeRef) -> Needs {
     }
 }
 
-/// Checks how many memories a module has.
+/// Checks the number of memories of a module.
 pub(super) fn memories(count: u64) -> Needs {
     if count > 1 { feature(WasmFeatures::MULTI_MEMORY) } else { Ok(()) }
 }
@@ -234,7 +234,7 @@ pub(super) fn module_declaration(declaration: &ModuleTypeDeclaration<'_>) -> Nee
 /// Checks one declaration of a type of components or instances that is not itself a type.
 pub(super) fn component_declaration(declaration: &ComponentTypeDeclaration<'_>) -> Needs {
     match declaration {
-        // Read apart, because they nest.
+        // Read separately, because they nest.
         ComponentTypeDeclaration::CoreType(_) | ComponentTypeDeclaration::Type(_) => Ok(()),
         ComponentTypeDeclaration::Alias(found) => alias(found),
         ComponentTypeDeclaration::Export { name, ty } => extern_item(name, Some(ty)),
@@ -242,7 +242,7 @@ pub(super) fn component_declaration(declaration: &ComponentTypeDeclaration<'_>) 
     }
 }
 
-/// Checks a type of the component model that has no other types in it.
+/// Checks a type of the component model that contains no other types.
 pub(super) fn component_type(ty: &ComponentType<'_>) -> Needs {
     match ty {
         ComponentType::Defined(defined) => defined_type(defined),
@@ -296,12 +296,12 @@ pub(super) fn extern_item(name: &ComponentExternName<'_>, ty: Option<&ComponentT
     if matches!(ty, Some(ComponentTypeRef::Value(_))) { feature(WasmFeatures::CM_VALUES) } else { Ok(()) }
 }
 
-/// Checks the kind of something that a component exports, or takes from an instance.
+/// Checks the kind of an export of a component, or of an instance.
 pub(super) fn component_kind(kind: ComponentExternalKind) -> Needs {
     if kind == ComponentExternalKind::Value { feature(WasmFeatures::CM_VALUES) } else { Ok(()) }
 }
 
-/// Checks the kind of something that a core module exports, or that is taken from an instance of one.
+/// Checks the kind of an export of a core module, or of an instance of one.
 pub(super) fn core_kind(kind: ExternalKind) -> Needs {
     match kind {
         ExternalKind::Func | ExternalKind::Table | ExternalKind::Memory | ExternalKind::Global => Ok(()),
@@ -327,7 +327,7 @@ pub(super) fn core_instance(instance: &Instance<'_>) -> Needs {
     }
 }
 
-/// Checks a function of the canonical ABI. What lifts, lowers and handles resources is on; built-ins are not.
+/// Checks a function of the canonical ABI. Lifting, lowering and resources are on; other built-ins are off.
 pub(super) fn canonical(function: &CanonicalFunction) -> Needs {
     match function {
         CanonicalFunction::Lift { options, .. } | CanonicalFunction::Lower { options, .. } => {

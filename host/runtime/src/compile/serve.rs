@@ -1,7 +1,7 @@
-//! The compiler process: one component from standard input, its compiled code to standard output.
+//! The compiler process: it reads one component from standard input and writes its compiled code to standard output.
 //!
-//! It goes to jail before it reads the first byte of the component, and holds no power that it could lose to one: no files to
-//! open, no children, nothing of the host but three pipes.
+//! It enters the [jail](crate::jail) before it reads the first byte of the component. After that it cannot open files or
+//! start processes, and has nothing of the host but three pipes.
 
 use std::io::{self, BufRead as _, Read, Write};
 use std::process::ExitCode;
@@ -14,15 +14,14 @@ use super::wire::{self, Request, Said};
 use crate::engine::{self, EngineSettings};
 use crate::jail::{self, Profile, Resources};
 
-/// Address space beyond the memory that may be written to: the program itself, and what allocators set aside.
-const ADDRESS_SPACE: u64 = 1 << 30;
-/// The three pipes, and a few for the system libraries.
-const DESCRIPTORS: u64 = 16;
+/// Address space besides writable memory: the program itself, and what allocators reserve.
+const EXTRA_ADDRESS_SPACE_BYTES: u64 = 1 << 30;
+/// Maximum number of descriptors: the three pipes, and a few for the system libraries.
+const MAX_DESCRIPTORS: u64 = 16;
 
-/// Serves one request and ends: the whole `main` of a compiler process.
+/// Serves one request, and returns the exit code: the whole `main` of a compiler process.
 ///
-/// See [`crate::Compiler::Child`] for who starts it. It needs nothing set up before, and costs least if it is the first
-/// thing that a program does.
+/// [`crate::Compiler::Child`] starts it. It needs no setup, and is cheapest if it is the first thing that a program does.
 #[must_use]
 pub fn serve_compiler() -> ExitCode {
     let foreign = |error: io::Error| Said::Unfit(error.to_string());
@@ -31,7 +30,7 @@ pub fn serve_compiler() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(said) => {
             let line = serde_json::to_string(&said).unwrap_or_default();
-            // If nobody hears it, the exit code says it.
+            // If nobody reads it, the exit code still reports the failure.
             let _ = writeln!(io::stderr().lock(), "{line}");
             ExitCode::FAILURE
         }
@@ -53,7 +52,6 @@ fn serve(mut input: impl io::BufRead, mut output: impl Write) -> Result<(), Said
         .precompile_component(&component)
         .map_err(|error| if is_out_of_memory(&error) { Said::Memory } else { Said::Malformed(malformed(&error)) })?;
     let head = wire::head(code.len() as u64);
-    // The host that does not listen any more needs no reason.
     output
         .write_all(&head)
         .and_then(|()| output.write_all(&code))
@@ -63,14 +61,14 @@ fn serve(mut input: impl io::BufRead, mut output: impl Write) -> Result<(), Said
 
 fn read_request(input: &mut impl io::BufRead) -> Result<Request, Said> {
     let mut line = String::new();
-    let read = input.take(wire::MAX_LINE).read_line(&mut line);
+    let read = input.take(wire::MAX_LINE_BYTES).read_line(&mut line);
     let unfit =
         || Said::Unfit("this command is for a fumehood host, which says on standard input what to compile".to_owned());
     read.map_err(|_| unfit())?;
     serde_json::from_str(&line).map_err(|_| unfit())
 }
 
-/// The same settings as the host's, but for how instances are allocated: there will be none.
+/// Builds an engine with the settings of the host's, except for the allocation of instances, of which there are none.
 fn engine(expected: &str) -> Result<Engine, Said> {
     let engine = engine::build(&EngineSettings::only_compiling()).map_err(|error| Said::Unfit(error.to_string()))?;
     if wire::engine_id(&engine) == expected {
@@ -80,16 +78,16 @@ fn engine(expected: &str) -> Result<Engine, Said> {
     }
 }
 
-/// Whatever happens from here on ends with this process. Where the kernel lacks a part of the jail, the rest is in force.
+/// Enters the jail, and ties this process to its host. Where the kernel lacks a layer of the jail, the rest is in force.
 fn enter_jail(request: &Request) -> Result<(), String> {
-    // A compiler whose host is gone compiles for nobody.
+    // A compiler whose host is gone has no reader.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(|errno| errno.to_string())?;
     let resources = Resources {
         data: request.memory,
-        address_space: Some(request.memory.saturating_add(ADDRESS_SPACE)),
+        address_space: Some(request.memory.saturating_add(EXTRA_ADDRESS_SPACE_BYTES)),
         cpu_seconds: Some(request.cpu_seconds),
         file_size: Some(0),
-        descriptors: DESCRIPTORS,
+        descriptors: MAX_DESCRIPTORS,
     };
     jail::enter(&[], &resources, Profile::Compiler).map(|_layers| ())
 }
@@ -99,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_request_is_answered() {
+    fn reports_input_that_is_not_a_request() {
         for input in ["", "hello\n", "{}\n"] {
             assert!(
                 matches!(serve(input.as_bytes(), io::sink()), Err(Said::Unfit(text)) if text.contains("for a fumehood host"))

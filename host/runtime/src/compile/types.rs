@@ -1,7 +1,8 @@
-//! Reads the types of modules and components: which proposals they use, and how deep types of components nest.
+//! Types of modules and components: checks the proposals that they use, and how deep types of components nest.
 //!
-//! Types of components hold types of components. The parser follows them by recursion, and so does the engine, without a
-//! limit: three bytes for each level end a process by its stack. So they are followed here by a list of what is open.
+//! Types of components contain types of components. The parser reads them by recursion, and so does the engine, without a
+//! limit: at three bytes for each level, a small component overflows the stack and ends the process. So they are read here
+//! with an explicit stack.
 
 use wasmparser::{
     BinaryReader, BinaryReaderError, ComponentType, ComponentTypeDeclaration, ModuleTypeDeclaration, RecGroup,
@@ -9,12 +10,12 @@ use wasmparser::{
 
 use super::proposals::{self, Disabled, require};
 
-/// What is wrong with a section of types.
+/// An error in a section of types.
 #[derive(Debug)]
 pub(super) enum TypeError {
     Malformed(BinaryReaderError),
     Disabled(Disabled),
-    /// Types of components nest at least this deep.
+    /// Types of components that nest at least this deep.
     TooDeep(u64),
 }
 
@@ -34,13 +35,13 @@ impl From<Disabled> for TypeError {
 const MODULE: u8 = 0x50;
 const COMPONENT: u8 = 0x41;
 const INSTANCE: u8 = 0x42;
-/// A subtype that is not final, among the core types of a component, where `MODULE` would be meant without it.
+/// Prefix of a subtype that is not final among the core types of a component, where its first byte alone means `MODULE`.
 const SUBTYPE_PREFIX: u8 = 0x00;
 /// The first bytes of declarations that are types.
 const CORE_TYPE: u8 = 0x00;
 const TYPE: u8 = 0x01;
 
-/// The first byte of what comes next, or 0 at the end, where reading fails in any case.
+/// Returns the next byte, or 0 at the end, where reading fails in any case.
 fn peek(reader: &BinaryReader<'_>) -> u8 {
     reader.clone().read_u8().unwrap_or_default()
 }
@@ -61,11 +62,11 @@ pub(super) fn core_types_of_component(mut reader: BinaryReader<'_>) -> Result<()
     Ok(())
 }
 
-/// Reads the section of types of a component, and returns how deep they nest: 0 without types of components or instances.
+/// Reads the section of types of a component, and returns their depth: 0 without types of components or instances.
 pub(super) fn of_component(mut reader: BinaryReader<'_>, max_depth: u64) -> Result<u64, TypeError> {
     let mut deepest = 0;
     for _ in 0..reader.read_var_u32()? {
-        // How many declarations are left in each of the types that are open.
+        // The number of declarations that are left in each of the open types.
         let mut open: Vec<u32> = Vec::new();
         let mut opened = component_type(&mut reader)?;
         loop {
@@ -83,7 +84,7 @@ pub(super) fn of_component(mut reader: BinaryReader<'_>, max_depth: u64) -> Resu
     Ok(deepest)
 }
 
-/// Reads a declaration. If it begins a type with declarations in it, reads no further and returns how many there are.
+/// Reads a declaration. If it begins a type that contains declarations, reads no further and returns their number.
 fn declaration(reader: &mut BinaryReader<'_>) -> Result<Option<u32>, TypeError> {
     let at = reader.original_position();
     match peek(reader) {
@@ -100,7 +101,7 @@ fn declaration(reader: &mut BinaryReader<'_>) -> Result<Option<u32>, TypeError> 
     Ok(None)
 }
 
-/// The same for a type.
+/// Like [`declaration`], for a type.
 fn component_type(reader: &mut BinaryReader<'_>) -> Result<Option<u32>, TypeError> {
     let at = reader.original_position();
     if matches!(peek(reader), COMPONENT | INSTANCE) {

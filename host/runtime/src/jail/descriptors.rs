@@ -7,13 +7,13 @@ use std::process::Command;
 /// Standard input, output and error.
 const STANDARD_STREAMS: usize = 3;
 
-/// Leaves behind descriptors that the host was itself given to pass on, which arrive here too: it starts this program once more,
-/// with the same arguments, if there are any. Comes before everything else that a process does.
+/// Drops descriptors that the host itself inherited without `FD_CLOEXEC`, which arrive here too: if there are any, it executes
+/// this program once more with the same arguments. Must be the first step of the process.
 ///
 /// # Errors
-/// If the program cannot be started once more. Otherwise it does not return in that case.
+/// If the program cannot be executed once more. If it can, this function does not return.
 pub(crate) fn leave_inherited_descriptors() -> io::Result<()> {
-    // Reading the list takes one more.
+    // Reading the list opens one more.
     let open = std::fs::read_dir("/proc/self/fd")?.count();
     if open <= STANDARD_STREAMS + 1 {
         return Ok(());

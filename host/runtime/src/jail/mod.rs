@@ -1,8 +1,8 @@
-//! The restrictions of a process that handles untrusted code: what is left of the kernel when one of its bugs is used.
+//! The restrictions of a process that handles untrusted code, which limit the damage if that code escapes the sandbox.
 //!
-//! A jailed process has no new privileges, sees no files but those below the folders that it was handed, opens no network
-//! connection, starts no program, and makes only the system calls that running guests needs. Nothing here can be undone by
-//! the process itself.
+//! A jailed process gains no new privileges, accesses no files but those below the folders that it was passed, opens no
+//! network connection, starts no program, and makes only the system calls that running guests requires. The process cannot
+//! undo any of this.
 
 mod descriptors;
 mod filesystem;
@@ -17,7 +17,7 @@ pub(crate) use descriptors::leave_inherited_descriptors;
 pub(crate) use resources::Resources;
 pub(crate) use system_calls::Profile;
 
-/// A folder or file that the jailed process keeps access to.
+/// A folder or file that a jailed process keeps access to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reachable<'fd> {
     pub(crate) file: BorrowedFd<'fd>,
@@ -34,13 +34,13 @@ pub struct JailReport {
 }
 
 impl JailReport {
-    /// Whether every layer is in force.
+    /// Returns whether every layer is in force.
     #[must_use]
     pub fn is_complete(self) -> bool {
         self.landlock && self.seccomp
     }
 
-    /// The layers that are missing, for a message; empty if none is.
+    /// Returns the layers that are missing, for a message; empty if none is.
     #[must_use]
     pub fn missing(self) -> &'static str {
         match (self.landlock, self.seccomp) {
@@ -52,10 +52,10 @@ impl JailReport {
     }
 }
 
-/// Restricts this process. Threads that exist already are not restricted by Landlock, so this comes first.
+/// Restricts this process. Landlock does not restrict threads that exist already, so this must come first.
 ///
 /// # Errors
-/// If a layer that the kernel has cannot be put in force. Layers that it lacks are in the report.
+/// If a layer that the kernel supports cannot be put in force. Layers that it lacks are in the report.
 pub(crate) fn enter(
     reachable: &[Reachable<'_>],
     resources: &Resources,

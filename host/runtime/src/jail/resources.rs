@@ -7,15 +7,15 @@ use rustix::process::{Resource, Rlimit};
 /// Limits that the kernel enforces on the process as a whole.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Resources {
-    /// Bytes of memory that may be written to.
+    /// Maximum writable memory, in bytes.
     pub(crate) data: u64,
-    /// Bytes of address space; `None` for no limit.
+    /// Maximum address space, in bytes; `None` for no limit.
     pub(crate) address_space: Option<u64>,
-    /// CPU time of all threads together, in seconds; `None` for no limit.
+    /// Maximum CPU time of all threads together, in seconds; `None` for no limit.
     pub(crate) cpu_seconds: Option<u64>,
-    /// Largest file that may be written, in bytes; `None` for no limit.
+    /// Maximum size of a file that is written, in bytes; `None` for no limit.
     pub(crate) file_size: Option<u64>,
-    /// Open descriptors.
+    /// Maximum number of open descriptors.
     pub(crate) descriptors: u64,
 }
 
@@ -31,14 +31,14 @@ impl Resources {
             set(Resource::Fsize, bytes, bytes)?;
         }
         if let Some(seconds) = self.cpu_seconds {
-            // The signal of the soft limit tells why the process ended; the hard limit kills.
+            // The signal of the soft limit (`SIGXCPU`) identifies the reason; the hard limit kills.
             set(Resource::Cpu, seconds, seconds.saturating_add(1))?;
         }
         Ok(())
     }
 }
 
-/// Never raises a limit that is in force already.
+/// Sets a limit, but never raises one that is in force.
 fn set(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
     let now = rustix::process::getrlimit(resource);
     let at_most = |wanted: u64| Some(now.maximum.map_or(wanted, |most| most.min(wanted)));

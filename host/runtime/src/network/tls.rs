@@ -1,4 +1,4 @@
-//! Which certificates are trusted.
+//! TLS settings: the trusted certificates, and the protocol.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,27 +6,27 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
-/// Root certificates that cannot be used.
+/// An error of root certificates that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// There is none.
+    /// An empty list.
     #[error("there is no root certificate to trust; give at least one, or none at all for those of the system")]
     None,
-    /// One is no certificate.
+    /// An entry that is not a certificate.
     #[error("root certificate {index} is none; give it in DER form")]
     NoCertificate {
-        /// Which one, from 0.
+        /// Its index, from 0.
         index: usize,
-        /// What is wrong with it.
+        /// The error of the library.
         source: rustls::Error,
     },
-    /// The library refuses its own settings.
+    /// Settings that the library refuses.
     #[error("encryption cannot be set up")]
     Settings(#[source] rustls::Error),
 }
 
-/// The settings of encrypted connections. Reading the system's certificates takes a while, and a machine may have none:
-/// that is found out when the first request needs them.
+/// The settings of encrypted connections. Reading the system's certificates takes a while, and a machine may have none, so
+/// they are read when the first request needs them.
 pub(crate) struct Tls {
     config: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
@@ -49,7 +49,7 @@ impl Tls {
         Ok(Self { config: OnceLock::from(Ok(Arc::new(for_http(config)))) })
     }
 
-    /// The settings, or why there are none. The first time takes as long as reading all certificates of the system.
+    /// Returns the settings, or the reason that there are none. The first call may read all certificates of the system.
     pub(crate) async fn config(self: &Arc<Self>) -> Result<Arc<ClientConfig>, String> {
         if let Some(config) = self.config.get() {
             return config.clone();
@@ -70,7 +70,7 @@ fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier
     ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()
 }
 
-/// Only HTTP/1.1 is spoken, and what was learned in one session is not used in another: calls share nothing.
+/// Restricts the protocol to HTTP/1.1, and disables session resumption, so that calls share nothing.
 fn for_http(mut config: ClientConfig) -> ClientConfig {
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.resumption = rustls::client::Resumption::disabled();

@@ -1,4 +1,4 @@
-//! Open files and folders, as a guest uses them.
+//! The `descriptor` resource of `wasi:filesystem`: operations of a guest on open files and folders.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::resolve::{self, Opening};
 use super::stream::{self, FromFile, ToFile};
 use super::view::{FilesView, Use, gone, join};
 
-/// How a guest wants something to be opened, once its flags make sense.
+/// Validated flags of `open-at`.
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     opening: Opening,
@@ -95,7 +95,7 @@ impl FilesView<'_> {
     }
 }
 
-/// Hands a method over to wasmtime's own, on our threads.
+/// Calls wasmtime's own implementation of a method, on threads for file work.
 macro_rules! delegated {
     ($self:ident, $method:ident($($argument:expr),*)) => {{
         let (mut own, pool) = $self.delegate()?;
@@ -146,7 +146,7 @@ impl HostDescriptor for FilesView<'_> {
     fn drop(&mut self, handle: Resource<Descriptor>) -> wasmtime::Result<()> {
         let number = handle.rep();
         self.table.delete(handle)?;
-        // After the file itself: it counts as open until it is closed.
+        // After the file itself, which counts as open until it is closed.
         if let Some(files) = self.files.as_deref_mut() {
             files.remove(number);
         }
@@ -368,12 +368,12 @@ impl HostDescriptor for FilesView<'_> {
     }
 }
 
-/// Between two granted folders, files are copied: each has an account of its own.
+/// Refuses to move or link between two granted folders, each of which has its own account. A guest copies instead.
 fn within_one_folder(one: &Use, other: &Use) -> Result<(), ErrorCode> {
     if Arc::ptr_eq(&one.open.folder, &other.open.folder) { Ok(()) } else { Err(ErrorCode::CrossDevice) }
 }
 
-/// A time as the system takes it.
+/// Converts a time for `utimensat(2)`.
 fn timespec(time: NewTimestamp) -> Result<Timespec, ErrorCode> {
     let (tv_sec, tv_nsec) = match time {
         NewTimestamp::NoChange => (0, UTIME_OMIT),
@@ -386,7 +386,7 @@ fn timespec(time: NewTimestamp) -> Result<Timespec, ErrorCode> {
     Ok(Timespec { tv_sec, tv_nsec })
 }
 
-/// For wasmtime's own functions, which take a path apart before the kernel can refuse it.
+/// Checks the length of a path for wasmtime's own functions, which split it before the kernel can refuse it.
 fn within_length(path: &str) -> Result<(), ErrorCode> {
-    if path.len() > resolve::MOST_PATH { Err(ErrorCode::NameTooLong) } else { Ok(()) }
+    if path.len() > resolve::MAX_PATH_BYTES { Err(ErrorCode::NameTooLong) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Removing everything in a folder, beneath it and nowhere else.
+//! Removal of everything in a folder, beneath it and nowhere else.
 
 use std::ffi::CStr;
 use std::os::fd::AsFd;
@@ -6,9 +6,9 @@ use std::os::fd::AsFd;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-/// Removes everything in a folder with three descriptors, however deep it goes, and follows no link.
+/// Removes everything in a folder, and follows no link. Uses three descriptors, however deep the folder is.
 ///
-/// What lies deeper is moved up until it can be removed.
+/// Folders that lie deeper are moved up until they can be removed.
 pub(super) fn empty(root: impl AsFd) -> Result<(), Errno> {
     let mut moved = 0_u64;
     loop {
@@ -34,7 +34,7 @@ pub(super) fn empty(root: impl AsFd) -> Result<(), Errno> {
     }
 }
 
-/// Empties one folder: what is in it goes, or moves up.
+/// Empties one folder: removes its entries, and moves up those that are not empty.
 fn lift(folder: impl AsFd, root: impl AsFd, moved: &mut u64) -> Result<(), Errno> {
     for entry in Dir::read_from(&folder)? {
         let entry = entry?;
@@ -49,7 +49,7 @@ fn lift(folder: impl AsFd, root: impl AsFd, moved: &mut u64) -> Result<(), Errno
     Ok(())
 }
 
-/// Moves a folder to where it has a name that nothing else has.
+/// Moves a folder into `root`, under a name that is not in use.
 fn move_up(folder: impl AsFd, name: &CStr, root: impl AsFd, moved: &mut u64) -> Result<(), Errno> {
     loop {
         *moved += 1;
@@ -70,7 +70,7 @@ mod tests {
     use std::fs::File;
 
     #[test]
-    fn everything_goes_however_deep_and_no_link_is_followed() {
+    fn removes_deep_folders_and_follows_no_link() {
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("canary"), "alive").unwrap();
         let root = tempfile::tempdir().unwrap();

@@ -4,11 +4,11 @@ use wasmtime::component::Resource;
 use wasmtime_wasi::p2::bindings::filesystem::types::{DirectoryEntry, HostDirectoryEntryStream};
 use wasmtime_wasi::p2::{FsResult, ReaddirIterator};
 
-use super::call::MOST_LISTED;
+use super::call::MAX_LISTED_NAMES;
 use super::listing::Listing;
 use super::view::{FilesView, gone};
 
-/// A handle of ours, where the interface wants that of wasmtime's own listings. They only share the number.
+/// Converts the handle of a [`Listing`] into the type that the interface requires. They have only the number in common.
 pub(super) fn as_iterator(listing: &Resource<Listing>) -> Resource<ReaddirIterator> {
     Resource::new_own(listing.rep())
 }
@@ -27,8 +27,8 @@ impl HostDirectoryEntryStream for FilesView<'_> {
                 let attempt = listing.attempt.clone();
                 let files = self.files()?;
                 files.listed += 1;
-                if files.listed > MOST_LISTED {
-                    return Err(attempt.exhausted(format!("one call may list {MOST_LISTED} names and no more")));
+                if files.listed > MAX_LISTED_NAMES {
+                    return Err(attempt.exhausted(format!("one call may list {MAX_LISTED_NAMES} names and no more")));
                 }
                 return Ok(Some(entry?));
             }

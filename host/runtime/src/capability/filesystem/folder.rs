@@ -1,6 +1,6 @@
-//! Granted folders, opened once when the tool is loaded.
+//! Granted folders, opened once when their tool is loaded.
 //!
-//! What is granted is the folder that was opened: if its path leads elsewhere later, the grant does not.
+//! The grant is the folder that was opened, whatever its path leads to later.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -20,69 +20,69 @@ use super::resolve;
 use super::scratch_root::ScratchRoot;
 use crate::file_pool::FilePool;
 
-/// The folders of one loaded tool.
+/// The open folders of one loaded tool.
 pub(crate) struct OpenFolders {
     pub(crate) folders: Vec<Arc<OpenFolder>>,
-    /// How much each call may put into a folder of its own.
+    /// The quota of the scratch space that each call gets.
     pub(crate) scratch: Option<Quota>,
     pub(crate) scratch_root: ScratchRoot,
     pub(crate) pool: FilePool,
 }
 
-/// One folder.
+/// One open folder, as a guest sees it.
 pub(crate) struct OpenFolder {
-    /// The open folder, as wasmtime's own functions take it.
+    /// The descriptor, as wasmtime's own functions take it.
     pub(crate) dir: Dir,
     pub(crate) guest: String,
-    /// The account of what is written; `None` if nothing may be.
+    /// The account of growth; `None` if the folder is read-only.
     pub(crate) ledger: Option<Ledger>,
     /// The line of a policy that would allow writing.
     pub(crate) write_line: Option<String>,
-    /// Files in it that stay out of reach.
+    /// Files that the guest cannot reach, even if they are in the folder.
     pub(crate) protected: Protected,
 }
 
-/// Why a folder that was granted cannot be used.
+/// An error when opening granted folders.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// There is nothing.
+    /// The path does not exist.
     #[error("the granted folder `{folder}` does not exist (looked for at {place}); create it, or correct the path", folder = .folder.display(), place = .place.display())]
     Missing {
-        /// As it was granted.
+        /// The path as it was granted.
         folder: PathBuf,
-        /// The same as an absolute path.
+        /// The same path, made absolute.
         place: PathBuf,
     },
-    /// It is a file.
+    /// The path is a file.
     #[error("`{0}` is granted as a folder and is none; grant the folder that it is in")]
     NotAFolder(PathBuf),
-    /// It cannot be opened.
+    /// The folder cannot be opened.
     #[error("the granted folder `{folder}` cannot be opened")]
     Open {
-        /// As it was granted.
+        /// The path as it was granted.
         folder: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// It is one of those that are never granted.
+    /// A folder that is never granted.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// The kernel is too old, or something keeps its `openat2` from this process.
+    /// A kernel without `openat2`, or a filter that keeps it from this process.
     #[error("folders cannot be granted here: the system refuses `openat2` (Linux 5.6 and later have it)")]
     Kernel(#[source] std::io::Error),
-    /// A file system hangs.
+    /// A file system that does not answer; the time limit in seconds.
     #[error(
         "the granted folders could not be opened within {0} seconds; the file system of one of them does not answer"
     )]
     Slow(u64),
-    /// The host is shutting down.
+    /// A host that is shutting down.
     #[error("the granted folders could not be opened: the host is shutting down")]
     Gone,
 }
 
 /// Opens every folder of a grant, or none. Nothing is opened if the grant has none.
 ///
-/// `own` are folders of the host itself, which are never granted; `protected` files stay out of reach in those that are.
+/// `own` are folders of the host itself, which are never granted. `protected` files cannot be reached in granted folders.
 pub(crate) fn open_all(
     grant: &Grant,
     (own, protected): (&[PathBuf], &Protected),
@@ -98,7 +98,7 @@ pub(crate) fn open_all(
         folders,
         scratch: grant.scratch(),
         scratch_root: scratch_root.clone(),
-        // Without memory for threads of its own, it shares the host's.
+        // If threads of its own cannot be started, it shares the host's.
         pool: pool.of_tool().unwrap_or_else(|_| pool.clone()),
     })))
 }
@@ -141,7 +141,7 @@ fn canonical(folder: &Folder) -> Result<PathBuf, FolderError> {
     })
 }
 
-/// The path that was judged is the one that is opened: it held no links, and must not hold any now.
+/// Opens the path that was checked: it held no links, and must not hold any now.
 fn open<'g>(place: &Place<'g>) -> Result<GrantedFile<'g>, FolderError> {
     let folder = place.folder;
     let failed = |errno: Errno| match errno {
@@ -154,7 +154,7 @@ fn open<'g>(place: &Place<'g>) -> Result<GrantedFile<'g>, FolderError> {
     Ok(GrantedFile { folder, file })
 }
 
-/// Opens a folder whose path holds no link.
+/// Opens a folder, and fails if its path holds a link.
 pub(super) fn open_plainly(path: &Path) -> Result<File, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let rules = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;

@@ -1,4 +1,4 @@
-//! The names in a folder, read a few at a time however many there are.
+//! Listings of folders, read in batches.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorType, DirectoryEn
 use super::call::Slot;
 use super::refuse::Attempt;
 
-/// Names that are read at once.
-const BATCH: usize = 128;
+/// Maximum number of names in a batch.
+const MAX_BATCH_NAMES: usize = 128;
 
-/// A listing that has begun.
+/// An open listing.
 pub(super) struct Listing {
     ready: VecDeque<Result<DirectoryEntry, ErrorCode>>,
-    /// Away while a batch is read; `None` after the end.
+    /// `None` while a batch is read, and after the end.
     source: Option<Source>,
     pub(super) attempt: Attempt,
 }
 
-/// Where the names come from.
+/// The open folder that names are read from.
 pub(super) struct Source {
     dir: Dir,
     /// Dropped after the folder is closed.
     _slot: Arc<Slot>,
 }
 
-/// Some names, and where there may be more.
+/// A batch of names, and the source of further ones.
 pub(super) struct Batch {
     names: VecDeque<Result<DirectoryEntry, ErrorCode>>,
     source: Option<Source>,
@@ -39,12 +39,12 @@ impl Listing {
         Self { ready: VecDeque::new(), source: Some(Source { dir, _slot: Arc::new(slot) }), attempt }
     }
 
-    /// The next name that was read already.
+    /// Takes the next name that was read already.
     pub(super) fn next(&mut self) -> Option<Result<DirectoryEntry, ErrorCode>> {
         self.ready.pop_front()
     }
 
-    /// What to read more names from, if there may be any.
+    /// Takes the source of further names, if there may be any.
     pub(super) fn take_source(&mut self) -> Option<Source> {
         self.source.take()
     }
@@ -56,10 +56,10 @@ impl Listing {
 }
 
 impl Source {
-    /// Reads some names. Blocks.
+    /// Reads one batch. Blocks.
     pub(super) fn read(mut self) -> Batch {
-        let mut names = VecDeque::with_capacity(BATCH);
-        while names.len() < BATCH {
+        let mut names = VecDeque::with_capacity(MAX_BATCH_NAMES);
+        while names.len() < MAX_BATCH_NAMES {
             match self.dir.read() {
                 None => return Batch { names, source: None },
                 Some(Err(errno)) => {
@@ -73,10 +73,10 @@ impl Source {
         Batch { names, source: Some(self) }
     }
 
-    /// Nothing if it was removed meanwhile.
+    /// Converts an entry; `None` if it was removed meanwhile.
     fn entry(&self, entry: &rustix::fs::DirEntry) -> Result<Option<DirectoryEntry>, ErrorCode> {
         let kind = match entry.file_type() {
-            // Not every file system says it here.
+            // Not every file system provides the type here.
             FileType::Unknown => match self.look(entry) {
                 Err(Errno::NOENT) => return Ok(None),
                 looked => looked.map_err(std::io::Error::from)?,

@@ -1,4 +1,4 @@
-//! Changing names in a folder: creating, removing, moving and linking, each counted.
+//! Changes of names in a folder: creating, removing, moving and linking, each charged to the folder's account.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -10,16 +10,16 @@ use super::ledger::{Ledger, Unwritten};
 use super::protect::Protected;
 use super::resolve::{self, Failure, Opened, Opening};
 
-/// Why a name was not changed.
+/// An error of a change that was not made.
 #[derive(Debug)]
 pub(crate) enum Unchanged {
-    /// The path leads nowhere.
+    /// A path that cannot be resolved.
     Path(Failure),
-    /// The quota is used up, or the system says something.
+    /// A quota that is used up, or an error of the system.
     Unwritten(Unwritten),
     /// A link that could lead out of the folder.
     Link,
-    /// A file of the host.
+    /// A protected file of the host.
     Protected(Protection),
 }
 
@@ -53,7 +53,7 @@ impl From<Spent> for Unchanged {
     }
 }
 
-/// Opens a file, and creates it if it is not there and that is wanted.
+/// Opens a file, and creates it if it does not exist. Always creates it if `exclusive`.
 pub(crate) fn open_or_create(
     folder: impl AsFd,
     (ledger, protected): (&Ledger, &Protected),
@@ -70,6 +70,7 @@ pub(crate) fn open_or_create(
     ledger.names(|names| names.adding(|| protected.create(folder, path, opening)))
 }
 
+/// Creates a folder.
 pub(crate) fn create_folder(
     folder: impl AsFd,
     (ledger, protected): (&Ledger, &Protected),
@@ -80,6 +81,7 @@ pub(crate) fn create_folder(
     ledger.names(|names| names.adding(|| Ok(rustix::fs::mkdirat(&new.parent, new.name, Mode::from_raw_mode(0o777))?)))
 }
 
+/// Removes an empty folder.
 pub(crate) fn remove_folder(
     folder: impl AsFd,
     (ledger, protected): (&Ledger, &Protected),
@@ -95,6 +97,7 @@ pub(crate) fn remove_folder(
     })
 }
 
+/// Removes the name of a file or of a link.
 pub(crate) fn remove_file(
     folder: impl AsFd,
     (ledger, protected): (&Ledger, &Protected),
@@ -124,7 +127,7 @@ pub(crate) fn rename(
     ledger.names(|names| {
         let moved = old.look()?;
         check_moved_link(&moved)?;
-        if old.says_folder || new.says_folder {
+        if old.has_trailing_slash || new.has_trailing_slash {
             must_be_folder(&moved)?;
         }
         let replaced = match new.look() {
@@ -134,7 +137,7 @@ pub(crate) fn rename(
         };
         rustix::fs::renameat(&old.parent, old.name, &new.parent, new.name)?;
         match replaced {
-            // Two names of one file: nothing was moved, and both are there as before.
+            // Two names of one file: rename(2) does nothing, and both remain.
             Some(there) if is_same(&there, &moved)? => {}
             Some(there) => names.removed(there),
             None => {}
@@ -143,7 +146,7 @@ pub(crate) fn rename(
     })
 }
 
-/// Gives a file a second name within one granted folder.
+/// Creates a hard link within one granted folder.
 pub(crate) fn link(
     from: impl AsFd,
     old: &str,
@@ -160,16 +163,16 @@ pub(crate) fn link(
         protected.check_identity(&linked)?;
         check_moved_link(&linked)?;
         names.adding(|| {
-            // Without a flag it never follows what bears the old name.
+            // Without a flag it does not follow the old name if it is a link.
             Ok(rustix::fs::linkat(&old.parent, old.name, &new.parent, new.name, AtFlags::empty())?)
         })
     })
 }
 
-/// Makes a link that points to something beside it or below.
+/// Creates a symbolic link to something beside it or below.
 ///
-/// Whatever is on the way up from a link can be moved or replaced later, so that a link with `..` in it could come to
-/// point outside. The sandbox would not follow it; other programs would.
+/// Folders above a link can be moved or replaced later, so that a link with `..` in it could come to point outside. The
+/// sandbox would not follow it; other programs would.
 pub(crate) fn symlink(
     folder: impl AsFd,
     target: &str,
@@ -187,7 +190,8 @@ fn check_target(target: &[u8]) -> Result<(), Unchanged> {
     if leads_up || target.starts_with(b"/") { Err(Unchanged::Link) } else { Ok(()) }
 }
 
-/// A link that somebody else made may point outside as long as it stays where it is.
+/// Checks the target of a link that is about to get another name. A link that the tool did not make may point outside as
+/// long as it stays where it is.
 fn check_moved_link(moved: &OwnedFd) -> Result<(), Unchanged> {
     match kind_of(moved)? {
         FileType::Symlink => check_target(rustix::fs::readlinkat(moved, "", Vec::new())?.as_bytes()),

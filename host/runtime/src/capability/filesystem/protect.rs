@@ -1,7 +1,7 @@
-//! Protected files: looked up once, and held against everything that a guest opens, names or changes.
+//! Protected files: looked up once, and compared with everything that a guest opens, names or changes.
 //!
-//! A file is opened first, without truncating it, and compared then: what was compared is what will be written. Names
-//! are compared relative to their opened parent, which is the one that they are then changed in.
+//! A file is opened first, without truncating it, and then compared, so that the file that was compared is the one that
+//! is written. Names are compared relative to their opened parent, in which they are then changed.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -17,38 +17,38 @@ use rustix::io::Errno;
 use super::names::Unchanged;
 use super::resolve::{self, Failure, Named, Opened, Opening};
 
-/// Links that are followed on the way to one file, as many as the kernel follows.
+/// Maximum number of links that are followed for one path, as many as the kernel follows.
 const MAX_LINKS: usize = 40;
-/// A file that is replaced while it is opened is opened again, so many times.
-const TRIES: usize = 32;
+/// Maximum number of attempts to open a file that is replaced at the same time.
+const MAX_ATTEMPTS: usize = 32;
 
-/// The protected files of a sandbox. Clones are the same set, which may grow.
+/// The protected files of a sandbox. Clones share the set, which may grow.
 #[derive(Clone, Default)]
 pub(crate) struct Protected(Arc<RwLock<Arc<ProtectedFiles>>>);
 
 impl Protected {
-    /// Protects the file at this path, whether or not it is there.
+    /// Protects the file at this path, whether or not it exists.
     pub(crate) fn add(&self, path: &Path, role: FileRole) {
         let file = survey(path, role);
         let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
         Arc::make_mut(&mut files).add(file);
     }
 
-    /// Takes a set that another process has looked up.
+    /// Replaces the set with one that another process has looked up.
     pub(crate) fn replace(&self, files: ProtectedFiles) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(files);
     }
 
-    /// The set as it is now: plain data, for a process that works on granted folders in place of this one.
+    /// Returns a snapshot of the set, which is plain data and can be sent to a worker process.
     pub(crate) fn files(&self) -> Arc<ProtectedFiles> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Opens what is there already, unless it is protected against that.
+    /// Opens a file or a folder that exists, unless the file is protected against that use.
     pub(super) fn open(&self, folder: impl AsFd, path: &str, opening: Opening) -> Result<Opened, Unchanged> {
         let files = self.files();
         let wanted = if opening.write { FileUse::Change } else { FileUse::Read };
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let opened = resolve::open(&folder, path, opening)?;
             if files.is_empty() || opened.is_dir {
                 return Ok(opened);
@@ -59,9 +59,9 @@ impl Protected {
                     files.check_use(wanted, id, id_of(&parent)?, name.as_bytes())?;
                     return Ok(opened);
                 }
-                // It was replaced in between.
+                // The file was replaced in between.
                 End::Name { .. } => {}
-                // No guest can make such a link, so that what it leads to is known by its identity.
+                // No guest can make such a link, so comparing the identity of the file suffices.
                 End::Unnamed => {
                     files.check_use(wanted, id, id, b"")?;
                     return Ok(opened);
@@ -71,7 +71,7 @@ impl Protected {
         Err(Errno::AGAIN.into())
     }
 
-    /// Creates a file that is not there yet.
+    /// Creates a file that does not exist.
     pub(super) fn create(&self, folder: impl AsFd, path: &str, opening: Opening) -> Result<Opened, Unchanged> {
         if self.files().is_empty() {
             return Ok(resolve::create(folder, path, opening)?);
@@ -80,7 +80,7 @@ impl Protected {
             Err(Failure::System(Errno::INVAL)) => return Err(Errno::EXIST.into()),
             found => found?,
         };
-        if new.says_folder {
+        if new.has_trailing_slash {
             return Err(Errno::ISDIR.into());
         }
         self.check_name(&new)?;
@@ -96,7 +96,7 @@ impl Protected {
         Ok(files.check_name(id_of(&named.parent)?, named.name.as_bytes())?)
     }
 
-    /// Refuses to change what is open, or to give it another name, if it is protected.
+    /// Refuses to change an open file, or to give it another name, if it is protected.
     pub(super) fn check_identity(&self, file: impl AsFd) -> Result<(), Unchanged> {
         let files = self.files();
         if files.is_empty() {
@@ -106,8 +106,8 @@ impl Protected {
         Ok(files.check_use(FileUse::Change, id, id, b"")?)
     }
 
-    /// Changes the times of what is at a path. `false` if nothing is protected, or the path has no name at its end: then
-    /// nothing was done.
+    /// Changes the times of the file at a path. Returns `false`, and does nothing, if no file is protected or the path does
+    /// not end with a name.
     pub(super) fn set_times(
         &self,
         folder: impl AsFd,
@@ -132,14 +132,14 @@ impl Protected {
     }
 }
 
-/// Where a path ends, once the links at its end are followed.
+/// The end of a path, after the links at its end were followed.
 enum End {
     Name {
         parent: OwnedFd,
         name: String,
         id: FileId,
     },
-    /// Behind a link whose target is not text.
+    /// The target of a link that is not UTF-8.
     Unnamed,
 }
 
@@ -155,7 +155,7 @@ impl End {
             }
             let target = rustix::fs::readlinkat(&seen, "", Vec::new())?;
             let Ok(target) = target.to_str() else { return Ok(Self::Unnamed) };
-            // The kernel resolves it from the folder of the link, through whatever links lead there.
+            // The kernel resolves it from the folder of the link, through any links that lead there.
             path = match path.trim_end_matches('/').rsplit_once('/') {
                 Some((before, _)) if !target.starts_with('/') => format!("{before}/{target}"),
                 _ => target.to_owned(),
@@ -165,7 +165,7 @@ impl End {
     }
 }
 
-/// Follows a path step by step, and notes every name on it. What cannot be looked at is taken for missing.
+/// Follows a path step by step, and collects every name on it. An entry that cannot be read counts as missing.
 fn survey(path: &Path, role: FileRole) -> ProtectedFile {
     let shown = path.display().to_string();
     let mut found = ProtectedFile { role, shown, way: Vec::new(), names: Vec::new(), ids: Vec::new() };
@@ -220,7 +220,7 @@ fn steps(path: &Path) -> VecDeque<OsString> {
     path.components().filter_map(step).collect()
 }
 
-/// The path with every link followed, as far as it exists.
+/// Resolves every link in the part of a path that exists.
 pub(super) fn canonical_as_far(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for above in absolute.ancestors() {
@@ -251,7 +251,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn every_name_on_the_way_to_a_file_is_noted() {
+    fn collects_every_name_on_the_way_to_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         std::fs::create_dir_all(root.join("real/deep")).unwrap();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_canonical_as_far_as_it_exists() {
+    fn canonicalizes_the_existing_part_of_a_path() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         std::fs::create_dir(root.join("real")).unwrap();

@@ -1,4 +1,4 @@
-//! What a guest wanted to do with a file, and the words for why it may not.
+//! An attempted file operation of a guest, and the refusals and error codes for it.
 
 use fumehood_core::permission::files::Spent;
 use fumehood_core::permission::{Power, Refusal};
@@ -12,15 +12,15 @@ use super::resolve::Failure;
 use crate::capability::refusals::Refusals;
 use crate::outcome::cut_to;
 
-/// The longest path that is repeated, in bytes.
-const TRIED_BYTES: usize = 256;
+/// Maximum length of a path in a refusal.
+const MAX_PATH_BYTES: usize = 256;
 
-/// One thing that a guest wants to do, so that it can be named if it is refused.
+/// One operation that a guest attempts, described for the case that it is refused.
 #[derive(Clone)]
 pub(super) struct Attempt {
-    /// `write to`, `create the folder`.
+    /// A phrase such as `write to` or `create the folder`.
     verb: &'static str,
-    /// As the guest sees it.
+    /// The path as the guest sees it.
     path: String,
     refusals: Refusals,
 }
@@ -35,7 +35,7 @@ impl Attempt {
     }
 
     fn tried(&self) -> String {
-        format!("{} {}", self.verb, cut_to(&self.path, TRIED_BYTES))
+        format!("{} {}", self.verb, cut_to(&self.path, MAX_PATH_BYTES))
     }
 
     fn refuse(&self, because: impl Into<String>, allow: Option<String>) -> FsError {
@@ -43,12 +43,12 @@ impl Attempt {
         ErrorCode::NotPermitted.into()
     }
 
-    /// The folder is there for reading only.
+    /// Refuses to change a folder that was granted for reading only.
     pub(super) fn read_only(&self, write_line: Option<String>) -> FsError {
         self.refuse("the folder is granted for reading only", write_line)
     }
 
-    /// Some allowance is used up.
+    /// Records that an allowance is used up.
     pub(super) fn exhausted(&self, because: impl Into<String>) -> FsError {
         let tried = self.tried();
         self.refusals.used_up(format!("files: {tried} went beyond an allowance: {}", because.into()));
@@ -87,7 +87,7 @@ impl Attempt {
         }
     }
 
-    /// What wasmtime's own functions say. They call it not permitted if a path leads outside.
+    /// Converts an error of wasmtime's own functions, which return `NotPermitted` for a path that leads outside.
     pub(super) fn delegated(&self, error: FsError) -> FsError {
         match error.downcast_ref() {
             Some(ErrorCode::NotPermitted) => {
@@ -98,7 +98,7 @@ impl Attempt {
     }
 }
 
-/// A tool without folders finds none to open anything in, so that it never comes to an attempt.
+/// Returns the refusal of a tool without folders, which has none to attempt an operation in.
 pub(super) fn no_folder() -> Refusal {
     Refusal {
         power: Power::Files,

@@ -1,4 +1,4 @@
-//! Streams from and to files.
+//! Input and output streams of files.
 
 use std::fs::File;
 use std::mem;
@@ -14,10 +14,10 @@ use super::ledger::{Position, Unwritten};
 use super::refuse::Attempt;
 use crate::file_pool::{FilePool, Gone, Work};
 
-/// The most that is written at once, in bytes.
-const PIECE: usize = 64 << 10;
+/// Maximum size of one write.
+const MAX_WRITE_BYTES: usize = 64 << 10;
 
-/// wasmtime's own stream from a file, with its work on our threads.
+/// An input stream of a file: wasmtime's own, run on threads for file work.
 pub(super) struct FromFile {
     inner: DynInputStream,
     pool: FilePool,
@@ -57,7 +57,7 @@ impl Pollable for FromFile {
     }
 }
 
-/// A stream to a file, every piece of which is charged to the folder's account before it is written.
+/// An output stream to a file, which charges each write to the folder's account first.
 pub(super) struct ToFile {
     state: State,
     position: Position,
@@ -70,12 +70,12 @@ pub(super) struct ToFile {
 enum State {
     Ready,
     Writing(Work<Result<usize, Unwritten>>),
-    /// The last piece was not written; the guest is still to be told.
+    /// The last write failed, and its error was not reported to the guest yet.
     Failed(StreamError),
     Closed,
 }
 
-/// A quota that is used up, as the error of a stream.
+/// The error of a stream for a quota that is used up.
 #[derive(Debug, thiserror::Error)]
 #[error("the quota of the folder is used up")]
 pub(super) struct QuotaSpent;
@@ -85,7 +85,7 @@ impl ToFile {
         Self { state: State::Ready, position, open, pool: pool.clone(), attempt, _stream: stream }
     }
 
-    /// Takes in how a piece of work ended.
+    /// Returns the state after a write, and advances the position.
     fn ended(&mut self, ended: Result<Result<usize, Unwritten>, Gone>) -> State {
         match ended {
             Ok(Ok(written)) => {
@@ -103,7 +103,7 @@ impl ToFile {
         }
     }
 
-    /// An error that is still to be told, told once.
+    /// Returns the error of the last write, once.
     fn told(&mut self) -> StreamResult<()> {
         match mem::replace(&mut self.state, State::Closed) {
             State::Failed(error) => Err(error),
@@ -119,8 +119,8 @@ impl ToFile {
 #[async_trait]
 impl OutputStream for ToFile {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        // More at once than was permitted would be held in the host, beside the guest's memory.
-        if !matches!(self.state, State::Ready) || bytes.len() > PIECE {
+        // More than `check_write` permitted would be buffered in the host, outside the guest's memory ceiling.
+        if !matches!(self.state, State::Ready) || bytes.len() > MAX_WRITE_BYTES {
             self.told()?;
             return Err(StreamError::trap("a write that `check_write` did not permit"));
         }
@@ -137,10 +137,10 @@ impl OutputStream for ToFile {
 
     fn check_write(&mut self) -> StreamResult<usize> {
         self.told()?;
-        Ok(if matches!(self.state, State::Writing(_)) { 0 } else { PIECE })
+        Ok(if matches!(self.state, State::Writing(_)) { 0 } else { MAX_WRITE_BYTES })
     }
 
-    /// A piece that is being written is written to its end, so that a guest cannot pile them up.
+    /// Waits for the pending write, so that a guest cannot accumulate them.
     async fn cancel(&mut self) {
         self.ready().await;
         self.state = State::Closed;
@@ -157,17 +157,17 @@ impl Pollable for ToFile {
     }
 }
 
-/// Writes a piece. Blocks.
+/// Writes `bytes`. Blocks.
 pub(super) fn write(open: &Open, bytes: &[u8], position: Position) -> Result<usize, Unwritten> {
     let file: &File = &open.file;
     match &open.folder.ledger {
         Some(ledger) => ledger.write(file, bytes, position),
-        // Whoever asks has looked already.
+        // The callers checked that the folder is writable.
         None => Err(rustix::io::Errno::PERM.into()),
     }
 }
 
-/// The code for the error of a stream of ours.
+/// Returns the error code for an error of a [`FileOutputStream`].
 pub(super) fn code_of(error: &wasmtime::Error) -> Option<ErrorCode> {
     error.is::<QuotaSpent>().then_some(ErrorCode::Quota)
 }

@@ -1,4 +1,4 @@
-//! What the host functions for files work on, and what they have in common.
+//! The state that the host functions for files work on, and the steps that they share.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use super::stream;
 use crate::capability::refusals::Refusals;
 use crate::file_pool::{FilePool, Gone};
 
-/// The files of a call and the table of its handles. Without a grant there are no files, and no handles to come by.
+/// The files of a call and the table of its handles. Without a grant there are no files, and no handles.
 pub(crate) struct FilesView<'a> {
     pub(crate) files: Option<&'a mut CallFiles>,
     pub(crate) refusals: &'a Refusals,
     pub(crate) table: &'a mut ResourceTable,
 }
 
-/// An open file or folder, and what is to be done with it.
+/// An operation on an open file or folder.
 pub(super) struct Use {
     pub(super) open: Open,
     pub(super) attempt: Attempt,
@@ -37,14 +37,14 @@ impl FilesView<'_> {
         self.files.as_deref_mut().ok_or_else(|| ErrorCode::BadDescriptor.into())
     }
 
-    /// wasmtime's own side, and the threads that it has to run on.
+    /// Returns the context of wasmtime's own functions, and the pool that has to run them.
     pub(super) fn delegate(&mut self) -> FsResult<(WasiFilesystemCtxView<'_>, FilePool)> {
         let files = self.files.as_deref_mut().ok_or(ErrorCode::BadDescriptor)?;
         let pool = files.pool().clone();
         Ok((WasiFilesystemCtxView { ctx: &mut files.wasi, table: self.table }, pool))
     }
 
-    /// Something to do with what is open.
+    /// Prepares an operation on an open file or folder.
     pub(super) fn with(&mut self, handle: &Resource<Descriptor>, verb: &'static str) -> FsResult<Use> {
         let files = self.files()?;
         let open = files.get(handle.rep())?.clone();
@@ -52,13 +52,13 @@ impl FilesView<'_> {
         Ok(Use { open, attempt, pool: files.pool().clone() })
     }
 
-    /// Something to do with an open file.
+    /// Prepares an operation on an open file.
     pub(super) fn with_file(&mut self, handle: &Resource<Descriptor>, verb: &'static str) -> FsResult<Use> {
         let found = self.with(handle, verb)?;
         if found.open.is_dir { Err(ErrorCode::BadDescriptor.into()) } else { Ok(found) }
     }
 
-    /// Something to do with a path below an open folder.
+    /// Prepares an operation on a path below an open folder.
     pub(super) fn with_path(&mut self, handle: &Resource<Descriptor>, verb: &'static str, path: &str) -> FsResult<Use> {
         let files = self.files()?;
         let open = files.get(handle.rep())?.clone();
@@ -70,17 +70,16 @@ impl FilesView<'_> {
     }
 }
 
-/// `/docs` and `a/b` → `/docs/a/b`, as it is shown. It may be cut, and is never used to find anything.
+/// Joins `/docs` and `a/b` to `/docs/a/b` for messages. The result may be truncated, and is never used to open anything.
 pub(super) fn join(folder: &str, path: &str) -> String {
-    /// Enough to recognise it by.
-    const SHOWN: usize = 512;
+    const MAX_CHARACTERS: usize = 512;
     let slash = if folder.ends_with('/') || path.starts_with('/') { "" } else { "/" };
     let (folder, path) = if path.starts_with('/') { ("", path) } else { (folder, path) };
-    folder.chars().chain(slash.chars()).chain(path.chars()).take(SHOWN).collect()
+    folder.chars().chain(slash.chars()).chain(path.chars()).take(MAX_CHARACTERS).collect()
 }
 
 impl Use {
-    /// Refuses unless the folder may be written to.
+    /// Returns the operation, or a refusal if the folder is read-only.
     pub(super) fn writable(self) -> FsResult<Self> {
         match self.open.folder.ledger {
             Some(_) => Ok(self),
@@ -88,7 +87,7 @@ impl Use {
         }
     }
 
-    /// Changes something in the folder, which must be writable.
+    /// Runs `work` on a thread for file work, if the folder is writable.
     pub(super) async fn change<R: Send + 'static>(
         self,
         work: impl FnOnce(&File, (&Ledger, &Protected)) -> Result<R, Unchanged> + Send + 'static,
@@ -102,7 +101,7 @@ impl Use {
     }
 }
 
-/// The host is shutting down.
+/// Returns the error for a host that is shutting down.
 pub(super) fn gone(_: Gone) -> FsError {
     ErrorCode::Io.into()
 }
@@ -142,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_shown_as_the_guest_sees_them() {
+    fn displays_paths_as_the_guest_sees_them() {
         let check = |folder, path, shown: &str| assert_eq!(join(folder, path), shown);
         check("/docs", "a/b", "/docs/a/b");
         check("/", "a", "/a");

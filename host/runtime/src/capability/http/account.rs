@@ -1,4 +1,4 @@
-//! What the requests of a call have used, and what is told about each of them.
+//! Accounting of the requests of a call: what they use of its allowances, and a report of each of them.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,31 +11,31 @@ use fumehood_core::redact::Redactor;
 use crate::capability::refusals::Refusals;
 use crate::invocation::{Invocation, Observer};
 
-/// Refused requests of one call that are told of; the rest would be the same story.
-const REFUSALS_TOLD: u32 = 16;
+/// Maximum number of refused requests of one call that are reported. More would add nothing new.
+const MAX_REPORTED_REFUSALS: u32 = 16;
 
-/// Requests of one call whose reports are kept for its result.
-const REPORTS_KEPT: usize = 64;
+/// Maximum number of reports in the result of one call.
+const MAX_REPORTS: usize = 64;
 
-/// What became of the requests of one call, for its result. Clones are the same.
+/// The reports of the requests of one call, for its result. Clones share the list.
 #[derive(Clone, Default)]
 pub(crate) struct Reports(Arc<Mutex<Vec<RequestReport>>>);
 
 impl Reports {
     fn keep(&self, report: &RequestReport) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < REPORTS_KEPT {
+        if kept.len() < MAX_REPORTS {
             kept.push(report.clone());
         }
     }
 
-    /// All of them, once the call is over.
+    /// Takes all reports, once the call is over.
     pub(crate) fn taken(&self) -> Vec<RequestReport> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Who hears of the requests of a call, and what must not be heard.
+/// The receivers of the reports of a call's requests, and the redactor of what they receive.
 #[derive(Clone)]
 pub(crate) struct RequestObserver {
     pub(crate) call: Arc<Invocation>,
@@ -58,7 +58,7 @@ impl RequestObserver {
     }
 }
 
-/// What all requests of one call may use together. Clones are the same.
+/// The allowances of all requests of one call together. Clones share them.
 #[derive(Clone)]
 pub(super) struct Budget(Arc<Spent>);
 
@@ -71,11 +71,11 @@ struct Spent {
     refusals: Refusals,
 }
 
-/// An allowance of the call is used up.
+/// The error for an allowance of the call that is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UsedUp;
 
-/// Which way bytes go.
+/// The direction in which bytes are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     Out,
@@ -95,7 +95,7 @@ impl Budget {
         if self.0.requests.fetch_add(1, Relaxed) < most {
             return Ok(());
         }
-        // It never wraps, however often a guest tries.
+        // Reset, so that the counter never wraps however often a guest tries.
         self.0.requests.store(most, Relaxed);
         self.0.refusals.used_up(format!("http: the tool made all of its {most} requests"));
         Err(UsedUp)
@@ -114,15 +114,15 @@ impl Budget {
         Err(UsedUp)
     }
 
-    /// Whether one more refused request is told of.
+    /// Counts one more refused request, and returns whether to report it.
     fn tells_refusal(&self) -> bool {
         let told = self.0.refused.load(Relaxed);
         self.0.refused.store(told.saturating_add(1), Relaxed);
-        told < REFUSALS_TOLD
+        told < MAX_REPORTED_REFUSALS
     }
 }
 
-/// The account of one request. Clones are the same.
+/// The account of one request. Clones share it.
 #[derive(Clone)]
 pub(super) struct Account(Arc<Entry>);
 
@@ -144,7 +144,7 @@ struct Ended {
 }
 
 impl Account {
-    /// Opens the account of one more request.
+    /// Opens an account and counts the request.
     pub(super) fn open(
         budget: &Budget,
         watcher: &RequestObserver,
@@ -168,7 +168,7 @@ impl Account {
         Self(Arc::new(Entry { method, host, budget, watcher, bytes_out, bytes_in, ended, told }))
     }
 
-    /// Tells of a request that went nowhere, unless enough of those were told of.
+    /// Reports a request that was never sent, unless enough of those were reported.
     pub(super) fn refused(&self, reason: &str) {
         self.failed(reason);
         match self.0.budget.tells_refusal() {
@@ -177,7 +177,7 @@ impl Account {
         }
     }
 
-    /// Counts bytes of this request; from the first one too many on they must not go anywhere.
+    /// Counts bytes of this request. After an error the caller must not pass them on.
     pub(super) fn count(&self, direction: Direction, bytes: usize) -> Result<(), UsedUp> {
         let bytes = bytes as u64;
         self.0.budget.bytes(direction, bytes)?;
@@ -188,19 +188,19 @@ impl Account {
         Ok(())
     }
 
-    /// The server answered.
+    /// Records the status of the response.
     pub(super) fn answered(&self, status: u16) {
         self.ended(|ended| ended.status = Some(status));
     }
 
-    /// It went wrong. The first reason counts.
+    /// Records a failure. Only the first reason is kept.
     pub(super) fn failed(&self, reason: &str) {
         self.ended(|ended| {
             ended.reason.get_or_insert_with(|| reason.to_owned());
         });
     }
 
-    /// Whether it went wrong already, for a reason that is better than whatever follows from it.
+    /// Returns whether a failure was recorded, whose reason is better than those of errors that follow from it.
     pub(super) fn has_failed(&self) -> bool {
         let mut failed = false;
         self.ended(|ended| failed = ended.reason.is_some());
@@ -211,7 +211,7 @@ impl Account {
         change(&mut self.0.ended.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Tells whoever watches how it went, once.
+    /// Reports the outcome to the observer, once.
     pub(super) fn tell(&self) {
         let entry = &self.0;
         if entry.told.swap(true, Relaxed) {
@@ -233,7 +233,7 @@ impl Account {
     }
 }
 
-/// Whoever holds this keeps a request going. When it is dropped, the request is over and is told of.
+/// A running request, which is over and reported when this is dropped.
 pub(super) struct Open(pub(super) Account);
 
 impl Drop for Open {

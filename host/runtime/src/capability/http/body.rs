@@ -1,4 +1,4 @@
-//! Bodies on their way out and in: counted, and given up when nothing comes any more.
+//! Bodies of requests and responses: counted, and ended when no more data arrives in time.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -14,13 +14,13 @@ use super::account::{Account, Direction, Open};
 use super::place::RequestPermit;
 use super::reason::Reason;
 
-/// What a frame takes of an allowance.
+/// Returns the bytes that a frame is charged for.
 fn size(frame: &Frame<Bytes>) -> usize {
     let of_data = frame.data_ref().map(Bytes::len);
     of_data.or_else(|| frame.trailers_ref().map(super::head::headers_size)).unwrap_or_default()
 }
 
-/// The body of a request.
+/// The body of a request, counted as it is sent.
 pub(super) struct Outbound {
     body: WasiBody,
     account: Account,
@@ -57,9 +57,9 @@ impl Body for Outbound {
     }
 }
 
-/// The body of a response. As long as it is there, the request counts as running.
+/// The body of a response. The request counts as running until this has ended or is dropped.
 pub(super) struct Inbound {
-    /// Nothing once it has ended, however it did.
+    /// `None` once the body has ended or failed.
     running: Option<Running>,
     between_bytes: Duration,
 }
@@ -67,7 +67,7 @@ pub(super) struct Inbound {
 struct Running {
     body: Incoming,
     open: Open,
-    /// Made when the body first keeps us waiting.
+    /// Created when a frame is first awaited.
     patience: Option<Pin<Box<Sleep>>>,
     _place: RequestPermit,
 }
@@ -77,7 +77,7 @@ impl Inbound {
         Self { running: Some(Running { body, open, patience: None, _place: place }), between_bytes }
     }
 
-    /// Ends it, for a reason if there is one.
+    /// Ends the body, with an error if there is one.
     fn end(&mut self, reason: Option<Reason>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let running = self.running.take();
         if let (Some(running), Some(reason)) = (&running, &reason) {
@@ -88,7 +88,7 @@ impl Inbound {
 }
 
 impl Running {
-    /// The next frame, or how the body ended.
+    /// Polls for the next frame, `None` at the end of the body.
     fn poll(&mut self, between_bytes: Duration, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Reason>>> {
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {

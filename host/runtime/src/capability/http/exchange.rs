@@ -1,5 +1,5 @@
-//! One request and its response: the name is looked up once, every address is checked, and the connection goes to one
-//! of those.
+//! One request and its response: the name is looked up once, every address is checked, and one of those is connected
+//! to.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -31,17 +31,17 @@ use crate::capability::refusals::Refusals;
 use crate::clock::Deadline;
 use crate::network::Network;
 
-/// Bytes of a response that are read ahead, and the most that its headers may take.
-const BUFFER_BYTES: usize = 64 << 10;
-/// The most headers of a response.
-const HEADERS: usize = 100;
-/// Addresses of one host that are tried.
-const ADDRESSES: usize = 8;
+/// Maximum size of the read buffer and of the headers of a response.
+const MAX_BUFFER_BYTES: usize = 64 << 10;
+/// Maximum number of headers of a response.
+const MAX_HEADERS: usize = 100;
+/// Maximum number of addresses of one host that are tried.
+const MAX_ADDRESSES: usize = 8;
 
-/// The rest of an exchange, which has to be driven for its bodies to move.
+/// The future that transmits the bodies of an exchange; they make no progress unless it is polled.
 pub(crate) type Transmitted = Box<dyn Future<Output = Result<(), Error>> + Send>;
 
-/// Everything that one exchange needs.
+/// One request that was admitted, with everything that is needed to send it.
 pub(super) struct Exchange {
     pub(super) grant: Arc<Grant>,
     pub(super) permit: Permit,
@@ -52,14 +52,15 @@ pub(super) struct Exchange {
     pub(super) open: Open,
 }
 
-/// What moves the bytes of a connection, until it is dropped.
+/// The task that drives a connection; dropping it aborts the connection.
 type Driver = AbortOnDropJoinHandle<Result<(), hyper::Error>>;
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 impl Exchange {
-    /// The response, as soon as its head is there. Dropping the future, or what it returns, ends the connection.
+    /// Sends the request, and returns the response as soon as its head has arrived. Dropping the future, or what it
+    /// returns, ends the connection.
     pub(super) async fn run(
         self,
         places: Places,
@@ -73,8 +74,8 @@ impl Exchange {
                 Ok((response.map(inbound), Box::new(drive(driver))))
             }
             Err(reason) => {
-                // Before the account is closed, or it would be closed without one. What is counted too high breaks the
-                // connection; that it was counted is the better reason, and is there already.
+                // Recorded before the report is dropped, or it would have no reason. Counting over the limit breaks the
+                // connection; the limit is then the better reason, and was recorded first.
                 self.open.0.failed(&reason.to_string());
                 Err(reason.into_error())
             }
@@ -96,8 +97,8 @@ impl Exchange {
         let (stream, reach) = self.connect(http, &limits).await?;
         let request = self.prepared(request, reach)?;
         let (mut sender, connection) = http1::Builder::new()
-            .max_buf_size(BUFFER_BYTES)
-            .max_headers(HEADERS)
+            .max_buf_size(MAX_BUFFER_BYTES)
+            .max_headers(MAX_HEADERS)
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|error| Reason::of_hyper(&error))?;
@@ -111,7 +112,7 @@ impl Exchange {
         };
         self.open.0.answered(response.status().as_u16());
         let received = head::headers_size(response.headers());
-        if received > BUFFER_BYTES {
+        if received > MAX_BUFFER_BYTES {
             // The library notices only what does not arrive all at once.
             return Err(Reason::TooMuchHead);
         }
@@ -119,7 +120,7 @@ impl Exchange {
         Ok((response, driver, place))
     }
 
-    /// There was no place for one more request. It is not the tool's fault, and the tool can do nothing about it but wait.
+    /// Records that no permit was available, and returns the error. The tool is not at fault, and can only wait.
     fn busy(&self) -> Reason {
         let most = self.network.most_requests();
         self.refusals.used_up(format!(
@@ -134,7 +135,7 @@ impl Exchange {
         Ok(request.map(|body| Outbound::new(body, self.open.0.clone())))
     }
 
-    /// A connection to the host, encrypted if it should be.
+    /// Connects to the host, with TLS for `https`.
     async fn connect(&self, http: &HttpGrant, limits: &HttpLimits) -> Result<(Box<dyn Stream>, Reach), Reason> {
         let patience = within(limits.connect, self.options.connect_timeout);
         let started = tokio::time::Instant::now();
@@ -145,7 +146,7 @@ impl Exchange {
         })?;
         let left = patience.saturating_sub(started.elapsed());
         let stream = self.first_of(&addresses, left).await?;
-        // A request is one write, and what is left of it should not wait for an answer to the first part.
+        // A request is one write; the rest of it should not wait for an acknowledgement of the first part.
         let _ = stream.set_nodelay(true);
         match self.permit.scheme() {
             Scheme::Http => Ok((Box::new(stream), reach)),
@@ -157,7 +158,7 @@ impl Exchange {
         }
     }
 
-    /// All addresses of the host. The name is looked up here and nowhere else.
+    /// Returns all addresses of the host. The name is looked up here and nowhere else.
     async fn addresses(&self) -> Result<Vec<IpAddr>, Reason> {
         let found = match self.permit.host() {
             Host::Ipv4(address) => vec![IpAddr::V4(*address)],
@@ -167,11 +168,11 @@ impl Exchange {
         if found.is_empty() { Err(Reason::NoAddress) } else { Ok(found) }
     }
 
-    /// A connection to the first address that takes one, each with its share of the time, which is less where the call has less.
+    /// Connects to the first address that accepts. Each gets an equal share of the time that is left, of the call's as well.
     async fn first_of(&self, addresses: &[IpAddr], patience: Duration) -> Result<TcpStream, Reason> {
         let until = tokio::time::Instant::now() + patience;
         let mut failed = Reason::NoAddress;
-        let tried = addresses.len().min(ADDRESSES);
+        let tried = addresses.len().min(MAX_ADDRESSES);
         for (tried_before, address) in addresses.iter().take(tried).enumerate() {
             let left = until.saturating_duration_since(tokio::time::Instant::now());
             let share = match u32::try_from(tried - tried_before) {
@@ -202,13 +203,13 @@ impl Exchange {
 
 /// Returns the smaller of what the policy allows and what the guest asked for.
 ///
-/// The deadline of the call is left out: a guest that was told of it could end its call before the deadline does, as a failure
-/// of its own.
+/// The deadline of the call is left out: a guest that sees the timeout could otherwise end its call before the deadline does,
+/// as a failure of its own.
 fn within(policy: Duration, asked: Option<Duration>) -> Duration {
     policy.min(asked.unwrap_or(policy))
 }
 
-/// The connection, for as long as somebody keeps this.
+/// Drives the connection to its end.
 async fn drive(connection: Driver) -> Result<(), Error> {
     connection.await.map_err(|error| Reason::of_hyper(&error).into_error())
 }

@@ -1,4 +1,4 @@
-//! The head of a request: what the guest may say in it, and what the host says for it.
+//! The head of a request: the headers that a guest may set, and those that the host sets.
 
 use std::sync::Arc;
 
@@ -10,42 +10,42 @@ use wasmtime_wasi_http::{DEFAULT_FORBIDDEN_HEADERS, ForbiddenHeaderFilter, WasiB
 
 use super::reason::Reason;
 
-/// What the parts of a header take besides its name and value: a colon, a space and a line break.
-const BETWEEN: usize = 4;
+/// Bytes of a header besides its name and value: a colon, a space and a line break.
+const HEADER_OVERHEAD_BYTES: usize = 4;
 
-/// Headers that no guest sets, besides those that wasmtime forbids: they say how the message is framed, who passed it
-/// on, or what a proxy should do. A guest that asks for `100-continue` would wait for a server that waits for it.
+/// Headers that a guest cannot set, besides those that wasmtime forbids: they frame the message (RFC 9112), name
+/// intermediaries (RFC 7239) or address a proxy. With `expect: 100-continue`, guest and server would wait for each other.
 const FORBIDDEN: &[&str] = &["expect", "forwarded", "te", "trailer", "via", "x-real-ip"];
-/// The same for whole families of headers.
-const FORBIDDEN_FAMILIES: &[&str] = &["proxy-", "x-forwarded-"];
+/// Prefixes of headers that a guest cannot set.
+const FORBIDDEN_PREFIXES: &[&str] = &["proxy-", "x-forwarded-"];
 
-/// Whether a guest may not set this header, in a request or in its trailers. `authorization` and `cookie` are the
-/// guest's own, unless a secret goes there: the host keeps no cookies and no sessions that it could add to.
+/// Returns whether a guest cannot set this header, in a request or in its trailers. `authorization` and `cookie` are
+/// allowed unless a secret goes there: the host keeps no cookies and no sessions that a guest could add to.
 fn is_forbidden(name: &HeaderName) -> bool {
     DEFAULT_FORBIDDEN_HEADERS.contains(name)
         || FORBIDDEN.contains(&name.as_str())
-        || FORBIDDEN_FAMILIES.iter().any(|family| name.as_str().starts_with(family))
+        || FORBIDDEN_PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix))
 }
 
-/// The same as wasmtime wants it.
+/// Returns [`is_forbidden`] as the filter that wasmtime takes.
 pub(super) fn forbidden() -> ForbiddenHeaderFilter {
     Arc::new(is_forbidden)
 }
 
-/// What headers take of an allowance.
+/// Returns the bytes that headers are charged for.
 pub(super) fn headers_size(headers: &HeaderMap) -> usize {
-    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + BETWEEN).sum()
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + HEADER_OVERHEAD_BYTES).sum()
 }
 
-/// What a head takes of an allowance: its first line and its headers.
+/// Returns the bytes that a head is charged for: its request line and its headers.
 pub(super) fn size(request: &Request<WasiBody>) -> usize {
     let path = request.uri().path_and_query().map_or(1, |path| path.as_str().len());
     request.method().as_str().len() + path + " HTTP/1.1\r\n\r\n".len() + headers_size(request.headers())
 }
 
-/// Makes the head of a request what the host says: the path that was compared, the host that was checked, and the
-/// secrets that are for it. A header or parameter that a secret of this tool goes into is the host's alone: what the
-/// guest put there is taken out of every request, also of those that the secret is not for.
+/// Sets the path that was compared, the host that was checked, and the secrets that are for it. A header or parameter
+/// that a secret of this tool goes into is reserved for the host: what the guest put there is removed from every
+/// request, also from those that the secret is not for.
 pub(super) fn prepare(
     request: &mut Request<WasiBody>,
     permit: &Permit,
@@ -69,21 +69,21 @@ pub(super) fn prepare(
     }
     let value = |text: &str| HeaderValue::from_str(text).map_err(|_| Reason::Request);
     headers.insert(HOST, value(&permit.authority())?);
-    // One request, one connection: the server need not wait for another.
+    // One request per connection: the server need not wait for another.
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
     for secret in secrets.iter().filter(is_for_it) {
         if let Injection::Header { name, template } = secret.into() {
             let name: HeaderName = name.parse().map_err(|_| Reason::Request)?;
             let mut value = value(&template.fill(secret.value()))?;
             value.set_sensitive(true);
-            // The first one that was granted counts.
+            // The first secret that was granted takes precedence.
             headers.entry(name).or_insert(value);
         }
     }
     Ok(())
 }
 
-/// Path and query only: with a host in it, the first line of a request would be addressed to a proxy.
+/// Builds a URI in origin form (RFC 9112, section 3.2.1). With a host in it, the request would be addressed to a proxy.
 fn uri(permit: &Permit, secrets: &[Secret], is_for_it: impl Fn(&&Secret) -> bool) -> Result<Uri, Reason> {
     let parameter = |secret: &Secret| match secret.into() {
         Injection::Query { name } => Some(name.clone()),
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_that_are_not_the_guests() {
+    fn forbids_headers_that_the_host_owns() {
         for name in [
             "host",
             "connection",

@@ -1,5 +1,4 @@
-//! A place among the requests that run at once, those of a call and those of all calls, in the order in which they were
-//! made.
+//! Permits for running requests, in the order in which the requests were made: one per call and one over all calls.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,41 +10,41 @@ use tokio::time::timeout;
 
 type Waiting = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
 
-/// A place among the requests of a call, and one among those of all calls.
+/// The pending permits of one request: one of its call, and one over all calls.
 pub(super) struct Places {
     of_call: Place,
-    /// Not before there is one among those of the call: whoever waits for its own call must not keep others waiting.
+    /// Requested only with the permit of the call in hand: a request that waits for its own call must not block others.
     of_all: Option<Place>,
     all: Arc<Semaphore>,
 }
 
-/// Both places, for as long as a request runs.
+/// Both permits, held for as long as a request runs.
 pub(super) struct RequestPermit {
     _of_call: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
 }
 
-/// Why there is no place.
+/// An error when acquiring permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoPlace {
     /// The call has ended.
     Ended,
-    /// All calls together have as many requests running as they may.
+    /// All calls together have the maximum number of requests running.
     Busy,
 }
 
 impl Places {
-    /// Stands in line for both from now on, whenever they are awaited.
+    /// Enqueues for both permits now, whenever they are awaited.
     pub(super) fn in_line(of_call: &Arc<Semaphore>, all: &Arc<Semaphore>) -> Self {
         let of_call = Place::in_line(of_call);
-        // At once where that is possible, so that the order is that of asking here, too.
+        // At once where that is possible, so that the order is that of enqueuing here, too.
         let of_all = matches!(of_call, Place::Given(_)).then(|| Place::in_line(all));
         Self { of_call, of_all, all: Arc::clone(all) }
     }
 
-    /// The places, once it is this one's turn. Among the requests of all calls it waits no longer than `patience`.
+    /// Waits for both permits, for the one over all calls no longer than `patience`.
     pub(super) async fn taken(self, patience: impl FnOnce() -> Duration) -> Result<RequestPermit, NoPlace> {
-        // They close only together with the call.
+        // The semaphore closes only together with the call.
         let of_call = self.of_call.taken().await.map_err(|_| NoPlace::Ended)?;
         let of_all = self.of_all.unwrap_or_else(|| Place::in_line(&self.all));
         match timeout(patience(), of_all.taken()).await {
@@ -56,30 +55,30 @@ impl Places {
     }
 }
 
-/// A place, or one in the line for it.
+/// A permit, or a position in the queue for it.
 ///
-/// The order matters: a tool that makes many requests and then reads their responses one after the other would wait for
-/// ever if later ones, whose responses it does not read yet, could hold all places before the first has one.
+/// The order matters: a tool that makes many requests and then reads their responses one after the other would deadlock
+/// if later ones, whose responses it does not read yet, could hold all permits before the first has one.
 enum Place {
     Given(Result<OwnedSemaphorePermit, AcquireError>),
     Awaited(Waiting),
 }
 
 impl Place {
-    /// Stands in line from now on, whenever it is awaited.
+    /// Enqueues now, whenever the permit is awaited.
     fn in_line(places: &Arc<Semaphore>) -> Self {
         let mut waiting: Waiting = Box::pin(Arc::clone(places).acquire_owned());
-        // Asked once, so that it is in line. Whoever awaits it asks again, and is woken then.
+        // Polled once to enter the queue. Awaiting it polls again, with a waker that works.
         match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(given) => Self::Given(given),
             Poll::Pending => Self::Awaited(waiting),
         }
     }
 
-    /// The place, once it is this one's turn.
+    /// Waits for the permit.
     ///
     /// # Errors
-    /// If there are no more places, because the call has ended.
+    /// If the semaphore is closed, because the call has ended.
     async fn taken(self) -> Result<OwnedSemaphorePermit, AcquireError> {
         match self {
             Self::Given(given) => given,
@@ -93,14 +92,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn places_are_given_in_the_order_of_asking_not_of_waiting() {
+    async fn permits_are_granted_in_the_order_of_enqueuing() {
         let places = Arc::new(Semaphore::new(1));
         let first = Place::in_line(&places);
         let [second, third] = [Place::in_line(&places), Place::in_line(&places)];
         let third = tokio::spawn(third.taken());
         tokio::task::yield_now().await;
         drop(first.taken().await.unwrap());
-        // The third waits already, and the second is given the place all the same.
+        // The third waits already, and the second is given the permit all the same.
         let second = second.taken().await.unwrap();
         assert!(!third.is_finished());
         drop(second);
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_its_own_call_keeps_nobody_else_waiting() {
+    async fn waiting_for_the_own_call_blocks_no_other_call() {
         let [one, other, all] = [1, 1, 2].map(|places| Arc::new(Semaphore::new(places)));
         let patience = || Duration::from_millis(20);
         let first = Places::in_line(&one, &all).taken(patience).await;
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_all_places_are_taken_it_waits_for_a_while() {
+    async fn fails_as_busy_after_waiting_for_a_shared_permit() {
         let [one, other, all] = [1, 1, 1].map(|places| Arc::new(Semaphore::new(places)));
         let held = Places::in_line(&one, &all).taken(|| Duration::ZERO).await;
         assert!(held.is_ok());
