@@ -4,9 +4,9 @@
 //! opened and never leaves its folder. An entry that fails verification is compiled again and reported; it is never
 //! mapped.
 //!
-//! The cache has a maximum size. After an entry was stored, the least recently used ones are removed until the rest fits.
+//! The cache has a maximum size. After an entry was stored, the least recently used ones are removed until the rest
+//! fits.
 
-mod fresh;
 mod map;
 pub(crate) mod sealed;
 mod trim;
@@ -22,7 +22,7 @@ use rustix::fs::OFlags;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-pub(crate) use fresh::FreshCode;
+pub(crate) use sealed::FreshCode;
 
 /// Default maximum size of all compiled code together.
 const DEFAULT_CACHE_BYTES: u64 = 1 << 30;
@@ -87,13 +87,13 @@ pub enum CacheReport {
     Damaged(String),
 }
 
-/// An open file of compiled code that may be mapped: its keyed hash, owner and mode were verified, it was [`FreshCode`], or
-/// the host of this worker process sent it, for which one of the others was true.
-pub(crate) struct Authentic(File);
+/// An open file of compiled code that may be mapped: its keyed hash, owner and mode were verified, it was
+/// [`FreshCode`], or the host of this worker process sent it, for which one of the others was true.
+pub(crate) struct AuthenticCode(File);
 
-impl Authentic {
+impl AuthenticCode {
     /// Wraps the code that the host of this worker process sent with the component.
-    pub(crate) fn handed_over(file: File) -> Self {
+    pub(crate) fn from_host(file: File) -> Self {
         Self(file)
     }
 
@@ -103,14 +103,14 @@ impl Authentic {
 }
 
 /// The result of [`CodeCache::find`].
-pub(crate) enum Found {
-    Code(Authentic),
+pub(crate) enum CodeLookup {
+    Code(AuthenticCode),
     Missing,
     Damaged(String),
 }
 
 /// The result of [`CodeCache::load`].
-pub(crate) enum Lookup {
+pub(crate) enum ComponentLookup {
     Hit(Component),
     Missing,
     Damaged(String),
@@ -139,8 +139,9 @@ impl CodeCache {
         Ok(Self { folder, key, max_bytes: DEFAULT_CACHE_BYTES })
     }
 
-    /// Sets the maximum size of all compiled code together, in bytes; by default 1 GiB. After an entry was stored, those
-    /// that were not used for longest are removed until the rest fits. The entry that was just stored always stays.
+    /// Sets the maximum size of all compiled code together, in bytes; by default 1 GiB. After an entry was stored,
+    /// those that were not used for longest are removed until the rest fits. The entry that was just stored always
+    /// stays.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = bytes;
@@ -153,34 +154,34 @@ impl CodeCache {
     }
 
     /// Looks up and maps the compiled code of a component for this engine.
-    pub(crate) fn load(&self, engine: &Engine, digest: &Digest) -> Lookup {
+    pub(crate) fn load(&self, engine: &Engine, digest: &Digest) -> ComponentLookup {
         match self.find(engine, digest) {
-            Found::Code(authentic) => match map::map(engine, &authentic) {
-                Ok(component) => Lookup::Hit(component),
-                Err(error) => Lookup::Damaged(error.to_string()),
+            CodeLookup::Code(authentic) => match map::map(engine, &authentic) {
+                Ok(component) => ComponentLookup::Hit(component),
+                Err(error) => ComponentLookup::Damaged(error.to_string()),
             },
-            Found::Missing => Lookup::Missing,
-            Found::Damaged(reason) => Lookup::Damaged(reason),
+            CodeLookup::Missing => ComponentLookup::Missing,
+            CodeLookup::Damaged(reason) => ComponentLookup::Damaged(reason),
         }
     }
 
     /// Like [`Self::load`], without mapping the code, for another process.
-    pub(crate) fn find(&self, engine: &Engine, digest: &Digest) -> Found {
+    pub(crate) fn find(&self, engine: &Engine, digest: &Digest) -> CodeLookup {
         let name = entry_name(engine, digest);
         let path = self.path(&name, trim::CODE_EXTENSION);
         let file = match open_private(&path) {
             Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Found::Missing,
-            Err(error) => return Found::Damaged(error.to_string()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return CodeLookup::Missing,
+            Err(error) => return CodeLookup::Damaged(error.to_string()),
         };
         match self.authenticate(file, &name) {
             Ok(authentic) => {
                 trim::touch(&authentic.0);
-                Found::Code(authentic)
+                CodeLookup::Code(authentic)
             }
             // Another process has just removed it to trim the cache.
-            Err(_) if !path.exists() => Found::Missing,
-            Err(reason) => Found::Damaged(reason),
+            Err(_) if !path.exists() => CodeLookup::Missing,
+            Err(reason) => CodeLookup::Damaged(reason),
         }
     }
 
@@ -217,7 +218,7 @@ impl CodeCache {
         self.store(engine, digest, file)
     }
 
-    fn authenticate(&self, mut file: File, name: &str) -> Result<Authentic, String> {
+    fn authenticate(&self, mut file: File, name: &str) -> Result<AuthenticCode, String> {
         let mut hasher = self.hasher(name);
         hasher.update_reader(&mut file).map_err(|error| error.to_string())?;
         let mut expected = [0; blake3::OUT_LEN];
@@ -228,7 +229,7 @@ impl CodeCache {
         if hasher.finalize() != expected {
             return Err("its keyed hash is not the one that this installation wrote".to_owned());
         }
-        Ok(Authentic(file))
+        Ok(AuthenticCode(file))
     }
 
     fn hasher(&self, name: &str) -> blake3::Hasher {
@@ -244,11 +245,11 @@ impl CodeCache {
 
 /// Maps code that was just compiled, without a cache.
 pub(crate) fn map_fresh(engine: &Engine, code: &FreshCode) -> wasmtime::Result<Component> {
-    map::map(engine, &Authentic(code.file().try_clone()?))
+    map::map(engine, &AuthenticCode(code.file().try_clone()?))
 }
 
 /// Maps code that the host of this worker process sent.
-pub(crate) fn map_handed_over(engine: &Engine, code: &Authentic) -> wasmtime::Result<Component> {
+pub(crate) fn map_from_host(engine: &Engine, code: &AuthenticCode) -> wasmtime::Result<Component> {
     map::map(engine, code)
 }
 

@@ -35,8 +35,8 @@ pub(super) fn touch(code: &File) {
 /// Removes entries, the least recently used first, until the rest takes up at most `max_bytes`. The entry with the code
 /// at `keep` stays. Mapped code stays mapped.
 ///
-/// Several processes may do this at once: each looks at the same files, and a file that is gone already is not an error.
-/// Files that cannot be removed stay until the next time.
+/// Several processes may do this at once: each looks at the same files, and a file that is gone already is not an
+/// error. Files that cannot be removed stay until the next time.
 pub(super) fn trim(folder: &Path, max_bytes: u64, keep: &Path) {
     let Ok(listed) = std::fs::read_dir(folder) else { return };
     let now = SystemTime::now();
@@ -57,8 +57,8 @@ pub(super) fn trim(folder: &Path, max_bytes: u64, keep: &Path) {
         if total <= max_bytes {
             return;
         }
-        // The code is removed first: a process that finds no keyed hash then finds no code either, and treats the entry as
-        // missing.
+        // The code is removed first: a process that finds no keyed hash then finds no code either, and treats the entry
+        // as missing.
         if std::fs::remove_file(&entry.code).is_ok_and(|()| !entry.code.exists()) {
             let _stays_for_the_next_time = std::fs::remove_file(entry.code.with_extension(MAC_EXTENSION));
         }

@@ -6,7 +6,7 @@ use fumehood_core::permission::ClockStep;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtxBuilder};
 
 /// Sets wall and monotonic clocks that advance in steps of `step`.
-pub(crate) fn give(builder: &mut WasiCtxBuilder, step: ClockStep) {
+pub(crate) fn configure(builder: &mut WasiCtxBuilder, step: ClockStep) {
     builder.wall_clock(SteppedWallClock { step }).monotonic_clock(SteppedClock { step, start: Instant::now() });
 }
 

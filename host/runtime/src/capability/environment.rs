@@ -4,6 +4,6 @@ use fumehood_core::permission::{CommandLine, Environment};
 use wasmtime_wasi::WasiCtxBuilder;
 
 /// Sets the variables and the command line of the guest. There is no working directory.
-pub(crate) fn give(builder: &mut WasiCtxBuilder, environment: &Environment, command_line: &CommandLine) {
+pub(crate) fn configure(builder: &mut WasiCtxBuilder, environment: &Environment, command_line: &CommandLine) {
     builder.envs(environment.variables()).args(command_line.arguments());
 }

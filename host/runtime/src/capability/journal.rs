@@ -15,7 +15,7 @@ use crate::outcome::to_content;
 
 /// Forwards the messages of one call to its observer until their total size reaches the cap.
 pub(crate) struct Journal {
-    left: usize,
+    remaining: usize,
     dropped: u64,
     hidden: u64,
     observer: Option<Arc<dyn Observer>>,
@@ -24,7 +24,7 @@ pub(crate) struct Journal {
 
 impl Journal {
     pub(crate) fn new(cap: usize, observer: Option<Arc<dyn Observer>>, redactor: Option<Arc<Redactor>>) -> Self {
-        Self { left: cap, dropped: 0, hidden: 0, observer, redactor }
+        Self { remaining: cap, dropped: 0, hidden: 0, observer, redactor }
     }
 
     /// Returns the observer of the call.
@@ -33,7 +33,7 @@ impl Journal {
     }
 
     /// Redacts secrets in a message and makes it printable.
-    fn shown(&mut self, message: &str) -> String {
+    fn sanitize(&mut self, message: &str) -> String {
         let message = match &self.redactor {
             Some(redactor) => redactor.text(message),
             None => Cow::Borrowed(message),
@@ -43,7 +43,7 @@ impl Journal {
     }
 
     /// Converts a part of a result and redacts secrets in it.
-    fn part(&mut self, part: Content) -> Option<fumehood_core::content::Content> {
+    fn convert_part(&mut self, part: Content) -> Option<fumehood_core::content::Content> {
         // A part that is not well-formed is left out here. The result of the call is checked separately.
         let mut part = to_content(part).ok()?;
         if let Some(redactor) = &self.redactor {
@@ -74,8 +74,8 @@ impl Journal {
 
     /// Returns whether `bytes` more fit. They count either way.
     fn admit(&mut self, bytes: usize) -> bool {
-        if let Some(left) = self.left.checked_sub(bytes) {
-            self.left = left;
+        if let Some(remaining) = self.remaining.checked_sub(bytes) {
+            self.remaining = remaining;
             return true;
         }
         self.dropped = self.dropped.saturating_add(bytes as u64);
@@ -91,9 +91,9 @@ impl log::Host for CallState {
     fn log(&mut self, level: log::Level, message: String) {
         if self.journal.admit(message.len() + OVERHEAD_BYTES) {
             // Counted with and without an observer, so that the metadata of a call does not depend on one.
-            let shown = self.journal.shown(&message);
+            let message = self.journal.sanitize(&message);
             if let Some(observer) = &self.journal.observer {
-                observer.log(&self.call, to_level(level), &shown);
+                observer.log(&self.call, to_level(level), &message);
             }
         }
     }
@@ -103,12 +103,12 @@ impl progress::Host for CallState {
     fn report(&mut self, update: progress::Update) {
         // Counted before anything is converted: what is dropped costs the host nothing more.
         let text = update.message.as_ref().map_or(0, String::len);
-        let bytes = update.partial.iter().map(bytes).sum::<usize>() + text + OVERHEAD_BYTES;
+        let bytes = update.partial.iter().map(part_size).sum::<usize>() + text + OVERHEAD_BYTES;
         if self.journal.admit(bytes) {
-            let partial = update.partial.into_iter().filter_map(|part| self.journal.part(part)).collect();
+            let partial = update.partial.into_iter().filter_map(|part| self.journal.convert_part(part)).collect();
             let fraction =
                 update.fraction.filter(|fraction| !fraction.is_nan()).map(|fraction| fraction.clamp(0.0, 1.0));
-            let message = update.message.map(|message| self.journal.shown(&message).into());
+            let message = update.message.map(|message| self.journal.sanitize(&message).into());
             if let Some(observer) = &self.journal.observer {
                 observer.progress(&self.call, Progress { fraction, message, partial });
             }
@@ -117,7 +117,7 @@ impl progress::Host for CallState {
 }
 
 /// Returns the size charged for a part, which need not be well-formed.
-fn bytes(part: &Content) -> usize {
+fn part_size(part: &Content) -> usize {
     let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     OVERHEAD_BYTES
         + match part {
@@ -148,8 +148,8 @@ mod tests {
         let secret = Secret::new("api", SecretValue::new("s3cr3t").unwrap(), "https://a.example/**", into).unwrap();
         let redactor = Redactor::new(&[secret]).unwrap().map(Arc::new);
         let mut journal = Journal::new(100, None, redactor);
-        assert_eq!(journal.shown("\u{1b}[1m s3cr3t, czNjcjN0"), "\\u{1b}[1m [secret api], [secret api]");
-        let part = journal.part(Content::Text("it is s3cr3t".to_owned())).unwrap();
+        assert_eq!(journal.sanitize("\u{1b}[1m s3cr3t, czNjcjN0"), "\\u{1b}[1m [secret api], [secret api]");
+        let part = journal.convert_part(Content::Text("it is s3cr3t".to_owned())).unwrap();
         assert_eq!(journal.hidden(), 1);
         assert_eq!(format!("{part:?}"), r#"Text { text: "it is [secret api]" }"#);
     }

@@ -28,8 +28,8 @@ use wasmtime_wasi_http::WasiHttpCtx;
 use crate::bindings::Tool;
 
 pub use filesystem::FolderError;
-pub(crate) use filesystem::{HeldScratch, OpenFolder, OpenFolders, Protected, ScratchRoot, open_all, open_files};
-pub(crate) use key_value::{KeyValueBackend, OwnStore, PATIENCE as STORE_PATIENCE};
+pub(crate) use filesystem::{OpenFolder, OpenFolders, ProtectedSet, ScratchRoot, WorkerScratch, open_all, open_files};
+pub(crate) use key_value::{ComponentStore, KeyValueBackend, MAX_STORE_WAIT};
 pub(crate) use refusals::Refusals;
 pub(crate) use state::{CallState, Powers};
 
@@ -43,21 +43,21 @@ pub(crate) struct Wasi {
 
 impl Wasi {
     /// Creates contexts with the powers of `grant`; every other use is refused.
-    pub(crate) fn granted(grant: &Grant, limits: &Limits, refusals: &Refusals, egress: http::Egress) -> Self {
+    pub(crate) fn new(grant: &Grant, limits: &Limits, refusals: &Refusals, egress: http::Egress) -> Self {
         let stdio = stdio::Capture::new(limits.log);
         let mut builder = WasiCtxBuilder::new();
         stdio.attach(&mut builder);
-        environment::give(&mut builder, grant.environment(), grant.command_line());
-        clocks::give(&mut builder, grant.clock());
-        random::give(&mut builder, limits.random_bytes, grant.seed());
-        filesystem::refuse(&mut builder);
-        sockets::refuse(&mut builder, refusals);
+        environment::configure(&mut builder, grant.environment(), grant.command_line());
+        clocks::configure(&mut builder, grant.clock());
+        random::configure(&mut builder, limits.random_bytes, grant.seed());
+        filesystem::configure(&mut builder);
+        sockets::deny(&mut builder, refusals);
         Self { ctx: builder.build(), http: http::context(egress.may_request()), egress, stdio }
     }
 
     /// Returns what the guest wrote to stdout and stderr.
-    pub(crate) fn captured(&self) -> (Captured, Captured) {
-        self.stdio.captured()
+    pub(crate) fn output(&self) -> (Captured, Captured) {
+        self.stdio.output()
     }
 }
 

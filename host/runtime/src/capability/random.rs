@@ -7,7 +7,7 @@ use wasmtime_wasi::WasiCtxBuilder;
 
 /// Limits one request to `bytes`; a larger one traps. Each call has its own generators, seeded by the host or from the
 /// grant's seed. With a seed, every call draws the same numbers.
-pub(crate) fn give(builder: &mut WasiCtxBuilder, bytes: u64, seed: Option<&Seed>) {
+pub(crate) fn configure(builder: &mut WasiCtxBuilder, bytes: u64, seed: Option<&Seed>) {
     builder.max_random_size(bytes);
     if let Some(seed) = seed {
         // One key, and a separate stream for each interface: what is drawn from one does not change another.

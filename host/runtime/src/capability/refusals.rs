@@ -15,38 +15,38 @@ pub(crate) struct Refusals(Arc<Mutex<Lists>>);
 #[derive(Default)]
 struct Lists {
     refused: Vec<Refusal>,
-    used_up: Vec<String>,
-    missed: Vec<Refusal>,
+    exhausted: Vec<String>,
+    missing: Vec<Refusal>,
 }
 
 impl Refusals {
     /// Adds a refusal, unless it is in the list already or the list is full.
     pub(crate) fn add(&self, refusal: Refusal) {
-        keep(&mut self.lists().refused, refusal);
+        push_unique(&mut self.lists().refused, refusal);
     }
 
     /// Adds the description of an allowance of a granted power that was used up.
-    pub(crate) fn used_up(&self, allowance: String) {
-        keep(&mut self.lists().used_up, allowance);
+    pub(crate) fn add_exhausted(&self, allowance: String) {
+        push_unique(&mut self.lists().exhausted, allowance);
     }
 
-    /// Adds something that the tool looked for and does not have. Language runtimes look for it even if the tool does not
-    /// need it, so it counts only if the tool itself reports that it was denied.
-    pub(crate) fn missed(&self, refusal: Refusal) {
-        keep(&mut self.lists().missed, refusal);
+    /// Adds something that the tool looked for and does not have. Language runtimes look for it even if the tool does
+    /// not need it, so it counts only if the tool itself reports that it was denied.
+    pub(crate) fn add_missing(&self, refusal: Refusal) {
+        push_unique(&mut self.lists().missing, refusal);
     }
 
     /// Turns the missing powers into refusals, if there are no other refusals.
-    pub(crate) fn count_missed(&self) {
+    pub(crate) fn promote_missing(&self) {
         let lists = &mut *self.lists();
         if lists.refused.is_empty() {
-            lists.refused = std::mem::take(&mut lists.missed);
+            lists.refused = std::mem::take(&mut lists.missing);
         }
     }
 
     /// Returns the allowances that were used up.
     pub(crate) fn exhausted(&self) -> Vec<String> {
-        self.lists().used_up.clone()
+        self.lists().exhausted.clone()
     }
 
     /// Returns the refusals in the order of the attempts.
@@ -59,8 +59,8 @@ impl Refusals {
     }
 }
 
-fn keep<T: PartialEq>(kept: &mut Vec<T>, one: T) {
-    if kept.len() < MAX_ENTRIES && !kept.contains(&one) {
-        kept.push(one);
+fn push_unique<T: PartialEq>(entries: &mut Vec<T>, entry: T) {
+    if entries.len() < MAX_ENTRIES && !entries.contains(&entry) {
+        entries.push(entry);
     }
 }

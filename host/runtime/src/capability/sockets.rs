@@ -6,7 +6,7 @@ use wasmtime_wasi::WasiCtxBuilder;
 use super::refusals::Refusals;
 
 /// Refuses TCP, UDP and name lookup, and also every single address.
-pub(crate) fn refuse(builder: &mut WasiCtxBuilder, refusals: &Refusals) {
+pub(crate) fn deny(builder: &mut WasiCtxBuilder, refusals: &Refusals) {
     builder.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
     let refusals = refusals.clone();
     builder.socket_addr_check(move |address, _use| {

@@ -12,7 +12,7 @@ use super::Wasi;
 use super::filesystem::{CallFiles, FilesView, OpenFolders, Scratch};
 use super::http::{DirectEgress, Egress, OutboundConfig, Reports, RequestObserver};
 use super::journal::Journal;
-use super::key_value::OwnStore;
+use super::key_value::ComponentStore;
 use super::refusals::Refusals;
 use crate::clock::Deadline;
 use crate::invocation::{Invocation, Observer};
@@ -24,7 +24,7 @@ pub(crate) struct Powers {
     pub(crate) grant: Arc<Grant>,
     /// Names of the secrets that it was granted. Their values never enter a guest.
     pub(crate) secret_names: Arc<[String]>,
-    pub(crate) store: Arc<OwnStore>,
+    pub(crate) store: Arc<ComponentStore>,
     pub(crate) outbound: OutboundConfig,
 }
 
@@ -109,13 +109,13 @@ impl CallState {
             let egress = match &powers.outbound {
                 OutboundConfig::Network { network, redactor } => {
                     let (call, observer) = (Arc::clone(&self.call), self.journal.observer());
-                    let watcher =
+                    let request_observer =
                         RequestObserver { call, observer, redactor: redactor.clone(), reports: Reports::default() };
-                    Egress::Direct(DirectEgress::new(&powers.grant, network, self.deadline, refusals, watcher))
+                    Egress::Direct(DirectEgress::new(&powers.grant, network, self.deadline, refusals, request_observer))
                 }
                 OutboundConfig::Relay(relay) => Egress::Relay(relay.clone()),
             };
-            Box::new(Wasi::granted(&powers.grant, limits, refusals, egress))
+            Box::new(Wasi::new(&powers.grant, limits, refusals, egress))
         };
         (self.wasi.get_or_insert_with(make), &mut self.table)
     }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
-/// Maximum amounts of what a component contains. They are counted in one pass before anything is compiled, because the cost
-/// of compiling does not follow from the size: 600 KB of one function can take seconds and a gigabyte.
+/// Maximum amounts of what a component contains. They are counted in one pass before anything is compiled, because the
+/// cost of compiling does not follow from the size: 600 KB of one function can take seconds and a gigabyte.
 ///
-/// The defaults fit whole language runtimes up to the size that is compiled without being allowed to be slow. A JavaScript
-/// engine of 12 MB has 12,782 functions, the largest of 172 KB, 456 nested blocks, 118 local variables and a flow of
-/// 435,184; CPython has one function of 427 KB and 15,805 jump targets.
+/// The defaults fit whole language runtimes up to the size that is compiled without being allowed to be slow. A
+/// JavaScript engine of 12 MB has 12,782 functions, the largest of 172 KB, 456 nested blocks, 118 local variables and a
+/// flow of 435,184; CPython has one function of 427 KB and 15,805 jump targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompileLimits {
     /// Bytes of the body of one function.
@@ -96,8 +96,8 @@ impl CompileLimits {
     }
 }
 
-/// Resources that the compiler may use for one component. Time grows with the size of the component, so that a small one
-/// cannot take what only a large one needs.
+/// Resources that the compiler may use for one component. Time grows with the size of the component, so that a small
+/// one cannot take what only a large one needs.
 ///
 /// CPU time measures the cost of compiling, however busy the machine is, and stops components that were made to be
 /// expensive. The limit on wall time is far higher, for a compiler that hangs for another reason.

@@ -1,7 +1,6 @@
 //! Compilation of components: recognition, limits, the code cache and the compiler process.
 
 mod compiler;
-mod failure;
 mod limits;
 mod prescan;
 mod process;
@@ -14,10 +13,10 @@ use fumehood_core::digest::Digest;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use prescan::{Refused, TooMuch};
-use proposals::Disabled;
+use prescan::{LimitExceeded, ScanError};
+use proposals::DisabledProposal;
 
-use crate::cache::{Authentic, CacheReport, CodeCache, Found, FreshCode, Lookup, map_fresh};
+use crate::cache::{AuthenticCode, CacheReport, CodeCache, CodeLookup, ComponentLookup, FreshCode, map_fresh};
 use crate::load_error::{LoadError, SLOW_COMPILE_BYTES};
 use crate::workers::Isolation;
 
@@ -71,7 +70,7 @@ pub(crate) type Compiled = (Component, CacheReport);
 pub(crate) enum Start {
     Cached(Component),
     /// Code for a worker process, which is not mapped here.
-    CachedCode(Authentic),
+    CachedCode(AuthenticCode),
     Compile {
         /// The reason that cached code was not used, if there was any.
         damage: Option<String>,
@@ -91,14 +90,14 @@ pub(crate) fn start(
     let damage = match (cache, isolation) {
         (None, _) => None,
         (Some(cache), Isolation::InProcess) => match cache.load(engine, digest) {
-            Lookup::Hit(component) => return Ok(Start::Cached(component)),
-            Lookup::Damaged(reason) => Some(reason),
-            Lookup::Missing => None,
+            ComponentLookup::Hit(component) => return Ok(Start::Cached(component)),
+            ComponentLookup::Damaged(reason) => Some(reason),
+            ComponentLookup::Missing => None,
         },
         (Some(cache), Isolation::Process) => match cache.find(engine, digest) {
-            Found::Code(code) => return Ok(Start::CachedCode(code)),
-            Found::Damaged(reason) => Some(reason),
-            Found::Missing => None,
+            CodeLookup::Code(code) => return Ok(Start::CachedCode(code)),
+            CodeLookup::Damaged(reason) => Some(reason),
+            CodeLookup::Missing => None,
         },
     };
     if bytes.len() > SLOW_COMPILE_BYTES && !allow_slow {
@@ -107,27 +106,31 @@ pub(crate) fn start(
     let limits = if allow_slow { limits.times(SLOW_FACTOR.into()) } else { *limits };
     match prescan::scan(bytes, &limits) {
         Ok(_counts) => Ok(Start::Compile { damage }),
-        Err(Refused::Malformed(error)) => Err(malformed(error)),
-        Err(Refused::Disabled(Disabled { proposal, offset })) => Err(LoadError::Proposal { proposal, offset }),
-        Err(Refused::TooMuch(TooMuch { what, found, limit })) => Err(LoadError::TooComplex { what, found, limit }),
+        Err(ScanError::Malformed(error)) => Err(malformed_error(error)),
+        Err(ScanError::Disabled(DisabledProposal { proposal, offset })) => {
+            Err(LoadError::Proposal { proposal, offset })
+        }
+        Err(ScanError::LimitExceeded(LimitExceeded { what, found, limit })) => {
+            Err(LoadError::TooComplex { what, found, limit })
+        }
     }
 }
 
 /// Returns the error for bytes that cannot be parsed.
-pub(crate) fn malformed(error: wasmparser::BinaryReaderError) -> LoadError {
-    LoadError::Malformed(failure::in_words(&error.to_string()))
+pub(crate) fn malformed_error(error: wasmparser::BinaryReaderError) -> LoadError {
+    LoadError::Malformed(wire::describe_parser_error(&error.to_string()))
 }
 
 /// Compiles a component in this process.
-pub(crate) fn here(
+pub(crate) fn compile_in_process(
     engine: &Engine,
     cache: Option<&CodeCache>,
     digest: &Digest,
     bytes: &[u8],
     damage: Option<String>,
 ) -> Result<Compiled, LoadError> {
-    let component =
-        Component::from_binary(engine, bytes).map_err(|error| LoadError::Malformed(failure::malformed(&error)))?;
+    let component = Component::from_binary(engine, bytes)
+        .map_err(|error| LoadError::Malformed(wire::describe_malformed(&error)))?;
     let Some(cache) = cache else { return Ok((component, CacheReport::Off)) };
     let stored = component
         .serialize()
@@ -137,7 +140,7 @@ pub(crate) fn here(
 }
 
 /// Maps code that a separate process has compiled: from the cache if there is one, so that the pages are shared.
-pub(crate) fn from_child(
+pub(crate) fn load_from_child(
     engine: &Engine,
     cache: Option<&CodeCache>,
     digest: &Digest,
@@ -148,7 +151,7 @@ pub(crate) fn from_child(
         None => CacheReport::Off,
         Some(cache) => report(damage, cache.store_fresh(engine, digest, code).map_err(|error| error.to_string())),
     };
-    if let Some(Lookup::Hit(component)) = cache.map(|cache| cache.load(engine, digest)) {
+    if let Some(ComponentLookup::Hit(component)) = cache.map(|cache| cache.load(engine, digest)) {
         return Ok((component, stored));
     }
     let component = map_fresh(engine, code);
@@ -158,19 +161,19 @@ pub(crate) fn from_child(
 }
 
 /// Prepares code for a worker process, and compiles it in this process if `code` is `None`.
-pub(crate) fn for_worker(
+pub(crate) fn prepare_for_worker(
     engine: &Engine,
     cache: Option<&CodeCache>,
     digest: &Digest,
     bytes: &[u8],
     code: Option<FreshCode>,
     damage: Option<String>,
-) -> Result<(Authentic, CacheReport), LoadError> {
+) -> Result<(AuthenticCode, CacheReport), LoadError> {
     let code = match code {
         Some(code) => code,
         None => {
             let code = engine.precompile_component(bytes);
-            let code = code.map_err(|error| LoadError::Malformed(failure::malformed(&error)))?;
+            let code = code.map_err(|error| LoadError::Malformed(wire::describe_malformed(&error)))?;
             let received = FreshCode::receive(code.as_slice(), code.len() as u64);
             received.map_err(|error| LoadError::Host(error.to_string()))?
         }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::limits::Allowance;
-use super::wire::{self, HEADER_BYTES, MAX_LINE_BYTES, Request, Said};
+use super::wire::{self, CompileFailure, HEADER_BYTES, MAX_LINE_BYTES, Request};
 use crate::cache::FreshCode;
 
 /// Number of threads that compile in one compiler process.
@@ -27,11 +27,11 @@ pub(super) struct Program {
 
 /// An error of a compiler process that ended without code.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum ProcessError {
     /// A program that cannot be started.
     NotStarted(io::Error),
     /// A reason that the process reported.
-    Said(Said),
+    Reported(CompileFailure),
     /// CPU time beyond the allowance.
     Cpu,
     /// Memory beyond the allowance.
@@ -48,8 +48,8 @@ pub(super) enum Ended {
 
 /// A handle that can end a compiler process from any thread at any time.
 #[derive(Debug, Default)]
-pub(super) struct Leash {
-    held: Mutex<ChildState>,
+pub(super) struct KillHandle {
+    state: Mutex<ChildState>,
 }
 
 #[derive(Debug, Default)]
@@ -68,20 +68,20 @@ impl ChildState {
     }
 }
 
-impl Leash {
+impl KillHandle {
     /// Ends the process and everything that it started. A process that was not started yet ends right after its start.
     pub(super) fn kill(&self) {
-        let mut held = self.lock();
-        held.killed = true;
-        held.kill();
+        let mut state = self.lock();
+        state.killed = true;
+        state.kill();
     }
 
     fn hold(&self, child: Child) -> Pid {
         let pid = Pid::from_child(&child);
-        let mut held = self.lock();
-        held.child = Some(child);
-        if held.killed {
-            held.kill();
+        let mut state = self.lock();
+        state.child = Some(child);
+        if state.killed {
+            state.kill();
         }
         pid
     }
@@ -100,13 +100,13 @@ impl Leash {
     }
 
     fn lock(&self) -> MutexGuard<'_, ChildState> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// An error when reading an answer.
 #[derive(Debug)]
-enum NoAnswer {
+enum AnswerError {
     /// The output ended early: the process has ended or is about to, and its status or its error output has the reason.
     Over,
     /// Output that is not an answer.
@@ -123,38 +123,40 @@ pub(super) fn compile(
     engine: String,
     bytes: &[u8],
     allowance: &Allowance,
-    leash: &Leash,
-) -> Result<FreshCode, Ended> {
+    handle: &KillHandle,
+) -> Result<FreshCode, ProcessError> {
     let request = Request {
         engine,
         bytes: bytes.len() as u64,
         cpu_seconds: allowance.cpu.as_secs().saturating_add(u64::from(allowance.cpu.subsec_nanos() > 0)),
         memory: allowance.memory,
     };
-    let mut child = start(program).map_err(Ended::NotStarted)?;
+    let mut child = start(program).map_err(ProcessError::NotStarted)?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let pid = leash.hold(child);
-    let mut said = Vec::new();
+    let pid = handle.hold(child);
+    let mut error_output = Vec::new();
     let answer = std::thread::scope(|scope| {
-        // On its own thread, to avoid a deadlock with a program that answers before it has read everything. A broken pipe
-        // shows in the answer.
+        // On its own thread, to avoid a deadlock with a program that answers before it has read everything. A broken
+        // pipe shows in the answer.
         scope.spawn(|| stdin.map(|stdin| send(stdin, &request, bytes)));
-        let answer = stdout.ok_or(NoAnswer::Over).and_then(|stdout| receive(stdout, allowance.output));
-        if matches!(answer, Err(NoAnswer::Garbage | NoAnswer::TooLong(_) | NoAnswer::Unwritable(_))) {
-            leash.kill();
+        let answer = stdout.ok_or(AnswerError::Over).and_then(|stdout| receive(stdout, allowance.output));
+        if matches!(answer, Err(AnswerError::Garbage | AnswerError::TooLong(_) | AnswerError::Unwritable(_))) {
+            handle.kill();
         }
         // Until it ends, however long that takes: the caller enforces the time limit through the handle.
-        let _ = stderr.map(|stderr| stderr.take(MAX_LINE_BYTES).read_to_end(&mut said));
+        let _ = stderr.map(|stderr| stderr.take(MAX_LINE_BYTES).read_to_end(&mut error_output));
         answer
     });
-    let status = leash.wait(pid).map_err(|error| Ended::Broken(format!("it cannot be waited for: {error}")))?;
+    let status = handle.wait(pid).map_err(|error| ProcessError::Broken(format!("it cannot be waited for: {error}")))?;
     match answer {
         Ok(code) if status.success() => Ok(code),
-        Err(NoAnswer::TooLong(bytes)) => Err(Ended::Output(bytes)),
-        Err(NoAnswer::Unwritable(error)) => Err(Ended::Unwritable(error)),
-        Err(NoAnswer::Garbage) => Err(Ended::Broken("it answers with something else than compiled code".to_owned())),
-        Ok(_) | Err(NoAnswer::Over) if leash.is_killed() => Err(Ended::Killed),
-        Ok(_) | Err(NoAnswer::Over) => Err(why(status, &String::from_utf8_lossy(&said))),
+        Err(AnswerError::TooLong(bytes)) => Err(ProcessError::Output(bytes)),
+        Err(AnswerError::Unwritable(error)) => Err(ProcessError::Unwritable(error)),
+        Err(AnswerError::Garbage) => {
+            Err(ProcessError::Broken("it answers with something else than compiled code".to_owned()))
+        }
+        Ok(_) | Err(AnswerError::Over) if handle.is_killed() => Err(ProcessError::Killed),
+        Ok(_) | Err(AnswerError::Over) => Err(classify_exit(status, &String::from_utf8_lossy(&error_output))),
     }
 }
 
@@ -183,39 +185,39 @@ fn send(mut stdin: impl Write, request: &Request, bytes: &[u8]) -> io::Result<()
 }
 
 /// Reads the code, and fails if anything follows it.
-fn receive(mut stdout: impl Read, most: u64) -> Result<FreshCode, NoAnswer> {
+fn receive(mut stdout: impl Read, max_bytes: u64) -> Result<FreshCode, AnswerError> {
     let mut head = [0; HEADER_BYTES];
-    stdout.read_exact(&mut head).map_err(|_| NoAnswer::Over)?;
-    let bytes = wire::length(head).ok_or(NoAnswer::Garbage)?;
-    if bytes > most {
-        return Err(NoAnswer::TooLong(bytes));
+    stdout.read_exact(&mut head).map_err(|_| AnswerError::Over)?;
+    let bytes = wire::decode_header(head).ok_or(AnswerError::Garbage)?;
+    if bytes > max_bytes {
+        return Err(AnswerError::TooLong(bytes));
     }
     let code = FreshCode::receive(&mut stdout, bytes).map_err(|error| match error.kind() {
-        io::ErrorKind::FileTooLarge => NoAnswer::Unwritable(error),
-        _ => NoAnswer::Over,
+        io::ErrorKind::FileTooLarge => AnswerError::Unwritable(error),
+        _ => AnswerError::Over,
     })?;
     match stdout.read(&mut [0]) {
         Ok(0) => Ok(code),
-        _ => Err(NoAnswer::Garbage),
+        _ => Err(AnswerError::Garbage),
     }
 }
 
 /// Classifies the end of the process: a reported reason, the signal of a limit, or an unexpected end.
-fn why(status: ExitStatus, said: &str) -> Ended {
+fn classify_exit(status: ExitStatus, stderr_text: &str) -> ProcessError {
     // An allocator that gets no memory prints this before it aborts.
-    if said.contains("memory allocation of") {
-        return Ended::Memory;
+    if stderr_text.contains("memory allocation of") {
+        return ProcessError::Memory;
     }
-    match (status.signal().and_then(Signal::from_named_raw), said.lines().next().map(serde_json::from_str)) {
-        (Some(Signal::XCPU), _) => Ended::Cpu,
-        (None, Some(Ok(said))) => Ended::Said(said),
-        (Some(signal), _) => Ended::Broken(format!("it was ended by signal {}", signal.as_raw())),
+    match (status.signal().and_then(Signal::from_named_raw), stderr_text.lines().next().map(serde_json::from_str)) {
+        (Some(Signal::XCPU), _) => ProcessError::Cpu,
+        (None, Some(Ok(failure))) => ProcessError::Reported(failure),
+        (Some(signal), _) => ProcessError::Broken(format!("it was ended by signal {}", signal.as_raw())),
         (None, _) => {
-            let said = crate::outcome::cut_to(said.trim(), MAX_QUOTED_BYTES);
-            let said = if said.is_empty() { "and said nothing".to_owned() } else { format!("and said: {said}") };
-            Ended::Broken(match status.code() {
-                Some(code) => format!("it ended with exit code {code} {said}"),
-                None => format!("it ended {said}"),
+            let text = crate::outcome::cut_to(stderr_text.trim(), MAX_QUOTED_BYTES);
+            let output = if text.is_empty() { "and said nothing".to_owned() } else { format!("and said: {text}") };
+            ProcessError::Broken(match status.code() {
+                Some(code) => format!("it ended with exit code {code} {output}"),
+                None => format!("it ended {output}"),
             })
         }
     }
@@ -234,7 +236,10 @@ mod tests {
         let allowance =
             Allowance { time: Duration::MAX, cpu: Duration::from_secs(1), memory: 1 << 30, output: 1 << 10 };
         let component = vec![b'x'; 1 << 20];
-        format!("{:?}", compile(&shell(script), "e".to_owned(), &component, &allowance, &Leash::default()).unwrap_err())
+        format!(
+            "{:?}",
+            compile(&shell(script), "e".to_owned(), &component, &allowance, &KillHandle::default()).unwrap_err()
+        )
     }
 
     #[test]
@@ -246,7 +251,7 @@ mod tests {
         check("exit 0", "exit code 0 and said nothing");
         check("cat >/dev/null; exit 3", "exit code 3 and said nothing");
         check("echo no such luck >&2; exit 3", "said: no such luck");
-        check("echo '{\"kind\":\"malformed\",\"message\":\"bad\"}' >&2; exit 1", "Said(Malformed(\"bad\"))");
+        check("echo '{\"kind\":\"malformed\",\"message\":\"bad\"}' >&2; exit 1", "Reported(Malformed(\"bad\"))");
         check("echo 'memory allocation of 5 bytes failed' >&2; kill -ABRT $$", "Memory");
         check("kill -XCPU $$", "Cpu");
         check("kill -9 $$", "signal 9");
@@ -274,9 +279,11 @@ mod tests {
     fn program_gets_three_pipes_and_one_variable() {
         let _open = std::fs::File::open("/dev/null").unwrap();
         let ended = ended("echo /proc/$$/fd/* >&2; env | grep -v '^PWD=' >&2; pwd >&2; exit 9");
-        let told = ended.split_once("said: ").unwrap().1;
-        let mut numbers: Vec<u32> =
-            told.split(' ').filter_map(|path| path.split("\\n").next()?.rsplit_once("/fd/")?.1.parse().ok()).collect();
+        let output = ended.split_once("said: ").unwrap().1;
+        let mut numbers: Vec<u32> = output
+            .split(' ')
+            .filter_map(|path| path.split("\\n").next()?.rsplit_once("/fd/")?.1.parse().ok())
+            .collect();
         numbers.sort_unstable();
         let mut expected: Vec<u32> = [0, 1, 2].into_iter().chain(inherited()).collect();
         // The shell has the folder open while it lists it.
@@ -289,25 +296,28 @@ mod tests {
 
     #[test]
     fn kill_ends_the_process_group() {
-        let leash = Leash::default();
+        let handle = KillHandle::default();
         let allowance =
             Allowance { time: Duration::MAX, cpu: Duration::from_secs(1), memory: 1 << 30, output: 1 << 10 };
         std::thread::scope(|scope| {
             let working = scope
-                .spawn(|| compile(&shell("sleep 1000 & sleep 1000; wait"), String::new(), b"", &allowance, &leash));
+                .spawn(|| compile(&shell("sleep 1000 & sleep 1000; wait"), String::new(), b"", &allowance, &handle));
             std::thread::sleep(Duration::from_millis(50));
-            leash.kill();
-            assert!(matches!(working.join().unwrap(), Err(Ended::Killed)));
+            handle.kill();
+            assert!(matches!(working.join().unwrap(), Err(ProcessError::Killed)));
         });
         // A process that is started after the kill ends at once.
-        assert!(matches!(compile(&shell("sleep 1000"), String::new(), b"", &allowance, &leash), Err(Ended::Killed)));
+        assert!(matches!(
+            compile(&shell("sleep 1000"), String::new(), b"", &allowance, &handle),
+            Err(ProcessError::Killed)
+        ));
     }
 
     #[test]
     fn reports_a_missing_program() {
         let program = Program { path: PathBuf::from("/no/such/compiler"), args: Vec::new() };
         let allowance = Allowance { time: Duration::MAX, cpu: Duration::from_secs(1), memory: 1, output: 1 };
-        let ended = compile(&program, String::new(), b"", &allowance, &Leash::default());
-        assert!(matches!(ended, Err(Ended::NotStarted(error)) if error.kind() == io::ErrorKind::NotFound));
+        let ended = compile(&program, String::new(), b"", &allowance, &KillHandle::default());
+        assert!(matches!(ended, Err(ProcessError::NotStarted(error)) if error.kind() == io::ErrorKind::NotFound));
     }
 }

@@ -1,10 +1,11 @@
 //! The protocol between the host and its compiler process.
 //!
 //! The host writes one line of JSON, then the component. The compiler answers on its standard output: magic bytes, the
-//! length of the code, the code, and nothing after it. If it does not compile, it writes the reason as one line of JSON to
-//! its standard error.
+//! length of the code, the code, and nothing after it. If it does not compile, it writes the reason as one line of JSON
+//! to its standard error.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 
 use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
@@ -32,7 +33,7 @@ pub(super) struct Request {
 /// A reason for not returning code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "message", rename_all = "snake_case")]
-pub(super) enum Said {
+pub(super) enum CompileFailure {
     /// A malformed component.
     Malformed(String),
     /// More memory needed than allowed.
@@ -49,18 +50,39 @@ pub(crate) fn engine_id(engine: &Engine) -> String {
 }
 
 /// Encodes the header of an answer with `bytes` bytes of code.
-pub(super) fn head(bytes: u64) -> [u8; HEADER_BYTES] {
-    let mut head = [0; HEADER_BYTES];
-    let (mark, length) = head.split_at_mut(ANSWER_MAGIC.len());
-    mark.copy_from_slice(&ANSWER_MAGIC);
+pub(super) fn encode_header(bytes: u64) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    let (magic, length) = header.split_at_mut(ANSWER_MAGIC.len());
+    magic.copy_from_slice(&ANSWER_MAGIC);
     length.copy_from_slice(&bytes.to_le_bytes());
-    head
+    header
 }
 
 /// Decodes the length of the code from a header; `None` if it is not one of an answer.
-pub(super) fn length(head: [u8; HEADER_BYTES]) -> Option<u64> {
-    let rest = head.strip_prefix(&ANSWER_MAGIC)?;
+pub(super) fn decode_header(header: [u8; HEADER_BYTES]) -> Option<u64> {
+    let rest = header.strip_prefix(&ANSWER_MAGIC)?;
     Some(u64::from_le_bytes(*rest.first_chunk()?))
+}
+
+/// Returns the engine's reason for refusing a component, in one line, with a hint if the file seems to be truncated.
+pub(super) fn describe_malformed(error: &wasmtime::Error) -> String {
+    describe_parser_error(&error.chain().last().map_or_else(String::new, ToString::to_string))
+}
+
+/// Like [`describe_malformed`], for a message of the parser.
+pub(super) fn describe_parser_error(cause: &str) -> String {
+    let cut_or_appended = ["unexpected end", "unexpected-end", "out of bounds"].iter().any(|sign| cause.contains(sign));
+    let hint = if cut_or_appended { " (is the file complete, and nothing appended to it?)" } else { "" };
+    format!("{}{hint}", crate::outcome::cut(cause))
+}
+
+/// Returns whether the system or an allocator refused memory.
+pub(super) fn is_out_of_memory(error: &wasmtime::Error) -> bool {
+    error.is::<wasmtime::error::OutOfMemory>()
+        || error.chain().any(|cause| {
+            cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::OutOfMemory)
+                || cause.downcast_ref::<rustix::io::Errno>() == Some(&rustix::io::Errno::NOMEM)
+        })
 }
 
 #[cfg(test)]
@@ -70,8 +92,8 @@ mod tests {
 
     #[test]
     fn header_round_trips_the_length() {
-        assert_eq!(length(head(0x0102_0304_0506)), Some(0x0102_0304_0506));
-        assert_eq!(length(*b"#!/bin/sh\nexit 0"), None);
+        assert_eq!(decode_header(encode_header(0x0102_0304_0506)), Some(0x0102_0304_0506));
+        assert_eq!(decode_header(*b"#!/bin/sh\nexit 0"), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::frame::{self, Received, Receiver};
 use super::link::Link;
 use super::message::{Loaded, Setup};
 use super::services::Services;
-use crate::capability::HeldScratch;
+use crate::capability::WorkerScratch;
 use crate::guest_runtime::Elapsed;
 use crate::workers::Workers;
 
@@ -28,7 +28,7 @@ pub(super) struct Launch {
     pub(super) setup: Setup,
     /// The component's bytes, its compiled code, the scratch folder if there is one, the granted folders.
     pub(super) files: Vec<File>,
-    pub(super) scratch: Option<HeldScratch>,
+    pub(super) scratch: Option<WorkerScratch>,
 }
 
 /// Errors of starting a worker.
@@ -55,7 +55,7 @@ impl Launch {
             .map_err(|errno| broken(errno.into()))?;
         let child = super::launcher::spawn(self.command(theirs))
             .map_err(|source| StartError::NotStarted { program: self.workers.program.clone(), source })?;
-        let files = self.scratch.iter().map(HeldScratch::folder);
+        let files = self.scratch.iter().map(WorkerScratch::folder);
         let (first, folders) = self.files.split_at(2.min(self.files.len()));
         let files: Vec<BorrowedFd<'_>> = first.iter().chain(files).chain(folders).map(AsFd::as_fd).collect();
         let link = Link::new(ours, Receiver::new(), child, Arc::clone(services));

@@ -17,8 +17,8 @@ use tokio::sync::Semaphore;
 pub struct Network {
     pub(crate) resolver: Arc<dyn Resolver>,
     pub(crate) tls: Arc<Tls>,
-    pub(crate) places: Arc<Semaphore>,
-    most_requests: u32,
+    pub(crate) permits: Arc<Semaphore>,
+    max_requests: u32,
 }
 
 /// Default maximum number of requests that all calls together have running.
@@ -27,8 +27,8 @@ const DEFAULT_MAX_REQUESTS: u32 = 256;
 impl Default for Network {
     /// Uses the resolver and the trusted certificates of this machine.
     fn default() -> Self {
-        let (resolver, tls) = (Arc::new(SystemResolver::default()), Arc::new(Tls::of_the_system()));
-        Self { resolver, tls, places: places(DEFAULT_MAX_REQUESTS), most_requests: DEFAULT_MAX_REQUESTS }
+        let (resolver, tls) = (Arc::new(SystemResolver::default()), Arc::new(Tls::from_system()));
+        Self { resolver, tls, permits: semaphore(DEFAULT_MAX_REQUESTS), max_requests: DEFAULT_MAX_REQUESTS }
     }
 }
 
@@ -44,26 +44,26 @@ impl Network {
     /// # Errors
     /// If one is not a certificate, or there is none.
     pub fn with_roots(self, roots: &[Vec<u8>]) -> Result<Self, TrustError> {
-        Ok(Self { tls: Arc::new(Tls::of_roots(roots)?), ..self })
+        Ok(Self { tls: Arc::new(Tls::from_roots(roots)?), ..self })
     }
 }
 
 impl Network {
-    /// Sets the maximum number of requests that all calls together have running, from their start until their response has
-    /// ended; 256 by default. A request that gets no permit within its time for connecting fails.
+    /// Sets the maximum number of requests that all calls together have running, from their start until their response
+    /// has ended; 256 by default. A request that gets no permit within its time for connecting fails.
     #[must_use]
-    pub fn with_most_requests(self, requests: u32) -> Self {
-        Self { places: places(requests), most_requests: requests, ..self }
+    pub fn with_max_requests(self, requests: u32) -> Self {
+        Self { permits: semaphore(requests), max_requests: requests, ..self }
     }
 
     /// Returns the maximum number of requests that all calls together have running.
     #[must_use]
-    pub fn most_requests(&self) -> u32 {
-        self.most_requests
+    pub fn max_requests(&self) -> u32 {
+        self.max_requests
     }
 }
 
-fn places(requests: u32) -> Arc<Semaphore> {
+fn semaphore(requests: u32) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(usize::try_from(requests).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS)))
 }
 

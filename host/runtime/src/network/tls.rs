@@ -25,18 +25,18 @@ pub enum TrustError {
     Settings(#[source] rustls::Error),
 }
 
-/// The settings of encrypted connections. Reading the system's certificates takes a while, and a machine may have none, so
-/// they are read when the first request needs them.
+/// The settings of encrypted connections. Reading the system's certificates takes a while, and a machine may have none,
+/// so they are read when the first request needs them.
 pub(crate) struct Tls {
     config: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
 
 impl Tls {
-    pub(crate) fn of_the_system() -> Self {
+    pub(crate) fn from_system() -> Self {
         Self { config: OnceLock::new() }
     }
 
-    pub(crate) fn of_roots(roots: &[Vec<u8>]) -> Result<Self, TrustError> {
+    pub(crate) fn from_roots(roots: &[Vec<u8>]) -> Result<Self, TrustError> {
         let mut store = RootCertStore::empty();
         for (index, root) in roots.iter().enumerate() {
             let root = CertificateDer::from(root.clone());

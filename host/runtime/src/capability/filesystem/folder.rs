@@ -15,7 +15,7 @@ use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::{FsPerms, OpenMode};
 
 use super::ledger::Ledger;
-use super::protect::{Protected, canonical_as_far};
+use super::protected_set::{ProtectedSet, canonicalize_existing};
 use super::resolve;
 use super::scratch_root::ScratchRoot;
 use crate::file_pool::FilePool;
@@ -39,7 +39,7 @@ pub(crate) struct OpenFolder {
     /// The line of a policy that would allow writing.
     pub(crate) write_line: Option<String>,
     /// Files that the guest cannot reach, even if they are in the folder.
-    pub(crate) protected: Protected,
+    pub(crate) protected: ProtectedSet,
 }
 
 /// An error when opening granted folders.
@@ -82,10 +82,11 @@ pub enum FolderError {
 
 /// Opens every folder of a grant, or none. Nothing is opened if the grant has none.
 ///
-/// `own` are folders of the host itself, which are never granted. `protected` files cannot be reached in granted folders.
+/// `own` are folders of the host itself, which are never granted. `protected` files cannot be reached in granted
+/// folders.
 pub(crate) fn open_all(
     grant: &Grant,
-    (own, protected): (&[PathBuf], &Protected),
+    (own, protected): (&[PathBuf], &ProtectedSet),
     scratch_root: &ScratchRoot,
     pool: &FilePool,
 ) -> Result<Option<Arc<OpenFolders>>, FolderError> {
@@ -110,7 +111,7 @@ pub(crate) struct GrantedFile<'g> {
 }
 
 impl GrantedFile<'_> {
-    fn into_folder(self, protected: &Protected) -> OpenFolder {
+    fn into_folder(self, protected: &ProtectedSet) -> OpenFolder {
         let quota = match self.folder.access() {
             Access::Read => None,
             Access::Write(quota) => Some(quota),
@@ -122,14 +123,14 @@ impl GrantedFile<'_> {
 
 /// Opens every folder of a grant, in their order, or none.
 pub(crate) fn open_files<'g>(grant: &'g Grant, own: &[PathBuf]) -> Result<Vec<GrantedFile<'g>>, FolderError> {
-    let place = |folder| canonical(folder).map(|canonical| Place { folder, canonical });
+    let place = |folder| canonicalize(folder).map(|canonical| Place { folder, canonical });
     let places = grant.folders().iter().map(place).collect::<Result<Vec<_>, _>>()?;
-    let own: Vec<_> = own.iter().map(|own| canonical_as_far(own)).collect();
+    let own: Vec<_> = own.iter().map(|own| canonicalize_existing(own)).collect();
     check_places(&places, &own)?;
     places.iter().map(open).collect()
 }
 
-fn canonical(folder: &Folder) -> Result<PathBuf, FolderError> {
+fn canonicalize(folder: &Folder) -> Result<PathBuf, FolderError> {
     let host = folder.host();
     host.canonicalize().map_err(|source| match source.kind() {
         ErrorKind::NotFound => FolderError::Missing {
@@ -149,13 +150,13 @@ fn open<'g>(place: &Place<'g>) -> Result<GrantedFile<'g>, FolderError> {
         Errno::NOSYS => FolderError::Kernel(errno.into()),
         errno => FolderError::Open { folder: folder.host().to_owned(), source: errno.into() },
     };
-    let file = open_plainly(&place.canonical).map_err(failed)?;
+    let file = open_without_links(&place.canonical).map_err(failed)?;
     resolve::is_supported(&file).map_err(|errno| FolderError::Kernel(errno.into()))?;
     Ok(GrantedFile { folder, file })
 }
 
 /// Opens a folder, and fails if its path holds a link.
-pub(super) fn open_plainly(path: &Path) -> Result<File, Errno> {
+pub(super) fn open_without_links(path: &Path) -> Result<File, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let rules = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     Ok(rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), rules)?.into())
@@ -167,7 +168,7 @@ impl OpenFolder {
         guest: &str,
         quota: Option<Quota>,
         write_line: Option<String>,
-        protected: Protected,
+        protected: ProtectedSet,
     ) -> Self {
         let (perms, mode) = match quota {
             None => (FsPerms::ReadOnly, OpenMode::READ),

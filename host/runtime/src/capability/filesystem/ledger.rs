@@ -6,8 +6,8 @@
 //! charged as there were holes. Truncating or removing such a file gives back its size without those holes. So the
 //! account is never less than the growth of the folder's files on disk, except for the rest of each file's last block.
 //!
-//! One lock is held from reading a file's size until the change is made, so that two writers never compute with the same
-//! old size. It is held during one system call, on a thread for file work.
+//! One lock is held from reading a file's size until the change is made, so that two writers never compute with the
+//! same old size. It is held during one system call, on a thread for file work.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
@@ -25,18 +25,19 @@ use rustix::process::Resource;
 /// Maximum number of removed files whose bytes are given back once no file is open. Further ones are not given back.
 const MAX_PENDING_FILES: usize = 64;
 
-/// Maximum number of files whose holes are remembered. In further ones, every write within a file with holes is charged.
+/// Maximum number of files whose holes are remembered. In further ones, every write within a file with holes is
+/// charged.
 const MAX_KNOWN_FILES: usize = 65_536;
 /// Minimum size of a block: a single byte in a hole takes up that much.
 const MIN_BLOCK_BYTES: u64 = 4096;
 
 /// The account of one folder, and how many of its files are open.
 pub(crate) struct Ledger {
-    books: Mutex<Books>,
+    state: Mutex<LedgerState>,
     open: AtomicUsize,
 }
 
-struct Books {
+struct LedgerState {
     account: Account,
     /// Files that were removed while some call had a file open, and may still take up space.
     pending: Vec<OwnedFd>,
@@ -46,26 +47,26 @@ struct Books {
 
 /// An error of a change that was not made.
 #[derive(Debug)]
-pub(crate) enum Unwritten {
+pub(crate) enum WriteError {
     /// The quota is used up.
     Spent(Spent),
     /// An error of the system.
     System(std::io::Error),
 }
 
-impl From<std::io::Error> for Unwritten {
+impl From<std::io::Error> for WriteError {
     fn from(error: std::io::Error) -> Self {
         Self::System(error)
     }
 }
 
-impl From<Errno> for Unwritten {
+impl From<Errno> for WriteError {
     fn from(errno: Errno) -> Self {
         Self::System(errno.into())
     }
 }
 
-impl From<Spent> for Unwritten {
+impl From<Spent> for WriteError {
     fn from(spent: Spent) -> Self {
         Self::Spent(spent)
     }
@@ -80,17 +81,17 @@ pub(crate) enum Position {
 
 impl Ledger {
     pub(crate) fn new(quota: Quota) -> Self {
-        let books = Books { account: Account::new(quota), pending: Vec::new(), holes: HashMap::new() };
-        Self { books: Mutex::new(books), open: AtomicUsize::new(0) }
+        let state = LedgerState { account: Account::new(quota), pending: Vec::new(), holes: HashMap::new() };
+        Self { state: Mutex::new(state), open: AtomicUsize::new(0) }
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, LedgerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes all of `bytes`, or nothing if the quota does not suffice. Returns the number of bytes written.
-    pub(crate) fn write(&self, file: &File, bytes: &[u8], position: Position) -> Result<usize, Unwritten> {
-        let mut books = self.books();
+    pub(crate) fn write(&self, file: &File, bytes: &[u8], position: Position) -> Result<usize, WriteError> {
+        let mut state = self.state();
         let metadata = file.metadata()?;
         let before = metadata.len();
         let start = match position {
@@ -100,15 +101,15 @@ impl Ledger {
         let end = start.checked_add(bytes.len() as u64).ok_or(Errno::FBIG)?;
         check_size(end)?;
         let growth = end.saturating_sub(before);
-        let holes = books.holes_of(&metadata);
-        let filled = filled(&metadata, holes, start, end);
-        books.account.grow(growth.saturating_add(filled))?;
-        books.remember(&metadata, holes.saturating_sub(filled));
-        let written = write_fully(file, bytes, position);
+        let holes = state.uncharged_holes(&metadata);
+        let filled = max_filled(&metadata, holes, start, end);
+        state.account.grow(growth.saturating_add(filled))?;
+        state.set_uncharged_holes(&metadata, holes.saturating_sub(filled));
+        let written = write_all(file, bytes, position);
         if written != Ok(bytes.len()) {
             // A short write: give back what the file did not grow by. Holes stay charged.
             let grown = file.metadata().map_or(growth, |now| now.len().saturating_sub(before));
-            books.account.shrink(growth.saturating_sub(grown));
+            state.account.shrink(growth.saturating_sub(grown));
         }
         match written {
             Ok(0) if !bytes.is_empty() => Err(Errno::IO.into()),
@@ -117,57 +118,57 @@ impl Ledger {
     }
 
     /// Sets the size of a file.
-    pub(crate) fn set_size(&self, file: &File, size: u64) -> Result<(), Unwritten> {
-        let mut books = self.books();
+    pub(crate) fn set_size(&self, file: &File, size: u64) -> Result<(), WriteError> {
+        let mut state = self.state();
         let metadata = file.metadata()?;
         let before = metadata.len();
         if size > before {
             check_size(size)?;
         }
         let growth = size.saturating_sub(before);
-        let holes = books.holes_of(&metadata);
-        books.account.grow(growth)?;
+        let holes = state.uncharged_holes(&metadata);
+        state.account.grow(growth)?;
         if let Err(error) = file.set_len(size) {
-            books.account.shrink(growth);
+            state.account.shrink(growth);
             return Err(error.into());
         }
         // Holes are cut first: they were never charged, so nothing is given back for them.
         let cut = before.saturating_sub(size);
-        books.account.shrink(cut.saturating_sub(holes));
-        books.remember(&metadata, holes.saturating_sub(cut));
+        state.account.shrink(cut.saturating_sub(holes));
+        state.set_uncharged_holes(&metadata, holes.saturating_sub(cut));
         Ok(())
     }
 
     /// Calls `work` under the lock, so that this tool makes no other change to the folder meanwhile.
-    pub(crate) fn names<R>(&self, work: impl FnOnce(&mut Names<'_>) -> R) -> R {
-        work(&mut Names { books: self.books(), open: &self.open })
+    pub(crate) fn change_names<R>(&self, work: impl FnOnce(&mut NameChanges<'_>) -> R) -> R {
+        work(&mut NameChanges { state: self.state(), open: &self.open })
     }
 
     /// Counts one more open file of the folder. Must be called before the file is opened.
-    pub(crate) fn opened(&self) {
+    pub(crate) fn add_open(&self) {
         self.open.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Counts one open file less. Must be called after the file is closed.
-    pub(crate) fn closed(&self) {
+    pub(crate) fn remove_open(&self) {
         if self.open.fetch_sub(1, Ordering::SeqCst) > 1 {
             return;
         }
         // This may be a thread that runs guests, which must not wait for a file system. If the lock is held, the next
         // close or removal settles the pending files.
-        if let Ok(mut books) = self.books.try_lock() {
-            books.settle(&self.open);
+        if let Ok(mut state) = self.state.try_lock() {
+            state.settle(&self.open);
         }
     }
 }
 
-impl Books {
+impl LedgerState {
     /// Gives back the bytes of removed files, if no file of the folder is open.
     fn settle(&mut self, open: &AtomicUsize) {
         if open.load(Ordering::SeqCst) > 0 {
             return;
         }
-        for gone in self.pending.drain(..).filter_map(|gone| if_gone(&gone)) {
+        for gone in self.pending.drain(..).filter_map(|gone| stat_if_unlinked(&gone)) {
             let holes = match self.holes.remove(&(gone.st_dev, gone.st_ino)) {
                 Some(holes) => holes,
                 None => holes(gone.st_size.unsigned_abs(), gone.st_blocks.unsigned_abs()),
@@ -176,15 +177,15 @@ impl Books {
         }
     }
 
-    /// Returns the bytes of holes of a file that were never charged. A file that is seen for the first time was not made by
-    /// this tool, or is empty.
-    fn holes_of(&self, file: &Metadata) -> u64 {
+    /// Returns the bytes of holes of a file that were never charged. A file that is seen for the first time was not
+    /// made by this tool, or is empty.
+    fn uncharged_holes(&self, file: &Metadata) -> u64 {
         let known = self.holes.get(&(file.dev(), file.ino())).copied();
         known.unwrap_or_else(|| holes(file.len(), file.blocks())).min(file.len())
     }
 
     /// Stores the bytes of holes of a file that were never charged.
-    fn remember(&mut self, file: &Metadata, holes: u64) {
+    fn set_uncharged_holes(&mut self, file: &Metadata, holes: u64) {
         let name = (file.dev(), file.ino());
         if self.holes.len() < MAX_KNOWN_FILES || self.holes.contains_key(&name) {
             self.holes.insert(name, holes);
@@ -198,7 +199,7 @@ fn holes(size: u64, blocks: u64) -> u64 {
 }
 
 /// Returns the maximum bytes of uncharged `holes` that a write from `start` to `end` can fill.
-fn filled(file: &Metadata, holes: u64, start: u64, end: u64) -> u64 {
+fn max_filled(file: &Metadata, holes: u64, start: u64, end: u64) -> u64 {
     if holes == 0 || start >= file.len() || start == end {
         return 0;
     }
@@ -215,42 +216,43 @@ fn check_size(size: u64) -> Result<(), Errno> {
 }
 
 /// Returns the status of a regular file that has no name any more.
-fn if_gone(file: &OwnedFd) -> Option<Stat> {
+fn stat_if_unlinked(file: &OwnedFd) -> Option<Stat> {
     let stat = rustix::fs::fstat(file).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     (is_file && stat.st_nlink == 0).then_some(stat)
 }
 
 /// A change of names in a folder, which holds the lock of its account.
-pub(crate) struct Names<'a> {
-    books: MutexGuard<'a, Books>,
+pub(crate) struct NameChanges<'a> {
+    state: MutexGuard<'a, LedgerState>,
     open: &'a AtomicUsize,
 }
 
-impl Names<'_> {
+impl NameChanges<'_> {
     /// Calls `work`, which adds one name, if the quota has one left.
-    pub(crate) fn adding<R, E: From<Spent>>(&mut self, work: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
-        self.books.account.add_entry()?;
+    pub(crate) fn add<R, E: From<Spent>>(&mut self, work: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
+        self.state.account.add_entry()?;
         let done = work();
         if done.is_err() {
-            self.books.account.remove_entry();
+            self.state.account.remove_entry();
         }
         done
     }
 
-    /// Counts a name that was removed. If the file that was opened under it has no other name, its bytes are given back.
+    /// Counts a name that was removed. If the file that was opened under it has no other name, its bytes are given
+    /// back.
     ///
     /// A file that some call has open still takes up space, so nothing is given back while any is open.
-    pub(crate) fn removed(&mut self, what: OwnedFd) {
-        self.books.account.remove_entry();
-        if if_gone(&what).is_some() && self.books.pending.len() < MAX_PENDING_FILES {
-            self.books.pending.push(what);
+    pub(crate) fn remove(&mut self, what: OwnedFd) {
+        self.state.account.remove_entry();
+        if stat_if_unlinked(&what).is_some() && self.state.pending.len() < MAX_PENDING_FILES {
+            self.state.pending.push(what);
         }
-        self.books.settle(self.open);
+        self.state.settle(self.open);
     }
 }
 
-fn write_fully(file: &File, bytes: &[u8], position: Position) -> Result<usize, Errno> {
+fn write_all(file: &File, bytes: &[u8], position: Position) -> Result<usize, Errno> {
     let mut done = 0;
     while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
         let written = match position {
@@ -280,8 +282,8 @@ mod tests {
         (Ledger::new(Quota::new(bytes, 1).unwrap()), tempfile::tempfile().unwrap())
     }
 
-    fn is_spent(result: Result<impl Sized, Unwritten>) -> bool {
-        matches!(result, Err(Unwritten::Spent(_)))
+    fn is_spent(result: Result<impl Sized, WriteError>) -> bool {
+        matches!(result, Err(WriteError::Spent(_)))
     }
 
     #[test]
@@ -368,9 +370,9 @@ mod tests {
         File::create(&path).unwrap().set_len(64 * MIB).unwrap();
         ledger.write(&own, b"1234567890", Position::End).unwrap();
         let seen = File::open(&path).unwrap();
-        ledger.names(|names| {
+        ledger.change_names(|names| {
             std::fs::remove_file(&path).unwrap();
-            names.removed(seen.into());
+            names.remove(seen.into());
         });
         assert!(is_spent(ledger.write(&own, b"x", Position::End)));
     }
@@ -383,7 +385,8 @@ mod tests {
         assert!(ledger.set_size(&read_only, 10).is_err());
         let file = tempfile::tempfile().unwrap();
         assert_eq!(ledger.write(&file, b"1234567890", Position::At(0)).unwrap(), 10);
-        let add = |result: Result<(), Errno>| ledger.names(|names| names.adding(|| result.map_err(Unwritten::from)));
+        let add =
+            |result: Result<(), Errno>| ledger.change_names(|names| names.add(|| result.map_err(WriteError::from)));
         assert!(!is_spent(add(Err(Errno::EXIST))));
         assert!(add(Ok(())).is_ok());
         assert!(is_spent(add(Ok(()))));
@@ -400,19 +403,19 @@ mod tests {
         };
         let remove = || {
             let seen = File::open(&path).unwrap();
-            ledger.names(|names| {
+            ledger.change_names(|names| {
                 std::fs::remove_file(&path).unwrap();
-                names.removed(seen.into());
+                names.remove(seen.into());
             });
         };
         fill().unwrap();
         remove();
         fill().unwrap();
-        ledger.opened();
+        ledger.add_open();
         remove();
         assert!(is_spent(fill()), "it takes up its room as long as it may be open");
         std::fs::remove_file(&path).unwrap();
-        ledger.closed();
+        ledger.remove_open();
         fill().unwrap();
         assert!(is_spent(fill().and_then(|_| ledger.write(
             &File::options().append(true).open(&path).unwrap(),

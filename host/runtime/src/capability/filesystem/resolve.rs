@@ -19,7 +19,7 @@ const MAX_ATTEMPTS: usize = 32;
 
 /// An error when resolving a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum ResolveError {
     /// An error of the system.
     System(Errno),
     /// A path that leads out of the folder.
@@ -28,7 +28,7 @@ pub(crate) enum Failure {
     Special(FileType),
 }
 
-impl From<Errno> for Failure {
+impl From<Errno> for ResolveError {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::XDEV => Self::Outside,
@@ -39,7 +39,7 @@ impl From<Errno> for Failure {
 
 /// Options for opening a file or a folder.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Opening {
+pub(crate) struct OpenOptions {
     pub(crate) follow: bool,
     pub(crate) read: bool,
     pub(crate) write: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Opening {
 }
 
 /// A file or a folder that was opened.
-pub(crate) struct Opened {
+pub(crate) struct OpenedFile {
     pub(crate) file: File,
     pub(crate) is_dir: bool,
 }
@@ -56,44 +56,44 @@ pub(crate) struct Opened {
 /// Opens a file or a folder that exists.
 ///
 /// Its type is read first, with `O_PATH`: opening a pipe or a device can block for ever, or have side effects.
-pub(crate) fn open(folder: impl AsFd, path: &str, opening: Opening) -> Result<Opened, Failure> {
-    let follow = if opening.follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+pub(crate) fn open(folder: impl AsFd, path: &str, options: OpenOptions) -> Result<OpenedFile, ResolveError> {
+    let follow = if options.follow { OFlags::empty() } else { OFlags::NOFOLLOW };
     let seen = resolve(&folder, path, OFlags::PATH | follow, Mode::empty())?;
-    let kind = kind_of(&seen)?;
+    let kind = file_type(&seen)?;
     match kind {
-        FileType::Symlink => return Err(Failure::System(Errno::LOOP)),
-        FileType::RegularFile if opening.directory => return Err(Failure::System(Errno::NOTDIR)),
+        FileType::Symlink => return Err(ResolveError::System(Errno::LOOP)),
+        FileType::RegularFile if options.directory => return Err(ResolveError::System(Errno::NOTDIR)),
         FileType::RegularFile | FileType::Directory => {}
-        special => return Err(Failure::Special(special)),
+        special => return Err(ResolveError::Special(special)),
     }
-    let file = resolve(&folder, path, access(opening) | follow, Mode::empty())?;
+    let file = resolve(&folder, path, open_flags(options) | follow, Mode::empty())?;
     // It may have been replaced in between. Because of `NONBLOCK`, opening it did not block even then.
-    match kind_of(&file)? {
-        FileType::RegularFile => Ok(Opened { file: file.into(), is_dir: false }),
-        FileType::Directory => Ok(Opened { file: file.into(), is_dir: true }),
-        special => Err(Failure::Special(special)),
+    match file_type(&file)? {
+        FileType::RegularFile => Ok(OpenedFile { file: file.into(), is_dir: false }),
+        FileType::Directory => Ok(OpenedFile { file: file.into(), is_dir: true }),
+        special => Err(ResolveError::Special(special)),
     }
 }
 
 /// Creates a file that does not exist. A link of that name counts as existing, wherever it points.
-pub(crate) fn create(folder: impl AsFd, path: &str, opening: Opening) -> Result<Opened, Failure> {
-    let flags = access(opening) | OFlags::CREATE | OFlags::EXCL;
+pub(crate) fn create(folder: impl AsFd, path: &str, options: OpenOptions) -> Result<OpenedFile, ResolveError> {
+    let flags = open_flags(options) | OFlags::CREATE | OFlags::EXCL;
     let file = resolve(&folder, path, flags, Mode::from_raw_mode(0o666))?;
-    Ok(Opened { file: file.into(), is_dir: false })
+    Ok(OpenedFile { file: file.into(), is_dir: false })
 }
 
-fn access(opening: Opening) -> OFlags {
-    let access = match (opening.read, opening.write) {
+fn open_flags(options: OpenOptions) -> OFlags {
+    let access = match (options.read, options.write) {
         (true, true) => OFlags::RDWR,
         (false, true) => OFlags::WRONLY,
         _ => OFlags::RDONLY,
     };
-    let directory = if opening.directory { OFlags::DIRECTORY } else { OFlags::empty() };
+    let directory = if options.directory { OFlags::DIRECTORY } else { OFlags::empty() };
     access | directory | OFlags::NONBLOCK | OFlags::NOCTTY
 }
 
 /// A name and its opened parent folder.
-pub(crate) struct Named<'a> {
+pub(crate) struct NamedEntry<'a> {
     pub(crate) parent: OwnedFd,
     pub(crate) name: &'a str,
     /// True if the path ended with a slash, which only a folder allows.
@@ -101,7 +101,7 @@ pub(crate) struct Named<'a> {
 }
 
 /// Resolves all but the last part of a path.
-pub(crate) fn parent<'a>(folder: impl AsFd, path: &'a str) -> Result<Named<'a>, Failure> {
+pub(crate) fn resolve_parent<'a>(folder: impl AsFd, path: &'a str) -> Result<NamedEntry<'a>, ResolveError> {
     let plain = path.trim_end_matches('/');
     let (before, name) = plain.rsplit_once('/').map_or((".", plain), |(before, name)| match before {
         // `/name`: the kernel reports that it leads outside.
@@ -109,27 +109,27 @@ pub(crate) fn parent<'a>(folder: impl AsFd, path: &'a str) -> Result<Named<'a>, 
         before => (before, name),
     });
     match name {
-        "" if path.starts_with('/') => return Err(Failure::Outside),
-        "" => return Err(Failure::System(Errno::NOENT)),
+        "" if path.starts_with('/') => return Err(ResolveError::Outside),
+        "" => return Err(ResolveError::System(Errno::NOENT)),
         // Resolved all the same, so that a path that leads outside is reported as such.
         "." | ".." => {
             resolve(&folder, plain, OFlags::PATH, Mode::empty())?;
-            return Err(Failure::System(Errno::INVAL));
+            return Err(ResolveError::System(Errno::INVAL));
         }
         _ => {}
     }
     let parent = resolve(&folder, before, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
-    Ok(Named { parent, name, has_trailing_slash: plain.len() < path.len() })
+    Ok(NamedEntry { parent, name, has_trailing_slash: plain.len() < path.len() })
 }
 
-impl Named<'_> {
+impl NamedEntry<'_> {
     /// Fails if the path ended with a slash.
-    pub(crate) fn not_a_folder(self) -> Result<Self, Failure> {
-        if self.has_trailing_slash { Err(Failure::System(Errno::NOTDIR)) } else { Ok(self) }
+    pub(crate) fn without_trailing_slash(self) -> Result<Self, ResolveError> {
+        if self.has_trailing_slash { Err(ResolveError::System(Errno::NOTDIR)) } else { Ok(self) }
     }
 
     /// Returns an `O_PATH` descriptor of the entry, and follows no link.
-    pub(crate) fn look(&self) -> Result<OwnedFd, Failure> {
+    pub(crate) fn open_entry(&self) -> Result<OwnedFd, ResolveError> {
         Ok(resolve(&self.parent, self.name, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?)
     }
 }
@@ -154,6 +154,6 @@ pub(crate) fn is_supported(folder: impl AsFd) -> Result<(), Errno> {
     resolve(folder, ".", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).map(drop)
 }
 
-fn kind_of(file: impl AsFd) -> Result<FileType, Errno> {
+pub(super) fn file_type(file: impl AsFd) -> Result<FileType, Errno> {
     Ok(FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode))
 }

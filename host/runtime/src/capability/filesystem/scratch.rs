@@ -5,30 +5,31 @@ use std::time::Duration;
 
 use fumehood_core::permission::files::{Quota, SCRATCH};
 
-use super::emptying::empty;
 use super::folder::OpenFolder;
-use super::protect::Protected;
-use super::scratch_root::{ScratchRoot, Space};
+use super::protected_set::ProtectedSet;
+use super::remove_contents::remove_contents;
+use super::scratch_root::{ScratchRoot, ScratchSpace};
 use crate::file_pool::FilePool;
 use crate::host_failure::HostFailure;
 
-/// Maximum time that a call waits for the removal of its scratch space. After that the removal goes on in the background.
+/// Maximum time that a call waits for the removal of its scratch space. After that the removal goes on in the
+/// background.
 const MAX_REMOVAL_WAIT: Duration = Duration::from_millis(200);
 
 /// The scratch space of one call, removed on drop.
 pub(crate) struct Scratch {
-    removal: Option<Removal>,
+    removal: Option<RemoveOnDrop>,
     folder: Arc<OpenFolder>,
     pool: FilePool,
 }
 
 impl Scratch {
     /// Creates an empty folder that only this user may enter.
-    pub(super) fn make(quota: Quota, root: &ScratchRoot, pool: &FilePool) -> Result<Self, HostFailure> {
+    pub(super) fn create(quota: Quota, root: &ScratchRoot, pool: &FilePool) -> Result<Self, HostFailure> {
         let failed = |error: std::io::Error| HostFailure(format!("scratch space for the call cannot be made: {error}"));
-        let (space, file) = root.space().map_err(failed)?;
-        let folder = Arc::new(OpenFolder::new(file, SCRATCH, Some(quota), None, Protected::default()));
-        let removal = Removal { folder: Arc::clone(&folder), space };
+        let (space, file) = root.create_space().map_err(failed)?;
+        let folder = Arc::new(OpenFolder::new(file, SCRATCH, Some(quota), None, ProtectedSet::default()));
+        let removal = RemoveOnDrop { folder: Arc::clone(&folder), space };
         Ok(Self { removal: Some(removal), folder, pool: pool.clone() })
     }
 
@@ -58,15 +59,15 @@ impl Drop for Scratch {
 }
 
 /// Removes a scratch space on drop: on a thread for file work, or on this one if those have ended already.
-struct Removal {
+struct RemoveOnDrop {
     folder: Arc<OpenFolder>,
-    space: Space,
+    space: ScratchSpace,
 }
 
-impl Drop for Removal {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         // Files that cannot be removed stay in a folder that only this user may enter. The next start tries again.
-        let _emptied = empty(&*self.folder.dir.dir);
+        let _emptied = remove_contents(&*self.folder.dir.dir);
         self.space.remove();
     }
 }
@@ -87,11 +88,11 @@ mod tests {
             std::fs::write(path.join("a/b/c"), "x").unwrap();
             path
         };
-        let scratch = Scratch::make(Quota::default(), &root, &pool).unwrap();
+        let scratch = Scratch::create(Quota::default(), &root, &pool).unwrap();
         let path = fill(&scratch);
         scratch.remove().await;
         assert!(!path.exists());
-        let scratch = Scratch::make(Quota::default(), &root, &pool).unwrap();
+        let scratch = Scratch::create(Quota::default(), &root, &pool).unwrap();
         let path = fill(&scratch);
         drop(scratch);
         for _ in 0..500 {

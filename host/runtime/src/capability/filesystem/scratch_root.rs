@@ -1,5 +1,5 @@
-//! The folder that holds the scratch spaces of a sandbox, locked for as long as its process lives. The folder of a process
-//! that was killed has no lock any more, and the next process that starts removes it.
+//! The folder that holds the scratch spaces of a sandbox, locked for as long as its process lives. The folder of a
+//! process that was killed has no lock any more, and the next process that starts removes it.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{AtFlags, CWD, Dir, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::emptying::empty;
+use super::remove_contents::remove_contents;
 
 /// Prefix of the folders' names among the temporary files of the system.
 const PREFIX: &str = "fumehood-scratch.";
@@ -30,48 +30,48 @@ pub(crate) struct ScratchRoot(Arc<Shared>);
 struct Shared {
     /// The folder in which it is created.
     parent: PathBuf,
-    made: Mutex<Numbered>,
+    made: Mutex<RootState>,
 }
 
 /// The folder, and the number of spaces that were created in all.
 #[derive(Default)]
-struct Numbered {
-    root: Option<Arc<Locked>>,
+struct RootState {
+    root: Option<Arc<LockedFolder>>,
     spaces: u64,
 }
 
 /// A folder whose lock is held. It is removed once the last space in it has been dropped.
-struct Locked {
+struct LockedFolder {
     folder: File,
     /// `None` if another process removes it.
     path: Option<PathBuf>,
 }
 
 /// The scratch folder of a worker process, removed on drop with everything that is left in it.
-pub(crate) struct HeldScratch(Locked);
+pub(crate) struct WorkerScratch(LockedFolder);
 
-impl HeldScratch {
+impl WorkerScratch {
     pub(crate) fn folder(&self) -> &File {
         &self.0.folder
     }
 }
 
-impl Drop for HeldScratch {
+impl Drop for WorkerScratch {
     fn drop(&mut self) {
         // The next start removes what stays.
-        let _emptied = empty(&self.0.folder);
+        let _emptied = remove_contents(&self.0.folder);
     }
 }
 
 /// One scratch space in the folder.
-pub(super) struct Space {
-    root: Arc<Locked>,
+pub(super) struct ScratchSpace {
+    root: Arc<LockedFolder>,
     name: String,
 }
 
 impl ScratchRoot {
     /// Creates a root among the temporary files of the system.
-    pub(crate) fn usual() -> Self {
+    pub(crate) fn in_temp_dir() -> Self {
         Self::within(&std::env::temp_dir())
     }
 
@@ -81,9 +81,9 @@ impl ScratchRoot {
     }
 
     /// Wraps the open folder that the host made for this worker process. The host removes it.
-    pub(crate) fn handed_over(folder: File) -> Self {
-        let root = Arc::new(Locked { folder, path: None });
-        let made = Mutex::new(Numbered { root: Some(root), spaces: 0 });
+    pub(crate) fn from_host(folder: File) -> Self {
+        let root = Arc::new(LockedFolder { folder, path: None });
+        let made = Mutex::new(RootState { root: Some(root), spaces: 0 });
         Self(Arc::new(Shared { parent: PathBuf::new(), made }))
     }
 
@@ -91,23 +91,23 @@ impl ScratchRoot {
     ///
     /// # Errors
     /// If the folder for temporary files cannot be used.
-    pub(crate) fn for_worker(&self) -> io::Result<HeldScratch> {
-        Ok(HeldScratch(Locked::make(&self.0.parent)?))
+    pub(crate) fn create_for_worker(&self) -> io::Result<WorkerScratch> {
+        Ok(WorkerScratch(LockedFolder::create(&self.0.parent)?))
     }
 
     /// Creates an empty folder that only this user may enter.
-    pub(super) fn space(&self) -> io::Result<(Space, File)> {
+    pub(super) fn create_space(&self) -> io::Result<(ScratchSpace, File)> {
         let mut made = self.0.made.lock().unwrap_or_else(PoisonError::into_inner);
         made.spaces += 1;
         let name = made.spaces.to_string();
         if let Some(root) = &made.root
-            && let Ok(space) = Locked::space(root, &name)
+            && let Ok(space) = LockedFolder::create_space(root, &name)
         {
             return Ok(space);
         }
         // There is none yet, or it was removed from among the temporary files.
-        let root = Arc::new(Locked::make(&self.0.parent)?);
-        let space = Locked::space(&root, &name)?;
+        let root = Arc::new(LockedFolder::create(&self.0.parent)?);
+        let space = LockedFolder::create_space(&root, &name)?;
         made.root = Some(root);
         Ok(space)
     }
@@ -138,15 +138,15 @@ fn remove_left_behind(parent: &OwnedFd, name: &CStr) -> Result<(), Errno> {
     }
     // A process that is alive holds the lock.
     rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
-    empty(&folder)?;
+    remove_contents(&folder)?;
     rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
 }
 
-impl Locked {
-    fn make(parent: &Path) -> io::Result<Self> {
+impl LockedFolder {
+    fn create(parent: &Path) -> io::Result<Self> {
         let mut failed = io::Error::from(Errno::WOULDBLOCK);
         for _ in 0..MAX_ATTEMPTS {
-            match Self::try_to_make(parent) {
+            match Self::try_create(parent) {
                 Ok(made) => return Ok(made),
                 Err(error) => failed = error,
             }
@@ -155,7 +155,7 @@ impl Locked {
     }
 
     /// Fails if a process that starts at this moment takes the folder for an abandoned one.
-    fn try_to_make(parent: &Path) -> io::Result<Self> {
+    fn try_create(parent: &Path) -> io::Result<Self> {
         let only_this_user = std::fs::Permissions::from_mode(0o700);
         let made = tempfile::Builder::new().prefix(PREFIX).permissions(only_this_user).tempdir_in(parent)?;
         let path = made.path().canonicalize()?;
@@ -171,21 +171,21 @@ impl Locked {
         Ok(Self { folder, path: Some(path) })
     }
 
-    fn space(root: &Arc<Self>, name: &str) -> io::Result<(Space, File)> {
+    fn create_space(root: &Arc<Self>, name: &str) -> io::Result<(ScratchSpace, File)> {
         rustix::fs::mkdirat(&root.folder, name, Mode::RWXU)?;
         let folder = rustix::fs::openat(&root.folder, name, FOLDER_FLAGS, Mode::empty())?;
-        Ok((Space { root: Arc::clone(root), name: name.to_owned() }, folder.into()))
+        Ok((ScratchSpace { root: Arc::clone(root), name: name.to_owned() }, folder.into()))
     }
 }
 
-impl Drop for Locked {
+impl Drop for LockedFolder {
     fn drop(&mut self) {
         // It is not empty if a space could not be removed; then the next start tries again.
         let _removed = self.path.as_ref().map(std::fs::remove_dir);
     }
 }
 
-impl Space {
+impl ScratchSpace {
     /// Removes the folder of the space, which has to be empty.
     pub(super) fn remove(&self) {
         let _stays = rustix::fs::unlinkat(&self.root.folder, self.name.as_str(), AtFlags::REMOVEDIR);
@@ -213,7 +213,7 @@ mod tests {
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("canary"), "alive").unwrap();
         let living = ScratchRoot::within(parent.path());
-        let (space, _file) = living.space().unwrap();
+        let (space, _file) = living.create_space().unwrap();
         std::fs::write(space.path().join("mine"), "x").unwrap();
         // As a killed process leaves it: full, and not locked.
         let left = parent.path().join(format!("{PREFIX}left"));
@@ -237,8 +237,8 @@ mod tests {
     fn folders_are_private_and_removed_in_the_end() {
         let parent = tempfile::tempdir().unwrap();
         let root = ScratchRoot::within(parent.path());
-        let (first, _file) = root.space().unwrap();
-        let (second, _file) = root.space().unwrap();
+        let (first, _file) = root.create_space().unwrap();
+        let (second, _file) = root.create_space().unwrap();
         assert_eq!(first.path().parent(), second.path().parent(), "one folder for all of them");
         for path in [first.path().as_path(), first.path().parent().unwrap()] {
             assert_eq!(std::fs::metadata(path).unwrap().mode() & 0o777, 0o700, "{}", path.display());
@@ -253,9 +253,9 @@ mod tests {
     fn removed_folder_is_created_again() {
         let parent = tempfile::tempdir().unwrap();
         let root = ScratchRoot::within(parent.path());
-        let (space, _file) = root.space().unwrap();
+        let (space, _file) = root.create_space().unwrap();
         std::fs::remove_dir_all(space.path().parent().unwrap()).unwrap();
-        let (other, _file) = root.space().unwrap();
+        let (other, _file) = root.create_space().unwrap();
         assert!(other.path().is_dir());
         assert_ne!(space.path(), other.path());
     }
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn reports_a_missing_folder_for_temporary_files() {
         let root = ScratchRoot::within(Path::new("/no/such/folder"));
-        assert_eq!(root.space().map(|_| ()).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(root.create_space().map(|_| ()).unwrap_err().kind(), io::ErrorKind::NotFound);
         root.sweep();
     }
 }

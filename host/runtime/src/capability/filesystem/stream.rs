@@ -9,30 +9,30 @@ use wasmtime_wasi::async_trait;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 use wasmtime_wasi::p2::{DynInputStream, InputStream, OutputStream, Pollable, StreamError, StreamResult};
 
-use super::call::{Open, Slot, StreamSlot};
-use super::ledger::{Position, Unwritten};
-use super::refuse::Attempt;
+use super::attempt::Attempt;
+use super::call_files::{OpenFile, Slot, StreamSlot};
+use super::ledger::{Position, WriteError};
 use crate::file_pool::{FilePool, Gone, Work};
 
 /// Maximum size of one write.
 const MAX_WRITE_BYTES: usize = 64 << 10;
 
 /// An input stream of a file: wasmtime's own, run on threads for file work.
-pub(super) struct FromFile {
+pub(super) struct FileInputStream {
     inner: DynInputStream,
     pool: FilePool,
     _slot: Option<Arc<Slot>>,
     _stream: StreamSlot,
 }
 
-impl FromFile {
-    pub(super) fn new(inner: DynInputStream, pool: &FilePool, open: &Open, stream: StreamSlot) -> Self {
+impl FileInputStream {
+    pub(super) fn new(inner: DynInputStream, pool: &FilePool, open: &OpenFile, stream: StreamSlot) -> Self {
         Self { inner, pool: pool.clone(), _slot: open.slot.clone(), _stream: stream }
     }
 }
 
 #[async_trait]
-impl InputStream for FromFile {
+impl InputStream for FileInputStream {
     fn read(&mut self, size: usize) -> StreamResult<Bytes> {
         let Self { inner, pool, .. } = self;
         pool.entered(|| inner.read(size))
@@ -50,7 +50,7 @@ impl InputStream for FromFile {
 }
 
 #[async_trait]
-impl Pollable for FromFile {
+impl Pollable for FileInputStream {
     async fn ready(&mut self) {
         let Self { inner, pool, .. } = self;
         pool.within(inner.ready()).await;
@@ -58,10 +58,10 @@ impl Pollable for FromFile {
 }
 
 /// An output stream to a file, which charges each write to the folder's account first.
-pub(super) struct ToFile {
+pub(super) struct FileOutputStream {
     state: State,
     position: Position,
-    open: Open,
+    open: OpenFile,
     pool: FilePool,
     attempt: Attempt,
     _stream: StreamSlot,
@@ -69,7 +69,7 @@ pub(super) struct ToFile {
 
 enum State {
     Ready,
-    Writing(Work<Result<usize, Unwritten>>),
+    Writing(Work<Result<usize, WriteError>>),
     /// The last write failed, and its error was not reported to the guest yet.
     Failed(StreamError),
     Closed,
@@ -78,33 +78,39 @@ enum State {
 /// The error of a stream for a quota that is used up.
 #[derive(Debug, thiserror::Error)]
 #[error("the quota of the folder is used up")]
-pub(super) struct QuotaSpent;
+pub(super) struct QuotaExceeded;
 
-impl ToFile {
-    pub(super) fn new(open: Open, position: Position, pool: &FilePool, attempt: Attempt, stream: StreamSlot) -> Self {
+impl FileOutputStream {
+    pub(super) fn new(
+        open: OpenFile,
+        position: Position,
+        pool: &FilePool,
+        attempt: Attempt,
+        stream: StreamSlot,
+    ) -> Self {
         Self { state: State::Ready, position, open, pool: pool.clone(), attempt, _stream: stream }
     }
 
     /// Returns the state after a write, and advances the position.
-    fn ended(&mut self, ended: Result<Result<usize, Unwritten>, Gone>) -> State {
-        match ended {
+    fn state_after(&mut self, result: Result<Result<usize, WriteError>, Gone>) -> State {
+        match result {
             Ok(Ok(written)) => {
                 if let Position::At(offset) = &mut self.position {
                     *offset = offset.saturating_add(written as u64);
                 }
                 State::Ready
             }
-            Ok(Err(Unwritten::System(error))) => State::Failed(StreamError::LastOperationFailed(error.into())),
-            Ok(Err(Unwritten::Spent(spent))) => {
-                let _code = self.attempt.spent(spent);
-                State::Failed(StreamError::LastOperationFailed(QuotaSpent.into()))
+            Ok(Err(WriteError::System(error))) => State::Failed(StreamError::LastOperationFailed(error.into())),
+            Ok(Err(WriteError::Spent(spent))) => {
+                let _code = self.attempt.spent_error(spent);
+                State::Failed(StreamError::LastOperationFailed(QuotaExceeded.into()))
             }
             Err(Gone) => State::Closed,
         }
     }
 
     /// Returns the error of the last write, once.
-    fn told(&mut self) -> StreamResult<()> {
+    fn take_error(&mut self) -> StreamResult<()> {
         match mem::replace(&mut self.state, State::Closed) {
             State::Failed(error) => Err(error),
             State::Closed => Err(StreamError::Closed),
@@ -117,11 +123,11 @@ impl ToFile {
 }
 
 #[async_trait]
-impl OutputStream for ToFile {
+impl OutputStream for FileOutputStream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         // More than `check_write` permitted would be buffered in the host, outside the guest's memory ceiling.
         if !matches!(self.state, State::Ready) || bytes.len() > MAX_WRITE_BYTES {
-            self.told()?;
+            self.take_error()?;
             return Err(StreamError::trap("a write that `check_write` did not permit"));
         }
         if !bytes.is_empty() {
@@ -132,11 +138,11 @@ impl OutputStream for ToFile {
     }
 
     fn flush(&mut self) -> StreamResult<()> {
-        self.told()
+        self.take_error()
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
-        self.told()?;
+        self.take_error()?;
         Ok(if matches!(self.state, State::Writing(_)) { 0 } else { MAX_WRITE_BYTES })
     }
 
@@ -148,17 +154,17 @@ impl OutputStream for ToFile {
 }
 
 #[async_trait]
-impl Pollable for ToFile {
+impl Pollable for FileOutputStream {
     async fn ready(&mut self) {
         if let State::Writing(work) = &mut self.state {
-            let ended = work.await;
-            self.state = self.ended(ended);
+            let result = work.await;
+            self.state = self.state_after(result);
         }
     }
 }
 
 /// Writes `bytes`. Blocks.
-pub(super) fn write(open: &Open, bytes: &[u8], position: Position) -> Result<usize, Unwritten> {
+pub(super) fn write(open: &OpenFile, bytes: &[u8], position: Position) -> Result<usize, WriteError> {
     let file: &File = &open.file;
     match &open.folder.ledger {
         Some(ledger) => ledger.write(file, bytes, position),
@@ -168,6 +174,6 @@ pub(super) fn write(open: &Open, bytes: &[u8], position: Position) -> Result<usi
 }
 
 /// Returns the error code for an error of a [`FileOutputStream`].
-pub(super) fn code_of(error: &wasmtime::Error) -> Option<ErrorCode> {
-    error.is::<QuotaSpent>().then_some(ErrorCode::Quota)
+pub(super) fn to_error_code(error: &wasmtime::Error) -> Option<ErrorCode> {
+    error.is::<QuotaExceeded>().then_some(ErrorCode::Quota)
 }

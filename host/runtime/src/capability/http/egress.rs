@@ -9,10 +9,10 @@ use http::Request;
 use tokio::sync::Semaphore;
 use wasmtime_wasi_http::{Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks};
 
-use super::account::{Account, Budget, Open, Reports, RequestObserver, UsedUp};
-use super::exchange::{Exchange, Transmitted};
+use super::account::{Account, AllowanceExceeded, Budget, ReportOnDrop, Reports, RequestObserver};
+use super::exchange::{Exchange, TransmissionFuture};
 use super::head;
-use super::place::Places;
+use super::permit::PendingPermits;
 use crate::capability::refusals::Refusals;
 use crate::clock::Deadline;
 use crate::network::Network;
@@ -71,11 +71,12 @@ impl Egress {
 }
 
 /// The future of a response and of the transmission of its body.
-pub(crate) type Sending = Box<dyn Future<Output = Result<(http::Response<WasiBody>, Transmitted), Error>> + Send>;
+pub(crate) type ResponseFuture =
+    Box<dyn Future<Output = Result<(http::Response<WasiBody>, TransmissionFuture), Error>> + Send>;
 
 /// Sends requests of one call to the process that admits or refuses them.
 pub(crate) trait RequestRelay: Send + Sync {
-    fn send(&self, request: Request<WasiBody>, options: Option<RequestOptions>) -> Sending;
+    fn send(&self, request: Request<WasiBody>, options: Option<RequestOptions>) -> ResponseFuture;
 }
 
 /// An HTTP client that passes every request to a relay.
@@ -92,9 +93,9 @@ pub(crate) struct DirectEgress {
     network: Network,
     deadline: Deadline,
     refusals: Refusals,
-    watcher: RequestObserver,
+    observer: RequestObserver,
     budget: Budget,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     accounts: Vec<Account>,
 }
 
@@ -110,7 +111,7 @@ impl DirectEgress {
         network: &Network,
         deadline: Deadline,
         refusals: &Refusals,
-        watcher: RequestObserver,
+        observer: RequestObserver,
     ) -> Self {
         let limits = grant.http().map_or_else(HttpLimits::default, |http| *http.limits());
         Self {
@@ -118,22 +119,24 @@ impl DirectEgress {
             network: network.clone(),
             deadline,
             refusals: refusals.clone(),
-            watcher,
+            observer,
             budget: Budget::new(limits, refusals),
-            places: Arc::new(Semaphore::new(usize::try_from(limits.in_flight).unwrap_or(Semaphore::MAX_PERMITS))),
+            permits: Arc::new(Semaphore::new(usize::try_from(limits.in_flight).unwrap_or(Semaphore::MAX_PERMITS))),
             accounts: Vec::new(),
         }
     }
 
     /// Returns the reports of the requests. The list is complete once this has been dropped.
     pub(crate) fn reports(&self) -> Reports {
-        self.watcher.reports.clone()
+        self.observer.reports.clone()
     }
 
     /// Sends a request if it is allowed.
-    pub(crate) fn send(&mut self, request: Request<WasiBody>, options: Option<RequestOptions>) -> Sending {
+    pub(crate) fn send(&mut self, request: Request<WasiBody>, options: Option<RequestOptions>) -> ResponseFuture {
         match self.admit(&request, options) {
-            Ok(exchange) => Box::new(exchange.run(Places::in_line(&self.places, &self.network.places), request)),
+            Ok(exchange) => {
+                Box::new(exchange.run(PendingPermits::enqueue(&self.permits, &self.network.permits), request))
+            }
             Err(error) => Box::new(async { Err(error) }),
         }
     }
@@ -146,8 +149,8 @@ impl DirectEgress {
             Error::HttpRequestDenied
         })?;
         let (method, host) = (method.to_owned(), permit.authority());
-        let account =
-            Account::open(&self.budget, &self.watcher, method, host).map_err(|UsedUp| Error::ConnectionLimitReached)?;
+        let account = Account::open(&self.budget, &self.observer, method, host)
+            .map_err(|AllowanceExceeded| Error::ConnectionLimitReached)?;
         self.accounts.push(account.clone());
         Ok(Exchange {
             grant: Arc::clone(&self.grant),
@@ -156,14 +159,14 @@ impl DirectEgress {
             deadline: self.deadline,
             options: options.unwrap_or_default(),
             refusals: self.refusals.clone(),
-            open: Open(account),
+            report: ReportOnDrop(account),
         })
     }
 
     fn refuse(&self, method: &str, host: &str, refusal: Refusal) {
         let method = crate::outcome::cut_to(method, 32);
         let host = crate::outcome::cut_to(host, 255);
-        Account::new(&self.budget, &self.watcher, method, host).refused(&refusal.because);
+        Account::new(&self.budget, &self.observer, method, host).record_refusal(&refusal.because);
         self.refusals.add(refusal);
     }
 }
@@ -171,13 +174,13 @@ impl DirectEgress {
 impl Drop for DirectEgress {
     fn drop(&mut self) {
         // Requests that still run are dropped with the call, but perhaps a moment later, on another thread.
-        self.accounts.iter().for_each(Account::tell);
+        self.accounts.iter().for_each(Account::report);
     }
 }
 
 impl WasiHttpHooks for Egress {
     fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {
-        head::forbidden()
+        head::forbidden_header_filter()
     }
 
     /// The host sets it itself, from the URL that was checked.
@@ -189,8 +192,8 @@ impl WasiHttpHooks for Egress {
         &mut self,
         request: Request<WasiBody>,
         options: Option<RequestOptions>,
-        _transmitted: Transmitted,
-    ) -> Sending {
+        _transmitted: TransmissionFuture,
+    ) -> ResponseFuture {
         match self {
             Self::Direct(egress) => egress.send(request, options),
             Self::Relay(egress) => egress.relay.send(request, options),

@@ -8,13 +8,14 @@ use http::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Request, Uri};
 use wasmtime_wasi_http::{DEFAULT_FORBIDDEN_HEADERS, ForbiddenHeaderFilter, WasiBody};
 
-use super::reason::Reason;
+use super::exchange_error::ExchangeError;
 
 /// Bytes of a header besides its name and value: a colon, a space and a line break.
 const HEADER_OVERHEAD_BYTES: usize = 4;
 
 /// Headers that a guest cannot set, besides those that wasmtime forbids: they frame the message (RFC 9112), name
-/// intermediaries (RFC 7239) or address a proxy. With `expect: 100-continue`, guest and server would wait for each other.
+/// intermediaries (RFC 7239) or address a proxy. With `expect: 100-continue`, guest and server would wait for each
+/// other.
 const FORBIDDEN: &[&str] = &["expect", "forwarded", "te", "trailer", "via", "x-real-ip"];
 /// Prefixes of headers that a guest cannot set.
 const FORBIDDEN_PREFIXES: &[&str] = &["proxy-", "x-forwarded-"];
@@ -28,7 +29,7 @@ fn is_forbidden(name: &HeaderName) -> bool {
 }
 
 /// Returns [`is_forbidden`] as the filter that wasmtime takes.
-pub(super) fn forbidden() -> ForbiddenHeaderFilter {
+pub(super) fn forbidden_header_filter() -> ForbiddenHeaderFilter {
     Arc::new(is_forbidden)
 }
 
@@ -38,7 +39,7 @@ pub(super) fn headers_size(headers: &HeaderMap) -> usize {
 }
 
 /// Returns the bytes that a head is charged for: its request line and its headers.
-pub(super) fn size(request: &Request<WasiBody>) -> usize {
+pub(super) fn head_size(request: &Request<WasiBody>) -> usize {
     let path = request.uri().path_and_query().map_or(1, |path| path.as_str().len());
     request.method().as_str().len() + path + " HTTP/1.1\r\n\r\n".len() + headers_size(request.headers())
 }
@@ -51,29 +52,29 @@ pub(super) fn prepare(
     permit: &Permit,
     reach: Reach,
     secrets: &[Secret],
-) -> Result<(), Reason> {
+) -> Result<(), ExchangeError> {
     let is_for_it = |secret: &&Secret| {
         let encrypted_or_named = permit.scheme() == Scheme::Https || reach == Reach::Named;
         encrypted_or_named && permit.is_within(secret.target())
     };
-    *request.uri_mut() = uri(permit, secrets, is_for_it)?;
+    *request.uri_mut() = build_uri(permit, secrets, is_for_it)?;
     let headers = request.headers_mut();
-    let ours = |name: &HeaderName| {
+    let is_reserved = |name: &HeaderName| {
         let is_there =
             |secret: &Secret| matches!(secret.into(), Injection::Header { name: there, .. } if there == name.as_str());
         is_forbidden(name) || secrets.iter().any(is_there)
     };
-    let taken: Vec<HeaderName> = headers.keys().filter(|name| ours(name)).cloned().collect();
-    for name in taken {
+    let removed: Vec<HeaderName> = headers.keys().filter(|name| is_reserved(name)).cloned().collect();
+    for name in removed {
         headers.remove(name);
     }
-    let value = |text: &str| HeaderValue::from_str(text).map_err(|_| Reason::Request);
+    let value = |text: &str| HeaderValue::from_str(text).map_err(|_| ExchangeError::Request);
     headers.insert(HOST, value(&permit.authority())?);
     // One request per connection: the server need not wait for another.
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
     for secret in secrets.iter().filter(is_for_it) {
         if let Injection::Header { name, template } = secret.into() {
-            let name: HeaderName = name.parse().map_err(|_| Reason::Request)?;
+            let name: HeaderName = name.parse().map_err(|_| ExchangeError::Request)?;
             let mut value = value(&template.fill(secret.value()))?;
             value.set_sensitive(true);
             // The first secret that was granted takes precedence.
@@ -84,21 +85,21 @@ pub(super) fn prepare(
 }
 
 /// Builds a URI in origin form (RFC 9112, section 3.2.1). With a host in it, the request would be addressed to a proxy.
-fn uri(permit: &Permit, secrets: &[Secret], is_for_it: impl Fn(&&Secret) -> bool) -> Result<Uri, Reason> {
+fn build_uri(permit: &Permit, secrets: &[Secret], is_for_it: impl Fn(&&Secret) -> bool) -> Result<Uri, ExchangeError> {
     let parameter = |secret: &Secret| match secret.into() {
         Injection::Query { name } => Some(name.clone()),
         Injection::Header { .. } => None,
     };
-    let ours: Vec<String> = secrets.iter().filter_map(parameter).collect();
+    let reserved: Vec<String> = secrets.iter().filter_map(parameter).collect();
     let added: Vec<(String, &Secret)> =
         secrets.iter().filter(is_for_it).filter_map(|secret| Some((parameter(secret)?, secret))).collect();
     let url = permit.url();
     let added = added.iter().map(|(name, secret)| (name.as_str(), secret.value()));
-    let path = match query_with(url.query(), |name| ours.iter().any(|other| other == name), added) {
+    let path = match query_with(url.query(), |name| reserved.iter().any(|other| other == name), added) {
         Some(query) => format!("{}?{query}", url.path()),
         None => url.path().to_owned(),
     };
-    Uri::builder().path_and_query(path).build().map_err(|_| Reason::Request)
+    Uri::builder().path_and_query(path).build().map_err(|_| ExchangeError::Request)
 }
 
 #[cfg(test)]

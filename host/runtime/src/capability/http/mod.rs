@@ -7,10 +7,10 @@ mod account;
 mod body;
 mod egress;
 mod exchange;
+mod exchange_error;
 mod head;
-mod place;
-mod reason;
+mod permit;
 
 pub(crate) use account::{Reports, RequestObserver};
-pub(crate) use egress::{DirectEgress, Egress, OutboundConfig, RelayEgress, RequestRelay, Sending, context};
-pub(crate) use exchange::Transmitted;
+pub(crate) use egress::{DirectEgress, Egress, OutboundConfig, RelayEgress, RequestRelay, ResponseFuture, context};
+pub(crate) use exchange::TransmissionFuture;

@@ -9,8 +9,8 @@ use wasmtime_wasi::filesystem::WasiFilesystemCtx;
 use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
+use super::attempt::Attempt;
 use super::folder::{OpenFolder, OpenFolders};
-use super::refuse::Attempt;
 use super::scratch::Scratch;
 use crate::capability::refusals::Refusals;
 use crate::file_pool::{FilePool, OpenSlot};
@@ -26,7 +26,7 @@ pub(super) const MAX_LISTED_NAMES: u64 = 100_000;
 /// The files of one call, created when its guest first uses them.
 pub(crate) struct CallFiles {
     /// Open files and folders by the number of their handle.
-    open: HashMap<u32, Open>,
+    open: HashMap<u32, OpenFile>,
     /// The number of open ones: handles, and streams that have outlived theirs.
     count: Arc<AtomicUsize>,
     streams: Arc<AtomicUsize>,
@@ -40,7 +40,7 @@ pub(crate) struct CallFiles {
 
 /// One open file or folder.
 #[derive(Clone)]
-pub(super) struct Open {
+pub(super) struct OpenFile {
     pub(super) file: Arc<File>,
     pub(super) is_dir: bool,
     /// The path as the guest sees it.
@@ -55,7 +55,7 @@ pub(super) struct Slot {
     count: Arc<AtomicUsize>,
     /// The folder whose account counts the open file.
     folder: Option<Arc<OpenFolder>>,
-    _of_all: OpenSlot,
+    _shared_slot: OpenSlot,
 }
 
 impl CallFiles {
@@ -81,7 +81,7 @@ impl CallFiles {
         let mut folders = self.granted.folders.clone();
         if let Some(quota) = self.granted.scratch {
             if self.scratch.is_none() {
-                self.scratch = Some(Scratch::make(quota, &self.granted.scratch_root, &self.granted.pool)?);
+                self.scratch = Some(Scratch::create(quota, &self.granted.scratch_root, &self.granted.pool)?);
             }
             folders.extend(self.scratch.as_ref().map(|scratch| Arc::clone(scratch.folder())));
         }
@@ -93,7 +93,7 @@ impl CallFiles {
         self.scratch.take()
     }
 
-    pub(super) fn insert(&mut self, handle: u32, open: Open) {
+    pub(super) fn insert(&mut self, handle: u32, open: OpenFile) {
         self.open.insert(handle, open);
     }
 
@@ -101,24 +101,24 @@ impl CallFiles {
         self.open.remove(&handle);
     }
 
-    pub(super) fn get(&self, handle: u32) -> FsResult<&Open> {
+    pub(super) fn get(&self, handle: u32) -> FsResult<&OpenFile> {
         self.open.get(&handle).ok_or_else(|| ErrorCode::BadDescriptor.into())
     }
 
     /// Acquires a permit to open a file or folder.
-    pub(super) fn slot(&self, folder: &Arc<OpenFolder>, attempt: &Attempt) -> FsResult<Slot> {
-        let of_all = self.pool().open_slot().ok_or(ErrorCode::Busy)?;
+    pub(super) fn acquire_slot(&self, folder: &Arc<OpenFolder>, attempt: &Attempt) -> FsResult<Slot> {
+        let shared_slot = self.pool().open_slot().ok_or(ErrorCode::Busy)?;
         // Only this call changes the count, and it runs one host function at a time.
         if self.count.load(Ordering::Relaxed) >= MAX_OPEN {
             return Err(
-                attempt.exhausted(format!("it may hold {MAX_OPEN} files and folders open at once and no more"))
+                attempt.exhausted_error(format!("it may hold {MAX_OPEN} files and folders open at once and no more"))
             );
         }
         self.count.fetch_add(1, Ordering::Relaxed);
         if let Some(ledger) = &folder.ledger {
-            ledger.opened();
+            ledger.add_open();
         }
-        Ok(Slot { count: Arc::clone(&self.count), folder: Some(Arc::clone(folder)), _of_all: of_all })
+        Ok(Slot { count: Arc::clone(&self.count), folder: Some(Arc::clone(folder)), _shared_slot: shared_slot })
     }
 }
 
@@ -127,9 +127,11 @@ pub(super) struct StreamSlot(Arc<AtomicUsize>);
 
 impl CallFiles {
     /// Acquires a permit to hold one more stream.
-    pub(super) fn stream_slot(&self, attempt: &Attempt) -> FsResult<StreamSlot> {
+    pub(super) fn acquire_stream_slot(&self, attempt: &Attempt) -> FsResult<StreamSlot> {
         if self.streams.load(Ordering::Relaxed) >= MAX_STREAMS {
-            return Err(attempt.exhausted(format!("it may hold {MAX_STREAMS} streams of files at once and no more")));
+            return Err(
+                attempt.exhausted_error(format!("it may hold {MAX_STREAMS} streams of files at once and no more"))
+            );
         }
         self.streams.fetch_add(1, Ordering::Relaxed);
         Ok(StreamSlot(Arc::clone(&self.streams)))
@@ -144,16 +146,16 @@ impl Drop for StreamSlot {
 
 impl Slot {
     /// Stops counting an open file in the folder's account: what was opened is a folder, which takes up no bytes.
-    pub(super) fn holds_a_folder(&mut self) {
+    pub(super) fn uncount_folder(&mut self) {
         if let Some(ledger) = self.folder.take().as_ref().and_then(|folder| folder.ledger.as_ref()) {
-            ledger.closed();
+            ledger.remove_open();
         }
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.holds_a_folder();
+        self.uncount_folder();
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 }

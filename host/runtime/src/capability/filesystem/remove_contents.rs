@@ -9,7 +9,7 @@ use rustix::io::Errno;
 /// Removes everything in a folder, and follows no link. Uses three descriptors, however deep the folder is.
 ///
 /// Folders that lie deeper are moved up until they can be removed.
-pub(super) fn empty(root: impl AsFd) -> Result<(), Errno> {
+pub(super) fn remove_contents(root: impl AsFd) -> Result<(), Errno> {
     let mut moved = 0_u64;
     loop {
         let mut found = false;
@@ -25,7 +25,7 @@ pub(super) fn empty(root: impl AsFd) -> Result<(), Errno> {
             }
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let folder = rustix::fs::openat(&root, name, flags, Mode::empty())?;
-            lift(&folder, &root, &mut moved)?;
+            empty_folder(&folder, &root, &mut moved)?;
             rustix::fs::unlinkat(&root, name, AtFlags::REMOVEDIR)?;
         }
         if !found {
@@ -35,7 +35,7 @@ pub(super) fn empty(root: impl AsFd) -> Result<(), Errno> {
 }
 
 /// Empties one folder: removes its entries, and moves up those that are not empty.
-fn lift(folder: impl AsFd, root: impl AsFd, moved: &mut u64) -> Result<(), Errno> {
+fn empty_folder(folder: impl AsFd, root: impl AsFd, moved: &mut u64) -> Result<(), Errno> {
     for entry in Dir::read_from(&folder)? {
         let entry = entry?;
         let name = entry.file_name();
@@ -82,7 +82,7 @@ mod tests {
             deep = rustix::fs::openat(&deep, "d", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap().into();
         }
         std::fs::write(root.path().join("~1"), "in the way").unwrap();
-        empty(File::open(root.path()).unwrap()).unwrap();
+        remove_contents(File::open(root.path()).unwrap()).unwrap();
         assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
         assert_eq!(std::fs::read_to_string(outside.path().join("canary")).unwrap(), "alive");
     }

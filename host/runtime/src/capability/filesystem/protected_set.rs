@@ -14,8 +14,8 @@ use fumehood_core::permission::files::{FileId, FileRole, FileUse, NameIn, Protec
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timestamps};
 use rustix::io::Errno;
 
-use super::names::Unchanged;
-use super::resolve::{self, Failure, Named, Opened, Opening};
+use super::names::ChangeError;
+use super::resolve::{self, NamedEntry, OpenOptions, OpenedFile, ResolveError, file_type};
 
 /// Maximum number of links that are followed for one path, as many as the kernel follows.
 const MAX_LINKS: usize = 40;
@@ -24,9 +24,9 @@ const MAX_ATTEMPTS: usize = 32;
 
 /// The protected files of a sandbox. Clones share the set, which may grow.
 #[derive(Clone, Default)]
-pub(crate) struct Protected(Arc<RwLock<Arc<ProtectedFiles>>>);
+pub(crate) struct ProtectedSet(Arc<RwLock<Arc<ProtectedFiles>>>);
 
-impl Protected {
+impl ProtectedSet {
     /// Protects the file at this path, whether or not it exists.
     pub(crate) fn add(&self, path: &Path, role: FileRole) {
         let file = survey(path, role);
@@ -45,24 +45,24 @@ impl Protected {
     }
 
     /// Opens a file or a folder that exists, unless the file is protected against that use.
-    pub(super) fn open(&self, folder: impl AsFd, path: &str, opening: Opening) -> Result<Opened, Unchanged> {
+    pub(super) fn open(&self, folder: impl AsFd, path: &str, options: OpenOptions) -> Result<OpenedFile, ChangeError> {
         let files = self.files();
-        let wanted = if opening.write { FileUse::Change } else { FileUse::Read };
+        let wanted = if options.write { FileUse::Change } else { FileUse::Read };
         for _ in 0..MAX_ATTEMPTS {
-            let opened = resolve::open(&folder, path, opening)?;
+            let opened = resolve::open(&folder, path, options)?;
             if files.is_empty() || opened.is_dir {
                 return Ok(opened);
             }
             let id = id_of(&opened.file)?;
-            match End::find(&folder, path, opening.follow)? {
-                End::Name { parent, name, id: there } if there == id => {
+            match PathEnd::find(&folder, path, options.follow)? {
+                PathEnd::Name { parent, name, id: there } if there == id => {
                     files.check_use(wanted, id, id_of(&parent)?, name.as_bytes())?;
                     return Ok(opened);
                 }
                 // The file was replaced in between.
-                End::Name { .. } => {}
+                PathEnd::Name { .. } => {}
                 // No guest can make such a link, so comparing the identity of the file suffices.
-                End::Unnamed => {
+                PathEnd::Unnamed => {
                     files.check_use(wanted, id, id, b"")?;
                     return Ok(opened);
                 }
@@ -72,23 +72,28 @@ impl Protected {
     }
 
     /// Creates a file that does not exist.
-    pub(super) fn create(&self, folder: impl AsFd, path: &str, opening: Opening) -> Result<Opened, Unchanged> {
+    pub(super) fn create(
+        &self,
+        folder: impl AsFd,
+        path: &str,
+        options: OpenOptions,
+    ) -> Result<OpenedFile, ChangeError> {
         if self.files().is_empty() {
-            return Ok(resolve::create(folder, path, opening)?);
+            return Ok(resolve::create(folder, path, options)?);
         }
-        let new = match resolve::parent(folder, path) {
-            Err(Failure::System(Errno::INVAL)) => return Err(Errno::EXIST.into()),
+        let new = match resolve::resolve_parent(folder, path) {
+            Err(ResolveError::System(Errno::INVAL)) => return Err(Errno::EXIST.into()),
             found => found?,
         };
         if new.has_trailing_slash {
             return Err(Errno::ISDIR.into());
         }
         self.check_name(&new)?;
-        Ok(resolve::create(&new.parent, new.name, opening)?)
+        Ok(resolve::create(&new.parent, new.name, options)?)
     }
 
     /// Refuses to create, remove, replace or move a protected name.
-    pub(super) fn check_name(&self, named: &Named<'_>) -> Result<(), Unchanged> {
+    pub(super) fn check_name(&self, named: &NamedEntry<'_>) -> Result<(), ChangeError> {
         let files = self.files();
         if files.is_empty() {
             return Ok(());
@@ -97,7 +102,7 @@ impl Protected {
     }
 
     /// Refuses to change an open file, or to give it another name, if it is protected.
-    pub(super) fn check_identity(&self, file: impl AsFd) -> Result<(), Unchanged> {
+    pub(super) fn check_identity(&self, file: impl AsFd) -> Result<(), ChangeError> {
         let files = self.files();
         if files.is_empty() {
             return Ok(());
@@ -106,34 +111,34 @@ impl Protected {
         Ok(files.check_use(FileUse::Change, id, id, b"")?)
     }
 
-    /// Changes the times of the file at a path. Returns `false`, and does nothing, if no file is protected or the path does
-    /// not end with a name.
+    /// Changes the times of the file at a path. Returns `false`, and does nothing, if no file is protected or the path
+    /// does not end with a name.
     pub(super) fn set_times(
         &self,
         folder: impl AsFd,
         path: &str,
         follow: bool,
         times: &Timestamps,
-    ) -> Result<bool, Unchanged> {
+    ) -> Result<bool, ChangeError> {
         let files = self.files();
         if files.is_empty() {
             return Ok(false);
         }
-        match End::find(&folder, path, follow) {
-            Ok(End::Name { parent, name, id }) => {
+        match PathEnd::find(&folder, path, follow) {
+            Ok(PathEnd::Name { parent, name, id }) => {
                 files.check_use(FileUse::Change, id, id_of(&parent)?, name.as_bytes())?;
                 rustix::fs::utimensat(&parent, name.as_str(), times, AtFlags::SYMLINK_NOFOLLOW)?;
                 Ok(true)
             }
-            Ok(End::Unnamed) => Err(Errno::ILSEQ.into()),
-            Err(Failure::System(Errno::INVAL)) => Ok(false),
+            Ok(PathEnd::Unnamed) => Err(Errno::ILSEQ.into()),
+            Err(ResolveError::System(Errno::INVAL)) => Ok(false),
             Err(failure) => Err(failure.into()),
         }
     }
 }
 
 /// The end of a path, after the links at its end were followed.
-enum End {
+enum PathEnd {
     Name {
         parent: OwnedFd,
         name: String,
@@ -143,13 +148,13 @@ enum End {
     Unnamed,
 }
 
-impl End {
-    fn find(folder: impl AsFd, path: &str, follow: bool) -> Result<Self, Failure> {
+impl PathEnd {
+    fn find(folder: impl AsFd, path: &str, follow: bool) -> Result<Self, ResolveError> {
         let mut path = path.to_owned();
         for _ in 0..MAX_LINKS {
-            let named = resolve::parent(&folder, &path)?;
-            let seen = named.look()?;
-            if !follow || kind_of(&seen)? != FileType::Symlink {
+            let named = resolve::resolve_parent(&folder, &path)?;
+            let seen = named.open_entry()?;
+            if !follow || file_type(&seen)? != FileType::Symlink {
                 let (name, id) = (named.name.to_owned(), id_of(&seen)?);
                 return Ok(Self::Name { parent: named.parent, name, id });
             }
@@ -161,7 +166,7 @@ impl End {
                 _ => target.to_owned(),
             };
         }
-        Err(Failure::System(Errno::LOOP))
+        Err(ResolveError::System(Errno::LOOP))
     }
 }
 
@@ -177,7 +182,7 @@ fn survey(path: &Path, role: FileRole) -> ProtectedFile {
 fn follow(path: &Path, found: &mut ProtectedFile) -> Result<(), Errno> {
     let root = || open_folder(CWD, Path::new("/"));
     let mut folder = root()?;
-    let mut rest: VecDeque<OsString> = steps(path);
+    let mut rest: VecDeque<OsString> = split_path(path);
     let mut links = 0;
     while let Some(step) = rest.pop_front() {
         if step == ".." {
@@ -192,7 +197,7 @@ fn follow(path: &Path, found: &mut ProtectedFile) -> Result<(), Errno> {
         if is_last {
             found.ids.push(id_of(&seen)?);
         }
-        if kind_of(&seen)? == FileType::Symlink {
+        if file_type(&seen)? == FileType::Symlink {
             links += 1;
             if links > MAX_LINKS {
                 return Err(Errno::LOOP);
@@ -201,7 +206,7 @@ fn follow(path: &Path, found: &mut ProtectedFile) -> Result<(), Errno> {
             if target.is_absolute() {
                 folder = root()?;
             }
-            let mut further = steps(&target);
+            let mut further = split_path(&target);
             further.append(&mut rest);
             rest = further;
         } else if !is_last {
@@ -211,7 +216,7 @@ fn follow(path: &Path, found: &mut ProtectedFile) -> Result<(), Errno> {
     Ok(())
 }
 
-fn steps(path: &Path) -> VecDeque<OsString> {
+fn split_path(path: &Path) -> VecDeque<OsString> {
     let step = |component| match component {
         Component::Normal(name) => Some(name.to_owned()),
         Component::ParentDir => Some("..".into()),
@@ -221,7 +226,7 @@ fn steps(path: &Path) -> VecDeque<OsString> {
 }
 
 /// Resolves every link in the part of a path that exists.
-pub(super) fn canonical_as_far(path: &Path) -> PathBuf {
+pub(super) fn canonicalize_existing(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for above in absolute.ancestors() {
         if let (Ok(there), Ok(rest)) = (above.canonicalize(), absolute.strip_prefix(above)) {
@@ -239,10 +244,6 @@ fn open_folder(at: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
 fn id_of(file: impl AsFd) -> Result<FileId, Errno> {
     let stat = rustix::fs::fstat(file)?;
     Ok(FileId { device: stat.st_dev, inode: stat.st_ino })
-}
-
-fn kind_of(file: impl AsFd) -> Result<FileType, Errno> {
-    Ok(FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode))
 }
 
 #[cfg(test)]
@@ -282,7 +283,7 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         std::fs::create_dir(root.join("real")).unwrap();
         symlink("real", root.join("link")).unwrap();
-        assert_eq!(canonical_as_far(&root.join("link/a/b")), root.join("real/a/b"));
-        assert_eq!(canonical_as_far(&root.join("link")), root.join("real"));
+        assert_eq!(canonicalize_existing(&root.join("link/a/b")), root.join("real/a/b"));
+        assert_eq!(canonicalize_existing(&root.join("link")), root.join("real"));
     }
 }

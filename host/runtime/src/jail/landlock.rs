@@ -31,8 +31,8 @@ pub(super) fn restrict(reachable: &[Reachable<'_>]) -> Result<bool, String> {
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
 
-/// Returns the rights to an open file or folder. Rules for files take fewer rights than those for folders. Nothing may be
-/// executed.
+/// Returns the rights to an open file or folder. Rules for files take fewer rights than those for folders. Nothing may
+/// be executed.
 fn rights(file: &impl std::os::fd::AsFd, is_writable: bool) -> rustix::io::Result<BitFlags<AccessFs>> {
     let stat = rustix::fs::fstat(file)?;
     let is_folder = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory;

@@ -6,9 +6,9 @@ use rustix::fs::FileType;
 use wasmtime_wasi::p2::FsError;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
-use super::ledger::Unwritten;
-use super::names::Unchanged;
-use super::resolve::Failure;
+use super::ledger::WriteError;
+use super::names::ChangeError;
+use super::resolve::ResolveError;
 use crate::capability::refusals::Refusals;
 use crate::outcome::cut_to;
 
@@ -44,51 +44,51 @@ impl Attempt {
     }
 
     /// Refuses to change a folder that was granted for reading only.
-    pub(super) fn read_only(&self, write_line: Option<String>) -> FsError {
+    pub(super) fn read_only_error(&self, write_line: Option<String>) -> FsError {
         self.refuse("the folder is granted for reading only", write_line)
     }
 
     /// Records that an allowance is used up.
-    pub(super) fn exhausted(&self, because: impl Into<String>) -> FsError {
+    pub(super) fn exhausted_error(&self, because: impl Into<String>) -> FsError {
         let tried = self.tried();
-        self.refusals.used_up(format!("files: {tried} went beyond an allowance: {}", because.into()));
+        self.refusals.add_exhausted(format!("files: {tried} went beyond an allowance: {}", because.into()));
         ErrorCode::Quota.into()
     }
 
-    pub(super) fn spent(&self, spent: Spent) -> FsError {
-        self.exhausted(spent.to_string())
+    pub(super) fn spent_error(&self, spent: Spent) -> FsError {
+        self.exhausted_error(spent.to_string())
     }
 
-    pub(super) fn path(&self, failure: Failure) -> FsError {
-        match failure {
-            Failure::System(errno) => std::io::Error::from(errno).into(),
-            Failure::Outside => self.refuse("it leads out of the folder that was granted", None),
-            Failure::Special(kind) => {
-                self.refuse(format!("it is {}, and only files and folders are opened", name_of(kind)), None)
+    pub(super) fn resolve_error(&self, error: ResolveError) -> FsError {
+        match error {
+            ResolveError::System(errno) => std::io::Error::from(errno).into(),
+            ResolveError::Outside => self.refuse("it leads out of the folder that was granted", None),
+            ResolveError::Special(kind) => {
+                self.refuse(format!("it is {}, and only files and folders are opened", file_type_name(kind)), None)
             }
         }
     }
 
-    pub(super) fn unwritten(&self, unwritten: Unwritten) -> FsError {
-        match unwritten {
-            Unwritten::Spent(spent) => self.spent(spent),
-            Unwritten::System(error) => error.into(),
+    pub(super) fn write_error(&self, error: WriteError) -> FsError {
+        match error {
+            WriteError::Spent(spent) => self.spent_error(spent),
+            WriteError::System(error) => error.into(),
         }
     }
 
-    pub(super) fn unchanged(&self, unchanged: Unchanged) -> FsError {
-        match unchanged {
-            Unchanged::Path(failure) => self.path(failure),
-            Unchanged::Unwritten(unwritten) => self.unwritten(unwritten),
-            Unchanged::Link => {
+    pub(super) fn change_error(&self, error: ChangeError) -> FsError {
+        match error {
+            ChangeError::Path(error) => self.resolve_error(error),
+            ChangeError::Write(error) => self.write_error(error),
+            ChangeError::Link => {
                 self.refuse("a link may only point to what is beside it or below: no `..`, nothing absolute", None)
             }
-            Unchanged::Protected(protection) => self.refuse(protection.to_string(), None),
+            ChangeError::Protected(protection) => self.refuse(protection.to_string(), None),
         }
     }
 
     /// Converts an error of wasmtime's own functions, which return `NotPermitted` for a path that leads outside.
-    pub(super) fn delegated(&self, error: FsError) -> FsError {
+    pub(super) fn delegated_error(&self, error: FsError) -> FsError {
         match error.downcast_ref() {
             Some(ErrorCode::NotPermitted) => {
                 self.refuse("it leads out of the folder that was granted, or the system does not permit it", None)
@@ -99,7 +99,7 @@ impl Attempt {
 }
 
 /// Returns the refusal of a tool without folders, which has none to attempt an operation in.
-pub(super) fn no_folder() -> Refusal {
+pub(super) fn no_folder_refusal() -> Refusal {
     Refusal {
         power: Power::Files,
         tried: "look for its folders".to_owned(),
@@ -108,7 +108,7 @@ pub(super) fn no_folder() -> Refusal {
     }
 }
 
-fn name_of(kind: FileType) -> &'static str {
+fn file_type_name(kind: FileType) -> &'static str {
     match kind {
         FileType::Fifo => "a named pipe",
         FileType::Socket => "a socket",

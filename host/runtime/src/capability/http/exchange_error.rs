@@ -6,7 +6,7 @@ use wasmtime_wasi_http::Error;
 
 /// An error of an exchange.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Reason {
+pub(super) enum ExchangeError {
     #[error("the name was not found")]
     NoSuchName(#[source] io::Error),
     #[error("looking up the name took too long")]
@@ -49,19 +49,19 @@ pub(super) enum Reason {
     Broken,
 }
 
-impl Reason {
+impl ExchangeError {
     /// Classifies an error of the HTTP library.
-    pub(super) fn of_hyper(error: &hyper::Error) -> Self {
+    pub(super) fn from_hyper(error: &hyper::Error) -> Self {
         match error {
             error if error.is_parse_too_large() => Self::TooMuchHead,
-            error if error.is_incomplete_message() || ended_early(error) => Self::Incomplete,
+            error if error.is_incomplete_message() || is_premature_end(error) => Self::Incomplete,
             error if error.is_parse() => Self::NotHttp,
             _ => Self::Broken,
         }
     }
 
     /// Classifies an error of the TLS library.
-    pub(super) fn of_tls(error: &io::Error) -> Self {
+    pub(super) fn from_tls(error: &io::Error) -> Self {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match inner {
             Some(rustls::Error::InvalidCertificate(_)) => Self::Certificate,
@@ -96,7 +96,7 @@ impl Reason {
 }
 
 /// Returns whether the connection ended before its message did, for which the library has two errors.
-fn ended_early(error: &hyper::Error) -> bool {
+fn is_premature_end(error: &hyper::Error) -> bool {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
     cause.is_some_and(|cause| cause.kind() == io::ErrorKind::UnexpectedEof)
 }
