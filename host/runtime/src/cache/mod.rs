@@ -43,6 +43,7 @@ pub struct CodeCache {
 
 /// An error when opening a cache.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CacheError {
     /// The folder or its key cannot be read or created.
     #[error("the code cache at {path} cannot be opened")]
@@ -135,7 +136,7 @@ impl CodeCache {
         if !metadata.is_dir() || !is_private(&metadata) {
             return Err(CacheError::NotPrivate { path: folder });
         }
-        let key = read_or_make_key(&folder)?;
+        let key = read_or_create_key(&folder)?;
         Ok(Self { folder, key, max_bytes: DEFAULT_CACHE_BYTES })
     }
 
@@ -261,7 +262,7 @@ fn entry_name(engine: &Engine, digest: &Digest) -> String {
     format!("{}-{:016x}", digest.hex(), hasher.finish())
 }
 
-fn read_or_make_key(folder: &Path) -> Result<[u8; KEY_BYTES], CacheError> {
+fn read_or_create_key(folder: &Path) -> Result<[u8; KEY_BYTES], CacheError> {
     let path = folder.join(KEY_FILE);
     let io = |source| CacheError::Io { path: path.clone(), source };
     let file = match open_private(&path) {

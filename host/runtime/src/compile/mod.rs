@@ -139,7 +139,8 @@ pub(crate) fn compile_in_process(
     Ok((component, report(damage, stored)))
 }
 
-/// Maps code that a separate process has compiled: from the cache if there is one, so that the pages are shared.
+/// Maps code that a separate process has compiled: from the cache if there is one, so that it takes no memory of its
+/// own.
 pub(crate) fn load_from_child(
     engine: &Engine,
     cache: Option<&CodeCache>,

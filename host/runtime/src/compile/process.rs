@@ -232,7 +232,7 @@ mod tests {
         Program { path: PathBuf::from("/bin/sh"), args: vec!["-c".into(), script.into()] }
     }
 
-    fn ended(script: &str) -> String {
+    fn error_of(script: &str) -> String {
         let allowance =
             Allowance { time: Duration::MAX, cpu: Duration::from_secs(1), memory: 1 << 30, output: 1 << 10 };
         let component = vec![b'x'; 1 << 20];
@@ -245,8 +245,8 @@ mod tests {
     #[test]
     fn every_behaviour_of_a_program_is_classified() {
         let check = |script: &str, says: &str| {
-            let ended = ended(script);
-            assert!(ended.contains(says), "{script}: {ended}");
+            let error = error_of(script);
+            assert!(error.contains(says), "{script}: {error}");
         };
         check("exit 0", "exit code 0 and said nothing");
         check("cat >/dev/null; exit 3", "exit code 3 and said nothing");
@@ -264,7 +264,7 @@ mod tests {
     }
 
     /// Returns the descriptors that this process inherited without `FD_CLOEXEC`.
-    fn inherited() -> Vec<u32> {
+    fn inherited_descriptors() -> Vec<u32> {
         const CLOEXEC: u32 = 0o2_000_000;
         let numbers = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().file_name());
         let is_passed_on = |number: &u32| {
@@ -278,20 +278,20 @@ mod tests {
     #[test]
     fn program_gets_three_pipes_and_one_variable() {
         let _open = std::fs::File::open("/dev/null").unwrap();
-        let ended = ended("echo /proc/$$/fd/* >&2; env | grep -v '^PWD=' >&2; pwd >&2; exit 9");
-        let output = ended.split_once("said: ").unwrap().1;
+        let error = error_of("echo /proc/$$/fd/* >&2; env | grep -v '^PWD=' >&2; pwd >&2; exit 9");
+        let output = error.split_once("said: ").unwrap().1;
         let mut numbers: Vec<u32> = output
             .split(' ')
             .filter_map(|path| path.split("\\n").next()?.rsplit_once("/fd/")?.1.parse().ok())
             .collect();
         numbers.sort_unstable();
-        let mut expected: Vec<u32> = [0, 1, 2].into_iter().chain(inherited()).collect();
+        let mut expected: Vec<u32> = [0, 1, 2].into_iter().chain(inherited_descriptors()).collect();
         // The shell has the folder open while it lists it.
         expected.extend((0..).find(|number| !expected.contains(number)));
         expected.sort_unstable();
         expected.dedup();
-        assert_eq!(numbers, expected, "{ended}");
-        assert!(ended.contains("RAYON_NUM_THREADS=2\\n/\""), "{ended}");
+        assert_eq!(numbers, expected, "{error}");
+        assert!(error.contains("RAYON_NUM_THREADS=2\\n/\""), "{error}");
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub(super) fn restrict(reachable: &[Reachable<'_>]) -> Result<bool, String> {
         .and_then(Ruleset::create)
         .map_err(failed)?;
     for Reachable { file, is_writable } in reachable {
-        let allowed = rights(file, *is_writable).map_err(|error| format!("a folder cannot be looked at: {error}"))?;
+        let allowed =
+            access_rights(file, *is_writable).map_err(|error| format!("a folder cannot be looked at: {error}"))?;
         ruleset = ruleset.add_rule(PathBeneath::new(*file, allowed)).map_err(failed)?;
     }
     let status = ruleset.restrict_self().map_err(failed)?;
@@ -33,7 +34,7 @@ pub(super) fn restrict(reachable: &[Reachable<'_>]) -> Result<bool, String> {
 
 /// Returns the rights to an open file or folder. Rules for files take fewer rights than those for folders. Nothing may
 /// be executed.
-fn rights(file: &impl std::os::fd::AsFd, is_writable: bool) -> rustix::io::Result<BitFlags<AccessFs>> {
+fn access_rights(file: &impl std::os::fd::AsFd, is_writable: bool) -> rustix::io::Result<BitFlags<AccessFs>> {
     let stat = rustix::fs::fstat(file)?;
     let is_folder = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory;
     let wanted = if is_writable { AccessFs::from_all(REVISION) } else { AccessFs::from_read(REVISION) };

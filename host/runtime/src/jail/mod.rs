@@ -71,7 +71,7 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    fn limit(&self) -> io::Result<()> {
+    fn apply(&self) -> io::Result<()> {
         set(Resource::Data, self.data, self.data)?;
         set(Resource::Core, 0, 0)?;
         set(Resource::Nofile, self.descriptors, self.descriptors)?;
@@ -106,7 +106,7 @@ pub(crate) fn enter(
     resources: &Resources,
     profile: Profile,
 ) -> Result<JailReport, String> {
-    resources.limit().map_err(|error| format!("resource limits cannot be set: {error}"))?;
+    resources.apply().map_err(|error| format!("resource limits cannot be set: {error}"))?;
     rustix::thread::set_no_new_privs(true).map_err(|error| format!("`no_new_privs` cannot be set: {error}"))?;
     let landlock = landlock::restrict(reachable)?;
     let seccomp = seccomp::restrict(profile)?;

@@ -162,7 +162,7 @@ pub(super) fn restrict(profile: Profile) -> Result<bool, String> {
     }
     let failed = |error: &dyn std::fmt::Display| format!("the filter of system calls cannot be put in force: {error}");
     // The allowlist comes last, because it does not allow installing filters.
-    for filter in [new_threads(), fatal(), allowed(profile)] {
+    for filter in [clone3_filter(), fatal_filter(), allowed_filter(profile)] {
         let program: BpfProgram = filter.and_then(BpfProgram::try_from).map_err(|error| failed(&error))?;
         seccompiler::apply_filter_all_threads(&program).map_err(|error| failed(&error))?;
     }
@@ -171,45 +171,46 @@ pub(super) fn restrict(profile: Profile) -> Result<bool, String> {
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-fn allowed(profile: Profile) -> Result<SeccompFilter, seccompiler::BackendError> {
+fn allowed_filter(profile: Profile) -> Result<SeccompFilter, seccompiler::BackendError> {
     let listed = BASE.iter().chain(if profile == Profile::Worker { WORKER } else { &[] });
     let mut rules: Rules = listed.map(|call| (*call, Vec::new())).collect();
     let pid = u64::from(rustix::process::getpid().as_raw_nonzero().get().unsigned_abs());
-    rules.insert(libc::SYS_clone, vec![argument(0, Length::Qword, Compare::MaskedEq(THREAD_FLAGS), THREAD_FLAGS)?]);
+    rules
+        .insert(libc::SYS_clone, vec![argument_rule(0, Length::Qword, Compare::MaskedEq(THREAD_FLAGS), THREAD_FLAGS)?]);
     // The filter for new threads decides on it.
     rules.insert(libc::SYS_clone3, Vec::new());
-    rules.insert(libc::SYS_ioctl, vec![argument(1, Length::Dword, Compare::Eq, PAGEMAP_SCAN)?]);
+    rules.insert(libc::SYS_ioctl, vec![argument_rule(1, Length::Dword, Compare::Eq, PAGEMAP_SCAN)?]);
     rules.insert(
         libc::SYS_prctl,
         vec![
-            argument(0, Length::Dword, Compare::Eq, libc::PR_SET_NAME as u64)?,
-            argument(0, Length::Dword, Compare::Eq, libc::PR_SET_VMA as u64)?,
+            argument_rule(0, Length::Dword, Compare::Eq, libc::PR_SET_NAME as u64)?,
+            argument_rule(0, Length::Dword, Compare::Eq, libc::PR_SET_VMA as u64)?,
         ],
     );
     // Reading limits, never setting them.
-    rules.insert(libc::SYS_prlimit64, vec![argument(2, Length::Qword, Compare::Eq, 0)?]);
+    rules.insert(libc::SYS_prlimit64, vec![argument_rule(2, Length::Qword, Compare::Eq, 0)?]);
     // `abort()` sends a signal to the process itself.
-    rules.insert(libc::SYS_tgkill, vec![argument(0, Length::Dword, Compare::Eq, pid)?]);
+    rules.insert(libc::SYS_tgkill, vec![argument_rule(0, Length::Dword, Compare::Eq, pid)?]);
     if profile == Profile::Worker {
-        let pair = argument(0, Length::Dword, Compare::Eq, libc::AF_UNIX as u64)?;
+        let pair = argument_rule(0, Length::Dword, Compare::Eq, libc::AF_UNIX as u64)?;
         rules.insert(libc::SYS_socketpair, vec![pair]);
     }
-    filter(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)
+    build_filter(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)
 }
 
 /// Makes `clone3` fail with `ENOSYS`, so that the C library uses `clone` instead: the flags of `clone3` are in memory,
 /// where a filter cannot read them.
-fn new_threads() -> Result<SeccompFilter, seccompiler::BackendError> {
+fn clone3_filter() -> Result<SeccompFilter, seccompiler::BackendError> {
     let rules = [(libc::SYS_clone3, Vec::new())].into_iter().collect();
-    filter(rules, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32))
+    build_filter(rules, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32))
 }
 
-fn fatal() -> Result<SeccompFilter, seccompiler::BackendError> {
+fn fatal_filter() -> Result<SeccompFilter, seccompiler::BackendError> {
     let rules = FATAL.iter().map(|call| (*call, Vec::new())).collect();
-    filter(rules, SeccompAction::Allow, SeccompAction::KillProcess)
+    build_filter(rules, SeccompAction::Allow, SeccompAction::KillProcess)
 }
 
-fn filter(
+fn build_filter(
     rules: Rules,
     otherwise: SeccompAction,
     matched: SeccompAction,
@@ -217,6 +218,11 @@ fn filter(
     SeccompFilter::new(rules, otherwise, matched, TargetArch::x86_64)
 }
 
-fn argument(index: u8, length: Length, compare: Compare, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {
+fn argument_rule(
+    index: u8,
+    length: Length,
+    compare: Compare,
+    value: u64,
+) -> Result<SeccompRule, seccompiler::BackendError> {
     SeccompRule::new(vec![SeccompCondition::new(index, length, compare, value)?])
 }

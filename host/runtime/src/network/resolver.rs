@@ -22,6 +22,7 @@ pub trait Resolver: Send + Sync {
 }
 
 /// The resolver of this machine: its hosts file, and the name servers that it uses.
+#[derive(Debug)]
 pub struct SystemResolver {
     permits: Arc<Semaphore>,
 }

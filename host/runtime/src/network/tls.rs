@@ -8,6 +8,7 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 
 /// An error of root certificates that cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TrustError {
     /// An empty list.
     #[error("there is no root certificate to trust; give at least one, or none at all for those of the system")]
@@ -46,7 +47,7 @@ impl Tls {
             return Err(TrustError::None);
         }
         let config = builder().map_err(TrustError::Settings)?.with_root_certificates(store).with_no_client_auth();
-        Ok(Self { config: OnceLock::from(Ok(Arc::new(for_http(config)))) })
+        Ok(Self { config: OnceLock::from(Ok(Arc::new(restrict_to_http1(config)))) })
     }
 
     /// Returns the settings, or the reason that there are none. The first call may read all certificates of the system.
@@ -55,14 +56,14 @@ impl Tls {
             return config.clone();
         }
         let tls = Arc::clone(self);
-        let reading = tokio::task::spawn_blocking(move || tls.config.get_or_init(read_system).clone());
+        let reading = tokio::task::spawn_blocking(move || tls.config.get_or_init(load_system_config).clone());
         reading.await.unwrap_or_else(|_| Err("the host is shutting down".to_owned()))
     }
 }
 
-fn read_system() -> Result<Arc<ClientConfig>, String> {
+fn load_system_config() -> Result<Arc<ClientConfig>, String> {
     let config = builder().and_then(|builder| builder.with_platform_verifier()).map_err(|error| error.to_string())?;
-    Ok(Arc::new(for_http(config.with_no_client_auth())))
+    Ok(Arc::new(restrict_to_http1(config.with_no_client_auth())))
 }
 
 fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, rustls::Error> {
@@ -71,7 +72,7 @@ fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier
 }
 
 /// Restricts the protocol to HTTP/1.1, and disables session resumption, so that calls share nothing.
-fn for_http(mut config: ClientConfig) -> ClientConfig {
+fn restrict_to_http1(mut config: ClientConfig) -> ClientConfig {
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.resumption = rustls::client::Resumption::disabled();
     config

@@ -31,10 +31,10 @@ impl Attempt {
     }
 
     fn refusal(&self, because: String, allow: Option<String>) -> Refusal {
-        Refusal { power: Power::Files, tried: self.tried(), because, allow }
+        Refusal { power: Power::Files, tried: self.describe(), because, allow }
     }
 
-    fn tried(&self) -> String {
+    fn describe(&self) -> String {
         format!("{} {}", self.verb, cut_to(&self.path, MAX_PATH_BYTES))
     }
 
@@ -50,7 +50,7 @@ impl Attempt {
 
     /// Records that an allowance is used up.
     pub(super) fn exhausted_error(&self, because: impl Into<String>) -> FsError {
-        let tried = self.tried();
+        let tried = self.describe();
         self.refusals.add_exhausted(format!("files: {tried} went beyond an allowance: {}", because.into()));
         ErrorCode::Quota.into()
     }

@@ -16,7 +16,7 @@ use super::call_files::OpenFile;
 use super::ledger::Position;
 use super::listing::{Listing, as_iterator};
 use super::names::{self, ChangeError};
-use super::resolve::{self, OpenOptions};
+use super::resolve::{self, OpenOptions, OpenedFile};
 use super::stream::{self, FileInputStream, FileOutputStream};
 use super::view::{FilesView, Operation, display_path, shut_down_error};
 
@@ -69,20 +69,15 @@ impl OpenRequest {
 }
 
 impl FilesView<'_> {
-    fn insert(
-        &mut self,
-        opened: resolve::OpenedFile,
-        request: OpenRequest,
-        mut open: OpenFile,
-    ) -> FsResult<Resource<Descriptor>> {
+    fn insert(&mut self, opened: OpenedFile, mode: OpenMode, mut open: OpenFile) -> FsResult<Resource<Descriptor>> {
         let perms = if open.folder.ledger.is_some() { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
         open.is_dir = opened.is_dir;
         let descriptor = if opened.is_dir {
-            let dir = Dir::new(opened.file, perms, request.mode(), false);
+            let dir = Dir::new(opened.file, perms, mode, false);
             open.file = Arc::clone(&dir.dir);
             Descriptor::Dir(dir)
         } else {
-            let file = File::new(opened.file, perms, request.mode(), false);
+            let file = File::new(opened.file, perms, mode, false);
             open.file = Arc::clone(&file.file);
             Descriptor::File(file)
         };
@@ -149,7 +144,7 @@ impl HostDescriptor for FilesView<'_> {
         };
         let (opened, slot) =
             pool.run(work).await.map_err(shut_down_error)?.map_err(|error| attempt.change_error(error))?;
-        self.insert(opened, request, OpenFile { path: display, slot: Some(Arc::new(slot)), ..open })
+        self.insert(opened, request.mode(), OpenFile { path: display, slot: Some(Arc::new(slot)), ..open })
     }
 
     fn drop(&mut self, handle: Resource<Descriptor>) -> wasmtime::Result<()> {

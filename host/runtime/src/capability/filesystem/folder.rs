@@ -44,6 +44,7 @@ pub(crate) struct OpenFolder {
 
 /// An error when opening granted folders.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FolderError {
     /// The path does not exist.
     #[error("the granted folder `{folder}` does not exist (looked for at {place}); create it, or correct the path", folder = .folder.display(), place = .place.display())]

@@ -91,9 +91,9 @@ pub(crate) fn remove_folder(
     let old = resolve::resolve_parent(folder, path)?;
     protected.check_name(&old)?;
     ledger.change_names(|names| {
-        let gone = old.open_entry()?;
+        let removed = old.open_entry()?;
         rustix::fs::unlinkat(&old.parent, old.name, AtFlags::REMOVEDIR)?;
-        names.remove(gone);
+        names.remove(removed);
         Ok(())
     })
 }
@@ -107,9 +107,9 @@ pub(crate) fn remove_file(
     let old = resolve::resolve_parent(folder, path)?.without_trailing_slash()?;
     protected.check_name(&old)?;
     ledger.change_names(|names| {
-        let gone = old.open_entry()?;
+        let removed = old.open_entry()?;
         rustix::fs::unlinkat(&old.parent, old.name, AtFlags::empty())?;
-        names.remove(gone);
+        names.remove(removed);
         Ok(())
     })
 }

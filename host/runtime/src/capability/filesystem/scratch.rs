@@ -81,7 +81,7 @@ mod tests {
     async fn scratch_space_is_removed_after_its_call_and_on_drop() {
         let pool = FilePool::start().unwrap();
         let parent = tempfile::tempdir().unwrap();
-        let root = ScratchRoot::within(parent.path());
+        let root = ScratchRoot::new_in(parent.path());
         let fill = |scratch: &Scratch| {
             let path = scratch.removal.as_ref().unwrap().space.path();
             std::fs::create_dir_all(path.join("a/b")).unwrap();

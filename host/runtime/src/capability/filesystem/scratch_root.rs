@@ -72,11 +72,11 @@ pub(super) struct ScratchSpace {
 impl ScratchRoot {
     /// Creates a root among the temporary files of the system.
     pub(crate) fn in_temp_dir() -> Self {
-        Self::within(&std::env::temp_dir())
+        Self::new_in(&std::env::temp_dir())
     }
 
     /// Creates a root in `parent`.
-    pub(crate) fn within(parent: &Path) -> Self {
+    pub(crate) fn new_in(parent: &Path) -> Self {
         Self(Arc::new(Shared { parent: parent.to_owned(), made: Mutex::default() }))
     }
 
@@ -212,7 +212,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("canary"), "alive").unwrap();
-        let living = ScratchRoot::within(parent.path());
+        let living = ScratchRoot::new_in(parent.path());
         let (space, _file) = living.create_space().unwrap();
         std::fs::write(space.path().join("mine"), "x").unwrap();
         // As a killed process leaves it: full, and not locked.
@@ -224,7 +224,7 @@ mod tests {
         symlink(outside.path(), parent.path().join(format!("{PREFIX}link"))).unwrap();
         std::fs::write(parent.path().join(format!("{PREFIX}file")), "x").unwrap();
         std::fs::create_dir(parent.path().join("fumehood-other")).unwrap();
-        for sweeper in [ScratchRoot::within(parent.path()), living.clone()] {
+        for sweeper in [ScratchRoot::new_in(parent.path()), living.clone()] {
             sweeper.sweep();
             assert!(!left.exists());
             assert_eq!(names(parent.path()), 4);
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn folders_are_private_and_removed_in_the_end() {
         let parent = tempfile::tempdir().unwrap();
-        let root = ScratchRoot::within(parent.path());
+        let root = ScratchRoot::new_in(parent.path());
         let (first, _file) = root.create_space().unwrap();
         let (second, _file) = root.create_space().unwrap();
         assert_eq!(first.path().parent(), second.path().parent(), "one folder for all of them");
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn removed_folder_is_created_again() {
         let parent = tempfile::tempdir().unwrap();
-        let root = ScratchRoot::within(parent.path());
+        let root = ScratchRoot::new_in(parent.path());
         let (space, _file) = root.create_space().unwrap();
         std::fs::remove_dir_all(space.path().parent().unwrap()).unwrap();
         let (other, _file) = root.create_space().unwrap();
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn reports_a_missing_folder_for_temporary_files() {
-        let root = ScratchRoot::within(Path::new("/no/such/folder"));
+        let root = ScratchRoot::new_in(Path::new("/no/such/folder"));
         assert_eq!(root.create_space().map(|_| ()).unwrap_err().kind(), io::ErrorKind::NotFound);
         root.sweep();
     }

@@ -172,8 +172,8 @@ impl Exchange {
         if found.is_empty() { Err(ExchangeError::NoAddress) } else { Ok(found) }
     }
 
-    /// Connects to the first address that accepts. Each gets an equal share of the time that is left, of the call's as
-    /// well.
+    /// Connects to the first address that accepts. Each gets an equal share of the remaining time, which is the shorter of
+    /// `patience` and the time that is left of the call.
     async fn connect_to_first(&self, addresses: &[IpAddr], patience: Duration) -> Result<TcpStream, ExchangeError> {
         let until = tokio::time::Instant::now() + patience;
         let mut failed = ExchangeError::NoAddress;
