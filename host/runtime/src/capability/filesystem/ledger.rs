@@ -349,7 +349,7 @@ mod tests {
         for _ in 0..3 {
             ledger.write(&file, &all, Position::At(0)).unwrap();
         }
-        // Its own hole is paid for when it is made, and filling it is free.
+        // The tool's own hole is charged when it is made, and filling it is free.
         ledger.set_size(&other, MIB / 2).unwrap();
         ledger.write(&other, &all, Position::At(0)).unwrap();
         assert!(is_spent(ledger.write(&other, b"x", Position::End)));

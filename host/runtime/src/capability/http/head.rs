@@ -13,9 +13,9 @@ use super::exchange_error::ExchangeError;
 /// Bytes of a header besides its name and value: a colon, a space and a line break.
 const HEADER_OVERHEAD_BYTES: usize = 4;
 
-/// Headers that a guest cannot set, besides those that wasmtime forbids: they frame the message (RFC 9112), name
-/// intermediaries (RFC 7239) or address a proxy. With `expect: 100-continue`, guest and server would wait for each
-/// other.
+/// Headers that a guest cannot set, besides those that wasmtime forbids: they determine the framing of the message, name
+/// intermediaries (RFC 9110, section 7.6.3; RFC 7239) or address a proxy. A guest that sends `expect: 100-continue` would
+/// wait for a server that waits for it.
 const FORBIDDEN: &[&str] = &["expect", "forwarded", "te", "trailer", "via", "x-real-ip"];
 /// Prefixes of headers that a guest cannot set.
 const FORBIDDEN_PREFIXES: &[&str] = &["proxy-", "x-forwarded-"];

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_for_the_own_call_blocks_no_other_call() {
+    async fn waiting_for_its_own_call_blocks_no_other_call() {
         let [one, other, all] = [1, 1, 2].map(|permits| Arc::new(Semaphore::new(permits)));
         let patience = || Duration::from_millis(20);
         let first = PendingPermits::enqueue(&one, &all).acquire(patience).await;
