@@ -121,7 +121,7 @@ impl HostBuilder {
     /// for connecting is told that it cannot be made, and whoever watches is told why. How many one call may have is a limit
     /// of its grant.
     pub fn http_in_flight(mut self, requests: u32) -> Self {
-        self.sandbox.network = self.sandbox.network.with_most_requests(requests);
+        self.sandbox.network = self.sandbox.network.with_max_requests(requests);
         self
     }
 

@@ -16,7 +16,7 @@ const HEADER_BYTES: usize = 8;
 /// If the bytes are not a component.
 pub fn embed_docs(component: &[u8], docs: &[u8]) -> Result<Vec<u8>, LoadError> {
     compile::recognise(component)?;
-    let mut described = strip_docs(component).map_err(compile::malformed)?;
+    let mut described = strip_docs(component).map_err(compile::malformed_error)?;
     CustomSection { name: DOCS_SECTION.into(), data: docs.into() }.append_to_component(&mut described);
     Ok(described)
 }

@@ -9,9 +9,9 @@ use fumehood_core::limits::Limits;
 use fumehood_core::permission::Grant;
 use fumehood_core::redact::Redactor;
 
-use crate::cache::{Authentic, CacheReport};
+use crate::cache::{AuthenticCode, CacheReport};
 use crate::capability::http::OutboundConfig;
-use crate::capability::{FolderError, OpenFolders, OwnStore, Powers, open_all};
+use crate::capability::{ComponentStore, FolderError, OpenFolders, Powers, open_all};
 use crate::compile::{self, CompileJob, Start};
 use crate::component::{Backend, Component, ComponentParts, LoadReport};
 use crate::dialect::typed::PackageDocs;
@@ -39,7 +39,7 @@ enum Code {
     /// Mapped into this process.
     Component(wasmtime::component::Component),
     /// A file for a worker process.
-    File(Authentic),
+    File(AuthenticCode),
 }
 
 /// Loads a component and makes its tools callable. See [`crate::Sandbox::load`].
@@ -100,7 +100,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
 fn build_powers(shared: &Shared, options: &LoadOptions, redactor: Option<Arc<Redactor>>) -> Powers {
     let grant = Arc::new(options.grant.clone());
     let secret_names = grant.secrets().iter().map(|secret| secret.name().to_owned()).collect();
-    let store = Arc::new(OwnStore::new(&shared.key_value, options.name.clone()));
+    let store = Arc::new(ComponentStore::new(&shared.key_value, options.name.clone()));
     Powers {
         grant,
         secret_names,
@@ -148,15 +148,15 @@ async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptio
             (Start::Cached(component), _) => (Code::Component(component), CacheReport::Hit),
             (Start::CachedCode(code), _) => (Code::File(code), CacheReport::Hit),
             (Start::Compile { damage }, code) if isolation == Isolation::Process => {
-                let (code, report) = compile::for_worker(engine, cache, &digest, bytes, code, damage)?;
+                let (code, report) = compile::prepare_for_worker(engine, cache, &digest, bytes, code, damage)?;
                 (Code::File(code), report)
             }
             (Start::Compile { damage }, Some(code)) => {
-                let (component, report) = compile::from_child(engine, cache, &digest, &code, damage)?;
+                let (component, report) = compile::load_from_child(engine, cache, &digest, &code, damage)?;
                 (Code::Component(component), report)
             }
             (Start::Compile { damage }, None) => {
-                let (component, report) = compile::here(engine, cache, &digest, bytes, damage)?;
+                let (component, report) = compile::compile_in_process(engine, cache, &digest, bytes, damage)?;
                 (Code::Component(component), report)
             }
         })
@@ -176,7 +176,7 @@ fn inspect(
     let (cache, limits) = (shared.cache.as_ref(), &shared.compile_limits);
     let (allow_slow, isolation) = (options.allow_slow_compile, options.isolation);
     let start = compile::start(&shared.engine, cache, &digest, bytes, limits, allow_slow, isolation)?;
-    let surface = Surface::read(bytes).map_err(compile::malformed)?;
+    let surface = Surface::read(bytes).map_err(compile::malformed_error)?;
     let imports = crate::imports::list(&surface.imports);
     dialect::check_contract(&imports)?;
     let unknown: Vec<_> =

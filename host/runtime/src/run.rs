@@ -155,7 +155,7 @@ async fn execute(
         Err(error) => Err(CallError::new(ErrorKind::Host, format!("the limits could not be set: {error}"))),
     };
     if matches!(&output, Ok(Output::Contract(Err(failure))) if failure.kind == types::FailureKind::Denied) {
-        store.data().refusals.count_missed();
+        store.data().refusals.promote_missing();
     }
     let scratch = store.data_mut().take_scratch();
     let metadata = account(store, &limits, deadline, queued);
@@ -261,7 +261,7 @@ async fn drive(
 fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued: Duration) -> Metadata {
     let fuel_used = limits.fuel.saturating_sub(store.get_fuel().unwrap_or(limits.fuel));
     let state = store.data();
-    let (stdout, stderr) = state.wasi().map(|wasi| wasi.captured()).unwrap_or_default();
+    let (stdout, stderr) = state.wasi().map(|wasi| wasi.output()).unwrap_or_default();
     let mut metadata = Metadata {
         sanitized: [state.journal.hidden_chars(), stdout.text.hidden_chars(), stderr.text.hidden_chars()]
             .into_iter()
@@ -279,7 +279,7 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
     };
     let reports = state.wasi().map(|wasi| wasi.egress.reports());
     drop(store);
-    metadata.requests = reports.map(|reports| reports.taken()).unwrap_or_default();
+    metadata.requests = reports.map(|reports| reports.take()).unwrap_or_default();
     metadata.duration = deadline.armed().elapsed();
     metadata
 }

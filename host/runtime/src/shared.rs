@@ -10,7 +10,7 @@ use wasmtime::component::Linker;
 
 use crate::admission::Admission;
 use crate::cache::CodeCache;
-use crate::capability::{self, CallState, KeyValueBackend, Protected, ScratchRoot};
+use crate::capability::{self, CallState, KeyValueBackend, ProtectedSet, ScratchRoot};
 use crate::compile::{CompileLimits, CompileService};
 use crate::config::{SandboxConfig, Workers};
 use crate::engine::{self, EngineProfile, SandboxError};
@@ -26,7 +26,7 @@ pub(crate) struct Shared {
     /// Folders of the host, which are never granted.
     pub(crate) own_folders: Vec<PathBuf>,
     /// Files of the host that stay inaccessible in any granted folder.
-    pub(crate) protected: Protected,
+    pub(crate) protected: ProtectedSet,
     pub(crate) scratch_root: ScratchRoot,
     pub(crate) ticker: Ticker,
     pub(crate) admission: Admission,
@@ -53,7 +53,7 @@ impl Shared {
     /// If a setting is zero, or the system refuses the address space or the threads.
     pub(crate) fn new(config: SandboxConfig) -> Result<Self, SandboxError> {
         let engine = engine::build(&config.engine())?;
-        let scratch_root = ScratchRoot::usual();
+        let scratch_root = ScratchRoot::in_temp_dir();
         let shared = Self::with_engine(config, engine, scratch_root.clone())?;
         shared.files.detach(move || scratch_root.sweep());
         Ok(shared)
@@ -71,12 +71,12 @@ impl Shared {
         if config.guest_threads == 0 {
             return Err(SandboxError::Zero("thread for guests"));
         }
-        if config.network.most_requests() == 0 {
+        if config.network.max_requests() == 0 {
             return Err(SandboxError::Zero("HTTP request of all calls at a time"));
         }
         let mut own_folders = config.own_folders.clone();
         own_folders.extend(config.cache.as_ref().map(|cache| cache.folder().to_owned()));
-        let protected = Protected::default();
+        let protected = ProtectedSet::default();
         own_folders.iter().for_each(|folder| protected.add(folder, FileRole::Host));
         config.protected_files.iter().for_each(|(file, role)| protected.add(file, *role));
         let mut linker = Linker::new(&engine);

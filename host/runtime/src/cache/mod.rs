@@ -1,12 +1,12 @@
-//! Compiled code on disk, so that a component is compiled once for an installation and not once for a process.
+//! A cache of compiled code on disk, so that a component is compiled once per installation and not once per process.
 //!
 //! An entry is two files: the code, and a keyed hash over its name and bytes. The key is made when the cache is first
-//! opened and never leaves its folder. An entry that does not check out is compiled again and reported; it is never
+//! opened and never leaves its folder. An entry that fails verification is compiled again and reported; it is never
 //! mapped.
 //!
-//! The cache has a size. Once an entry was stored, those that were not used for longest are removed until the rest fits.
+//! The cache has a maximum size. After an entry was stored, the least recently used ones are removed until the rest
+//! fits.
 
-mod fresh;
 mod map;
 pub(crate) mod sealed;
 mod trim;
@@ -22,16 +22,16 @@ use rustix::fs::OFlags;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-pub(crate) use fresh::FreshCode;
+pub(crate) use sealed::FreshCode;
 
-/// The default size of all compiled code together.
+/// Default maximum size of all compiled code together.
 const DEFAULT_CACHE_BYTES: u64 = 1 << 30;
 const KEY_FILE: &str = "key";
 const KEY_BYTES: usize = 32;
-/// Group and others have no business here.
+/// Permission bits of group and others, none of which may be set.
 const FOREIGN_ACCESS: u32 = 0o077;
-/// Bytes that are hashed and written at a time.
-const CHUNK: usize = 64 << 10;
+/// Size of the buffer for hashing and writing.
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// A folder with compiled code that only this user can read and write.
 #[derive(Clone)]
@@ -41,59 +41,60 @@ pub struct CodeCache {
     max_bytes: u64,
 }
 
-/// Why a folder cannot be used as a cache.
+/// An error when opening a cache.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CacheError {
-    /// The folder or its key cannot be read or made.
+    /// The folder or its key cannot be read or created.
     #[error("the code cache at {path} cannot be opened")]
     Io {
-        /// Which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// Somebody else could have put something there.
+    /// A folder or key that another user could have written.
     #[error(
         "{path} is a link, belongs to another user, or is open to others; make it private (`chmod -R go-rwx`), or name \
          another folder for the code cache"
     )]
     NotPrivate {
-        /// Which file or folder.
+        /// The file or folder.
         path: PathBuf,
     },
-    /// The key is damaged.
+    /// A key that is damaged.
     #[error("{path} is not a key of {KEY_BYTES} bytes; remove the folder of the code cache, it will be made anew")]
     Key {
-        /// Which file.
+        /// The file of the key.
         path: PathBuf,
     },
-    /// The system gives no randomness for a new key.
+    /// A system without randomness for a new key.
     #[error("no randomness for the key of the code cache")]
     Random(#[source] getrandom::Error),
 }
 
-/// How the cache served one component.
+/// The outcome of the cache for one component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CacheReport {
-    /// There is no cache.
+    /// No cache is configured.
     Off,
-    /// The compiled code was there.
+    /// The compiled code was found.
     Hit,
-    /// It was not there. It is now.
+    /// The compiled code was not found, and was stored.
     Stored,
-    /// It was not there, and cannot be stored; the text says why.
+    /// The compiled code was not found, and cannot be stored, with the reason.
     NotStored(String),
-    /// It was there and did not check out; the text says why. It was compiled again.
+    /// The entry failed verification, with the reason, and the component was compiled again.
     Damaged(String),
 }
 
-/// An open file that may be mapped: its keyed hash, owner and mode were found right, it is [`FreshCode`], or the host of this
-/// worker process handed it over, for which one of the others was true.
-pub(crate) struct Authentic(File);
+/// An open file of compiled code that may be mapped: its keyed hash, owner and mode were verified, it was
+/// [`FreshCode`], or the host of this worker process sent it, for which one of the others was true.
+pub(crate) struct AuthenticCode(File);
 
-impl Authentic {
-    /// The code that the host of this worker process sent along with the component.
-    pub(crate) fn handed_over(file: File) -> Self {
+impl AuthenticCode {
+    /// Wraps the code that the host of this worker process sent with the component.
+    pub(crate) fn from_host(file: File) -> Self {
         Self(file)
     }
 
@@ -102,14 +103,15 @@ impl Authentic {
     }
 }
 
-/// Result of looking for compiled code without mapping it.
-pub(crate) enum Found {
-    Code(Authentic),
+/// The result of [`CodeCache::find`].
+pub(crate) enum CodeLookup {
+    Code(AuthenticCode),
     Missing,
     Damaged(String),
 }
 
-pub(crate) enum Lookup {
+/// The result of [`CodeCache::load`].
+pub(crate) enum ComponentLookup {
     Hit(Component),
     Missing,
     Damaged(String),
@@ -122,10 +124,10 @@ impl std::fmt::Debug for CodeCache {
 }
 
 impl CodeCache {
-    /// Opens the cache in `folder`, and makes it if it is not there.
+    /// Opens the cache in `folder`, and creates it if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be made, or if anybody but this user can get at it.
+    /// If it cannot be created, or if other users can access it.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, CacheError> {
         let folder = folder.into();
         let io = |source| CacheError::Io { path: folder.clone(), source };
@@ -134,52 +136,53 @@ impl CodeCache {
         if !metadata.is_dir() || !is_private(&metadata) {
             return Err(CacheError::NotPrivate { path: folder });
         }
-        let key = read_or_make_key(&folder)?;
+        let key = read_or_create_key(&folder)?;
         Ok(Self { folder, key, max_bytes: DEFAULT_CACHE_BYTES })
     }
 
-    /// Sets the maximum size of all compiled code together, in bytes; by default 1 GiB. After an entry was stored, those
-    /// that were not used for longest are removed until the rest fits. The entry that was just stored always stays.
+    /// Sets the maximum size of all compiled code together, in bytes; by default 1 GiB. After an entry was stored,
+    /// those that were not used for longest are removed until the rest fits. The entry that was just stored always
+    /// stays.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = bytes;
         self
     }
 
-    /// Where it is.
+    /// Returns the folder of the cache.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The compiled code for these bytes and this engine, if it is there and checks out.
-    pub(crate) fn load(&self, engine: &Engine, digest: &Digest) -> Lookup {
+    /// Looks up and maps the compiled code of a component for this engine.
+    pub(crate) fn load(&self, engine: &Engine, digest: &Digest) -> ComponentLookup {
         match self.find(engine, digest) {
-            Found::Code(authentic) => match map::map(engine, &authentic) {
-                Ok(component) => Lookup::Hit(component),
-                Err(error) => Lookup::Damaged(error.to_string()),
+            CodeLookup::Code(authentic) => match map::map(engine, &authentic) {
+                Ok(component) => ComponentLookup::Hit(component),
+                Err(error) => ComponentLookup::Damaged(error.to_string()),
             },
-            Found::Missing => Lookup::Missing,
-            Found::Damaged(reason) => Lookup::Damaged(reason),
+            CodeLookup::Missing => ComponentLookup::Missing,
+            CodeLookup::Damaged(reason) => ComponentLookup::Damaged(reason),
         }
     }
 
-    /// The same without mapping it, for another process.
-    pub(crate) fn find(&self, engine: &Engine, digest: &Digest) -> Found {
+    /// Like [`Self::load`], without mapping the code, for another process.
+    pub(crate) fn find(&self, engine: &Engine, digest: &Digest) -> CodeLookup {
         let name = entry_name(engine, digest);
-        let path = self.path(&name, trim::CODE);
+        let path = self.path(&name, trim::CODE_EXTENSION);
         let file = match open_private(&path) {
             Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Found::Missing,
-            Err(error) => return Found::Damaged(error.to_string()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return CodeLookup::Missing,
+            Err(error) => return CodeLookup::Damaged(error.to_string()),
         };
         match self.authenticate(file, &name) {
             Ok(authentic) => {
                 trim::touch(&authentic.0);
-                Found::Code(authentic)
+                CodeLookup::Code(authentic)
             }
-            // Another process has just removed it to keep the cache within its size.
-            Err(_) if !path.exists() => Found::Missing,
-            Err(reason) => Found::Damaged(reason),
+            // Another process has just removed it to trim the cache.
+            Err(_) if !path.exists() => CodeLookup::Missing,
+            Err(reason) => CodeLookup::Damaged(reason),
         }
     }
 
@@ -187,13 +190,13 @@ impl CodeCache {
         self.folder.join(format!("{name}.{extension}"))
     }
 
-    /// Keeps the compiled code, and holds little of it at a time. Each of the two files is replaced as a whole; whoever
-    /// reads between the two finds that they do not match, and compiles.
+    /// Stores compiled code, through a small buffer. Each of the two files is replaced atomically; a process that reads
+    /// between the two replacements finds that they do not match, and compiles.
     pub(crate) fn store(&self, engine: &Engine, digest: &Digest, mut code: impl Read) -> std::io::Result<()> {
         let name = entry_name(engine, digest);
         let mut hasher = self.hasher(&name);
         let mut file = self.new_file()?;
-        let mut chunk = vec![0; CHUNK];
+        let mut chunk = vec![0; CHUNK_BYTES];
         loop {
             let read = code.read(&mut chunk)?;
             let Some(piece) = chunk.get(..read).filter(|piece| !piece.is_empty()) else { break };
@@ -202,32 +205,32 @@ impl CodeCache {
         }
         let mut mac = self.new_file()?;
         mac.write_all(hasher.finalize().as_bytes())?;
-        let code = self.path(&name, trim::CODE);
-        mac.persist(self.path(&name, trim::MAC)).map_err(|error| error.error)?;
+        let code = self.path(&name, trim::CODE_EXTENSION);
+        mac.persist(self.path(&name, trim::MAC_EXTENSION)).map_err(|error| error.error)?;
         file.persist(&code).map_err(|error| error.error)?;
         trim::trim(&self.folder, self.max_bytes, &code);
         Ok(())
     }
 
-    /// The same for code that was just made.
+    /// Like [`Self::store`], for code that was just compiled.
     pub(crate) fn store_fresh(&self, engine: &Engine, digest: &Digest, code: &FreshCode) -> std::io::Result<()> {
         let mut file = code.file();
         file.rewind()?;
         self.store(engine, digest, file)
     }
 
-    fn authenticate(&self, mut file: File, name: &str) -> Result<Authentic, String> {
+    fn authenticate(&self, mut file: File, name: &str) -> Result<AuthenticCode, String> {
         let mut hasher = self.hasher(name);
         hasher.update_reader(&mut file).map_err(|error| error.to_string())?;
         let mut expected = [0; blake3::OUT_LEN];
-        open_private(&self.path(name, trim::MAC))
+        open_private(&self.path(name, trim::MAC_EXTENSION))
             .and_then(|mut mac| mac.read_exact(&mut expected))
             .map_err(|error| format!("its keyed hash cannot be read: {error}"))?;
         // `Hash` compares in constant time.
         if hasher.finalize() != expected {
             return Err("its keyed hash is not the one that this installation wrote".to_owned());
         }
-        Ok(Authentic(file))
+        Ok(AuthenticCode(file))
     }
 
     fn hasher(&self, name: &str) -> blake3::Hasher {
@@ -237,37 +240,38 @@ impl CodeCache {
     }
 
     fn new_file(&self) -> std::io::Result<tempfile::NamedTempFile> {
-        tempfile::Builder::new().prefix(trim::UNFINISHED).tempfile_in(&self.folder)
+        tempfile::Builder::new().prefix(trim::TEMPORARY_PREFIX).tempfile_in(&self.folder)
     }
 }
 
-/// Maps code that was just made, without a cache.
+/// Maps code that was just compiled, without a cache.
 pub(crate) fn map_fresh(engine: &Engine, code: &FreshCode) -> wasmtime::Result<Component> {
-    map::map(engine, &Authentic(code.file().try_clone()?))
+    map::map(engine, &AuthenticCode(code.file().try_clone()?))
 }
 
-/// Maps code that the host of this worker process handed over.
-pub(crate) fn map_handed_over(engine: &Engine, code: &Authentic) -> wasmtime::Result<Component> {
+/// Maps code that the host of this worker process sent.
+pub(crate) fn map_from_host(engine: &Engine, code: &AuthenticCode) -> wasmtime::Result<Component> {
     map::map(engine, code)
 }
 
-/// The digest of the bytes, and of everything about the engine that compiled code depends on.
+/// Returns the name of an entry: the digest of the component, and a hash of the engine's settings that compiled code
+/// depends on.
 fn entry_name(engine: &Engine, digest: &Digest) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
     format!("{}-{:016x}", digest.hex(), hasher.finish())
 }
 
-fn read_or_make_key(folder: &Path) -> Result<[u8; KEY_BYTES], CacheError> {
+fn read_or_create_key(folder: &Path) -> Result<[u8; KEY_BYTES], CacheError> {
     let path = folder.join(KEY_FILE);
     let io = |source| CacheError::Io { path: path.clone(), source };
     let file = match open_private(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let mut key = [0; KEY_BYTES];
             getrandom::fill(&mut key).map_err(CacheError::Random)?;
-            let mut new = tempfile::Builder::new().prefix(trim::UNFINISHED).tempfile_in(folder).map_err(io)?;
+            let mut new = tempfile::Builder::new().prefix(trim::TEMPORARY_PREFIX).tempfile_in(folder).map_err(io)?;
             new.write_all(&key).map_err(io)?;
-            // If another process was faster, its key is the one.
+            // If another process was faster, its key is used.
             match new.persist_noclobber(&path) {
                 Ok(_) => return Ok(key),
                 Err(_lost) => open_private(&path).map_err(io)?,
@@ -283,7 +287,7 @@ fn read_or_make_key(folder: &Path) -> Result<[u8; KEY_BYTES], CacheError> {
     bytes.try_into().map_err(|_| CacheError::Key { path })
 }
 
-/// Opens a regular file that belongs to this user and that nobody else may touch. Links are not followed.
+/// Opens a regular file that belongs to this user and that other users cannot access. Links are not followed.
 fn open_private(path: &Path) -> std::io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK).bits();
     // The bits fit: they are what open(2) takes.

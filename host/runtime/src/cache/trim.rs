@@ -1,42 +1,42 @@
-//! Keeping the cache within its size: the entries that were not used for longest go first.
+//! Removal of the least recently used entries, which keeps the cache within its size.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The end of the name of compiled code.
-pub(super) const CODE: &str = "cwasm";
-/// The end of the name of its keyed hash.
-pub(super) const MAC: &str = "mac";
-/// The beginning of the name of a file that is being written.
-pub(super) const UNFINISHED: &str = ".new-";
-/// How old the last use on record may get before it is renewed, so that not every start writes.
+/// Extension of compiled code.
+pub(super) const CODE_EXTENSION: &str = "cwasm";
+/// Extension of its keyed hash.
+pub(super) const MAC_EXTENSION: &str = "mac";
+/// Prefix of a file that is being written.
+pub(super) const TEMPORARY_PREFIX: &str = ".new-";
+/// Resolution of the recorded time of the last use, so that not every start writes.
 const USE_RESOLUTION: Duration = Duration::from_secs(60 * 60);
-/// After so long, whoever was writing a file is taken to have been killed.
+/// Age at which a file that is being written counts as left behind by a killed process.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// One entry: its code, and when that was last used.
+/// One entry of the cache, with the time of its last use.
 struct Entry {
     code: PathBuf,
     used: SystemTime,
     bytes: u64,
 }
 
-/// Puts the use of an entry on record, as the time of its last change, unless that was done lately. The cache works
-/// without it, so a failure is not reported.
+/// Records the use of an entry as the modification time of its code, unless that is recent. The cache works without it,
+/// so a failure is not reported.
 pub(super) fn touch(code: &File) {
     let now = SystemTime::now();
     let used = code.metadata().and_then(|metadata| metadata.modified());
     if used.is_ok_and(|used| now.duration_since(used).is_ok_and(|age| age > USE_RESOLUTION)) {
-        let _only_its_place_in_line = code.set_modified(now);
+        let _only_affects_the_order = code.set_modified(now);
     }
 }
 
 /// Removes entries, the least recently used first, until the rest takes up at most `max_bytes`. The entry with the code
-/// at `keep` stays. Whoever has mapped an entry keeps what is mapped.
+/// at `keep` stays. Mapped code stays mapped.
 ///
-/// Several processes may do this at once: each looks at the same files, and what is gone already is no error. What
-/// cannot be removed stays for the next time.
+/// Several processes may do this at once: each looks at the same files, and a file that is gone already is not an
+/// error. Files that cannot be removed stay until the next time.
 pub(super) fn trim(folder: &Path, max_bytes: u64, keep: &Path) {
     let Ok(listed) = std::fs::read_dir(folder) else { return };
     let now = SystemTime::now();
@@ -44,7 +44,7 @@ pub(super) fn trim(folder: &Path, max_bytes: u64, keep: &Path) {
     for path in listed.flatten().map(|entry| entry.path()) {
         let Ok(metadata) = std::fs::symlink_metadata(&path) else { continue };
         let Ok(used) = metadata.modified() else { continue };
-        if path.extension().is_some_and(|extension| extension == CODE) {
+        if path.extension().is_some_and(|extension| extension == CODE_EXTENSION) {
             let bytes = metadata.len().saturating_add(blake3::OUT_LEN as u64);
             total = total.saturating_add(bytes);
             entries.push(Entry { code: path, used, bytes });
@@ -57,9 +57,10 @@ pub(super) fn trim(folder: &Path, max_bytes: u64, keep: &Path) {
         if total <= max_bytes {
             return;
         }
-        // The code goes first: whoever finds no keyed hash then finds no code either, and knows why.
+        // The code is removed first: a process that finds no keyed hash then finds no code either, and treats the entry
+        // as missing.
         if std::fs::remove_file(&entry.code).is_ok_and(|()| !entry.code.exists()) {
-            let _stays_for_the_next_time = std::fs::remove_file(entry.code.with_extension(MAC));
+            let _stays_for_the_next_time = std::fs::remove_file(entry.code.with_extension(MAC_EXTENSION));
         }
         total = total.saturating_sub(entry.bytes);
     }
@@ -67,7 +68,7 @@ pub(super) fn trim(folder: &Path, max_bytes: u64, keep: &Path) {
 
 fn is_abandoned(path: &Path, age: Duration) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-    name.starts_with(UNFINISHED.as_bytes()) && age > ABANDONED_AFTER
+    name.starts_with(TEMPORARY_PREFIX.as_bytes()) && age > ABANDONED_AFTER
 }
 
 #[cfg(test)]
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_go_first() {
+    fn removes_least_recently_used_entries_first() {
         let folder = cache(&["a", "b", "c", "d"]);
         std::fs::write(folder.path().join("key"), [0; 32]).unwrap();
         touch(&File::open(folder.path().join("a.cwasm")).unwrap());
@@ -106,14 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_just_stored_stays_however_large() {
+    fn keeps_the_entry_that_was_just_stored() {
         let folder = cache(&["a", "b"]);
         trim(folder.path(), 10, &folder.path().join("a.cwasm"));
         assert_eq!(left(folder.path()), ["a.cwasm", "a.mac"]);
     }
 
     #[test]
-    fn a_use_is_put_on_record_now_and_then() {
+    fn records_a_use_only_if_the_last_one_is_old() {
         let folder = cache(&["a"]);
         let file = File::open(folder.path().join("a.cwasm")).unwrap();
         let lately = SystemTime::now() - Duration::from_secs(600);
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_killed_writer_go_and_those_of_a_living_one_stay() {
+    fn removes_abandoned_temporary_files_only() {
         let folder = cache(&[]);
         for (name, age) in [(".new-old", 48), (".new-young", 1)] {
             let file = File::create(folder.path().join(name)).unwrap();
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn several_may_trim_at_once() {
+    fn trims_from_several_threads_at_once() {
         let names: Vec<String> = (0..200).map(|number| format!("{number:03}")).collect();
         let folder = cache(&names.iter().map(String::as_str).collect::<Vec<_>>());
         std::thread::scope(|scope| {

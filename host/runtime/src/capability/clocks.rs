@@ -1,12 +1,12 @@
-//! Time as a guest sees it: in whole steps, so that it cannot measure what others do.
+//! Clocks with a coarse resolution, so that a guest cannot time the work of others.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use fumehood_core::permission::ClockStep;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtxBuilder};
 
-/// Gives the guest clocks that tick in steps of `step`.
-pub(crate) fn give(builder: &mut WasiCtxBuilder, step: ClockStep) {
+/// Sets wall and monotonic clocks that advance in steps of `step`.
+pub(crate) fn configure(builder: &mut WasiCtxBuilder, step: ClockStep) {
     builder.wall_clock(SteppedWallClock { step }).monotonic_clock(SteppedClock { step, start: Instant::now() });
 }
 
@@ -20,12 +20,12 @@ impl HostWallClock for SteppedWallClock {
     }
 
     fn now(&self) -> Duration {
-        // A machine whose clock stands before 1970 has other troubles; its guests see 1970.
+        // A clock before 1970 reads as 1970.
         self.step.round_down(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
     }
 }
 
-/// Nanoseconds since the guest first looked. It says nothing of how long the host has been up.
+/// A monotonic clock in nanoseconds since its creation. It does not reveal the uptime of the host.
 struct SteppedClock {
     step: ClockStep,
     start: Instant,
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_clocks_tell_whole_steps_and_say_so() {
+    fn clocks_report_multiples_of_their_resolution() {
         for step in [ClockStep::MIN, ClockStep::DEFAULT, ClockStep::MAX] {
             let wall = SteppedWallClock { step };
             assert_eq!(nanos(wall.now()) % nanos(step.duration()), 0);

@@ -1,4 +1,4 @@
-//! What a call may know about itself.
+//! The `context` interface: what a guest can read about its own call.
 
 use super::CallState;
 use crate::bindings::fumehood::tool::{context, types};

@@ -1,4 +1,4 @@
-//! What a call says while it runs: log lines and progress, up to a cap.
+//! The `log` and `progress` interfaces: messages of a running call, up to a cap.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use crate::bindings::fumehood::tool::{log, progress};
 use crate::invocation::{Invocation, Observer};
 use crate::outcome::to_content;
 
-/// Counts what a call says and passes it on as long as it stays within the cap.
+/// Forwards the messages of one call to its observer until their total size reaches the cap.
 pub(crate) struct Journal {
-    left: usize,
+    remaining: usize,
     dropped: u64,
     hidden: u64,
     observer: Option<Arc<dyn Observer>>,
@@ -24,16 +24,16 @@ pub(crate) struct Journal {
 
 impl Journal {
     pub(crate) fn new(cap: usize, observer: Option<Arc<dyn Observer>>, redactor: Option<Arc<Redactor>>) -> Self {
-        Self { left: cap, dropped: 0, hidden: 0, observer, redactor }
+        Self { remaining: cap, dropped: 0, hidden: 0, observer, redactor }
     }
 
-    /// Who hears what the call says.
+    /// Returns the observer of the call.
     pub(crate) fn observer(&self) -> Option<Arc<dyn Observer>> {
         self.observer.clone()
     }
 
-    /// What a guest said, without the secrets in it, and printable.
-    fn shown(&mut self, message: &str) -> String {
+    /// Redacts secrets in a message and makes it printable.
+    fn sanitize(&mut self, message: &str) -> String {
         let message = match &self.redactor {
             Some(redactor) => redactor.redact(message),
             None => Cow::Borrowed(message),
@@ -42,9 +42,9 @@ impl Journal {
         printable(&message).into_owned()
     }
 
-    /// A part of a result, without the secrets in it.
-    fn part(&mut self, part: Content) -> Option<fumehood_core::content::Content> {
-        // A part that is not well-formed is left out; the result, where it counts, is checked by itself.
+    /// Converts a part of a result and redacts secrets in it.
+    fn convert_part(&mut self, part: Content) -> Option<fumehood_core::content::Content> {
+        // A part that is not well-formed is left out here. The result of the call is checked separately.
         let mut part = to_content(part).ok()?;
         if let Some(redactor) = &self.redactor {
             redactor.redact_content(&mut part);
@@ -53,29 +53,29 @@ impl Journal {
         Some(part)
     }
 
-    /// Bytes that were not passed on.
+    /// Returns the number of bytes that were not forwarded.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Characters of what was said that a reader would not see or that a terminal would act on.
+    /// Returns the number of characters that a reader would not see or that a terminal would act on.
     pub(crate) fn hidden_chars(&self) -> u64 {
         self.hidden
     }
 
-    /// Tells the people who run the tool what the host has to say about it, within the same cap.
+    /// Sends a warning of the host to the observer, within the same cap.
     pub(crate) fn warn(&mut self, call: &Invocation, message: &str) {
-        if self.admit(message.len() + LINE_BYTES)
+        if self.admit(message.len() + OVERHEAD_BYTES)
             && let Some(observer) = &self.observer
         {
             observer.log(call, Level::Warn, &printable(message));
         }
     }
 
-    /// Whether so many more bytes fit. They count either way.
+    /// Returns whether `bytes` more fit. They count either way.
     fn admit(&mut self, bytes: usize) -> bool {
-        if let Some(left) = self.left.checked_sub(bytes) {
-            self.left = left;
+        if let Some(remaining) = self.remaining.checked_sub(bytes) {
+            self.remaining = remaining;
             return true;
         }
         self.dropped = self.dropped.saturating_add(bytes as u64);
@@ -83,16 +83,17 @@ impl Journal {
     }
 }
 
-/// What a line or a part costs besides its text: about what the host holds for it, so that empty ones are not free.
-const LINE_BYTES: usize = 96;
+/// Size charged for a message or a part besides its text: about what the host holds for it, so that empty ones are not
+/// free.
+const OVERHEAD_BYTES: usize = 96;
 
 impl log::Host for CallState {
     fn log(&mut self, level: log::Level, message: String) {
-        if self.journal.admit(message.len() + LINE_BYTES) {
-            // Counted whether or not somebody listens, so that the same call always says the same of itself.
-            let shown = self.journal.shown(&message);
+        if self.journal.admit(message.len() + OVERHEAD_BYTES) {
+            // Counted with and without an observer, so that the metadata of a call does not depend on one.
+            let message = self.journal.sanitize(&message);
             if let Some(observer) = &self.journal.observer {
-                observer.log(&self.call, to_level(level), &shown);
+                observer.log(&self.call, to_level(level), &message);
             }
         }
     }
@@ -100,14 +101,14 @@ impl log::Host for CallState {
 
 impl progress::Host for CallState {
     fn report(&mut self, update: progress::Update) {
-        // Counted before anything is looked at: what is dropped costs the host nothing more.
+        // Counted before anything is converted: what is dropped costs the host nothing more.
         let text = update.message.as_ref().map_or(0, String::len);
-        let bytes = update.partial.iter().map(bytes).sum::<usize>() + text + LINE_BYTES;
+        let bytes = update.partial.iter().map(part_size).sum::<usize>() + text + OVERHEAD_BYTES;
         if self.journal.admit(bytes) {
-            let partial = update.partial.into_iter().filter_map(|part| self.journal.part(part)).collect();
+            let partial = update.partial.into_iter().filter_map(|part| self.journal.convert_part(part)).collect();
             let fraction =
                 update.fraction.filter(|fraction| !fraction.is_nan()).map(|fraction| fraction.clamp(0.0, 1.0));
-            let message = update.message.map(|message| self.journal.shown(&message).into());
+            let message = update.message.map(|message| self.journal.sanitize(&message).into());
             if let Some(observer) = &self.journal.observer {
                 observer.progress(&self.call, Progress { fraction, message, partial });
             }
@@ -115,10 +116,10 @@ impl progress::Host for CallState {
     }
 }
 
-/// What a part brings along, before it is known to be well-formed.
-fn bytes(part: &Content) -> usize {
+/// Returns the size charged for a part, which need not be well-formed.
+fn part_size(part: &Content) -> usize {
     let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    LINE_BYTES
+    OVERHEAD_BYTES
         + match part {
             Content::Text(text) | Content::Json(text) => text.len(),
             Content::Blob(blob) => blob.mime_type.len() + blob.data.len(),
@@ -142,13 +143,13 @@ mod tests {
     use fumehood_core::permission::{Injection, Secret, SecretValue};
 
     #[test]
-    fn what_is_said_has_no_secrets_and_nothing_that_steers_a_terminal() {
+    fn redacts_secrets_and_escapes_terminal_controls() {
         let into = Injection::header("authorization", "{secret}").unwrap();
         let secret = Secret::new("api", SecretValue::new("s3cr3t").unwrap(), "https://a.example/**", into).unwrap();
         let redactor = Redactor::new(&[secret]).unwrap().map(Arc::new);
         let mut journal = Journal::new(100, None, redactor);
-        assert_eq!(journal.shown("\u{1b}[1m s3cr3t, czNjcjN0"), "\\u{1b}[1m [secret api], [secret api]");
-        let part = journal.part(Content::Text("it is s3cr3t".to_owned())).unwrap();
+        assert_eq!(journal.sanitize("\u{1b}[1m s3cr3t, czNjcjN0"), "\\u{1b}[1m [secret api], [secret api]");
+        let part = journal.convert_part(Content::Text("it is s3cr3t".to_owned())).unwrap();
         assert_eq!(journal.hidden_chars(), 1);
         assert_eq!(format!("{part:?}"), r#"Text { text: "it is [secret api]" }"#);
     }

@@ -1,4 +1,4 @@
-//! The store of keys and values of a component: its own part of it, up to its quota, and nothing without a grant.
+//! The `key-value` interface: a component uses its own part of the store, up to its quota, and nothing without a grant.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,67 +15,69 @@ use crate::bindings::fumehood::tool::key_value::{Error, Host, Page};
 use crate::clock::Deadline;
 use crate::guest_runtime::{Blocking, Lost};
 
-/// Steps that are under way at once, over all calls: a store that hangs holds up no more threads than these.
-const TURNS: usize = 8;
-/// The longest that one step waits for others who hold the store.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+/// Maximum number of concurrent steps over all calls. A store that hangs blocks at most this many threads.
+const MAX_CONCURRENT_STEPS: usize = 8;
+/// Maximum time that one step waits for other users of the store.
+pub(crate) const MAX_STORE_WAIT: Duration = Duration::from_secs(2);
 
-/// The store of a sandbox, and the threads that wait for it.
+/// The store of a sandbox, and the threads that its steps block.
 pub(crate) struct KeyValueBackend {
     store: Arc<dyn KeyValueStore>,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     threads: Blocking,
 }
 
 /// One component's part of the store.
-pub(crate) struct OwnStore {
+pub(crate) struct ComponentStore {
     backend: Arc<KeyValueBackend>,
     owner: Option<Namespace>,
 }
 
 impl KeyValueBackend {
-    /// Without a store there is one in memory.
+    /// Creates a backend for `store`, or for a store in memory if there is none.
     pub(crate) fn new(store: Option<Arc<dyn KeyValueStore>>, threads: Blocking) -> Self {
         let store = store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
-        Self { store, turns: Arc::new(Semaphore::new(TURNS)), threads }
+        Self { store, permits: Arc::new(Semaphore::new(MAX_CONCURRENT_STEPS)), threads }
     }
 
-    /// Does one step where it holds up nobody. Whoever drops the future leaves it; it keeps its turn until it is done.
+    /// Runs one step on a thread that may block. A step whose future is dropped runs to its end and holds its permit
+    /// until then.
     pub(crate) async fn step<R: Send + 'static>(
         &self,
         patience: impl FnOnce() -> Duration + Send + 'static,
         step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
-        let gone = || StoreError::Unavailable("the host is shutting down".to_owned());
-        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_closed| gone())?;
+        let shut_down = || StoreError::Unavailable("the host is shutting down".to_owned());
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_closed| shut_down())?;
         let store = Arc::clone(&self.store);
         let work = move || {
-            let _turn = turn;
+            let _permit = permit;
             step(&*store, patience())
         };
         match self.threads.run(work).await {
             Ok(done) => done,
-            Err(Lost::ShutDown) => Err(gone()),
+            Err(Lost::ShutDown) => Err(shut_down()),
             Err(Lost::Panicked(text)) => Err(StoreError::Unavailable(format!("the store panicked with `{text}`"))),
         }
     }
 }
 
-impl OwnStore {
+impl ComponentStore {
     pub(crate) fn new(backend: &Arc<KeyValueBackend>, owner: Option<Namespace>) -> Self {
         Self { backend: Arc::clone(backend), owner }
     }
 }
 
-/// Never more than half of what is left, so that a tool which is told that it cannot be served has time to say so.
-fn patience(deadline: Deadline) -> Duration {
-    PATIENCE.min(deadline.remaining() / 2)
+/// Returns how long a step may wait: at most half of the remaining time of the call, so that a tool which gets
+/// `unavailable` has time to report it.
+fn max_wait(deadline: Deadline) -> Duration {
+    MAX_STORE_WAIT.min(deadline.remaining() / 2)
 }
 
 impl CallState {
-    /// Whose part of the store this call may use, and how much of it. Comes before everything else about the step, so
-    /// that a tool without a store learns nothing but that.
-    fn admitted(&self, wants: KeyValueUse<'_>) -> Result<(Namespace, KeyValueQuota), Error> {
+    /// Returns the namespace and the quota that this call may use. Must precede every other check of the step, so that
+    /// a tool without a store learns nothing but that.
+    fn authorize(&self, wants: KeyValueUse<'_>) -> Result<(Namespace, KeyValueQuota), Error> {
         match (&self.powers.store.owner, self.powers.grant.key_value()) {
             (Some(owner), Some(quota)) => Ok((owner.clone(), quota)),
             _ => {
@@ -85,12 +87,12 @@ impl CallState {
         }
     }
 
-    async fn at_store<R: Send + 'static>(
+    async fn with_store<R: Send + 'static>(
         &mut self,
         step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, Error> {
         let deadline = self.deadline;
-        let patience = move || patience(deadline);
+        let patience = move || max_wait(deadline);
         self.powers.store.backend.step(patience, step).await.map_err(|error| match error {
             StoreError::Full { .. } => Error::Full,
             StoreError::Unavailable(why) => {
@@ -103,32 +105,32 @@ impl CallState {
 
 impl Host for CallState {
     async fn get(&mut self, key: String) -> Result<Option<Vec<u8>>, Error> {
-        let (owner, _) = self.admitted(KeyValueUse::Get(&key))?;
+        let (owner, _) = self.authorize(KeyValueUse::Get(&key))?;
         let key = Key::parse(key).map_err(|_| Error::InvalidKey)?;
-        self.at_store(move |store, patience| store.get(&owner, &key, patience)).await
+        self.with_store(move |store, patience| store.get(&owner, &key, patience)).await
     }
 
     async fn set(&mut self, key: String, value: Vec<u8>) -> Result<(), Error> {
-        let (owner, quota) = self.admitted(KeyValueUse::Set(&key))?;
+        let (owner, quota) = self.authorize(KeyValueUse::Set(&key))?;
         let key = Key::parse(key).map_err(|_| Error::InvalidKey)?;
         if value.len() > MAX_VALUE_BYTES {
             return Err(Error::TooLarge);
         }
-        self.at_store(move |store, patience| store.set(&owner, &key, &value, quota.bytes(), patience)).await
+        self.with_store(move |store, patience| store.set(&owner, &key, &value, quota.bytes(), patience)).await
     }
 
     async fn delete(&mut self, key: String) -> Result<bool, Error> {
-        let (owner, _) = self.admitted(KeyValueUse::Delete(&key))?;
+        let (owner, _) = self.authorize(KeyValueUse::Delete(&key))?;
         let key = Key::parse(key).map_err(|_| Error::InvalidKey)?;
-        self.at_store(move |store, patience| store.delete(&owner, &key, patience)).await
+        self.with_store(move |store, patience| store.delete(&owner, &key, patience)).await
     }
 
     async fn list(&mut self, prefix: String, cursor: Option<String>, limit: u32) -> Result<Page, Error> {
-        let (owner, _) = self.admitted(KeyValueUse::List(&prefix))?;
+        let (owner, _) = self.authorize(KeyValueUse::List(&prefix))?;
         let prefix = Prefix::parse(prefix).map_err(|_| Error::InvalidKey)?;
         let after = cursor.map(Key::parse).transpose().map_err(|_| Error::InvalidKey)?;
         let query = Query { prefix, after, limit: page_size(limit) };
-        let found = self.at_store(move |store, patience| store.list(&owner, &query, patience)).await?;
+        let found = self.with_store(move |store, patience| store.list(&owner, &query, patience)).await?;
         let keys: Vec<String> = found.keys.into_iter().map(String::from).collect();
         let next = keys.last().filter(|_| found.more).cloned();
         Ok(Page { keys, next })
@@ -149,17 +151,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_has_at_least_one_key_and_at_most_a_thousand() {
+    fn page_size_is_between_one_and_the_maximum() {
         for (limit, expected) in [(0, 1000), (1, 1), (999, 999), (1000, 1000), (u32::MAX, 1000)] {
             assert_eq!(page_size(limit), expected);
         }
     }
 
     #[test]
-    fn a_step_leaves_half_of_the_time_to_the_tool() {
-        let of = |budget: u64| patience(Deadline::after(Instant::now(), Duration::from_millis(budget)));
-        assert_eq!(of(10_000), PATIENCE);
-        assert!(of(100) <= Duration::from_millis(50));
-        assert_eq!(of(0), Duration::ZERO);
+    fn step_waits_at_most_half_of_the_remaining_time() {
+        let wait_within = |budget: u64| max_wait(Deadline::after(Instant::now(), Duration::from_millis(budget)));
+        assert_eq!(wait_within(10_000), MAX_STORE_WAIT);
+        assert!(wait_within(100) <= Duration::from_millis(50));
+        assert_eq!(wait_within(0), Duration::ZERO);
     }
 }

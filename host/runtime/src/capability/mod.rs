@@ -1,8 +1,8 @@
-//! Everything that a guest can reach, one file for each power.
+//! The host functions that a guest can call, one file for each power.
 //!
-//! All of WASI 0.2 is linked, because language runtimes import it whether they use it or not. Linked is not granted:
-//! each file here says what its power does when it was not granted, and that is to refuse. Nothing outside this folder
-//! decides whether a guest may do something.
+//! All of WASI 0.2 is linked, because language runtimes import it whether they use it or not. Linking grants nothing:
+//! each file here refuses the uses of its power that were not granted. Nothing outside this folder decides whether a
+//! guest may do something.
 
 pub(crate) mod clocks;
 pub(crate) mod context;
@@ -28,12 +28,12 @@ use wasmtime_wasi_http::WasiHttpCtx;
 use crate::bindings::Tool;
 
 pub use filesystem::FolderError;
-pub(crate) use filesystem::{HeldScratch, OpenFolder, OpenFolders, Protected, ScratchRoot, open_all, open_files};
-pub(crate) use key_value::{KeyValueBackend, OwnStore, PATIENCE as STORE_PATIENCE};
+pub(crate) use filesystem::{OpenFolder, OpenFolders, ProtectedSet, ScratchRoot, WorkerScratch, open_all, open_files};
+pub(crate) use key_value::{ComponentStore, KeyValueBackend, MAX_STORE_WAIT};
 pub(crate) use refusals::Refusals;
 pub(crate) use state::{CallState, Powers};
 
-/// The WASI side of one call.
+/// The WASI contexts of one call.
 pub(crate) struct Wasi {
     pub(crate) ctx: WasiCtx,
     pub(crate) http: WasiHttpCtx,
@@ -42,26 +42,26 @@ pub(crate) struct Wasi {
 }
 
 impl Wasi {
-    /// WASI with the powers of `grant`: every other use refuses.
-    pub(crate) fn granted(grant: &Grant, limits: &Limits, refusals: &Refusals, egress: http::Egress) -> Self {
+    /// Creates contexts with the powers of `grant`; every other use is refused.
+    pub(crate) fn new(grant: &Grant, limits: &Limits, refusals: &Refusals, egress: http::Egress) -> Self {
         let stdio = stdio::Capture::new(limits.log);
         let mut builder = WasiCtxBuilder::new();
         stdio.attach(&mut builder);
-        environment::give(&mut builder, grant.environment(), grant.command_line());
-        clocks::give(&mut builder, grant.clock());
-        random::give(&mut builder, limits.random_bytes, grant.seed());
-        filesystem::refuse(&mut builder);
-        sockets::refuse(&mut builder, refusals);
+        environment::configure(&mut builder, grant.environment(), grant.command_line());
+        clocks::configure(&mut builder, grant.clock());
+        random::configure(&mut builder, limits.random_bytes, grant.seed());
+        filesystem::configure(&mut builder);
+        sockets::deny(&mut builder, refusals);
         Self { ctx: builder.build(), http: http::context(egress.may_request()), egress, stdio }
     }
 
-    /// What was written to stdout and stderr.
-    pub(crate) fn captured(&self) -> (CapturedStream, CapturedStream) {
-        self.stdio.captured()
+    /// Returns what the guest wrote to stdout and stderr.
+    pub(crate) fn output(&self) -> (CapturedStream, CapturedStream) {
+        self.stdio.output()
     }
 }
 
-/// Links the contract and all of WASI 0.2. What is not linked here makes a component fail to load.
+/// Links the contract and all of WASI 0.2. A component that imports anything else fails to load.
 pub(crate) fn link(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
     Tool::add_to_linker::<_, HasSelf<_>>(linker, |state| state)?;
     wasmtime_wasi::p2::add_to_linker_async(linker)?;

@@ -1,16 +1,16 @@
-//! Randomness: real unless the grant has a seed, and no more at once than the limit.
+//! Randomness: from the system unless the grant has a seed, and at most the limit in one request.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng as _, SeedableRng as _};
 use fumehood_core::permission::Seed;
 use wasmtime_wasi::WasiCtxBuilder;
 
-/// Caps one request; a larger one traps. Each call of a guest has generators of its own: seeded by the host, or from the
-/// grant's seed, which makes every call get the same numbers.
-pub(crate) fn give(builder: &mut WasiCtxBuilder, bytes: u64, seed: Option<&Seed>) {
+/// Limits one request to `bytes`; a larger one traps. Each call has its own generators, seeded by the host or from the
+/// grant's seed. With a seed, every call draws the same numbers.
+pub(crate) fn configure(builder: &mut WasiCtxBuilder, bytes: u64, seed: Option<&Seed>) {
     builder.max_random_size(bytes);
     if let Some(seed) = seed {
-        // One key, and a stream of its own for each interface: what is drawn from one does not change another.
+        // One key, and a separate stream for each interface: what is drawn from one does not change another.
         let mut insecure_seed = stream(seed, 2);
         let (low, high) = (u128::from(insecure_seed.next_u64()), u128::from(insecure_seed.next_u64()));
         builder
@@ -30,10 +30,10 @@ fn stream(seed: &Seed, number: u64) -> ChaCha20Rng {
 mod tests {
     use super::*;
 
-    /// A replay must find the same numbers in a later release: these come from the algorithm's own test vectors (a key
-    /// and a nonce of zeroes), so a change of the crate shows.
+    /// A replay must draw the same numbers in a later release: these come from the algorithm's own test vectors (a key
+    /// and a nonce of zeroes), so a change of the crate fails this test.
     #[test]
-    fn a_seed_means_the_same_numbers_for_ever() {
+    fn seeded_stream_matches_the_chacha20_test_vector() {
         let mut bytes = [0; 8];
         stream(&Seed::from(0), 0).fill_bytes(&mut bytes);
         assert_eq!(bytes, [0x76, 0xb8, 0xe0, 0xad, 0xa0, 0xf1, 0x3d, 0x90]);

@@ -1,54 +1,55 @@
-//! What a call tried that it was not granted.
+//! The record of what a call tried that it was not granted.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fumehood_core::permission::Refusal;
 
-/// Refusals of one call that are kept; a tool that goes on trying only adds to the same story.
-const KEPT: usize = 16;
+/// Maximum number of entries kept in each list of one call. A tool that goes on trying adds nothing new.
+const MAX_ENTRIES: usize = 16;
 
-/// The refusals of one call, the allowances that it used up, and what it missed. Clones are the same lists.
+/// The refusals of one call, the allowances that it used up, and the powers that it looked for in vain. Clones share
+/// the lists.
 #[derive(Clone, Default)]
 pub(crate) struct Refusals(Arc<Mutex<Lists>>);
 
 #[derive(Default)]
 struct Lists {
     refused: Vec<Refusal>,
-    used_up: Vec<String>,
-    missed: Vec<Refusal>,
+    exhausted: Vec<String>,
+    missing: Vec<Refusal>,
 }
 
 impl Refusals {
-    /// Keeps a refusal, unless the same one, or enough others, are kept already.
+    /// Adds a refusal, unless it is in the list already or the list is full.
     pub(crate) fn add(&self, refusal: Refusal) {
-        keep(&mut self.lists().refused, refusal);
+        push_unique(&mut self.lists().refused, refusal);
     }
 
-    /// Keeps the sentence about an allowance of a granted power that was used up.
-    pub(crate) fn used_up(&self, allowance: String) {
-        keep(&mut self.lists().used_up, allowance);
+    /// Adds the description of an allowance of a granted power that was used up.
+    pub(crate) fn add_exhausted(&self, allowance: String) {
+        push_unique(&mut self.lists().exhausted, allowance);
     }
 
-    /// Keeps what the tool looked for and does not have. Language runtimes look whether or not the tool needs it, so that
-    /// it only counts if the tool itself says that it was denied.
-    pub(crate) fn missed(&self, refusal: Refusal) {
-        keep(&mut self.lists().missed, refusal);
+    /// Adds something that the tool looked for and does not have. Language runtimes look for it even if the tool does
+    /// not need it, so it counts only if the tool itself reports that it was denied.
+    pub(crate) fn add_missing(&self, refusal: Refusal) {
+        push_unique(&mut self.lists().missing, refusal);
     }
 
-    /// The same as refusals, if there are no others.
-    pub(crate) fn count_missed(&self) {
+    /// Turns the missing powers into refusals, if there are no other refusals.
+    pub(crate) fn promote_missing(&self) {
         let lists = &mut *self.lists();
         if lists.refused.is_empty() {
-            lists.refused = std::mem::take(&mut lists.missed);
+            lists.refused = std::mem::take(&mut lists.missing);
         }
     }
 
-    /// The allowances that were used up.
+    /// Returns the allowances that were used up.
     pub(crate) fn exhausted(&self) -> Vec<String> {
-        self.lists().used_up.clone()
+        self.lists().exhausted.clone()
     }
 
-    /// What was kept, in the order in which it was tried.
+    /// Returns the refusals in the order of the attempts.
     pub(crate) fn list(&self) -> Vec<Refusal> {
         self.lists().refused.clone()
     }
@@ -58,8 +59,8 @@ impl Refusals {
     }
 }
 
-fn keep<T: PartialEq>(kept: &mut Vec<T>, one: T) {
-    if kept.len() < KEPT && !kept.contains(&one) {
-        kept.push(one);
+fn push_unique<T: PartialEq>(entries: &mut Vec<T>, entry: T) {
+    if entries.len() < MAX_ENTRIES && !entries.contains(&entry) {
+        entries.push(entry);
     }
 }

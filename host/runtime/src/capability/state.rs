@@ -1,4 +1,4 @@
-//! What the host keeps for one call while it runs.
+//! The state of one call while it runs.
 
 use std::sync::Arc;
 
@@ -12,30 +12,30 @@ use super::Wasi;
 use super::filesystem::{CallFiles, FilesView, OpenFolders, Scratch};
 use super::http::{DirectEgress, Egress, OutboundConfig, Reports, RequestObserver};
 use super::journal::Journal;
-use super::key_value::OwnStore;
+use super::key_value::ComponentStore;
 use super::refusals::Refusals;
 use crate::clock::Deadline;
 use crate::invocation::{Invocation, Observer};
 use crate::memory::MemoryLimiter;
 
-/// What a component may do in its calls. Clones share it.
+/// The powers of a component in its calls. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Powers {
     pub(crate) grant: Arc<Grant>,
-    /// Names of the secrets that it was granted. Their values never come near a guest.
+    /// Names of the secrets that it was granted. Their values never enter a guest.
     pub(crate) secret_names: Arc<[String]>,
-    pub(crate) store: Arc<OwnStore>,
+    pub(crate) store: Arc<ComponentStore>,
     pub(crate) outbound: OutboundConfig,
 }
 
 impl Powers {
-    /// None at all, as while a component describes itself.
+    /// Returns no powers at all, as while a component describes its tools.
     pub(crate) fn without_grant(&self) -> Self {
         Self { grant: Arc::default(), secret_names: Arc::default(), ..self.clone() }
     }
 }
 
-/// The data of a call's store. It is made for the call and dropped with it.
+/// The data of a call's [`Store`](wasmtime::Store), created for the call and dropped with it.
 pub(crate) struct CallState {
     pub(crate) memory: MemoryLimiter,
     pub(crate) deadline: Deadline,
@@ -43,10 +43,10 @@ pub(crate) struct CallState {
     pub(crate) powers: Powers,
     pub(crate) journal: Journal,
     pub(crate) refusals: Refusals,
-    /// Made when the guest first uses WASI: most calls of pure tools never do.
+    /// Created when the guest first uses WASI: most calls of pure tools never do.
     wasi: Option<Box<Wasi>>,
     folders: Option<Arc<OpenFolders>>,
-    /// Made when the guest first uses the folders that it was granted.
+    /// Created when the guest first uses the folders that it was granted.
     files: Option<Box<CallFiles>>,
     table: ResourceTable,
     limits: Limits,
@@ -77,13 +77,13 @@ impl CallState {
         }
     }
 
-    /// Gives the call the folders that were opened when its tool was loaded.
+    /// Sets the folders that were opened when the tool was loaded.
     pub(crate) fn with_folders(mut self, folders: Option<Arc<OpenFolders>>) -> Self {
         self.folders = folders;
         self
     }
 
-    /// The files of the call, and the handles to them.
+    /// Returns the files of the call and the table of its handles.
     pub(crate) fn files(&mut self) -> FilesView<'_> {
         let refusals = &self.refusals;
         let files = self
@@ -93,12 +93,12 @@ impl CallState {
         FilesView { files, refusals, table: &mut self.table }
     }
 
-    /// Takes away the call's scratch space, if it used any, to be removed.
+    /// Takes the call's scratch space, if it used any, so that the caller can remove it.
     pub(crate) fn take_scratch(&mut self) -> Option<Scratch> {
         self.files.as_mut()?.take_scratch()
     }
 
-    /// What the guest wrote to its standard streams, if it used WASI at all.
+    /// Returns the WASI contexts, if the guest used WASI at all.
     pub(crate) fn wasi(&self) -> Option<&Wasi> {
         self.wasi.as_deref()
     }
@@ -109,13 +109,13 @@ impl CallState {
             let egress = match &powers.outbound {
                 OutboundConfig::Network { network, redactor } => {
                     let (call, observer) = (Arc::clone(&self.call), self.journal.observer());
-                    let watcher =
+                    let request_observer =
                         RequestObserver { call, observer, redactor: redactor.clone(), reports: Reports::default() };
-                    Egress::Direct(DirectEgress::new(&powers.grant, network, self.deadline, refusals, watcher))
+                    Egress::Direct(DirectEgress::new(&powers.grant, network, self.deadline, refusals, request_observer))
                 }
                 OutboundConfig::Relay(relay) => Egress::Relay(relay.clone()),
             };
-            Box::new(Wasi::granted(&powers.grant, limits, refusals, egress))
+            Box::new(Wasi::new(&powers.grant, limits, refusals, egress))
         };
         (self.wasi.get_or_insert_with(make), &mut self.table)
     }

@@ -1,4 +1,4 @@
-//! The standard streams: stdin is empty, stdout and stderr are kept up to a cap and never become part of a result.
+//! The standard streams: stdin is empty; stdout and stderr are captured up to a cap and never become part of a result.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,76 +11,76 @@ use wasmtime_wasi::WasiCtxBuilder;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
-/// How much a guest may hand over in one write. Small, because some host functions allocate as much as we say here.
-const WRITE_BYTES: usize = 64 << 10;
+/// Maximum size of one write. Small, because some host functions allocate as much as this permits.
+const MAX_WRITE_BYTES: usize = 64 << 10;
 
-/// Both output streams of one call. They share one cap.
+/// The captured output streams of one call, which share one cap.
 pub(crate) struct Capture {
-    kept: Arc<Mutex<Kept>>,
+    buffers: Arc<Mutex<Buffers>>,
 }
 
-/// One of them, as the guest has it.
+/// One of the output streams, as the guest holds it.
 #[derive(Clone)]
 struct Stream {
-    kept: Arc<Mutex<Kept>>,
-    which: Which,
+    buffers: Arc<Mutex<Buffers>>,
+    kind: StreamKind,
 }
 
 #[derive(Clone, Copy)]
-enum Which {
+enum StreamKind {
     Stdout,
     Stderr,
 }
 
 #[derive(Default)]
-struct Kept {
-    left: usize,
-    stdout: Written,
-    stderr: Written,
+struct Buffers {
+    remaining: usize,
+    stdout: Buffer,
+    stderr: Buffer,
 }
 
 #[derive(Default)]
-struct Written {
+struct Buffer {
     bytes: Vec<u8>,
     dropped: u64,
 }
 
 impl Capture {
     pub(crate) fn new(cap: usize) -> Self {
-        Self { kept: Arc::new(Mutex::new(Kept { left: cap, ..Kept::default() })) }
+        Self { buffers: Arc::new(Mutex::new(Buffers { remaining: cap, ..Buffers::default() })) }
     }
 
     pub(crate) fn attach(&self, builder: &mut WasiCtxBuilder) {
-        builder.stdout(self.stream(Which::Stdout)).stderr(self.stream(Which::Stderr));
+        builder.stdout(self.stream(StreamKind::Stdout)).stderr(self.stream(StreamKind::Stderr));
     }
 
-    pub(crate) fn captured(&self) -> (CapturedStream, CapturedStream) {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        (kept.stdout.captured(), kept.stderr.captured())
+    pub(crate) fn output(&self) -> (CapturedStream, CapturedStream) {
+        let buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        (buffers.stdout.output(), buffers.stderr.output())
     }
 
-    fn stream(&self, which: Which) -> Stream {
-        Stream { kept: Arc::clone(&self.kept), which }
+    fn stream(&self, kind: StreamKind) -> Stream {
+        Stream { buffers: Arc::clone(&self.buffers), kind }
     }
 }
 
 impl Stream {
-    /// Keeps what fits and counts the rest. Writing never fails: a guest learns nothing from a full buffer.
-    fn keep(&self, bytes: &[u8]) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let (fits, over) = bytes.split_at(bytes.len().min(kept.left));
-        kept.left -= fits.len();
-        let written = match self.which {
-            Which::Stdout => &mut kept.stdout,
-            Which::Stderr => &mut kept.stderr,
+    /// Stores what fits and counts the rest. Writing never fails, so that a guest cannot observe a full buffer.
+    fn append(&self, bytes: &[u8]) {
+        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let (fits, over) = bytes.split_at(bytes.len().min(buffers.remaining));
+        buffers.remaining -= fits.len();
+        let buffer = match self.kind {
+            StreamKind::Stdout => &mut buffers.stdout,
+            StreamKind::Stderr => &mut buffers.stderr,
         };
-        written.bytes.extend_from_slice(fits);
-        written.dropped = written.dropped.saturating_add(over.len() as u64);
+        buffer.bytes.extend_from_slice(fits);
+        buffer.dropped = buffer.dropped.saturating_add(over.len() as u64);
     }
 }
 
-impl Written {
-    fn captured(&self) -> CapturedStream {
+impl Buffer {
+    fn output(&self) -> CapturedStream {
         CapturedStream { text: String::from_utf8_lossy(&self.bytes).into_owned().into(), dropped: self.dropped }
     }
 }
@@ -104,7 +104,7 @@ impl StdoutStream for Stream {
 #[wasmtime_wasi::async_trait]
 impl OutputStream for Stream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.keep(&bytes);
+        self.append(&bytes);
         Ok(())
     }
 
@@ -113,7 +113,7 @@ impl OutputStream for Stream {
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
-        Ok(WRITE_BYTES)
+        Ok(MAX_WRITE_BYTES)
     }
 }
 
@@ -124,7 +124,7 @@ impl Pollable for Stream {
 
 impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
-        self.keep(bytes);
+        self.append(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 
@@ -142,14 +142,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_streams_share_the_cap_and_count_what_is_dropped() {
+    fn streams_share_the_cap_and_count_dropped_bytes() {
         let capture = Capture::new(8);
-        capture.stream(Which::Stdout).keep(b"hello");
-        capture.stream(Which::Stderr).keep(b"world");
-        let (stdout, stderr) = capture.captured();
+        capture.stream(StreamKind::Stdout).append(b"hello");
+        capture.stream(StreamKind::Stderr).append(b"world");
+        let (stdout, stderr) = capture.output();
         assert_eq!((&**stdout.text.expose_raw(), stdout.dropped), ("hello", 0));
         assert_eq!((&**stderr.text.expose_raw(), stderr.dropped), ("wor", 2));
-        capture.stream(Which::Stdout).keep(b"more");
-        assert_eq!(capture.captured().0.dropped, 4);
+        capture.stream(StreamKind::Stdout).append(b"more");
+        assert_eq!(capture.output().0.dropped, 4);
     }
 }

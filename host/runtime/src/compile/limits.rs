@@ -1,36 +1,36 @@
-//! What compiling one component may cost: what it may hold, and how long and how much memory the compiler may use.
+//! Limits of compiling one component: on its content, and on the time and memory of the compiler.
 
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
-/// What a component may hold to be compiled at all. It is counted in one pass before anything is compiled, because what
-/// compiling costs does not follow from the size: 600 KB of one function can take seconds and a gigabyte.
+/// Maximum amounts of what a component contains. They are counted in one pass before anything is compiled, because the
+/// cost of compiling does not follow from the size: 600 KB of one function can take seconds and a gigabyte.
 ///
-/// The defaults fit whole language runtimes up to the size that is compiled without being allowed to be slow. A JavaScript
-/// engine of 12 MB has 12,782 functions, the largest of 172 KB, 456 nested blocks, 118 local variables and a flow of
-/// 435,184; CPython has one function of 427 KB and 15,805 jump targets.
+/// The defaults fit whole language runtimes up to the size that is compiled without being allowed to be slow. A
+/// JavaScript engine of 12 MB has 12,782 functions, the largest of 172 KB, 456 nested blocks, 118 local variables and a
+/// flow of 435,184; CPython has one function of 427 KB and 15,805 jump targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompileLimits {
     /// Bytes of the body of one function.
     pub function_bytes: u64,
     /// Local variables of one function.
     pub locals: u64,
-    /// Blocks inside of each other in one function.
+    /// Depth of nested blocks in one function.
     pub block_depth: u64,
-    /// Branches of one function, times its local variables: what the compiler follows through it.
+    /// Branches of one function times its local variables, the size of the data flow that the compiler follows.
     pub flow: u64,
-    /// Targets of all the jump tables of one function.
+    /// Targets of all jump tables of one function.
     pub jump_targets: u64,
-    /// Functions in all the modules together.
+    /// Functions of all modules together.
     pub functions: u64,
     /// Types, of modules and of components together.
     pub types: u64,
-    /// Bytes of types, of modules and of components together: written short, they can mean much.
+    /// Bytes of types, of modules and of components together: a short encoding can expand to large types.
     pub type_bytes: u64,
     /// Imports, exports and aliases, of modules and of components together.
     pub names: u64,
-    /// Bytes of those.
+    /// Bytes of imports, exports and aliases.
     pub name_bytes: u64,
     /// Bytes of data segments.
     pub data_bytes: u64,
@@ -38,11 +38,11 @@ pub struct CompileLimits {
     pub segments: u64,
     /// Modules, components and instances together.
     pub parts: u64,
-    /// Components inside of each other.
+    /// Depth of nested components.
     pub component_depth: u64,
-    /// Types of components and instances inside of each other. Reading one takes stack for each of them.
+    /// Depth of nested types of components and instances. Reading one takes stack for each level.
     pub type_depth: u64,
-    /// Bytes of all the `producers` sections, which are kept for as long as the component is loaded.
+    /// Bytes of all `producers` sections, which stay in memory for as long as the component is loaded.
     pub producers_bytes: u64,
 }
 
@@ -70,7 +70,7 @@ impl Default for CompileLimits {
 }
 
 impl CompileLimits {
-    /// The same, this many times as large.
+    /// Multiplies every limit by `factor`, except for the depth of types.
     #[must_use]
     pub fn times(self, factor: u64) -> Self {
         let by = |limit: u64| limit.saturating_mul(factor);
@@ -89,31 +89,31 @@ impl CompileLimits {
             segments: by(self.segments),
             parts: by(self.parts),
             component_depth: by(self.component_depth),
-            // What it guards does not grow with patience: the stack.
+            // It protects the stack, whose size stays the same.
             type_depth: self.type_depth,
             producers_bytes: by(self.producers_bytes),
         }
     }
 }
 
-/// What the compiler may use for one component. Time grows with the size of the component, so that a small one cannot take
-/// what only a large one needs.
+/// Resources that the compiler may use for one component. Time grows with the size of the component, so that a small
+/// one cannot take what only a large one needs.
 ///
-/// CPU time is what compiling costs, however busy the machine is; it ends a component that is made to be expensive. Wall time
-/// is far behind it, for a compiler that does not get on for another reason.
+/// CPU time measures the cost of compiling, however busy the machine is, and stops components that were made to be
+/// expensive. The limit on wall time is far higher, for a compiler that hangs for another reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompileBudget {
-    /// Wall time, however small the component is.
+    /// Base wall time of every component.
     pub time: Duration,
-    /// Wall time for each MiB of the component besides.
+    /// Additional wall time for each MiB of the component.
     pub time_per_mib: Duration,
-    /// CPU time, over all threads, however small the component is. Whole seconds count.
+    /// Base CPU time of every component, over all threads. Rounded up to whole seconds.
     pub cpu: Duration,
-    /// CPU time for each MiB besides.
+    /// Additional CPU time for each MiB of the component.
     pub cpu_per_mib: Duration,
-    /// Bytes of memory that the compiler may write to, whatever the size.
+    /// Maximum writable memory of the compiler, in bytes, whatever the size of the component.
     pub memory: u64,
-    /// The longest that the compiled code may be, in bytes.
+    /// Maximum length of the compiled code, in bytes.
     pub output: u64,
 }
 
@@ -130,7 +130,7 @@ impl Default for CompileBudget {
     }
 }
 
-/// A budget for a component of one size.
+/// The limits of compiling a component of a certain size, computed from a [`CompileBudget`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Allowance {
     pub(crate) time: Duration,
@@ -140,7 +140,7 @@ pub(crate) struct Allowance {
 }
 
 impl CompileBudget {
-    /// The same, this many times as large.
+    /// Multiplies the whole budget by `factor`.
     #[must_use]
     pub fn times(self, factor: u32) -> Self {
         Self {
@@ -153,7 +153,7 @@ impl CompileBudget {
         }
     }
 
-    /// What a component of this many bytes may cost. A part of a MiB counts as a part of one.
+    /// Computes the allowance of a component of `bytes` bytes. Time grows continuously, not in steps of a MiB.
     pub(crate) fn for_size(self, bytes: usize) -> Allowance {
         let grown = |base: Duration, per_mib: Duration| {
             let share = per_mib.as_secs_f64() * (bytes as f64 / MIB as f64);
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wall_time_is_far_behind_cpu_time() {
+    fn wall_time_is_far_above_cpu_time() {
         for bytes in [0, 1 << 20, 12 << 20, 32 << 20] {
             let allowance = CompileBudget::default().for_size(bytes);
             assert!(allowance.time >= allowance.cpu * 9, "{allowance:?}");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_compiling_may_cost_grows_with_the_size() {
+    fn allowance_grows_with_the_size_of_the_component() {
         let budget = CompileBudget {
             time: Duration::from_secs(2),
             time_per_mib: Duration::from_secs(4),

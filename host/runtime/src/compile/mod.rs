@@ -1,7 +1,6 @@
-//! From bytes to compiled code, with whatever may be wrong with the bytes told apart.
+//! Compilation of components: recognition, limits, the code cache and the compiler process.
 
 mod compiler;
-mod failure;
 mod limits;
 mod prescan;
 mod process;
@@ -14,10 +13,10 @@ use fumehood_core::digest::Digest;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use prescan::{Refused, TooMuch};
-use proposals::Disabled;
+use prescan::{LimitExceeded, ScanError};
+use proposals::DisabledProposal;
 
-use crate::cache::{Authentic, CacheReport, CodeCache, Found, FreshCode, Lookup, map_fresh};
+use crate::cache::{AuthenticCode, CacheReport, CodeCache, CodeLookup, ComponentLookup, FreshCode, map_fresh};
 use crate::load_error::{LoadError, SLOW_COMPILE_BYTES};
 use crate::load_options::Isolation;
 
@@ -27,10 +26,10 @@ pub use limits::{CompileBudget, CompileLimits};
 pub use serve::serve_compiler;
 pub(crate) use wire::engine_id;
 
-/// How many times the usual limits hold for a component that may take long.
+/// The factor by which limits and budget grow for a component that is allowed to compile slowly.
 pub(crate) const SLOW_FACTOR: u32 = 8;
 
-/// `\0asm`, and what tells a component from a core module.
+/// The first bytes of WebAssembly, followed by the version and layer that distinguish components from core modules.
 const MAGIC: &[u8] = b"\0asm";
 /// The first bytes of archives of object files, and of native programs and libraries for Linux.
 const ARCHIVE: &[u8] = b"!<arch>\n";
@@ -38,7 +37,7 @@ const ELF: &[u8] = b"\x7fELF";
 const COMPONENT_LAYER: [u8; 4] = [0x0d, 0x00, 0x01, 0x00];
 const MODULE_VERSION: [u8; 4] = [0x01, 0x00, 0x00, 0x00];
 
-/// Looks at the first bytes, so that the common mistakes get an answer of their own.
+/// Checks the first bytes, so that common mistakes get specific errors.
 pub(crate) fn recognise(bytes: &[u8]) -> Result<(), LoadError> {
     if bytes.is_empty() {
         return Err(LoadError::Empty);
@@ -64,21 +63,21 @@ pub(crate) fn recognise(bytes: &[u8]) -> Result<(), LoadError> {
     }
 }
 
-/// The compiled component, and what became of its code.
+/// A compiled component, and the outcome of the cache.
 pub(crate) type Compiled = (Component, CacheReport);
 
-/// Where compiling begins: with the code that is there already, or with what is wrong with the cached one.
+/// The result of [`start`]: code from the cache, or a component that has to be compiled.
 pub(crate) enum Start {
     Cached(Component),
-    /// For a worker process: not mapped here.
-    CachedCode(Authentic),
+    /// Code for a worker process, which is not mapped here.
+    CachedCode(AuthenticCode),
     Compile {
-        /// Why the cached code was not used, if there was any.
+        /// The reason that cached code was not used, if there was any.
         damage: Option<String>,
     },
 }
 
-/// Looks for the code in the cache. If it has to be compiled, looks first at what that would cost.
+/// Looks for the code in the cache. If there is none, checks that compiling the component stays within `limits`.
 pub(crate) fn start(
     engine: &Engine,
     cache: Option<&CodeCache>,
@@ -91,14 +90,14 @@ pub(crate) fn start(
     let damage = match (cache, isolation) {
         (None, _) => None,
         (Some(cache), Isolation::InProcess) => match cache.load(engine, digest) {
-            Lookup::Hit(component) => return Ok(Start::Cached(component)),
-            Lookup::Damaged(reason) => Some(reason),
-            Lookup::Missing => None,
+            ComponentLookup::Hit(component) => return Ok(Start::Cached(component)),
+            ComponentLookup::Damaged(reason) => Some(reason),
+            ComponentLookup::Missing => None,
         },
         (Some(cache), Isolation::Process) => match cache.find(engine, digest) {
-            Found::Code(code) => return Ok(Start::CachedCode(code)),
-            Found::Damaged(reason) => Some(reason),
-            Found::Missing => None,
+            CodeLookup::Code(code) => return Ok(Start::CachedCode(code)),
+            CodeLookup::Damaged(reason) => Some(reason),
+            CodeLookup::Missing => None,
         },
     };
     if bytes.len() > SLOW_COMPILE_BYTES && !allow_slow {
@@ -107,27 +106,31 @@ pub(crate) fn start(
     let limits = if allow_slow { limits.times(SLOW_FACTOR.into()) } else { *limits };
     match prescan::scan(bytes, &limits) {
         Ok(_counts) => Ok(Start::Compile { damage }),
-        Err(Refused::Malformed(error)) => Err(malformed(error)),
-        Err(Refused::Disabled(Disabled { proposal, offset })) => Err(LoadError::Proposal { proposal, offset }),
-        Err(Refused::TooMuch(TooMuch { what, found, limit })) => Err(LoadError::TooComplex { what, found, limit }),
+        Err(ScanError::Malformed(error)) => Err(malformed_error(error)),
+        Err(ScanError::Disabled(DisabledProposal { proposal, offset })) => {
+            Err(LoadError::Proposal { proposal, offset })
+        }
+        Err(ScanError::LimitExceeded(LimitExceeded { what, found, limit })) => {
+            Err(LoadError::TooComplex { what, found, limit })
+        }
     }
 }
 
-/// The error for bytes that cannot be read.
-pub(crate) fn malformed(error: wasmparser::BinaryReaderError) -> LoadError {
-    LoadError::Malformed(failure::in_words(&error.to_string()))
+/// Returns the error for bytes that cannot be parsed.
+pub(crate) fn malformed_error(error: wasmparser::BinaryReaderError) -> LoadError {
+    LoadError::Malformed(wire::describe_parser_error(&error.to_string()))
 }
 
-/// Compiles in this process.
-pub(crate) fn here(
+/// Compiles a component in this process.
+pub(crate) fn compile_in_process(
     engine: &Engine,
     cache: Option<&CodeCache>,
     digest: &Digest,
     bytes: &[u8],
     damage: Option<String>,
 ) -> Result<Compiled, LoadError> {
-    let component =
-        Component::from_binary(engine, bytes).map_err(|error| LoadError::Malformed(failure::malformed(&error)))?;
+    let component = Component::from_binary(engine, bytes)
+        .map_err(|error| LoadError::Malformed(wire::describe_malformed(&error)))?;
     let Some(cache) = cache else { return Ok((component, CacheReport::Off)) };
     let stored = component
         .serialize()
@@ -136,8 +139,9 @@ pub(crate) fn here(
     Ok((component, report(damage, stored)))
 }
 
-/// Maps what a process of its own has compiled: from the cache if there is one, so that it takes no memory of its own.
-pub(crate) fn from_child(
+/// Maps code that a separate process has compiled: from the cache if there is one, so that it takes no memory of its
+/// own.
+pub(crate) fn load_from_child(
     engine: &Engine,
     cache: Option<&CodeCache>,
     digest: &Digest,
@@ -148,7 +152,7 @@ pub(crate) fn from_child(
         None => CacheReport::Off,
         Some(cache) => report(damage, cache.store_fresh(engine, digest, code).map_err(|error| error.to_string())),
     };
-    if let Some(Lookup::Hit(component)) = cache.map(|cache| cache.load(engine, digest)) {
+    if let Some(ComponentLookup::Hit(component)) = cache.map(|cache| cache.load(engine, digest)) {
         return Ok((component, stored));
     }
     let component = map_fresh(engine, code);
@@ -157,20 +161,20 @@ pub(crate) fn from_child(
     Ok((component, stored))
 }
 
-/// The code for a worker process, compiled in this one if nobody else did.
-pub(crate) fn for_worker(
+/// Prepares code for a worker process, and compiles it in this process if `code` is `None`.
+pub(crate) fn prepare_for_worker(
     engine: &Engine,
     cache: Option<&CodeCache>,
     digest: &Digest,
     bytes: &[u8],
     code: Option<FreshCode>,
     damage: Option<String>,
-) -> Result<(Authentic, CacheReport), LoadError> {
+) -> Result<(AuthenticCode, CacheReport), LoadError> {
     let code = match code {
         Some(code) => code,
         None => {
             let code = engine.precompile_component(bytes);
-            let code = code.map_err(|error| LoadError::Malformed(failure::malformed(&error)))?;
+            let code = code.map_err(|error| LoadError::Malformed(wire::describe_malformed(&error)))?;
             let received = FreshCode::receive(code.as_slice(), code.len() as u64);
             received.map_err(|error| LoadError::Host(error.to_string()))?
         }

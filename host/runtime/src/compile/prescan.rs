@@ -1,10 +1,10 @@
-//! One cheap pass over a component before anything is compiled: how much of everything it holds, and that it uses no proposal
-//! that is off.
+//! A cheap pass over a component before anything is compiled, which counts its contents and refuses proposals that are
+//! off.
 //!
-//! Nothing is kept but counts and the declarations of one module, which are counted before they are read. Nothing here recurses
-//! or trusts a length that the component claims; the time grows with the bytes and with nothing else. That is why bodies of
-//! functions and types of components are not validated here: the parser's validator takes time that grows faster. What is
-//! malformed is refused here already; what is invalid beyond the declarations of modules is left to the engine.
+//! It stores nothing but counts and the declarations of one module, which are counted before they are read. It does not
+//! recurse and trusts no length that the component claims, so its time is linear in the number of bytes. That is why
+//! bodies of functions and types of components are not validated here: the time of the parser's validator grows faster.
+//! Malformed components are refused here already; validation beyond the declarations of modules is left to the engine.
 
 use wasmparser::{
     BinaryReader, BinaryReaderError, Encoding, FromReader, FunctionBody, ImportSectionReader, Imports, Operator,
@@ -12,41 +12,41 @@ use wasmparser::{
 };
 
 use super::limits::CompileLimits;
-use super::proposals::{self, Disabled, require};
+use super::proposals::{self, DisabledProposal, require};
 use super::types::{self, TypeError};
 use crate::dialect::PRODUCERS_SECTION;
 use crate::features::ENABLED;
 
-/// Why a component is not handed to the compiler.
+/// A reason for not compiling a component.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum ScanError {
     Malformed(BinaryReaderError),
-    TooMuch(TooMuch),
-    Disabled(Disabled),
+    LimitExceeded(LimitExceeded),
+    Disabled(DisabledProposal),
 }
 
-/// One thing of which a component holds too much.
+/// A limit that a component exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooMuch {
+pub(crate) struct LimitExceeded {
     pub(crate) what: &'static str,
     pub(crate) found: u64,
     pub(crate) limit: u64,
 }
 
-impl From<BinaryReaderError> for Refused {
+impl From<BinaryReaderError> for ScanError {
     fn from(error: BinaryReaderError) -> Self {
-        Disabled::in_error(&error).map_or(Self::Malformed(error), Self::Disabled)
+        DisabledProposal::from_parser_error(&error).map_or(Self::Malformed(error), Self::Disabled)
     }
 }
 
-impl From<Disabled> for Refused {
-    fn from(disabled: Disabled) -> Self {
+impl From<DisabledProposal> for ScanError {
+    fn from(disabled: DisabledProposal) -> Self {
         Self::Disabled(disabled)
     }
 }
 
-/// Counts, and stops at the first limit that is passed.
-pub(crate) fn scan(bytes: &[u8], limits: &CompileLimits) -> Result<Counts, Refused> {
+/// Counts the contents of a component, and stops at the first limit that is exceeded.
+pub(crate) fn scan(bytes: &[u8], limits: &CompileLimits) -> Result<Counts, ScanError> {
     let mut scan = Scan {
         bytes,
         limits,
@@ -57,12 +57,12 @@ pub(crate) fn scan(bytes: &[u8], limits: &CompileLimits) -> Result<Counts, Refus
         frames: OperatorsReaderAllocations::default(),
     };
     for payload in Parser::new(0).parse_all(bytes) {
-        scan.payload(&payload?)?;
+        scan.visit(&payload?)?;
     }
     Ok(scan.counts)
 }
 
-/// What was found: for what is limited for each function the most of one function, otherwise the sum.
+/// The contents of a component: for limits per function the maximum over all functions, otherwise the sum.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) function_bytes: u64,
@@ -87,26 +87,26 @@ struct Scan<'l> {
     bytes: &'l [u8],
     limits: &'l CompileLimits,
     counts: Counts,
-    /// How many components and modules are open.
+    /// The number of components and modules that are open.
     depth: u64,
-    /// Validates the declarations of the module that is open.
+    /// The validator of the declarations of the open module.
     module: Option<Validator>,
-    /// How many memories that module has.
+    /// The number of memories of that module.
     memories: u64,
-    /// Used again for every function.
+    /// Allocations that are reused for every function.
     frames: OperatorsReaderAllocations,
 }
 
-/// Adds to a sum and compares it.
-fn add(sum: &mut u64, more: u64, limit: u64, what: &'static str) -> Result<(), TooMuch> {
+/// Adds to a sum and compares it with its limit.
+fn add_to_sum(sum: &mut u64, more: u64, limit: u64, what: &'static str) -> Result<(), LimitExceeded> {
     *sum = sum.saturating_add(more);
-    if *sum > limit { Err(TooMuch { what, found: *sum, limit }) } else { Ok(()) }
+    if *sum > limit { Err(LimitExceeded { what, found: *sum, limit }) } else { Ok(()) }
 }
 
-/// Keeps the most and compares it.
-fn most(most: &mut u64, found: u64, limit: u64, what: &'static str) -> Result<(), TooMuch> {
-    *most = (*most).max(found);
-    if found > limit { Err(TooMuch { what, found, limit }) } else { Ok(()) }
+/// Updates a maximum and compares it with its limit.
+fn update_max(max: &mut u64, found: u64, limit: u64, what: &'static str) -> Result<(), LimitExceeded> {
+    *max = (*max).max(found);
+    if found > limit { Err(LimitExceeded { what, found, limit }) } else { Ok(()) }
 }
 
 fn length<T>(section: &SectionLimited<'_, T>) -> u64 {
@@ -115,10 +115,10 @@ fn length<T>(section: &SectionLimited<'_, T>) -> u64 {
 }
 
 /// Checks each item of a section.
-fn each<'b, T: FromReader<'b>>(
+fn check_each<'b, T: FromReader<'b>>(
     section: &SectionLimited<'b, T>,
     check: impl Fn(T) -> Result<(), WasmFeatures>,
-) -> Result<(), Refused> {
+) -> Result<(), ScanError> {
     for item in section.clone().into_iter_with_offsets() {
         let (offset, item) = item?;
         require(check(item), offset)?;
@@ -126,28 +126,28 @@ fn each<'b, T: FromReader<'b>>(
     Ok(())
 }
 
-impl From<TooMuch> for Refused {
-    fn from(too_much: TooMuch) -> Self {
-        Self::TooMuch(too_much)
+impl From<LimitExceeded> for ScanError {
+    fn from(exceeded: LimitExceeded) -> Self {
+        Self::LimitExceeded(exceeded)
     }
 }
 
 impl Scan<'_> {
-    fn payload(&mut self, payload: &Payload<'_>) -> Result<(), Refused> {
+    fn visit(&mut self, payload: &Payload<'_>) -> Result<(), ScanError> {
         match payload {
             Payload::Version { encoding: Encoding::Module, .. } => {
                 self.module = Some(Validator::new_with_features(ENABLED));
                 self.memories = 0;
             }
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => self.open()?,
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => self.enter()?,
             Payload::End(_) => self.depth = self.depth.saturating_sub(1),
             Payload::CustomSection(section) if section.name() == PRODUCERS_SECTION => {
                 let (sum, limit) = (&mut self.counts.producers_bytes, self.limits.producers_bytes);
-                add(sum, section.data().len() as u64, limit, "bytes of `producers` sections")?;
+                add_to_sum(sum, section.data().len() as u64, limit, "bytes of `producers` sections")?;
             }
-            Payload::CodeSectionEntry(body) => self.function(body)?,
-            _ if self.module.is_some() => self.module_section(payload)?,
-            _ => self.component_section(payload)?,
+            Payload::CodeSectionEntry(body) => self.visit_function(body)?,
+            _ if self.module.is_some() => self.visit_module_section(payload)?,
+            _ => self.visit_component_section(payload)?,
         }
         if let Some(module) = &mut self.module {
             module.payload(payload)?;
@@ -158,69 +158,70 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Counts what a section of a module holds. Its validator sees it afterwards.
-    fn module_section(&mut self, payload: &Payload<'_>) -> Result<(), Refused> {
+    /// Counts the items of a section of a module. The validator checks the section afterwards.
+    fn visit_module_section(&mut self, payload: &Payload<'_>) -> Result<(), ScanError> {
         match payload {
             Payload::TypeSection(section) => {
-                self.types(section.count(), length(section))?;
-                types::of_module(self.reader(section)).map_err(|error| self.in_types(error))?;
+                self.count_types(section.count(), length(section))?;
+                types::read_module_types(self.reader(section)).map_err(|error| self.to_scan_error(error))?;
             }
             Payload::ImportSection(section) => {
-                self.names(section.count(), length(section))?;
-                self.imports(section)?;
+                self.count_names(section.count(), length(section))?;
+                self.check_imports(section)?;
             }
-            Payload::MemorySection(section) => self.memories(section.count().into(), section.range().start)?,
+            Payload::MemorySection(section) => self.check_memories(section.count().into(), section.range().start)?,
             Payload::ExportSection(section) => {
-                self.names(section.count(), length(section))?;
-                each(section, |export| proposals::core_kind(export.kind))?;
+                self.count_names(section.count(), length(section))?;
+                check_each(section, |export| proposals::check_core_kind(export.kind))?;
             }
-            Payload::FunctionSection(section) => self.functions(section.count())?,
-            Payload::ElementSection(section) => self.segments(section.count())?,
+            Payload::FunctionSection(section) => self.count_functions(section.count())?,
+            Payload::ElementSection(section) => self.count_segments(section.count())?,
             Payload::DataSection(section) => {
-                self.segments(section.count())?;
+                self.count_segments(section.count())?;
                 let (sum, limit) = (&mut self.counts.data_bytes, self.limits.data_bytes);
-                add(sum, length(section), limit, "bytes of data")?;
+                add_to_sum(sum, length(section), limit, "bytes of data")?;
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn component_section(&mut self, payload: &Payload<'_>) -> Result<(), Refused> {
+    /// Counts and checks the items of a section of a component.
+    fn visit_component_section(&mut self, payload: &Payload<'_>) -> Result<(), ScanError> {
         match payload {
             Payload::InstanceSection(section) => {
-                self.parts(section.count())?;
-                each(section, |instance| proposals::core_instance(&instance))?;
+                self.count_parts(section.count())?;
+                check_each(section, |instance| proposals::check_core_instance(&instance))?;
             }
-            Payload::ComponentInstanceSection(section) => self.parts(section.count())?,
+            Payload::ComponentInstanceSection(section) => self.count_parts(section.count())?,
             Payload::CoreTypeSection(section) => {
-                self.types(section.count(), length(section))?;
-                types::core_types_of_component(self.reader(section)).map_err(|error| self.in_types(error))?;
+                self.count_types(section.count(), length(section))?;
+                types::read_core_types(self.reader(section)).map_err(|error| self.to_scan_error(error))?;
             }
             Payload::ComponentTypeSection(section) => {
-                self.types(section.count(), length(section))?;
-                let deepest = types::of_component(self.reader(section), self.limits.type_depth);
-                let deepest = deepest.map_err(|error| self.in_types(error))?;
+                self.count_types(section.count(), length(section))?;
+                let deepest = types::read_component_types(self.reader(section), self.limits.type_depth);
+                let deepest = deepest.map_err(|error| self.to_scan_error(error))?;
                 self.counts.type_depth = self.counts.type_depth.max(deepest);
             }
             Payload::ComponentAliasSection(section) => {
-                self.names(section.count(), length(section))?;
-                each(section, |alias| proposals::alias(&alias))?;
+                self.count_names(section.count(), length(section))?;
+                check_each(section, |alias| proposals::check_alias(&alias))?;
             }
             Payload::ComponentImportSection(section) => {
-                self.names(section.count(), length(section))?;
-                each(section, |import| proposals::extern_item(&import.name, Some(&import.ty)))?;
+                self.count_names(section.count(), length(section))?;
+                check_each(section, |import| proposals::check_extern_item(&import.name, Some(&import.ty)))?;
             }
             Payload::ComponentExportSection(section) => {
-                self.names(section.count(), length(section))?;
-                each(section, |export| {
-                    proposals::extern_item(&export.name, export.ty.as_ref())?;
-                    proposals::component_kind(export.kind)
+                self.count_names(section.count(), length(section))?;
+                check_each(section, |export| {
+                    proposals::check_extern_item(&export.name, export.ty.as_ref())?;
+                    proposals::check_component_kind(export.kind)
                 })?;
             }
             Payload::ComponentCanonicalSection(section) => {
-                self.functions(section.count())?;
-                each(section, |function| proposals::canonical(&function))?;
+                self.count_functions(section.count())?;
+                check_each(section, |function| proposals::check_canonical(&function))?;
             }
             Payload::ComponentStartSection { range, .. } => require(Err(WasmFeatures::CM_VALUES), range.start)?,
             _ => {}
@@ -228,7 +229,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Reads a section from its count on.
+    /// Returns a reader of a section that begins at its count.
     fn reader<'b, T>(&self, section: &SectionLimited<'b, T>) -> BinaryReader<'b>
     where
         Self: 'b,
@@ -237,100 +238,100 @@ impl Scan<'_> {
         BinaryReader::new(self.bytes.get(range.clone()).unwrap_or_default(), range.start)
     }
 
-    fn in_types(&self, error: TypeError) -> Refused {
+    fn to_scan_error(&self, error: TypeError) -> ScanError {
         match error {
             TypeError::Malformed(error) => error.into(),
             TypeError::Disabled(disabled) => disabled.into(),
             TypeError::TooDeep(found) => {
                 let what = "types of components inside of each other";
-                TooMuch { what, found, limit: self.limits.type_depth }.into()
+                LimitExceeded { what, found, limit: self.limits.type_depth }.into()
             }
         }
     }
 
-    fn imports(&mut self, section: &ImportSectionReader<'_>) -> Result<(), Refused> {
+    fn check_imports(&mut self, section: &ImportSectionReader<'_>) -> Result<(), ScanError> {
         for imports in section.clone().into_iter_with_offsets() {
             let (offset, imports) = imports?;
             let Imports::Single(_, import) = imports else {
                 return Ok(require(Err(WasmFeatures::COMPACT_IMPORTS), offset)?);
             };
-            // The validator lets some kinds of imports pass that the engine stops at.
-            require(proposals::entity(&import.ty), offset)?;
+            // The validator accepts some kinds of imports that the engine refuses.
+            require(proposals::check_entity(&import.ty), offset)?;
             if matches!(import.ty, TypeRef::Memory(_)) {
-                self.memories(1, offset)?;
+                self.check_memories(1, offset)?;
             }
         }
         Ok(())
     }
 
-    /// The validator says only that there is one too many.
-    fn memories(&mut self, count: u64, offset: usize) -> Result<(), Refused> {
+    /// Checks the number of memories, because the error of the validator does not name the proposal.
+    fn check_memories(&mut self, count: u64, offset: usize) -> Result<(), ScanError> {
         self.memories = self.memories.saturating_add(count);
-        Ok(require(proposals::memories(self.memories), offset)?)
+        Ok(require(proposals::check_memories(self.memories), offset)?)
     }
 
-    fn open(&mut self) -> Result<(), TooMuch> {
+    fn enter(&mut self) -> Result<(), LimitExceeded> {
         self.depth = self.depth.saturating_add(1);
-        most(
+        update_max(
             &mut self.counts.component_depth,
             self.depth,
             self.limits.component_depth,
             "components inside of each other",
         )?;
-        self.parts(1)
+        self.count_parts(1)
     }
 
-    fn parts(&mut self, count: u32) -> Result<(), TooMuch> {
-        add(&mut self.counts.parts, count.into(), self.limits.parts, "modules, components and instances")
+    fn count_parts(&mut self, count: u32) -> Result<(), LimitExceeded> {
+        add_to_sum(&mut self.counts.parts, count.into(), self.limits.parts, "modules, components and instances")
     }
 
-    fn types(&mut self, count: u32, bytes: u64) -> Result<(), TooMuch> {
-        add(&mut self.counts.types, count.into(), self.limits.types, "types")?;
-        add(&mut self.counts.type_bytes, bytes, self.limits.type_bytes, "bytes of types")
+    fn count_types(&mut self, count: u32, bytes: u64) -> Result<(), LimitExceeded> {
+        add_to_sum(&mut self.counts.types, count.into(), self.limits.types, "types")?;
+        add_to_sum(&mut self.counts.type_bytes, bytes, self.limits.type_bytes, "bytes of types")
     }
 
-    fn names(&mut self, count: u32, bytes: u64) -> Result<(), TooMuch> {
-        add(&mut self.counts.names, count.into(), self.limits.names, "imports, exports and aliases")?;
-        add(&mut self.counts.name_bytes, bytes, self.limits.name_bytes, "bytes of imports, exports and aliases")
+    fn count_names(&mut self, count: u32, bytes: u64) -> Result<(), LimitExceeded> {
+        add_to_sum(&mut self.counts.names, count.into(), self.limits.names, "imports, exports and aliases")?;
+        add_to_sum(&mut self.counts.name_bytes, bytes, self.limits.name_bytes, "bytes of imports, exports and aliases")
     }
 
-    fn functions(&mut self, count: u32) -> Result<(), TooMuch> {
-        add(&mut self.counts.functions, count.into(), self.limits.functions, "functions")
+    fn count_functions(&mut self, count: u32) -> Result<(), LimitExceeded> {
+        add_to_sum(&mut self.counts.functions, count.into(), self.limits.functions, "functions")
     }
 
-    fn segments(&mut self, count: u32) -> Result<(), TooMuch> {
-        add(&mut self.counts.segments, count.into(), self.limits.segments, "segments of data and tables")
+    fn count_segments(&mut self, count: u32) -> Result<(), LimitExceeded> {
+        add_to_sum(&mut self.counts.segments, count.into(), self.limits.segments, "segments of data and tables")
     }
 
-    fn function(&mut self, body: &FunctionBody<'_>) -> Result<(), Refused> {
+    fn visit_function(&mut self, body: &FunctionBody<'_>) -> Result<(), ScanError> {
         let size = body.as_bytes().len() as u64;
-        most(&mut self.counts.function_bytes, size, self.limits.function_bytes, "bytes in one function")?;
-        let locals = self.locals(body)?;
+        update_max(&mut self.counts.function_bytes, size, self.limits.function_bytes, "bytes in one function")?;
+        let locals = self.count_locals(body)?;
         let reader = body.get_binary_reader_for_operators()?;
         let mut operators = OperatorsReader::new_with_allocs(reader, std::mem::take(&mut self.frames));
         let mut flow = Flow { locals, ..Flow::default() };
         while !operators.eof() {
             let (operator, offset) = operators.read_with_offset()?;
-            require(proposals::operator(&operator), offset)?;
-            flow.step(&operator, &mut self.counts, self.limits)?;
+            require(proposals::check_operator(&operator), offset)?;
+            flow.visit(&operator, &mut self.counts, self.limits)?;
         }
         self.frames = operators.into_allocations();
         Ok(())
     }
 
-    fn locals(&mut self, body: &FunctionBody<'_>) -> Result<u64, Refused> {
+    fn count_locals(&mut self, body: &FunctionBody<'_>) -> Result<u64, ScanError> {
         let mut locals = 0;
         for declared in body.get_locals_reader()? {
             let (count, ty) = declared?;
-            require(proposals::value_type(ty), body.range().start)?;
-            add(&mut locals, count.into(), self.limits.locals, "local variables in one function")?;
+            require(proposals::check_value_type(ty), body.range().start)?;
+            add_to_sum(&mut locals, count.into(), self.limits.locals, "local variables in one function")?;
         }
         self.counts.locals = self.counts.locals.max(locals);
         Ok(locals)
     }
 }
 
-/// What control flow does within one function.
+/// The control flow of one function.
 #[derive(Default)]
 struct Flow {
     locals: u64,
@@ -340,11 +341,16 @@ struct Flow {
 }
 
 impl Flow {
-    fn step(&mut self, operator: &Operator<'_>, counts: &mut Counts, limits: &CompileLimits) -> Result<(), TooMuch> {
+    fn visit(
+        &mut self,
+        operator: &Operator<'_>,
+        counts: &mut Counts,
+        limits: &CompileLimits,
+    ) -> Result<(), LimitExceeded> {
         match operator {
             Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } | Operator::TryTable { .. } => {
                 self.depth = self.depth.saturating_add(1);
-                most(&mut counts.block_depth, self.depth, limits.block_depth, "blocks inside of each other")?;
+                update_max(&mut counts.block_depth, self.depth, limits.block_depth, "blocks inside of each other")?;
             }
             Operator::End => {
                 self.depth = self.depth.saturating_sub(1);
@@ -353,7 +359,7 @@ impl Flow {
             Operator::BrTable { targets } => {
                 let found = u64::from(targets.len());
                 self.branches = self.branches.saturating_add(found);
-                add(&mut self.targets, found, limits.jump_targets, "targets of jump tables in one function")?;
+                add_to_sum(&mut self.targets, found, limits.jump_targets, "targets of jump tables in one function")?;
                 counts.jump_targets = counts.jump_targets.max(self.targets);
             }
             Operator::Else | Operator::Br { .. } | Operator::BrIf { .. } => {}
@@ -361,7 +367,7 @@ impl Flow {
         }
         self.branches = self.branches.saturating_add(1);
         let flow = self.branches.saturating_mul(self.locals);
-        most(&mut counts.flow, flow, limits.flow, "branches times local variables in one function")
+        update_max(&mut counts.flow, flow, limits.flow, "branches times local variables in one function")
     }
 }
 
@@ -374,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_counted() {
+    fn counts_every_kind_of_content() {
         let found = counts(
             r#"(component
                 (core module $m
@@ -416,14 +422,14 @@ mod tests {
     }
 
     #[test]
-    fn every_limit_is_kept_and_named() {
+    fn enforces_and_names_every_limit() {
         let check = |text: &str, what: &str, lower: fn(&mut CompileLimits), found: u64| {
             let bytes = wat::parse_str(format!("(component {text})")).unwrap();
             assert!(scan(&bytes, &CompileLimits::default()).is_ok(), "{text}");
             let mut limits = CompileLimits::default();
             lower(&mut limits);
             match scan(&bytes, &limits) {
-                Err(Refused::TooMuch(refused)) => {
+                Err(ScanError::LimitExceeded(refused)) => {
                     assert_eq!((refused.what, refused.found, refused.limit), (what, found, found - 1), "{text}");
                 }
                 other => panic!("{text}: {other:?}"),
@@ -459,14 +465,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_malformed_or_left_to_the_engine() {
+    fn truncated_components_are_malformed_or_left_to_the_engine() {
         let bytes = wat::parse_str("(component (core module (func nop nop nop)))").unwrap();
         let scanned = |end: usize| scan(&bytes[..end], &CompileLimits::default());
         let refused = (9..bytes.len()).filter(|end| match scanned(*end) {
-            Err(Refused::TooMuch(too_much)) => panic!("{end}: {too_much:?}"),
-            Err(Refused::Disabled(disabled)) => panic!("{end}: {disabled:?}"),
-            Err(Refused::Malformed(_)) => true,
-            // Between two sections nothing seems to be missing.
+            Err(ScanError::LimitExceeded(exceeded)) => panic!("{end}: {exceeded:?}"),
+            Err(ScanError::Disabled(disabled)) => panic!("{end}: {disabled:?}"),
+            Err(ScanError::Malformed(_)) => true,
+            // A cut between two sections is not noticed.
             Ok(_) => false,
         });
         assert!(refused.count() > bytes.len() / 2);

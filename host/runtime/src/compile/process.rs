@@ -1,4 +1,4 @@
-//! One compiler process, seen from the host: started, spoken to, and never left behind.
+//! The host's side of a compiler process: starting it, talking to it, and ending it in every case.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -10,51 +10,51 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::limits::Allowance;
-use super::wire::{self, HEAD, MAX_LINE, Request, Said};
+use super::wire::{self, CompileFailure, HEADER_BYTES, MAX_LINE_BYTES, Request};
 use crate::cache::FreshCode;
 
-/// Threads that compile at once in one compiler process.
+/// Number of threads that compile in one compiler process.
 const THREADS: &str = "2";
-/// The most that is repeated of what a program says that is not ours, in bytes.
-const SAID_BYTES: usize = 256;
+/// Maximum length of output of a foreign program that is quoted in an error.
+const MAX_QUOTED_BYTES: usize = 256;
 
-/// Which program compiles.
+/// The program that compiles.
 #[derive(Debug, Clone)]
 pub(super) struct Program {
     pub(super) path: PathBuf,
     pub(super) args: Vec<OsString>,
 }
 
-/// How a compiler process ended without code.
+/// An error of a compiler process that ended without code.
 #[derive(Debug)]
-pub(super) enum Ended {
-    /// It could not be started.
+pub(super) enum ProcessError {
+    /// A program that cannot be started.
     NotStarted(io::Error),
-    /// It said why there is no code.
-    Said(Said),
-    /// It used more CPU time than it may.
+    /// A reason that the process reported.
+    Reported(CompileFailure),
+    /// CPU time beyond the allowance.
     Cpu,
-    /// It needed more memory than it may have.
+    /// Memory beyond the allowance.
     Memory,
-    /// The code is longer than it may be; this long.
+    /// Code beyond the allowance; its length in bytes.
     Output(u64),
-    /// This process cannot hold the code.
+    /// Code that this process cannot store.
     Unwritable(io::Error),
-    /// [`Leash::kill`] ended it.
+    /// An end by [`KillHandle::kill`].
     Killed,
-    /// Anything else, in words.
+    /// Any other failure, as a message.
     Broken(String),
 }
 
-/// Holds a compiler process, so that it can be ended from anywhere at any time.
+/// A handle that can end a compiler process from any thread at any time.
 #[derive(Debug, Default)]
-pub(super) struct Leash {
-    held: Mutex<ChildState>,
+pub(super) struct KillHandle {
+    state: Mutex<ChildState>,
 }
 
 #[derive(Debug, Default)]
 struct ChildState {
-    /// Until it is reaped: after that its number may belong to another process.
+    /// `None` once it was reaped: after that its id may belong to another process.
     child: Option<Child>,
     killed: bool,
 }
@@ -62,33 +62,33 @@ struct ChildState {
 impl ChildState {
     fn kill(&self) {
         if let Some(child) = &self.child {
-            // It leads a group of its own. What of it has ended by itself needs no signal.
+            // It leads its own process group. An error means that all of the group has ended already.
             let _ = rustix::process::kill_process_group(Pid::from_child(child), Signal::KILL);
         }
     }
 }
 
-impl Leash {
-    /// Ends the process and everything that it started. One that is not started yet will end right after its start.
+impl KillHandle {
+    /// Ends the process and everything that it started. A process that was not started yet ends right after its start.
     pub(super) fn kill(&self) {
-        let mut held = self.lock();
-        held.killed = true;
-        held.kill();
+        let mut state = self.lock();
+        state.killed = true;
+        state.kill();
     }
 
     fn hold(&self, child: Child) -> Pid {
         let pid = Pid::from_child(&child);
-        let mut held = self.lock();
-        held.child = Some(child);
-        if held.killed {
-            held.kill();
+        let mut state = self.lock();
+        state.child = Some(child);
+        if state.killed {
+            state.kill();
         }
         pid
     }
 
-    /// Waits for the end of the process, and lets go of it.
+    /// Waits for the end of the process, and reaps it.
     fn wait(&self, pid: Pid) -> io::Result<ExitStatus> {
-        // Without reaping it: until then its number is its own, and it can be killed.
+        // Without reaping it: until then its id stays valid, and it can be killed.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::Pid(pid), options))?;
         let ended = self.lock().child.take();
@@ -100,61 +100,63 @@ impl Leash {
     }
 
     fn lock(&self) -> MutexGuard<'_, ChildState> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Why an answer is none.
+/// An error when reading an answer.
 #[derive(Debug)]
-enum NoAnswer {
-    /// The process ended, or is about to: it will say why, or its end does.
+enum AnswerError {
+    /// The output ended early: the process has ended or is about to, and its status or its error output has the reason.
     Over,
-    /// It goes on with something that is no answer.
+    /// Output that is not an answer.
     Garbage,
-    /// It announces more than is allowed.
+    /// An announced length beyond the allowance.
     TooLong(u64),
-    /// This process cannot hold it.
+    /// Code that this process cannot store.
     Unwritable(io::Error),
 }
 
-/// Has one component compiled, and returns when the process is gone. Blocks.
+/// Compiles one component in a new process, and returns when that process is gone. Blocks.
 pub(super) fn compile(
     program: &Program,
     engine: String,
     bytes: &[u8],
     allowance: &Allowance,
-    leash: &Leash,
-) -> Result<FreshCode, Ended> {
+    handle: &KillHandle,
+) -> Result<FreshCode, ProcessError> {
     let request = Request {
         engine,
         bytes: bytes.len() as u64,
         cpu_seconds: allowance.cpu.as_secs().saturating_add(u64::from(allowance.cpu.subsec_nanos() > 0)),
         memory: allowance.memory,
     };
-    let mut child = start(program).map_err(Ended::NotStarted)?;
+    let mut child = start(program).map_err(ProcessError::NotStarted)?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let pid = leash.hold(child);
-    let mut said = Vec::new();
+    let pid = handle.hold(child);
+    let mut error_output = Vec::new();
     let answer = std::thread::scope(|scope| {
-        // On a thread of its own: a program that answers before it has read everything would wait for us, and we for it.
-        // A pipe that breaks shows in the answer.
+        // On its own thread, to avoid a deadlock with a program that answers before it has read everything. A broken
+        // pipe shows in the answer.
         scope.spawn(|| stdin.map(|stdin| send(stdin, &request, bytes)));
-        let answer = stdout.ok_or(NoAnswer::Over).and_then(|stdout| receive(stdout, allowance.output));
-        if matches!(answer, Err(NoAnswer::Garbage | NoAnswer::TooLong(_) | NoAnswer::Unwritable(_))) {
-            leash.kill();
+        let answer = stdout.ok_or(AnswerError::Over).and_then(|stdout| receive(stdout, allowance.output));
+        if matches!(answer, Err(AnswerError::Garbage | AnswerError::TooLong(_) | AnswerError::Unwritable(_))) {
+            handle.kill();
         }
-        // Until it ends, however long that takes: whoever watches the clock has the leash.
-        let _ = stderr.map(|stderr| stderr.take(MAX_LINE).read_to_end(&mut said));
+        // Until it ends, however long that takes: the caller enforces the time limit through the handle.
+        let _ = stderr.map(|stderr| stderr.take(MAX_LINE_BYTES).read_to_end(&mut error_output));
         answer
     });
-    let status = leash.wait(pid).map_err(|error| Ended::Broken(format!("it cannot be waited for: {error}")))?;
+    let status = handle.wait(pid).map_err(|error| ProcessError::Broken(format!("it cannot be waited for: {error}")))?;
     match answer {
         Ok(code) if status.success() => Ok(code),
-        Err(NoAnswer::TooLong(bytes)) => Err(Ended::Output(bytes)),
-        Err(NoAnswer::Unwritable(error)) => Err(Ended::Unwritable(error)),
-        Err(NoAnswer::Garbage) => Err(Ended::Broken("it answers with something else than compiled code".to_owned())),
-        Ok(_) | Err(NoAnswer::Over) if leash.is_killed() => Err(Ended::Killed),
-        Ok(_) | Err(NoAnswer::Over) => Err(why(status, &String::from_utf8_lossy(&said))),
+        Err(AnswerError::TooLong(bytes)) => Err(ProcessError::Output(bytes)),
+        Err(AnswerError::Unwritable(error)) => Err(ProcessError::Unwritable(error)),
+        Err(AnswerError::Garbage) => {
+            Err(ProcessError::Broken("it answers with something else than compiled code".to_owned()))
+        }
+        Ok(_) | Err(AnswerError::Over) if handle.is_killed() => Err(ProcessError::Killed),
+        Ok(_) | Err(AnswerError::Over) => Err(classify_exit(status, &String::from_utf8_lossy(&error_output))),
     }
 }
 
@@ -182,40 +184,40 @@ fn send(mut stdin: impl Write, request: &Request, bytes: &[u8]) -> io::Result<()
     stdin.write_all(bytes)
 }
 
-/// The code, if that is all there is.
-fn receive(mut stdout: impl Read, most: u64) -> Result<FreshCode, NoAnswer> {
-    let mut head = [0; HEAD];
-    stdout.read_exact(&mut head).map_err(|_| NoAnswer::Over)?;
-    let bytes = wire::length(head).ok_or(NoAnswer::Garbage)?;
-    if bytes > most {
-        return Err(NoAnswer::TooLong(bytes));
+/// Reads the code, and fails if anything follows it.
+fn receive(mut stdout: impl Read, max_bytes: u64) -> Result<FreshCode, AnswerError> {
+    let mut head = [0; HEADER_BYTES];
+    stdout.read_exact(&mut head).map_err(|_| AnswerError::Over)?;
+    let bytes = wire::decode_header(head).ok_or(AnswerError::Garbage)?;
+    if bytes > max_bytes {
+        return Err(AnswerError::TooLong(bytes));
     }
     let code = FreshCode::receive(&mut stdout, bytes).map_err(|error| match error.kind() {
-        io::ErrorKind::FileTooLarge => NoAnswer::Unwritable(error),
-        _ => NoAnswer::Over,
+        io::ErrorKind::FileTooLarge => AnswerError::Unwritable(error),
+        _ => AnswerError::Over,
     })?;
     match stdout.read(&mut [0]) {
         Ok(0) => Ok(code),
-        _ => Err(NoAnswer::Garbage),
+        _ => Err(AnswerError::Garbage),
     }
 }
 
-/// What the end of the process means: what it said, the signal of a limit, or something that should not happen.
-fn why(status: ExitStatus, said: &str) -> Ended {
-    // An allocator that gets no memory says so before it aborts.
-    if said.contains("memory allocation of") {
-        return Ended::Memory;
+/// Classifies the end of the process: a reported reason, the signal of a limit, or an unexpected end.
+fn classify_exit(status: ExitStatus, stderr_text: &str) -> ProcessError {
+    // An allocator that gets no memory prints this before it aborts.
+    if stderr_text.contains("memory allocation of") {
+        return ProcessError::Memory;
     }
-    match (status.signal().and_then(Signal::from_named_raw), said.lines().next().map(serde_json::from_str)) {
-        (Some(Signal::XCPU), _) => Ended::Cpu,
-        (None, Some(Ok(said))) => Ended::Said(said),
-        (Some(signal), _) => Ended::Broken(format!("it was ended by signal {}", signal.as_raw())),
+    match (status.signal().and_then(Signal::from_named_raw), stderr_text.lines().next().map(serde_json::from_str)) {
+        (Some(Signal::XCPU), _) => ProcessError::Cpu,
+        (None, Some(Ok(failure))) => ProcessError::Reported(failure),
+        (Some(signal), _) => ProcessError::Broken(format!("it was ended by signal {}", signal.as_raw())),
         (None, _) => {
-            let said = crate::outcome::cut_to(said.trim(), SAID_BYTES);
-            let said = if said.is_empty() { "and said nothing".to_owned() } else { format!("and said: {said}") };
-            Ended::Broken(match status.code() {
-                Some(code) => format!("it ended with exit code {code} {said}"),
-                None => format!("it ended {said}"),
+            let text = crate::outcome::cut_to(stderr_text.trim(), MAX_QUOTED_BYTES);
+            let output = if text.is_empty() { "and said nothing".to_owned() } else { format!("and said: {text}") };
+            ProcessError::Broken(match status.code() {
+                Some(code) => format!("it ended with exit code {code} {output}"),
+                None => format!("it ended {output}"),
             })
         }
     }
@@ -230,23 +232,26 @@ mod tests {
         Program { path: PathBuf::from("/bin/sh"), args: vec!["-c".into(), script.into()] }
     }
 
-    fn ended(script: &str) -> String {
+    fn error_of(script: &str) -> String {
         let allowance =
             Allowance { time: Duration::MAX, cpu: Duration::from_secs(1), memory: 1 << 30, output: 1 << 10 };
         let component = vec![b'x'; 1 << 20];
-        format!("{:?}", compile(&shell(script), "e".to_owned(), &component, &allowance, &Leash::default()).unwrap_err())
+        format!(
+            "{:?}",
+            compile(&shell(script), "e".to_owned(), &component, &allowance, &KillHandle::default()).unwrap_err()
+        )
     }
 
     #[test]
-    fn whatever_a_program_does_it_is_an_answer_or_an_error() {
+    fn every_behaviour_of_a_program_is_classified() {
         let check = |script: &str, says: &str| {
-            let ended = ended(script);
-            assert!(ended.contains(says), "{script}: {ended}");
+            let error = error_of(script);
+            assert!(error.contains(says), "{script}: {error}");
         };
         check("exit 0", "exit code 0 and said nothing");
         check("cat >/dev/null; exit 3", "exit code 3 and said nothing");
         check("echo no such luck >&2; exit 3", "said: no such luck");
-        check("echo '{\"kind\":\"malformed\",\"message\":\"bad\"}' >&2; exit 1", "Said(Malformed(\"bad\"))");
+        check("echo '{\"kind\":\"malformed\",\"message\":\"bad\"}' >&2; exit 1", "Reported(Malformed(\"bad\"))");
         check("echo 'memory allocation of 5 bytes failed' >&2; kill -ABRT $$", "Memory");
         check("kill -XCPU $$", "Cpu");
         check("kill -9 $$", "signal 9");
@@ -258,8 +263,8 @@ mod tests {
         check("printf 'FumeCode\\000\\000\\000\\000\\000\\000\\000\\001'; yes", "Output(72057594037927936)");
     }
 
-    /// Descriptors of this process that it was given by whoever started it, to be passed on.
-    fn inherited() -> Vec<u32> {
+    /// Returns the descriptors that this process inherited without `FD_CLOEXEC`.
+    fn inherited_descriptors() -> Vec<u32> {
         const CLOEXEC: u32 = 0o2_000_000;
         let numbers = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().file_name());
         let is_passed_on = |number: &u32| {
@@ -271,43 +276,48 @@ mod tests {
     }
 
     #[test]
-    fn a_program_has_three_pipes_one_variable_and_nothing_that_this_process_opened() {
+    fn program_gets_three_pipes_and_one_variable() {
         let _open = std::fs::File::open("/dev/null").unwrap();
-        let ended = ended("echo /proc/$$/fd/* >&2; env | grep -v '^PWD=' >&2; pwd >&2; exit 9");
-        let told = ended.split_once("said: ").unwrap().1;
-        let mut numbers: Vec<u32> =
-            told.split(' ').filter_map(|path| path.split("\\n").next()?.rsplit_once("/fd/")?.1.parse().ok()).collect();
+        let error = error_of("echo /proc/$$/fd/* >&2; env | grep -v '^PWD=' >&2; pwd >&2; exit 9");
+        let output = error.split_once("said: ").unwrap().1;
+        let mut numbers: Vec<u32> = output
+            .split(' ')
+            .filter_map(|path| path.split("\\n").next()?.rsplit_once("/fd/")?.1.parse().ok())
+            .collect();
         numbers.sort_unstable();
-        let mut expected: Vec<u32> = [0, 1, 2].into_iter().chain(inherited()).collect();
+        let mut expected: Vec<u32> = [0, 1, 2].into_iter().chain(inherited_descriptors()).collect();
         // The shell has the folder open while it lists it.
         expected.extend((0..).find(|number| !expected.contains(number)));
         expected.sort_unstable();
         expected.dedup();
-        assert_eq!(numbers, expected, "{ended}");
-        assert!(ended.contains("RAYON_NUM_THREADS=2\\n/\""), "{ended}");
+        assert_eq!(numbers, expected, "{error}");
+        assert!(error.contains("RAYON_NUM_THREADS=2\\n/\""), "{error}");
     }
 
     #[test]
-    fn a_killed_program_takes_along_what_it_started() {
-        let leash = Leash::default();
+    fn kill_ends_the_process_group() {
+        let handle = KillHandle::default();
         let allowance =
             Allowance { time: Duration::MAX, cpu: Duration::from_secs(1), memory: 1 << 30, output: 1 << 10 };
         std::thread::scope(|scope| {
             let working = scope
-                .spawn(|| compile(&shell("sleep 1000 & sleep 1000; wait"), String::new(), b"", &allowance, &leash));
+                .spawn(|| compile(&shell("sleep 1000 & sleep 1000; wait"), String::new(), b"", &allowance, &handle));
             std::thread::sleep(Duration::from_millis(50));
-            leash.kill();
-            assert!(matches!(working.join().unwrap(), Err(Ended::Killed)));
+            handle.kill();
+            assert!(matches!(working.join().unwrap(), Err(ProcessError::Killed)));
         });
-        // One that comes too late is not let loose.
-        assert!(matches!(compile(&shell("sleep 1000"), String::new(), b"", &allowance, &leash), Err(Ended::Killed)));
+        // A process that is started after the kill ends at once.
+        assert!(matches!(
+            compile(&shell("sleep 1000"), String::new(), b"", &allowance, &handle),
+            Err(ProcessError::Killed)
+        ));
     }
 
     #[test]
-    fn a_missing_program_is_told_apart() {
+    fn reports_a_missing_program() {
         let program = Program { path: PathBuf::from("/no/such/compiler"), args: Vec::new() };
         let allowance = Allowance { time: Duration::MAX, cpu: Duration::from_secs(1), memory: 1, output: 1 };
-        let ended = compile(&program, String::new(), b"", &allowance, &Leash::default());
-        assert!(matches!(ended, Err(Ended::NotStarted(error)) if error.kind() == io::ErrorKind::NotFound));
+        let ended = compile(&program, String::new(), b"", &allowance, &KillHandle::default());
+        assert!(matches!(ended, Err(ProcessError::NotStarted(error)) if error.kind() == io::ErrorKind::NotFound));
     }
 }

@@ -1,7 +1,7 @@
-//! The compiler process: one component from standard input, its compiled code to standard output.
+//! The compiler process: it reads one component from standard input and writes its compiled code to standard output.
 //!
-//! It goes to jail before it reads the first byte of the component, and holds no power that it could lose to one: no files to
-//! open, no children, nothing of the host but three pipes.
+//! It enters the [jail](crate::jail) before it reads the first byte of the component. After that it cannot open files
+//! or start processes, and has nothing of the host but three pipes.
 
 use std::io::{self, BufRead as _, Read, Write};
 use std::process::ExitCode;
@@ -9,87 +9,97 @@ use std::process::ExitCode;
 use rustix::process::Signal;
 use wasmtime::Engine;
 
-use super::failure::{is_out_of_memory, malformed};
-use super::wire::{self, Request, Said};
+use super::wire::{self, CompileFailure, Request, describe_malformed, is_out_of_memory};
 use crate::engine::{self, EngineSettings};
 use crate::jail::{self, Profile, Resources};
 
-/// Address space beyond the memory that may be written to: the program itself, and what allocators set aside.
-const ADDRESS_SPACE: u64 = 1 << 30;
-/// The three pipes, and a few for the system libraries.
-const DESCRIPTORS: u64 = 16;
+/// Address space besides writable memory: the program itself, and what allocators reserve.
+const EXTRA_ADDRESS_SPACE_BYTES: u64 = 1 << 30;
+/// Maximum number of descriptors: the three pipes, and a few for the system libraries.
+const MAX_DESCRIPTORS: u64 = 16;
 
-/// Serves one request and ends: the whole `main` of a compiler process.
+/// Serves one request, and returns the exit code: the whole `main` of a compiler process.
 ///
-/// See [`crate::Compiler::Child`] for who starts it. It needs nothing set up before, and costs least if it is the first
-/// thing that a program does.
+/// [`crate::Compiler::Child`] starts it. It needs no setup, and is cheapest if it is the first thing that a program
+/// does.
 #[must_use]
 pub fn serve_compiler() -> ExitCode {
-    let foreign = |error: io::Error| Said::Unfit(error.to_string());
-    let served = jail::leave_inherited_descriptors().map_err(foreign);
+    let unfit = |error: io::Error| CompileFailure::Unfit(error.to_string());
+    let served = jail::leave_inherited_descriptors().map_err(unfit);
     match served.and_then(|()| serve(io::stdin().lock(), io::stdout().lock())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(said) => {
             let line = serde_json::to_string(&said).unwrap_or_default();
-            // If nobody hears it, the exit code says it.
+            // If nobody reads it, the exit code still reports the failure.
             let _ = writeln!(io::stderr().lock(), "{line}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn serve(mut input: impl io::BufRead, mut output: impl Write) -> Result<(), Said> {
+fn serve(mut input: impl io::BufRead, mut output: impl Write) -> Result<(), CompileFailure> {
     let request = read_request(&mut input)?;
     let engine = engine(&request.engine)?;
-    enter_jail(&request).map_err(|error| Said::Unfit(format!("the compiler cannot limit itself: {error}")))?;
+    enter_jail(&request)
+        .map_err(|error| CompileFailure::Unfit(format!("the compiler cannot limit itself: {error}")))?;
     let mut component = Vec::new();
     let length = usize::try_from(request.bytes).unwrap_or(usize::MAX);
-    component.try_reserve_exact(length).map_err(|_| Said::Memory)?;
+    component.try_reserve_exact(length).map_err(|_| CompileFailure::Memory)?;
     let read = input.take(request.bytes).read_to_end(&mut component);
     if read.is_err() || component.len() != length {
-        return Err(Said::Unfit("the component was cut off on its way to the compiler".to_owned()));
+        return Err(CompileFailure::Unfit("the component was cut off on its way to the compiler".to_owned()));
     }
-    let code = engine
-        .precompile_component(&component)
-        .map_err(|error| if is_out_of_memory(&error) { Said::Memory } else { Said::Malformed(malformed(&error)) })?;
-    let head = wire::head(code.len() as u64);
-    // The host that does not listen any more needs no reason.
+    let code = engine.precompile_component(&component).map_err(|error| {
+        if is_out_of_memory(&error) {
+            CompileFailure::Memory
+        } else {
+            CompileFailure::Malformed(describe_malformed(&error))
+        }
+    })?;
+    let head = wire::encode_header(code.len() as u64);
     output
         .write_all(&head)
         .and_then(|()| output.write_all(&code))
         .and_then(|()| output.flush())
-        .map_err(|error| Said::Unfit(format!("the compiled code cannot be handed over: {error}")))
+        .map_err(|error| CompileFailure::Unfit(format!("the compiled code cannot be handed over: {error}")))
 }
 
-fn read_request(input: &mut impl io::BufRead) -> Result<Request, Said> {
+fn read_request(input: &mut impl io::BufRead) -> Result<Request, CompileFailure> {
     let mut line = String::new();
-    let read = input.take(wire::MAX_LINE).read_line(&mut line);
-    let unfit =
-        || Said::Unfit("this command is for a fumehood host, which says on standard input what to compile".to_owned());
+    let read = input.take(wire::MAX_LINE_BYTES).read_line(&mut line);
+    let unfit = || {
+        CompileFailure::Unfit(
+            "this command is for a fumehood host, which says on standard input what to compile".to_owned(),
+        )
+    };
     read.map_err(|_| unfit())?;
     serde_json::from_str(&line).map_err(|_| unfit())
 }
 
-/// The same settings as the host's, but for how instances are allocated: there will be none.
-fn engine(expected: &str) -> Result<Engine, Said> {
-    let engine = engine::build(&EngineSettings::only_compiling()).map_err(|error| Said::Unfit(error.to_string()))?;
+/// Builds an engine with the settings of the host's, except for the allocation of instances, of which there are none.
+fn engine(expected: &str) -> Result<Engine, CompileFailure> {
+    let engine =
+        engine::build(&EngineSettings::only_compiling()).map_err(|error| CompileFailure::Unfit(error.to_string()))?;
     if wire::engine_id(&engine) == expected {
         Ok(engine)
     } else {
-        Err(Said::Unfit("the compiler is another build than the host; name the program of the same build".to_owned()))
+        Err(CompileFailure::Unfit(
+            "the compiler is another build than the host; name the program of the same build".to_owned(),
+        ))
     }
 }
 
-/// Whatever happens from here on ends with this process. Where the kernel lacks a part of the jail, the rest is in force.
+/// Enters the jail, and ties this process to its host. Where the kernel lacks a layer of the jail, the rest is in
+/// force.
 fn enter_jail(request: &Request) -> Result<(), String> {
-    // A compiler whose host is gone compiles for nobody.
+    // A compiler whose host is gone has no reader.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(|errno| errno.to_string())?;
     let resources = Resources {
         data: request.memory,
-        address_space: Some(request.memory.saturating_add(ADDRESS_SPACE)),
+        address_space: Some(request.memory.saturating_add(EXTRA_ADDRESS_SPACE_BYTES)),
         cpu_seconds: Some(request.cpu_seconds),
         file_size: Some(0),
-        descriptors: DESCRIPTORS,
+        descriptors: MAX_DESCRIPTORS,
     };
     jail::enter(&[], &resources, Profile::Compiler).map(|_layers| ())
 }
@@ -99,11 +109,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_request_is_answered() {
+    fn reports_input_that_is_not_a_request() {
         for input in ["", "hello\n", "{}\n"] {
-            assert!(
-                matches!(serve(input.as_bytes(), io::sink()), Err(Said::Unfit(text)) if text.contains("for a fumehood host"))
-            );
+            let served = serve(input.as_bytes(), io::sink());
+            assert!(matches!(served, Err(CompileFailure::Unfit(text)) if text.contains("for a fumehood host")));
         }
     }
 }

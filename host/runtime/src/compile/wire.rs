@@ -1,66 +1,88 @@
-//! What the host and its compiler process say to each other.
+//! The protocol between the host and its compiler process.
 //!
-//! The host writes one line of JSON, then the component. The compiler answers on its standard output: a mark, the length
-//! of the code, the code, and nothing after it. If it does not compile, it says why in one line of JSON on its standard
-//! error.
+//! The host writes one line of JSON, then the component. The compiler answers on its standard output: magic bytes, the
+//! length of the code, the code, and nothing after it. If it does not compile, it writes the reason as one line of JSON
+//! to its standard error.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 
 use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 
-/// What an answer begins with, so that what some other program prints is not taken for code.
-pub(super) const MARK: [u8; 8] = *b"FumeCode";
-/// The mark, and the length in little-endian order.
-pub(super) const HEAD: usize = 16;
-/// The longest first line of a request, and the longest reason of a refusal, in bytes.
-pub(super) const MAX_LINE: u64 = 16 << 10;
+/// The first bytes of an answer, so that output of another program is not taken for code.
+pub(super) const ANSWER_MAGIC: [u8; 8] = *b"FumeCode";
+/// Size of the header of an answer: the magic bytes, and the length in little-endian order.
+pub(super) const HEADER_BYTES: usize = 16;
+/// Maximum length of the first line of a request, and of a reported reason.
+pub(super) const MAX_LINE_BYTES: u64 = 16 << 10;
 
-/// What is to be compiled, and what that may cost.
+/// The first line of a request: the size of the component, and the limits of the process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Request {
-    /// Everything about the host's engine that compiled code depends on. The compiler must be set up the same.
+    /// The [`engine_id`] of the host, which must equal the compiler's.
     pub(super) engine: String,
     /// The length of the component, in bytes.
     pub(super) bytes: u64,
-    /// CPU time for all threads, in whole seconds.
+    /// Maximum CPU time of all threads, in whole seconds.
     pub(super) cpu_seconds: u64,
-    /// Memory to write to, in bytes.
+    /// Maximum writable memory, in bytes.
     pub(super) memory: u64,
 }
 
-/// Why there is no code.
+/// A reason for not returning code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "message", rename_all = "snake_case")]
-pub(super) enum Said {
-    /// The component is at fault.
+pub(super) enum CompileFailure {
+    /// A malformed component.
     Malformed(String),
-    /// The memory that was allowed is not enough.
+    /// More memory needed than allowed.
     Memory,
-    /// The compiler cannot serve this host.
+    /// A compiler that cannot serve this host.
     Unfit(String),
 }
 
-/// Everything about an engine that compiled code depends on, as text.
+/// Returns a hash of the engine's settings that compiled code depends on, in hexadecimal.
 pub(crate) fn engine_id(engine: &Engine) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
-/// The start of an answer with so many bytes of code.
-pub(super) fn head(bytes: u64) -> [u8; HEAD] {
-    let mut head = [0; HEAD];
-    let (mark, length) = head.split_at_mut(MARK.len());
-    mark.copy_from_slice(&MARK);
+/// Encodes the header of an answer with `bytes` bytes of code.
+pub(super) fn encode_header(bytes: u64) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    let (magic, length) = header.split_at_mut(ANSWER_MAGIC.len());
+    magic.copy_from_slice(&ANSWER_MAGIC);
     length.copy_from_slice(&bytes.to_le_bytes());
-    head
+    header
 }
 
-/// The length of the code after this start of an answer; `None` if it is no answer.
-pub(super) fn length(head: [u8; HEAD]) -> Option<u64> {
-    let rest = head.strip_prefix(&MARK)?;
+/// Decodes the length of the code from a header; `None` if it is not one of an answer.
+pub(super) fn decode_header(header: [u8; HEADER_BYTES]) -> Option<u64> {
+    let rest = header.strip_prefix(&ANSWER_MAGIC)?;
     Some(u64::from_le_bytes(*rest.first_chunk()?))
+}
+
+/// Returns the engine's reason for refusing a component, in one line, with a hint if the file seems to be truncated.
+pub(super) fn describe_malformed(error: &wasmtime::Error) -> String {
+    describe_parser_error(&error.chain().last().map_or_else(String::new, ToString::to_string))
+}
+
+/// Like [`describe_malformed`], for a message of the parser.
+pub(super) fn describe_parser_error(cause: &str) -> String {
+    let cut_or_appended = ["unexpected end", "unexpected-end", "out of bounds"].iter().any(|sign| cause.contains(sign));
+    let hint = if cut_or_appended { " (is the file complete, and nothing appended to it?)" } else { "" };
+    format!("{}{hint}", crate::outcome::cut(cause))
+}
+
+/// Returns whether the system or an allocator refused memory.
+pub(super) fn is_out_of_memory(error: &wasmtime::Error) -> bool {
+    error.is::<wasmtime::error::OutOfMemory>()
+        || error.chain().any(|cause| {
+            cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::OutOfMemory)
+                || cause.downcast_ref::<rustix::io::Errno>() == Some(&rustix::io::Errno::NOMEM)
+        })
 }
 
 #[cfg(test)]
@@ -69,9 +91,9 @@ mod tests {
     use crate::engine::{self, EngineProfile, EngineSettings};
 
     #[test]
-    fn an_answer_says_how_long_it_is() {
-        assert_eq!(length(head(0x0102_0304_0506)), Some(0x0102_0304_0506));
-        assert_eq!(length(*b"#!/bin/sh\nexit 0"), None);
+    fn header_round_trips_the_length() {
+        assert_eq!(decode_header(encode_header(0x0102_0304_0506)), Some(0x0102_0304_0506));
+        assert_eq!(decode_header(*b"#!/bin/sh\nexit 0"), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use wasmtime_wasi::runtime::AbortOnDropJoinHandle;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 use super::message::{BodyMessage, RequestHead};
-use crate::capability::http::{Sending, Transmitted};
+use crate::capability::http::{ResponseFuture, TransmissionFuture};
 
 /// Maximum size of a message, in bytes: a chunk of a body, or all headers of a response.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
@@ -48,7 +48,10 @@ pub(super) fn request_head(request: &Request<WasiBody>, options: Option<&Request
 ///
 /// # Errors
 /// If the request fails, or the stream ends.
-pub(super) async fn exchange(stream: OwnedFd, body: WasiBody) -> Result<(Response<WasiBody>, Transmitted), Error> {
+pub(super) async fn exchange(
+    stream: OwnedFd,
+    body: WasiBody,
+) -> Result<(Response<WasiBody>, TransmissionFuture), Error> {
     let (mut reader, writer) = split(stream).map_err(|_| Error::ConnectionTerminated)?;
     let sending = wasmtime_wasi::runtime::spawn(send_body(writer, body));
     match read(&mut reader).await {
@@ -74,7 +77,7 @@ pub(super) async fn exchange(stream: OwnedFd, body: WasiBody) -> Result<(Respons
 pub(super) async fn serve(
     stream: OwnedFd,
     head: RequestHead,
-    send: impl FnOnce(Request<WasiBody>, RequestOptions) -> Option<Sending>,
+    send: impl FnOnce(Request<WasiBody>, RequestOptions) -> Option<ResponseFuture>,
 ) -> io::Result<()> {
     let (reader, mut writer) = split(stream)?;
     let invalid = |error: http::Error| io::Error::new(io::ErrorKind::InvalidData, error);

@@ -16,7 +16,7 @@ use super::frame::{self, Received, Receiver};
 use super::link::Link;
 use super::message::{Loaded, Setup};
 use super::services::Services;
-use crate::capability::HeldScratch;
+use crate::capability::WorkerScratch;
 use crate::config::Workers;
 use crate::guest_runtime::Elapsed;
 
@@ -29,7 +29,7 @@ pub(super) struct WorkerLaunch {
     pub(super) setup: Setup,
     /// The component's bytes, its compiled code, the scratch folder if there is one, the granted folders.
     pub(super) files: Vec<File>,
-    pub(super) scratch: Option<HeldScratch>,
+    pub(super) scratch: Option<WorkerScratch>,
 }
 
 /// Errors of starting a worker.
@@ -59,7 +59,7 @@ impl WorkerLaunch {
             .map_err(|errno| broken(errno.into()))?;
         let child = spawn(self.command(theirs))
             .map_err(|source| StartError::NotStarted { program: self.workers.program.clone(), source })?;
-        let files = self.scratch.iter().map(HeldScratch::folder);
+        let files = self.scratch.iter().map(WorkerScratch::folder);
         let (first, folders) = self.files.split_at(2.min(self.files.len()));
         let files: Vec<BorrowedFd<'_>> = first.iter().chain(files).chain(folders).map(AsFd::as_fd).collect();
         let link = Link::new(ours, Receiver::new(), child, Arc::clone(services));

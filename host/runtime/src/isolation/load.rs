@@ -13,7 +13,7 @@ use super::message::{Definition, LoadFailure, Loaded, Setup};
 use super::services::Services;
 use super::supervisor::Worker;
 use super::{convert, frame};
-use crate::cache::{Authentic, sealed};
+use crate::cache::{AuthenticCode, sealed};
 use crate::capability::{FolderError, open_files};
 use crate::config::Workers;
 use crate::dialect::{Dialect, Skipped};
@@ -31,7 +31,7 @@ const GUEST_THREADS: u32 = 2;
 /// A compiled component for a worker.
 pub(crate) struct CompiledComponent {
     pub(crate) bytes: Arc<Vec<u8>>,
-    pub(crate) code: Authentic,
+    pub(crate) code: AuthenticCode,
     pub(crate) dialect: Dialect,
     pub(crate) redactor: Option<Arc<Redactor>>,
 }
@@ -116,7 +116,7 @@ async fn prepare_launch(
         files.extend(opened.map_err(|Gone| FolderError::Gone)??);
     }
     if grant.scratch().is_some() {
-        scratch = Some(shared.scratch_root.for_worker().map_err(host)?);
+        scratch = Some(shared.scratch_root.create_for_worker().map_err(host)?);
     }
     if files.len() >= frame::MAX_DESCRIPTORS {
         return Err(LoadError::Worker(format!("more than {} folders are granted", frame::MAX_DESCRIPTORS - 4)));

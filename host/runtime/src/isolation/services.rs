@@ -21,7 +21,7 @@ use super::body_stream;
 use super::link::{Link, Pending};
 use super::message::{Part, RequestHead, StoreAnswer, StoreStep, ToWorker};
 use crate::capability::http::{DirectEgress, Reports, RequestObserver};
-use crate::capability::{Refusals, STORE_PATIENCE};
+use crate::capability::{MAX_STORE_WAIT, Refusals};
 use crate::clock::Deadline;
 use crate::guest_runtime::GuestRuntime;
 use crate::outcome::Execution;
@@ -111,7 +111,7 @@ impl Services {
         let (owner, quota) = (self.owner.clone(), self.grant.key_value());
         let (backend, link) = (Arc::clone(&self.shared.key_value), link.weak());
         self.shared.runtime.spawn(async move {
-            let patience = patience.min(STORE_PATIENCE);
+            let patience = patience.min(MAX_STORE_WAIT);
             let answer = match (owner, quota) {
                 (Some(owner), Some(quota)) => {
                     let max_bytes = quota.bytes();
@@ -179,7 +179,7 @@ impl CallRequests {
     pub(super) fn finish(&self, execution: &mut Execution) {
         self.end();
         let metadata = &mut execution.metadata;
-        metadata.requests = self.reports.taken();
+        metadata.requests = self.reports.take();
         metadata.refused.extend(self.refusals.list());
         metadata.exhausted.extend(self.refusals.exhausted());
     }

@@ -1,4 +1,4 @@
-//! What a jailed process can still do, tried by one: this test program starts itself, goes to jail, and tries.
+//! Attempts of a jailed process: this test program starts itself, enters the jail, and makes one attempt.
 
 use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -9,20 +9,20 @@ use rustix::process::Signal;
 
 use super::{Profile, Reachable, Resources, enter};
 
-/// Names the attempt for the process that is to make it.
+/// The variable with the name of the attempt.
 const ATTEMPT: &str = "FUMEHOOD_JAIL_ATTEMPT";
-/// The folder with `read/file` and `write/`, and `outside` beside them.
+/// The variable with the folder that holds `read/file`, `write/` and `outside`.
 const GROUND: &str = "FUMEHOOD_JAIL_GROUND";
 
 type Attempt = fn(&Path) -> std::io::Result<()>;
 
-/// How an attempt ends.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ends {
+enum Outcome {
     Allowed,
-    /// As an error.
+    /// It fails with an error.
     Refused,
-    /// With the process.
+    /// The kernel ends the process.
     Killed,
 }
 
@@ -30,36 +30,36 @@ fn read(path: impl AsRef<Path>) -> std::io::Result<()> {
     std::fs::read(path).map(|_| ())
 }
 
-const ATTEMPTS: &[(&str, Ends, Attempt)] = &[
-    ("read a granted file", Ends::Allowed, |ground| read(ground.join("read/file"))),
-    ("write to a folder for writing", Ends::Allowed, |ground| std::fs::write(ground.join("write/file"), "x")),
-    ("start a thread", Ends::Allowed, |_| {
+const ATTEMPTS: &[(&str, Outcome, Attempt)] = &[
+    ("read a granted file", Outcome::Allowed, |ground| read(ground.join("read/file"))),
+    ("write to a folder for writing", Outcome::Allowed, |ground| std::fs::write(ground.join("write/file"), "x")),
+    ("start a thread", Outcome::Allowed, |_| {
         std::thread::Builder::new().spawn(|| ())?.join().map_err(|_| std::io::ErrorKind::Other.into())
     }),
-    ("write to a folder for reading", Ends::Refused, |ground| std::fs::write(ground.join("read/file"), "x")),
-    ("make a file in a folder for reading", Ends::Refused, |ground| std::fs::write(ground.join("read/new"), "x")),
-    ("read beside the folders", Ends::Refused, |ground| read(ground.join("outside"))),
-    ("read through a link", Ends::Refused, |ground| read(ground.join("write/link"))),
-    ("list the folder above", Ends::Refused, |ground| std::fs::read_dir(ground).map(|_| ())),
-    ("read a file of the system", Ends::Refused, |_| read("/etc/passwd")),
-    ("read its environment", Ends::Refused, |_| read("/proc/self/environ")),
-    ("read another process", Ends::Refused, |_| read("/proc/1/status")),
-    ("run a program", Ends::Refused, |_| Command::new("/bin/true").spawn().map(|_| ())),
-    ("raise a limit", Ends::Refused, |_| {
+    ("write to a folder for reading", Outcome::Refused, |ground| std::fs::write(ground.join("read/file"), "x")),
+    ("make a file in a folder for reading", Outcome::Refused, |ground| std::fs::write(ground.join("read/new"), "x")),
+    ("read beside the folders", Outcome::Refused, |ground| read(ground.join("outside"))),
+    ("read through a link", Outcome::Refused, |ground| read(ground.join("write/link"))),
+    ("list the folder above", Outcome::Refused, |ground| std::fs::read_dir(ground).map(|_| ())),
+    ("read a file of the system", Outcome::Refused, |_| read("/etc/passwd")),
+    ("read its environment", Outcome::Refused, |_| read("/proc/self/environ")),
+    ("read another process", Outcome::Refused, |_| read("/proc/1/status")),
+    ("run a program", Outcome::Refused, |_| Command::new("/bin/true").spawn().map(|_| ())),
+    ("raise a limit", Outcome::Refused, |_| {
         let all = rustix::process::Rlimit { current: Some(1 << 20), maximum: Some(1 << 20) };
         Ok(rustix::process::setrlimit(rustix::process::Resource::Nofile, all)?)
     }),
-    ("take memory without end", Ends::Refused, |_| {
+    ("take memory without end", Outcome::Refused, |_| {
         Vec::<u8>::new().try_reserve_exact(2 << 30).map_err(|_| std::io::ErrorKind::OutOfMemory.into())
     }),
-    ("become a program", Ends::Killed, |_| Err(Command::new("/bin/true").exec())),
-    ("listen", Ends::Killed, |_| std::net::TcpListener::bind("127.0.0.1:0").map(|_| ())),
-    ("connect", Ends::Killed, |_| std::net::TcpStream::connect("127.0.0.1:1").map(|_| ())),
-    ("send a signal to its parent", Ends::Killed, |_| {
+    ("become a program", Outcome::Killed, |_| Err(Command::new("/bin/true").exec())),
+    ("listen", Outcome::Killed, |_| std::net::TcpListener::bind("127.0.0.1:0").map(|_| ())),
+    ("connect", Outcome::Killed, |_| std::net::TcpStream::connect("127.0.0.1:1").map(|_| ())),
+    ("send a signal to its parent", Outcome::Killed, |_| {
         let parent = rustix::process::getppid().ok_or(std::io::ErrorKind::NotFound)?;
         Ok(rustix::process::kill_process(parent, Signal::URG)?)
     }),
-    ("change its root", Ends::Killed, |ground| std::os::unix::fs::chroot(ground)),
+    ("change its root", Outcome::Killed, |ground| std::os::unix::fs::chroot(ground)),
 ];
 
 fn ground() -> (tempfile::TempDir, PathBuf) {
@@ -93,19 +93,19 @@ fn makes_one_attempt() {
         Resources { data: 1 << 30, address_space: None, cpu_seconds: None, file_size: None, descriptors: 64 };
     let jail = enter(&reachable, &resources, Profile::Worker).unwrap();
     assert!(jail.is_complete(), "{jail:?}");
-    // Not by a panic: that could end otherwise in here.
+    // Not a panic, which could end differently in the jail.
     std::process::exit(if attempt(&ground).is_ok() { 7 } else { 8 });
 }
 
 #[test]
-fn a_jailed_process_has_what_it_was_handed_and_nothing_else() {
+fn jailed_process_has_only_what_it_was_passed() {
     let (_folder, ground) = ground();
     for (name, ends, _) in ATTEMPTS {
         let status = attempt(name, &ground);
         let ended = match (status.code(), status.signal()) {
-            (Some(7), _) => Ends::Allowed,
-            (Some(8), _) => Ends::Refused,
-            (_, Some(signal)) if signal == Signal::SYS.as_raw() => Ends::Killed,
+            (Some(7), _) => Outcome::Allowed,
+            (Some(8), _) => Outcome::Refused,
+            (_, Some(signal)) if signal == Signal::SYS.as_raw() => Outcome::Killed,
             _ => panic!("{name}: {status}"),
         };
         assert_eq!(ended, *ends, "{name}");

@@ -1,4 +1,4 @@
-//! How requests leave this machine: names become addresses, and certificates are checked. Whether they may is decided
+//! Name resolution and certificate verification for requests of tools. Whether a request is allowed is decided
 //! elsewhere.
 
 mod resolver;
@@ -12,58 +12,58 @@ pub(crate) use tls::Tls;
 pub use tls::TrustError;
 use tokio::sync::Semaphore;
 
-/// The network as the sandbox uses it. Clones are the same.
+/// The network configuration of a sandbox. Clones share its state.
 #[derive(Clone)]
 pub struct Network {
     pub(crate) resolver: Arc<dyn Resolver>,
     pub(crate) tls: Arc<Tls>,
-    pub(crate) places: Arc<Semaphore>,
-    most_requests: u32,
+    pub(crate) permits: Arc<Semaphore>,
+    max_requests: u32,
 }
 
-/// Requests that all calls together may have running, unless somebody says otherwise.
-const MOST_REQUESTS: u32 = 256;
+/// Default maximum number of requests that all calls together have running.
+const DEFAULT_MAX_REQUESTS: u32 = 256;
 
 impl Default for Network {
-    /// Names are looked up as this machine does, and certificates are trusted that it trusts.
+    /// Uses the resolver and the trusted certificates of this machine.
     fn default() -> Self {
-        let (resolver, tls) = (Arc::new(SystemResolver::default()), Arc::new(Tls::of_the_system()));
-        Self { resolver, tls, places: places(MOST_REQUESTS), most_requests: MOST_REQUESTS }
+        let (resolver, tls) = (Arc::new(SystemResolver::default()), Arc::new(Tls::from_system()));
+        Self { resolver, tls, permits: semaphore(DEFAULT_MAX_REQUESTS), max_requests: DEFAULT_MAX_REQUESTS }
     }
 }
 
 impl Network {
-    /// Looks names up in another way.
+    /// Sets the resolver of names.
     #[must_use]
     pub fn with_resolver(self, resolver: Arc<dyn Resolver>) -> Self {
         Self { resolver, ..self }
     }
 
-    /// Trusts the certificates that these root certificates vouch for, and no others. Each is one in DER form.
+    /// Trusts certificates that are signed by these root certificates, and no others. Each is in DER form.
     ///
     /// # Errors
-    /// If one is no certificate, or there is none.
+    /// If one is not a certificate, or there is none.
     pub fn with_roots(self, roots: &[Vec<u8>]) -> Result<Self, TrustError> {
-        Ok(Self { tls: Arc::new(Tls::of_roots(roots)?), ..self })
+        Ok(Self { tls: Arc::new(Tls::from_roots(roots)?), ..self })
     }
 }
 
 impl Network {
-    /// How many requests all calls together may have running, from their first step until their response has ended. A
-    /// request that finds no place within its time for connecting fails. 256.
+    /// Sets the maximum number of requests that all calls together have running, from their start until their response
+    /// has ended; 256 by default. A request that gets no permit within its time for connecting fails.
     #[must_use]
-    pub fn with_most_requests(self, requests: u32) -> Self {
-        Self { places: places(requests), most_requests: requests, ..self }
+    pub fn with_max_requests(self, requests: u32) -> Self {
+        Self { permits: semaphore(requests), max_requests: requests, ..self }
     }
 
-    /// See [`Network::with_most_requests`].
+    /// Returns the maximum number of requests that all calls together have running.
     #[must_use]
-    pub fn most_requests(&self) -> u32 {
-        self.most_requests
+    pub fn max_requests(&self) -> u32 {
+        self.max_requests
     }
 }
 
-fn places(requests: u32) -> Arc<Semaphore> {
+fn semaphore(requests: u32) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(usize::try_from(requests).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS)))
 }
 

@@ -1,4 +1,4 @@
-//! Which certificates are trusted.
+//! TLS settings: the trusted certificates, and the protocol.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,37 +6,38 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
-/// Root certificates that cannot be used.
+/// An error of root certificates that cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TrustError {
-    /// There is none.
+    /// An empty list.
     #[error("there is no root certificate to trust; give at least one, or none at all for those of the system")]
     None,
-    /// One is no certificate.
+    /// An entry that is not a certificate.
     #[error("root certificate {index} is none; give it in DER form")]
     NoCertificate {
-        /// Which one, from 0.
+        /// Its index, from 0.
         index: usize,
-        /// What is wrong with it.
+        /// The error of the library.
         source: rustls::Error,
     },
-    /// The library refuses its own settings.
+    /// Settings that the library refuses.
     #[error("encryption cannot be set up")]
     Settings(#[source] rustls::Error),
 }
 
-/// The settings of encrypted connections. Reading the system's certificates takes a while, and a machine may have none:
-/// that is found out when the first request needs them.
+/// The settings of encrypted connections. Reading the system's certificates takes a while, and a machine may have none,
+/// so they are read when the first request needs them.
 pub(crate) struct Tls {
     config: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
 
 impl Tls {
-    pub(crate) fn of_the_system() -> Self {
+    pub(crate) fn from_system() -> Self {
         Self { config: OnceLock::new() }
     }
 
-    pub(crate) fn of_roots(roots: &[Vec<u8>]) -> Result<Self, TrustError> {
+    pub(crate) fn from_roots(roots: &[Vec<u8>]) -> Result<Self, TrustError> {
         let mut store = RootCertStore::empty();
         for (index, root) in roots.iter().enumerate() {
             let root = CertificateDer::from(root.clone());
@@ -46,23 +47,23 @@ impl Tls {
             return Err(TrustError::None);
         }
         let config = builder().map_err(TrustError::Settings)?.with_root_certificates(store).with_no_client_auth();
-        Ok(Self { config: OnceLock::from(Ok(Arc::new(for_http(config)))) })
+        Ok(Self { config: OnceLock::from(Ok(Arc::new(restrict_to_http1(config)))) })
     }
 
-    /// The settings, or why there are none. The first time takes as long as reading all certificates of the system.
+    /// Returns the settings, or the reason that there are none. The first call may read all certificates of the system.
     pub(crate) async fn config(self: &Arc<Self>) -> Result<Arc<ClientConfig>, String> {
         if let Some(config) = self.config.get() {
             return config.clone();
         }
         let tls = Arc::clone(self);
-        let reading = tokio::task::spawn_blocking(move || tls.config.get_or_init(read_system).clone());
+        let reading = tokio::task::spawn_blocking(move || tls.config.get_or_init(load_system_config).clone());
         reading.await.unwrap_or_else(|_| Err("the host is shutting down".to_owned()))
     }
 }
 
-fn read_system() -> Result<Arc<ClientConfig>, String> {
+fn load_system_config() -> Result<Arc<ClientConfig>, String> {
     let config = builder().and_then(|builder| builder.with_platform_verifier()).map_err(|error| error.to_string())?;
-    Ok(Arc::new(for_http(config.with_no_client_auth())))
+    Ok(Arc::new(restrict_to_http1(config.with_no_client_auth())))
 }
 
 fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, rustls::Error> {
@@ -70,8 +71,8 @@ fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier
     ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()
 }
 
-/// Only HTTP/1.1 is spoken, and what was learned in one session is not used in another: calls share nothing.
-fn for_http(mut config: ClientConfig) -> ClientConfig {
+/// Restricts the protocol to HTTP/1.1, and disables session resumption, so that calls share nothing.
+fn restrict_to_http1(mut config: ClientConfig) -> ClientConfig {
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.resumption = rustls::client::Resumption::disabled();
     config

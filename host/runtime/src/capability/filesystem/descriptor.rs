@@ -1,4 +1,4 @@
-//! Open files and folders, as a guest uses them.
+//! The `descriptor` resource of `wasi:filesystem`: operations of a guest on open files and folders.
 
 use std::sync::Arc;
 
@@ -12,25 +12,24 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsResult, ReaddirIterator};
 use wasmtime_wasi::{FsPerms, OpenMode};
 
-use super::call::Open;
-use super::entries::as_iterator;
+use super::call_files::OpenFile;
 use super::ledger::Position;
-use super::listing::Listing;
-use super::names::{self, Unchanged};
-use super::resolve::{self, Opening};
-use super::stream::{self, FromFile, ToFile};
-use super::view::{FilesView, Use, gone, join};
+use super::listing::{Listing, as_iterator};
+use super::names::{self, ChangeError};
+use super::resolve::{self, OpenOptions, OpenedFile};
+use super::stream::{self, FileInputStream, FileOutputStream};
+use super::view::{FilesView, Operation, display_path, shut_down_error};
 
-/// How a guest wants something to be opened, once its flags make sense.
+/// Validated flags of `open-at`.
 #[derive(Debug, Clone, Copy)]
-struct Wanted {
-    opening: Opening,
+struct OpenRequest {
+    options: OpenOptions,
     create: bool,
     exclusive: bool,
     truncate: bool,
 }
 
-impl Wanted {
+impl OpenRequest {
     fn parse(path: PathFlags, open: OpenFlags, flags: DescriptorFlags) -> Result<Self, ErrorCode> {
         let syncing = DescriptorFlags::FILE_INTEGRITY_SYNC
             | DescriptorFlags::DATA_INTEGRITY_SYNC
@@ -44,24 +43,24 @@ impl Wanted {
         if directory && (create || exclusive || truncate) {
             return Err(ErrorCode::Invalid);
         }
-        let opening = Opening {
+        let options = OpenOptions {
             follow: path.contains(PathFlags::SYMLINK_FOLLOW),
             read: flags.contains(DescriptorFlags::READ) || !flags.contains(DescriptorFlags::WRITE),
             write: flags.contains(DescriptorFlags::WRITE) || create || truncate,
             directory,
         };
-        Ok(Self { opening, create, exclusive, truncate })
+        Ok(Self { options, create, exclusive, truncate })
     }
 
     fn mode(self) -> OpenMode {
         let mut mode = OpenMode::empty();
-        mode.set(OpenMode::READ, self.opening.read);
-        mode.set(OpenMode::WRITE, self.opening.write);
+        mode.set(OpenMode::READ, self.options.read);
+        mode.set(OpenMode::WRITE, self.options.write);
         mode
     }
 
     fn verb(self) -> &'static str {
-        match (self.create, self.opening.write) {
+        match (self.create, self.options.write) {
             (true, _) => "create",
             (false, true) => "open to write",
             (false, false) => "open",
@@ -70,15 +69,15 @@ impl Wanted {
 }
 
 impl FilesView<'_> {
-    fn keep(&mut self, opened: resolve::Opened, wanted: Wanted, mut open: Open) -> FsResult<Resource<Descriptor>> {
+    fn insert(&mut self, opened: OpenedFile, mode: OpenMode, mut open: OpenFile) -> FsResult<Resource<Descriptor>> {
         let perms = if open.folder.ledger.is_some() { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
         open.is_dir = opened.is_dir;
         let descriptor = if opened.is_dir {
-            let dir = Dir::new(opened.file, perms, wanted.mode(), false);
+            let dir = Dir::new(opened.file, perms, mode, false);
             open.file = Arc::clone(&dir.dir);
             Descriptor::Dir(dir)
         } else {
-            let file = File::new(opened.file, perms, wanted.mode(), false);
+            let file = File::new(opened.file, perms, mode, false);
             open.file = Arc::clone(&file.file);
             Descriptor::File(file)
         };
@@ -87,15 +86,19 @@ impl FilesView<'_> {
         Ok(handle)
     }
 
-    fn output(&mut self, handle: &Resource<Descriptor>, position: Position) -> FsResult<Resource<DynOutputStream>> {
-        let Use { open, attempt, pool } = self.with_file(handle, "write to")?.writable()?;
-        let slot = self.files()?.stream_slot(&attempt)?;
-        let stream: DynOutputStream = Box::new(ToFile::new(open, position, &pool, attempt, slot));
+    fn open_output(
+        &mut self,
+        handle: &Resource<Descriptor>,
+        position: Position,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        let Operation { open, attempt, pool } = self.prepare_file(handle, "write to")?.require_writable()?;
+        let slot = self.files()?.acquire_stream_slot(&attempt)?;
+        let stream: DynOutputStream = Box::new(FileOutputStream::new(open, position, &pool, attempt, slot));
         Ok(self.table.push(stream)?)
     }
 }
 
-/// Hands a method over to wasmtime's own, on our threads.
+/// Calls wasmtime's own implementation of a method, on threads for file work.
 macro_rules! delegated {
     ($self:ident, $method:ident($($argument:expr),*)) => {{
         let (mut own, pool) = $self.delegate()?;
@@ -112,41 +115,42 @@ impl HostDescriptor for FilesView<'_> {
         open_flags: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<Resource<Descriptor>> {
-        let wanted = Wanted::parse(path_flags, open_flags, flags)?;
-        let mut found = self.with_path(&handle, wanted.verb(), &path)?;
-        if wanted.opening.write {
-            found = found.writable()?;
+        let request = OpenRequest::parse(path_flags, open_flags, flags)?;
+        let mut found = self.prepare_path(&handle, request.verb(), &path)?;
+        if request.options.write {
+            found = found.require_writable()?;
         }
-        let Use { open, attempt, pool } = found;
-        let mut slot = self.files()?.slot(&open.folder, &attempt)?;
-        let shown = Arc::from(join(&open.path, &path));
+        let Operation { open, attempt, pool } = found;
+        let mut slot = self.files()?.acquire_slot(&open.folder, &attempt)?;
+        let display = Arc::from(display_path(&open.path, &path));
         let (file, folder) = (Arc::clone(&open.file), Arc::clone(&open.folder));
         let work = move || {
             let ledger = folder.ledger.as_ref();
             let protected = &folder.protected;
             let opened = match ledger {
-                Some(ledger) if wanted.create => {
-                    names::open_or_create(&*file, (ledger, protected), &path, wanted.opening, wanted.exclusive)?
+                Some(ledger) if request.create => {
+                    names::open_or_create(&*file, (ledger, protected), &path, request.options, request.exclusive)?
                 }
-                _ => protected.open(&*file, &path, wanted.opening)?,
+                _ => protected.open(&*file, &path, request.options)?,
             };
             match ledger {
-                Some(ledger) if wanted.truncate && !opened.is_dir => ledger.set_size(&opened.file, 0)?,
+                Some(ledger) if request.truncate && !opened.is_dir => ledger.set_size(&opened.file, 0)?,
                 _ => {}
             }
             if opened.is_dir {
-                slot.holds_a_folder();
+                slot.uncount_folder();
             }
-            Ok::<_, Unchanged>((opened, slot))
+            Ok::<_, ChangeError>((opened, slot))
         };
-        let (opened, slot) = pool.run(work).await.map_err(gone)?.map_err(|unchanged| attempt.unchanged(unchanged))?;
-        self.keep(opened, wanted, Open { path: shown, slot: Some(Arc::new(slot)), ..open })
+        let (opened, slot) =
+            pool.run(work).await.map_err(shut_down_error)?.map_err(|error| attempt.change_error(error))?;
+        self.insert(opened, request.mode(), OpenFile { path: display, slot: Some(Arc::new(slot)), ..open })
     }
 
     fn drop(&mut self, handle: Resource<Descriptor>) -> wasmtime::Result<()> {
         let number = handle.rep();
         self.table.delete(handle)?;
-        // After the file itself: it counts as open until it is closed.
+        // After the file itself, which counts as open until it is closed.
         if let Some(files) = self.files.as_deref_mut() {
             files.remove(number);
         }
@@ -154,13 +158,14 @@ impl HostDescriptor for FilesView<'_> {
     }
 
     async fn write(&mut self, handle: Resource<Descriptor>, bytes: Vec<u8>, offset: Filesize) -> FsResult<Filesize> {
-        let Use { open, attempt, pool } = self.with_file(&handle, "write to")?.writable()?;
-        let written = pool.run(move || stream::write(&open, &bytes, Position::At(offset))).await.map_err(gone)?;
-        Ok(written.map_err(|unwritten| attempt.unwritten(unwritten))? as Filesize)
+        let Operation { open, attempt, pool } = self.prepare_file(&handle, "write to")?.require_writable()?;
+        let written =
+            pool.run(move || stream::write(&open, &bytes, Position::At(offset))).await.map_err(shut_down_error)?;
+        Ok(written.map_err(|error| attempt.write_error(error))? as Filesize)
     }
 
     async fn set_size(&mut self, handle: Resource<Descriptor>, size: Filesize) -> FsResult<()> {
-        let found = self.with_file(&handle, "change the size of")?;
+        let found = self.prepare_file(&handle, "change the size of")?;
         found.change(move |file, (ledger, _)| Ok(ledger.set_size(file, size)?)).await
     }
 
@@ -169,12 +174,12 @@ impl HostDescriptor for FilesView<'_> {
         handle: Resource<Descriptor>,
         offset: Filesize,
     ) -> FsResult<Resource<DynInputStream>> {
-        let Use { open, attempt, pool } = self.with(&handle, "read")?;
-        let slot = self.files()?.stream_slot(&attempt)?;
+        let Operation { open, attempt, pool } = self.prepare(&handle, "read")?;
+        let slot = self.files()?.acquire_stream_slot(&attempt)?;
         let (mut own, _) = self.delegate()?;
         let stream = HostDescriptor::read_via_stream(&mut own, handle, offset)?;
         let inner = self.table.delete(stream)?;
-        let stream: DynInputStream = Box::new(FromFile::new(inner, &pool, &open, slot));
+        let stream: DynInputStream = Box::new(FileInputStream::new(inner, &pool, &open, slot));
         Ok(self.table.push(stream)?)
     }
 
@@ -183,35 +188,35 @@ impl HostDescriptor for FilesView<'_> {
         handle: Resource<Descriptor>,
         offset: Filesize,
     ) -> FsResult<Resource<DynOutputStream>> {
-        self.output(&handle, Position::At(offset))
+        self.open_output(&handle, Position::At(offset))
     }
 
     fn append_via_stream(&mut self, handle: Resource<Descriptor>) -> FsResult<Resource<DynOutputStream>> {
-        self.output(&handle, Position::End)
+        self.open_output(&handle, Position::End)
     }
 
     async fn read_directory(&mut self, handle: Resource<Descriptor>) -> FsResult<Resource<ReaddirIterator>> {
-        let Use { open, attempt, pool } = self.with_path(&handle, "list", ".")?;
-        let mut slot = self.files()?.slot(&open.folder, &attempt)?;
-        slot.holds_a_folder();
-        let opened = pool.run(move || rustix::fs::Dir::read_from(&*open.file)).await.map_err(gone)?;
+        let Operation { open, attempt, pool } = self.prepare_path(&handle, "list", ".")?;
+        let mut slot = self.files()?.acquire_slot(&open.folder, &attempt)?;
+        slot.uncount_folder();
+        let opened = pool.run(move || rustix::fs::Dir::read_from(&*open.file)).await.map_err(shut_down_error)?;
         let dir = opened.map_err(std::io::Error::from)?;
         let listing = self.table.push(Listing::new(dir, slot, attempt))?;
         Ok(as_iterator(&listing))
     }
 
     async fn create_directory_at(&mut self, handle: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let found = self.with_path(&handle, "create the folder", &path)?;
+        let found = self.prepare_path(&handle, "create the folder", &path)?;
         found.change(move |folder, ledger| names::create_folder(folder, ledger, &path)).await
     }
 
     async fn remove_directory_at(&mut self, handle: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let found = self.with_path(&handle, "remove the folder", &path)?;
+        let found = self.prepare_path(&handle, "remove the folder", &path)?;
         found.change(move |folder, ledger| names::remove_folder(folder, ledger, &path)).await
     }
 
     async fn unlink_file_at(&mut self, handle: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let found = self.with_path(&handle, "remove", &path)?;
+        let found = self.prepare_path(&handle, "remove", &path)?;
         found.change(move |folder, ledger| names::remove_file(folder, ledger, &path)).await
     }
 
@@ -222,9 +227,9 @@ impl HostDescriptor for FilesView<'_> {
         new_handle: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
-        let found = self.with_path(&handle, "move", &path)?.writable()?;
-        let new = self.with_path(&new_handle, "move something to", &new_path)?.writable()?;
-        within_one_folder(&found, &new)?;
+        let found = self.prepare_path(&handle, "move", &path)?.require_writable()?;
+        let new = self.prepare_path(&new_handle, "move something to", &new_path)?.require_writable()?;
+        check_same_folder(&found, &new)?;
         let to = new.open.file;
         found.change(move |from, ledger| names::rename(from, &path, &*to, &new_path, ledger)).await
     }
@@ -237,18 +242,18 @@ impl HostDescriptor for FilesView<'_> {
         new_handle: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
-        let found = self.with_path(&handle, "link to", &path)?.writable()?;
-        let new = self.with_path(&new_handle, "create the link", &new_path)?.writable()?;
+        let found = self.prepare_path(&handle, "link to", &path)?.require_writable()?;
+        let new = self.prepare_path(&new_handle, "create the link", &new_path)?.require_writable()?;
         if flags.contains(PathFlags::SYMLINK_FOLLOW) {
             return Err(ErrorCode::Invalid.into());
         }
-        within_one_folder(&found, &new)?;
+        check_same_folder(&found, &new)?;
         let to = new.open.file;
         found.change(move |from, ledger| names::link(from, &path, &*to, &new_path, ledger)).await
     }
 
     async fn symlink_at(&mut self, handle: Resource<Descriptor>, target: String, path: String) -> FsResult<()> {
-        let found = self.with_path(&handle, "create the link", &path)?;
+        let found = self.prepare_path(&handle, "create the link", &path)?;
         found.change(move |folder, ledger| names::symlink(folder, &target, ledger, &path)).await
     }
 
@@ -258,7 +263,7 @@ impl HostDescriptor for FilesView<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
-        let found = self.with(&handle, "change the times of")?;
+        let found = self.prepare(&handle, "change the times of")?;
         found.change(|file, (_, protected)| protected.check_identity(file)).await?;
         delegated!(self, set_times(handle, accessed, modified))
     }
@@ -271,18 +276,18 @@ impl HostDescriptor for FilesView<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
-        let found = self.with_path(&handle, "change the times of", &path)?.writable()?;
-        within_length(&path)?;
+        let found = self.prepare_path(&handle, "change the times of", &path)?.require_writable()?;
+        check_path_length(&path)?;
         let attempt = found.attempt.clone();
         let follow = flags.contains(PathFlags::SYMLINK_FOLLOW);
-        let times = Timestamps { last_access: timespec(accessed)?, last_modification: timespec(modified)? };
+        let times = Timestamps { last_access: to_timespec(accessed)?, last_modification: to_timespec(modified)? };
         let at = path.clone();
         let changed = found.change(move |folder, (_, protected)| protected.set_times(folder, &at, follow, &times));
         if changed.await? {
             return Ok(());
         }
         delegated!(self, set_times_at(handle, flags, path, accessed, modified))
-            .map_err(|error| attempt.delegated(error))
+            .map_err(|error| attempt.delegated_error(error))
     }
 
     async fn stat_at(
@@ -291,15 +296,15 @@ impl HostDescriptor for FilesView<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<DescriptorStat> {
-        let attempt = self.with_path(&handle, "look at", &path)?.attempt;
-        within_length(&path)?;
-        delegated!(self, stat_at(handle, flags, path)).map_err(|error| attempt.delegated(error))
+        let attempt = self.prepare_path(&handle, "look at", &path)?.attempt;
+        check_path_length(&path)?;
+        delegated!(self, stat_at(handle, flags, path)).map_err(|error| attempt.delegated_error(error))
     }
 
     async fn readlink_at(&mut self, handle: Resource<Descriptor>, path: String) -> FsResult<String> {
-        let attempt = self.with_path(&handle, "read the link", &path)?.attempt;
-        within_length(&path)?;
-        delegated!(self, readlink_at(handle, path)).map_err(|error| attempt.delegated(error))
+        let attempt = self.prepare_path(&handle, "read the link", &path)?.attempt;
+        check_path_length(&path)?;
+        delegated!(self, readlink_at(handle, path)).map_err(|error| attempt.delegated_error(error))
     }
 
     async fn metadata_hash_at(
@@ -308,9 +313,9 @@ impl HostDescriptor for FilesView<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        let attempt = self.with_path(&handle, "look at", &path)?.attempt;
-        within_length(&path)?;
-        delegated!(self, metadata_hash_at(handle, flags, path)).map_err(|error| attempt.delegated(error))
+        let attempt = self.prepare_path(&handle, "look at", &path)?.attempt;
+        check_path_length(&path)?;
+        delegated!(self, metadata_hash_at(handle, flags, path)).map_err(|error| attempt.delegated_error(error))
     }
 
     async fn read(
@@ -368,13 +373,13 @@ impl HostDescriptor for FilesView<'_> {
     }
 }
 
-/// Between two granted folders, files are copied: each has an account of its own.
-fn within_one_folder(one: &Use, other: &Use) -> Result<(), ErrorCode> {
+/// Refuses to move or link between two granted folders, each of which has its own account. A guest copies instead.
+fn check_same_folder(one: &Operation, other: &Operation) -> Result<(), ErrorCode> {
     if Arc::ptr_eq(&one.open.folder, &other.open.folder) { Ok(()) } else { Err(ErrorCode::CrossDevice) }
 }
 
-/// A time as the system takes it.
-fn timespec(time: NewTimestamp) -> Result<Timespec, ErrorCode> {
+/// Converts a time for `utimensat(2)`.
+fn to_timespec(time: NewTimestamp) -> Result<Timespec, ErrorCode> {
     let (tv_sec, tv_nsec) = match time {
         NewTimestamp::NoChange => (0, UTIME_OMIT),
         NewTimestamp::Now => (0, UTIME_NOW),
@@ -386,7 +391,7 @@ fn timespec(time: NewTimestamp) -> Result<Timespec, ErrorCode> {
     Ok(Timespec { tv_sec, tv_nsec })
 }
 
-/// For wasmtime's own functions, which take a path apart before the kernel can refuse it.
-fn within_length(path: &str) -> Result<(), ErrorCode> {
-    if path.len() > resolve::MOST_PATH { Err(ErrorCode::NameTooLong) } else { Ok(()) }
+/// Checks the length of a path for wasmtime's own functions, which split it before the kernel can refuse it.
+fn check_path_length(path: &str) -> Result<(), ErrorCode> {
+    if path.len() > resolve::MAX_PATH_BYTES { Err(ErrorCode::NameTooLong) } else { Ok(()) }
 }

@@ -1,6 +1,6 @@
-//! Granted folders, opened once when the tool is loaded.
+//! Granted folders, opened once when their tool is loaded.
 //!
-//! What is granted is the folder that was opened: if its path leads elsewhere later, the grant does not.
+//! The grant is the folder that was opened, whatever its path leads to later.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -15,77 +15,79 @@ use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::{FsPerms, OpenMode};
 
 use super::ledger::Ledger;
-use super::protect::{Protected, canonical_as_far};
+use super::protected_set::{ProtectedSet, canonicalize_existing};
 use super::resolve;
 use super::scratch_root::ScratchRoot;
 use crate::file_pool::FilePool;
 
-/// The folders of one loaded tool.
+/// The open folders of one loaded tool.
 pub(crate) struct OpenFolders {
     pub(crate) folders: Vec<Arc<OpenFolder>>,
-    /// How much each call may put into a folder of its own.
+    /// The quota of the scratch space that each call gets.
     pub(crate) scratch: Option<Quota>,
     pub(crate) scratch_root: ScratchRoot,
     pub(crate) pool: FilePool,
 }
 
-/// One folder.
+/// One open folder, as a guest sees it.
 pub(crate) struct OpenFolder {
-    /// The open folder, as wasmtime's own functions take it.
+    /// The descriptor, as wasmtime's own functions take it.
     pub(crate) dir: Dir,
     pub(crate) guest: String,
-    /// The account of what is written; `None` if nothing may be.
+    /// The account of growth; `None` if the folder is read-only.
     pub(crate) ledger: Option<Ledger>,
     /// The line of a policy that would allow writing.
     pub(crate) write_line: Option<String>,
-    /// Files in it that stay out of reach.
-    pub(crate) protected: Protected,
+    /// Files that the guest cannot reach, even if they are in the folder.
+    pub(crate) protected: ProtectedSet,
 }
 
-/// Why a folder that was granted cannot be used.
+/// An error when opening granted folders.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FolderError {
-    /// There is nothing.
+    /// The path does not exist.
     #[error("the granted folder `{folder}` does not exist (looked for at {place}); create it, or correct the path", folder = .folder.display(), place = .place.display())]
     Missing {
-        /// As it was granted.
+        /// The path as it was granted.
         folder: PathBuf,
-        /// The same as an absolute path.
+        /// The same path, made absolute.
         place: PathBuf,
     },
-    /// It is a file.
+    /// The path is a file.
     #[error("`{0}` is granted as a folder and is none; grant the folder that it is in")]
     NotAFolder(PathBuf),
-    /// It cannot be opened.
+    /// The folder cannot be opened.
     #[error("the granted folder `{folder}` cannot be opened")]
     Open {
-        /// As it was granted.
+        /// The path as it was granted.
         folder: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// It is one of those that are never granted.
+    /// A folder that is never granted.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// The kernel is too old, or something keeps its `openat2` from this process.
+    /// A kernel without `openat2`, or a filter that keeps it from this process.
     #[error("folders cannot be granted here: the system refuses `openat2` (Linux 5.6 and later have it)")]
     Kernel(#[source] std::io::Error),
-    /// A file system hangs.
+    /// A file system that does not answer; the time limit in seconds.
     #[error(
         "the granted folders could not be opened within {0} seconds; the file system of one of them does not answer"
     )]
     Slow(u64),
-    /// The host is shutting down.
+    /// A host that is shutting down.
     #[error("the granted folders could not be opened: the host is shutting down")]
     Gone,
 }
 
 /// Opens every folder of a grant, or none. Nothing is opened if the grant has none.
 ///
-/// `own` are folders of the host itself, which are never granted; `protected` files stay out of reach in those that are.
+/// `own` are folders of the host itself, which are never granted. `protected` files cannot be reached in granted
+/// folders.
 pub(crate) fn open_all(
     grant: &Grant,
-    (own, protected): (&[PathBuf], &Protected),
+    (own, protected): (&[PathBuf], &ProtectedSet),
     scratch_root: &ScratchRoot,
     pool: &FilePool,
 ) -> Result<Option<Arc<OpenFolders>>, FolderError> {
@@ -98,7 +100,7 @@ pub(crate) fn open_all(
         folders,
         scratch: grant.scratch(),
         scratch_root: scratch_root.clone(),
-        // Without memory for threads of its own, it shares the host's.
+        // If threads of its own cannot be started, it shares the host's.
         pool: pool.of_tool().unwrap_or_else(|_| pool.clone()),
     })))
 }
@@ -110,7 +112,7 @@ pub(crate) struct GrantedFile<'g> {
 }
 
 impl GrantedFile<'_> {
-    fn into_folder(self, protected: &Protected) -> OpenFolder {
+    fn into_folder(self, protected: &ProtectedSet) -> OpenFolder {
         let quota = match self.folder.access() {
             Access::Read => None,
             Access::Write(quota) => Some(quota),
@@ -122,14 +124,14 @@ impl GrantedFile<'_> {
 
 /// Opens every folder of a grant, in their order, or none.
 pub(crate) fn open_files<'g>(grant: &'g Grant, own: &[PathBuf]) -> Result<Vec<GrantedFile<'g>>, FolderError> {
-    let place = |folder| canonical(folder).map(|canonical| Place { folder, canonical });
+    let place = |folder| canonicalize(folder).map(|canonical| Place { folder, canonical });
     let places = grant.folders().iter().map(place).collect::<Result<Vec<_>, _>>()?;
-    let own: Vec<_> = own.iter().map(|own| canonical_as_far(own)).collect();
+    let own: Vec<_> = own.iter().map(|own| canonicalize_existing(own)).collect();
     check_places(&places, &own)?;
     places.iter().map(open).collect()
 }
 
-fn canonical(folder: &Folder) -> Result<PathBuf, FolderError> {
+fn canonicalize(folder: &Folder) -> Result<PathBuf, FolderError> {
     let host = folder.host();
     host.canonicalize().map_err(|source| match source.kind() {
         ErrorKind::NotFound => FolderError::Missing {
@@ -141,7 +143,7 @@ fn canonical(folder: &Folder) -> Result<PathBuf, FolderError> {
     })
 }
 
-/// The path that was judged is the one that is opened: it held no links, and must not hold any now.
+/// Opens the path that was checked: it held no links, and must not hold any now.
 fn open<'g>(place: &Place<'g>) -> Result<GrantedFile<'g>, FolderError> {
     let folder = place.folder;
     let failed = |errno: Errno| match errno {
@@ -149,13 +151,13 @@ fn open<'g>(place: &Place<'g>) -> Result<GrantedFile<'g>, FolderError> {
         Errno::NOSYS => FolderError::Kernel(errno.into()),
         errno => FolderError::Open { folder: folder.host().to_owned(), source: errno.into() },
     };
-    let file = open_plainly(&place.canonical).map_err(failed)?;
+    let file = open_without_links(&place.canonical).map_err(failed)?;
     resolve::is_supported(&file).map_err(|errno| FolderError::Kernel(errno.into()))?;
     Ok(GrantedFile { folder, file })
 }
 
-/// Opens a folder whose path holds no link.
-pub(super) fn open_plainly(path: &Path) -> Result<File, Errno> {
+/// Opens a folder, and fails if its path holds a link.
+pub(super) fn open_without_links(path: &Path) -> Result<File, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let rules = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     Ok(rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), rules)?.into())
@@ -167,7 +169,7 @@ impl OpenFolder {
         guest: &str,
         quota: Option<Quota>,
         write_line: Option<String>,
-        protected: Protected,
+        protected: ProtectedSet,
     ) -> Self {
         let (perms, mode) = match quota {
             None => (FsPerms::ReadOnly, OpenMode::READ),

@@ -1,14 +1,13 @@
-//! The account of what a tool adds to a folder, kept around every change that it makes.
+//! The account of the bytes and names that a tool adds to a folder.
 //!
-//! What counts is the size of files, holes included: a hole is charged when it is made, and filling it then costs nothing
-//! more. A file that had holes before the tool first wrote to it (its blocks are less than its size) is an exception:
-//! its holes were charged to nobody, so whatever is written within the file is charged in whole blocks, until as much was
-//! charged as there were holes. What is cut off such a file, or removed with it, is given back without those holes.
-//! So the account is never less than what the files of the folder take up beyond what they did at the start, but for the
-//! rest of each file's last block.
+//! Files are charged by their size, holes included: a hole is charged when it is made, and filling it later is free.
+//! Files that had holes before the tool first wrote to them (their blocks are less than their size) are an exception:
+//! those holes were never charged, so every write within such a file is charged in whole blocks, until as much was
+//! charged as there were holes. Truncating or removing such a file gives back its size without those holes. So the
+//! account is never less than the growth of the folder's files on disk, except for the rest of each file's last block.
 //!
-//! One lock holds from looking at a file's size to having changed it, so that two writers never reckon with the same old
-//! size. It is held during one system call, on a thread for file work.
+//! One lock is held from reading a file's size until the change is made, so that two writers never compute with the
+//! same old size. It is held during one system call, on a thread for file work.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
@@ -23,56 +22,57 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::process::Resource;
 
-/// Removed files that are waited for until nobody has them open. What is removed beyond that is not given back.
-const MOST_OWED: usize = 64;
+/// Maximum number of removed files whose bytes are given back once no file is open. Further ones are not given back.
+const MAX_PENDING_FILES: usize = 64;
 
-/// Files whose holes are remembered. Beyond that, every write within a file that has holes is charged.
+/// Maximum number of files whose holes are remembered. In further ones, every write within a file with holes is
+/// charged.
 const MAX_KNOWN_FILES: usize = 65_536;
-/// The least size of a block in bytes: a single byte in a hole takes up that much.
+/// Minimum size of a block: a single byte in a hole takes up that much.
 const MIN_BLOCK_BYTES: u64 = 4096;
 
 /// The account of one folder, and how many of its files are open.
 pub(crate) struct Ledger {
-    books: Mutex<Books>,
+    state: Mutex<LedgerState>,
     open: AtomicUsize,
 }
 
-struct Books {
+struct LedgerState {
     account: Account,
-    /// Files that were removed while some call had a file open, and may still take up their room.
-    owed: Vec<OwnedFd>,
-    /// By device and inode, how many bytes of holes were there before and have not been charged.
+    /// Files that were removed while some call had a file open, and may still take up space.
+    pending: Vec<OwnedFd>,
+    /// Bytes of holes that were never charged, by device and inode.
     holes: HashMap<(u64, u64), u64>,
 }
 
-/// Why a change was not made.
+/// An error of a change that was not made.
 #[derive(Debug)]
-pub(crate) enum Unwritten {
+pub(crate) enum WriteError {
     /// The quota is used up.
     QuotaExceeded(QuotaExceeded),
-    /// As the system says.
+    /// An error of the system.
     System(std::io::Error),
 }
 
-impl From<std::io::Error> for Unwritten {
+impl From<std::io::Error> for WriteError {
     fn from(error: std::io::Error) -> Self {
         Self::System(error)
     }
 }
 
-impl From<Errno> for Unwritten {
+impl From<Errno> for WriteError {
     fn from(errno: Errno) -> Self {
         Self::System(errno.into())
     }
 }
 
-impl From<QuotaExceeded> for Unwritten {
+impl From<QuotaExceeded> for WriteError {
     fn from(spent: QuotaExceeded) -> Self {
         Self::QuotaExceeded(spent)
     }
 }
 
-/// Where in a file something is written.
+/// The position of a write in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Position {
     At(u64),
@@ -81,17 +81,17 @@ pub(crate) enum Position {
 
 impl Ledger {
     pub(crate) fn new(quota: Quota) -> Self {
-        let books = Books { account: Account::new(quota), owed: Vec::new(), holes: HashMap::new() };
-        Self { books: Mutex::new(books), open: AtomicUsize::new(0) }
+        let state = LedgerState { account: Account::new(quota), pending: Vec::new(), holes: HashMap::new() };
+        Self { state: Mutex::new(state), open: AtomicUsize::new(0) }
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, LedgerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes all of `bytes`, or nothing if the quota does not suffice. Returns how many were written.
-    pub(crate) fn write(&self, file: &File, bytes: &[u8], position: Position) -> Result<usize, Unwritten> {
-        let mut books = self.books();
+    /// Writes all of `bytes`, or nothing if the quota does not suffice. Returns the number of bytes written.
+    pub(crate) fn write(&self, file: &File, bytes: &[u8], position: Position) -> Result<usize, WriteError> {
+        let mut state = self.state();
         let metadata = file.metadata()?;
         let before = metadata.len();
         let start = match position {
@@ -101,15 +101,15 @@ impl Ledger {
         let end = start.checked_add(bytes.len() as u64).ok_or(Errno::FBIG)?;
         check_size(end)?;
         let growth = end.saturating_sub(before);
-        let holes = books.holes_of(&metadata);
-        let filled = filled(&metadata, holes, start, end);
-        books.account.grow(growth.saturating_add(filled))?;
-        books.remember(&metadata, holes.saturating_sub(filled));
-        let written = write_fully(file, bytes, position);
+        let holes = state.uncharged_holes(&metadata);
+        let filled = max_filled(&metadata, holes, start, end);
+        state.account.grow(growth.saturating_add(filled))?;
+        state.set_uncharged_holes(&metadata, holes.saturating_sub(filled));
+        let written = write_all(file, bytes, position);
         if written != Ok(bytes.len()) {
-            // Less was written: what the file did not grow by is given back. Holes stay charged.
+            // A short write: give back what the file did not grow by. Holes stay charged.
             let grown = file.metadata().map_or(growth, |now| now.len().saturating_sub(before));
-            books.account.shrink(growth.saturating_sub(grown));
+            state.account.shrink(growth.saturating_sub(grown));
         }
         match written {
             Ok(0) if !bytes.is_empty() => Err(Errno::IO.into()),
@@ -117,58 +117,58 @@ impl Ledger {
         }
     }
 
-    /// Makes a file longer or shorter.
-    pub(crate) fn set_size(&self, file: &File, size: u64) -> Result<(), Unwritten> {
-        let mut books = self.books();
+    /// Sets the size of a file.
+    pub(crate) fn set_size(&self, file: &File, size: u64) -> Result<(), WriteError> {
+        let mut state = self.state();
         let metadata = file.metadata()?;
         let before = metadata.len();
         if size > before {
             check_size(size)?;
         }
         let growth = size.saturating_sub(before);
-        let holes = books.holes_of(&metadata);
-        books.account.grow(growth)?;
+        let holes = state.uncharged_holes(&metadata);
+        state.account.grow(growth)?;
         if let Err(error) = file.set_len(size) {
-            books.account.shrink(growth);
+            state.account.shrink(growth);
             return Err(error.into());
         }
-        // Holes go first: they were charged to nobody, so nothing is given back for them.
+        // Holes are cut first: they were never charged, so nothing is given back for them.
         let cut = before.saturating_sub(size);
-        books.account.shrink(cut.saturating_sub(holes));
-        books.remember(&metadata, holes.saturating_sub(cut));
+        state.account.shrink(cut.saturating_sub(holes));
+        state.set_uncharged_holes(&metadata, holes.saturating_sub(cut));
         Ok(())
     }
 
-    /// Lets `work` change names. No other change is made to the folder by this tool meanwhile.
-    pub(crate) fn names<R>(&self, work: impl FnOnce(&mut Names<'_>) -> R) -> R {
-        work(&mut Names { books: self.books(), open: &self.open })
+    /// Calls `work` under the lock, so that this tool makes no other change to the folder meanwhile.
+    pub(crate) fn change_names<R>(&self, work: impl FnOnce(&mut NameChanges<'_>) -> R) -> R {
+        work(&mut NameChanges { state: self.state(), open: &self.open })
     }
 
-    /// One more file of the folder is open. Told before it is opened.
-    pub(crate) fn opened(&self) {
+    /// Counts one more open file of the folder. Must be called before the file is opened.
+    pub(crate) fn add_open(&self) {
         self.open.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// One less. Told after it is closed.
-    pub(crate) fn closed(&self) {
+    /// Counts one open file less. Must be called after the file is closed.
+    pub(crate) fn remove_open(&self) {
         if self.open.fetch_sub(1, Ordering::SeqCst) > 1 {
             return;
         }
-        // This may be a thread that runs guests, which must not wait for a file system. If somebody else is at the books,
-        // what is owed is settled by the next one who closes or removes something.
-        if let Ok(mut books) = self.books.try_lock() {
-            books.settle(&self.open);
+        // This may be a thread that runs guests, which must not wait for a file system. If the lock is held, the next
+        // close or removal settles the pending files.
+        if let Ok(mut state) = self.state.try_lock() {
+            state.settle(&self.open);
         }
     }
 }
 
-impl Books {
-    /// Gives back what was removed, once nobody has any file of the folder open.
+impl LedgerState {
+    /// Gives back the bytes of removed files, if no file of the folder is open.
     fn settle(&mut self, open: &AtomicUsize) {
         if open.load(Ordering::SeqCst) > 0 {
             return;
         }
-        for gone in self.owed.drain(..).filter_map(|gone| if_gone(&gone)) {
+        for gone in self.pending.drain(..).filter_map(|gone| stat_if_unlinked(&gone)) {
             let holes = match self.holes.remove(&(gone.st_dev, gone.st_ino)) {
                 Some(holes) => holes,
                 None => holes(gone.st_size.unsigned_abs(), gone.st_blocks.unsigned_abs()),
@@ -177,15 +177,15 @@ impl Books {
         }
     }
 
-    /// The holes of a file that were charged to nobody. A file that is seen for the first time was made by somebody else,
-    /// or is empty.
-    fn holes_of(&self, file: &Metadata) -> u64 {
+    /// Returns the bytes of holes of a file that were never charged. A file that is seen for the first time was not
+    /// made by this tool, or is empty.
+    fn uncharged_holes(&self, file: &Metadata) -> u64 {
         let known = self.holes.get(&(file.dev(), file.ino())).copied();
         known.unwrap_or_else(|| holes(file.len(), file.blocks())).min(file.len())
     }
 
-    /// From now on the file has so many holes that were charged to nobody, however it looks.
-    fn remember(&mut self, file: &Metadata, holes: u64) {
+    /// Stores the bytes of holes of a file that were never charged.
+    fn set_uncharged_holes(&mut self, file: &Metadata, holes: u64) {
         let name = (file.dev(), file.ino());
         if self.holes.len() < MAX_KNOWN_FILES || self.holes.contains_key(&name) {
             self.holes.insert(name, holes);
@@ -193,13 +193,13 @@ impl Books {
     }
 }
 
-/// Bytes of a file that no block stands behind. `blocks` are of 512 bytes, as the system counts them.
+/// Returns the bytes of a file without a block on disk. `blocks` are of 512 bytes, as `stat` counts them.
 fn holes(size: u64, blocks: u64) -> u64 {
     size.saturating_sub(blocks.saturating_mul(512))
 }
 
-/// The most bytes of holes that a write from `start` to `end` can fill, of those that were charged to nobody.
-fn filled(file: &Metadata, holes: u64, start: u64, end: u64) -> u64 {
+/// Returns the maximum bytes of uncharged `holes` that a write from `start` to `end` can fill.
+fn max_filled(file: &Metadata, holes: u64, start: u64, end: u64) -> u64 {
     if holes == 0 || start >= file.len() || start == end {
         return 0;
     }
@@ -209,49 +209,50 @@ fn filled(file: &Metadata, holes: u64, start: u64, end: u64) -> u64 {
     last.saturating_sub(first).min(holes)
 }
 
-/// Refuses what the limit of this process on the size of files does not allow. The kernel would end the process for it.
+/// Compares a size with the `RLIMIT_FSIZE` of this process, beyond which the kernel ends it with `SIGXFSZ`.
 fn check_size(size: u64) -> Result<(), Errno> {
     let limit = rustix::process::getrlimit(Resource::Fsize).current;
     if limit.is_some_and(|limit| size > limit) { Err(Errno::FBIG) } else { Ok(()) }
 }
 
-/// A file that no name leads to any more.
-fn if_gone(file: &OwnedFd) -> Option<Stat> {
+/// Returns the status of a regular file that has no name any more.
+fn stat_if_unlinked(file: &OwnedFd) -> Option<Stat> {
     let stat = rustix::fs::fstat(file).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     (is_file && stat.st_nlink == 0).then_some(stat)
 }
 
-/// The names of a folder, while they are changed.
-pub(crate) struct Names<'a> {
-    books: MutexGuard<'a, Books>,
+/// A change of names in a folder, which holds the lock of its account.
+pub(crate) struct NameChanges<'a> {
+    state: MutexGuard<'a, LedgerState>,
     open: &'a AtomicUsize,
 }
 
-impl Names<'_> {
-    /// Does what adds one name, if the quota has one left.
-    pub(crate) fn adding<R, E: From<QuotaExceeded>>(&mut self, work: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
-        self.books.account.add_entry()?;
+impl NameChanges<'_> {
+    /// Calls `work`, which adds one name, if the quota has one left.
+    pub(crate) fn add<R, E: From<QuotaExceeded>>(&mut self, work: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
+        self.state.account.add_entry()?;
         let done = work();
         if done.is_err() {
-            self.books.account.remove_entry();
+            self.state.account.remove_entry();
         }
         done
     }
 
-    /// One name is gone. What it stood for was opened before; if that is gone too, its bytes are given back.
+    /// Counts a name that was removed. If the file that was opened under it has no other name, its bytes are given
+    /// back.
     ///
-    /// A file that some call has open takes up its room as before, so nothing is given back while any is open.
-    pub(crate) fn removed(&mut self, what: OwnedFd) {
-        self.books.account.remove_entry();
-        if if_gone(&what).is_some() && self.books.owed.len() < MOST_OWED {
-            self.books.owed.push(what);
+    /// A file that some call has open still takes up space, so nothing is given back while any is open.
+    pub(crate) fn remove(&mut self, what: OwnedFd) {
+        self.state.account.remove_entry();
+        if stat_if_unlinked(&what).is_some() && self.state.pending.len() < MAX_PENDING_FILES {
+            self.state.pending.push(what);
         }
-        self.books.settle(self.open);
+        self.state.settle(self.open);
     }
 }
 
-fn write_fully(file: &File, bytes: &[u8], position: Position) -> Result<usize, Errno> {
+fn write_all(file: &File, bytes: &[u8], position: Position) -> Result<usize, Errno> {
     let mut done = 0;
     while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
         let written = match position {
@@ -281,12 +282,12 @@ mod tests {
         (Ledger::new(Quota::new(bytes, 1).unwrap()), tempfile::tempfile().unwrap())
     }
 
-    fn is_spent(result: Result<impl Sized, Unwritten>) -> bool {
-        matches!(result, Err(Unwritten::QuotaExceeded(_)))
+    fn is_spent(result: Result<impl Sized, WriteError>) -> bool {
+        matches!(result, Err(WriteError::QuotaExceeded(_)))
     }
 
     #[test]
-    fn growth_is_charged_and_overwriting_is_not() {
+    fn charges_growth_and_not_overwriting() {
         let (ledger, file) = ledger(10);
         assert_eq!(ledger.write(&file, b"12345678", Position::At(0)).unwrap(), 8);
         assert_eq!(ledger.write(&file, b"ab", Position::End).unwrap(), 2);
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_count_and_shrinking_gives_back() {
+    fn charges_new_holes_and_gives_back_what_is_cut() {
         let (ledger, file) = ledger(10);
         assert!(is_spent(ledger.set_size(&file, 1 << 43)));
         ledger.set_size(&file, 10).unwrap();
@@ -312,7 +313,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A file with holes alone, made by somebody else.
+    /// A file that consists of holes and was not made by the tool.
     fn sparse(size: u64) -> File {
         let file = tempfile::tempfile().unwrap();
         file.set_len(size).unwrap();
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn filling_holes_that_were_there_is_charged() {
+    fn charges_filling_of_holes_that_were_there_before() {
         let ledger = Ledger::new(Quota::new(MIB, 1).unwrap());
         let file = sparse(64 * MIB);
         let piece = vec![1; 1 << 16];
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_byte_in_a_hole_costs_its_block() {
+    fn charges_a_whole_block_for_one_byte_in_a_hole() {
         let ledger = Ledger::new(Quota::new(MIB, 1).unwrap());
         let file = sparse(64 * MIB);
         let block = file.metadata().unwrap().blksize().max(4096);
@@ -341,18 +342,18 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_charged_once_and_never_given_back_unpaid() {
+    fn charges_holes_once_and_gives_back_only_charged_bytes() {
         let (ledger, other) = (Ledger::new(Quota::new(MIB, 1).unwrap()), tempfile::tempfile().unwrap());
         let file = sparse(MIB / 2);
         let all = vec![1; usize::try_from(MIB / 2).unwrap()];
         for _ in 0..3 {
             ledger.write(&file, &all, Position::At(0)).unwrap();
         }
-        // Its own hole is paid for when it is made, and filling it is free.
+        // The tool's own hole is charged when it is made, and filling it is free.
         ledger.set_size(&other, MIB / 2).unwrap();
         ledger.write(&other, &all, Position::At(0)).unwrap();
         assert!(is_spent(ledger.write(&other, b"x", Position::End)));
-        // Cutting off holes that nobody paid for is no credit.
+        // Cutting off uncharged holes gives nothing back.
         let large = sparse(64 * MIB);
         ledger.set_size(&large, MIB).unwrap();
         assert!(is_spent(ledger.write(&other, b"x", Position::End)));
@@ -362,36 +363,37 @@ mod tests {
     }
 
     #[test]
-    fn removing_a_file_of_holes_is_no_credit() {
+    fn removing_a_file_of_uncharged_holes_gives_nothing_back() {
         let folder = tempfile::tempdir().unwrap();
         let ledger = Ledger::new(Quota::new(10, 1).unwrap());
         let (path, own) = (folder.path().join("sparse"), tempfile::tempfile().unwrap());
         File::create(&path).unwrap().set_len(64 * MIB).unwrap();
         ledger.write(&own, b"1234567890", Position::End).unwrap();
         let seen = File::open(&path).unwrap();
-        ledger.names(|names| {
+        ledger.change_names(|names| {
             std::fs::remove_file(&path).unwrap();
-            names.removed(seen.into());
+            names.remove(seen.into());
         });
         assert!(is_spent(ledger.write(&own, b"x", Position::End)));
     }
 
     #[test]
-    fn what_failed_costs_nothing() {
+    fn charges_nothing_for_failed_changes() {
         let (ledger, _) = ledger(10);
         let read_only = File::open("/dev/null").unwrap();
         assert!(ledger.write(&read_only, b"12345678", Position::At(0)).is_err());
         assert!(ledger.set_size(&read_only, 10).is_err());
         let file = tempfile::tempfile().unwrap();
         assert_eq!(ledger.write(&file, b"1234567890", Position::At(0)).unwrap(), 10);
-        let add = |result: Result<(), Errno>| ledger.names(|names| names.adding(|| result.map_err(Unwritten::from)));
+        let add =
+            |result: Result<(), Errno>| ledger.change_names(|names| names.add(|| result.map_err(WriteError::from)));
         assert!(!is_spent(add(Err(Errno::EXIST))));
         assert!(add(Ok(())).is_ok());
         assert!(is_spent(add(Ok(()))));
     }
 
     #[test]
-    fn a_removed_file_gives_back_what_it_held_unless_it_is_still_open() {
+    fn removed_file_is_given_back_once_no_file_is_open() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let ledger = Ledger::new(Quota::new(10, 1).unwrap());
@@ -401,19 +403,19 @@ mod tests {
         };
         let remove = || {
             let seen = File::open(&path).unwrap();
-            ledger.names(|names| {
+            ledger.change_names(|names| {
                 std::fs::remove_file(&path).unwrap();
-                names.removed(seen.into());
+                names.remove(seen.into());
             });
         };
         fill().unwrap();
         remove();
         fill().unwrap();
-        ledger.opened();
+        ledger.add_open();
         remove();
         assert!(is_spent(fill()), "it takes up its room as long as it may be open");
         std::fs::remove_file(&path).unwrap();
-        ledger.closed();
+        ledger.remove_open();
         fill().unwrap();
         assert!(is_spent(fill().and_then(|_| ledger.write(
             &File::options().append(true).open(&path).unwrap(),

@@ -1,34 +1,39 @@
-//! The names in a folder, read a few at a time however many there are.
+//! Listings of folders, read in batches.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
-use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorType, DirectoryEntry, ErrorCode};
+use wasmtime::component::Resource;
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    DescriptorType, DirectoryEntry, ErrorCode, HostDirectoryEntryStream,
+};
+use wasmtime_wasi::p2::{FsResult, ReaddirIterator};
 
-use super::call::Slot;
-use super::refuse::Attempt;
+use super::attempt::Attempt;
+use super::call_files::{MAX_LISTED_NAMES, Slot};
+use super::view::{FilesView, shut_down_error};
 
-/// Names that are read at once.
-const BATCH: usize = 128;
+/// Maximum number of names in a batch.
+const MAX_BATCH_NAMES: usize = 128;
 
-/// A listing that has begun.
+/// An open listing.
 pub(super) struct Listing {
     ready: VecDeque<Result<DirectoryEntry, ErrorCode>>,
-    /// Away while a batch is read; `None` after the end.
+    /// `None` while a batch is read, and after the end.
     source: Option<Source>,
     pub(super) attempt: Attempt,
 }
 
-/// Where the names come from.
+/// The open folder that names are read from.
 pub(super) struct Source {
     dir: Dir,
     /// Dropped after the folder is closed.
     _slot: Arc<Slot>,
 }
 
-/// Some names, and where there may be more.
+/// A batch of names, and the source of further ones.
 pub(super) struct Batch {
     names: VecDeque<Result<DirectoryEntry, ErrorCode>>,
     source: Option<Source>,
@@ -39,12 +44,12 @@ impl Listing {
         Self { ready: VecDeque::new(), source: Some(Source { dir, _slot: Arc::new(slot) }), attempt }
     }
 
-    /// The next name that was read already.
+    /// Takes the next name that was read already.
     pub(super) fn next(&mut self) -> Option<Result<DirectoryEntry, ErrorCode>> {
         self.ready.pop_front()
     }
 
-    /// What to read more names from, if there may be any.
+    /// Takes the source of further names, if there may be any.
     pub(super) fn take_source(&mut self) -> Option<Source> {
         self.source.take()
     }
@@ -56,10 +61,10 @@ impl Listing {
 }
 
 impl Source {
-    /// Reads some names. Blocks.
+    /// Reads one batch. Blocks.
     pub(super) fn read(mut self) -> Batch {
-        let mut names = VecDeque::with_capacity(BATCH);
-        while names.len() < BATCH {
+        let mut names = VecDeque::with_capacity(MAX_BATCH_NAMES);
+        while names.len() < MAX_BATCH_NAMES {
             match self.dir.read() {
                 None => return Batch { names, source: None },
                 Some(Err(errno)) => {
@@ -73,13 +78,13 @@ impl Source {
         Batch { names, source: Some(self) }
     }
 
-    /// Nothing if it was removed meanwhile.
+    /// Converts an entry; `None` if it was removed meanwhile.
     fn entry(&self, entry: &rustix::fs::DirEntry) -> Result<Option<DirectoryEntry>, ErrorCode> {
         let kind = match entry.file_type() {
-            // Not every file system says it here.
-            FileType::Unknown => match self.look(entry) {
+            // Not every file system provides the type here.
+            FileType::Unknown => match self.stat_type(entry) {
                 Err(Errno::NOENT) => return Ok(None),
-                looked => looked.map_err(std::io::Error::from)?,
+                result => result.map_err(std::io::Error::from)?,
             },
             known => known,
         };
@@ -87,7 +92,7 @@ impl Source {
         Ok(Some(DirectoryEntry { type_: to_descriptor_type(kind), name }))
     }
 
-    fn look(&self, entry: &rustix::fs::DirEntry) -> Result<FileType, Errno> {
+    fn stat_type(&self, entry: &rustix::fs::DirEntry) -> Result<FileType, Errno> {
         let stat = rustix::fs::statat(self.dir.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(FileType::from_raw_mode(stat.st_mode))
     }
@@ -103,5 +108,46 @@ fn to_descriptor_type(kind: FileType) -> DescriptorType {
         FileType::CharacterDevice => DescriptorType::CharacterDevice,
         FileType::BlockDevice => DescriptorType::BlockDevice,
         FileType::Unknown => DescriptorType::Unknown,
+    }
+}
+
+/// Converts the handle of a [`Listing`] into the type that the interface requires. They have only the number in common.
+pub(super) fn as_iterator(listing: &Resource<Listing>) -> Resource<ReaddirIterator> {
+    Resource::new_own(listing.rep())
+}
+
+/// Converts such a handle back.
+fn as_listing(iterator: &Resource<ReaddirIterator>) -> Resource<Listing> {
+    Resource::new_own(iterator.rep())
+}
+
+impl HostDirectoryEntryStream for FilesView<'_> {
+    async fn read_directory_entry(&mut self, stream: Resource<ReaddirIterator>) -> FsResult<Option<DirectoryEntry>> {
+        let handle = as_listing(&stream);
+        let pool = self.files()?.pool().clone();
+        loop {
+            let listing = self.table.get_mut(&handle)?;
+            if let Some(entry) = listing.next() {
+                let attempt = listing.attempt.clone();
+                let files = self.files()?;
+                files.listed += 1;
+                if files.listed > MAX_LISTED_NAMES {
+                    return Err(
+                        attempt.exhausted_error(format!("one call may list {MAX_LISTED_NAMES} names and no more"))
+                    );
+                }
+                return Ok(Some(entry?));
+            }
+            let Some(source) = listing.take_source() else {
+                return Ok(None);
+            };
+            let batch = pool.run(move || source.read()).await.map_err(shut_down_error)?;
+            self.table.get_mut(&handle)?.refill(batch);
+        }
+    }
+
+    fn drop(&mut self, stream: Resource<ReaddirIterator>) -> wasmtime::Result<()> {
+        self.table.delete(as_listing(&stream))?;
+        Ok(())
     }
 }

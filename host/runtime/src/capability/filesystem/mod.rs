@@ -1,20 +1,21 @@
-//! Files: the folders that were granted, and nothing else. Without a grant there is no folder to start from.
+//! The `wasi:filesystem` interfaces: the folders that were granted, and nothing else. Without a grant there is no
+//! folder to start from.
 //!
-//! What is asked of files that are open already, and of metadata, goes to wasmtime's own functions. Everything that
-//! opens, creates, changes, removes or lists is ours: paths are resolved by the kernel beneath the granted folder,
-//! pipes, sockets and devices are never opened, whatever grows is charged to the folder's account first, and what may
-//! be open or listed is bounded. All of it blocks only threads for file work.
+//! Operations on open files and on metadata are delegated to wasmtime's own functions. Everything that opens, creates,
+//! changes, removes or lists is implemented here: the kernel resolves paths beneath the granted folder; pipes, sockets
+//! and devices are never opened; growth is charged to the folder's account first; and the number of open files and of
+//! listed names is bounded. All of it blocks only threads for file work.
 
-mod call;
+mod call_files;
 mod descriptor;
-mod emptying;
-mod entries;
+mod remove_contents;
+
+mod attempt;
 mod folder;
 mod ledger;
 mod listing;
 mod names;
-mod protect;
-mod refuse;
+mod protected_set;
 mod resolve;
 mod scratch;
 mod scratch_root;
@@ -25,27 +26,27 @@ use wasmtime::component::{HasData, Linker};
 use wasmtime_wasi::WasiCtxBuilder;
 use wasmtime_wasi::p2::bindings::filesystem::{preopens, types};
 
-pub(crate) use call::CallFiles;
+pub(crate) use call_files::CallFiles;
 pub use folder::FolderError;
 pub(crate) use folder::{OpenFolder, OpenFolders, open_all, open_files};
-pub(crate) use protect::Protected;
+pub(crate) use protected_set::ProtectedSet;
 pub(crate) use scratch::Scratch;
-pub(crate) use scratch_root::{HeldScratch, ScratchRoot};
+pub(crate) use scratch_root::{ScratchRoot, WorkerScratch};
 pub(crate) use view::FilesView;
 
-/// Leaves wasmtime's own side without a folder, and keeps its file work off the threads that run guests.
-pub(crate) fn refuse(builder: &mut WasiCtxBuilder) {
+/// Keeps the file work of wasmtime's own functions off the threads that run guests, and preopens no folder in them.
+pub(crate) fn configure(builder: &mut WasiCtxBuilder) {
     builder.allow_blocking_current_thread(false);
 }
 
-/// Names the type of what the host functions work on.
+/// The type-level key of [`FilesView`] for the linker.
 struct Files;
 
 impl HasData for Files {
     type Data<'a> = FilesView<'a>;
 }
 
-/// Links these functions in the place of wasmtime's own.
+/// Links the file functions of this module in place of wasmtime's own.
 pub(crate) fn link<T: Send + 'static>(
     linker: &mut Linker<T>,
     view: fn(&mut T) -> FilesView<'_>,

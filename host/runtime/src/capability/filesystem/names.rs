@@ -1,4 +1,4 @@
-//! Changing names in a folder: creating, removing, moving and linking, each counted.
+//! Changes of names in a folder: creating, removing, moving and linking, each charged to the folder's account.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -6,106 +6,110 @@ use fumehood_core::permission::files::{Protection, QuotaExceeded};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
-use super::ledger::{Ledger, Unwritten};
-use super::protect::Protected;
-use super::resolve::{self, Failure, Opened, Opening};
+use super::ledger::{Ledger, WriteError};
+use super::protected_set::ProtectedSet;
+use super::resolve::{self, OpenOptions, OpenedFile, ResolveError, file_type};
 
-/// Why a name was not changed.
+/// An error of a change that was not made.
 #[derive(Debug)]
-pub(crate) enum Unchanged {
-    /// The path leads nowhere.
-    Path(Failure),
-    /// The quota is used up, or the system says something.
-    Unwritten(Unwritten),
+pub(crate) enum ChangeError {
+    /// A path that cannot be resolved.
+    Path(ResolveError),
+    /// A quota that is used up, or an error of the system.
+    Write(WriteError),
     /// A link that could lead out of the folder.
     Link,
-    /// A file of the host.
+    /// A protected file of the host.
     Protected(Protection),
 }
 
-impl From<Failure> for Unchanged {
-    fn from(failure: Failure) -> Self {
+impl From<ResolveError> for ChangeError {
+    fn from(failure: ResolveError) -> Self {
         Self::Path(failure)
     }
 }
 
-impl From<Errno> for Unchanged {
+impl From<Errno> for ChangeError {
     fn from(errno: Errno) -> Self {
         Self::Path(errno.into())
     }
 }
 
-impl From<Unwritten> for Unchanged {
-    fn from(unwritten: Unwritten) -> Self {
-        Self::Unwritten(unwritten)
+impl From<WriteError> for ChangeError {
+    fn from(unwritten: WriteError) -> Self {
+        Self::Write(unwritten)
     }
 }
 
-impl From<Protection> for Unchanged {
+impl From<Protection> for ChangeError {
     fn from(protection: Protection) -> Self {
         Self::Protected(protection)
     }
 }
 
-impl From<QuotaExceeded> for Unchanged {
+impl From<QuotaExceeded> for ChangeError {
     fn from(spent: QuotaExceeded) -> Self {
-        Self::Unwritten(spent.into())
+        Self::Write(spent.into())
     }
 }
 
-/// Opens a file, and creates it if it is not there and that is wanted.
+/// Opens a file, and creates it if it does not exist. Always creates it if `exclusive`.
 pub(crate) fn open_or_create(
     folder: impl AsFd,
-    (ledger, protected): (&Ledger, &Protected),
+    (ledger, protected): (&Ledger, &ProtectedSet),
     path: &str,
-    opening: Opening,
+    options: OpenOptions,
     exclusive: bool,
-) -> Result<Opened, Unchanged> {
+) -> Result<OpenedFile, ChangeError> {
     if !exclusive {
-        match protected.open(&folder, path, opening) {
-            Err(Unchanged::Path(Failure::System(Errno::NOENT))) => {}
+        match protected.open(&folder, path, options) {
+            Err(ChangeError::Path(ResolveError::System(Errno::NOENT))) => {}
             ended => return ended,
         }
     }
-    ledger.names(|names| names.adding(|| protected.create(folder, path, opening)))
+    ledger.change_names(|names| names.add(|| protected.create(folder, path, options)))
 }
 
+/// Creates a folder.
 pub(crate) fn create_folder(
     folder: impl AsFd,
-    (ledger, protected): (&Ledger, &Protected),
+    (ledger, protected): (&Ledger, &ProtectedSet),
     path: &str,
-) -> Result<(), Unchanged> {
-    let new = resolve::parent(folder, path)?;
+) -> Result<(), ChangeError> {
+    let new = resolve::resolve_parent(folder, path)?;
     protected.check_name(&new)?;
-    ledger.names(|names| names.adding(|| Ok(rustix::fs::mkdirat(&new.parent, new.name, Mode::from_raw_mode(0o777))?)))
+    ledger
+        .change_names(|names| names.add(|| Ok(rustix::fs::mkdirat(&new.parent, new.name, Mode::from_raw_mode(0o777))?)))
 }
 
+/// Removes an empty folder.
 pub(crate) fn remove_folder(
     folder: impl AsFd,
-    (ledger, protected): (&Ledger, &Protected),
+    (ledger, protected): (&Ledger, &ProtectedSet),
     path: &str,
-) -> Result<(), Unchanged> {
-    let old = resolve::parent(folder, path)?;
+) -> Result<(), ChangeError> {
+    let old = resolve::resolve_parent(folder, path)?;
     protected.check_name(&old)?;
-    ledger.names(|names| {
-        let gone = old.look()?;
+    ledger.change_names(|names| {
+        let removed = old.open_entry()?;
         rustix::fs::unlinkat(&old.parent, old.name, AtFlags::REMOVEDIR)?;
-        names.removed(gone);
+        names.remove(removed);
         Ok(())
     })
 }
 
+/// Removes the name of a file or of a link.
 pub(crate) fn remove_file(
     folder: impl AsFd,
-    (ledger, protected): (&Ledger, &Protected),
+    (ledger, protected): (&Ledger, &ProtectedSet),
     path: &str,
-) -> Result<(), Unchanged> {
-    let old = resolve::parent(folder, path)?.not_a_folder()?;
+) -> Result<(), ChangeError> {
+    let old = resolve::resolve_parent(folder, path)?.without_trailing_slash()?;
     protected.check_name(&old)?;
-    ledger.names(|names| {
-        let gone = old.look()?;
+    ledger.change_names(|names| {
+        let removed = old.open_entry()?;
         rustix::fs::unlinkat(&old.parent, old.name, AtFlags::empty())?;
-        names.removed(gone);
+        names.remove(removed);
         Ok(())
     })
 }
@@ -116,94 +120,91 @@ pub(crate) fn rename(
     old: &str,
     to: impl AsFd,
     new: &str,
-    (ledger, protected): (&Ledger, &Protected),
-) -> Result<(), Unchanged> {
-    let (old, new) = (resolve::parent(from, old)?, resolve::parent(to, new)?);
+    (ledger, protected): (&Ledger, &ProtectedSet),
+) -> Result<(), ChangeError> {
+    let (old, new) = (resolve::resolve_parent(from, old)?, resolve::resolve_parent(to, new)?);
     protected.check_name(&old)?;
     protected.check_name(&new)?;
-    ledger.names(|names| {
-        let moved = old.look()?;
+    ledger.change_names(|names| {
+        let moved = old.open_entry()?;
         check_moved_link(&moved)?;
-        if old.says_folder || new.says_folder {
-            must_be_folder(&moved)?;
+        if old.has_trailing_slash || new.has_trailing_slash {
+            check_is_folder(&moved)?;
         }
-        let replaced = match new.look() {
+        let replaced = match new.open_entry() {
             Ok(there) => Some(there),
-            Err(Failure::System(Errno::NOENT)) => None,
+            Err(ResolveError::System(Errno::NOENT)) => None,
             Err(failure) => return Err(failure.into()),
         };
         rustix::fs::renameat(&old.parent, old.name, &new.parent, new.name)?;
         match replaced {
-            // Two names of one file: nothing was moved, and both are there as before.
+            // Two names of one file: rename(2) does nothing, and both remain.
             Some(there) if is_same(&there, &moved)? => {}
-            Some(there) => names.removed(there),
+            Some(there) => names.remove(there),
             None => {}
         }
         Ok(())
     })
 }
 
-/// Gives a file a second name within one granted folder.
+/// Creates a hard link within one granted folder.
 pub(crate) fn link(
     from: impl AsFd,
     old: &str,
     to: impl AsFd,
     new: &str,
-    (ledger, protected): (&Ledger, &Protected),
-) -> Result<(), Unchanged> {
-    let old = resolve::parent(from, old)?.not_a_folder()?;
-    let new = resolve::parent(to, new)?.not_a_folder()?;
+    (ledger, protected): (&Ledger, &ProtectedSet),
+) -> Result<(), ChangeError> {
+    let old = resolve::resolve_parent(from, old)?.without_trailing_slash()?;
+    let new = resolve::resolve_parent(to, new)?.without_trailing_slash()?;
     protected.check_name(&old)?;
     protected.check_name(&new)?;
-    ledger.names(|names| {
-        let linked = old.look()?;
+    ledger.change_names(|names| {
+        let linked = old.open_entry()?;
         protected.check_identity(&linked)?;
         check_moved_link(&linked)?;
-        names.adding(|| {
-            // Without a flag it never follows what bears the old name.
+        names.add(|| {
+            // Without a flag it does not follow the old name if it is a link.
             Ok(rustix::fs::linkat(&old.parent, old.name, &new.parent, new.name, AtFlags::empty())?)
         })
     })
 }
 
-/// Makes a link that points to something beside it or below.
+/// Creates a symbolic link to something beside it or below.
 ///
-/// Whatever is on the way up from a link can be moved or replaced later, so that a link with `..` in it could come to
-/// point outside. The sandbox would not follow it; other programs would.
+/// Folders above a link can be moved or replaced later, so that a link with `..` in it could come to point outside. The
+/// sandbox would not follow it; other programs would.
 pub(crate) fn symlink(
     folder: impl AsFd,
     target: &str,
-    (ledger, protected): (&Ledger, &Protected),
+    (ledger, protected): (&Ledger, &ProtectedSet),
     path: &str,
-) -> Result<(), Unchanged> {
-    let new = resolve::parent(folder, path)?.not_a_folder()?;
+) -> Result<(), ChangeError> {
+    let new = resolve::resolve_parent(folder, path)?.without_trailing_slash()?;
     protected.check_name(&new)?;
     check_target(target.as_bytes())?;
-    ledger.names(|names| names.adding(|| Ok(rustix::fs::symlinkat(target, &new.parent, new.name)?)))
+    ledger.change_names(|names| names.add(|| Ok(rustix::fs::symlinkat(target, &new.parent, new.name)?)))
 }
 
-fn check_target(target: &[u8]) -> Result<(), Unchanged> {
+fn check_target(target: &[u8]) -> Result<(), ChangeError> {
     let leads_up = target.split(|byte| *byte == b'/').any(|part| part == b"..");
-    if leads_up || target.starts_with(b"/") { Err(Unchanged::Link) } else { Ok(()) }
+    if leads_up || target.starts_with(b"/") { Err(ChangeError::Link) } else { Ok(()) }
 }
 
-/// A link that somebody else made may point outside as long as it stays where it is.
-fn check_moved_link(moved: &OwnedFd) -> Result<(), Unchanged> {
-    match kind_of(moved)? {
+/// Checks the target of a link that is about to get another name. A link that the tool did not make may point outside
+/// as long as it stays where it is.
+fn check_moved_link(moved: &OwnedFd) -> Result<(), ChangeError> {
+    match file_type(moved)? {
         FileType::Symlink => check_target(rustix::fs::readlinkat(moved, "", Vec::new())?.as_bytes()),
         _ => Ok(()),
     }
 }
 
-fn must_be_folder(what: &OwnedFd) -> Result<(), Unchanged> {
-    match kind_of(what)? {
+fn check_is_folder(what: &OwnedFd) -> Result<(), ChangeError> {
+    match file_type(what)? {
         FileType::Directory => Ok(()),
         _ => Err(Errno::NOTDIR.into()),
     }
-}
-
-fn kind_of(what: &OwnedFd) -> Result<FileType, Errno> {
-    Ok(FileType::from_raw_mode(rustix::fs::fstat(what)?.st_mode))
 }
 
 fn is_same(one: &OwnedFd, other: &OwnedFd) -> Result<bool, Errno> {

@@ -1,34 +1,35 @@
-//! A folder for one call: made when the guest first asks for its folders, gone when the call is over.
+//! The scratch space of a call: created when the guest first lists its folders, removed when the call is over.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fumehood_core::permission::files::{Quota, SCRATCH};
 
-use super::emptying::empty;
 use super::folder::OpenFolder;
-use super::protect::Protected;
-use super::scratch_root::{ScratchRoot, Space};
+use super::protected_set::ProtectedSet;
+use super::remove_contents::remove_contents;
+use super::scratch_root::{ScratchRoot, ScratchSpace};
 use crate::file_pool::FilePool;
 use crate::host_failure::HostFailure;
 
-/// How long a call that is over waits for its scratch space to be removed. After that it goes on by itself.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// Maximum time that a call waits for the removal of its scratch space. After that the removal goes on in the
+/// background.
+const MAX_REMOVAL_WAIT: Duration = Duration::from_millis(200);
 
-/// The scratch space of one call. However the call ends, it is removed.
+/// The scratch space of one call, removed on drop.
 pub(crate) struct Scratch {
-    removal: Option<Removal>,
+    removal: Option<RemoveOnDrop>,
     folder: Arc<OpenFolder>,
     pool: FilePool,
 }
 
 impl Scratch {
-    /// An empty folder that only this user may enter.
-    pub(super) fn make(quota: Quota, root: &ScratchRoot, pool: &FilePool) -> Result<Self, HostFailure> {
+    /// Creates an empty folder that only this user may enter.
+    pub(super) fn create(quota: Quota, root: &ScratchRoot, pool: &FilePool) -> Result<Self, HostFailure> {
         let failed = |error: std::io::Error| HostFailure(format!("scratch space for the call cannot be made: {error}"));
-        let (space, file) = root.space().map_err(failed)?;
-        let folder = Arc::new(OpenFolder::new(file, SCRATCH, Some(quota), None, Protected::default()));
-        let removal = Removal { folder: Arc::clone(&folder), space };
+        let (space, file) = root.create_space().map_err(failed)?;
+        let folder = Arc::new(OpenFolder::new(file, SCRATCH, Some(quota), None, ProtectedSet::default()));
+        let removal = RemoveOnDrop { folder: Arc::clone(&folder), space };
         Ok(Self { removal: Some(removal), folder, pool: pool.clone() })
     }
 
@@ -36,7 +37,7 @@ impl Scratch {
         &self.folder
     }
 
-    /// Removes it, and waits a little for that to be done.
+    /// Removes the folder, and waits a short time for that to be done.
     pub(crate) async fn remove(mut self) {
         if let Some(removal) = self.removal.take() {
             let (done, wait) = tokio::sync::oneshot::channel();
@@ -44,7 +45,7 @@ impl Scratch {
                 drop(removal);
                 let _nobody_waits = done.send(());
             });
-            let _still_at_it = tokio::time::timeout(PATIENCE, wait).await;
+            let _still_at_it = tokio::time::timeout(MAX_REMOVAL_WAIT, wait).await;
         }
     }
 }
@@ -57,17 +58,16 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes a scratch space when it is dropped: on a thread for file work, or right here if those have ended already.
-struct Removal {
+/// Removes a scratch space on drop: on a thread for file work, or on this one if those have ended already.
+struct RemoveOnDrop {
     folder: Arc<OpenFolder>,
-    space: Space,
+    space: ScratchSpace,
 }
 
-impl Drop for Removal {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
-        // What cannot be removed stays behind where only this user gets at it; there is nobody to tell. The next start
-        // tries again.
-        let _emptied = empty(&*self.folder.dir.dir);
+        // Files that cannot be removed stay in a folder that only this user may enter. The next start tries again.
+        let _emptied = remove_contents(&*self.folder.dir.dir);
         self.space.remove();
     }
 }
@@ -78,21 +78,21 @@ mod tests {
     use std::path::Path;
 
     #[tokio::test]
-    async fn scratch_space_is_gone_after_its_call_and_after_a_call_that_was_dropped() {
+    async fn scratch_space_is_removed_after_its_call_and_on_drop() {
         let pool = FilePool::start().unwrap();
         let parent = tempfile::tempdir().unwrap();
-        let root = ScratchRoot::within(parent.path());
+        let root = ScratchRoot::new_in(parent.path());
         let fill = |scratch: &Scratch| {
             let path = scratch.removal.as_ref().unwrap().space.path();
             std::fs::create_dir_all(path.join("a/b")).unwrap();
             std::fs::write(path.join("a/b/c"), "x").unwrap();
             path
         };
-        let scratch = Scratch::make(Quota::default(), &root, &pool).unwrap();
+        let scratch = Scratch::create(Quota::default(), &root, &pool).unwrap();
         let path = fill(&scratch);
         scratch.remove().await;
         assert!(!path.exists());
-        let scratch = Scratch::make(Quota::default(), &root, &pool).unwrap();
+        let scratch = Scratch::create(Quota::default(), &root, &pool).unwrap();
         let path = fill(&scratch);
         drop(scratch);
         for _ in 0..500 {

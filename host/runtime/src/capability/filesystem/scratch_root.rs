@@ -1,5 +1,5 @@
-//! The folder in which the scratch spaces of a sandbox lie, locked for as long as its process lives: what a process left
-//! behind that was killed has no lock any more, and is removed by the next that starts.
+//! The folder that holds the scratch spaces of a sandbox, locked for as long as its process lives. The folder of a
+//! process that was killed has no lock any more, and the next process that starts removes it.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -12,117 +12,117 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{AtFlags, CWD, Dir, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::emptying::empty;
+use super::remove_contents::remove_contents;
 
-/// How the folders begin among the temporary files of the system.
+/// Prefix of the folders' names among the temporary files of the system.
 const PREFIX: &str = "fumehood-scratch.";
-/// Names there that are looked at when what was left behind is searched for.
-const MOST_SEEN: usize = 100_000;
-/// Tries to make a folder that nobody takes for one that was left behind.
-const TRIES: usize = 8;
-/// How a folder is opened, and nothing but a folder.
-const A_FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// Maximum number of names that are read in search of abandoned folders.
+const MAX_SWEPT_NAMES: usize = 100_000;
+/// Maximum number of attempts to create a folder that no other process takes for an abandoned one.
+const MAX_ATTEMPTS: usize = 8;
+/// Flags that open a folder and nothing else.
+const FOLDER_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// The folder of one sandbox, made when it is first needed. Clones are the same.
+/// The scratch folder of one sandbox, created on first use. Clones share it.
 #[derive(Clone)]
 pub(crate) struct ScratchRoot(Arc<Shared>);
 
 struct Shared {
-    /// Where it is made.
+    /// The folder in which it is created.
     parent: PathBuf,
-    made: Mutex<Numbered>,
+    made: Mutex<RootState>,
 }
 
-/// The folder, and how many spaces were made in all.
+/// The folder, and the number of spaces that were created in all.
 #[derive(Default)]
-struct Numbered {
-    root: Option<Arc<Locked>>,
+struct RootState {
+    root: Option<Arc<LockedFolder>>,
     spaces: u64,
 }
 
-/// A folder whose lock is held. It is removed when the last space in it is gone.
-struct Locked {
+/// A folder whose lock is held. It is removed once the last space in it has been dropped.
+struct LockedFolder {
     folder: File,
-    /// `None` if somebody else removes it.
+    /// `None` if another process removes it.
     path: Option<PathBuf>,
 }
 
-/// The scratch folder of a worker process. When it is dropped, whatever is left in it is removed with it.
-pub(crate) struct HeldScratch(Locked);
+/// The scratch folder of a worker process, removed on drop with everything that is left in it.
+pub(crate) struct WorkerScratch(LockedFolder);
 
-impl HeldScratch {
+impl WorkerScratch {
     pub(crate) fn folder(&self) -> &File {
         &self.0.folder
     }
 }
 
-impl Drop for HeldScratch {
+impl Drop for WorkerScratch {
     fn drop(&mut self) {
-        // What stays is removed by the next start.
-        let _emptied = empty(&self.0.folder);
+        // The next start removes what stays.
+        let _emptied = remove_contents(&self.0.folder);
     }
 }
 
-/// The place of one space within it.
-pub(super) struct Space {
-    root: Arc<Locked>,
+/// One scratch space in the folder.
+pub(super) struct ScratchSpace {
+    root: Arc<LockedFolder>,
     name: String,
 }
 
 impl ScratchRoot {
-    /// Among the temporary files of the system.
-    pub(crate) fn usual() -> Self {
-        Self::within(&std::env::temp_dir())
+    /// Creates a root among the temporary files of the system.
+    pub(crate) fn in_temp_dir() -> Self {
+        Self::new_in(&std::env::temp_dir())
     }
 
-    /// In this folder.
-    pub(crate) fn within(parent: &Path) -> Self {
+    /// Creates a root in `parent`.
+    pub(crate) fn new_in(parent: &Path) -> Self {
         Self(Arc::new(Shared { parent: parent.to_owned(), made: Mutex::default() }))
     }
 
-    /// The folder that a host made for this process and handed over open. The host removes it.
-    pub(crate) fn handed_over(folder: File) -> Self {
-        let root = Arc::new(Locked { folder, path: None });
-        let made = Mutex::new(Numbered { root: Some(root), spaces: 0 });
+    /// Wraps the open folder that the host made for this worker process. The host removes it.
+    pub(crate) fn from_host(folder: File) -> Self {
+        let root = Arc::new(LockedFolder { folder, path: None });
+        let made = Mutex::new(RootState { root: Some(root), spaces: 0 });
         Self(Arc::new(Shared { parent: PathBuf::new(), made }))
     }
 
-    /// Makes a folder of its own for another process, to be handed over.
+    /// Creates a folder to be passed to a worker process.
     ///
     /// # Errors
-    /// If there is no place for temporary files.
-    pub(crate) fn for_worker(&self) -> io::Result<HeldScratch> {
-        Ok(HeldScratch(Locked::make(&self.0.parent)?))
+    /// If the folder for temporary files cannot be used.
+    pub(crate) fn create_for_worker(&self) -> io::Result<WorkerScratch> {
+        Ok(WorkerScratch(LockedFolder::create(&self.0.parent)?))
     }
 
-    /// A new empty folder that only this user may enter.
-    pub(super) fn space(&self) -> io::Result<(Space, File)> {
+    /// Creates an empty folder that only this user may enter.
+    pub(super) fn create_space(&self) -> io::Result<(ScratchSpace, File)> {
         let mut made = self.0.made.lock().unwrap_or_else(PoisonError::into_inner);
         made.spaces += 1;
         let name = made.spaces.to_string();
         if let Some(root) = &made.root
-            && let Ok(space) = Locked::space(root, &name)
+            && let Ok(space) = LockedFolder::create_space(root, &name)
         {
             return Ok(space);
         }
-        // There is none yet, or somebody tidied up among the temporary files.
-        let root = Arc::new(Locked::make(&self.0.parent)?);
-        let space = Locked::space(&root, &name)?;
+        // There is none yet, or it was removed from among the temporary files.
+        let root = Arc::new(LockedFolder::create(&self.0.parent)?);
+        let space = LockedFolder::create_space(&root, &name)?;
         made.root = Some(root);
         Ok(space)
     }
 
-    /// Lets go of the folder: it is removed together with the last space in it.
+    /// Releases the folder, which is removed together with the last space in it.
     pub(crate) fn close(&self) {
         self.0.made.lock().unwrap_or_else(PoisonError::into_inner).root = None;
     }
 
-    /// Removes what other processes of this user left behind here when they were killed. What cannot be removed stays.
+    /// Removes the folders of processes of this user that were killed. Folders that cannot be removed stay.
     pub(crate) fn sweep(&self) {
-        let flags = A_FOLDER.difference(OFlags::NOFOLLOW);
+        let flags = FOLDER_FLAGS.difference(OFlags::NOFOLLOW);
         let Ok(parent) = rustix::fs::openat(CWD, &self.0.parent, flags, Mode::empty()) else { return };
         let Ok(entries) = Dir::read_from(&parent) else { return };
-        for entry in entries.take(MOST_SEEN).filter_map(Result::ok) {
+        for entry in entries.take(MAX_SWEPT_NAMES).filter_map(Result::ok) {
             if entry.file_name().to_bytes().starts_with(PREFIX.as_bytes()) {
                 let _stays = remove_left_behind(&parent, entry.file_name());
             }
@@ -130,23 +130,23 @@ impl ScratchRoot {
     }
 }
 
-/// Removes a folder of this user that nobody holds. Links are not followed, neither here nor in it.
+/// Removes a folder of this user that no process has locked. Links are not followed, neither here nor in it.
 fn remove_left_behind(parent: &OwnedFd, name: &CStr) -> Result<(), Errno> {
-    let folder = rustix::fs::openat(parent, name, A_FOLDER, Mode::empty())?;
+    let folder = rustix::fs::openat(parent, name, FOLDER_FLAGS, Mode::empty())?;
     if rustix::fs::fstat(&folder)?.st_uid != rustix::process::geteuid().as_raw() {
         return Err(Errno::PERM);
     }
-    // Whoever lives holds it.
+    // A process that is alive holds the lock.
     rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
-    empty(&folder)?;
+    remove_contents(&folder)?;
     rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
 }
 
-impl Locked {
-    fn make(parent: &Path) -> io::Result<Self> {
+impl LockedFolder {
+    fn create(parent: &Path) -> io::Result<Self> {
         let mut failed = io::Error::from(Errno::WOULDBLOCK);
-        for _ in 0..TRIES {
-            match Self::try_to_make(parent) {
+        for _ in 0..MAX_ATTEMPTS {
+            match Self::try_create(parent) {
                 Ok(made) => return Ok(made),
                 Err(error) => failed = error,
             }
@@ -154,13 +154,13 @@ impl Locked {
         Err(failed)
     }
 
-    /// It fails if a process that starts just now takes the folder for one that was left behind.
-    fn try_to_make(parent: &Path) -> io::Result<Self> {
+    /// Fails if a process that starts at this moment takes the folder for an abandoned one.
+    fn try_create(parent: &Path) -> io::Result<Self> {
         let only_this_user = std::fs::Permissions::from_mode(0o700);
         let made = tempfile::Builder::new().prefix(PREFIX).permissions(only_this_user).tempdir_in(parent)?;
         let path = made.path().canonicalize()?;
-        let folder: File = rustix::fs::openat(CWD, &path, A_FOLDER, Mode::empty())?.into();
-        // Where there are no locks at all, nobody else gets one either, so that the folder stays.
+        let folder: File = rustix::fs::openat(CWD, &path, FOLDER_FLAGS, Mode::empty())?.into();
+        // On a file system without locks, no other process gets one either, so the folder stays.
         if let Err(Errno::WOULDBLOCK) = rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
             return Err(Errno::WOULDBLOCK.into());
         }
@@ -171,27 +171,27 @@ impl Locked {
         Ok(Self { folder, path: Some(path) })
     }
 
-    fn space(root: &Arc<Self>, name: &str) -> io::Result<(Space, File)> {
+    fn create_space(root: &Arc<Self>, name: &str) -> io::Result<(ScratchSpace, File)> {
         rustix::fs::mkdirat(&root.folder, name, Mode::RWXU)?;
-        let folder = rustix::fs::openat(&root.folder, name, A_FOLDER, Mode::empty())?;
-        Ok((Space { root: Arc::clone(root), name: name.to_owned() }, folder.into()))
+        let folder = rustix::fs::openat(&root.folder, name, FOLDER_FLAGS, Mode::empty())?;
+        Ok((ScratchSpace { root: Arc::clone(root), name: name.to_owned() }, folder.into()))
     }
 }
 
-impl Drop for Locked {
+impl Drop for LockedFolder {
     fn drop(&mut self) {
-        // It is not empty if a space could not be removed; then the next start tries.
+        // It is not empty if a space could not be removed; then the next start tries again.
         let _removed = self.path.as_ref().map(std::fs::remove_dir);
     }
 }
 
-impl Space {
-    /// Removes the folder, which has to be empty.
+impl ScratchSpace {
+    /// Removes the folder of the space, which has to be empty.
     pub(super) fn remove(&self) {
         let _stays = rustix::fs::unlinkat(&self.root.folder, self.name.as_str(), AtFlags::REMOVEDIR);
     }
 
-    /// Where it is.
+    /// Returns the path of the space.
     #[cfg(test)]
     pub(super) fn path(&self) -> PathBuf {
         self.root.path.as_ref().unwrap().join(&self.name)
@@ -208,23 +208,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_stays_and_what_was_left_behind_goes() {
+    fn sweep_removes_abandoned_folders_only() {
         let parent = tempfile::tempdir().unwrap();
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("canary"), "alive").unwrap();
-        let living = ScratchRoot::within(parent.path());
-        let (space, _file) = living.space().unwrap();
+        let living = ScratchRoot::new_in(parent.path());
+        let (space, _file) = living.create_space().unwrap();
         std::fs::write(space.path().join("mine"), "x").unwrap();
-        // As a process leaves it that is killed: full, and not locked.
+        // As a killed process leaves it: full, and not locked.
         let left = parent.path().join(format!("{PREFIX}left"));
         std::fs::create_dir_all(left.join("1/deep/deeper")).unwrap();
         std::fs::write(left.join("1/deep/file"), "x").unwrap();
         symlink(outside.path(), left.join("1/link")).unwrap();
-        // What only looks like it: a link, a file, and other names.
+        // Similar entries: a link, a file, and other names.
         symlink(outside.path(), parent.path().join(format!("{PREFIX}link"))).unwrap();
         std::fs::write(parent.path().join(format!("{PREFIX}file")), "x").unwrap();
         std::fs::create_dir(parent.path().join("fumehood-other")).unwrap();
-        for sweeper in [ScratchRoot::within(parent.path()), living.clone()] {
+        for sweeper in [ScratchRoot::new_in(parent.path()), living.clone()] {
             sweeper.sweep();
             assert!(!left.exists());
             assert_eq!(names(parent.path()), 4);
@@ -234,11 +234,11 @@ mod tests {
     }
 
     #[test]
-    fn only_this_user_gets_in_and_nothing_is_left_in_the_end() {
+    fn folders_are_private_and_removed_in_the_end() {
         let parent = tempfile::tempdir().unwrap();
-        let root = ScratchRoot::within(parent.path());
-        let (first, _file) = root.space().unwrap();
-        let (second, _file) = root.space().unwrap();
+        let root = ScratchRoot::new_in(parent.path());
+        let (first, _file) = root.create_space().unwrap();
+        let (second, _file) = root.create_space().unwrap();
         assert_eq!(first.path().parent(), second.path().parent(), "one folder for all of them");
         for path in [first.path().as_path(), first.path().parent().unwrap()] {
             assert_eq!(std::fs::metadata(path).unwrap().mode() & 0o777, 0o700, "{}", path.display());
@@ -250,20 +250,20 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_somebody_removed_is_made_again() {
+    fn removed_folder_is_created_again() {
         let parent = tempfile::tempdir().unwrap();
-        let root = ScratchRoot::within(parent.path());
-        let (space, _file) = root.space().unwrap();
+        let root = ScratchRoot::new_in(parent.path());
+        let (space, _file) = root.create_space().unwrap();
         std::fs::remove_dir_all(space.path().parent().unwrap()).unwrap();
-        let (other, _file) = root.space().unwrap();
+        let (other, _file) = root.create_space().unwrap();
         assert!(other.path().is_dir());
         assert_ne!(space.path(), other.path());
     }
 
     #[test]
-    fn without_a_place_for_temporary_files_it_says_so() {
-        let root = ScratchRoot::within(Path::new("/no/such/folder"));
-        assert_eq!(root.space().map(|_| ()).unwrap_err().kind(), io::ErrorKind::NotFound);
+    fn reports_a_missing_folder_for_temporary_files() {
+        let root = ScratchRoot::new_in(Path::new("/no/such/folder"));
+        assert_eq!(root.create_space().map(|_| ()).unwrap_err().kind(), io::ErrorKind::NotFound);
         root.sweep();
     }
 }

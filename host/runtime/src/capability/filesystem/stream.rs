@@ -1,4 +1,4 @@
-//! Streams from and to files.
+//! Input and output streams of files.
 
 use std::fs::File;
 use std::mem;
@@ -9,30 +9,30 @@ use wasmtime_wasi::async_trait;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 use wasmtime_wasi::p2::{DynInputStream, InputStream, OutputStream, Pollable, StreamError, StreamResult};
 
-use super::call::{Open, Slot, StreamSlot};
-use super::ledger::{Position, Unwritten};
-use super::refuse::Attempt;
+use super::attempt::Attempt;
+use super::call_files::{OpenFile, Slot, StreamSlot};
+use super::ledger::{Position, WriteError};
 use crate::file_pool::{FilePool, Gone, Work};
 
-/// The most that is written at once, in bytes.
-const PIECE: usize = 64 << 10;
+/// Maximum size of one write.
+const MAX_WRITE_BYTES: usize = 64 << 10;
 
-/// wasmtime's own stream from a file, with its work on our threads.
-pub(super) struct FromFile {
+/// An input stream of a file: wasmtime's own, run on threads for file work.
+pub(super) struct FileInputStream {
     inner: DynInputStream,
     pool: FilePool,
     _slot: Option<Arc<Slot>>,
     _stream: StreamSlot,
 }
 
-impl FromFile {
-    pub(super) fn new(inner: DynInputStream, pool: &FilePool, open: &Open, stream: StreamSlot) -> Self {
+impl FileInputStream {
+    pub(super) fn new(inner: DynInputStream, pool: &FilePool, open: &OpenFile, stream: StreamSlot) -> Self {
         Self { inner, pool: pool.clone(), _slot: open.slot.clone(), _stream: stream }
     }
 }
 
 #[async_trait]
-impl InputStream for FromFile {
+impl InputStream for FileInputStream {
     fn read(&mut self, size: usize) -> StreamResult<Bytes> {
         let Self { inner, pool, .. } = self;
         pool.entered(|| inner.read(size))
@@ -50,18 +50,18 @@ impl InputStream for FromFile {
 }
 
 #[async_trait]
-impl Pollable for FromFile {
+impl Pollable for FileInputStream {
     async fn ready(&mut self) {
         let Self { inner, pool, .. } = self;
         pool.within(inner.ready()).await;
     }
 }
 
-/// A stream to a file, every piece of which is charged to the folder's account before it is written.
-pub(super) struct ToFile {
+/// An output stream to a file, which charges each write to the folder's account first.
+pub(super) struct FileOutputStream {
     state: State,
     position: Position,
-    open: Open,
+    open: OpenFile,
     pool: FilePool,
     attempt: Attempt,
     _stream: StreamSlot,
@@ -69,42 +69,48 @@ pub(super) struct ToFile {
 
 enum State {
     Ready,
-    Writing(Work<Result<usize, Unwritten>>),
-    /// The last piece was not written; the guest is still to be told.
+    Writing(Work<Result<usize, WriteError>>),
+    /// The last write failed, and its error was not reported to the guest yet.
     Failed(StreamError),
     Closed,
 }
 
-/// A quota that is used up, as the error of a stream.
+/// The error of a stream for a quota that is used up.
 #[derive(Debug, thiserror::Error)]
 #[error("the quota of the folder is used up")]
-pub(super) struct QuotaSpent;
+pub(super) struct QuotaExceeded;
 
-impl ToFile {
-    pub(super) fn new(open: Open, position: Position, pool: &FilePool, attempt: Attempt, stream: StreamSlot) -> Self {
+impl FileOutputStream {
+    pub(super) fn new(
+        open: OpenFile,
+        position: Position,
+        pool: &FilePool,
+        attempt: Attempt,
+        stream: StreamSlot,
+    ) -> Self {
         Self { state: State::Ready, position, open, pool: pool.clone(), attempt, _stream: stream }
     }
 
-    /// Takes in how a piece of work ended.
-    fn ended(&mut self, ended: Result<Result<usize, Unwritten>, Gone>) -> State {
-        match ended {
+    /// Returns the state after a write, and advances the position.
+    fn state_after(&mut self, result: Result<Result<usize, WriteError>, Gone>) -> State {
+        match result {
             Ok(Ok(written)) => {
                 if let Position::At(offset) = &mut self.position {
                     *offset = offset.saturating_add(written as u64);
                 }
                 State::Ready
             }
-            Ok(Err(Unwritten::System(error))) => State::Failed(StreamError::LastOperationFailed(error.into())),
-            Ok(Err(Unwritten::QuotaExceeded(spent))) => {
-                let _code = self.attempt.spent(spent);
-                State::Failed(StreamError::LastOperationFailed(QuotaSpent.into()))
+            Ok(Err(WriteError::System(error))) => State::Failed(StreamError::LastOperationFailed(error.into())),
+            Ok(Err(WriteError::QuotaExceeded(spent))) => {
+                let _code = self.attempt.spent_error(spent);
+                State::Failed(StreamError::LastOperationFailed(QuotaExceeded.into()))
             }
             Err(Gone) => State::Closed,
         }
     }
 
-    /// An error that is still to be told, told once.
-    fn told(&mut self) -> StreamResult<()> {
+    /// Returns the error of the last write, once.
+    fn take_error(&mut self) -> StreamResult<()> {
         match mem::replace(&mut self.state, State::Closed) {
             State::Failed(error) => Err(error),
             State::Closed => Err(StreamError::Closed),
@@ -117,11 +123,11 @@ impl ToFile {
 }
 
 #[async_trait]
-impl OutputStream for ToFile {
+impl OutputStream for FileOutputStream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        // More at once than was permitted would be held in the host, beside the guest's memory.
-        if !matches!(self.state, State::Ready) || bytes.len() > PIECE {
-            self.told()?;
+        // More than `check_write` permitted would be buffered in the host, outside the guest's memory ceiling.
+        if !matches!(self.state, State::Ready) || bytes.len() > MAX_WRITE_BYTES {
+            self.take_error()?;
             return Err(StreamError::trap("a write that `check_write` did not permit"));
         }
         if !bytes.is_empty() {
@@ -132,15 +138,15 @@ impl OutputStream for ToFile {
     }
 
     fn flush(&mut self) -> StreamResult<()> {
-        self.told()
+        self.take_error()
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
-        self.told()?;
-        Ok(if matches!(self.state, State::Writing(_)) { 0 } else { PIECE })
+        self.take_error()?;
+        Ok(if matches!(self.state, State::Writing(_)) { 0 } else { MAX_WRITE_BYTES })
     }
 
-    /// A piece that is being written is written to its end, so that a guest cannot pile them up.
+    /// Waits for the pending write, so that a guest cannot accumulate them.
     async fn cancel(&mut self) {
         self.ready().await;
         self.state = State::Closed;
@@ -148,26 +154,26 @@ impl OutputStream for ToFile {
 }
 
 #[async_trait]
-impl Pollable for ToFile {
+impl Pollable for FileOutputStream {
     async fn ready(&mut self) {
         if let State::Writing(work) = &mut self.state {
-            let ended = work.await;
-            self.state = self.ended(ended);
+            let result = work.await;
+            self.state = self.state_after(result);
         }
     }
 }
 
-/// Writes a piece. Blocks.
-pub(super) fn write(open: &Open, bytes: &[u8], position: Position) -> Result<usize, Unwritten> {
+/// Writes `bytes`. Blocks.
+pub(super) fn write(open: &OpenFile, bytes: &[u8], position: Position) -> Result<usize, WriteError> {
     let file: &File = &open.file;
     match &open.folder.ledger {
         Some(ledger) => ledger.write(file, bytes, position),
-        // Whoever asks has looked already.
+        // The callers checked that the folder is writable.
         None => Err(rustix::io::Errno::PERM.into()),
     }
 }
 
-/// The code for the error of a stream of ours.
-pub(super) fn code_of(error: &wasmtime::Error) -> Option<ErrorCode> {
-    error.is::<QuotaSpent>().then_some(ErrorCode::Quota)
+/// Returns the error code for an error of a [`FileOutputStream`].
+pub(super) fn to_error_code(error: &wasmtime::Error) -> Option<ErrorCode> {
+    error.is::<QuotaExceeded>().then_some(ErrorCode::Quota)
 }

@@ -1,4 +1,4 @@
-//! What the host functions for files work on, and what they have in common.
+//! The state that the host functions for files work on, and the steps that they share.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::p2::bindings::filesystem::types::{self, ErrorCode};
 use wasmtime_wasi::p2::{FsError, FsResult};
 
-use super::call::{CallFiles, Open};
+use super::attempt::{Attempt, no_folder_refusal};
+use super::call_files::{CallFiles, OpenFile};
 use super::ledger::Ledger;
-use super::names::Unchanged;
-use super::protect::Protected;
-use super::refuse::{Attempt, no_folder};
+use super::names::ChangeError;
+use super::protected_set::ProtectedSet;
 use super::stream;
 use crate::capability::refusals::Refusals;
 use crate::file_pool::{FilePool, Gone};
 
-/// The files of a call and the table of its handles. Without a grant there are no files, and no handles to come by.
+/// The files of a call and the table of its handles. Without a grant there are no files, and no handles.
 pub(crate) struct FilesView<'a> {
     pub(crate) files: Option<&'a mut CallFiles>,
     pub(crate) refusals: &'a Refusals,
     pub(crate) table: &'a mut ResourceTable,
 }
 
-/// An open file or folder, and what is to be done with it.
-pub(super) struct Use {
-    pub(super) open: Open,
+/// An operation on an open file or folder.
+pub(super) struct Operation {
+    pub(super) open: OpenFile,
     pub(super) attempt: Attempt,
     pub(super) pool: FilePool,
 }
@@ -37,73 +37,78 @@ impl FilesView<'_> {
         self.files.as_deref_mut().ok_or_else(|| ErrorCode::BadDescriptor.into())
     }
 
-    /// wasmtime's own side, and the threads that it has to run on.
+    /// Returns the context of wasmtime's own functions, and the pool that has to run them.
     pub(super) fn delegate(&mut self) -> FsResult<(WasiFilesystemCtxView<'_>, FilePool)> {
         let files = self.files.as_deref_mut().ok_or(ErrorCode::BadDescriptor)?;
         let pool = files.pool().clone();
         Ok((WasiFilesystemCtxView { ctx: &mut files.wasi, table: self.table }, pool))
     }
 
-    /// Something to do with what is open.
-    pub(super) fn with(&mut self, handle: &Resource<Descriptor>, verb: &'static str) -> FsResult<Use> {
+    /// Prepares an operation on an open file or folder.
+    pub(super) fn prepare(&mut self, handle: &Resource<Descriptor>, verb: &'static str) -> FsResult<Operation> {
         let files = self.files()?;
         let open = files.get(handle.rep())?.clone();
         let attempt = Attempt::new(verb, open.path.to_string(), &files.refusals);
-        Ok(Use { open, attempt, pool: files.pool().clone() })
+        Ok(Operation { open, attempt, pool: files.pool().clone() })
     }
 
-    /// Something to do with an open file.
-    pub(super) fn with_file(&mut self, handle: &Resource<Descriptor>, verb: &'static str) -> FsResult<Use> {
-        let found = self.with(handle, verb)?;
+    /// Prepares an operation on an open file.
+    pub(super) fn prepare_file(&mut self, handle: &Resource<Descriptor>, verb: &'static str) -> FsResult<Operation> {
+        let found = self.prepare(handle, verb)?;
         if found.open.is_dir { Err(ErrorCode::BadDescriptor.into()) } else { Ok(found) }
     }
 
-    /// Something to do with a path below an open folder.
-    pub(super) fn with_path(&mut self, handle: &Resource<Descriptor>, verb: &'static str, path: &str) -> FsResult<Use> {
+    /// Prepares an operation on a path below an open folder.
+    pub(super) fn prepare_path(
+        &mut self,
+        handle: &Resource<Descriptor>,
+        verb: &'static str,
+        path: &str,
+    ) -> FsResult<Operation> {
         let files = self.files()?;
         let open = files.get(handle.rep())?.clone();
-        let attempt = Attempt::new(verb, join(&open.path, path), &files.refusals);
+        let attempt = Attempt::new(verb, display_path(&open.path, path), &files.refusals);
         if !open.is_dir {
             return Err(ErrorCode::NotDirectory.into());
         }
-        Ok(Use { open, attempt, pool: files.pool().clone() })
+        Ok(Operation { open, attempt, pool: files.pool().clone() })
     }
 }
 
-/// `/docs` and `a/b` → `/docs/a/b`, as it is shown. It may be cut, and is never used to find anything.
-pub(super) fn join(folder: &str, path: &str) -> String {
-    /// Enough to recognise it by.
-    const SHOWN: usize = 512;
+/// Joins `/docs` and `a/b` to `/docs/a/b` for messages. The result may be truncated, and is never used to open
+/// anything.
+pub(super) fn display_path(folder: &str, path: &str) -> String {
+    const MAX_CHARACTERS: usize = 512;
     let slash = if folder.ends_with('/') || path.starts_with('/') { "" } else { "/" };
     let (folder, path) = if path.starts_with('/') { ("", path) } else { (folder, path) };
-    folder.chars().chain(slash.chars()).chain(path.chars()).take(SHOWN).collect()
+    folder.chars().chain(slash.chars()).chain(path.chars()).take(MAX_CHARACTERS).collect()
 }
 
-impl Use {
-    /// Refuses unless the folder may be written to.
-    pub(super) fn writable(self) -> FsResult<Self> {
+impl Operation {
+    /// Returns the operation, or a refusal if the folder is read-only.
+    pub(super) fn require_writable(self) -> FsResult<Self> {
         match self.open.folder.ledger {
             Some(_) => Ok(self),
-            None => Err(self.attempt.read_only(self.open.folder.write_line.clone())),
+            None => Err(self.attempt.read_only_error(self.open.folder.write_line.clone())),
         }
     }
 
-    /// Changes something in the folder, which must be writable.
+    /// Runs `work` on a thread for file work, if the folder is writable.
     pub(super) async fn change<R: Send + 'static>(
         self,
-        work: impl FnOnce(&File, (&Ledger, &Protected)) -> Result<R, Unchanged> + Send + 'static,
+        work: impl FnOnce(&File, (&Ledger, &ProtectedSet)) -> Result<R, ChangeError> + Send + 'static,
     ) -> FsResult<R> {
-        let Self { open, attempt, pool } = self.writable()?;
+        let Self { open, attempt, pool } = self.require_writable()?;
         let changed = move || match &open.folder.ledger {
             Some(ledger) => work(&open.file, (ledger, &open.folder.protected)),
             None => Err(rustix::io::Errno::PERM.into()),
         };
-        pool.run(changed).await.map_err(gone)?.map_err(|unchanged| attempt.unchanged(unchanged))
+        pool.run(changed).await.map_err(shut_down_error)?.map_err(|error| attempt.change_error(error))
     }
 }
 
-/// The host is shutting down.
-pub(super) fn gone(_: Gone) -> FsError {
+/// Returns the error for a host that is shutting down.
+pub(super) fn shut_down_error(_: Gone) -> FsError {
     ErrorCode::Io.into()
 }
 
@@ -114,15 +119,15 @@ impl types::Host for FilesView<'_> {
 
     fn filesystem_error_code(&mut self, error: Resource<wasmtime::Error>) -> wasmtime::Result<Option<ErrorCode>> {
         let error = self.table.get(&error)?;
-        let of_system = || error.downcast_ref::<std::io::Error>().map(ErrorCode::from);
-        Ok(stream::code_of(error).or_else(of_system))
+        let system_code = || error.downcast_ref::<std::io::Error>().map(ErrorCode::from);
+        Ok(stream::to_error_code(error).or_else(system_code))
     }
 }
 
 impl preopens::Host for FilesView<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
         let Some(files) = self.files.as_deref_mut() else {
-            self.refusals.missed(no_folder());
+            self.refusals.add_missing(no_folder_refusal());
             return Ok(Vec::new());
         };
         let mut found = Vec::new();
@@ -131,7 +136,7 @@ impl preopens::Host for FilesView<'_> {
             let (file, path) = (Arc::clone(&folder.dir.dir), Arc::from(folder.guest.as_str()));
             found.push((handle, folder.guest.clone()));
             let handle = found.last().map_or(0, |(handle, _)| handle.rep());
-            files.insert(handle, Open { file, is_dir: true, path, folder, slot: None });
+            files.insert(handle, OpenFile { file, is_dir: true, path, folder, slot: None });
         }
         Ok(found)
     }
@@ -142,12 +147,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_shown_as_the_guest_sees_them() {
-        let check = |folder, path, shown: &str| assert_eq!(join(folder, path), shown);
+    fn displays_paths_as_the_guest_sees_them() {
+        let check = |folder, path, shown: &str| assert_eq!(display_path(folder, path), shown);
         check("/docs", "a/b", "/docs/a/b");
         check("/", "a", "/a");
         check("/docs", "/etc/passwd", "/etc/passwd");
         check("/docs", "../../x", "/docs/../../x");
-        assert_eq!(join("/docs", &"ä".repeat(5000)).chars().count(), 512);
+        assert_eq!(display_path("/docs", &"ä".repeat(5000)).chars().count(), 512);
     }
 }

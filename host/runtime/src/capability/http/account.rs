@@ -1,4 +1,4 @@
-//! What the requests of a call have used, and what is told about each of them.
+//! Accounting of the requests of a call: what they use of its allowances, and a report of each of them.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,31 +11,31 @@ use fumehood_core::redact::Redactor;
 use crate::capability::refusals::Refusals;
 use crate::invocation::{Invocation, Observer};
 
-/// Refused requests of one call that are told of; the rest would be the same story.
-const REFUSALS_TOLD: u32 = 16;
+/// Maximum number of refused requests of one call that are reported. More would add nothing new.
+const MAX_REPORTED_REFUSALS: u32 = 16;
 
-/// Requests of one call whose reports are kept for its result.
-const REPORTS_KEPT: usize = 64;
+/// Maximum number of reports in the result of one call.
+const MAX_REPORTS: usize = 64;
 
-/// What became of the requests of one call, for its result. Clones are the same.
+/// The reports of the requests of one call, for its result. Clones share the list.
 #[derive(Clone, Default)]
 pub(crate) struct Reports(Arc<Mutex<Vec<RequestReport>>>);
 
 impl Reports {
-    fn keep(&self, report: &RequestReport) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < REPORTS_KEPT {
-            kept.push(report.clone());
+    fn push(&self, report: &RequestReport) {
+        let mut reports = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if reports.len() < MAX_REPORTS {
+            reports.push(report.clone());
         }
     }
 
-    /// All of them, once the call is over.
-    pub(crate) fn taken(&self) -> Vec<RequestReport> {
+    /// Takes all reports, once the call is over.
+    pub(crate) fn take(&self) -> Vec<RequestReport> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Who hears of the requests of a call, and what must not be heard.
+/// The receivers of the reports of a call's requests, and the redactor of what they receive.
 #[derive(Clone)]
 pub(crate) struct RequestObserver {
     pub(crate) call: Arc<Invocation>,
@@ -45,24 +45,24 @@ pub(crate) struct RequestObserver {
 }
 
 impl RequestObserver {
-    fn tell(&self, mut report: RequestReport) {
+    fn report(&self, mut report: RequestReport) {
         if let Some(redactor) = &self.redactor {
             redactor.redact_text(&mut report.method);
             redactor.redact_text(&mut report.host);
             report.reason.iter_mut().for_each(|reason| redactor.redact_text(reason));
         }
-        self.reports.keep(&report);
+        self.reports.push(&report);
         if let Some(observer) = &self.observer {
             observer.request(&self.call, report);
         }
     }
 }
 
-/// What all requests of one call may use together. Clones are the same.
+/// The allowances of all requests of one call together. Clones share them.
 #[derive(Clone)]
-pub(super) struct Budget(Arc<Spent>);
+pub(super) struct Budget(Arc<BudgetState>);
 
-struct Spent {
+struct BudgetState {
     limits: HttpLimits,
     requests: AtomicU32,
     refused: AtomicU32,
@@ -71,11 +71,11 @@ struct Spent {
     refusals: Refusals,
 }
 
-/// An allowance of the call is used up.
+/// The error for an allowance of the call that is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct UsedUp;
+pub(super) struct AllowanceExceeded;
 
-/// Which way bytes go.
+/// The direction in which bytes are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     Out,
@@ -86,43 +86,43 @@ impl Budget {
     pub(super) fn new(limits: HttpLimits, refusals: &Refusals) -> Self {
         let [requests, refused] = [AtomicU32::new(0), AtomicU32::new(0)];
         let [bytes_out, bytes_in] = [AtomicU64::new(0), AtomicU64::new(0)];
-        Self(Arc::new(Spent { limits, requests, refused, bytes_out, bytes_in, refusals: refusals.clone() }))
+        Self(Arc::new(BudgetState { limits, requests, refused, bytes_out, bytes_in, refusals: refusals.clone() }))
     }
 
     /// Counts one more request.
-    fn request(&self) -> Result<(), UsedUp> {
-        let most = self.0.limits.requests;
-        if self.0.requests.fetch_add(1, Relaxed) < most {
+    fn count_request(&self) -> Result<(), AllowanceExceeded> {
+        let limit = self.0.limits.requests;
+        if self.0.requests.fetch_add(1, Relaxed) < limit {
             return Ok(());
         }
-        // It never wraps, however often a guest tries.
-        self.0.requests.store(most, Relaxed);
-        self.0.refusals.used_up(format!("http: the tool made all of its {most} requests"));
-        Err(UsedUp)
+        // Reset, so that the counter never wraps however often a guest tries.
+        self.0.requests.store(limit, Relaxed);
+        self.0.refusals.add_exhausted(format!("http: the tool made all of its {limit} requests"));
+        Err(AllowanceExceeded)
     }
 
-    fn bytes(&self, direction: Direction, bytes: u64) -> Result<(), UsedUp> {
+    fn count_bytes(&self, direction: Direction, bytes: u64) -> Result<(), AllowanceExceeded> {
         let limits = &self.0.limits;
-        let (counter, most, did) = match direction {
+        let (counter, limit, did) = match direction {
             Direction::Out => (&self.0.bytes_out, limits.bytes_out, "sent"),
             Direction::In => (&self.0.bytes_in, limits.bytes_in, "received"),
         };
-        if counter.fetch_add(bytes, Relaxed).saturating_add(bytes) <= most {
+        if counter.fetch_add(bytes, Relaxed).saturating_add(bytes) <= limit {
             return Ok(());
         }
-        self.0.refusals.used_up(format!("http: the tool {did} all of its {}", display_bytes(most)));
-        Err(UsedUp)
+        self.0.refusals.add_exhausted(format!("http: the tool {did} all of its {}", display_bytes(limit)));
+        Err(AllowanceExceeded)
     }
 
-    /// Whether one more refused request is told of.
-    fn tells_refusal(&self) -> bool {
-        let told = self.0.refused.load(Relaxed);
-        self.0.refused.store(told.saturating_add(1), Relaxed);
-        told < REFUSALS_TOLD
+    /// Counts one more refused request, and returns whether to report it.
+    fn count_refusal(&self) -> bool {
+        let refused = self.0.refused.load(Relaxed);
+        self.0.refused.store(refused.saturating_add(1), Relaxed);
+        refused < MAX_REPORTED_REFUSALS
     }
 }
 
-/// The account of one request. Clones are the same.
+/// The account of one request. Clones share it.
 #[derive(Clone)]
 pub(super) struct Account(Arc<Entry>);
 
@@ -130,57 +130,57 @@ struct Entry {
     method: String,
     host: String,
     budget: Budget,
-    watcher: RequestObserver,
+    observer: RequestObserver,
     bytes_out: AtomicU64,
     bytes_in: AtomicU64,
-    ended: Mutex<Ended>,
-    told: AtomicBool,
+    outcome: Mutex<Outcome>,
+    reported: AtomicBool,
 }
 
 #[derive(Default)]
-struct Ended {
+struct Outcome {
     status: Option<u16>,
     reason: Option<String>,
 }
 
 impl Account {
-    /// Opens the account of one more request.
+    /// Opens an account and counts the request.
     pub(super) fn open(
         budget: &Budget,
-        watcher: &RequestObserver,
+        observer: &RequestObserver,
         method: String,
         host: String,
-    ) -> Result<Self, UsedUp> {
-        let account = Self::new(budget, watcher, method, host);
-        match budget.request() {
+    ) -> Result<Self, AllowanceExceeded> {
+        let account = Self::new(budget, observer, method, host);
+        match budget.count_request() {
             Ok(()) => Ok(account),
-            Err(used_up) => {
-                account.refused("all requests of the call were made");
-                Err(used_up)
+            Err(error) => {
+                account.record_refusal("all requests of the call were made");
+                Err(error)
             }
         }
     }
 
-    pub(super) fn new(budget: &Budget, watcher: &RequestObserver, method: String, host: String) -> Self {
+    pub(super) fn new(budget: &Budget, observer: &RequestObserver, method: String, host: String) -> Self {
         let [bytes_out, bytes_in] = [AtomicU64::new(0), AtomicU64::new(0)];
-        let (budget, watcher) = (budget.clone(), watcher.clone());
-        let (ended, told) = (Mutex::default(), AtomicBool::new(false));
-        Self(Arc::new(Entry { method, host, budget, watcher, bytes_out, bytes_in, ended, told }))
+        let (budget, observer) = (budget.clone(), observer.clone());
+        let (outcome, reported) = (Mutex::default(), AtomicBool::new(false));
+        Self(Arc::new(Entry { method, host, budget, observer, bytes_out, bytes_in, outcome, reported }))
     }
 
-    /// Tells of a request that went nowhere, unless enough of those were told of.
-    pub(super) fn refused(&self, reason: &str) {
-        self.failed(reason);
-        match self.0.budget.tells_refusal() {
-            true => self.tell(),
-            false => self.0.told.store(true, Relaxed),
+    /// Reports a request that was never sent, unless enough of those were reported.
+    pub(super) fn record_refusal(&self, reason: &str) {
+        self.record_failure(reason);
+        match self.0.budget.count_refusal() {
+            true => self.report(),
+            false => self.0.reported.store(true, Relaxed),
         }
     }
 
-    /// Counts bytes of this request; from the first one too many on they must not go anywhere.
-    pub(super) fn count(&self, direction: Direction, bytes: usize) -> Result<(), UsedUp> {
+    /// Counts bytes of this request. After an error the caller must not pass them on.
+    pub(super) fn count(&self, direction: Direction, bytes: usize) -> Result<(), AllowanceExceeded> {
         let bytes = bytes as u64;
-        self.0.budget.bytes(direction, bytes)?;
+        self.0.budget.count_bytes(direction, bytes)?;
         match direction {
             Direction::Out => self.0.bytes_out.fetch_add(bytes, Relaxed),
             Direction::In => self.0.bytes_in.fetch_add(bytes, Relaxed),
@@ -188,33 +188,33 @@ impl Account {
         Ok(())
     }
 
-    /// The server answered.
-    pub(super) fn answered(&self, status: u16) {
-        self.ended(|ended| ended.status = Some(status));
+    /// Records the status of the response.
+    pub(super) fn record_status(&self, status: u16) {
+        self.update_outcome(|outcome| outcome.status = Some(status));
     }
 
-    /// It went wrong. The first reason counts.
-    pub(super) fn failed(&self, reason: &str) {
-        self.ended(|ended| {
-            ended.reason.get_or_insert_with(|| reason.to_owned());
+    /// Records a failure. Only the first reason is kept.
+    pub(super) fn record_failure(&self, reason: &str) {
+        self.update_outcome(|outcome| {
+            outcome.reason.get_or_insert_with(|| reason.to_owned());
         });
     }
 
-    /// Whether it went wrong already, for a reason that is better than whatever follows from it.
+    /// Returns whether a failure was recorded, whose reason is better than those of errors that follow from it.
     pub(super) fn has_failed(&self) -> bool {
         let mut failed = false;
-        self.ended(|ended| failed = ended.reason.is_some());
+        self.update_outcome(|outcome| failed = outcome.reason.is_some());
         failed
     }
 
-    fn ended(&self, change: impl FnOnce(&mut Ended)) {
-        change(&mut self.0.ended.lock().unwrap_or_else(PoisonError::into_inner));
+    fn update_outcome(&self, change: impl FnOnce(&mut Outcome)) {
+        change(&mut self.0.outcome.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Tells whoever watches how it went, once.
-    pub(super) fn tell(&self) {
+    /// Reports the outcome to the observer, once.
+    pub(super) fn report(&self) {
         let entry = &self.0;
-        if entry.told.swap(true, Relaxed) {
+        if entry.reported.swap(true, Relaxed) {
             return;
         }
         let mut report = RequestReport {
@@ -225,19 +225,19 @@ impl Account {
             bytes_out: entry.bytes_out.load(Relaxed),
             bytes_in: entry.bytes_in.load(Relaxed),
         };
-        self.ended(|ended| (report.status, report.reason) = (ended.status, ended.reason.clone()));
+        self.update_outcome(|outcome| (report.status, report.reason) = (outcome.status, outcome.reason.clone()));
         if report.status.is_none() && report.reason.is_none() {
             report.reason = Some("the call ended before there was an answer".to_owned());
         }
-        entry.watcher.tell(report);
+        entry.observer.report(report);
     }
 }
 
-/// Whoever holds this keeps a request going. When it is dropped, the request is over and is told of.
-pub(super) struct Open(pub(super) Account);
+/// A running request, which is over and reported when this is dropped.
+pub(super) struct ReportOnDrop(pub(super) Account);
 
-impl Drop for Open {
+impl Drop for ReportOnDrop {
     fn drop(&mut self) {
-        self.0.tell();
+        self.0.report();
     }
 }

@@ -1,4 +1,4 @@
-//! Bodies on their way out and in: counted, and given up when nothing comes any more.
+//! Bodies of requests and responses: counted, and ended when no more data arrives in time.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,29 +10,29 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep, sleep_until};
 use wasmtime_wasi_http::{Error, WasiBody};
 
-use super::account::{Account, Direction, Open};
-use super::place::RequestPermit;
-use super::reason::Reason;
+use super::account::{Account, Direction, ReportOnDrop};
+use super::exchange_error::ExchangeError;
+use super::permit::RequestPermits;
 
-/// What a frame takes of an allowance.
-fn size(frame: &Frame<Bytes>) -> usize {
-    let of_data = frame.data_ref().map(Bytes::len);
-    of_data.or_else(|| frame.trailers_ref().map(super::head::headers_size)).unwrap_or_default()
+/// Returns the bytes that a frame is charged for.
+fn frame_size(frame: &Frame<Bytes>) -> usize {
+    let data = frame.data_ref().map(Bytes::len);
+    data.or_else(|| frame.trailers_ref().map(super::head::headers_size)).unwrap_or_default()
 }
 
-/// The body of a request.
-pub(super) struct Outbound {
+/// The body of a request, counted as it is sent.
+pub(super) struct RequestBody {
     body: WasiBody,
     account: Account,
 }
 
-impl Outbound {
+impl RequestBody {
     pub(super) fn new(body: WasiBody, account: Account) -> Self {
         Self { body, account }
     }
 }
 
-impl Body for Outbound {
+impl Body for RequestBody {
     type Data = Bytes;
     type Error = Error;
 
@@ -41,9 +41,9 @@ impl Body for Outbound {
             Some(Ok(frame)) => frame,
             ended => return Poll::Ready(ended),
         };
-        if self.account.count(Direction::Out, size(&frame)).is_err() {
-            self.account.failed(&Reason::TooMuchOut.to_string());
-            return Poll::Ready(Some(Err(Reason::TooMuchOut.into_error())));
+        if self.account.count(Direction::Out, frame_size(&frame)).is_err() {
+            self.account.record_failure(&ExchangeError::TooMuchOut.to_string());
+            return Poll::Ready(Some(Err(ExchangeError::TooMuchOut.into_error())));
         }
         Poll::Ready(Some(Ok(frame)))
     }
@@ -57,58 +57,62 @@ impl Body for Outbound {
     }
 }
 
-/// The body of a response. As long as it is there, the request counts as running.
-pub(super) struct Inbound {
-    /// Nothing once it has ended, however it did.
+/// The body of a response. The request counts as running until this has ended or is dropped.
+pub(super) struct ResponseBody {
+    /// `None` once the body has ended or failed.
     running: Option<Running>,
     between_bytes: Duration,
 }
 
 struct Running {
     body: Incoming,
-    open: Open,
-    /// Made when the body first keeps us waiting.
+    report: ReportOnDrop,
+    /// Created when a frame is first awaited.
     patience: Option<Pin<Box<Sleep>>>,
-    _place: RequestPermit,
+    _permits: RequestPermits,
 }
 
-impl Inbound {
-    pub(super) fn new(body: Incoming, between_bytes: Duration, open: Open, place: RequestPermit) -> Self {
-        Self { running: Some(Running { body, open, patience: None, _place: place }), between_bytes }
+impl ResponseBody {
+    pub(super) fn new(body: Incoming, between_bytes: Duration, report: ReportOnDrop, permits: RequestPermits) -> Self {
+        Self { running: Some(Running { body, report, patience: None, _permits: permits }), between_bytes }
     }
 
-    /// Ends it, for a reason if there is one.
-    fn end(&mut self, reason: Option<Reason>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+    /// Ends the body, with an error if there is one.
+    fn end(&mut self, reason: Option<ExchangeError>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let running = self.running.take();
         if let (Some(running), Some(reason)) = (&running, &reason) {
-            running.open.0.failed(&reason.to_string());
+            running.report.0.record_failure(&reason.to_string());
         }
         Poll::Ready(reason.map(|reason| Err(reason.into_error())))
     }
 }
 
 impl Running {
-    /// The next frame, or how the body ended.
-    fn poll(&mut self, between_bytes: Duration, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Reason>>> {
+    /// Polls for the next frame, `None` at the end of the body.
+    fn poll(
+        &mut self,
+        between_bytes: Duration,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ExchangeError>>> {
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.patience = None;
-                let counted = self.open.0.count(Direction::In, size(&frame));
-                Poll::Ready(Some(counted.map(|()| frame).map_err(|_| Reason::TooMuchIn)))
+                let counted = self.report.0.count(Direction::In, frame_size(&frame));
+                Poll::Ready(Some(counted.map(|()| frame).map_err(|_| ExchangeError::TooMuchIn)))
             }
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(Reason::of_hyper(&error)))),
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(ExchangeError::from_hyper(&error)))),
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => {
                 let patience =
                     self.patience.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + between_bytes)));
                 ready!(patience.as_mut().poll(cx));
-                Poll::Ready(Some(Err(Reason::SlowBody)))
+                Poll::Ready(Some(Err(ExchangeError::SlowBody)))
             }
         }
     }
 }
 
-impl Body for Inbound {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Error;
 

@@ -1,4 +1,4 @@
-//! The one door through which requests of a guest leave.
+//! The HTTP client of a guest, through which all of its requests leave.
 
 use std::sync::Arc;
 
@@ -9,33 +9,34 @@ use http::Request;
 use tokio::sync::Semaphore;
 use wasmtime_wasi_http::{Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks};
 
-use super::account::{Account, Budget, Open, Reports, RequestObserver, UsedUp};
-use super::exchange::{Exchange, Transmitted};
+use super::account::{Account, AllowanceExceeded, Budget, ReportOnDrop, Reports, RequestObserver};
+use super::exchange::{Exchange, TransmissionFuture};
 use super::head;
-use super::place::Places;
+use super::permit::PendingPermits;
 use crate::capability::refusals::Refusals;
 use crate::clock::Deadline;
 use crate::network::Network;
 
-/// What the headers of one request may take up in the host.
-const FIELDS_BYTES: usize = 16 << 10;
-/// The same for a tool that can make no request: what it builds only takes up room outside its memory ceiling.
-const FIELDS_BYTES_POWERLESS: usize = 2 << 10;
-/// The most that a guest hands over of a body at once; twice as much is held.
-const CHUNK_BYTES: usize = 64 << 10;
-const CHUNK_BYTES_POWERLESS: usize = 4 << 10;
+/// Maximum size of the headers of one request.
+const MAX_FIELDS_BYTES: usize = 16 << 10;
+/// Maximum size of the headers for a tool that can make no request. What it builds takes up memory outside its ceiling.
+const MAX_UNGRANTED_FIELDS_BYTES: usize = 2 << 10;
+/// Maximum size of one chunk of a request's body; the host holds two of them.
+const MAX_CHUNK_BYTES: usize = 64 << 10;
+/// Maximum size of one chunk for a tool that can make no request.
+const MAX_UNGRANTED_CHUNK_BYTES: usize = 4 << 10;
 
-/// Where the requests of a component's calls go.
+/// The destination of the requests of a component's calls.
 #[derive(Clone)]
 pub(crate) enum OutboundConfig {
-    /// Out of this process, once they were decided on.
+    /// The network, for requests that this process admits.
     Network { network: Network, redactor: Option<Arc<Redactor>> },
-    /// To the host of this worker process, which decides on them.
+    /// The host of this worker process, which admits or refuses them.
     Relay(RelayEgress),
 }
 
 impl OutboundConfig {
-    /// Finds the component's secrets in what it says; `None` if it has none, or they are not in this process.
+    /// Returns the redactor of the component's secrets; `None` if it has none, or they are not in this process.
     pub(crate) fn redactor(&self) -> Option<Arc<Redactor>> {
         match self {
             Self::Network { redactor, .. } => redactor.clone(),
@@ -51,7 +52,7 @@ pub(crate) enum Egress {
 }
 
 impl Egress {
-    /// Whether any request was granted.
+    /// Returns whether any request was granted.
     pub(crate) fn may_request(&self) -> bool {
         match self {
             Self::Direct(egress) => egress.grant.http().is_some(),
@@ -59,7 +60,7 @@ impl Egress {
         }
     }
 
-    /// What became of the requests. All of them are in it once this has been dropped.
+    /// Returns the reports of the requests. The list is complete once this has been dropped.
     pub(crate) fn reports(&self) -> Reports {
         match self {
             Self::Direct(egress) => egress.reports(),
@@ -69,37 +70,38 @@ impl Egress {
     }
 }
 
-/// Response, and the future that moves its body.
-pub(crate) type Sending = Box<dyn Future<Output = Result<(http::Response<WasiBody>, Transmitted), Error>> + Send>;
+/// The future of a response and of the transmission of its body.
+pub(crate) type ResponseFuture =
+    Box<dyn Future<Output = Result<(http::Response<WasiBody>, TransmissionFuture), Error>> + Send>;
 
-/// Sends requests of one call to where they are decided on.
+/// Sends requests of one call to the process that admits or refuses them.
 pub(crate) trait RequestRelay: Send + Sync {
-    fn send(&self, request: Request<WasiBody>, options: Option<RequestOptions>) -> Sending;
+    fn send(&self, request: Request<WasiBody>, options: Option<RequestOptions>) -> ResponseFuture;
 }
 
-/// Hands every request to a relay.
+/// An HTTP client that passes every request to a relay.
 #[derive(Clone)]
 pub(crate) struct RelayEgress {
     pub(crate) relay: Arc<dyn RequestRelay>,
     pub(crate) may_request: bool,
 }
 
-/// Decides on each request of one call, and sends what is allowed. Without a grant nothing is looked up and nothing is
-/// connected. When it is dropped, every request of the call has been told of.
+/// An HTTP client that decides on each request of one call and sends those that are allowed. Without a grant nothing is
+/// looked up and nothing is connected. Dropping it reports every request of the call.
 pub(crate) struct DirectEgress {
     grant: Arc<Grant>,
     network: Network,
     deadline: Deadline,
     refusals: Refusals,
-    watcher: RequestObserver,
+    observer: RequestObserver,
     budget: Budget,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     accounts: Vec<Account>,
 }
 
 pub(crate) fn context(may_request: bool) -> WasiHttpCtx {
     let mut ctx = WasiHttpCtx::new();
-    ctx.set_field_size_limit(if may_request { FIELDS_BYTES } else { FIELDS_BYTES_POWERLESS });
+    ctx.set_field_size_limit(if may_request { MAX_FIELDS_BYTES } else { MAX_UNGRANTED_FIELDS_BYTES });
     ctx
 }
 
@@ -109,7 +111,7 @@ impl DirectEgress {
         network: &Network,
         deadline: Deadline,
         refusals: &Refusals,
-        watcher: RequestObserver,
+        observer: RequestObserver,
     ) -> Self {
         let limits = grant.http().map_or_else(HttpLimits::default, |http| *http.limits());
         Self {
@@ -117,27 +119,29 @@ impl DirectEgress {
             network: network.clone(),
             deadline,
             refusals: refusals.clone(),
-            watcher,
+            observer,
             budget: Budget::new(limits, refusals),
-            places: Arc::new(Semaphore::new(usize::try_from(limits.in_flight).unwrap_or(Semaphore::MAX_PERMITS))),
+            permits: Arc::new(Semaphore::new(usize::try_from(limits.in_flight).unwrap_or(Semaphore::MAX_PERMITS))),
             accounts: Vec::new(),
         }
     }
 
-    /// What became of the requests. All of them are in it once this has been dropped.
+    /// Returns the reports of the requests. The list is complete once this has been dropped.
     pub(crate) fn reports(&self) -> Reports {
-        self.watcher.reports.clone()
+        self.observer.reports.clone()
     }
 
-    /// Decides on a request, and sends it if it is allowed.
-    pub(crate) fn send(&mut self, request: Request<WasiBody>, options: Option<RequestOptions>) -> Sending {
+    /// Sends a request if it is allowed.
+    pub(crate) fn send(&mut self, request: Request<WasiBody>, options: Option<RequestOptions>) -> ResponseFuture {
         match self.admit(&request, options) {
-            Ok(exchange) => Box::new(exchange.run(Places::in_line(&self.places, &self.network.places), request)),
+            Ok(exchange) => {
+                Box::new(exchange.run(PendingPermits::enqueue(&self.permits, &self.network.permits), request))
+            }
             Err(error) => Box::new(async { Err(error) }),
         }
     }
 
-    /// The exchange for a request, or what its guest is told at once.
+    /// Decides on a request, and returns its exchange.
     fn admit(&mut self, request: &Request<WasiBody>, options: Option<RequestOptions>) -> Result<Exchange, Error> {
         let method = request.method().as_str();
         let permit = decide(self.grant.http(), method, &request.uri().to_string()).map_err(|refusal| {
@@ -145,8 +149,8 @@ impl DirectEgress {
             Error::HttpRequestDenied
         })?;
         let (method, host) = (method.to_owned(), permit.authority());
-        let account =
-            Account::open(&self.budget, &self.watcher, method, host).map_err(|UsedUp| Error::ConnectionLimitReached)?;
+        let account = Account::open(&self.budget, &self.observer, method, host)
+            .map_err(|AllowanceExceeded| Error::ConnectionLimitReached)?;
         self.accounts.push(account.clone());
         Ok(Exchange {
             grant: Arc::clone(&self.grant),
@@ -155,31 +159,31 @@ impl DirectEgress {
             deadline: self.deadline,
             options: options.unwrap_or_default(),
             refusals: self.refusals.clone(),
-            open: Open(account),
+            report: ReportOnDrop(account),
         })
     }
 
     fn refuse(&self, method: &str, host: &str, refusal: Refusal) {
         let method = crate::outcome::cut_to(method, 32);
         let host = crate::outcome::cut_to(host, 255);
-        Account::new(&self.budget, &self.watcher, method, host).refused(&refusal.because);
+        Account::new(&self.budget, &self.observer, method, host).record_refusal(&refusal.because);
         self.refusals.add(refusal);
     }
 }
 
 impl Drop for DirectEgress {
     fn drop(&mut self) {
-        // What still runs is dropped with the call, but perhaps a moment later, on another thread.
-        self.accounts.iter().for_each(Account::tell);
+        // Requests that still run are dropped with the call, but perhaps a moment later, on another thread.
+        self.accounts.iter().for_each(Account::report);
     }
 }
 
 impl WasiHttpHooks for Egress {
     fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {
-        head::forbidden()
+        head::forbidden_header_filter()
     }
 
-    /// The host says it itself, from the address that was checked.
+    /// The host sets it itself, from the URL that was checked.
     fn set_host_header(&mut self) -> bool {
         false
     }
@@ -188,8 +192,8 @@ impl WasiHttpHooks for Egress {
         &mut self,
         request: Request<WasiBody>,
         options: Option<RequestOptions>,
-        _transmitted: Transmitted,
-    ) -> Sending {
+        _transmitted: TransmissionFuture,
+    ) -> ResponseFuture {
         match self {
             Self::Direct(egress) => egress.send(request, options),
             Self::Relay(egress) => egress.relay.send(request, options),
@@ -197,6 +201,6 @@ impl WasiHttpHooks for Egress {
     }
 
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
-        if self.may_request() { CHUNK_BYTES } else { CHUNK_BYTES_POWERLESS }
+        if self.may_request() { MAX_CHUNK_BYTES } else { MAX_UNGRANTED_CHUNK_BYTES }
     }
 }

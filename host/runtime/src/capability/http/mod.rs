@@ -1,16 +1,16 @@
-//! HTTP requests of a guest: each passes through one door, or is refused there.
+//! HTTP requests of a guest (`wasi:http`), each of which `egress` admits or refuses.
 //!
-//! `egress` is the door: it decides, counts, and hands what may go to `exchange`, which looks up the name once, checks
-//! every address, and talks to the one that was checked. Nothing outside this folder opens a connection for a guest.
+//! `egress` decides and counts, and passes admitted requests to `exchange`, which looks up the name once, checks every
+//! address, and connects to one of those that it checked. Nothing outside this folder opens a connection for a guest.
 
 mod account;
 mod body;
 mod egress;
 mod exchange;
+mod exchange_error;
 mod head;
-mod place;
-mod reason;
+mod permit;
 
 pub(crate) use account::{Reports, RequestObserver};
-pub(crate) use egress::{DirectEgress, Egress, OutboundConfig, RelayEgress, RequestRelay, Sending, context};
-pub(crate) use exchange::Transmitted;
+pub(crate) use egress::{DirectEgress, Egress, OutboundConfig, RelayEgress, RequestRelay, ResponseFuture, context};
+pub(crate) use exchange::TransmissionFuture;

@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 use super::channel::Channel;
-use crate::capability::http::{OutboundConfig, RelayEgress, RequestRelay, Sending};
+use crate::capability::http::{OutboundConfig, RelayEgress, RequestRelay, ResponseFuture};
 use crate::invocation::{Invocation, Observer};
 use crate::isolation::body_stream;
 use crate::isolation::message::{FromWorker, StoreAnswer, StoreStep};
@@ -135,7 +135,7 @@ impl Requests {
 }
 
 impl RequestRelay for CallRequests {
-    fn send(&self, request: Request<WasiBody>, options: Option<RequestOptions>) -> Sending {
+    fn send(&self, request: Request<WasiBody>, options: Option<RequestOptions>) -> ResponseFuture {
         let Some(call) = self.call else { return Box::new(async { Err(Error::HttpRequestDenied) }) };
         let flags = SocketFlags::CLOEXEC;
         match rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None) {

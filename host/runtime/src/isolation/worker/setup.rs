@@ -14,8 +14,8 @@ use wasmtime::Engine;
 
 use super::channel::Channel;
 use super::relay::{RelayStore, Requests};
-use crate::cache::{Authentic, map_handed_over};
-use crate::capability::{OpenFolder, OpenFolders, OwnStore, Powers, ScratchRoot};
+use crate::cache::{AuthenticCode, map_from_host};
+use crate::capability::{ComponentStore, OpenFolder, OpenFolders, Powers, ScratchRoot};
 use crate::compile::engine_id;
 use crate::config::SandboxConfig;
 use crate::dialect::{self, typed::PackageDocs};
@@ -47,7 +47,7 @@ pub(super) struct LoadedComponent {
 /// The files that are sent with the first message.
 struct Files {
     component: File,
-    code: Authentic,
+    code: AuthenticCode,
     scratch: Option<File>,
     folders: Vec<File>,
 }
@@ -57,7 +57,7 @@ impl Files {
         let next = || channel.descriptor().map(File::from);
         Ok(Self {
             component: next()?,
-            code: Authentic::handed_over(next()?),
+            code: AuthenticCode::from_host(next()?),
             scratch: setup.powers.scratch.map(|_| next()).transpose()?,
             folders: setup.folders.iter().map(|_| next()).collect::<io::Result<_>>()?,
         })
@@ -119,7 +119,7 @@ fn start(channel: &Channel, setup: &Setup, files: Files) -> Result<(LoadedCompon
     component.rewind().and_then(|()| component.read_to_end(&mut bytes)).map_err(|error| host(&error))?;
     let shared = build_shared(setup, engine, &store, files.scratch).map_err(|error| host(&error))?;
     shared.protected.replace(setup.protected.clone());
-    let component = map_handed_over(&shared.engine, &files.code).map_err(|error| host(&error))?;
+    let component = map_from_host(&shared.engine, &files.code).map_err(|error| host(&error))?;
     let surface = Surface::read(&bytes).map_err(|error| host(&error))?;
     let dialect = dialect::detect(&surface.exports)?;
     let caps = DefinitionLimits::from(setup.definitions);
@@ -184,7 +184,7 @@ fn build_shared(
         key_value: Some(Arc::new(store.clone())),
         ..SandboxConfig::default()
     };
-    let scratch_root = scratch.map_or_else(ScratchRoot::usual, ScratchRoot::handed_over);
+    let scratch_root = scratch.map_or_else(ScratchRoot::in_temp_dir, ScratchRoot::from_host);
     Shared::with_engine(config, engine, scratch_root).map(Arc::new).map_err(|error| error.to_string())
 }
 
@@ -193,7 +193,7 @@ fn build_powers(setup: &Setup, shared: &Arc<Shared>, requests: &Requests) -> Res
     Ok(Powers {
         grant: Arc::new(convert::to_grant(&setup.powers)?),
         secret_names: setup.powers.secrets.iter().cloned().collect(),
-        store: Arc::new(OwnStore::new(&shared.key_value, owner)),
+        store: Arc::new(ComponentStore::new(&shared.key_value, owner)),
         outbound: requests.outbound(None, setup.powers.may_request),
     })
 }

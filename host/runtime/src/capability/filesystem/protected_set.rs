@@ -1,7 +1,7 @@
-//! Protected files: looked up once, and held against everything that a guest opens, names or changes.
+//! Protected files: looked up once, and compared with everything that a guest opens, names or changes.
 //!
-//! A file is opened first, without truncating it, and compared then: what was compared is what will be written. Names
-//! are compared relative to their opened parent, which is the one that they are then changed in.
+//! A file is opened first, without truncating it, and then compared, so that the file that was compared is the one that
+//! is written. Names are compared relative to their opened parent, in which they are then changed.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -14,55 +14,55 @@ use fumehood_core::permission::files::{FileId, FileRole, FileUse, FolderEntry, P
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timestamps};
 use rustix::io::Errno;
 
-use super::names::Unchanged;
-use super::resolve::{self, Failure, Named, Opened, Opening};
+use super::names::ChangeError;
+use super::resolve::{self, NamedEntry, OpenOptions, OpenedFile, ResolveError, file_type};
 
-/// Links that are followed on the way to one file, as many as the kernel follows.
+/// Maximum number of links that are followed for one path, as many as the kernel follows.
 const MAX_LINKS: usize = 40;
-/// A file that is replaced while it is opened is opened again, so many times.
-const TRIES: usize = 32;
+/// Maximum number of attempts to open a file that is replaced at the same time.
+const MAX_ATTEMPTS: usize = 32;
 
-/// The protected files of a sandbox. Clones are the same set, which may grow.
+/// The protected files of a sandbox. Clones share the set, which may grow.
 #[derive(Clone, Default)]
-pub(crate) struct Protected(Arc<RwLock<Arc<ProtectedFiles>>>);
+pub(crate) struct ProtectedSet(Arc<RwLock<Arc<ProtectedFiles>>>);
 
-impl Protected {
-    /// Protects the file at this path, whether or not it is there.
+impl ProtectedSet {
+    /// Protects the file at this path, whether or not it exists.
     pub(crate) fn add(&self, path: &Path, role: FileRole) {
         let file = survey(path, role);
         let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
         Arc::make_mut(&mut files).add(file);
     }
 
-    /// Takes a set that another process has looked up.
+    /// Replaces the set with one that another process has looked up.
     pub(crate) fn replace(&self, files: ProtectedFiles) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(files);
     }
 
-    /// The set as it is now: plain data, for a process that works on granted folders in place of this one.
+    /// Returns a snapshot of the set, which is plain data and can be sent to a worker process.
     pub(crate) fn files(&self) -> Arc<ProtectedFiles> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Opens what is there already, unless it is protected against that.
-    pub(super) fn open(&self, folder: impl AsFd, path: &str, opening: Opening) -> Result<Opened, Unchanged> {
+    /// Opens a file or a folder that exists, unless the file is protected against that use.
+    pub(super) fn open(&self, folder: impl AsFd, path: &str, options: OpenOptions) -> Result<OpenedFile, ChangeError> {
         let files = self.files();
-        let wanted = if opening.write { FileUse::Change } else { FileUse::Read };
-        for _ in 0..TRIES {
-            let opened = resolve::open(&folder, path, opening)?;
+        let wanted = if options.write { FileUse::Change } else { FileUse::Read };
+        for _ in 0..MAX_ATTEMPTS {
+            let opened = resolve::open(&folder, path, options)?;
             if files.is_empty() || opened.is_dir {
                 return Ok(opened);
             }
             let id = id_of(&opened.file)?;
-            match End::find(&folder, path, opening.follow)? {
-                End::Name { parent, name, id: there } if there == id => {
+            match PathEnd::find(&folder, path, options.follow)? {
+                PathEnd::Name { parent, name, id: there } if there == id => {
                     files.check_use(wanted, id, id_of(&parent)?, name.as_bytes())?;
                     return Ok(opened);
                 }
-                // It was replaced in between.
-                End::Name { .. } => {}
-                // No guest can make such a link, so that what it leads to is known by its identity.
-                End::Unnamed => {
+                // The file was replaced in between.
+                PathEnd::Name { .. } => {}
+                // No guest can make such a link, so comparing the identity of the file suffices.
+                PathEnd::Unnamed => {
                     files.check_use(wanted, id, id, b"")?;
                     return Ok(opened);
                 }
@@ -71,24 +71,29 @@ impl Protected {
         Err(Errno::AGAIN.into())
     }
 
-    /// Creates a file that is not there yet.
-    pub(super) fn create(&self, folder: impl AsFd, path: &str, opening: Opening) -> Result<Opened, Unchanged> {
+    /// Creates a file that does not exist.
+    pub(super) fn create(
+        &self,
+        folder: impl AsFd,
+        path: &str,
+        options: OpenOptions,
+    ) -> Result<OpenedFile, ChangeError> {
         if self.files().is_empty() {
-            return Ok(resolve::create(folder, path, opening)?);
+            return Ok(resolve::create(folder, path, options)?);
         }
-        let new = match resolve::parent(folder, path) {
-            Err(Failure::System(Errno::INVAL)) => return Err(Errno::EXIST.into()),
+        let new = match resolve::resolve_parent(folder, path) {
+            Err(ResolveError::System(Errno::INVAL)) => return Err(Errno::EXIST.into()),
             found => found?,
         };
-        if new.says_folder {
+        if new.has_trailing_slash {
             return Err(Errno::ISDIR.into());
         }
         self.check_name(&new)?;
-        Ok(resolve::create(&new.parent, new.name, opening)?)
+        Ok(resolve::create(&new.parent, new.name, options)?)
     }
 
     /// Refuses to create, remove, replace or move a protected name.
-    pub(super) fn check_name(&self, named: &Named<'_>) -> Result<(), Unchanged> {
+    pub(super) fn check_name(&self, named: &NamedEntry<'_>) -> Result<(), ChangeError> {
         let files = self.files();
         if files.is_empty() {
             return Ok(());
@@ -96,8 +101,8 @@ impl Protected {
         Ok(files.check_name(id_of(&named.parent)?, named.name.as_bytes())?)
     }
 
-    /// Refuses to change what is open, or to give it another name, if it is protected.
-    pub(super) fn check_identity(&self, file: impl AsFd) -> Result<(), Unchanged> {
+    /// Refuses to change an open file, or to give it another name, if it is protected.
+    pub(super) fn check_identity(&self, file: impl AsFd) -> Result<(), ChangeError> {
         let files = self.files();
         if files.is_empty() {
             return Ok(());
@@ -106,66 +111,66 @@ impl Protected {
         Ok(files.check_use(FileUse::Change, id, id, b"")?)
     }
 
-    /// Changes the times of what is at a path. `false` if nothing is protected, or the path has no name at its end: then
-    /// nothing was done.
+    /// Changes the times of the file at a path. Returns `false`, and does nothing, if no file is protected or the path
+    /// does not end with a name.
     pub(super) fn set_times(
         &self,
         folder: impl AsFd,
         path: &str,
         follow: bool,
         times: &Timestamps,
-    ) -> Result<bool, Unchanged> {
+    ) -> Result<bool, ChangeError> {
         let files = self.files();
         if files.is_empty() {
             return Ok(false);
         }
-        match End::find(&folder, path, follow) {
-            Ok(End::Name { parent, name, id }) => {
+        match PathEnd::find(&folder, path, follow) {
+            Ok(PathEnd::Name { parent, name, id }) => {
                 files.check_use(FileUse::Change, id, id_of(&parent)?, name.as_bytes())?;
                 rustix::fs::utimensat(&parent, name.as_str(), times, AtFlags::SYMLINK_NOFOLLOW)?;
                 Ok(true)
             }
-            Ok(End::Unnamed) => Err(Errno::ILSEQ.into()),
-            Err(Failure::System(Errno::INVAL)) => Ok(false),
+            Ok(PathEnd::Unnamed) => Err(Errno::ILSEQ.into()),
+            Err(ResolveError::System(Errno::INVAL)) => Ok(false),
             Err(failure) => Err(failure.into()),
         }
     }
 }
 
-/// Where a path ends, once the links at its end are followed.
-enum End {
+/// The end of a path, after the links at its end were followed.
+enum PathEnd {
     Name {
         parent: OwnedFd,
         name: String,
         id: FileId,
     },
-    /// Behind a link whose target is not text.
+    /// The target of a link that is not UTF-8.
     Unnamed,
 }
 
-impl End {
-    fn find(folder: impl AsFd, path: &str, follow: bool) -> Result<Self, Failure> {
+impl PathEnd {
+    fn find(folder: impl AsFd, path: &str, follow: bool) -> Result<Self, ResolveError> {
         let mut path = path.to_owned();
         for _ in 0..MAX_LINKS {
-            let named = resolve::parent(&folder, &path)?;
-            let seen = named.look()?;
-            if !follow || kind_of(&seen)? != FileType::Symlink {
+            let named = resolve::resolve_parent(&folder, &path)?;
+            let seen = named.open_entry()?;
+            if !follow || file_type(&seen)? != FileType::Symlink {
                 let (name, id) = (named.name.to_owned(), id_of(&seen)?);
                 return Ok(Self::Name { parent: named.parent, name, id });
             }
             let target = rustix::fs::readlinkat(&seen, "", Vec::new())?;
             let Ok(target) = target.to_str() else { return Ok(Self::Unnamed) };
-            // The kernel resolves it from the folder of the link, through whatever links lead there.
+            // The kernel resolves it from the folder of the link, through any links that lead there.
             path = match path.trim_end_matches('/').rsplit_once('/') {
                 Some((before, _)) if !target.starts_with('/') => format!("{before}/{target}"),
                 _ => target.to_owned(),
             };
         }
-        Err(Failure::System(Errno::LOOP))
+        Err(ResolveError::System(Errno::LOOP))
     }
 }
 
-/// Follows a path step by step, and notes every name on it. What cannot be looked at is taken for missing.
+/// Follows a path step by step, and collects every name on it. An entry that cannot be read counts as missing.
 fn survey(path: &Path, role: FileRole) -> ProtectedFile {
     let shown = path.display().to_string();
     let mut found = ProtectedFile { role, shown, way: Vec::new(), names: Vec::new(), ids: Vec::new() };
@@ -177,7 +182,7 @@ fn survey(path: &Path, role: FileRole) -> ProtectedFile {
 fn follow(path: &Path, found: &mut ProtectedFile) -> Result<(), Errno> {
     let root = || open_folder(CWD, Path::new("/"));
     let mut folder = root()?;
-    let mut rest: VecDeque<OsString> = steps(path);
+    let mut rest: VecDeque<OsString> = split_path(path);
     let mut links = 0;
     while let Some(step) = rest.pop_front() {
         if step == ".." {
@@ -192,7 +197,7 @@ fn follow(path: &Path, found: &mut ProtectedFile) -> Result<(), Errno> {
         if is_last {
             found.ids.push(id_of(&seen)?);
         }
-        if kind_of(&seen)? == FileType::Symlink {
+        if file_type(&seen)? == FileType::Symlink {
             links += 1;
             if links > MAX_LINKS {
                 return Err(Errno::LOOP);
@@ -201,7 +206,7 @@ fn follow(path: &Path, found: &mut ProtectedFile) -> Result<(), Errno> {
             if target.is_absolute() {
                 folder = root()?;
             }
-            let mut further = steps(&target);
+            let mut further = split_path(&target);
             further.append(&mut rest);
             rest = further;
         } else if !is_last {
@@ -211,7 +216,7 @@ fn follow(path: &Path, found: &mut ProtectedFile) -> Result<(), Errno> {
     Ok(())
 }
 
-fn steps(path: &Path) -> VecDeque<OsString> {
+fn split_path(path: &Path) -> VecDeque<OsString> {
     let step = |component| match component {
         Component::Normal(name) => Some(name.to_owned()),
         Component::ParentDir => Some("..".into()),
@@ -220,8 +225,8 @@ fn steps(path: &Path) -> VecDeque<OsString> {
     path.components().filter_map(step).collect()
 }
 
-/// The path with every link followed, as far as it exists.
-pub(super) fn canonical_as_far(path: &Path) -> PathBuf {
+/// Resolves every link in the part of a path that exists.
+pub(super) fn canonicalize_existing(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for above in absolute.ancestors() {
         if let (Ok(there), Ok(rest)) = (above.canonicalize(), absolute.strip_prefix(above)) {
@@ -241,17 +246,13 @@ fn id_of(file: impl AsFd) -> Result<FileId, Errno> {
     Ok(FileId { device: stat.st_dev, inode: stat.st_ino })
 }
 
-fn kind_of(file: impl AsFd) -> Result<FileType, Errno> {
-    Ok(FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn every_name_on_the_way_to_a_file_is_noted() {
+    fn collects_every_name_on_the_way_to_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         std::fs::create_dir_all(root.join("real/deep")).unwrap();
@@ -277,12 +278,12 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_canonical_as_far_as_it_exists() {
+    fn canonicalizes_the_existing_part_of_a_path() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         std::fs::create_dir(root.join("real")).unwrap();
         symlink("real", root.join("link")).unwrap();
-        assert_eq!(canonical_as_far(&root.join("link/a/b")), root.join("real/a/b"));
-        assert_eq!(canonical_as_far(&root.join("link")), root.join("real"));
+        assert_eq!(canonicalize_existing(&root.join("link/a/b")), root.join("real/a/b"));
+        assert_eq!(canonicalize_existing(&root.join("link")), root.join("real"));
     }
 }

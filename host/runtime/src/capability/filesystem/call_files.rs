@@ -1,4 +1,4 @@
-//! What one call has open, and how much of it there may be.
+//! The open files of one call, and the limits on their number.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,53 +9,53 @@ use wasmtime_wasi::filesystem::WasiFilesystemCtx;
 use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
+use super::attempt::Attempt;
 use super::folder::{OpenFolder, OpenFolders};
-use super::refuse::Attempt;
 use super::scratch::Scratch;
 use crate::capability::refusals::Refusals;
 use crate::file_pool::{FilePool, OpenSlot};
 use crate::host_failure::HostFailure;
 
-/// Files, folders and listings that one call may hold open at once.
-pub(super) const MOST_OPEN: usize = 64;
-/// Streams from and to files that one call may hold at once: each may keep a piece of a file in the host.
-const MOST_STREAMS: usize = 64;
-/// Names that one call may list.
-pub(super) const MOST_LISTED: u64 = 100_000;
+/// Maximum number of files, folders and listings that one call holds open at once.
+pub(super) const MAX_OPEN: usize = 64;
+/// Maximum number of file streams that one call holds at once: each may buffer a part of a file in the host.
+const MAX_STREAMS: usize = 64;
+/// Maximum number of names that one call lists.
+pub(super) const MAX_LISTED_NAMES: u64 = 100_000;
 
-/// The files of one call, made when its guest first uses them.
+/// The files of one call, created when its guest first uses them.
 pub(crate) struct CallFiles {
-    /// By the number of their handle.
-    open: HashMap<u32, Open>,
-    /// How many are open: handles, and streams that have outlived theirs.
+    /// Open files and folders by the number of their handle.
+    open: HashMap<u32, OpenFile>,
+    /// The number of open ones: handles, and streams that have outlived theirs.
     count: Arc<AtomicUsize>,
     streams: Arc<AtomicUsize>,
     pub(super) listed: u64,
     pub(super) refusals: Refusals,
     pub(super) granted: Arc<OpenFolders>,
-    /// Empty: it is only needed to call wasmtime's own functions.
+    /// An empty context, needed only to call wasmtime's own functions.
     pub(super) wasi: WasiFilesystemCtx,
     scratch: Option<Scratch>,
 }
 
 /// One open file or folder.
 #[derive(Clone)]
-pub(super) struct Open {
+pub(super) struct OpenFile {
     pub(super) file: Arc<File>,
     pub(super) is_dir: bool,
-    /// As the guest sees it.
+    /// The path as the guest sees it.
     pub(super) path: Arc<str>,
     pub(super) folder: Arc<OpenFolder>,
-    /// `None` for the granted folders themselves, which are open anyhow. Dropped after the file.
+    /// `None` for the granted folders themselves, which are open in any case. Dropped after the file.
     pub(super) slot: Option<Arc<Slot>>,
 }
 
-/// The right to hold something open, given back when it is dropped.
+/// A permit to hold something open, released on drop.
 pub(super) struct Slot {
     count: Arc<AtomicUsize>,
-    /// The folder whose account has to know that one of its files is open.
+    /// The folder whose account counts the open file.
     folder: Option<Arc<OpenFolder>>,
-    _of_all: OpenSlot,
+    _shared_slot: OpenSlot,
 }
 
 impl CallFiles {
@@ -76,24 +76,24 @@ impl CallFiles {
         &self.granted.pool
     }
 
-    /// The granted folders, with the scratch space, which is made now if it was not before.
+    /// Returns the granted folders and the scratch space, which is created on first use.
     pub(super) fn folders(&mut self) -> Result<Vec<Arc<OpenFolder>>, HostFailure> {
         let mut folders = self.granted.folders.clone();
         if let Some(quota) = self.granted.scratch {
             if self.scratch.is_none() {
-                self.scratch = Some(Scratch::make(quota, &self.granted.scratch_root, &self.granted.pool)?);
+                self.scratch = Some(Scratch::create(quota, &self.granted.scratch_root, &self.granted.pool)?);
             }
             folders.extend(self.scratch.as_ref().map(|scratch| Arc::clone(scratch.folder())));
         }
         Ok(folders)
     }
 
-    /// Takes the scratch space away, to be removed.
+    /// Takes the scratch space, so that the caller can remove it.
     pub(crate) fn take_scratch(&mut self) -> Option<Scratch> {
         self.scratch.take()
     }
 
-    pub(super) fn insert(&mut self, handle: u32, open: Open) {
+    pub(super) fn insert(&mut self, handle: u32, open: OpenFile) {
         self.open.insert(handle, open);
     }
 
@@ -101,35 +101,37 @@ impl CallFiles {
         self.open.remove(&handle);
     }
 
-    pub(super) fn get(&self, handle: u32) -> FsResult<&Open> {
+    pub(super) fn get(&self, handle: u32) -> FsResult<&OpenFile> {
         self.open.get(&handle).ok_or_else(|| ErrorCode::BadDescriptor.into())
     }
 
-    /// Room for one more open thing in a folder.
-    pub(super) fn slot(&self, folder: &Arc<OpenFolder>, attempt: &Attempt) -> FsResult<Slot> {
-        let of_all = self.pool().open_slot().ok_or(ErrorCode::Busy)?;
-        // Only this call counts here, and it does one thing at a time.
-        if self.count.load(Ordering::Relaxed) >= MOST_OPEN {
+    /// Acquires a permit to open a file or folder.
+    pub(super) fn acquire_slot(&self, folder: &Arc<OpenFolder>, attempt: &Attempt) -> FsResult<Slot> {
+        let shared_slot = self.pool().open_slot().ok_or(ErrorCode::Busy)?;
+        // Only this call changes the count, and it runs one host function at a time.
+        if self.count.load(Ordering::Relaxed) >= MAX_OPEN {
             return Err(
-                attempt.exhausted(format!("it may hold {MOST_OPEN} files and folders open at once and no more"))
+                attempt.exhausted_error(format!("it may hold {MAX_OPEN} files and folders open at once and no more"))
             );
         }
         self.count.fetch_add(1, Ordering::Relaxed);
         if let Some(ledger) = &folder.ledger {
-            ledger.opened();
+            ledger.add_open();
         }
-        Ok(Slot { count: Arc::clone(&self.count), folder: Some(Arc::clone(folder)), _of_all: of_all })
+        Ok(Slot { count: Arc::clone(&self.count), folder: Some(Arc::clone(folder)), _shared_slot: shared_slot })
     }
 }
 
-/// The right to hold one more stream, given back when it is dropped.
+/// A permit to hold a stream, released on drop.
 pub(super) struct StreamSlot(Arc<AtomicUsize>);
 
 impl CallFiles {
-    /// Room for one more stream.
-    pub(super) fn stream_slot(&self, attempt: &Attempt) -> FsResult<StreamSlot> {
-        if self.streams.load(Ordering::Relaxed) >= MOST_STREAMS {
-            return Err(attempt.exhausted(format!("it may hold {MOST_STREAMS} streams of files at once and no more")));
+    /// Acquires a permit to hold one more stream.
+    pub(super) fn acquire_stream_slot(&self, attempt: &Attempt) -> FsResult<StreamSlot> {
+        if self.streams.load(Ordering::Relaxed) >= MAX_STREAMS {
+            return Err(
+                attempt.exhausted_error(format!("it may hold {MAX_STREAMS} streams of files at once and no more"))
+            );
         }
         self.streams.fetch_add(1, Ordering::Relaxed);
         Ok(StreamSlot(Arc::clone(&self.streams)))
@@ -143,17 +145,17 @@ impl Drop for StreamSlot {
 }
 
 impl Slot {
-    /// It holds open a folder, which takes up no room that could be given back.
-    pub(super) fn holds_a_folder(&mut self) {
+    /// Stops counting an open file in the folder's account: what was opened is a folder, which takes up no bytes.
+    pub(super) fn uncount_folder(&mut self) {
         if let Some(ledger) = self.folder.take().as_ref().and_then(|folder| folder.ledger.as_ref()) {
-            ledger.closed();
+            ledger.remove_open();
         }
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.holds_a_folder();
+        self.uncount_folder();
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! Removing everything in a folder, beneath it and nowhere else.
+//! Removal of everything in a folder, beneath it and nowhere else.
 
 use std::ffi::CStr;
 use std::os::fd::AsFd;
@@ -6,10 +6,10 @@ use std::os::fd::AsFd;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-/// Removes everything in a folder with three descriptors, however deep it goes, and follows no link.
+/// Removes everything in a folder, and follows no link. Uses three descriptors, however deep the folder is.
 ///
-/// What lies deeper is moved up until it can be removed.
-pub(super) fn empty(root: impl AsFd) -> Result<(), Errno> {
+/// Folders that lie deeper are moved up until they can be removed.
+pub(super) fn remove_contents(root: impl AsFd) -> Result<(), Errno> {
     let mut moved = 0_u64;
     loop {
         let mut found = false;
@@ -25,7 +25,7 @@ pub(super) fn empty(root: impl AsFd) -> Result<(), Errno> {
             }
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let folder = rustix::fs::openat(&root, name, flags, Mode::empty())?;
-            lift(&folder, &root, &mut moved)?;
+            empty_folder(&folder, &root, &mut moved)?;
             rustix::fs::unlinkat(&root, name, AtFlags::REMOVEDIR)?;
         }
         if !found {
@@ -34,8 +34,8 @@ pub(super) fn empty(root: impl AsFd) -> Result<(), Errno> {
     }
 }
 
-/// Empties one folder: what is in it goes, or moves up.
-fn lift(folder: impl AsFd, root: impl AsFd, moved: &mut u64) -> Result<(), Errno> {
+/// Empties one folder: removes its entries, and moves up those that are not empty.
+fn empty_folder(folder: impl AsFd, root: impl AsFd, moved: &mut u64) -> Result<(), Errno> {
     for entry in Dir::read_from(&folder)? {
         let entry = entry?;
         let name = entry.file_name();
@@ -49,7 +49,7 @@ fn lift(folder: impl AsFd, root: impl AsFd, moved: &mut u64) -> Result<(), Errno
     Ok(())
 }
 
-/// Moves a folder to where it has a name that nothing else has.
+/// Moves a folder into `root`, under a name that is not in use.
 fn move_up(folder: impl AsFd, name: &CStr, root: impl AsFd, moved: &mut u64) -> Result<(), Errno> {
     loop {
         *moved += 1;
@@ -70,7 +70,7 @@ mod tests {
     use std::fs::File;
 
     #[test]
-    fn everything_goes_however_deep_and_no_link_is_followed() {
+    fn removes_deep_folders_and_follows_no_link() {
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("canary"), "alive").unwrap();
         let root = tempfile::tempdir().unwrap();
@@ -82,7 +82,7 @@ mod tests {
             deep = rustix::fs::openat(&deep, "d", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap().into();
         }
         std::fs::write(root.path().join("~1"), "in the way").unwrap();
-        empty(File::open(root.path()).unwrap()).unwrap();
+        remove_contents(File::open(root.path()).unwrap()).unwrap();
         assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
         assert_eq!(std::fs::read_to_string(outside.path().join("canary")).unwrap(), "alive");
     }

@@ -1,12 +1,12 @@
-//! Why an exchange failed, in words for the operator and as an error for the guest.
+//! Errors of an exchange, with a message for the operator and an error code for the guest.
 
 use std::io;
 
 use wasmtime_wasi_http::Error;
 
-/// Why an exchange failed.
+/// An error of an exchange.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Reason {
+pub(super) enum ExchangeError {
     #[error("the name was not found")]
     NoSuchName(#[source] io::Error),
     #[error("looking up the name took too long")]
@@ -49,19 +49,19 @@ pub(super) enum Reason {
     Broken,
 }
 
-impl Reason {
-    /// For what the HTTP library reports.
-    pub(super) fn of_hyper(error: &hyper::Error) -> Self {
+impl ExchangeError {
+    /// Classifies an error of the HTTP library.
+    pub(super) fn from_hyper(error: &hyper::Error) -> Self {
         match error {
             error if error.is_parse_too_large() => Self::TooMuchHead,
-            error if error.is_incomplete_message() || ended_early(error) => Self::Incomplete,
+            error if error.is_incomplete_message() || is_premature_end(error) => Self::Incomplete,
             error if error.is_parse() => Self::NotHttp,
             _ => Self::Broken,
         }
     }
 
-    /// For what the TLS library reports.
-    pub(super) fn of_tls(error: &io::Error) -> Self {
+    /// Classifies an error of the TLS library.
+    pub(super) fn from_tls(error: &io::Error) -> Self {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match inner {
             Some(rustls::Error::InvalidCertificate(_)) => Self::Certificate,
@@ -69,7 +69,7 @@ impl Reason {
         }
     }
 
-    /// What the guest is told: the kind of failure, and nothing of what the host knows besides.
+    /// Converts into the error code that the guest receives: the kind of failure, and no other details of the host.
     pub(super) fn into_error(self) -> Error {
         match self {
             Self::NoSuchName(_) | Self::NoAddress => Error::DnsError { rcode: None, info_code: None },
@@ -95,8 +95,8 @@ impl Reason {
     }
 }
 
-/// Whether the connection ended before its message did, which the library says in two ways.
-fn ended_early(error: &hyper::Error) -> bool {
+/// Returns whether the connection ended before its message did, for which the library has two errors.
+fn is_premature_end(error: &hyper::Error) -> bool {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
     cause.is_some_and(|cause| cause.kind() == io::ErrorKind::UnexpectedEof)
 }

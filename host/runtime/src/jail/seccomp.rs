@@ -1,7 +1,7 @@
-//! System calls: a seccomp filter that lets through what running guests needs.
+//! System calls: seccomp filters that allow those that running guests requires.
 //!
-//! Two filters are stacked. One lists what is allowed; anything else fails with `EPERM`. The other lists what only an
-//! attacker would try, such as starting a program, and ends the process. The kernel takes the stricter of both answers.
+//! Several filters are stacked. One lists what is allowed; anything else fails with `EPERM`. Another lists what only an
+//! attacker would try, such as starting a program, and ends the process. The kernel takes the strictest answer.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-/// The work of the process that is restricted.
+/// The kind of process that is restricted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Profile {
     /// Compiles one component, read from a pipe and written to a pipe.
@@ -19,7 +19,7 @@ pub(crate) enum Profile {
     Worker,
 }
 
-/// Memory, threads, time, and descriptors that are open already.
+/// Allowed in every process: memory, threads, time, and descriptors that are open already.
 const BASE: &[i64] = &[
     libc::SYS_brk,
     libc::SYS_clock_getres,
@@ -74,7 +74,8 @@ const BASE: &[i64] = &[
     libc::SYS_writev,
 ];
 
-/// Sockets that are open already, the event loop, and files below granted folders. Landlock decides which files.
+/// Allowed in workers as well: sockets that are open already, the event loop, and files below granted folders. Landlock
+/// decides which files.
 const WORKER: &[i64] = &[
     libc::SYS_copy_file_range,
     libc::SYS_epoll_create1,
@@ -114,7 +115,7 @@ const WORKER: &[i64] = &[
     libc::SYS_utimensat,
 ];
 
-/// What no part of the host does in such a process: whoever tries has taken it over.
+/// System calls that no part of the host makes in such a process: an attempt proves that it was taken over.
 const FATAL: &[i64] = &[
     libc::SYS_accept,
     libc::SYS_accept4,
@@ -149,19 +150,19 @@ const FATAL: &[i64] = &[
     libc::SYS_vfork,
 ];
 
-/// `PAGEMAP_SCAN` of `linux/fs.h`: how the allocator finds out which pages a call touched. Linux 6.7.
+/// `PAGEMAP_SCAN` of `linux/fs.h` (Linux 6.7), by which the allocator finds the pages that a call touched.
 const PAGEMAP_SCAN: u64 = 0xc060_6610;
 const THREAD_FLAGS: u64 = (libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND) as u64;
 
-/// Restricts all threads of this process. Returns whether the kernel has filters.
+/// Restricts all threads of this process. Returns whether the kernel supports filters.
 pub(super) fn restrict(profile: Profile) -> Result<bool, String> {
-    // It fails where the kernel knows no filters.
+    // This fails if the kernel has no filters.
     if rustix::thread::secure_computing_mode().is_err() {
         return Ok(false);
     }
     let failed = |error: &dyn std::fmt::Display| format!("the filter of system calls cannot be put in force: {error}");
-    // The list of what is allowed comes last: it does not allow filters.
-    for filter in [new_threads(), fatal(), allowed(profile)] {
+    // The allowlist comes last, because it does not allow installing filters.
+    for filter in [clone3_filter(), fatal_filter(), allowed_filter(profile)] {
         let program: BpfProgram = filter.and_then(BpfProgram::try_from).map_err(|error| failed(&error))?;
         seccompiler::apply_filter_all_threads(&program).map_err(|error| failed(&error))?;
     }
@@ -170,44 +171,46 @@ pub(super) fn restrict(profile: Profile) -> Result<bool, String> {
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-fn allowed(profile: Profile) -> Result<SeccompFilter, seccompiler::BackendError> {
+fn allowed_filter(profile: Profile) -> Result<SeccompFilter, seccompiler::BackendError> {
     let listed = BASE.iter().chain(if profile == Profile::Worker { WORKER } else { &[] });
     let mut rules: Rules = listed.map(|call| (*call, Vec::new())).collect();
     let pid = u64::from(rustix::process::getpid().as_raw_nonzero().get().unsigned_abs());
-    rules.insert(libc::SYS_clone, vec![argument(0, Length::Qword, Compare::MaskedEq(THREAD_FLAGS), THREAD_FLAGS)?]);
-    // Answered by the filter for new threads.
+    rules
+        .insert(libc::SYS_clone, vec![argument_rule(0, Length::Qword, Compare::MaskedEq(THREAD_FLAGS), THREAD_FLAGS)?]);
+    // The filter for new threads decides on it.
     rules.insert(libc::SYS_clone3, Vec::new());
-    rules.insert(libc::SYS_ioctl, vec![argument(1, Length::Dword, Compare::Eq, PAGEMAP_SCAN)?]);
+    rules.insert(libc::SYS_ioctl, vec![argument_rule(1, Length::Dword, Compare::Eq, PAGEMAP_SCAN)?]);
     rules.insert(
         libc::SYS_prctl,
         vec![
-            argument(0, Length::Dword, Compare::Eq, libc::PR_SET_NAME as u64)?,
-            argument(0, Length::Dword, Compare::Eq, libc::PR_SET_VMA as u64)?,
+            argument_rule(0, Length::Dword, Compare::Eq, libc::PR_SET_NAME as u64)?,
+            argument_rule(0, Length::Dword, Compare::Eq, libc::PR_SET_VMA as u64)?,
         ],
     );
     // Reading limits, never setting them.
-    rules.insert(libc::SYS_prlimit64, vec![argument(2, Length::Qword, Compare::Eq, 0)?]);
-    // How the process aborts itself.
-    rules.insert(libc::SYS_tgkill, vec![argument(0, Length::Dword, Compare::Eq, pid)?]);
+    rules.insert(libc::SYS_prlimit64, vec![argument_rule(2, Length::Qword, Compare::Eq, 0)?]);
+    // `abort()` sends a signal to the process itself.
+    rules.insert(libc::SYS_tgkill, vec![argument_rule(0, Length::Dword, Compare::Eq, pid)?]);
     if profile == Profile::Worker {
-        let pair = argument(0, Length::Dword, Compare::Eq, libc::AF_UNIX as u64)?;
+        let pair = argument_rule(0, Length::Dword, Compare::Eq, libc::AF_UNIX as u64)?;
         rules.insert(libc::SYS_socketpair, vec![pair]);
     }
-    filter(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)
+    build_filter(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)
 }
 
-/// The flags of `clone3` are in memory, where no filter sees them. `ENOSYS` makes the C library use `clone` instead.
-fn new_threads() -> Result<SeccompFilter, seccompiler::BackendError> {
+/// Makes `clone3` fail with `ENOSYS`, so that the C library uses `clone` instead: the flags of `clone3` are in memory,
+/// where a filter cannot read them.
+fn clone3_filter() -> Result<SeccompFilter, seccompiler::BackendError> {
     let rules = [(libc::SYS_clone3, Vec::new())].into_iter().collect();
-    filter(rules, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32))
+    build_filter(rules, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32))
 }
 
-fn fatal() -> Result<SeccompFilter, seccompiler::BackendError> {
+fn fatal_filter() -> Result<SeccompFilter, seccompiler::BackendError> {
     let rules = FATAL.iter().map(|call| (*call, Vec::new())).collect();
-    filter(rules, SeccompAction::Allow, SeccompAction::KillProcess)
+    build_filter(rules, SeccompAction::Allow, SeccompAction::KillProcess)
 }
 
-fn filter(
+fn build_filter(
     rules: Rules,
     otherwise: SeccompAction,
     matched: SeccompAction,
@@ -215,6 +218,11 @@ fn filter(
     SeccompFilter::new(rules, otherwise, matched, TargetArch::x86_64)
 }
 
-fn argument(index: u8, length: Length, compare: Compare, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {
+fn argument_rule(
+    index: u8,
+    length: Length,
+    compare: Compare,
+    value: u64,
+) -> Result<SeccompRule, seccompiler::BackendError> {
     SeccompRule::new(vec![SeccompCondition::new(index, length, compare, value)?])
 }

@@ -1,4 +1,4 @@
-//! Files: Landlock, with a rule for each folder and file that the process was handed.
+//! Access to files: a Landlock ruleset with a rule for each folder and file that the process was passed.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
@@ -7,10 +7,10 @@ use landlock::{
 
 use super::Reachable;
 
-/// The newest revision whose rights are asked for; an older kernel enforces those that it knows.
+/// The newest Landlock ABI whose rights are restricted; an older kernel enforces those that it has.
 const REVISION: ABI = ABI::V6;
 
-/// Restricts this thread, and those that it starts later. Returns whether the kernel enforces it.
+/// Restricts this thread, and threads that it starts later. Returns whether the kernel enforces it.
 ///
 /// TCP connections and listeners, signals and abstract Unix sockets to other processes are refused as well, where the
 /// kernel can (Linux 6.7 and 6.12).
@@ -24,15 +24,17 @@ pub(super) fn restrict(reachable: &[Reachable<'_>]) -> Result<bool, String> {
         .and_then(Ruleset::create)
         .map_err(failed)?;
     for Reachable { file, is_writable } in reachable {
-        let allowed = rights(file, *is_writable).map_err(|error| format!("a folder cannot be looked at: {error}"))?;
+        let allowed =
+            access_rights(file, *is_writable).map_err(|error| format!("a folder cannot be looked at: {error}"))?;
         ruleset = ruleset.add_rule(PathBeneath::new(*file, allowed)).map_err(failed)?;
     }
     let status = ruleset.restrict_self().map_err(failed)?;
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
 
-/// Files take fewer rights than folders. Nothing may ever be executed.
-fn rights(file: &impl std::os::fd::AsFd, is_writable: bool) -> rustix::io::Result<BitFlags<AccessFs>> {
+/// Returns the rights to an open file or folder. Rules for files take fewer rights than those for folders. Nothing may
+/// be executed.
+fn access_rights(file: &impl std::os::fd::AsFd, is_writable: bool) -> rustix::io::Result<BitFlags<AccessFs>> {
     let stat = rustix::fs::fstat(file)?;
     let is_folder = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory;
     let wanted = if is_writable { AccessFs::from_all(REVISION) } else { AccessFs::from_read(REVISION) };
