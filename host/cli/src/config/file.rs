@@ -36,7 +36,7 @@ pub(crate) struct Config {
     /// HTTP requests that all tools together may have running at one time. Usually 256.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) http_in_flight: Option<Count>,
-    /// How far one call may go, unless a tool has limits of its own.
+    /// Limits of one call, unless a tool has limits of its own.
     #[serde(default)]
     pub(crate) limits: LimitsSection,
     /// Components, and what their tools may do. The full name of a tool is NAME__TOOL.
@@ -45,7 +45,7 @@ pub(crate) struct Config {
     /// The model, and how to reach it.
     #[serde(default)]
     pub(crate) model: ModelSection,
-    /// How the loop between model and tools goes.
+    /// Settings of the loop between model and tools.
     #[serde(default)]
     pub(crate) agent: AgentSection,
     /// Tasks with the tools that they take.

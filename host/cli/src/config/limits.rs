@@ -9,7 +9,7 @@ use super::amount::{Bytes, Count, Time};
 /// The largest memory that anybody may give a call: what a 32-bit memory can hold.
 pub(crate) const MEMORY_CEILING: usize = 4 << 30;
 
-/// How far one call may go. What is left out is the usual.
+/// Limits of one call. A limit that is left out has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LimitsSection {

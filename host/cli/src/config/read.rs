@@ -145,7 +145,7 @@ mod tests {
             "[[tools.a.secrets]]\nname = \"k\"\nform = 1\n",
             expect![[r#"
             fumehood.toml:1:1: [tools.a.secrets[0]] has no `for`; add it. The requests that get it, such as "https://api.example.com/**". They have to be allowed by `http` too.
-            fumehood.toml:1:1: [tools.a.secrets[0]] has no `from`; add it. Where the value comes from.
+            fumehood.toml:1:1: [tools.a.secrets[0]] has no `from`; add it. The source of the value.
             fumehood.toml:1:9: [tools.a] has no `component`; add it. The `.wasm` file. The path is relative to this configuration.
             fumehood.toml:3:1: [tools.a.secrets[0]] has the unknown key `form`; did you mean `for`?; known there: for, from, header, name, query, value"#]],
         );
@@ -168,20 +168,20 @@ mod tests {
             fumehood.toml:3:8: `tools.a.read` is a text; expected a list; write ["./docs:/docs"]. Folders that it may read, as "HOST:GUEST", such as "./docs:/docs".
             fumehood.toml:4:10: `tools.a.write[0]` is a whole number; expected a text or a table.
             fumehood.toml:4:13: [tools.a.write[1]] has no `folder`; add it. The folder on this machine. The path is relative to this configuration.
-            fumehood.toml:4:13: [tools.a.write[1]] has no `guest`; add it. Where the tool finds it, such as "/out"."#]],
+            fumehood.toml:4:13: [tools.a.write[1]] has no `guest`; add it. The path at which the tool finds it, such as "/out"."#]],
         );
         check(
             "tools = []\n[agent]\ndriver = \"reakt\"\nsystem = 1\n",
             expect![[r#"
-            fumehood.toml:1:9: `tools` is a list; expected a table. HostTools, and what their tools may do. The full name of a tool is NAME__TOOL.
+            fumehood.toml:1:9: `tools` is a list; expected a table. Components, and what their tools may do. The full name of a tool is NAME__TOOL.
             fumehood.toml:3:10: `agent.driver` is "reakt"; expected "native", "react", "batch"; did you mean `react`?
-            fumehood.toml:4:10: `agent.system` is a whole number; expected a text or a table. Who the model is and how it should behave: a text, or { file = "…" }."#]],
+            fumehood.toml:4:10: `agent.system` is a whole number; expected a text or a table. The system prompt, about the model's role and behaviour: a text, or { file = "…" }."#]],
         );
         check(
             "[tools]\na = 1\n[model]\nsupports_tools = 1979-05-27\nkey = {}\n",
             expect![[r#"
                 fumehood.toml:2:5: `tools.a` is a whole number; expected a table.
-                fumehood.toml:4:18: `model.supports_tools` is a date; expected true or false. Whether the model knows tools. Usually true.
+                fumehood.toml:4:18: `model.supports_tools` is a date; expected true or false. Set to false if the model does not support tools. Usually true.
                 fumehood.toml:5:7: `model.key` needs one of: env, file, keyring"#]],
         );
     }

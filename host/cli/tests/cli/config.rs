@@ -148,7 +148,7 @@ fn the_schema_is_printed() {
     let bench = Workbench::new();
     let schema = bench.run(&["config", "schema"]).json();
     assert_eq!(schema["title"], "fumehood.toml");
-    assert!(schema["properties"]["tools"]["description"].as_str().unwrap().contains("HostTools"));
+    assert!(schema["properties"]["tools"]["description"].as_str().unwrap().contains("Components"));
 }
 
 #[test]
