@@ -6,7 +6,6 @@ mod mcp;
 pub(crate) mod parse;
 pub(crate) mod run;
 mod serve;
-mod trust;
 
 use std::path::PathBuf;
 
@@ -20,7 +19,6 @@ use crate::render::FailureForm;
 pub(crate) use limits::{LimitArguments, bad_limit};
 pub(crate) use mcp::{CallRemote, Client, Config, List, Mcp, ServerOptions};
 pub(crate) use serve::{Http, Serve, ServeMcp};
-pub(crate) use trust::Trust;
 
 /// Name of the hidden command by which this program is its own compiler.
 pub(crate) const COMPILE_COMPONENT: &str = "compile-component";
@@ -187,6 +185,24 @@ pub(crate) struct Approve {
     /// Revoke the approvals of names that the configuration does not have
     #[arg(long, conflicts_with_all = ["names", "yes", "check", "revoke"])]
     pub(crate) prune: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    /// Configuration, or its folder [default: ./fumehood.toml]
+    pub(crate) path: Option<PathBuf>,
+
+    /// Show it without trusting it; exit with 3 if it is not trusted
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// Revoke the trust in it
+    #[arg(long, conflicts_with = "check")]
+    pub(crate) revoke: bool,
+
+    /// List trusted configurations
+    #[arg(long, conflicts_with_all = ["path", "check", "revoke"])]
+    pub(crate) list: bool,
 }
 
 #[derive(Debug, Subcommand)]

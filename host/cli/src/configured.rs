@@ -13,11 +13,11 @@ use crate::config::tool::{ApprovalRule, ToolSection};
 use crate::exit::UsageError;
 
 /// Most components that are taken from one folder.
-const MOST_IN_FOLDER: usize = 1_000;
+const MAX_COMPONENTS_IN_FOLDER: usize = 1_000;
 
 /// A component of a configuration.
 #[derive(Clone)]
-pub(crate) struct Configured {
+pub(crate) struct ConfiguredComponent {
     /// What it is called.
     pub(crate) name: Namespace,
     /// The file that it is in, for people.
@@ -79,7 +79,7 @@ pub(crate) fn lock_beside(origin: &Path) -> Result<Lock> {
 ///
 /// # Errors
 /// If a folder of components cannot be read.
-pub(crate) fn stale(config: &Config, lock: &Lock) -> Result<BTreeSet<Namespace>> {
+pub(crate) fn stale_names(config: &Config, lock: &Lock) -> Result<BTreeSet<Namespace>> {
     let named = lock.iter().map(|(name, _)| name).chain(lock.entries().map(|(name, _)| name));
     let mut stale: BTreeSet<Namespace> = named.cloned().collect();
     for (name, _) in in_folders(config)? {
@@ -93,7 +93,7 @@ pub(crate) fn stale(config: &Config, lock: &Lock) -> Result<BTreeSet<Namespace>>
 ///
 /// # Errors
 /// If something that it needs, such as the value of a secret, cannot be had.
-pub(crate) fn named(config: &Config, lock: &Lock, name: &str) -> Result<Option<Configured>> {
+pub(crate) fn find(config: &Config, lock: &Lock, name: &str) -> Result<Option<ConfiguredComponent>> {
     match config.tools.get(name) {
         Some(section) => configured(config, lock, name, section).map(Some),
         None => {
@@ -106,8 +106,8 @@ pub(crate) fn named(config: &Config, lock: &Lock, name: &str) -> Result<Option<C
 /// All components, in the order of their names.
 ///
 /// # Errors
-/// As [`named`], or if a folder cannot be read.
-pub(crate) fn all(config: &Config, lock: &Lock) -> Result<Vec<Configured>> {
+/// As [`find`], or if a folder cannot be read.
+pub(crate) fn all(config: &Config, lock: &Lock) -> Result<Vec<ConfiguredComponent>> {
     let mut all = Vec::new();
     for (name, section) in &config.tools {
         all.push(configured(config, lock, name, section)?);
@@ -121,7 +121,7 @@ pub(crate) fn all(config: &Config, lock: &Lock) -> Result<Vec<Configured>> {
     Ok(all)
 }
 
-fn configured(config: &Config, lock: &Lock, name: &str, section: &ToolSection) -> Result<Configured> {
+fn configured(config: &Config, lock: &Lock, name: &str, section: &ToolSection) -> Result<ConfiguredComponent> {
     let name = Namespace::parse(name).map_err(|error| UsageError(error.to_string()))?;
     let file = config.path(&section.component);
     let values = |source: &crate::config::secret::ValueSource| source.value(config.folder());
@@ -156,17 +156,17 @@ fn configured(config: &Config, lock: &Lock, name: &str, section: &ToolSection) -
     }
     let approved = lock.get(&name).map(Approval::pin);
     let terms = LoadSettings { section: Some(section.clone()), limits, docs, approved };
-    Ok(Configured { name, file, load, limits, is_pinned, terms })
+    Ok(ConfiguredComponent { name, file, load, limits, is_pinned, terms })
 }
 
-fn powerless(config: &Config, lock: &Lock, name: Namespace, file: PathBuf) -> Configured {
+fn powerless(config: &Config, lock: &Lock, name: Namespace, file: PathBuf) -> ConfiguredComponent {
     let limits = config.limits.over(Limits::default());
     let load = Load::path(&file)
         .named(name.as_str())
         .with_limits(limits)
         .with_approval_below(config.absolute_folder(), lock.get(&name).cloned());
     let terms = LoadSettings { section: None, limits, docs: None, approved: lock.get(&name).map(Approval::pin) };
-    Configured { name, file, load, limits, is_pinned: true, terms }
+    ConfiguredComponent { name, file, load, limits, is_pinned: true, terms }
 }
 
 /// The `.wasm` files of the folders in `tools_in`, each with its name.
@@ -194,8 +194,9 @@ fn components_in(folder: &Path) -> Result<Vec<PathBuf>> {
         if path.extension().is_some_and(|extension| extension == "wasm") && path.is_file() {
             files.push(path);
         }
-        if files.len() > MOST_IN_FOLDER {
-            let message = format!("the folder {} has more than {MOST_IN_FOLDER} components", folder.display());
+        if files.len() > MAX_COMPONENTS_IN_FOLDER {
+            let message =
+                format!("the folder {} has more than {MAX_COMPONENTS_IN_FOLDER} components", folder.display());
             return Err(UsageError(message).into());
         }
     }

@@ -35,14 +35,14 @@ pub(crate) struct UsageError(pub(crate) String);
     "{file} {why}, so nothing in it was used: it could start programs and have secrets sent; look at it and trust it with \
      `fumehood trust`, or use it for this run only with `--trust-config`"
 )]
-pub(crate) struct NotTrusted {
+pub(crate) struct UntrustedConfigError {
     pub(crate) file: String,
     pub(crate) why: &'static str,
 }
 
 /// A component that was not loaded, named after its file: what a host would call it says nothing to whoever typed it.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CannotLoad {
+pub(crate) enum ComponentLoadError {
     #[error("cannot load {file}")]
     Component { file: String, source: ComponentError },
     /// One that was named on the command line: what to do is said in options.
@@ -54,7 +54,7 @@ pub(crate) enum CannotLoad {
 
 /// Nobody can be asked.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CannotAsk {
+pub(crate) enum ModelSetupError {
     #[error("the model `{model}` cannot be asked{hint}")]
     Provider { model: String, hint: &'static str, source: SetupError },
     #[error("no model is called that; `--model` takes PROVIDER:NAME")]
@@ -90,7 +90,7 @@ impl From<Exit> for ExitCode {
 }
 
 /// The code for how a call ended.
-pub(crate) fn of_result(result: &CallResult) -> Exit {
+pub(crate) fn from_result(result: &CallResult) -> Exit {
     let Some(error) = result.error() else { return Exit::Ok };
     match error.kind.stage() {
         _ if error.kind == ErrorKind::Cancelled => Exit::Interrupted,
@@ -105,13 +105,13 @@ pub(crate) fn of_result(result: &CallResult) -> Exit {
 }
 
 /// The code for an error that kept a call from being made at all.
-pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
+pub(crate) fn from_error(error: &anyhow::Error) -> Exit {
     match error.downcast_ref::<LoadError>() {
         Some(LoadError::Limits(_) | LoadError::Name { .. }) => Exit::Usage,
         Some(_) => Exit::NotLoaded,
-        None if error.is::<CannotLoad>() => Exit::NotLoaded,
-        None if error.is::<UsageError>() || error.is::<CannotAsk>() => Exit::Usage,
-        None if error.is::<NotTrusted>() => Exit::Refused,
+        None if error.is::<ComponentLoadError>() => Exit::NotLoaded,
+        None if error.is::<UsageError>() || error.is::<ModelSetupError>() => Exit::Usage,
+        None if error.is::<UntrustedConfigError>() => Exit::Refused,
         None if error.is::<ConfigError>() || error.is::<LockError>() => Exit::Usage,
         None if matches!(error.downcast_ref(), Some(AgentError::Tool(_))) => Exit::NotLoaded,
         None => Exit::Host,

@@ -16,19 +16,19 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Arguments, COMPILE_COMPONENT};
 use crate::config::secret::ValueSource;
-use crate::config::{Config, relative};
+use crate::config::{Config, resolve};
 use crate::configured::lock_file_beside;
-use crate::exit::{CannotLoad, UsageError};
+use crate::exit::{ComponentLoadError, UsageError};
 use crate::isolation::Mode;
 use crate::power_arguments::PowerArguments;
 use crate::{flags, render};
 
 /// Longer than this and a person wonders.
-const BLINK: Duration = Duration::from_millis(300);
+const SPINNER_DELAY: Duration = Duration::from_millis(300);
 /// One command makes few calls at a time, so it needs few slots.
 const CONCURRENCY: u32 = 8;
 /// Name of a component whose file name holds no letter or digit.
-const NAMELESS: &str = "component";
+const DEFAULT_NAME: &str = "component";
 
 /// Settings for a host of one command.
 pub(crate) fn builder(arguments: &Arguments) -> HostBuilder {
@@ -38,7 +38,7 @@ pub(crate) fn builder(arguments: &Arguments) -> HostBuilder {
 /// The same for tools that run there, whatever the command line says.
 pub(crate) fn isolated_builder(arguments: &Arguments, isolation: Mode) -> HostBuilder {
     let compiler = Compiler::this_program([COMPILE_COMPONENT]);
-    let builder = protected(Host::builder().concurrency(CONCURRENCY).compiler(compiler), arguments);
+    let builder = with_protected_files(Host::builder().concurrency(CONCURRENCY).compiler(compiler), arguments);
     let builder = isolation.apply(builder);
     match cache_folder(arguments).map(CodeCache::open) {
         Some(Ok(cache)) => match arguments.cache_size {
@@ -55,8 +55,8 @@ pub(crate) fn isolated_builder(arguments: &Arguments, isolation: Mode) -> HostBu
 
 /// Keeps from all tools, in every command, what decides what they may do: the configuration and its lock, there or not,
 /// named or in the working folder, and the user's state and caches.
-fn protected(builder: HostBuilder, arguments: &Arguments) -> HostBuilder {
-    let builder = state_folder().into_iter().chain(usual_cache()).fold(builder, HostBuilder::own_folder);
+fn with_protected_files(builder: HostBuilder, arguments: &Arguments) -> HostBuilder {
+    let builder = state_folder().into_iter().chain(default_cache()).fold(builder, HostBuilder::own_folder);
     let builder = arguments.cache_dir.iter().fold(builder, HostBuilder::own_folder);
     let here = Config::place(None);
     let named = Config::place(arguments.config.as_deref());
@@ -71,7 +71,7 @@ fn protected(builder: HostBuilder, arguments: &Arguments) -> HostBuilder {
 }
 
 /// The same for what was typed: the files of its secrets.
-pub(crate) fn with_typed(builder: HostBuilder, powers: &PowerArguments) -> HostBuilder {
+pub(crate) fn with_typed_secrets(builder: HostBuilder, powers: &PowerArguments) -> HostBuilder {
     let powers = powers.powers();
     powers.secrets.iter().fold(builder, |builder, secret| with_secret(builder, Path::new("."), &secret.from))
 }
@@ -88,14 +88,14 @@ pub(crate) fn with_secret_file(builder: HostBuilder, file: Option<&Path>) -> Hos
 
 fn with_secret(builder: HostBuilder, base: &Path, source: &ValueSource) -> HostBuilder {
     match source {
-        ValueSource::File(path) => builder.protect(relative::from(base, path), FileRole::Secret),
+        ValueSource::File(path) => builder.protect(resolve(base, path), FileRole::Secret),
         ValueSource::Env(_) | ValueSource::Keyring(_) => builder,
     }
 }
 
 /// Keeps from all tools what a configuration names: the files of secrets, lists of what is not allowed, components, and
 /// the programs of servers.
-fn with_named(mut builder: HostBuilder, config: &Config) -> HostBuilder {
+fn with_named_files(mut builder: HostBuilder, config: &Config) -> HostBuilder {
     let servers = config.mcp.servers.values();
     let of_servers = servers
         .clone()
@@ -128,7 +128,7 @@ fn with_named(mut builder: HostBuilder, config: &Config) -> HostBuilder {
 /// where it says.
 pub(crate) fn builder_for(arguments: &Arguments, config: &Config) -> Result<HostBuilder> {
     let mut builder = builder(arguments);
-    builder = with_named(builder, config);
+    builder = with_named_files(builder, config);
     // What is too large for that was refused when the configuration was read.
     let most = config.http_in_flight.and_then(|count| u32::try_from(count.0).ok());
     builder = most.into_iter().fold(builder, HostBuilder::http_in_flight);
@@ -137,7 +137,7 @@ pub(crate) fn builder_for(arguments: &Arguments, config: &Config) -> Result<Host
     }
     let file = match &config.key_value_store {
         Some(file) => config.path(file),
-        None => usual_store(config)?,
+        None => default_store(config)?,
     };
     with_store(builder, &file)
 }
@@ -167,7 +167,7 @@ fn store_file(place: &Path) -> Option<PathBuf> {
 }
 
 /// Each configuration has its own, so that a tool of one never finds what a tool of the same name in another kept.
-fn usual_store(config: &Config) -> Result<PathBuf> {
+fn default_store(config: &Config) -> Result<PathBuf> {
     let origin = config.origin.canonicalize().unwrap_or_else(|_| config.origin.clone());
     let missing = "there is no home folder to keep the stores of tools in; set `key_value_store`";
     Ok(store_file(&origin).ok_or_else(|| UsageError(missing.to_owned()))?)
@@ -183,48 +183,48 @@ fn cache_folder(arguments: &Arguments) -> Option<PathBuf> {
     if arguments.no_cache {
         return None;
     }
-    arguments.cache_dir.clone().or_else(usual_cache)
+    arguments.cache_dir.clone().or_else(default_cache)
 }
 
-fn usual_cache() -> Option<PathBuf> {
+fn default_cache() -> Option<PathBuf> {
     Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("fumehood").join("code"))
 }
 
 /// Prepares loading the component in this file. Returns its name too: that of the file, if that makes one.
-pub(crate) fn load_of(path: &Path, allow_slow_compile: bool) -> (Load, String) {
+pub(crate) fn prepare_load(path: &Path, allow_slow_compile: bool) -> (Load, String) {
     let load = Load::path(path);
     let load = if allow_slow_compile { load.allow_slow_compile() } else { load };
     match load.name() {
         Ok(name) => (load, name.to_string()),
-        Err(_) => (load.named(NAMELESS), NAMELESS.to_owned()),
+        Err(_) => (load.named(DEFAULT_NAME), DEFAULT_NAME.to_owned()),
     }
 }
 
 /// Loads a component. If that takes long, a terminal shows that something is going on.
 pub(crate) async fn load(host: &Host, what: &str, load: Load) -> Result<Component> {
-    loaded(what, host.load(load)).await
+    load_reported(what, host.load(load)).await
 }
 
 /// The same in place of what has its name.
 pub(crate) async fn reload(host: &Host, what: &str, load: Load) -> Result<Component> {
-    loaded(what, host.reload(load)).await
+    load_reported(what, host.reload(load)).await
 }
 
 /// Loads several components at the same time.
 pub(crate) async fn load_all(host: &Host, what: &str, loads: impl IntoIterator<Item = (&str, Load)>) -> Result<()> {
     let loads = loads.into_iter();
     let loading = loads.map(|(name, load)| async move {
-        let component = host.load(load).await.map_err(|error| named(name, error))?;
+        let component = host.load(load).await.map_err(|error| to_load_error(name, error))?;
         Ok::<_, anyhow::Error>((name, component))
     });
-    for (name, component) in visibly(what, try_join_all(loading)).await? {
+    for (name, component) in with_spinner(what, try_join_all(loading)).await? {
         report(name, &component);
     }
     Ok(())
 }
 
-async fn loaded(what: &str, loading: impl Future<Output = Result<Component, LoadError>>) -> Result<Component> {
-    let component = visibly(what, loading).await.map_err(|error| named(what, error))?;
+async fn load_reported(what: &str, loading: impl Future<Output = Result<Component, LoadError>>) -> Result<Component> {
+    let component = with_spinner(what, loading).await.map_err(|error| to_load_error(what, error))?;
     report(what, &component);
     Ok(component)
 }
@@ -257,31 +257,31 @@ fn warn_of_incomplete_jail(component: &Component) {
 }
 
 /// Says of a component that was named on the command line, in options, which powers it lacks.
-pub(crate) fn in_options(error: anyhow::Error) -> anyhow::Error {
-    match error.downcast::<CannotLoad>() {
-        Ok(CannotLoad::Component { file, source: source @ ComponentError::Ungranted(_) }) => {
-            CannotLoad::Typed { file, source: UsageError(flags::translate(&source.to_string())) }.into()
+pub(crate) fn with_option_hints(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<ComponentLoadError>() {
+        Ok(ComponentLoadError::Component { file, source: source @ ComponentError::Ungranted(_) }) => {
+            ComponentLoadError::Typed { file, source: UsageError(flags::translate(&source.to_string())) }.into()
         }
         Ok(other) => other.into(),
         Err(error) => error,
     }
 }
 
-fn named(file: &str, error: LoadError) -> anyhow::Error {
+fn to_load_error(file: &str, error: LoadError) -> anyhow::Error {
     let file = file.to_owned();
     match error {
-        LoadError::Component { source, .. } => CannotLoad::Component { file, source: *source }.into(),
+        LoadError::Component { source, .. } => ComponentLoadError::Component { file, source: *source }.into(),
         LoadError::Schema { tool, which, source, .. } => {
-            CannotLoad::Schema { file, tool, which, source: *source }.into()
+            ComponentLoadError::Schema { file, tool, which, source: *source }.into()
         }
         error => error.into(),
     }
 }
 
 /// Waits for `loading`. If that takes long, a terminal shows that something is going on.
-async fn visibly<T>(what: &str, loading: impl Future<Output = T>) -> T {
+async fn with_spinner<T>(what: &str, loading: impl Future<Output = T>) -> T {
     let mut loading = std::pin::pin!(loading);
-    match tokio::time::timeout(BLINK, loading.as_mut()).await {
+    match tokio::time::timeout(SPINNER_DELAY, loading.as_mut()).await {
         Ok(loaded) => loaded,
         Err(_still_loading) => {
             let spinner = ProgressBar::new_spinner().with_message(format!("compiling {what}"));

@@ -8,7 +8,6 @@ mod args;
 mod commands;
 mod config;
 mod configured;
-mod digits;
 mod exit;
 mod flags;
 mod host;
@@ -23,7 +22,6 @@ mod render;
 mod servers;
 mod source;
 mod trust;
-mod value;
 
 use std::process::ExitCode;
 
@@ -77,7 +75,7 @@ pub fn main() -> ExitCode {
     match ended {
         Ok(exit) => exit.into(),
         Err(error) => {
-            let exit = exit::of_error(&error);
+            let exit = exit::from_error(&error);
             render::failure(&error, arguments.failure_form(), exit)
         }
     }
@@ -89,7 +87,8 @@ pub fn main() -> ExitCode {
 /// Everything that is wrong with the text, with a place in the file on each line.
 #[doc(hidden)]
 pub fn check_configuration(text: &str) -> Result<String, String> {
-    let config = config::Config::parse(std::path::Path::new(config::USUAL), text).map_err(|error| error.to_string())?;
+    let config = config::Config::parse(std::path::Path::new(config::DEFAULT_FILE_NAME), text)
+        .map_err(|error| error.to_string())?;
     serde_json::to_string(&config).map_err(|error| error.to_string())
 }
 

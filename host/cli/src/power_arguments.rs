@@ -114,7 +114,7 @@ impl PowerArguments {
     }
 
     /// Returns whether any power was typed.
-    pub(crate) fn are_given(&self) -> bool {
+    pub(crate) fn has_any(&self) -> bool {
         self.strict_imports || self.key_value_store.is_some() || self.powers() != Powers::default()
     }
 }

@@ -78,12 +78,12 @@ impl Recording {
         entry_point: EntryPoint,
         actor: Option<&str>,
     ) -> Result<Option<Self>> {
-        let Some(place) = log_file::wanted(typed, config)? else { return Ok(None) };
+        let Some(place) = log_file::path_for(typed, config)? else { return Ok(None) };
         let is_single_call = entry_point != EntryPoint::ServeMcp;
         let options = log_file::options(typed.log_key.as_deref(), config)?;
         let options = Options { keep_journal: is_single_call, ..options };
         let files = EventLog::files(&place).into_iter().chain(typed.log_key.clone()).collect();
-        let log = Arc::new(log_file::write(&place, &options)?);
+        let log = Arc::new(log_file::open(&place, &options)?);
         let persist = PersistRules::default();
         persist.update(config);
         let rules = persist.clone();
@@ -95,7 +95,7 @@ impl Recording {
             ..CallLogOptions::new(entry_point.as_str())
         };
         let calls = CallLog::begin(Arc::clone(&log) as Arc<dyn Recorder>, options).await?;
-        let kept = log_file::kept(config, moment::now());
+        let kept = log_file::retention(config, moment::now());
         Ok(Some(Self { log, calls, persist, kept, files }))
     }
 

@@ -63,14 +63,14 @@ impl Server {
 ///
 /// # Errors
 /// If the name cannot be one.
-pub(crate) fn named(config: &Config, name: &str) -> Result<Option<Server>> {
+pub(crate) fn find(config: &Config, name: &str) -> Result<Option<Server>> {
     config.mcp.servers.get(name).map(|section| Server::of(name, section)).transpose()
 }
 
 /// All servers, in the order of their names.
 ///
 /// # Errors
-/// As [`named`].
+/// As [`find`].
 pub(crate) fn all(config: &Config) -> Result<Vec<Server>> {
     config.mcp.servers.iter().map(|(name, section)| Server::of(name, section)).collect()
 }
@@ -235,12 +235,12 @@ fn endpoint(
         arguments: arguments.to_vec(),
         environment,
         folder: section.folder.as_ref().map(|folder| config.absolute_folder().join(folder)),
-        through: Some(ending_with_us()),
+        through: Some(through_this_program()),
     }))
 }
 
 /// Servers are started through this very program, so that they end even where it is killed.
-pub(crate) fn ending_with_us() -> Through {
+pub(crate) fn through_this_program() -> Through {
     Through {
         program: PathBuf::from("/proc/self/exe"),
         arguments: vec![END_WITH_PARENT.to_owned(), std::process::id().to_string()],

@@ -7,8 +7,7 @@ use fumehood::agent::allowlist::{self, Allowlists, Skill};
 
 use crate::args::run::AgentArguments;
 use crate::config::Config;
-use crate::config::channel::ChannelSection;
-use crate::config::skill::SkillSection;
+use crate::config::skill::{ChannelSection, SkillSection};
 use crate::exit::UsageError;
 
 /// The list of `--allow` where a skill is in use and no channel is. No channel of the configuration has such a name.

@@ -1,17 +1,20 @@
 //! Treatment of calls: their judge, their records, and the size of results that a model is shown.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::Host;
-use fumehood::agent::guardrail::{JudgePolicy, ModelJudge};
+use fumehood::agent::guardrail::{IgnoreList, JudgePolicy, ModelJudge, Proposed, Rule, RuleFn, Verdict, Workspace};
 use fumehood::agent::persist::Persist;
 use fumehood::agent::registry::Policy;
 use fumehood::chat::Model;
 
+use crate::args::run::AgentArguments;
 use crate::config::Config;
 use crate::config::tool::{PersistRule, ToolSection};
-use crate::source::text;
+use crate::exit::UsageError;
+use crate::source::{read, text};
 
 /// The judge of the configuration, if it has one. `model` is asked unless it names another of the same provider.
 ///
@@ -54,4 +57,55 @@ fn policy(section: &ToolSection) -> Option<Policy> {
     let result_bytes = section.result_bytes.map(|bytes| bytes.0);
     let is_usual = persist.is_none() && result_bytes.is_none();
     (!is_usual).then(|| Policy { persist, result_bytes, ..Policy::default() })
+}
+
+/// All of them, in the order in which they are asked.
+///
+/// # Errors
+/// If an ignore list cannot be read, or has a line that is none.
+pub(crate) fn rules(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<dyn Rule>>> {
+    let section = &config.guardrails;
+    let mut rules: Vec<Arc<dyn Rule>> = Vec::new();
+    if !section.deny.is_empty() {
+        rules.push(deny_rule(section.deny.iter().cloned().collect()));
+    }
+    let workspace = || {
+        let workspace = Workspace::new(section.workspace.clone());
+        match &section.path_arguments {
+            Some(names) => workspace.with_fields(names.clone()),
+            None => workspace,
+        }
+    };
+    if !section.workspace.is_empty() {
+        rules.push(Arc::new(workspace()));
+    }
+    let mut ignored = section.ignore.join("\n");
+    if let Some(file) = &section.ignore_file {
+        ignored.push('\n');
+        ignored.push_str(&read(&config.path(file), "[guardrails] ignore_file")?);
+    }
+    if !ignored.trim().is_empty() {
+        let list = IgnoreList::new(workspace(), &ignored);
+        rules.push(Arc::new(list.map_err(|error| UsageError(format!("[guardrails] ignore: {error}")))?));
+    }
+    let ask: BTreeSet<String> = typed.ask.iter().chain(&section.ask).cloned().collect();
+    if !ask.is_empty() {
+        rules.push(ask_rule(ask));
+    }
+    Ok(rules)
+}
+
+fn deny_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
+    Arc::new(RuleFn::new("deny", move |proposed: &Proposed| match tools.contains(&proposed.tool) {
+        true => Verdict::Deny { reason: format!("the tool {} is never called here", proposed.tool) },
+        false => Verdict::Allow,
+    }))
+}
+
+/// A rule that wants a person asked about each call of these tools.
+fn ask_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
+    Arc::new(RuleFn::new("ask", move |proposed: &Proposed| match tools.contains(&proposed.tool) {
+        true => Verdict::Ask { question: format!("may {} run?", proposed.tool) },
+        false => Verdict::Allow,
+    }))
 }

@@ -32,7 +32,7 @@ pub(crate) const COMMANDS: [(&str, &str); 5] = [
 
 /// One input of a person.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Typed {
+pub(crate) enum ChatEvent {
     /// A message or a command.
     Text(String),
     /// Ctrl-C.
@@ -45,7 +45,7 @@ pub(crate) enum Typed {
 /// message is read when it is asked for, and not before: what is typed in between may be the answer to a question.
 pub(crate) struct ChatInput {
     wanted: std::sync::mpsc::Sender<()>,
-    typed: mpsc::Receiver<Typed>,
+    typed: mpsc::Receiver<ChatEvent>,
     /// The settings of the terminal before an editor changed them.
     settings: Option<Termios>,
 }
@@ -81,14 +81,14 @@ impl ChatInput {
         }
         Ok(Self::start(settings, move || {
             let typed = edit(&mut editor);
-            if let (Some(file), Typed::Text(_)) = (&history, &typed) {
+            if let (Some(file), ChatEvent::Text(_)) = (&history, &typed) {
                 save(&mut editor, file);
             }
             typed
         }))
     }
 
-    fn start(settings: Option<Termios>, mut read: impl FnMut() -> Typed + Send + 'static) -> Self {
+    fn start(settings: Option<Termios>, mut read: impl FnMut() -> ChatEvent + Send + 'static) -> Self {
         let (wanted, requests) = std::sync::mpsc::channel();
         let (sender, typed) = mpsc::channel(1);
         let thread = std::thread::Builder::new().name("chat input".to_owned()).spawn(move || {
@@ -105,11 +105,11 @@ impl ChatInput {
     }
 
     /// Waits for the next message. Not to be called again after it was cancelled.
-    pub(crate) async fn next(&mut self) -> Typed {
+    pub(crate) async fn next(&mut self) -> ChatEvent {
         if self.wanted.send(()).is_err() {
-            return Typed::End;
+            return ChatEvent::End;
         }
-        self.typed.recv().await.unwrap_or(Typed::End)
+        self.typed.recv().await.unwrap_or(ChatEvent::End)
     }
 }
 
@@ -122,22 +122,22 @@ impl Drop for ChatInput {
     }
 }
 
-fn read_line() -> Typed {
+fn read_line() -> ChatEvent {
     let mut line = Vec::new();
     let read = std::io::stdin().lock().take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
     match read {
-        Ok(1..) => Typed::Text(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned()),
-        _ => Typed::End,
+        Ok(1..) => ChatEvent::Text(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned()),
+        _ => ChatEvent::End,
     }
 }
 
-fn edit(editor: &mut Editor<Commands, FileHistory>) -> Typed {
+fn edit(editor: &mut Editor<Commands, FileHistory>) -> ChatEvent {
     loop {
         return match editor.readline(PROMPT) {
-            Ok(text) => Typed::Text(text.replace("\\\n", "\n")),
-            Err(ReadlineError::Interrupted) => Typed::Interrupt,
+            Ok(text) => ChatEvent::Text(text.replace("\\\n", "\n")),
+            Err(ReadlineError::Interrupted) => ChatEvent::Interrupt,
             Err(ReadlineError::Signal(_)) => continue,
-            Err(_) => Typed::End,
+            Err(_) => ChatEvent::End,
         };
     }
 }

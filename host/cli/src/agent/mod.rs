@@ -1,7 +1,7 @@
 //! The agent loop at a terminal: put together, watched, asked, interrupted.
 
 pub(crate) mod access;
-pub(crate) mod ask;
+pub(crate) mod approver;
 pub(crate) mod call_policy;
 pub(crate) mod call_progress;
 pub(crate) mod chat_input;
@@ -9,7 +9,6 @@ pub(crate) mod ending;
 pub(crate) mod interrupt;
 pub(crate) mod model;
 pub(crate) mod reply;
-pub(crate) mod rules;
 pub(crate) mod screen;
 pub(crate) mod settings;
 pub(crate) mod setup;

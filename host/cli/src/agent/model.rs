@@ -10,7 +10,7 @@ use fumehood::model::{ModelSpec, Provider, ScriptedModel, SetupError};
 use super::settings;
 use crate::args::run::ModelArguments;
 use crate::config::Config;
-use crate::exit::{CannotAsk, UsageError};
+use crate::exit::{ModelSetupError, UsageError};
 
 /// Variable that may name a model.
 const VARIABLE: &str = "FUMEHOOD_MODEL";
@@ -22,7 +22,7 @@ const VARIABLE: &str = "FUMEHOOD_MODEL";
 ///
 /// # Errors
 /// If there is no model, or it cannot be asked.
-pub(crate) fn of(typed: &ModelArguments, config: &Config) -> Result<Arc<dyn Model>> {
+pub(crate) fn from_arguments(typed: &ModelArguments, config: &Config) -> Result<Arc<dyn Model>> {
     let configured = config.model.name.as_deref();
     if let Some(file) = &typed.script {
         return scripted(file);
@@ -36,7 +36,7 @@ pub(crate) fn of(typed: &ModelArguments, config: &Config) -> Result<Arc<dyn Mode
         );
         return Err(UsageError(message).into());
     };
-    match ModelSpec::parse(name.trim()).map_err(CannotAsk::Name)? {
+    match ModelSpec::parse(name.trim()).map_err(ModelSetupError::Name)? {
         ModelSpec::Scripted(file) => scripted(&file),
         spec @ ModelSpec::Provider { .. } => {
             let settings = settings::provider(config, !is_other(&spec, configured), typed)?;
@@ -50,7 +50,7 @@ pub(crate) fn of(typed: &ModelArguments, config: &Config) -> Result<Arc<dyn Mode
                     SetupError::NoKey { .. } => ": it needs a key",
                     _ => "",
                 };
-                CannotAsk::Provider { model: spec.to_string(), hint, source }
+                ModelSetupError::Provider { model: spec.to_string(), hint, source }
             })?;
             Ok(Arc::new(provider))
         }
@@ -68,6 +68,6 @@ fn is_other(spec: &ModelSpec, configured: Option<&str>) -> bool {
 }
 
 fn scripted(file: &Path) -> Result<Arc<dyn Model>> {
-    let failed = |source| CannotAsk::Script { file: file.display().to_string(), source };
+    let failed = |source| ModelSetupError::Script { file: file.display().to_string(), source };
     Ok(Arc::new(ScriptedModel::open(file).map_err(failed)?))
 }

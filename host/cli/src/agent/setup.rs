@@ -16,13 +16,13 @@ use fumehood::key_value::DiskStore;
 use fumehood::record::{NullRecorder, Recorder};
 use fumehood::{AgentBuilder, Grant, Host, HostBuilder, Limits, McpTools, StoredNotes};
 
-use super::ask::AtTerminal;
+use super::approver::TerminalApprover;
 use super::call_progress::CallProgress;
 use super::ending::RunSummary;
 use super::interrupt::Interrupts;
 use super::screen::Screen;
 use super::view::{Events, View};
-use super::{access, call_policy, model, rules, settings};
+use super::{access, call_policy, model, settings};
 use crate::args::run::{AgentArguments, DriverName};
 use crate::args::{Arguments, bad_limit};
 use crate::config::Config;
@@ -55,16 +55,16 @@ impl AgentSession {
         let config = ConfigSource::of(arguments).open()?;
         let usual = config.limits.over(Limits::default());
         let limits = typed.limits.over(usual, MEMORY_CEILING).map_err(|error| bad_limit(&error))?;
-        let model = model::of(&typed.model, &config)?;
+        let model = model::from_arguments(&typed.model, &config)?;
         let skill = access::skill(&config, typed)?;
         let channel = access::channel(&config, typed, skill)?;
         let session = settings::session(&config, typed, skill)?;
-        let rules = rules::of(&config, typed)?;
+        let rules = call_policy::rules(&config, typed)?;
         let knowledge = settings::knowledge(&config, skill, channel)?;
         let state = typed.state.as_deref().map(state).transpose()?;
         let modes = settings::modes(&config);
         let judge = call_policy::judge(&config, &model)?;
-        let place = log_file::wanted(&typed.recording, &config)?;
+        let place = log_file::path_for(&typed.recording, &config)?;
         // Before anything is loaded: only files that are there can be kept from tools.
         let notes = open_notes(&config)?;
         let log = place.as_deref().map(|place| open_log(place, typed, &config)).transpose()?;
@@ -106,11 +106,11 @@ impl AgentSession {
         if config.log.texts {
             builder = builder.keep_texts();
         }
-        let person = AtTerminal::find(chips.clone()).filter(|_| !arguments.json);
+        let person = TerminalApprover::find(chips.clone()).filter(|_| !arguments.json);
         let agent = with_person(builder, &config, person).build()?;
         let view = if arguments.json { View::Lines } else { View::Screen(Screen::new(chips, limits.deadline)) };
         let interrupts = Interrupts::watch(agent.cancel_handle());
-        let kept = log_file::kept(&config, moment::now());
+        let kept = log_file::retention(&config, moment::now());
         Ok(Self { host, remotes, events: Events::of(agent.tap()), agent, log, kept, view, interrupts })
     }
 
@@ -204,7 +204,7 @@ async fn load(
     let memories = configured.iter().map(|component| component.limits.memory);
     let most = memories.chain([limits.memory, Limits::default().memory]).max().unwrap_or(limits.memory);
     let builder = host::with_components(host::builder_for(arguments, config)?, &typed.tool);
-    let builder = host::with_typed(builder, &typed.powers);
+    let builder = host::with_typed_secrets(builder, &typed.powers);
     let builder = match (&typed.powers.key_value_store, typed.tool.as_slice()) {
         (Some(file), _) => own_store(builder, config, file)?,
         _ if !typed.powers.needs_store() || has_store(config) => builder,
@@ -224,10 +224,10 @@ async fn load(
     let builder = files.fold(builder, HostBuilder::own_folder);
     let host = builder.limits(limits).memory_ceiling(most).build()?;
     for file in &typed.tool {
-        let (load, _) = host::load_of(file, typed.allow_slow_compile);
+        let (load, _) = host::prepare_load(file, typed.allow_slow_compile);
         let load = load.with_grant(grant.clone());
         let load = if typed.powers.strict_imports { load.strict_imports() } else { load };
-        host::load(&host, &host::file_name(file), load).await.map_err(host::in_options)?;
+        host::load(&host, &host::file_name(file), load).await.map_err(host::with_option_hints)?;
     }
     for component in configured {
         let load = if typed.allow_slow_compile { component.load.allow_slow_compile() } else { component.load };
@@ -238,7 +238,7 @@ async fn load(
 
 /// Makes the grant of the components that were named on the command line.
 fn powers(typed: &AgentArguments) -> Result<Grant> {
-    if typed.tool.is_empty() && typed.powers.are_given() {
+    if typed.tool.is_empty() && typed.powers.has_any() {
         let message = "powers are for components that are named with `--tool FILE`, and none is; those of \
                        fumehood.toml have theirs there";
         return Err(UsageError(message.to_owned()).into());
@@ -281,7 +281,7 @@ fn open_notes(config: &Config) -> Result<Option<StoredNotes>> {
 }
 
 fn open_log(place: &Path, typed: &AgentArguments, config: &Config) -> Result<Arc<EventLog>> {
-    Ok(Arc::new(log_file::write(place, &log_file::options(typed.recording.log_key.as_deref(), config)?)?))
+    Ok(Arc::new(log_file::open(place, &log_file::options(typed.recording.log_key.as_deref(), config)?)?))
 }
 
 /// On whose behalf, and within what.
@@ -304,7 +304,7 @@ fn in_use(
 }
 
 /// Adds the person to ask about calls, and about more turns unless that is not wanted.
-fn with_person(builder: AgentBuilder, config: &Config, person: Option<AtTerminal>) -> AgentBuilder {
+fn with_person(builder: AgentBuilder, config: &Config, person: Option<TerminalApprover>) -> AgentBuilder {
     match person.map(Arc::new) {
         Some(person) if config.agent.ask_for_turns == Some(false) => {
             builder.pipeline(move |pipeline| pipeline.approver(person))

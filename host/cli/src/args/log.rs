@@ -9,7 +9,6 @@ use fumehood::event_log::{Checkpoint, CheckpointError};
 use fumehood::limits::parse_duration;
 use fumehood::record::RecordKind;
 
-use crate::digits;
 use crate::moment::{Moment, parse_moment};
 
 #[derive(Debug, Args)]
@@ -215,13 +214,33 @@ fn parse_mark(text: &str) -> Result<fumehood::event_log::Mark, String> {
     let wrong = || "expected ROW:HASH, a number and 64 hexadecimal digits".to_owned();
     let (seq, digits) = text.trim().split_once(':').ok_or_else(wrong)?;
     let seq: u64 = seq.parse().map_err(|_| wrong())?;
-    let hash = digits::parse(digits).map(fumehood::event_log::Hash).ok_or_else(wrong)?;
+    let hash = parse_hex_32(digits).map(fumehood::event_log::Hash).ok_or_else(wrong)?;
     Ok(fumehood::event_log::Mark { seq, hash })
+}
+
+/// Parses 32 bytes, written as 64 hexadecimal digits.
+pub(crate) fn parse_hex_32(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = Vec::with_capacity(32);
+    let mut digits = text.trim().chars();
+    while let Some(high) = digits.next() {
+        let byte = high.to_digit(16)? * 16 + digits.next()?.to_digit(16)?;
+        bytes.push(u8::try_from(byte).ok()?);
+    }
+    bytes.try_into().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_64_hexadecimal_digits_are_accepted() {
+        assert_eq!(parse_hex_32("0F"), None);
+        assert_eq!(parse_hex_32(&"0F".repeat(32)), Some([15; 32]));
+        for wrong in ["0g".repeat(32), "00".repeat(31), "00".repeat(33), "0".repeat(63), String::new()] {
+            assert_eq!(parse_hex_32(&wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn a_mark_is_a_row_and_its_hash() {

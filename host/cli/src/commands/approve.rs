@@ -11,7 +11,7 @@ use super::revoke;
 use crate::args::{self, Arguments};
 use crate::config::Config;
 use crate::config::limits::MEMORY_CEILING;
-use crate::configured::{self, Configured};
+use crate::configured::{self, ConfiguredComponent};
 use crate::exit::{Exit, UsageError};
 use crate::render::Origin;
 use crate::servers::{self, Server};
@@ -42,7 +42,7 @@ struct EntryLine<'a> {
 
 /// Something that can be approved.
 enum Candidate {
-    Component(Box<Configured>),
+    Component(Box<ConfiguredComponent>),
     Server(Box<Server>),
 }
 
@@ -137,9 +137,9 @@ fn chosen(config: &Config, lock: &Lock, approve: &args::Approve) -> Result<Vec<C
 }
 
 fn candidate(config: &Config, lock: &Lock, name: &str) -> Result<Option<Candidate>> {
-    match servers::named(config, name)? {
+    match servers::find(config, name)? {
         Some(server) => Ok(Some(Candidate::Server(Box::new(server)))),
-        None => Ok(configured::named(config, lock, name)?.map(|it| Candidate::Component(Box::new(it)))),
+        None => Ok(configured::find(config, lock, name)?.map(|it| Candidate::Component(Box::new(it)))),
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn stale(arguments: &Arguments) -> Result<Exit> {
         return Err(UsageError(message).into());
     }
     let mut lock = configured::lock(&config)?;
-    let names = configured::stale(&config, &lock)?;
+    let names = configured::stale_names(&config, &lock)?;
     if names.is_empty() {
         render::note(&format!("every approval in {} belongs to a component", lock.path().display()));
         return Ok(Exit::Ok);
@@ -51,7 +51,7 @@ pub(crate) fn stale(arguments: &Arguments) -> Result<Exit> {
 
 /// Says which approvals belong to nothing.
 pub(crate) fn tell_stale(arguments: &Arguments, config: &Config, lock: &Lock) -> Result<()> {
-    let names = configured::stale(config, lock)?;
+    let names = configured::stale_names(config, lock)?;
     if names.is_empty() {
         return Ok(());
     }

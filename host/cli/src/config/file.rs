@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::agent::AgentSection;
 use super::amount::Count;
-use super::channel::ChannelSection;
 use super::guardrail::GuardrailsSection;
 use super::limits::LimitsSection;
 use super::log::LogSection;
 use super::mcp::McpSection;
 use super::model::ModelSection;
-use super::relative;
 use super::serve::ServeSection;
-use super::skill::{KnowledgeSection, PromptSection, SkillSection};
+use super::skill::{ChannelSection, KnowledgeSection, PromptSection, SkillSection};
 use super::tool::ToolSection;
 
 /// The configuration of the fumehood command. Every section and key may be left out.
@@ -90,6 +90,48 @@ impl Config {
 
     /// A path of the file, as it is seen from the working folder.
     pub(crate) fn path(&self, written: &Path) -> PathBuf {
-        relative::from(self.folder(), written)
+        resolve(self.folder(), written)
+    }
+}
+
+/// Resolves a path that is written relative to `base`, so that it can be used from the working folder.
+pub(crate) fn resolve(base: &Path, path: &Path) -> PathBuf {
+    if base == Path::new(".") { path.to_owned() } else { base.join(path) }
+}
+
+/// The JSON Schema of `fumehood.toml`, for editors: made from the very types that read it.
+pub(crate) fn schema() -> Value {
+    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Config>().to_value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect_file;
+
+    #[test]
+    fn the_published_schema_is_current() {
+        let text = format!("{}\n", serde_json::to_string_pretty(&schema()).unwrap());
+        expect_file!["../../../../docs/fumehood.schema.json"].assert_eq(&text);
+    }
+
+    /// Every key of every section stands in the example, so that nobody has to guess one.
+    #[test]
+    fn the_example_shows_every_key_and_is_fine() {
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fumehood.toml");
+        if let Err(error) = Config::load(&file) {
+            panic!("{error}");
+        }
+        let text = std::fs::read_to_string(file).unwrap();
+        let schema = schema();
+        let sections = schema["$defs"].as_object().unwrap().values().chain([&schema]);
+        let keys = sections.filter_map(|section| section["properties"].as_object()).flat_map(|keys| keys.keys());
+        let is_shown = |key: &&String| {
+            let forms =
+                [format!("{key} = "), format!("[{key}."), format!("[{key}]"), format!(".{key}]"), format!(".{key}.")];
+            forms.iter().any(|form| text.contains(form))
+        };
+        let missing: Vec<_> = keys.filter(|key| !is_shown(key)).collect();
+        assert!(missing.is_empty(), "the example lacks {missing:?}");
     }
 }

@@ -7,8 +7,7 @@ use std::path::Path;
 use fumehood::permission::files::Folder;
 
 use super::fault::Broken;
-use super::file::Config;
-use super::relative;
+use super::file::{Config, resolve};
 use super::text::TextSource;
 use super::tool::{WriteFolder, WriteFolderTable};
 
@@ -32,7 +31,7 @@ pub(super) fn check(config: &Config) -> Vec<Broken> {
             match folder {
                 WriteFolder::Text(text) => found.granted(&keys, text),
                 WriteFolder::Table(WriteFolderTable { folder, .. }) => {
-                    found.folder(&keys, &relative::from(config.folder(), Path::new(folder)));
+                    found.folder(&keys, &resolve(config.folder(), Path::new(folder)));
                 }
             }
         }
@@ -42,7 +41,7 @@ pub(super) fn check(config: &Config) -> Vec<Broken> {
             found.folder(&["mcp", "servers", name, "folder"], &config.path(folder));
         }
         if let Some(program) = server.command.iter().flatten().next().filter(|program| program.contains('/')) {
-            let file = relative::from(config.folder(), Path::new(program));
+            let file = resolve(config.folder(), Path::new(program));
             found.file(&["mcp", "servers", name, "command"], "the program", &file);
         }
     }
@@ -88,7 +87,7 @@ impl Found<'_> {
     fn granted(&mut self, keys: &[&str], text: &str) {
         // What is no folder at all was found when the file was read.
         if let Ok(folder) = Folder::read(text) {
-            self.folder(keys, &relative::from(self.config.folder(), folder.host()));
+            self.folder(keys, &resolve(self.config.folder(), folder.host()));
         }
     }
 

@@ -6,8 +6,8 @@ use serde_json::Value;
 use toml::Table;
 use toml::value::{Date, Datetime};
 
+use super::file::schema;
 use super::read::read;
-use super::schema::schema;
 
 const FILE: &str = "fumehood.toml";
 /// Sections lie no deeper than that.

@@ -5,7 +5,6 @@
 
 pub(crate) mod agent;
 pub(crate) mod amount;
-pub(crate) mod channel;
 mod check;
 mod fault;
 pub(crate) mod file;
@@ -23,17 +22,13 @@ mod open;
 mod position;
 pub(crate) mod powers;
 mod read;
-pub(crate) mod relative;
-mod schema;
 pub(crate) mod secret;
 pub(crate) mod serve;
 mod server;
 pub(crate) mod skill;
 pub(crate) mod text;
 pub(crate) mod tool;
-mod tree;
 
 pub(crate) use fault::ConfigError;
-pub(crate) use file::Config;
-pub(crate) use open::{USUAL, text_of};
-pub(crate) use schema::schema;
+pub(crate) use file::{Config, resolve, schema};
+pub(crate) use open::{DEFAULT_FILE_NAME, text_of};

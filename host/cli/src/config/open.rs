@@ -9,7 +9,7 @@ use super::position::Position;
 use super::{files, read};
 
 /// What it is called where nothing else was named.
-pub(crate) const USUAL: &str = "fumehood.toml";
+pub(crate) const DEFAULT_FILE_NAME: &str = "fumehood.toml";
 /// More than this is no configuration.
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -21,7 +21,7 @@ impl Config {
 
     /// Where the configuration is that was named, or else the usual one; there need not be any.
     pub(crate) fn place(named: Option<&Path>) -> PathBuf {
-        named.unwrap_or(Path::new(USUAL)).to_owned()
+        named.unwrap_or(Path::new(DEFAULT_FILE_NAME)).to_owned()
     }
 
     /// Where in its file something is, such as `fumehood.toml:8:9`; the file alone if that cannot be said any more.

@@ -14,9 +14,10 @@ use fumehood::permission::{ClockStep, CommandLine, Environment, Injection, KeyVa
 use ipnet::IpNet;
 
 use super::amount::{Bytes, Count, Time};
+use super::file::resolve;
+use super::methods;
 use super::secret::{SecretSection, ValueSource};
 use super::tool::{HttpLimitsSection, ToolSection, WriteFolder, WriteFolderTable};
-use super::{methods, relative};
 
 /// What a tool may do, as it was written. The default is nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -223,7 +224,7 @@ fn write_folder(written: &WriteFolder) -> Result<Folder, FolderError> {
 }
 
 fn rebased(folder: &Folder, base: &Path) -> Result<Folder, FolderError> {
-    Folder::new(relative::from(base, folder.host()), folder.guest(), folder.access())
+    Folder::new(resolve(base, folder.host()), folder.guest(), folder.access())
 }
 
 /// One address, or a network of them.

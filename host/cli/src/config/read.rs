@@ -8,11 +8,9 @@ use toml::de::{DeTable, Deserializer};
 
 use super::check;
 use super::fault::{Broken, Fault, Faults};
-use super::file::Config;
+use super::file::{Config, schema};
 use super::keys;
-use super::position::Position;
-use super::schema::schema;
-use super::tree;
+use super::position::{self, Position};
 
 /// So many are told; whoever has more begins with these.
 const MOST_FAULTS: usize = 50;
@@ -52,7 +50,7 @@ pub(crate) fn placed(file: &Path, text: &str, broken: Vec<Broken>) -> Faults {
 pub(crate) fn place_of(text: &str, path: &[&str]) -> Option<Position> {
     let path: Vec<String> = path.iter().map(|step| (*step).to_owned()).collect();
     let table = DeTable::parse(text).ok()?;
-    Some(Position::of(text, tree::offset_of(table.get_ref(), &path)))
+    Some(Position::of(text, position::offset_of(table.get_ref(), &path)))
 }
 
 fn parse(text: &str, faults: &mut Vec<(usize, String)>) -> Option<Config> {
@@ -68,7 +66,7 @@ fn parse(text: &str, faults: &mut Vec<(usize, String)>) -> Option<Config> {
     faults.extend(keys::check(&schema(), &mut pruned));
     let config = values(pruned, faults)?;
     let broken = check::check(&config);
-    faults.extend(broken.into_iter().map(|(path, message)| (tree::offset_of(whole.get_ref(), &path), message)));
+    faults.extend(broken.into_iter().map(|(path, message)| (position::offset_of(whole.get_ref(), &path), message)));
     Some(config)
 }
 
@@ -80,7 +78,7 @@ fn values(mut table: Spanned<DeTable<'_>>, faults: &mut Vec<(usize, String)>) ->
             Err(error) => error,
         };
         let span = error.span().unwrap_or_default();
-        let removed = tree::remove(table.get_mut(), &span);
+        let removed = position::remove(table.get_mut(), &span);
         // What is missing only because it was left out is not worth a word.
         let is_told = faults.iter().any(|(offset, _)| *offset == span.start);
         if faults.is_empty() || !(is_told || error.message().starts_with("missing field")) {

@@ -1,5 +1,7 @@
-//! A server on loopback that behaves as badly as the path of a request asks for.
+//! Servers on loopback: one that behaves as badly as the path of a request asks for, and one that must not be reached.
 
+use std::io::ErrorKind;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -110,5 +112,33 @@ async fn drip(write: &mut (impl tokio::io::AsyncWrite + Unpin), begin: &str, dro
         write.write_all(drop.as_bytes()).await?;
         write.flush().await?;
         tokio::time::sleep(DROP).await;
+    }
+}
+
+/// Connections wait here until somebody looks.
+pub(crate) struct Listener(std::net::TcpListener);
+
+impl Listener {
+    /// Listens on a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    /// If this machine has none.
+    pub(crate) fn start() -> std::io::Result<Self> {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        Ok(Self(listener))
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub(crate) fn port(&self) -> std::io::Result<u16> {
+        Ok(self.0.local_addr()?.port())
+    }
+
+    /// Whether nobody has connected since it was asked last. Whatever cannot be known counts as a connection.
+    pub(crate) fn saw_nobody(&self) -> bool {
+        self.0.accept().is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 }

@@ -15,7 +15,7 @@ const MOST: usize = 100;
 
 /// Describes a record with its time and session.
 pub(crate) fn in_a_line(row: &Stored) -> String {
-    let when = format!("{:>6}  {}  {}", row.seq, moment::second(row.record.at), one_line(&row.record.session));
+    let when = format!("{:>6}  {}  {}", row.seq, moment::format_second(row.record.at), one_line(&row.record.session));
     format!("{}  {}", styled(FAINT, &when), what(&row.record))
 }
 

@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use crate::args::Arguments;
 use crate::config::{Config, text_of};
-use crate::exit::NotTrusted;
+use crate::exit::UntrustedConfigError;
 use crate::{question, render};
 
 pub(crate) use store::{TrustStatus, TrustStore};
@@ -74,7 +74,7 @@ impl ConfigSource {
             return Ok(config);
         }
         let why = if status == TrustStatus::Changed { "changed since it was trusted" } else { "is not trusted" };
-        Err(NotTrusted { file: file.display().to_string(), why }.into())
+        Err(UntrustedConfigError { file: file.display().to_string(), why }.into())
     }
 
     /// The same for a command that can do without the configuration: what is not trusted is left out if `is_needed` does

@@ -32,6 +32,8 @@ mod documented;
 #[cfg(test)]
 mod granted;
 #[cfg(test)]
+mod help;
+#[cfg(test)]
 mod hostile_text;
 #[cfg(test)]
 mod inspect;
@@ -39,6 +41,8 @@ mod inspect;
 mod interrupt;
 #[cfg(test)]
 mod isolation;
+#[cfg(test)]
+mod limit_options;
 #[cfg(test)]
 mod log;
 #[cfg(test)]

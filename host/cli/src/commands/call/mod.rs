@@ -17,7 +17,7 @@ use super::approve;
 use crate::args::{self, Arguments};
 use crate::config::Config;
 use crate::config::limits::MEMORY_CEILING;
-use crate::configured::{self, Configured};
+use crate::configured::{self, ConfiguredComponent};
 use crate::exit::{self, Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
@@ -39,7 +39,7 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     let host = builder.limits(roomy).memory_ceiling(roomy.memory).build()?;
     let is_typed = configured_name(call).is_none();
     let loaded = host::load(&host, &file, load.with_limits(roomy)).await;
-    let component = if is_typed { loaded.map_err(host::in_options)? } else { loaded? };
+    let component = if is_typed { loaded.map_err(host::with_option_hints)? } else { loaded? };
     let Some(tool) = &call.tool else { return Err(no_tool(call, &component).into()) };
     let prefix = format!("{name}__");
     let tool = name_within(&component, tool, &prefix);
@@ -62,7 +62,7 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     } else {
         render::result(&result)?;
     }
-    let exit = exit::of_result(&result);
+    let exit = exit::from_result(&result);
     if let Some(recording) = recording {
         recording.end(exit.kind()).await?;
     }
@@ -132,10 +132,10 @@ fn chosen(arguments: &Arguments, call: &args::Call, config: &Config) -> Result<C
         return from_configuration(arguments, call, config, name);
     }
     let grant = call.powers.grant()?;
-    let (load, name) = host::load_of(&call.component, call.allow_slow_compile);
+    let (load, name) = host::prepare_load(&call.component, call.allow_slow_compile);
     let load = load.with_grant(grant);
     let load = if call.powers.strict_imports { load.strict_imports() } else { load };
-    let builder = host::with_typed(host::builder(arguments), &call.powers);
+    let builder = host::with_typed_secrets(host::builder(arguments), &call.powers);
     let builder = match &call.powers.key_value_store {
         Some(file) => host::with_store(builder, file)?,
         None if call.powers.needs_store() => host::with_store(builder, &usual_store(arguments, call)?)?,
@@ -158,10 +158,10 @@ fn usual_store(arguments: &Arguments, call: &args::Call) -> Result<PathBuf> {
 
 fn from_configuration(arguments: &Arguments, call: &args::Call, config: &Config, name: &str) -> Result<Chosen> {
     let lock = configured::lock(config)?;
-    let Some(Configured { name, file, load, limits, .. }) = configured::named(config, &lock, name)? else {
+    let Some(ConfiguredComponent { name, file, load, limits, .. }) = configured::find(config, &lock, name)? else {
         return Err(UsageError(format!("there is no file {name}, and {}", approve::unknown(config, name))).into());
     };
-    if call.powers.are_given() {
+    if call.powers.has_any() {
         let place = config.origin.display();
         let message =
             format!("`{name}` has its powers from {place}; change them there, or name the `.wasm` file itself");

@@ -122,7 +122,7 @@ pub(super) async fn play(host: &Host, deadline: Duration) -> Result<Vec<Attempt>
         let call = Call::new(it.tool, grounds.arguments(it.arguments)?).with_limits(limits);
         let result = host.call(call).await;
         let is_blocked =
-            it.expected.is_met_by(&result) && !HostileEnv::is_told_in(&result) && grounds.escaped().is_none();
+            it.expected.is_met_by(&result) && !HostileEnv::has_leak(&result) && grounds.find_escape().is_none();
         attempts.push(Attempt { what: it.what, result, is_blocked });
     }
     Ok(attempts)

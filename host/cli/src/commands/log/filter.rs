@@ -14,8 +14,8 @@ pub(super) fn of(filters: &Filters) -> Filter {
         tool: filters.tool.clone(),
         kind: filters.kind,
         status: filters.status.clone(),
-        since: filters.since.map(|moment| moment.on(now)),
-        until: filters.until.map(|moment| moment.on(now)),
+        since: filters.since.map(|moment| moment.resolve(now)),
+        until: filters.until.map(|moment| moment.resolve(now)),
         ..Filter::default()
     }
 }

@@ -243,7 +243,7 @@ fn show_sessions(rows: &[SessionRow]) -> Result<()> {
 }
 
 fn when(at: u64) -> Cell {
-    Cell::new(moment::second(fumehood::time::Timestamp(at)))
+    Cell::new(moment::format_second(fumehood::time::Timestamp(at)))
 }
 
 fn actor(actor: Option<&str>) -> Cell {

@@ -108,7 +108,7 @@ fn section(title: &str, records: &[Stored]) -> Result<()> {
     }
     line(&styled(STRONG, title))?;
     for row in records {
-        let row_of = styled(FAINT, &format!("{:>6}  {}", row.seq, moment::time_of_day(row.record.at)));
+        let row_of = styled(FAINT, &format!("{:>6}  {}", row.seq, moment::format_time_of_day(row.record.at)));
         line(&format!("{row_of}  {}", render::record::what(&row.record)))?;
     }
     Ok(())

@@ -15,7 +15,7 @@ use crate::exit::{self, Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::render;
 use crate::render::quotation::Quotation;
-use crate::servers::{self, ending_with_us};
+use crate::servers::{self, through_this_program};
 
 /// Name of a server here. People name no servers.
 const SERVER: &str = "server";
@@ -101,7 +101,7 @@ pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exi
     } else {
         render::result(&result)?
     }
-    let exit = exit::of_result(&result);
+    let exit = exit::from_result(&result);
     if let Some(recording) = recording {
         recording.end(exit.kind()).await?;
     }
@@ -152,7 +152,7 @@ fn remote(server: &[String], options: &ServerOptions, limits: RemoteOptions) -> 
             arguments: rest.to_vec(),
             environment: options.env.clone(),
             folder: None,
-            through: Some(ending_with_us()),
+            through: Some(through_this_program()),
         }),
     };
     Ok(Remote::new(Namespace::parse(SERVER)?, endpoint, limits))

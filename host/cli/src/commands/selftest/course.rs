@@ -94,7 +94,7 @@ pub(super) async fn call(host: &Arc<Host>, grounds: &HostileEnv, case: &Case) ->
     let before = Before::now();
     let attempts = attempt(host, grounds, case).await?;
     let wrong = attempts.iter().find_map(|attempt| wrong(case, attempt));
-    let wrong = wrong.or_else(|| grounds.escaped().map(str::to_owned));
+    let wrong = wrong.or_else(|| grounds.find_escape().map(str::to_owned));
     let ended = wrong.map_or_else(|| attempts.first().map(|(result, _)| ending(result)).ok_or_else(String::new), Err);
     let mut finding = before.finding(case.row, case.what, attempts.len(), ended);
     finding.peak_memory = attempts.iter().map(|(result, _)| result.metadata.peak_memory).max().unwrap_or_default();
@@ -129,7 +129,7 @@ async fn attempt(host: &Arc<Host>, grounds: &HostileEnv, case: &Case) -> Result<
 
 /// What is wrong with how an attempt ended, if anything is.
 fn wrong(case: &Case, (result, took): &Attempt) -> Option<String> {
-    if HostileEnv::is_told_in(result) {
+    if HostileEnv::has_leak(result) {
         return Some("it told what nobody may know".to_owned());
     }
     if !case.ends.is_met_by(result) {

@@ -9,7 +9,7 @@ use fumehood::{Host, Lock, Namespace};
 use super::stamp::Stamp;
 use crate::commands::approve;
 use crate::config::Config;
-use crate::configured::{self, Configured, LoadSettings};
+use crate::configured::{self, ConfiguredComponent, LoadSettings};
 use crate::exit::UsageError;
 use crate::recording::PersistRules;
 use crate::trust::ConfigSource;
@@ -22,9 +22,9 @@ pub(crate) struct ServeRequest {
     /// What that said at the start.
     pub(crate) config: Config,
     /// The components of the command line.
-    pub(crate) typed: Vec<Configured>,
+    pub(crate) typed: Vec<ConfiguredComponent>,
     /// Those of the configuration, as it was at the start.
-    pub(crate) configured: Vec<Configured>,
+    pub(crate) configured: Vec<ConfiguredComponent>,
     /// Whether compiling may take many seconds.
     pub(crate) allow_slow_compile: bool,
     /// What is recorded of calls.
@@ -36,8 +36,8 @@ pub(crate) struct Assembly {
     host: Host,
     source: ConfigSource,
     config: Config,
-    typed: Vec<Configured>,
-    wanted: Vec<Configured>,
+    typed: Vec<ConfiguredComponent>,
+    wanted: Vec<ConfiguredComponent>,
     allow_slow_compile: bool,
     persist: PersistRules,
     /// The stamps of the files that say what is wanted.
@@ -72,7 +72,7 @@ impl Assembly {
             let stamp = Stamp::of(&component.file);
             let load = assembly.load_of(&component);
             host::load(&assembly.host, &host::file_name(&component.file), load).await?;
-            let Configured { name, terms, .. } = component;
+            let ConfiguredComponent { name, terms, .. } = component;
             assembly.tell_standing(&name);
             assembly.kept.insert(name, Kept { stamp, in_force: Some(terms.clone()), terms });
         }
@@ -91,7 +91,7 @@ impl Assembly {
                 render::note(&format!("`{name}` is not served any more"));
             }
         }
-        let changed: Vec<Configured> = self.wanted.iter().filter(|it| self.has_changed(it)).cloned().collect();
+        let changed: Vec<ConfiguredComponent> = self.wanted.iter().filter(|it| self.has_changed(it)).cloned().collect();
         for component in changed {
             self.renew_one(component).await;
         }
@@ -154,8 +154,8 @@ impl Assembly {
         Ok(())
     }
 
-    fn wanted_by(&self, config: &Config, lock: &Lock) -> Result<Vec<Configured>> {
-        let mut wanted: Vec<Configured> = Vec::new();
+    fn wanted_by(&self, config: &Config, lock: &Lock) -> Result<Vec<ConfiguredComponent>> {
+        let mut wanted: Vec<ConfiguredComponent> = Vec::new();
         for component in self.typed.iter().cloned().chain(configured::all(config, lock)?) {
             if let Some(other) = wanted.iter().find(|other| other.name == component.name) {
                 let (name, one, two) = (&component.name, other.file.display(), component.file.display());
@@ -166,7 +166,7 @@ impl Assembly {
         Ok(wanted)
     }
 
-    fn has_changed(&self, component: &Configured) -> bool {
+    fn has_changed(&self, component: &ConfiguredComponent) -> bool {
         self.kept
             .get(&component.name)
             .is_none_or(|kept| kept.stamp != Stamp::of(&component.file) || kept.terms != component.terms)
@@ -174,10 +174,10 @@ impl Assembly {
 
     /// What cannot be loaded leaves what was loaded before in place, unless that would keep powers or an approval alive
     /// that were taken back.
-    async fn renew_one(&mut self, component: Configured) {
+    async fn renew_one(&mut self, component: ConfiguredComponent) {
         let (stamp, file) = (Stamp::of(&component.file), host::file_name(&component.file));
         let loaded = self.load_again(&component, &file).await;
-        let Configured { name, terms, .. } = component;
+        let ConfiguredComponent { name, terms, .. } = component;
         let before = self.kept.remove(&name).and_then(|kept| kept.in_force);
         let in_force = match loaded {
             Ok(()) => {
@@ -199,7 +199,7 @@ impl Assembly {
         self.kept.insert(name, Kept { stamp, terms, in_force });
     }
 
-    async fn load_again(&self, component: &Configured, file: &str) -> Result<()> {
+    async fn load_again(&self, component: &ConfiguredComponent, file: &str) -> Result<()> {
         let keeps = component.terms.section.as_ref().is_some_and(|section| section.key_value.is_some());
         if keeps && !self.has_store {
             let message =
@@ -210,7 +210,7 @@ impl Assembly {
         Ok(())
     }
 
-    fn load_of(&self, component: &Configured) -> fumehood::Load {
+    fn load_of(&self, component: &ConfiguredComponent) -> fumehood::Load {
         let load = component.load.clone();
         if self.allow_slow_compile { load.allow_slow_compile() } else { load }
     }

@@ -14,7 +14,7 @@ use super::offered::Offered;
 use super::{settings, watch};
 use crate::args::{Arguments, ServeMcp};
 use crate::config::Config;
-use crate::configured::{self, Configured, LoadSettings};
+use crate::configured::{self, ConfiguredComponent, LoadSettings};
 use crate::exit::{Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
@@ -106,10 +106,10 @@ async fn load(
 }
 
 /// A component of the command line.
-fn typed(path: &Path, limits: Limits) -> Result<Configured> {
-    let (load, _) = host::load_of(path, false);
+fn typed(path: &Path, limits: Limits) -> Result<ConfiguredComponent> {
+    let (load, _) = host::prepare_load(path, false);
     let name = load.name()?;
-    Ok(Configured {
+    Ok(ConfiguredComponent {
         name,
         file: path.to_owned(),
         load,

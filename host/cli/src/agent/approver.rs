@@ -11,20 +11,20 @@ use crate::render::quotation::Quotation;
 use crate::render::{self, STRONG, styled};
 
 /// The person at the terminal.
-pub(crate) struct AtTerminal {
+pub(crate) struct TerminalApprover {
     chips: CallProgress,
     /// Questions come one after the other, whatever runs at the same time.
     turn: tokio::sync::Mutex<()>,
 }
 
-impl AtTerminal {
+impl TerminalApprover {
     /// Finds somebody to ask, if there is a terminal to ask at.
     pub(crate) fn find(chips: CallProgress) -> Option<Self> {
         question::can_ask().then(|| Self { chips, turn: tokio::sync::Mutex::new(()) })
     }
 }
 
-impl Approver for AtTerminal {
+impl Approver for TerminalApprover {
     fn ask<'a>(&'a self, asked: Question<'a>) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             let _turn = self.turn.lock().await;
