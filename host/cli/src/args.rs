@@ -70,7 +70,7 @@ pub(crate) struct Arguments {
     pub(crate) cache_dir: Option<PathBuf>,
 
     /// Keep no compiled code
-    // No conflict with `--cache-dir`: whoever has set the variable could never use this.
+    // No conflict with `--cache-dir`: it would forbid this option wherever the variable is set.
     #[arg(long, global = true)]
     pub(crate) no_cache: bool,
 
@@ -90,7 +90,7 @@ pub(crate) struct Arguments {
     pub(crate) config: Option<PathBuf>,
 
     /// Use ./fumehood.toml in this run even if it is not trusted, for automation that checked it out itself
-    // No variable: one that is left set would switch the question off everywhere.
+    // No variable: one that stays set would switch the question off everywhere.
     #[arg(long, global = true)]
     pub(crate) trust_config: bool,
 }
@@ -316,7 +316,7 @@ mod tests {
         parse::command().debug_assert();
     }
 
-    /// Help texts begin with a verb or a noun: a question makes whoever reads it look for the answer.
+    /// Help texts begin with a verb or a noun, not with a question word.
     #[test]
     fn no_help_text_begins_with_a_question_word() {
         fn check(command: &clap::Command, found: &mut Vec<String>) {

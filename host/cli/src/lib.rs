@@ -1,7 +1,7 @@
 //! The `fumehood` command line tool: [`main`] is all of it.
 //!
-//! This is no library to build on: it is one so that what reads a stranger's file can be tested apart from the program. Embedders
-//! use the crate `fumehood`.
+//! This crate is not meant to be built on: it is a library so that the parser of configurations can be fuzzed apart from the
+//! program. Embedders use the crate `fumehood`.
 
 mod agent;
 mod args;
@@ -31,7 +31,7 @@ use exit::Exit;
 /// Runs the command that this process was started as.
 #[must_use]
 pub fn main() -> ExitCode {
-    // Before anything else is set up: every component that is loaded waits for this.
+    // Checked before anything else is set up: every component that is loaded waits for this.
     if std::env::args_os().nth(1).is_some_and(|first| first == args::COMPILE_COMPONENT) {
         return fumehood::serve_compiler();
     }
@@ -70,7 +70,7 @@ pub fn main() -> ExitCode {
             Command::Man { folder } => commands::man::run(folder.as_deref()),
         }
     });
-    // Someone may still be reading from a terminal; the end does not wait for that.
+    // A thread may still be reading from a terminal; the process does not wait for it.
     runtime.shutdown_background();
     match ended {
         Ok(exit) => exit.into(),
@@ -95,11 +95,11 @@ pub fn check_configuration(text: &str) -> Result<String, String> {
 /// Makes writing beyond `ulimit -f` an error of that write. Without a handler, the signal that comes with it ends the process.
 fn survive_file_size_limit() {
     use tokio::signal::unix::{SignalKind, signal};
-    // The handler stays, whether or not anybody listens. Without one, things are as they were.
-    let _nobody_listens = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
+    // The handler stays, even if the listener is dropped. Without one, nothing changes.
+    let _listener = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
 }
 
-/// Becomes the program that the rest of the command line names.
+/// Replaces this process by the program that the rest of the command line names.
 fn end_with_parent() -> ExitCode {
     let mut words = std::env::args_os().skip(2);
     let parent = words.next().and_then(|word| word.to_str()?.parse().ok());

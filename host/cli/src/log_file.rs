@@ -1,4 +1,4 @@
-//! Where the event log is, and opening it.
+//! The file of the event log: its path, and opening it.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::exit::UsageError;
 use crate::source;
 
-/// The log cannot be opened, and what to type instead.
+/// The log cannot be opened. The message has a hint on what to type instead.
 #[derive(Debug, thiserror::Error)]
 #[error("{hint}")]
 pub(crate) struct OpenLogError {
@@ -20,7 +20,11 @@ pub(crate) struct OpenLogError {
     source: OpenError,
 }
 
-/// The log that was typed, or else the one of the configuration, or else the one in the user's state folder.
+/// Returns the path of the log: the one that was typed, or else that of the configuration, or else one in the user's state
+/// folder.
+///
+/// # Errors
+/// If there is no home folder.
 pub(crate) fn locate(typed: Option<&Path>, config: &Config) -> Result<PathBuf> {
     let configured = || config.log.path.as_deref().map(|path| config.path(path));
     typed.map(Path::to_owned).or_else(configured).or_else(default_path).ok_or_else(|| {
@@ -28,10 +32,10 @@ pub(crate) fn locate(typed: Option<&Path>, config: &Config) -> Result<PathBuf> {
     })
 }
 
-/// The log file of a command; `None` if its calls are not recorded.
+/// Returns the path of the log for a command; `None` if its calls are not recorded.
 ///
 /// # Errors
-/// If there is no place for it.
+/// Like [`locate`].
 pub(crate) fn path_for(typed: &Recording, config: &Config) -> Result<Option<PathBuf>> {
     if typed.no_log || (config.log.off && typed.log.is_none()) {
         return Ok(None);
@@ -45,10 +49,11 @@ fn default_path() -> Option<PathBuf> {
     Some(folder.join("fumehood").join("events.db"))
 }
 
-/// How it is opened: with the key in the file that was typed, or else that of the configuration, if it names one.
+/// Returns the options for opening the log: its key is in the file that was typed, or else that of the configuration, if it names
+/// one.
 ///
 /// # Errors
-/// If the key is not where the configuration says, or is none.
+/// If the key cannot be read, or is malformed.
 pub(crate) fn options(typed: Option<&Path>, config: &Config) -> Result<Options> {
     const WHAT: &str = "[log] key";
     if let Some(file) = typed {
@@ -60,7 +65,8 @@ pub(crate) fn options(typed: Option<&Path>, config: &Config) -> Result<Options> 
     Ok(Options { key: Some(key), ..Options::default() })
 }
 
-/// What is kept of it, as of `now`: everything that the configuration says has to hold. Empty: all of it.
+/// Returns the rules of the configuration for what is kept, as of `now`. All of them have to hold; without any, everything is
+/// kept.
 pub(crate) fn retention(config: &Config, now: Timestamp) -> Vec<Keep> {
     let since = config.log.keep.map(|age| u64::try_from(age.0.as_millis()).unwrap_or(u64::MAX));
     let since = since.map(|age| Keep::Since(Timestamp(now.0.saturating_sub(age))));
@@ -68,7 +74,10 @@ pub(crate) fn retention(config: &Config, now: Timestamp) -> Vec<Keep> {
     since.into_iter().chain(newest).collect()
 }
 
-/// Opens it for reading.
+/// Opens the log for reading.
+///
+/// # Errors
+/// If it does not exist, or cannot be read.
 pub(crate) fn open_read_only(path: &Path, options: &Options) -> Result<Reader> {
     if !path.exists() {
         let path = path.display();
@@ -82,7 +91,10 @@ pub(crate) fn open_read_only(path: &Path, options: &Options) -> Result<Reader> {
     EventLog::open_read_only(path, options).map_err(|source| OpenLogError { hint: hint(), source }.into())
 }
 
-/// Opens it for writing. One that is not there is made, readable by its owner alone.
+/// Opens the log for writing. If it does not exist, it is created, readable by its owner alone.
+///
+/// # Errors
+/// If it cannot be opened or created.
 pub(crate) fn open(path: &Path, options: &Options) -> Result<EventLog> {
     let hint = || {
         let path = path.display();

@@ -1,4 +1,4 @@
-//! Values that fumehood.toml names without holding them: secrets, and texts in files.
+//! Values that fumehood.toml names without containing them: secrets, and texts in files.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -17,12 +17,18 @@ const KEYRING_SERVICE: &str = "fumehood";
 /// Maximum size of a text for a model, in bytes.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
 
-/// A value that is never written in the configuration itself.
+/// Reads a secret value.
+///
+/// # Errors
+/// If the value is not available.
 pub(crate) fn secret(config: &Config, source: &ValueSource, what: &str) -> Result<String> {
     Ok(source.value(config.folder()).map_err(|error| UsageError(format!("{what}: {error}")))?)
 }
 
-/// A text, wherever it is.
+/// Returns a text of the configuration, or of the file that it names.
+///
+/// # Errors
+/// If the file cannot be read.
 pub(crate) fn text(config: &Config, source: &TextSource) -> Result<String> {
     match source {
         TextSource::Here(text) => Ok(text.clone()),
@@ -30,7 +36,7 @@ pub(crate) fn text(config: &Config, source: &TextSource) -> Result<String> {
     }
 }
 
-/// The agent's state, as it was typed: JSON, or a file that has it.
+/// Parses the agent's state as it was typed: JSON, or `@` and the file that has it.
 ///
 /// # Errors
 /// If it is not JSON, or the file cannot be read.
@@ -44,22 +50,27 @@ pub(crate) fn state(typed: &str) -> Result<Arc<str>> {
     Ok(json.to_string().into())
 }
 
-/// A whole small file of text.
+/// Reads a text file of at most 1 MiB.
+///
+/// # Errors
+/// If it cannot be read, is larger than that, or is not UTF-8.
 pub(crate) fn read(path: &Path, what: &str) -> Result<String> {
-    let wrong = |why: String| UsageError(format!("{what}: {} {why}", path.display()));
+    let to_error = |why: String| UsageError(format!("{what}: {} {why}", path.display()));
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    file.take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let file = std::fs::File::open(path).map_err(|error| to_error(format!("cannot be read: {error}")))?;
+    file.take(MAX_TEXT_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| to_error(format!("cannot be read: {error}")))?;
     if bytes.len() as u64 > MAX_TEXT_BYTES {
-        return Err(wrong("is larger than 1 MiB".to_owned()).into());
+        return Err(to_error("is larger than 1 MiB".to_owned()).into());
     }
-    Ok(String::from_utf8(bytes).map_err(|_| wrong("is not UTF-8 text".to_owned()))?)
+    Ok(String::from_utf8(bytes).map_err(|_| to_error("is not UTF-8 text".to_owned()))?)
 }
 
 impl ValueSource {
-    /// Names the place of the value for people: a variable, a file, an entry of the keyring.
+    /// Describes the source of the value for people: a variable, a file, an entry of the keyring.
     pub(crate) fn place(&self) -> String {
-        // As JSON, so that where the name ends is never in doubt.
+        // As JSON, so that the end of the name is never in doubt.
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         match self {
             Self::Env(name) => format!("the variable {}", quoted(name)),
@@ -68,25 +79,25 @@ impl ValueSource {
         }
     }
 
-    /// The value. Files are relative to `base`.
+    /// Reads the value. Files are relative to `base`.
     ///
     /// # Errors
-    /// If the value cannot be had: the place and the reason, in words. The value is never repeated.
+    /// If the value is not available: the source and the reason. The message never contains the value.
     pub(crate) fn value(&self, base: &Path) -> Result<String, String> {
         let source = match self {
             Self::Env(name) => SecretSource::Env(name.clone()),
             Self::File(path) => SecretSource::File(resolve(base, path)),
             Self::Keyring(name) => SecretSource::Keyring { service: KEYRING_SERVICE.to_owned(), user: name.clone() },
         };
-        let value = source.read().map_err(|error| describe_chain(&error))?;
+        let value = source.read().map_err(|error| error_chain(&error))?;
         Ok(value.expose().to_owned())
     }
 }
 
-/// The error, and what caused it.
-fn describe_chain(error: &dyn std::error::Error) -> String {
+/// Formats an error with its causes, in one line.
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     match error.source() {
-        Some(cause) => format!("{error}: {}", describe_chain(cause)),
+        Some(cause) => format!("{error}: {}", error_chain(cause)),
         None => error.to_string(),
     }
 }
@@ -97,7 +108,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn a_value_is_read_or_its_lack_is_told() {
+    fn a_value_is_read_or_its_absence_is_explained() {
         let folder = tempfile::tempdir().unwrap();
         let put = |name: &str, text: &str, mode: u32| {
             let path = folder.path().join(name);
@@ -106,8 +117,8 @@ mod tests {
             ValueSource::File(name.into())
         };
         let check = |source: ValueSource, expected: &str| {
-            let said = source.value(folder.path()).unwrap_or_else(|error| error);
-            assert!(said.contains(expected), "{said}");
+            let found = source.value(folder.path()).unwrap_or_else(|error| error);
+            assert!(found.contains(expected), "{found}");
         };
         assert_eq!(put("token", "s3cret\r\n", 0o600).value(folder.path()), Ok("s3cret".to_owned()));
         check(put("open", "s3cret", 0o644), "run `chmod 600");

@@ -1,4 +1,4 @@
-//! Asks the person at the terminal about calls and about more turns.
+//! The approver at a terminal: asks a person about calls and about more turns.
 
 use anyhow::Result;
 use fumehood::agent::approver::{Answer, Approver, Question};
@@ -10,27 +10,27 @@ use crate::render::paragraph::one_line;
 use crate::render::quotation::Quotation;
 use crate::render::{self, STRONG, styled};
 
-/// The person at the terminal.
+/// An [`Approver`] that asks the person at the terminal.
 pub(crate) struct TerminalApprover {
-    chips: CallProgress,
-    /// Questions come one after the other, whatever runs at the same time.
+    progress: CallProgress,
+    /// Held while a question is open, so that concurrent calls ask one after the other.
     turn: tokio::sync::Mutex<()>,
 }
 
 impl TerminalApprover {
-    /// Finds somebody to ask, if there is a terminal to ask at.
-    pub(crate) fn find(chips: CallProgress) -> Option<Self> {
-        question::can_ask().then(|| Self { chips, turn: tokio::sync::Mutex::new(()) })
+    /// Creates an approver; `None` if there is no terminal to ask at.
+    pub(crate) fn from_terminal(progress: CallProgress) -> Option<Self> {
+        question::can_ask().then(|| Self { progress, turn: tokio::sync::Mutex::new(()) })
     }
 }
 
 impl Approver for TerminalApprover {
-    fn ask<'a>(&'a self, asked: Question<'a>) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             let _turn = self.turn.lock().await;
-            let quiet = self.chips.quiet();
-            let is_allowed = question::ask_below(|| show(asked)).await;
-            drop(quiet);
+            let paused = self.progress.pause();
+            let is_allowed = question::ask_with(|| show(question)).await;
+            drop(paused);
             match is_allowed {
                 true => Answer::Allow,
                 false => Answer::Deny { reason: "the person at the terminal said no".to_owned() },
@@ -39,12 +39,12 @@ impl Approver for TerminalApprover {
     }
 }
 
-/// Shows a question. What a model, a judge or a tool wrote of it stands behind the bar, and all of a call is shown: whoever
-/// allows it allows all of it.
-fn show(asked: Question<'_>) -> Result<()> {
+/// Shows a question. Text of a model, a judge or a tool is quoted behind the bar. A call is shown in full, because an approval
+/// allows all of it.
+fn show(question: Question<'_>) -> Result<()> {
     let mark = styled(STRONG, "?");
-    match asked {
-        Question::Budget(question) => render::note(&format!("{mark} {}", one_line(&question.text))),
+    match question {
+        Question::Budget(budget) => render::note(&format!("{mark} {}", one_line(&budget.text))),
         Question::Call(call) => {
             render::note(&format!("{mark} A call waits for an answer"));
             let mut quotation = Quotation::for_stderr();

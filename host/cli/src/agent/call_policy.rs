@@ -1,4 +1,4 @@
-//! Treatment of calls: their judge, their records, and the size of results that a model is shown.
+//! Policies for calls, from options and fumehood.toml: rules, the judge, records, and the size of results that a model is shown.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::config::tool::{PersistRule, ToolSection};
 use crate::exit::UsageError;
 use crate::source::{read, text};
 
-/// The judge of the configuration, if it has one. `model` is asked unless it names another of the same provider.
+/// Returns the judge of the configuration, if any. It asks `model`, unless it names another one of the same provider.
 ///
 /// # Errors
 /// If its policy cannot be read.
@@ -42,11 +42,11 @@ pub(crate) fn judge(config: &Config, model: &Arc<dyn Model>) -> Result<Option<(M
 /// Collects the policies of the configuration, by the full name of each tool.
 pub(crate) fn policies(config: &Config, host: &Host) -> Vec<(String, Policy)> {
     let tools = host.tools();
-    let of = |tool: &str| {
+    let policy_of = |tool: &str| {
         let (component, _) = tool.split_once("__")?;
         Some((tool.to_owned(), policy(config.tools.get(component)?)?))
     };
-    tools.iter().filter_map(|tool| of(tool.full_name())).collect()
+    tools.iter().filter_map(|tool| policy_of(tool.full_name())).collect()
 }
 
 fn policy(section: &ToolSection) -> Option<Policy> {
@@ -55,14 +55,14 @@ fn policy(section: &ToolSection) -> Option<Policy> {
         PersistRule::Nothing => Some(Persist::Nothing),
     };
     let result_bytes = section.result_bytes.map(|bytes| bytes.0);
-    let is_usual = persist.is_none() && result_bytes.is_none();
-    (!is_usual).then(|| Policy { persist, result_bytes, ..Policy::default() })
+    let is_default = persist.is_none() && result_bytes.is_none();
+    (!is_default).then(|| Policy { persist, result_bytes, ..Policy::default() })
 }
 
-/// All of them, in the order in which they are asked.
+/// Builds the rules about calls, in the order in which they are asked.
 ///
 /// # Errors
-/// If an ignore list cannot be read, or has a line that is none.
+/// If an ignore list cannot be read, or has an invalid line.
 pub(crate) fn rules(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<dyn Rule>>> {
     let section = &config.guardrails;
     let mut rules: Vec<Arc<dyn Rule>> = Vec::new();
@@ -95,6 +95,7 @@ pub(crate) fn rules(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<d
     Ok(rules)
 }
 
+/// Builds a rule that denies every call of these tools.
 fn deny_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
     Arc::new(RuleFn::new("deny", move |proposed: &Proposed| match tools.contains(&proposed.tool) {
         true => Verdict::Deny { reason: format!("the tool {} is never called here", proposed.tool) },
@@ -102,7 +103,7 @@ fn deny_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
     }))
 }
 
-/// A rule that wants a person asked about each call of these tools.
+/// Builds a rule that has a person asked about each call of these tools.
 fn ask_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
     Arc::new(RuleFn::new("ask", move |proposed: &Proposed| match tools.contains(&proposed.tool) {
         true => Verdict::Ask { question: format!("may {} run?", proposed.tool) },

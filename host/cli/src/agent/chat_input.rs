@@ -1,4 +1,4 @@
-//! The messages that a person types in `chat`: in a line editor at a terminal, line by line elsewhere.
+//! Input of `chat`: messages from a line editor at a terminal, or line by line elsewhere.
 
 use std::io::{BufRead as _, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -16,12 +16,12 @@ use tokio::sync::mpsc;
 
 use crate::render;
 
-/// Maximum size of a line without an editor, in bytes; a longer one is taken for several.
+/// Maximum size of a line without an editor, in bytes; a longer one is read as several.
 const MAX_LINE_BYTES: u64 = 1 << 20;
 /// Maximum number of messages in the history.
-const MAX_HISTORY: usize = 1000;
+const MAX_HISTORY_MESSAGES: usize = 1000;
 const PROMPT: &str = "> ";
-/// Commands of a chat, with their meaning.
+/// Commands of a chat, with their descriptions.
 pub(crate) const COMMANDS: [(&str, &str); 5] = [
     ("/help", "list these commands"),
     ("/tools", "list the tools that the model may call"),
@@ -41,10 +41,10 @@ pub(crate) enum ChatEvent {
     End,
 }
 
-/// Reads messages on a thread of its own, because reading cannot be cancelled and must not keep the process from ending. A
-/// message is read when it is asked for, and not before: what is typed in between may be the answer to a question.
+/// A reader of messages on a thread of its own, because reading cannot be cancelled and must not keep the process from ending.
+/// A message is read when it is requested, and not before: input in between may be the answer to a question.
 pub(crate) struct ChatInput {
-    wanted: std::sync::mpsc::Sender<()>,
+    request: std::sync::mpsc::Sender<()>,
     typed: mpsc::Receiver<ChatEvent>,
     /// The settings of the terminal before an editor changed them.
     settings: Option<Termios>,
@@ -69,11 +69,13 @@ impl ChatInput {
     /// If the terminal cannot be used.
     pub(crate) fn editor(history: Option<PathBuf>) -> anyhow::Result<Self> {
         let settings = tcgetattr(std::io::stdin()).ok();
-        let config =
-            Config::builder().auto_add_history(true).history_ignore_space(true).max_history_size(MAX_HISTORY)?;
+        let config = Config::builder()
+            .auto_add_history(true)
+            .history_ignore_space(true)
+            .max_history_size(MAX_HISTORY_MESSAGES)?;
         let config = config.bracketed_paste(true).build();
-        let kept = FileHistory::with_config(&config);
-        let mut editor = Editor::with_history(config, kept)?;
+        let entries = FileHistory::with_config(&config);
+        let mut editor = Editor::with_history(config, entries)?;
         editor.set_helper(Some(Commands));
         if let Some(file) = &history {
             // A history that cannot be read is an empty one.
@@ -89,7 +91,7 @@ impl ChatInput {
     }
 
     fn start(settings: Option<Termios>, mut read: impl FnMut() -> ChatEvent + Send + 'static) -> Self {
-        let (wanted, requests) = std::sync::mpsc::channel();
+        let (request, requests) = std::sync::mpsc::channel();
         let (sender, typed) = mpsc::channel(1);
         let thread = std::thread::Builder::new().name("chat input".to_owned()).spawn(move || {
             while requests.recv().is_ok() {
@@ -101,12 +103,12 @@ impl ChatInput {
         });
         // Without a thread the sender is gone, which is the same as the end of the input.
         drop(thread);
-        Self { wanted, typed, settings }
+        Self { request, typed, settings }
     }
 
-    /// Waits for the next message. Not to be called again after it was cancelled.
+    /// Waits for the next message. Must not be called again after it was cancelled.
     pub(crate) async fn next(&mut self) -> ChatEvent {
-        if self.wanted.send(()).is_err() {
+        if self.request.send(()).is_err() {
             return ChatEvent::End;
         }
         self.typed.recv().await.unwrap_or(ChatEvent::End)
@@ -117,7 +119,7 @@ impl Drop for ChatInput {
     /// Leaves the terminal as it was, even in the middle of an edited line.
     fn drop(&mut self) {
         if let Some(settings) = &self.settings {
-            let _nobody_to_tell = tcsetattr(std::io::stdin(), OptionalActions::Now, settings);
+            let _unreportable = tcsetattr(std::io::stdin(), OptionalActions::Now, settings);
         }
     }
 }
@@ -150,7 +152,7 @@ fn save(editor: &mut Editor<Commands, FileHistory>, file: &Path) {
     let _unwritable = editor.append_history(file);
 }
 
-/// Completes commands, and lets lines that end in a backslash go on.
+/// The editor's helper: completes commands, and continues lines that end in a backslash.
 struct Commands;
 
 impl Helper for Commands {}

@@ -41,7 +41,7 @@ pub(crate) struct Recording {
     pub(crate) log_key: Option<PathBuf>,
 
     /// Record nothing
-    // No conflict with `--log`: whoever has set the variable could never use this.
+    // No conflict with `--log`: it would forbid this option wherever the variable is set.
     #[arg(long)]
     pub(crate) no_log: bool,
 }
@@ -64,7 +64,7 @@ pub(crate) enum LogAction {
 
 /// Contents of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Of {
+pub(crate) enum ListKind {
     /// Tool calls with their outcome
     #[default]
     Calls,
@@ -78,7 +78,7 @@ pub(crate) enum Of {
 pub(crate) struct List {
     /// Contents of the list [default: calls; records if `--kind` is given]
     #[arg(long, value_name = "WHAT", value_enum)]
-    pub(crate) of: Option<Of>,
+    pub(crate) of: Option<ListKind>,
 
     /// Maximum number of lines
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = List::LIMIT)]
@@ -198,7 +198,7 @@ pub(crate) struct Verify {
 
 /// Parses a checkpoint, or the last line of the file that is named after `@`.
 fn parse_checkpoint(text: &str) -> Result<Checkpoint, String> {
-    /// Far more than the checkpoints that anybody collects in one file.
+    /// Maximum part of the file that is read, in bytes: far more than a file of checkpoints has.
     const MAX_FILE_BYTES: u64 = 1 << 20;
     let Some(path) = text.strip_prefix('@') else {
         return text.parse().map_err(|error: CheckpointError| error.to_string());
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_a_row_and_its_hash() {
+    fn parses_marks_of_a_row_and_its_hash() {
         let digits = "0f".repeat(32);
         let mark = parse_mark(&format!("7:{digits}")).unwrap();
         assert_eq!((mark.seq, mark.hash.to_string()), (7, digits.clone()));

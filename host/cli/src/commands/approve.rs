@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::revoke;
 use crate::args::{self, Arguments};
 use crate::config::Config;
-use crate::config::limits::MEMORY_CEILING;
+use crate::config::limits::MAX_MEMORY_BYTES;
 use crate::configured::{self, ConfiguredComponent};
 use crate::exit::{Exit, UsageError};
 use crate::render::Origin;
@@ -72,7 +72,7 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
     let config = ConfigSource::of(arguments).open()?;
     let mut lock = configured::lock(&config)?;
     let chosen = chosen(&config, &lock, approve)?;
-    let host = host::builder_for(arguments, &config)?.memory_ceiling(MEMORY_CEILING).build()?;
+    let host = host::builder_for(arguments, &config)?.memory_ceiling(MAX_MEMORY_BYTES).build()?;
     let (mut open, mut failed) = (Vec::new(), Vec::new());
     let several = chosen.len() > 1;
     for candidate in chosen {

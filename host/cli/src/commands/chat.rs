@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::agent::chat_input::{COMMANDS, ChatEvent, ChatInput};
-use crate::agent::setup::AgentSession;
+use crate::agent::session::AgentSession;
 use crate::args::Arguments;
 use crate::args::run::Chat;
 use crate::exit::Exit;

@@ -1,4 +1,4 @@
-//! `[agent]`: how the loop between model and tools goes.
+//! `[agent]`: settings of the loop between model and tools.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The whole of `fumehood.toml`.
+//! The whole of `fumehood.toml`, and its JSON Schema.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// The folder that paths in the file are relative to.
+    /// Returns the folder that paths in the file are relative to.
     pub(crate) fn folder(&self) -> &Path {
         match self.origin.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -83,12 +83,12 @@ impl Config {
         }
     }
 
-    /// The same, wherever the command is run: an approval must not depend on that.
+    /// Like [`Self::folder`], as an absolute path: an approval must not depend on the working folder.
     pub(crate) fn absolute_folder(&self) -> PathBuf {
         std::path::absolute(self.folder()).unwrap_or_else(|_| self.folder().to_owned())
     }
 
-    /// A path of the file, as it is seen from the working folder.
+    /// Returns a path of the file as seen from the working folder.
     pub(crate) fn path(&self, written: &Path) -> PathBuf {
         resolve(self.folder(), written)
     }
@@ -99,7 +99,7 @@ pub(crate) fn resolve(base: &Path, path: &Path) -> PathBuf {
     if base == Path::new(".") { path.to_owned() } else { base.join(path) }
 }
 
-/// The JSON Schema of `fumehood.toml`, for editors: made from the very types that read it.
+/// Returns the JSON Schema of `fumehood.toml`, for editors. It is made from the types that read the file.
 pub(crate) fn schema() -> Value {
     SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Config>().to_value()
 }
@@ -115,10 +115,10 @@ mod tests {
         expect_file!["../../../../docs/fumehood.schema.json"].assert_eq(&text);
     }
 
-    /// Every key of every section stands in the example, so that nobody has to guess one.
+    /// The example has every key of every section, so that none has to be guessed.
     #[test]
     fn the_example_shows_every_key_and_is_fine() {
-        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fumehood.toml");
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fumehood.toml");
         if let Err(error) = Config::load(&file) {
             panic!("{error}");
         }

@@ -1,7 +1,7 @@
-//! `fumehood.toml`: what an operator sets up once instead of typing it every time.
+//! The configuration file `fumehood.toml`.
 //!
-//! One file for each section, as plain structs. Their documentation is also what the JSON Schema says, so it is written for
-//! those who edit the file. Nothing here decides whether a power makes sense; the types of the sandbox do.
+//! One file for each section, or for a few small ones, as plain structs. Their doc comments are the descriptions of the JSON
+//! Schema, so they are written for those who edit the file. The types of the sandbox decide whether a power is valid.
 
 pub(crate) mod agent;
 pub(crate) mod amount;

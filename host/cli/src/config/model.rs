@@ -1,4 +1,4 @@
-//! `[model]`: who answers.
+//! `[model]`: the model that answers.
 
 use std::num::NonZeroU32;
 

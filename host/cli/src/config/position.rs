@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-/// A line and a column, both from 1 on; columns count characters.
+/// A line and a column, both counted from 1; columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     pub(crate) line: usize,
@@ -13,8 +13,8 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// Where the byte at `offset` is.
-    pub(crate) fn of(text: &str, offset: usize) -> Self {
+    /// Returns the position of the byte at `offset`.
+    pub(crate) fn from_offset(text: &str, offset: usize) -> Self {
         let before: &str = text.get(..offset).unwrap_or(text);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
@@ -22,7 +22,7 @@ impl Position {
     }
 }
 
-/// Where the value at the end of this path is; if there is none, the last thing on the way to it.
+/// Returns the offset of the value at the end of this path; if there is none, of the last value on the way to it.
 pub(crate) fn offset_of(table: &DeTable<'_>, path: &[String]) -> usize {
     let mut offset = 0;
     let mut here: Option<&DeValue<'_>> = None;
@@ -40,7 +40,7 @@ pub(crate) fn offset_of(table: &DeTable<'_>, path: &[String]) -> usize {
     offset
 }
 
-/// Takes out the value that is, or whose key is, exactly at `span`. Its path.
+/// Removes the value that is, or whose key is, exactly at `span`. Returns its path.
 pub(crate) fn remove(table: &mut DeTable<'_>, span: &Range<usize>) -> Option<String> {
     let here = table.iter().find(|(key, value)| key.span() == *span || value.span() == *span);
     if let Some(key) = here.map(|(key, _)| key.get_ref().to_string()) {

@@ -1,4 +1,4 @@
-//! Secrets: where their values come from, and which requests get them.
+//! Secrets: the sources of their values, and the requests that get them.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `[skills.NAME]`, `[knowledge.NAME]` and `[prompts.NAME]`: what a model gets to see, and when.
+//! `[skills.NAME]`, `[knowledge.NAME]`, `[prompts.NAME]` and `[channels.NAME]`: the tools and texts of a conversation.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `[tools.NAME]`: one component, and what it may do.
+//! `[tools.NAME]`: one component, and the powers of its tools.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -182,7 +182,7 @@ pub(crate) enum WriteFolder {
     Table(WriteFolderTable),
 }
 
-/// Reads either form, and says of a table what is wrong with it: what serde derives for this would not.
+/// A visitor for either form. Unlike the one that serde derives, it reports what is wrong with a table.
 struct EitherForm;
 
 impl<'de> serde::de::Visitor<'de> for EitherForm {
@@ -207,7 +207,7 @@ impl<'de> Deserialize<'de> for WriteFolder {
     }
 }
 
-/// A host takes `-` and `_` for one, so that only one of two such names could be loaded.
-pub(crate) fn folded(name: &str) -> String {
+/// Folds `-` into `_`: a host takes both for one character, so that only one of two such names could be loaded.
+pub(crate) fn fold_name(name: &str) -> String {
     name.replace('-', "_")
 }

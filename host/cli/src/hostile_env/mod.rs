@@ -19,20 +19,22 @@ use tempfile::TempDir;
 
 use self::server::{Listener, Server};
 
-/// Lies in a file beside the granted folders. Nobody may read it.
+/// Content of a file beside the granted folders, which no tool may read.
 const CANARY: &str = "CANARY-8d1f0c5a";
-/// Is put into requests by the host. No guest may see it.
+/// Secret that the host puts into requests, and that no guest may see.
 const SECRET: &str = "s3cr3t-canary-4b7e";
-/// What may be added to the folder that is granted for writing.
-const BYTES: u64 = 1 << 20;
-const ENTRIES: u64 = 50;
-/// What is in each of the granted folders at first: a folder, a file, three links and a pipe.
-const WERE: u64 = 6;
-const BYTES_WERE: u64 = 4;
-/// What a tool may receive.
-const BYTES_IN: u64 = 256 << 10;
+/// Maximum size that a tool may add to the folder that is granted for writing, in bytes.
+const MAX_ADDED_BYTES: u64 = 1 << 20;
+/// Maximum number of files and folders that a tool may add to it.
+const MAX_ADDED_ENTRIES: u64 = 50;
+/// Entries of each granted folder at first: a folder, a file, three links and a pipe.
+const INITIAL_ENTRIES: u64 = 6;
+/// Size of their files, in bytes.
+const INITIAL_BYTES: u64 = 4;
+/// Maximum size of responses that a tool may receive, in bytes.
+const MAX_RECEIVED_BYTES: u64 = 256 << 10;
 
-/// What a hostile tool is granted.
+/// The powers that a hostile tool is granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Powers {
     /// Nothing.
@@ -41,11 +43,11 @@ pub(crate) enum Powers {
     Folders,
     /// The bad server on loopback, and a secret for requests below `/secret/`.
     Server,
-    /// Names that anybody may have registered, on the port of the listener.
+    /// Hosts that anybody may have registered, on the port of the listener.
     Strangers,
 }
 
-/// The surroundings of one run. What it leaves on disk goes with it.
+/// The surroundings of one run. Its files are removed when it is dropped.
 pub(crate) struct HostileEnv {
     root: TempDir,
     server: Server,
@@ -53,7 +55,7 @@ pub(crate) struct HostileEnv {
 }
 
 impl HostileEnv {
-    /// Makes the folders and starts the servers.
+    /// Creates the folders and starts the servers.
     ///
     /// # Errors
     /// If there is no room for the folders, or no free port on 127.0.0.1.
@@ -79,15 +81,15 @@ impl HostileEnv {
         Ok(Self { server: Server::start(SECRET).await?, listener, root })
     }
 
-    /// What a tool is granted here.
+    /// Builds the grant of these powers.
     ///
     /// # Errors
-    /// Never, unless one of the lines below is wrong.
+    /// If a rule below is malformed, which is a bug, or the system does not report a port.
     pub(crate) fn grant(&self, powers: Powers) -> Result<Grant> {
         Ok(match powers {
             Powers::None => Grant::none(),
             Powers::Folders => {
-                let quota = Quota::new(BYTES, ENTRIES)?;
+                let quota = Quota::new(MAX_ADDED_BYTES, MAX_ADDED_ENTRIES)?;
                 let write = fumehood::permission::files::Access::Write(quota);
                 let read = Folder::read(&format!("{}:/r", self.path("read").display()))?;
                 Grant::none().with_folder(read)?.with_folder(Folder::new(self.path("write"), "/w", write)?)?
@@ -95,7 +97,7 @@ impl HostileEnv {
             Powers::Server => {
                 let at = format!("http://127.0.0.1:{}", self.server.port());
                 let rules = vec![format!("GET,POST {at}/**").parse()?];
-                let limits = HttpLimits { bytes_in: BYTES_IN, ..HttpLimits::default() };
+                let limits = HttpLimits { bytes_in: MAX_RECEIVED_BYTES, ..HttpLimits::default() };
                 let http = HttpGrant::new(rules, vec!["127.0.0.1/32".parse()?], limits)?;
                 let into = Injection::header("Authorization", "Bearer {secret}")?;
                 let secret = Secret::new("api", SecretValue::new(SECRET)?, &format!("{at}/secret/**"), into)?;
@@ -110,26 +112,26 @@ impl HostileEnv {
         })
     }
 
-    /// The same arguments with the ports in their places: `{server}` and `{listener}`.
+    /// Replaces `{server}` and `{listener}` in arguments by their ports.
     ///
     /// # Errors
-    /// If the system does not say the port.
+    /// If the system does not report the port.
     pub(crate) fn arguments(&self, text: &str) -> Result<String> {
         let [server, listener] = [self.server.port(), self.listener.port()?].map(|port| port.to_string());
         Ok(text.replace("{server}", &server).replace("{listener}", &listener))
     }
 
-    /// Whoever asks for the name of a stranger is sent to this machine.
+    /// Returns a resolver that finds every name at 127.0.0.1.
     pub(crate) fn resolver() -> Arc<dyn Resolver> {
-        Arc::new(Misleading)
+        Arc::new(LoopbackResolver)
     }
 
-    /// What got out since it was asked last, in words.
+    /// Describes what got out since the last check, if anything did.
     pub(crate) fn find_escape(&self) -> Option<&'static str> {
-        if !self.listener.saw_nobody() {
+        if !self.listener.has_no_connection() {
             return Some("somebody connected to the listener");
         }
-        if self.server.was_told() {
+        if self.server.has_received_secret() {
             return Some("a secret was sent elsewhere");
         }
         let canary = std::fs::read_to_string(self.path("canary"));
@@ -139,7 +141,7 @@ impl HostileEnv {
         Some("something outside of the granted folders changed, or a quota was passed")
     }
 
-    /// Whether a result tells what nobody may know.
+    /// Returns whether a result contains the canary or the secret.
     pub(crate) fn has_leak(result: &CallResult) -> bool {
         let text = serde_json::to_string(result).unwrap_or_else(|_| CANARY.to_owned());
         text.contains(CANARY) || text.contains(SECRET)
@@ -151,12 +153,14 @@ impl HostileEnv {
 
     fn is_within_quota(&self) -> bool {
         let [read, write] = ["read", "write"].map(|folder| usage(&self.path(folder)));
-        read.is_ok_and(|now| now == (WERE, BYTES_WERE))
-            && write.is_ok_and(|(entries, bytes)| entries <= ENTRIES + WERE && bytes <= BYTES + BYTES_WERE)
+        read.is_ok_and(|now| now == (INITIAL_ENTRIES, INITIAL_BYTES))
+            && write.is_ok_and(|(entries, bytes)| {
+                entries <= MAX_ADDED_ENTRIES + INITIAL_ENTRIES && bytes <= MAX_ADDED_BYTES + INITIAL_BYTES
+            })
     }
 }
 
-/// Names and bytes of files in a folder and below it.
+/// Counts entries, and bytes of files, in a folder and below it.
 fn usage(folder: &Path) -> io::Result<(u64, u64)> {
     let mut sum = (0, 0);
     for entry in std::fs::read_dir(folder)? {
@@ -173,10 +177,10 @@ fn usage(folder: &Path) -> io::Result<(u64, u64)> {
     Ok(sum)
 }
 
-/// Says that every name is at 127.0.0.1.
-struct Misleading;
+/// A resolver that finds every name at 127.0.0.1.
+struct LoopbackResolver;
 
-impl Resolver for Misleading {
+impl Resolver for LoopbackResolver {
     fn resolve<'a>(&'a self, _host: &'a str) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>> {
         Box::pin(async { Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]) })
     }

@@ -16,7 +16,7 @@ use self::arguments::TypedArguments;
 use super::approve;
 use crate::args::{self, Arguments};
 use crate::config::Config;
-use crate::config::limits::MEMORY_CEILING;
+use crate::config::limits::MAX_MEMORY_BYTES;
 use crate::configured::{self, ConfiguredComponent};
 use crate::exit::{self, Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
@@ -25,7 +25,7 @@ use crate::{flags, host, render, source};
 
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
     // What is wrong with the command line is said before anything is read.
-    call.limits.over(Limits::default(), MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
+    call.limits.over(Limits::default(), MAX_MEMORY_BYTES).map_err(|error| args::bad_limit(&error))?;
     let call = &*resolve(call);
     let given = TypedArguments::read(call.args_file.as_deref(), &call.arguments)?;
     let state = call.state.as_deref().map(source::state).transpose()?;
@@ -34,7 +34,7 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     let recording = Recording::begin(&call.recording, &config, EntryPoint::Call, call.actor.as_deref()).await?;
     let Chosen { builder, load, name, file, usual } = chosen(arguments, call, &config)?;
     let builder = recording.iter().fold(builder, |builder, recording| recording.protect(builder));
-    let limits = call.limits.over(usual, MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
+    let limits = call.limits.over(usual, MAX_MEMORY_BYTES).map_err(|error| args::bad_limit(&error))?;
     let roomy = at_least_usual(&limits);
     let host = builder.limits(roomy).memory_ceiling(roomy.memory).build()?;
     let is_typed = configured_name(call).is_none();

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::filter;
-use crate::args::log::{List, Of};
+use crate::args::log::{List, ListKind};
 use crate::exit::{Exit, UsageError};
 use crate::moment;
 use crate::render::paragraph::one_line;
@@ -60,20 +60,20 @@ struct SessionRow {
 pub(super) fn run(reader: &Reader, list: &List, json: bool) -> Result<Exit> {
     let filter = filter::of(&list.filters);
     let limit = usize::try_from(list.limit).unwrap_or(usize::MAX);
-    let of = list.of.unwrap_or(if filter.kind.is_some() { Of::Records } else { Of::Calls });
-    if of != Of::Records && filter.kind.is_some() {
+    let of = list.of.unwrap_or(if filter.kind.is_some() { ListKind::Records } else { ListKind::Calls });
+    if of != ListKind::Records && filter.kind.is_some() {
         return Err(UsageError("`--kind` is about single records; list them with `--of records`".to_owned()).into());
     }
     match of {
-        Of::Records => records(reader, filter, limit, json)?,
-        Of::Calls => {
+        ListKind::Records => records(reader, filter, limit, json)?,
+        ListKind::Calls => {
             let rows = calls(reader, &filter, limit)?;
             if json { render::json(&rows)? } else { show_calls(&rows)? }
         }
-        Of::Sessions if filter.tool.is_some() => {
+        ListKind::Sessions if filter.tool.is_some() => {
             return Err(UsageError("a session has no tool; leave out `--tool`, or list calls".to_owned()).into());
         }
-        Of::Sessions => {
+        ListKind::Sessions => {
             let rows = sessions(reader, &filter, limit)?;
             if json { render::json(&rows)? } else { show_sessions(&rows)? }
         }

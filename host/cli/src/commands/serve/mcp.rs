@@ -21,7 +21,7 @@ use crate::trust::ConfigSource;
 use crate::{host, render};
 
 /// The largest memory that `--memory` may ask for: every place in the pool has that much address space.
-const MEMORY_CEILING: usize = 1 << 30;
+const MAX_MEMORY_BYTES: usize = 1 << 30;
 
 pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit> {
     let source = ConfigSource::of(arguments);
@@ -81,7 +81,7 @@ async fn load(
         return Err(UsageError(message.to_owned()).into());
     }
     let usual = config.limits.over(Limits::default());
-    let limits = serve.limits.over(usual, MEMORY_CEILING).map_err(|error| crate::args::bad_limit(&error))?;
+    let limits = serve.limits.over(usual, MAX_MEMORY_BYTES).map_err(|error| crate::args::bad_limit(&error))?;
     let most = configured.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
     let builder = match configured.is_empty() && !serve.watch {
         true => host::builder(arguments),
