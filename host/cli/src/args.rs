@@ -148,7 +148,7 @@ pub(crate) enum Command {
 }
 
 impl Arguments {
-    /// The form of failures. Standard output of `serve` belongs to a protocol, and is never written to.
+    /// Returns the form of failures. Standard output of `serve` belongs to a protocol, and is never written to.
     pub(crate) fn failure_form(&self) -> FailureForm<'_> {
         match &self.command {
             _ if !self.json => FailureForm::Text,

@@ -53,8 +53,8 @@ pub(crate) fn isolated_builder(arguments: &Arguments, isolation: Mode) -> HostBu
     }
 }
 
-/// Keeps from all tools, in every command, the files that decide what they may do: the configuration and its lock, existing or
-/// not, named or in the working folder, and the user's state and caches.
+/// Keeps from all tools, in every command, the files that decide what they may do: the configuration and its lock,
+/// existing or not, named or in the working folder, and the user's state and caches.
 fn with_protected_files(builder: HostBuilder, arguments: &Arguments) -> HostBuilder {
     let builder = state_folder().into_iter().chain(default_cache()).fold(builder, HostBuilder::own_folder);
     let builder = arguments.cache_dir.iter().fold(builder, HostBuilder::own_folder);
@@ -93,8 +93,8 @@ fn with_secret(builder: HostBuilder, base: &Path, source: &ValueSource) -> HostB
     }
 }
 
-/// Keeps from all tools the files that a configuration names: those of secrets, ignore lists, components, and programs of
-/// servers.
+/// Keeps from all tools the files that a configuration names: those of secrets, ignore lists, components, and programs
+/// of servers.
 fn with_named_files(mut builder: HostBuilder, config: &Config) -> HostBuilder {
     let servers = config.mcp.servers.values();
     let of_servers = servers
@@ -124,8 +124,8 @@ fn with_named_files(mut builder: HostBuilder, config: &Config) -> HostBuilder {
     builder
 }
 
-/// Like [`builder`], for the components of a configuration: the files that it names are kept from tools as well, and tools
-/// have their keys and values in the store that it names.
+/// Like [`builder`], for the components of a configuration: the files that it names are kept from tools as well, and
+/// tools have their keys and values in the store that it names.
 pub(crate) fn builder_for(arguments: &Arguments, config: &Config) -> Result<HostBuilder> {
     let mut builder = builder(arguments);
     builder = with_named_files(builder, config);
@@ -147,8 +147,8 @@ pub(crate) fn with_store(builder: HostBuilder, file: &Path) -> Result<HostBuilde
     Ok(builder.own_folder(file).key_value_store(Arc::new(DiskStore::open(file)?)))
 }
 
-/// Returns the file in which a component of the command line keeps keys and values: one for each path, because two components
-/// of one name are unrelated.
+/// Returns the file in which a component of the command line keeps keys and values: one for each path, because two
+/// components of one name are unrelated.
 ///
 /// # Errors
 /// If there is no home folder.
@@ -166,8 +166,8 @@ fn store_file(place: &Path) -> Option<PathBuf> {
     Some(state_folder()?.join("key-value").join(name))
 }
 
-/// Returns the default store of a configuration: one for each, so that a tool never finds what a tool of the same name in another
-/// configuration kept.
+/// Returns the default store of a configuration: one for each, so that a tool never finds what a tool of the same name
+/// in another configuration kept.
 fn default_store(config: &Config) -> Result<PathBuf> {
     let origin = config.origin.canonicalize().unwrap_or_else(|_| config.origin.clone());
     let missing = "there is no home folder to keep the stores of tools in; set `key_value_store`";

@@ -1,7 +1,7 @@
 //! The `fumehood` command line tool: [`main`] is all of it.
 //!
-//! This crate is not meant to be built on: it is a library so that the parser of configurations can be fuzzed apart from the
-//! program. Embedders use the crate `fumehood`.
+//! This crate is not meant to be built on: it is a library so that the parser of configurations can be fuzzed apart
+//! from the program. Embedders use the crate `fumehood`.
 
 mod agent;
 mod args;
@@ -92,7 +92,8 @@ pub fn check_configuration(text: &str) -> Result<String, String> {
     serde_json::to_string(&config).map_err(|error| error.to_string())
 }
 
-/// Makes writing beyond `ulimit -f` an error of that write. Without a handler, the signal that comes with it ends the process.
+/// Makes writing beyond `ulimit -f` an error of that write. Without a handler, the signal that comes with it ends the
+/// process.
 fn survive_file_size_limit() {
     use tokio::signal::unix::{SignalKind, signal};
     // The handler stays, even if the listener is dropped. Without one, nothing changes.

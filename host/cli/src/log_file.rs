@@ -20,8 +20,8 @@ pub(crate) struct OpenLogError {
     source: OpenError,
 }
 
-/// Returns the path of the log: the one that was typed, or else that of the configuration, or else one in the user's state
-/// folder.
+/// Returns the path of the log: the one that was typed, or else that of the configuration, or else one in the user's
+/// state folder.
 ///
 /// # Errors
 /// If there is no home folder.
@@ -49,8 +49,8 @@ fn default_path() -> Option<PathBuf> {
     Some(folder.join("fumehood").join("events.db"))
 }
 
-/// Returns the options for opening the log: its key is in the file that was typed, or else that of the configuration, if it names
-/// one.
+/// Returns the options for opening the log: its key is in the file that was typed, or else that of the configuration,
+/// if it names one.
 ///
 /// # Errors
 /// If the key cannot be read, or is malformed.
@@ -65,8 +65,8 @@ pub(crate) fn options(typed: Option<&Path>, config: &Config) -> Result<Options> 
     Ok(Options { key: Some(key), ..Options::default() })
 }
 
-/// Returns the rules of the configuration for what is kept, as of `now`. All of them have to hold; without any, everything is
-/// kept.
+/// Returns the rules of the configuration for what is kept, as of `now`. All of them have to hold; without any,
+/// everything is kept.
 pub(crate) fn retention(config: &Config, now: Timestamp) -> Vec<Keep> {
     let since = config.log.keep.map(|age| u64::try_from(age.0.as_millis()).unwrap_or(u64::MAX));
     let since = since.map(|age| Keep::Since(Timestamp(now.0.saturating_sub(age))));

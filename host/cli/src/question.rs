@@ -1,7 +1,7 @@
 //! Questions with the answer yes or no, asked at the terminal.
 //!
-//! An answer is typed after its question was shown. Input that was typed or pasted before is discarded, and so is a line that
-//! comes together with others. Nothing but a terminal is read: a pipe answers no question.
+//! An answer is typed after its question was shown. Input that was typed or pasted before is discarded, and so is a
+//! line that comes together with others. Nothing but a terminal is read: a pipe answers no question.
 
 use std::io::{self, IsTerminal as _, Stdin};
 use std::sync::Arc;
@@ -46,8 +46,8 @@ pub(crate) fn ask(question: &str) -> Result<bool> {
     read_answer(&AtomicBool::new(false)).context(UNREADABLE)
 }
 
-/// Asks the question that `show` prints, without blocking the runtime. Returns whether the answer is a clear yes. Dropping the
-/// future cancels the question.
+/// Asks the question that `show` prints, without blocking the runtime. Returns whether the answer is a clear yes.
+/// Dropping the future cancels the question.
 pub(crate) async fn ask_with(show: impl FnOnce() -> Result<()>) -> bool {
     let is_quiet = tokio::task::spawn_blocking(|| discard_input(&io::stdin())).await;
     if !matches!(is_quiet, Ok(Ok(()))) || show().is_err() {

@@ -114,7 +114,8 @@ impl Recording {
         self.files.iter().map(PathBuf::as_path).map(Path::to_owned).fold(builder, HostBuilder::own_folder)
     }
 
-    /// Ends the session, and waits until all of it is on disk. Records that the configuration does not keep are removed.
+    /// Ends the session, and waits until all of it is on disk. Records that the configuration does not keep are
+    /// removed.
     ///
     /// # Errors
     /// If not all of it can be written.

@@ -96,8 +96,8 @@ fn startable(config: &Config, lock: &Lock) -> Result<Vec<(Server, Remote)>> {
     Ok(startable)
 }
 
-/// Connects to all servers that may be started, concurrently, and adds their tools, as far as they were approved. A server that
-/// cannot be used is left out with a warning.
+/// Connects to all servers that may be started, concurrently, and adds their tools, as far as they were approved. A
+/// server that cannot be used is left out with a warning.
 ///
 /// # Errors
 /// If something that one of them needs, such as the value of a secret, is not available.

@@ -10,7 +10,8 @@ use crate::config::Config;
 use crate::config::skill::{ChannelSection, SkillSection};
 use crate::exit::UsageError;
 
-/// Name of the list of `--allow` where a skill is in use and no channel is. No channel of the configuration has such a name.
+/// Name of the list of `--allow` where a skill is in use and no channel is. No channel of the configuration has such a
+/// name.
 const ALLOW: &str = "--allow";
 
 /// Returns the skill in use, if any.
@@ -76,8 +77,8 @@ pub(crate) fn allowlists(config: &Config, typed: &AgentArguments, channel: Optio
     Allowlists { default, skills, channels, auto_tools, key: None }
 }
 
-/// Selects the list of [`allowlists`] that is signed, if any: the channel, or the list of `--allow` where only a skill is in
-/// use, so that it narrows the skill as well.
+/// Selects the list of [`allowlists`] that is signed, if any: the channel, or the list of `--allow` where only a skill
+/// is in use, so that it narrows the skill as well.
 pub(crate) fn select_list<'a>(
     typed: &AgentArguments,
     skill: Option<&str>,

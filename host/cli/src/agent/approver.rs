@@ -39,8 +39,8 @@ impl Approver for TerminalApprover {
     }
 }
 
-/// Shows a question. Text of a model, a judge or a tool is quoted behind the bar. A call is shown in full, because an approval
-/// allows all of it.
+/// Shows a question. Text of a model, a judge or a tool is quoted behind the bar. A call is shown in full, because an
+/// approval allows all of it.
 fn show(question: Question<'_>) -> Result<()> {
     let mark = styled(STRONG, "?");
     match question {

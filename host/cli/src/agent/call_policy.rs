@@ -1,4 +1,5 @@
-//! Policies for calls, from options and fumehood.toml: rules, the judge, records, and the size of results that a model is shown.
+//! Policies for calls, from options and fumehood.toml: rules, the judge, records, and the size of results that a model
+//! is shown.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

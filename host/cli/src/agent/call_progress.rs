@@ -1,5 +1,5 @@
-//! Progress of calls. At a terminal, each running call has a line with a clock that counts until the call has ended; elsewhere,
-//! a line is printed at its start and one at its end.
+//! Progress of calls. At a terminal, each running call has a line with a clock that counts until the call has ended;
+//! elsewhere, a line is printed at its start and one at its end.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
@@ -107,7 +107,8 @@ impl CallProgress {
         self.print(&format!("{} {label} → {outcome}{figures}", styled(style, sign)));
     }
 
-    /// Prints a line of the host above the lines of running calls, and below it text from outside, quoted behind the bar.
+    /// Prints a line of the host above the lines of running calls, and below it text from outside, quoted behind the
+    /// bar.
     pub(crate) fn print_quoted(&self, line: &str, text: &str) {
         self.bars.suspend(|| {
             render::note(line);

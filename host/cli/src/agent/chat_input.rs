@@ -41,8 +41,8 @@ pub(crate) enum ChatEvent {
     End,
 }
 
-/// A reader of messages on a thread of its own, because reading cannot be cancelled and must not keep the process from ending.
-/// A message is read when it is requested, and not before: input in between may be the answer to a question.
+/// A reader of messages on a thread of its own, because reading cannot be cancelled and must not keep the process from
+/// ending. A message is read when it is requested, and not before: input in between may be the answer to a question.
 pub(crate) struct ChatInput {
     request: std::sync::mpsc::Sender<()>,
     typed: mpsc::Receiver<ChatEvent>,
@@ -62,8 +62,8 @@ impl ChatInput {
     }
 
     /// Reads messages with an editor on the terminal that standard input and standard output are. Lines that end in a
-    /// backslash go on in the next one, and a paste of several lines is one message. `history` is the file in which messages
-    /// are kept for the next session.
+    /// backslash go on in the next one, and a paste of several lines is one message. `history` is the file in which
+    /// messages are kept for the next session.
     ///
     /// # Errors
     /// If the terminal cannot be used.

@@ -17,8 +17,8 @@ struct Inner {
     cancel: CancelHandle,
     /// Set while a run is under way.
     running: AtomicBool,
-    /// Set once the run that is under way was cancelled, or the session ends: then nothing is left that could be stopped in
-    /// order.
+    /// Set once the run that is under way was cancelled, or the session ends: then nothing is left that could be
+    /// stopped in order.
     pressed: AtomicBool,
     idle: Notify,
 }

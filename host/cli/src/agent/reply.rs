@@ -1,13 +1,13 @@
-//! Text of a reply while it is written. Only the answer belongs on standard output, and it is not known before the end of the
-//! reply whether a text is the answer or accompanies calls.
+//! Text of a reply while it is written. Only the answer belongs on standard output, and it is not known before the end
+//! of the reply whether a text is the answer or accompanies calls.
 
 use std::io::IsTerminal as _;
 
 /// Text of the reply that is being written.
 ///
-/// If standard output and standard error are one terminal, text appears as it is written, because the two look the same there.
-/// Otherwise it is held until the stream that it belongs to is known. Text that may be arguments of a call, repeated as text,
-/// is held in both cases.
+/// If standard output and standard error are one terminal, text appears as it is written, because the two look the same
+/// there. Otherwise it is held until the stream that it belongs to is known. Text that may be arguments of a call,
+/// repeated as text, is held in both cases.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyText {
     /// True if text appears as it is written.

@@ -74,8 +74,8 @@ impl RunSummary {
         }
     }
 
-    /// Explains why there is no answer, with a hint on what to do; `None` if there is one. `stopped` are the tools that ran when
-    /// the run was cancelled.
+    /// Explains why there is no answer, with a hint on what to do; `None` if there is one. `stopped` are the tools that
+    /// ran when the run was cancelled.
     pub(crate) fn failure_message(&self, stopped: &[String]) -> Option<String> {
         failure_message(&self.outcome.ending, stopped)
     }

@@ -85,7 +85,8 @@ impl Screen {
         Ok(())
     }
 
-    /// Ends a reply that failed. A model that was cancelled had begun its answer, which is shown; one that failed had not.
+    /// Ends a reply that failed. A model that was cancelled had begun its answer, which is shown; one that failed had
+    /// not.
     fn end_failed_reply(&mut self, record: &Record) -> Result<()> {
         if record.status.as_deref() == Some("cancelled") {
             render::text(&self.reply.show().unwrap_or_default())?;

@@ -188,8 +188,8 @@ impl AgentSession {
     }
 }
 
-/// Loads the components of the command line, with the powers of the options, and those of the configuration, with the powers and
-/// limits that they have there, as far as they were approved.
+/// Loads the components of the command line, with the powers of the options, and those of the configuration, with the
+/// powers and limits that they have there, as far as they were approved.
 async fn load(
     arguments: &Arguments,
     typed: &AgentArguments,

@@ -67,8 +67,8 @@ pub(crate) fn driver(config: &Config, typed: Option<DriverName>) -> DriverName {
     typed.or(configured).unwrap_or(DriverName::Native)
 }
 
-/// Registers the entries of knowledge as tools. An unreadable entry stops a run whose skill or channel names it; otherwise
-/// there is a warning, and a call of it fails.
+/// Registers the entries of knowledge as tools. An unreadable entry stops a run whose skill or channel names it;
+/// otherwise there is a warning, and a call of it fails.
 ///
 /// # Errors
 /// If a text that is needed cannot be read, or a name is invalid.

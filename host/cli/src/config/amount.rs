@@ -138,7 +138,8 @@ impl JsonSchema for Count {
     }
 }
 
-/// Reads an amount of bytes with its unit, as times are read: a bare number could mean bytes or mebibytes. Zero is zero.
+/// Reads an amount of bytes with its unit, as times are read: a bare number could mean bytes or mebibytes. Zero is
+/// zero.
 pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     let size = parse_bytes(text).map_err(|error| error.to_string())?;
     let number = text.trim();

@@ -14,8 +14,8 @@ use super::tool::{WriteFolder, WriteFolderTable};
 /// The beginning of every WebAssembly file.
 const MAGIC: [u8; 4] = *b"\0asm";
 
-/// Returns everything that is named and cannot be used. Secrets are not checked, since they may be those of another machine, nor
-/// are programs that are found by their name.
+/// Returns everything that is named and cannot be used. Secrets are not checked, since they may be those of another
+/// machine, nor are programs that are found by their name.
 pub(super) fn check(config: &Config) -> Vec<KeyFault> {
     let mut faults = FileFaults { config, found: Vec::new() };
     for (index, folder) in config.tools_in.iter().enumerate() {

@@ -1,7 +1,8 @@
 //! The configuration file `fumehood.toml`.
 //!
-//! One file for each section, or for a few small ones, as plain structs. Their doc comments are the descriptions of the JSON
-//! Schema, so they are written for those who edit the file. The types of the sandbox decide whether a power is valid.
+//! One file for each section, or for a few small ones, as plain structs. Their doc comments are the descriptions of the
+//! JSON Schema, so they are written for those who edit the file. The types of the sandbox decide whether a power is
+//! valid.
 
 pub(crate) mod agent;
 pub(crate) mod amount;

@@ -1,4 +1,5 @@
-//! Positions in the text of a configuration: of an offset as line and column, and of the value at the end of a path of keys.
+//! Positions in the text of a configuration: of an offset as line and column, and of the value at the end of a path of
+//! keys.
 
 use std::ops::Range;
 

@@ -46,8 +46,8 @@ pub(crate) fn locate(file: &Path, text: &str, broken: Vec<KeyFault>) -> Faults {
     Faults { file: file.to_owned(), faults }
 }
 
-/// Returns the position of the value at the end of this path, or of the last value on the way to it; `None` if the text is not
-/// TOML.
+/// Returns the position of the value at the end of this path, or of the last value on the way to it; `None` if the text
+/// is not TOML.
 pub(crate) fn place_of(text: &str, path: &[&str]) -> Option<Position> {
     let path: Vec<String> = path.iter().map(|step| (*step).to_owned()).collect();
     let table = DeTable::parse(text).ok()?;

@@ -1,5 +1,5 @@
-//! The surroundings of hostile tools: granted folders with a canary beside them, servers on loopback and secrets, and checks of
-//! whether anything got out.
+//! The surroundings of hostile tools: granted folders with a canary beside them, servers on loopback and secrets, and
+//! checks of whether anything got out.
 
 mod server;
 
