@@ -1,4 +1,4 @@
-//! The command line tool as a user meets it: what is typed, what is printed where, and the exit code.
+//! The command line as a user sees it: arguments, standard output and error, and the exit code.
 
 // Lints know by `cfg(test)` that helper functions, too, may panic here.
 #[cfg(test)]
