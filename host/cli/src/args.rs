@@ -16,7 +16,7 @@ use crate::isolation::Mode;
 use crate::power_arguments::PowerArguments;
 use crate::render::FailureForm;
 
-pub(crate) use limits::{LimitArguments, bad_limit};
+pub(crate) use limits::{LimitArguments, name_limit_option};
 pub(crate) use mcp::{CallRemote, Client, Config, List, Mcp, ServerOptions};
 pub(crate) use serve::{Http, Serve, ServeMcp};
 

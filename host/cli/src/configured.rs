@@ -53,8 +53,8 @@ impl LoadSettings {
 ///
 /// # Errors
 /// If the lock cannot be used.
-pub(crate) fn lock(config: &Config) -> Result<Lock> {
-    lock_beside(&config.origin)
+pub(crate) fn open_lock(config: &Config) -> Result<Lock> {
+    open_lock_beside(&config.origin)
 }
 
 /// Returns the path of the lock of a configuration.
@@ -71,7 +71,7 @@ pub(crate) fn lock_file_beside(origin: &Path) -> PathBuf {
 ///
 /// # Errors
 /// If the lock cannot be used.
-pub(crate) fn lock_beside(origin: &Path) -> Result<Lock> {
+pub(crate) fn open_lock_beside(origin: &Path) -> Result<Lock> {
     Ok(Lock::open(lock_file_beside(origin))?)
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn options(typed: Option<&Path>, config: &Config) -> Result<Options> 
         return Ok(Options { key_file: Some(file.to_owned()), ..Options::default() });
     }
     let Some(from) = &config.log.key else { return Ok(Options::default()) };
-    let digits = source::secret(config, from, WHAT)?;
+    let digits = source::read_secret(config, from, WHAT)?;
     let key = parse_hex_32(&digits).ok_or_else(|| UsageError(format!("{WHAT}: expected 64 hexadecimal digits")))?;
     Ok(Options { key: Some(key), ..Options::default() })
 }

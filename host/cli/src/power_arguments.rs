@@ -241,8 +241,8 @@ mod tests {
     #[test]
     fn rejects_malformed_powers() {
         let check = |words: &[&str], expected: &str| {
-            let said = typed(words).unwrap_err();
-            assert!(said.contains(expected), "{said}");
+            let message = typed(words).unwrap_err();
+            assert!(message.contains(expected), "{message}");
         };
         check(&["--env", "A"], "`A` has no value; write NAME=VALUE");
         check(&["--scratch", "much"], "`much` is not an amount of bytes");

@@ -18,7 +18,7 @@ use crate::config::secret::ValueSource;
 use crate::config::tool::ApprovalRule;
 use crate::exit::UsageError;
 use crate::render;
-use crate::source::{error_chain, secret};
+use crate::source::{error_chain, read_secret};
 
 /// Wall time for a call, and for starting or connecting to a server.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -192,7 +192,7 @@ fn secrets(config: &Config, server: &Namespace, section: &McpServerSection) -> R
     let headers = headers.map(|(name, source)| (SecretKind::Header, "secret_headers", name.as_str(), source));
     let bearer = section.bearer.iter().map(|source| (SecretKind::Bearer, "bearer", "bearer", source));
     let read = |(kind, key, name, source): (SecretKind, &str, &str, &ValueSource)| {
-        let value = secret(config, source, &format!("[mcp.servers.{server}] `{key}` {name}"))?;
+        let value = read_secret(config, source, &format!("[mcp.servers.{server}] `{key}` {name}"))?;
         Ok(ServerSecret { kind, name: name.to_owned(), value })
     };
     variables.chain(headers).chain(bearer).map(read).collect()
@@ -286,12 +286,12 @@ mod tests {
 
     #[test]
     fn programs_that_install_first_have_longer_to_start() {
-        let of = |command: &[&str]| {
+        let seconds = |command: &[&str]| {
             let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
             start_timeout(Some(&command)).as_secs()
         };
         assert_eq!(
-            (of(&["npx", "-y", "x"]), of(&["/usr/bin/uvx", "x"]), of(&["node", "npx"]), of(&[])),
+            (seconds(&["npx", "-y", "x"]), seconds(&["/usr/bin/uvx", "x"]), seconds(&["node", "npx"]), seconds(&[])),
             (60, 60, 10, 10)
         );
         assert_eq!(start_timeout(None).as_secs(), 10);

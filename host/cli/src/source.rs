@@ -21,7 +21,7 @@ const MAX_TEXT_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// If the value is not available.
-pub(crate) fn secret(config: &Config, source: &ValueSource, what: &str) -> Result<String> {
+pub(crate) fn read_secret(config: &Config, source: &ValueSource, what: &str) -> Result<String> {
     Ok(source.value(config.folder()).map_err(|error| UsageError(format!("{what}: {error}")))?)
 }
 
@@ -29,10 +29,10 @@ pub(crate) fn secret(config: &Config, source: &ValueSource, what: &str) -> Resul
 ///
 /// # Errors
 /// If the file cannot be read.
-pub(crate) fn text(config: &Config, source: &TextSource) -> Result<String> {
+pub(crate) fn read_text(config: &Config, source: &TextSource) -> Result<String> {
     match source {
         TextSource::Here(text) => Ok(text.clone()),
-        TextSource::InFile(file) => read(&config.path(&file.file), "a text of fumehood.toml"),
+        TextSource::InFile(file) => read_file(&config.path(&file.file), "a text of fumehood.toml"),
     }
 }
 
@@ -40,9 +40,9 @@ pub(crate) fn text(config: &Config, source: &TextSource) -> Result<String> {
 ///
 /// # Errors
 /// If it is not JSON, or the file cannot be read.
-pub(crate) fn state(typed: &str) -> Result<Arc<str>> {
+pub(crate) fn parse_state(typed: &str) -> Result<Arc<str>> {
     let text = match typed.strip_prefix('@') {
-        Some(file) => read(Path::new(file), "`--state`")?,
+        Some(file) => read_file(Path::new(file), "`--state`")?,
         None => typed.to_owned(),
     };
     let json: serde_json::Value = serde_json::from_str(&text)
@@ -54,7 +54,7 @@ pub(crate) fn state(typed: &str) -> Result<Arc<str>> {
 ///
 /// # Errors
 /// If it cannot be read, is larger than that, or is not UTF-8.
-pub(crate) fn read(path: &Path, what: &str) -> Result<String> {
+pub(crate) fn read_file(path: &Path, what: &str) -> Result<String> {
     let to_error = |why: String| UsageError(format!("{what}: {} {why}", path.display()));
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(|error| to_error(format!("cannot be read: {error}")))?;

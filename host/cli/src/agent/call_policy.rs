@@ -15,7 +15,7 @@ use crate::args::run::AgentArguments;
 use crate::config::Config;
 use crate::config::tool::{PersistRule, ToolSection};
 use crate::exit::UsageError;
-use crate::source::{read, text};
+use crate::source::{read_file, read_text};
 
 /// Returns the judge of the configuration, if any. It asks `model`, unless it names another one of the same provider.
 ///
@@ -23,7 +23,7 @@ use crate::source::{read, text};
 /// If its policy cannot be read.
 pub(crate) fn judge(config: &Config, model: &Arc<dyn Model>) -> Result<Option<(ModelJudge, JudgePolicy)>> {
     let Some(section) = &config.guardrails.judge else { return Ok(None) };
-    let mut judge = ModelJudge::new(Arc::clone(model), text(config, &section.policy)?);
+    let mut judge = ModelJudge::new(Arc::clone(model), read_text(config, &section.policy)?);
     if let Some(name) = &section.model {
         judge = judge.with_model_name(name.as_str());
     }
@@ -83,7 +83,7 @@ pub(crate) fn rules(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<d
     let mut ignored = section.ignore.join("\n");
     if let Some(file) = &section.ignore_file {
         ignored.push('\n');
-        ignored.push_str(&read(&config.path(file), "[guardrails] ignore_file")?);
+        ignored.push_str(&read_file(&config.path(file), "[guardrails] ignore_file")?);
     }
     if !ignored.trim().is_empty() {
         let list = IgnoreList::new(workspace(), &ignored);

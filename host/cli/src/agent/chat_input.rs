@@ -146,7 +146,7 @@ fn edit(editor: &mut Editor<Commands, FileHistory>) -> ChatEvent {
 
 fn save(editor: &mut Editor<Commands, FileHistory>, file: &Path) {
     if let Some(folder) = file.parent() {
-        let _is_there_or_fails_below = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        let _exists_or_fails_below = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     }
     // A message that is not kept for the next session is still sent.
     let _unwritable = editor.append_history(file);

@@ -39,7 +39,7 @@ impl Interrupts {
         });
         // Waits until the signal is caught. Without a thread, Ctrl-C ends the process by its default.
         if started.is_ok() {
-            let _caught_or_not = is_ready.recv();
+            let _ready_or_failed = is_ready.recv();
         }
         interrupts
     }
@@ -49,7 +49,7 @@ impl Interrupts {
             let mut pressed = std::pin::pin!(tokio::signal::ctrl_c());
             // Polled once, which is when the signal begins to be caught.
             let first = std::future::poll_fn(|cx| std::task::Poll::Ready(pressed.as_mut().poll(cx))).await;
-            let _nobody_waits_any_more = ready.send(());
+            let _receiver_gone = ready.send(());
             let caught = match first {
                 std::task::Poll::Ready(caught) => caught,
                 std::task::Poll::Pending => pressed.await,

@@ -98,7 +98,7 @@ fn object_start(text: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn pushed(live: bool, pieces: &[&str]) -> (ReplyText, String) {
+    fn push_all(live: bool, pieces: &[&str]) -> (ReplyText, String) {
         let mut reply = ReplyText::new(live);
         let shown = pieces.iter().map(|piece| reply.push(piece)).collect();
         (reply, shown)
@@ -106,23 +106,23 @@ mod tests {
 
     #[test]
     fn off_a_terminal_text_is_held_until_it_is_the_answer() {
-        let (mut reply, shown) = pushed(false, &["It ", "is 8."]);
+        let (mut reply, shown) = push_all(false, &["It ", "is 8."]);
         assert_eq!(shown, "");
         assert!(!reply.end_line());
         assert_eq!(reply.finish("It is 8."), "It is 8.");
-        let (mut reply, _) = pushed(false, &["Let me see."]);
+        let (mut reply, _) = push_all(false, &["Let me see."]);
         assert_eq!(reply.take_prose().as_deref(), Some("Let me see."));
         assert_eq!(reply.take(), None);
     }
 
     #[test]
     fn at_a_terminal_text_appears_once_as_it_is_written() {
-        let (mut reply, shown) = pushed(true, &["It ", "is {8}", "."]);
+        let (mut reply, shown) = push_all(true, &["It ", "is {8}", "."]);
         assert_eq!(shown, "It is {8}.");
         assert_eq!(reply.take_prose(), None);
         assert!(reply.end_line() && !reply.end_line());
         assert_eq!(reply.finish("It is {8}.\n"), "");
-        let (mut reply, _) = pushed(true, &["A draft."]);
+        let (mut reply, _) = push_all(true, &["A draft."]);
         assert_eq!(reply.finish("Another answer."), "Another answer.");
     }
 
@@ -130,25 +130,25 @@ mod tests {
     fn text_that_may_repeat_arguments_is_always_held() {
         for live in [true, false] {
             for pieces in [["{\"a\":", " 3}"], ["{", " \"a\": 3}"], ["{\n", "}"]] {
-                let (mut reply, shown) = pushed(live, &pieces);
+                let (mut reply, shown) = push_all(live, &pieces);
                 assert_eq!((shown.as_str(), reply.take_prose()), ("", None), "{pieces:?}");
                 assert_eq!(reply.take(), Some(pieces.concat()));
             }
         }
-        let (mut reply, shown) = pushed(true, &["I add: {", "\"a\": 3}"]);
+        let (mut reply, shown) = push_all(true, &["I add: {", "\"a\": 3}"]);
         assert_eq!((shown.as_str(), reply.take().as_deref()), ("I add: ", Some("{\"a\": 3}")));
     }
 
     #[test]
     fn an_answer_that_is_an_object_is_completed_at_the_end() {
-        let (mut reply, shown) = pushed(true, &["Here: {\"sum\":", " 8}"]);
+        let (mut reply, shown) = push_all(true, &["Here: {\"sum\":", " 8}"]);
         assert_eq!(shown, "Here: ");
         assert_eq!(reply.finish("Here: {\"sum\": 8}"), "{\"sum\": 8}");
     }
 
     #[test]
     fn partial_text_is_shown_if_nothing_follows() {
-        let (mut reply, _) = pushed(false, &["It is"]);
+        let (mut reply, _) = push_all(false, &["It is"]);
         assert_eq!(reply.show().as_deref(), Some("It is"));
         assert!(reply.end_line());
         assert_eq!(reply.show(), None);

@@ -43,11 +43,11 @@ impl Screen {
                 render::warning(message);
                 Ok(())
             }
-            AgentEvent::Record(record) => self.record(record),
+            AgentEvent::Record(record) => self.show_record(record),
         }
     }
 
-    fn record(&mut self, record: &Record) -> Result<()> {
+    fn show_record(&mut self, record: &Record) -> Result<()> {
         match record.kind {
             RecordKind::ModelAsked => {
                 let held = self.reply.take();

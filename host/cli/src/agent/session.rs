@@ -24,11 +24,11 @@ use super::screen::Screen;
 use super::view::{Events, View};
 use super::{access, call_policy, model, settings};
 use crate::args::run::{AgentArguments, DriverName};
-use crate::args::{Arguments, bad_limit};
+use crate::args::{Arguments, name_limit_option};
 use crate::config::Config;
 use crate::config::limits::MAX_MEMORY_BYTES;
 use crate::exit::{Exit, UsageError};
-use crate::source::state;
+use crate::source::parse_state;
 use crate::trust::ConfigSource;
 use crate::{configured, host, log_file, moment, render, servers};
 
@@ -52,14 +52,14 @@ impl AgentSession {
     pub(crate) async fn set_up(arguments: &Arguments, typed: &AgentArguments) -> Result<Self> {
         let config = ConfigSource::of(arguments).open()?;
         let defaults = config.limits.over(Limits::default());
-        let limits = typed.limits.over(defaults, MAX_MEMORY_BYTES).map_err(|error| bad_limit(&error))?;
+        let limits = typed.limits.over(defaults, MAX_MEMORY_BYTES).map_err(|error| name_limit_option(&error))?;
         let model = model::from_arguments(&typed.model, &config)?;
         let skill = access::skill(&config, typed)?;
         let channel = access::channel(&config, typed, skill)?;
         let session = settings::session(&config, typed, skill)?;
         let rules = call_policy::rules(&config, typed)?;
         let knowledge = settings::knowledge(&config, skill, channel)?;
-        let state = typed.state.as_deref().map(state).transpose()?;
+        let state = typed.state.as_deref().map(parse_state).transpose()?;
         let modes = settings::modes(&config);
         let judge = call_policy::judge(&config, &model)?;
         let log_path = log_file::path_for(&typed.recording, &config)?;
@@ -68,7 +68,7 @@ impl AgentSession {
         let log = log_path.as_deref().map(|path| open_log(path, typed, &config)).transpose()?;
         let host = load(arguments, typed, &config, limits, log_path.as_deref()).await?;
         let policies = call_policy::policies(&config, &host);
-        let remotes = Arc::new(servers::connect(&config, &configured::lock(&config)?).await?);
+        let remotes = Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?);
         check_tool_names(&host, &remotes, "--allow", &typed.allow)?;
         check_tool_names(&host, &remotes, "--ask", &typed.ask)?;
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(NullRecorder) as _, |log| log as _);
@@ -198,7 +198,7 @@ async fn load(
     log: Option<&Path>,
 ) -> Result<Host> {
     let grant = powers(typed)?;
-    let configured = configured::all(config, &configured::lock(config)?)?;
+    let configured = configured::all(config, &configured::open_lock(config)?)?;
     let memories = configured.iter().map(|component| component.limits.memory);
     let memory_ceiling = memories.chain([limits.memory, Limits::default().memory]).max().unwrap_or(limits.memory);
     let builder = host::with_components(host::builder_for(arguments, config)?, &typed.tool);

@@ -18,7 +18,7 @@ use crate::config::agent::DriverName as ConfiguredDriver;
 use crate::config::model::{ModelSection, Temperature};
 use crate::exit::UsageError;
 use crate::render;
-use crate::source::{secret, text};
+use crate::source::{read_secret, read_text};
 
 /// Builds the settings of the provider. Address, key and options are left out if they belong to another provider.
 ///
@@ -36,7 +36,7 @@ pub(crate) fn provider(
     if is_configured_provider {
         settings.base_url.clone_from(&section.base_url);
         settings.options.clone_from(&section.options);
-        let key = section.key.as_ref().map(|source| secret(config, source, "[model] key")).transpose()?;
+        let key = section.key.as_ref().map(|source| read_secret(config, source, "[model] key")).transpose()?;
         settings.key = key.map(Key::new);
     }
     settings.temperature = typed.temperature.or(match temperature {
@@ -76,7 +76,7 @@ pub(crate) fn knowledge(config: &Config, skill: Option<&str>, channel: Option<&s
     let entries = BuiltIns::default();
     let needed = needed_knowledge(config, skill, channel);
     for (name, section) in &config.knowledge {
-        let entry = match text(config, &section.text) {
+        let entry = match read_text(config, &section.text) {
             Ok(text) => Knowledge::text(name, &section.description, text),
             Err(error) if needed.contains(name.as_str()) => return Err(error),
             Err(error) => {
@@ -119,10 +119,10 @@ pub(crate) fn modes(config: &Config) -> Modes {
 /// If a text cannot be read.
 pub(crate) fn session(config: &Config, typed: &AgentArguments, skill: Option<&str>) -> Result<SessionConfig> {
     let section = &config.agent;
-    let configured = section.system.as_ref().map(|source| text(config, source)).transpose()?;
+    let configured = section.system.as_ref().map(|source| read_text(config, source)).transpose()?;
     let of_skill = skill.and_then(|name| config.skills.get(name));
     let instructions = of_skill.and_then(|skill| skill.instructions.as_ref());
-    let instructions = instructions.map(|source| text(config, source)).transpose()?;
+    let instructions = instructions.map(|source| read_text(config, source)).transpose()?;
     let of_skill = of_skill.map(|skill| match instructions {
         Some(instructions) => format!("{}\n\n{instructions}", skill.description),
         None => skill.description.clone(),

@@ -70,7 +70,7 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
         return revoke::stale(arguments);
     }
     let config = ConfigSource::of(arguments).open()?;
-    let mut lock = configured::lock(&config)?;
+    let mut lock = configured::open_lock(&config)?;
     let chosen = chosen(&config, &lock, approve)?;
     let host = host::builder_for(arguments, &config)?.memory_ceiling(MAX_MEMORY_BYTES).build()?;
     let (mut open, mut failed) = (Vec::new(), Vec::new());

@@ -25,7 +25,7 @@ struct Line<'a> {
 ///
 /// The configuration is not read: taking power away must not wait until a file is mended.
 pub(crate) fn named(arguments: &Arguments, names: &[String]) -> Result<Exit> {
-    let mut lock = configured::lock_beside(&Config::place(arguments.config.as_deref()))?;
+    let mut lock = configured::open_lock_beside(&Config::place(arguments.config.as_deref()))?;
     let names = names.iter().map(|name| approved(&lock, name)).collect::<Result<BTreeSet<_>, _>>()?;
     take_back(arguments, &mut lock, &names)?;
     Ok(Exit::Ok)
@@ -39,7 +39,7 @@ pub(crate) fn stale(arguments: &Arguments) -> Result<Exit> {
             format!("there is no {} that could say which approvals are still needed", config.origin.display());
         return Err(UsageError(message).into());
     }
-    let mut lock = configured::lock(&config)?;
+    let mut lock = configured::open_lock(&config)?;
     let names = configured::stale_names(&config, &lock)?;
     if names.is_empty() {
         render::note(&format!("every approval in {} belongs to a component", lock.path().display()));

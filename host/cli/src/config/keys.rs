@@ -174,7 +174,7 @@ fn wrong_type(schema: &Value, choices: &[&Value], value: &DeValue<'_>, path: &st
             expected.push(words);
         }
     }
-    let given = match value {
+    let actual = match value {
         DeValue::String(_) => "a text",
         DeValue::Integer(_) => "a whole number",
         DeValue::Float(_) => "a number",
@@ -189,7 +189,7 @@ fn wrong_type(schema: &Value, choices: &[&Value], value: &DeValue<'_>, path: &st
         _ => String::new(),
     };
     let expected = expected.join(" or ");
-    format!("`{path}` is {given}; expected {expected}{fix}. {}", description(schema)).trim_end().to_owned()
+    format!("`{path}` is {actual}; expected {expected}{fix}. {}", description(schema)).trim_end().to_owned()
 }
 
 fn describe_type(type_name: &str) -> &'static str {

@@ -85,7 +85,7 @@ fn reports_every_wrong_type_with_its_line() {
     assert!(found.len() > 120, "{}", found.len());
     for path in &found {
         let text = with_a_date(path);
-        let (said, name) = (rejection(&text), format_path(path));
+        let (faults, name) = (rejection(&text), format_path(path));
         let line = text.lines().position(|line| line.contains("1979-05-27")).unwrap() + 1;
         let begins = format!("{FILE}:{line}:");
         let is_reported = |message: &str| {
@@ -93,7 +93,7 @@ fn reports_every_wrong_type_with_its_line() {
                 && message.contains(&format!("`{name}` is a date"))
                 && message.contains("expected ")
         };
-        assert!(said.lines().any(is_reported), "{name}:\n{text}\n{said}");
+        assert!(faults.lines().any(is_reported), "{name}:\n{text}\n{faults}");
     }
 }
 
@@ -106,19 +106,20 @@ fn suggests_a_key_for_every_misspelt_one() {
     for path in found.iter().filter(is_key) {
         let Some((Step::Key(key), outer)) = path.split_last() else { continue };
         let misspelt = [outer, &[Step::Key(format!("{key}x"))]].concat();
-        let said = rejection(&with_a_date(&misspelt));
-        assert!(said.contains(&format!("unknown key `{key}x`")), "{said}");
-        assert!(said.contains("did you mean `"), "{said}");
+        let faults = rejection(&with_a_date(&misspelt));
+        assert!(faults.contains(&format!("unknown key `{key}x`")), "{faults}");
+        assert!(faults.contains("did you mean `"), "{faults}");
     }
 }
 
 /// Checks the message for a line of `[tools.notes]`, which is the fourth line of the file.
 fn check(line: &str, expected: &[&str]) {
     let text = format!("[tools.notes]\ncomponent = \"notes.wasm\"\n# The line:\n{line}\n");
-    let said = rejection(&text);
-    let message =
-        said.lines().find(|message| message.contains(&format!("{FILE}:4:")) || message.contains(&format!("{FILE}:5:")));
-    let message = message.unwrap_or_else(|| panic!("{line}: {said}"));
+    let faults = rejection(&text);
+    let message = faults
+        .lines()
+        .find(|message| message.contains(&format!("{FILE}:4:")) || message.contains(&format!("{FILE}:5:")));
+    let message = message.unwrap_or_else(|| panic!("{line}: {faults}"));
     for part in expected {
         assert!(message.contains(part), "{line}: {part:?} is missing in: {message}");
     }
@@ -212,8 +213,11 @@ fn rejects_two_policies_for_one_tool() {
 #[test]
 fn http_in_flight_is_at_least_one() {
     for (value, shown) in [("0", "0"), ("\"5G\"", "5000000000")] {
-        let said = rejection(&format!("http_in_flight = {value}\n"));
-        assert!(said.contains(&format!("fumehood.toml:1:18: {shown} requests at one time cannot be kept")), "{said}");
+        let faults = rejection(&format!("http_in_flight = {value}\n"));
+        assert!(
+            faults.contains(&format!("fumehood.toml:1:18: {shown} requests at one time cannot be kept")),
+            "{faults}"
+        );
     }
     assert!(read(Path::new(FILE), "http_in_flight = 1\n").is_ok());
 }

@@ -72,8 +72,8 @@ mod tests {
         let check = |rule: &str| check(&rule.parse().unwrap());
         assert_eq!(check("GET,POST https://a.example/**"), Ok(()));
         assert_eq!(check("https://a.example/**"), Ok(()));
-        let said = check("POST,GETT https://a.example/**").unwrap_err();
-        assert!(said.ends_with("names the unknown HTTP method `GETT`; did you mean `GET`?"), "{said}");
+        let message = check("POST,GETT https://a.example/**").unwrap_err();
+        assert!(message.ends_with("names the unknown HTTP method `GETT`; did you mean `GET`?"), "{message}");
         assert!(check("FROBNICATE https://a.example/**").unwrap_err().contains("methods are such as GET"));
     }
 }

@@ -25,16 +25,16 @@ use crate::{flags, host, render, source};
 
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
     // What is wrong with the command line is said before anything is read.
-    call.limits.over(Limits::default(), MAX_MEMORY_BYTES).map_err(|error| args::bad_limit(&error))?;
+    call.limits.over(Limits::default(), MAX_MEMORY_BYTES).map_err(|error| args::name_limit_option(&error))?;
     let call = &*resolve(call);
     let given = TypedArguments::read(call.args_file.as_deref(), &call.arguments)?;
-    let state = call.state.as_deref().map(source::state).transpose()?;
+    let state = call.state.as_deref().map(source::parse_state).transpose()?;
     let config = configuration(arguments, call)?;
     // Before anything is loaded: nothing runs that cannot be recorded, and only files that are there can be kept from tools.
     let recording = Recording::begin(&call.recording, &config, EntryPoint::Call, call.actor.as_deref()).await?;
     let Chosen { builder, load, name, file, usual } = chosen(arguments, call, &config)?;
     let builder = recording.iter().fold(builder, |builder, recording| recording.protect(builder));
-    let limits = call.limits.over(usual, MAX_MEMORY_BYTES).map_err(|error| args::bad_limit(&error))?;
+    let limits = call.limits.over(usual, MAX_MEMORY_BYTES).map_err(|error| args::name_limit_option(&error))?;
     let roomy = at_least_usual(&limits);
     let host = builder.limits(roomy).memory_ceiling(roomy.memory).build()?;
     let is_typed = configured_name(call).is_none();
@@ -157,7 +157,7 @@ fn usual_store(arguments: &Arguments, call: &args::Call) -> Result<PathBuf> {
 }
 
 fn from_configuration(arguments: &Arguments, call: &args::Call, config: &Config, name: &str) -> Result<Chosen> {
-    let lock = configured::lock(config)?;
+    let lock = configured::open_lock(config)?;
     let Some(ConfiguredComponent { name, file, load, limits, .. }) = configured::find(config, &lock, name)? else {
         return Err(UsageError(format!("there is no file {name}, and {}", approve::unknown(config, name))).into());
     };

@@ -135,7 +135,7 @@ impl Assembly {
         if !config.origin.exists() {
             return Err(UsageError(format!("{} is gone", config.origin.display())).into());
         }
-        let lock = configured::lock(&config)?;
+        let lock = configured::open_lock(&config)?;
         let wanted = self.wanted_by(&config, &lock)?;
         let at_start = |config: &Config| {
             let Config { serve, key_value_store, knowledge, prompts, .. } = config;

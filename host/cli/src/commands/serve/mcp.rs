@@ -73,7 +73,7 @@ async fn load(
     (source, config): (ConfigSource, &Config),
     recording: Option<&Recording>,
 ) -> Result<(Host, Assembly)> {
-    let configured = configured::all(config, &configured::lock(config)?)?;
+    let configured = configured::all(config, &configured::open_lock(config)?)?;
     let may_come = serve.watch && config.origin.exists();
     let has_texts = !config.knowledge.is_empty() || !config.prompts.is_empty();
     if configured.is_empty() && serve.components.is_empty() && !may_come && !has_texts {
@@ -81,7 +81,7 @@ async fn load(
         return Err(UsageError(message.to_owned()).into());
     }
     let usual = config.limits.over(Limits::default());
-    let limits = serve.limits.over(usual, MAX_MEMORY_BYTES).map_err(|error| crate::args::bad_limit(&error))?;
+    let limits = serve.limits.over(usual, MAX_MEMORY_BYTES).map_err(|error| crate::args::name_limit_option(&error))?;
     let most = configured.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
     let builder = match configured.is_empty() && !serve.watch {
         true => host::builder(arguments),
