@@ -6,7 +6,6 @@ mod mcp;
 pub(crate) mod parse;
 pub(crate) mod run;
 mod serve;
-mod trust;
 
 use std::path::PathBuf;
 
@@ -17,10 +16,9 @@ use crate::isolation::Mode;
 use crate::power_arguments::PowerArguments;
 use crate::render::FailureForm;
 
-pub(crate) use limits::{LimitArguments, bad_limit};
+pub(crate) use limits::{LimitArguments, name_limit_option};
 pub(crate) use mcp::{CallRemote, Client, Config, List, Mcp, ServerOptions};
 pub(crate) use serve::{Http, Serve, ServeMcp};
-pub(crate) use trust::Trust;
 
 /// Name of the hidden command by which this program is its own compiler.
 pub(crate) const COMPILE_COMPONENT: &str = "compile-component";
@@ -72,7 +70,7 @@ pub(crate) struct Arguments {
     pub(crate) cache_dir: Option<PathBuf>,
 
     /// Keep no compiled code
-    // No conflict with `--cache-dir`: whoever has set the variable could never use this.
+    // No conflict with `--cache-dir`: it would forbid this option wherever the variable is set.
     #[arg(long, global = true)]
     pub(crate) no_cache: bool,
 
@@ -92,7 +90,7 @@ pub(crate) struct Arguments {
     pub(crate) config: Option<PathBuf>,
 
     /// Use ./fumehood.toml in this run even if it is not trusted, for automation that checked it out itself
-    // No variable: one that is left set would switch the question off everywhere.
+    // No variable: one that stays set would switch the question off everywhere.
     #[arg(long, global = true)]
     pub(crate) trust_config: bool,
 }
@@ -150,7 +148,7 @@ pub(crate) enum Command {
 }
 
 impl Arguments {
-    /// The form of failures. Standard output of `serve` belongs to a protocol, and is never written to.
+    /// Returns the form of failures. Standard output of `serve` belongs to a protocol, and is never written to.
     pub(crate) fn failure_form(&self) -> FailureForm<'_> {
         match &self.command {
             _ if !self.json => FailureForm::Text,
@@ -187,6 +185,24 @@ pub(crate) struct Approve {
     /// Revoke the approvals of names that the configuration does not have
     #[arg(long, conflicts_with_all = ["names", "yes", "check", "revoke"])]
     pub(crate) prune: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    /// Configuration, or its folder [default: ./fumehood.toml]
+    pub(crate) path: Option<PathBuf>,
+
+    /// Show it without trusting it; exit with 3 if it is not trusted
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// Revoke the trust in it
+    #[arg(long, conflicts_with = "check")]
+    pub(crate) revoke: bool,
+
+    /// List trusted configurations
+    #[arg(long, conflicts_with_all = ["path", "check", "revoke"])]
+    pub(crate) list: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -300,7 +316,7 @@ mod tests {
         parse::command().debug_assert();
     }
 
-    /// Help texts begin with a verb or a noun: a question makes whoever reads it look for the answer.
+    /// Help texts begin with a verb or a noun, not with a question word.
     #[test]
     fn no_help_text_begins_with_a_question_word() {
         fn check(command: &clap::Command, found: &mut Vec<String>) {

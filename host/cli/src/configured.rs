@@ -12,27 +12,27 @@ use crate::config::powers::PowerFault;
 use crate::config::tool::{ApprovalRule, ToolSection};
 use crate::exit::UsageError;
 
-/// Most components that are taken from one folder.
-const MOST_IN_FOLDER: usize = 1_000;
+/// Maximum number of components in one folder.
+const MAX_COMPONENTS_IN_FOLDER: usize = 1_000;
 
 /// A component of a configuration.
 #[derive(Clone)]
-pub(crate) struct Configured {
-    /// What it is called.
+pub(crate) struct ConfiguredComponent {
+    /// Its name.
     pub(crate) name: Namespace,
     /// The file that it is in, for people.
     pub(crate) file: PathBuf,
-    /// How to load it, with its powers, limits and approval.
+    /// The options for loading it: powers, limits and approval.
     pub(crate) load: Load,
     /// The limits of its calls.
     pub(crate) limits: Limits,
-    /// Whether it has to be approved.
+    /// True if it has to be approved.
     pub(crate) is_pinned: bool,
-    /// All but the file that decides what its tools may do.
+    /// Everything but the file that decides what its tools may do.
     pub(crate) terms: LoadSettings,
 }
 
-/// What decides, beside the bytes of a component, what its tools may do, and whether they may do anything.
+/// The settings that decide, beside the bytes of a component, what its tools may do and whether they may be called.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LoadSettings {
     /// Its section; `None` if it comes from a folder or the command line, without any power.
@@ -43,85 +43,85 @@ pub(crate) struct LoadSettings {
 }
 
 impl LoadSettings {
-    /// Those of a component without any power, that needs no approval.
+    /// Creates the settings of a component that has no power and needs no approval.
     pub(crate) fn powerless(limits: Limits) -> Self {
         Self { section: None, limits, docs: None, approved: None }
     }
 }
 
-/// The approvals of a configuration.
+/// Opens the lock of a configuration, which has the approvals.
 ///
 /// # Errors
 /// If the lock cannot be used.
-pub(crate) fn lock(config: &Config) -> Result<Lock> {
-    lock_beside(&config.origin)
+pub(crate) fn open_lock(config: &Config) -> Result<Lock> {
+    open_lock_beside(&config.origin)
 }
 
-/// The file that they are in.
+/// Returns the path of the lock of a configuration.
 pub(crate) fn lock_file(config: &Config) -> PathBuf {
     lock_file_beside(&config.origin)
 }
 
-/// The file with the approvals that lies beside a configuration.
+/// Returns the path of the lock beside a configuration file.
 pub(crate) fn lock_file_beside(origin: &Path) -> PathBuf {
     origin.with_extension("lock")
 }
 
-/// The approvals beside a configuration, whatever is in that.
+/// Opens the lock beside a configuration file, whatever that contains.
 ///
 /// # Errors
 /// If the lock cannot be used.
-pub(crate) fn lock_beside(origin: &Path) -> Result<Lock> {
+pub(crate) fn open_lock_beside(origin: &Path) -> Result<Lock> {
     Ok(Lock::open(lock_file_beside(origin))?)
 }
 
-/// The names in the lock that no component and no server of the configuration has.
+/// Returns the names in the lock that no component and no server of the configuration has.
 ///
 /// # Errors
 /// If a folder of components cannot be read.
-pub(crate) fn stale(config: &Config, lock: &Lock) -> Result<BTreeSet<Namespace>> {
+pub(crate) fn stale_names(config: &Config, lock: &Lock) -> Result<BTreeSet<Namespace>> {
     let named = lock.iter().map(|(name, _)| name).chain(lock.entries().map(|(name, _)| name));
     let mut stale: BTreeSet<Namespace> = named.cloned().collect();
-    for (name, _) in in_folders(config)? {
+    for (name, _) in components_in_folders(config)? {
         stale.remove(&name);
     }
     stale.retain(|name| !config.tools.contains_key(name.as_str()) && !config.mcp.servers.contains_key(name.as_str()));
     Ok(stale)
 }
 
-/// One component by its name; `None` if the configuration has none of that name.
+/// Returns the component of this name, if the configuration has one.
 ///
 /// # Errors
-/// If something that it needs, such as the value of a secret, cannot be had.
-pub(crate) fn named(config: &Config, lock: &Lock, name: &str) -> Result<Option<Configured>> {
+/// If something that it needs, such as the value of a secret, is not available.
+pub(crate) fn find(config: &Config, lock: &Lock, name: &str) -> Result<Option<ConfiguredComponent>> {
     match config.tools.get(name) {
-        Some(section) => configured(config, lock, name, section).map(Some),
+        Some(section) => from_section(config, lock, name, section).map(Some),
         None => {
-            let found = in_folders(config)?.into_iter().find(|(found, _)| found.as_str() == name);
-            Ok(found.map(|(name, file)| powerless(config, lock, name, file)))
+            let component = components_in_folders(config)?.into_iter().find(|(found, _)| found.as_str() == name);
+            Ok(component.map(|(name, file)| from_folder(config, lock, name, file)))
         }
     }
 }
 
-/// All components, in the order of their names.
+/// Returns all components, in the order of their names.
 ///
 /// # Errors
-/// As [`named`], or if a folder cannot be read.
-pub(crate) fn all(config: &Config, lock: &Lock) -> Result<Vec<Configured>> {
+/// Like [`find`], or if a folder cannot be read.
+pub(crate) fn all(config: &Config, lock: &Lock) -> Result<Vec<ConfiguredComponent>> {
     let mut all = Vec::new();
     for (name, section) in &config.tools {
-        all.push(configured(config, lock, name, section)?);
+        all.push(from_section(config, lock, name, section)?);
     }
-    for (name, file) in in_folders(config)? {
+    for (name, file) in components_in_folders(config)? {
         if !config.tools.contains_key(name.as_str()) {
-            all.push(powerless(config, lock, name, file));
+            all.push(from_folder(config, lock, name, file));
         }
     }
     all.sort_by(|a, b| a.name.as_str().cmp(b.name.as_str()));
     Ok(all)
 }
 
-fn configured(config: &Config, lock: &Lock, name: &str, section: &ToolSection) -> Result<Configured> {
+fn from_section(config: &Config, lock: &Lock, name: &str, section: &ToolSection) -> Result<ConfiguredComponent> {
     let name = Namespace::parse(name).map_err(|error| UsageError(error.to_string()))?;
     let file = config.path(&section.component);
     let values = |source: &crate::config::secret::ValueSource| source.value(config.folder());
@@ -156,21 +156,21 @@ fn configured(config: &Config, lock: &Lock, name: &str, section: &ToolSection) -
     }
     let approved = lock.get(&name).map(Approval::pin);
     let terms = LoadSettings { section: Some(section.clone()), limits, docs, approved };
-    Ok(Configured { name, file, load, limits, is_pinned, terms })
+    Ok(ConfiguredComponent { name, file, load, limits, is_pinned, terms })
 }
 
-fn powerless(config: &Config, lock: &Lock, name: Namespace, file: PathBuf) -> Configured {
+fn from_folder(config: &Config, lock: &Lock, name: Namespace, file: PathBuf) -> ConfiguredComponent {
     let limits = config.limits.over(Limits::default());
     let load = Load::path(&file)
         .named(name.as_str())
         .with_limits(limits)
         .with_approval_below(config.absolute_folder(), lock.get(&name).cloned());
     let terms = LoadSettings { section: None, limits, docs: None, approved: lock.get(&name).map(Approval::pin) };
-    Configured { name, file, load, limits, is_pinned: true, terms }
+    ConfiguredComponent { name, file, load, limits, is_pinned: true, terms }
 }
 
-/// The `.wasm` files of the folders in `tools_in`, each with its name.
-fn in_folders(config: &Config) -> Result<Vec<(Namespace, PathBuf)>> {
+/// Returns the `.wasm` files of the folders in `tools_in`, each with its name.
+fn components_in_folders(config: &Config) -> Result<Vec<(Namespace, PathBuf)>> {
     let mut found: Vec<(Namespace, PathBuf)> = Vec::new();
     for folder in &config.tools_in {
         for file in components_in(&config.path(folder))? {
@@ -194,8 +194,9 @@ fn components_in(folder: &Path) -> Result<Vec<PathBuf>> {
         if path.extension().is_some_and(|extension| extension == "wasm") && path.is_file() {
             files.push(path);
         }
-        if files.len() > MOST_IN_FOLDER {
-            let message = format!("the folder {} has more than {MOST_IN_FOLDER} components", folder.display());
+        if files.len() > MAX_COMPONENTS_IN_FOLDER {
+            let message =
+                format!("the folder {} has more than {MAX_COMPONENTS_IN_FOLDER} components", folder.display());
             return Err(UsageError(message).into());
         }
     }

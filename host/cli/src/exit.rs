@@ -24,37 +24,37 @@ pub(crate) enum Exit {
     Interrupted = 130,
 }
 
-/// Something wrong with what was typed that only shows later than in the parser.
+/// An error in the command line that only shows after it was parsed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
 
-/// A configuration has no effect, because nobody has looked at it.
+/// The configuration is not trusted, so it has no effect.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{file} {why}, so nothing in it was used: it could start programs and have secrets sent; look at it and trust it with \
      `fumehood trust`, or use it for this run only with `--trust-config`"
 )]
-pub(crate) struct NotTrusted {
+pub(crate) struct UntrustedConfigError {
     pub(crate) file: String,
     pub(crate) why: &'static str,
 }
 
-/// A component that was not loaded, named after its file: what a host would call it says nothing to whoever typed it.
+/// The component cannot be loaded. It is named after its file, because the name that a host gives it was not typed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CannotLoad {
+pub(crate) enum ComponentLoadError {
     #[error("cannot load {file}")]
     Component { file: String, source: ComponentError },
-    /// One that was named on the command line: what to do is said in options.
+    /// A component of the command line, with a hint that names options.
     #[error("cannot load {file}")]
     Typed { file: String, source: UsageError },
     #[error("cannot load {file}: the {which} schema of its tool `{tool}` is refused")]
     Schema { file: String, tool: ToolName, which: &'static str, source: SchemaError },
 }
 
-/// Nobody can be asked.
+/// The model cannot be set up.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CannotAsk {
+pub(crate) enum ModelSetupError {
     #[error("the model `{model}` cannot be asked{hint}")]
     Provider { model: String, hint: &'static str, source: SetupError },
     #[error("no model is called that; `--model` takes PROVIDER:NAME")]
@@ -64,7 +64,7 @@ pub(crate) enum CannotAsk {
 }
 
 impl Exit {
-    /// The same in a word, for `--json`.
+    /// Returns the name of the code, for `--json`.
     pub(crate) const fn kind(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -89,12 +89,12 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The code for how a call ended.
-pub(crate) fn of_result(result: &CallResult) -> Exit {
+/// Maps the result of a call to an exit code.
+pub(crate) fn from_result(result: &CallResult) -> Exit {
     let Some(error) = result.error() else { return Exit::Ok };
     match error.kind.stage() {
         _ if error.kind == ErrorKind::Cancelled => Exit::Interrupted,
-        // A tool may itself answer that its arguments are invalid, or that it lacks a power.
+        // A tool itself may answer that its arguments are invalid, or that it lacks a power.
         Stage::Refused if result.metadata.fuel_used > 0 => Exit::ToolFailed,
         Stage::Refused => Exit::Refused,
         Stage::Stopped => Exit::Stopped,
@@ -104,14 +104,14 @@ pub(crate) fn of_result(result: &CallResult) -> Exit {
     }
 }
 
-/// The code for an error that kept a call from being made at all.
-pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
+/// Maps an error that kept a call from being made to an exit code.
+pub(crate) fn from_error(error: &anyhow::Error) -> Exit {
     match error.downcast_ref::<LoadError>() {
         Some(LoadError::Limits(_) | LoadError::Name { .. }) => Exit::Usage,
         Some(_) => Exit::NotLoaded,
-        None if error.is::<CannotLoad>() => Exit::NotLoaded,
-        None if error.is::<UsageError>() || error.is::<CannotAsk>() => Exit::Usage,
-        None if error.is::<NotTrusted>() => Exit::Refused,
+        None if error.is::<ComponentLoadError>() => Exit::NotLoaded,
+        None if error.is::<UsageError>() || error.is::<ModelSetupError>() => Exit::Usage,
+        None if error.is::<UntrustedConfigError>() => Exit::Refused,
         None if error.is::<ConfigError>() || error.is::<LockError>() => Exit::Usage,
         None if matches!(error.downcast_ref(), Some(AgentError::Tool(_))) => Exit::NotLoaded,
         None => Exit::Host,

@@ -1,8 +1,8 @@
-//! Hints in the language of the command line: what a configuration says in TOML, as the option that says the same.
+//! Translation of hints from keys of a configuration to options of the command line.
 
 use toml::Value;
 
-/// Keys of `[tools.NAME]`, with their options.
+/// Keys of `[tools.NAME]`, with their options on the command line.
 const OPTIONS: [(&str, &str); 13] = [
     ("read", "--allow-read"),
     ("write", "--allow-write"),
@@ -19,7 +19,7 @@ const OPTIONS: [(&str, &str); 13] = [
     ("state", "--allow-state"),
 ];
 
-/// The option of a key, if there is one.
+/// Returns the option of a key, if there is one.
 pub(crate) fn option(key: &str) -> Option<&'static str> {
     OPTIONS.iter().find(|(name, _)| *name == key).map(|(_, option)| *option)
 }
@@ -44,14 +44,14 @@ fn translate_line(line: &str) -> String {
     translated.into_iter().next().unwrap_or_else(|| line.clone())
 }
 
-/// Finds the last `key = ` of a line.
+/// Finds the position of the last `key = ` of a line.
 fn start_of(line: &str, key: &str) -> Option<usize> {
     let start = line.rfind(&format!("{key} = "))?;
     let is_whole = line.get(..start)?.chars().next_back().is_none_or(|c| c.is_whitespace());
     is_whole.then_some(start)
 }
 
-/// A value as options, quoted for a shell.
+/// Formats a value as options, quoted for a shell.
 fn options(option: &str, value: &Value) -> Option<String> {
     let words: Vec<String> = match value {
         // An option without a value.

@@ -1,4 +1,4 @@
-//! A host for one command: with the code cache, and a sign of life while something is compiled.
+//! The host of a command: with the code cache, and a spinner while a component is compiled.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,29 +16,29 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Arguments, COMPILE_COMPONENT};
 use crate::config::secret::ValueSource;
-use crate::config::{Config, relative};
+use crate::config::{Config, resolve};
 use crate::configured::lock_file_beside;
-use crate::exit::{CannotLoad, UsageError};
+use crate::exit::{ComponentLoadError, UsageError};
 use crate::isolation::Mode;
 use crate::power_arguments::PowerArguments;
 use crate::{flags, render};
 
-/// Longer than this and a person wonders.
-const BLINK: Duration = Duration::from_millis(300);
-/// One command makes few calls at a time, so it needs few slots.
+/// Time without a result after which a spinner is shown.
+const SPINNER_DELAY: Duration = Duration::from_millis(300);
+/// Maximum number of concurrent calls: one command makes few.
 const CONCURRENCY: u32 = 8;
-/// Name of a component whose file name holds no letter or digit.
-const NAMELESS: &str = "component";
+/// Name of a component whose file name has no letter or digit.
+const DEFAULT_NAME: &str = "component";
 
-/// Settings for a host of one command.
+/// Returns the settings of a host for one command.
 pub(crate) fn builder(arguments: &Arguments) -> HostBuilder {
     isolated_builder(arguments, arguments.isolation.unwrap_or_default())
 }
 
-/// The same for tools that run there, whatever the command line says.
+/// Like [`builder`], with this isolation whatever the command line says.
 pub(crate) fn isolated_builder(arguments: &Arguments, isolation: Mode) -> HostBuilder {
     let compiler = Compiler::this_program([COMPILE_COMPONENT]);
-    let builder = protected(Host::builder().concurrency(CONCURRENCY).compiler(compiler), arguments);
+    let builder = with_protected_files(Host::builder().concurrency(CONCURRENCY).compiler(compiler), arguments);
     let builder = isolation.apply(builder);
     match cache_folder(arguments).map(CodeCache::open) {
         Some(Ok(cache)) => match arguments.cache_size {
@@ -53,10 +53,10 @@ pub(crate) fn isolated_builder(arguments: &Arguments, isolation: Mode) -> HostBu
     }
 }
 
-/// Keeps from all tools, in every command, what decides what they may do: the configuration and its lock, there or not,
-/// named or in the working folder, and the user's state and caches.
-fn protected(builder: HostBuilder, arguments: &Arguments) -> HostBuilder {
-    let builder = state_folder().into_iter().chain(usual_cache()).fold(builder, HostBuilder::own_folder);
+/// Keeps from all tools, in every command, the files that decide what they may do: the configuration and its lock,
+/// existing or not, named or in the working folder, and the user's state and caches.
+fn with_protected_files(builder: HostBuilder, arguments: &Arguments) -> HostBuilder {
+    let builder = state_folder().into_iter().chain(default_cache()).fold(builder, HostBuilder::own_folder);
     let builder = arguments.cache_dir.iter().fold(builder, HostBuilder::own_folder);
     let here = Config::place(None);
     let named = Config::place(arguments.config.as_deref());
@@ -70,13 +70,13 @@ fn protected(builder: HostBuilder, arguments: &Arguments) -> HostBuilder {
     })
 }
 
-/// The same for what was typed: the files of its secrets.
-pub(crate) fn with_typed(builder: HostBuilder, powers: &PowerArguments) -> HostBuilder {
+/// Keeps the files of secrets on the command line from all tools.
+pub(crate) fn with_typed_secrets(builder: HostBuilder, powers: &PowerArguments) -> HostBuilder {
     let powers = powers.powers();
     powers.secrets.iter().fold(builder, |builder, secret| with_secret(builder, Path::new("."), &secret.from))
 }
 
-/// Keeps components that were typed from all tools, before any of them is loaded.
+/// Keeps the components of the command line from all tools, before any of them is loaded.
 pub(crate) fn with_components(builder: HostBuilder, files: &[PathBuf]) -> HostBuilder {
     files.iter().fold(builder, |builder, file| builder.protect(file, FileRole::Component))
 }
@@ -88,14 +88,14 @@ pub(crate) fn with_secret_file(builder: HostBuilder, file: Option<&Path>) -> Hos
 
 fn with_secret(builder: HostBuilder, base: &Path, source: &ValueSource) -> HostBuilder {
     match source {
-        ValueSource::File(path) => builder.protect(relative::from(base, path), FileRole::Secret),
+        ValueSource::File(path) => builder.protect(resolve(base, path), FileRole::Secret),
         ValueSource::Env(_) | ValueSource::Keyring(_) => builder,
     }
 }
 
-/// Keeps from all tools what a configuration names: the files of secrets, lists of what is not allowed, components, and
-/// the programs of servers.
-fn with_named(mut builder: HostBuilder, config: &Config) -> HostBuilder {
+/// Keeps from all tools the files that a configuration names: those of secrets, ignore lists, components, and programs
+/// of servers.
+fn with_named_files(mut builder: HostBuilder, config: &Config) -> HostBuilder {
     let servers = config.mcp.servers.values();
     let of_servers = servers
         .clone()
@@ -124,31 +124,31 @@ fn with_named(mut builder: HostBuilder, config: &Config) -> HostBuilder {
     builder
 }
 
-/// The same for the components of a configuration: what it names is kept from tools as well, and what tools keep is kept
-/// where it says.
+/// Like [`builder`], for the components of a configuration: the files that it names are kept from tools as well, and
+/// tools have their keys and values in the store that it names.
 pub(crate) fn builder_for(arguments: &Arguments, config: &Config) -> Result<HostBuilder> {
     let mut builder = builder(arguments);
-    builder = with_named(builder, config);
-    // What is too large for that was refused when the configuration was read.
-    let most = config.http_in_flight.and_then(|count| u32::try_from(count.0).ok());
-    builder = most.into_iter().fold(builder, HostBuilder::http_in_flight);
+    builder = with_named_files(builder, config);
+    // A count that is too large for that was refused when the configuration was read.
+    let http_in_flight = config.http_in_flight.and_then(|count| u32::try_from(count.0).ok());
+    builder = http_in_flight.into_iter().fold(builder, HostBuilder::http_in_flight);
     if config.tools.values().all(|tool| tool.key_value.is_none()) {
         return Ok(builder);
     }
     let file = match &config.key_value_store {
         Some(file) => config.path(file),
-        None => usual_store(config)?,
+        None => default_store(config)?,
     };
     with_store(builder, &file)
 }
 
-/// The same, with what tools keep in this file.
+/// Sets the file in which tools keep keys and values.
 pub(crate) fn with_store(builder: HostBuilder, file: &Path) -> Result<HostBuilder> {
     Ok(builder.own_folder(file).key_value_store(Arc::new(DiskStore::open(file)?)))
 }
 
-/// The file in which a component that was named on the command line keeps keys and values: one for each place, because two
-/// components of one name have nothing to do with each other.
+/// Returns the file in which a component of the command line keeps keys and values: one for each path, because two
+/// components of one name are unrelated.
 ///
 /// # Errors
 /// If there is no home folder.
@@ -159,21 +159,22 @@ pub(crate) fn store_of(component: &Path) -> Result<PathBuf, UsageError> {
     store_file(&place).ok_or_else(|| UsageError(missing.to_owned()))
 }
 
-/// The store that belongs to the configuration or the component at this place.
+/// Returns the store of the configuration or the component at this path.
 fn store_file(place: &Path) -> Option<PathBuf> {
     let digest = Digest::of(place.as_os_str().as_encoded_bytes()).hex();
     let name = format!("{}.db", digest.get(..16).unwrap_or(&digest));
     Some(state_folder()?.join("key-value").join(name))
 }
 
-/// Each configuration has its own, so that a tool of one never finds what a tool of the same name in another kept.
-fn usual_store(config: &Config) -> Result<PathBuf> {
+/// Returns the default store of a configuration: one for each, so that a tool never finds what a tool of the same name
+/// in another configuration kept.
+fn default_store(config: &Config) -> Result<PathBuf> {
     let origin = config.origin.canonicalize().unwrap_or_else(|_| config.origin.clone());
     let missing = "there is no home folder to keep the stores of tools in; set `key_value_store`";
     Ok(store_file(&origin).ok_or_else(|| UsageError(missing.to_owned()))?)
 }
 
-/// Folder of the command's own state, which is neither to be lost nor to be edited.
+/// Returns the folder of the command's own state, which must be neither lost nor edited.
 pub(crate) fn state_folder() -> Option<PathBuf> {
     let strategy = etcetera::choose_base_strategy().ok()?;
     Some(strategy.state_dir().unwrap_or_else(|| strategy.data_dir()).join("fumehood"))
@@ -183,54 +184,55 @@ fn cache_folder(arguments: &Arguments) -> Option<PathBuf> {
     if arguments.no_cache {
         return None;
     }
-    arguments.cache_dir.clone().or_else(usual_cache)
+    arguments.cache_dir.clone().or_else(default_cache)
 }
 
-fn usual_cache() -> Option<PathBuf> {
+fn default_cache() -> Option<PathBuf> {
     Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("fumehood").join("code"))
 }
 
-/// Prepares loading the component in this file. Returns its name too: that of the file, if that makes one.
-pub(crate) fn load_of(path: &Path, allow_slow_compile: bool) -> (Load, String) {
+/// Prepares to load the component in this file. Returns its name too: that of the file, if it makes a valid name.
+pub(crate) fn prepare_load(path: &Path, allow_slow_compile: bool) -> (Load, String) {
     let load = Load::path(path);
     let load = if allow_slow_compile { load.allow_slow_compile() } else { load };
     match load.name() {
         Ok(name) => (load, name.to_string()),
-        Err(_) => (load.named(NAMELESS), NAMELESS.to_owned()),
+        Err(_) => (load.named(DEFAULT_NAME), DEFAULT_NAME.to_owned()),
     }
 }
 
-/// Loads a component. If that takes long, a terminal shows that something is going on.
+/// Loads a component. If that takes long, a terminal shows a spinner.
 pub(crate) async fn load(host: &Host, what: &str, load: Load) -> Result<Component> {
-    loaded(what, host.load(load)).await
+    load_reported(what, host.load(load)).await
 }
 
-/// The same in place of what has its name.
+/// Like [`load`], in place of the component of the same name.
 pub(crate) async fn reload(host: &Host, what: &str, load: Load) -> Result<Component> {
-    loaded(what, host.reload(load)).await
+    load_reported(what, host.reload(load)).await
 }
 
 /// Loads several components at the same time.
 pub(crate) async fn load_all(host: &Host, what: &str, loads: impl IntoIterator<Item = (&str, Load)>) -> Result<()> {
     let loads = loads.into_iter();
     let loading = loads.map(|(name, load)| async move {
-        let component = host.load(load).await.map_err(|error| named(name, error))?;
+        let component = host.load(load).await.map_err(|error| to_load_error(name, error))?;
         Ok::<_, anyhow::Error>((name, component))
     });
-    for (name, component) in visibly(what, try_join_all(loading)).await? {
-        report(name, &component);
+    for (name, component) in with_spinner(what, try_join_all(loading)).await? {
+        warn_of_problems(name, &component);
     }
     Ok(())
 }
 
-async fn loaded(what: &str, loading: impl Future<Output = Result<Component, LoadError>>) -> Result<Component> {
-    let component = visibly(what, loading).await.map_err(|error| named(what, error))?;
-    report(what, &component);
+/// Waits for a load, and warns of problems that do not fail it.
+async fn load_reported(what: &str, loading: impl Future<Output = Result<Component, LoadError>>) -> Result<Component> {
+    let component = with_spinner(what, loading).await.map_err(|error| to_load_error(what, error))?;
+    warn_of_problems(what, &component);
     Ok(component)
 }
 
-/// Warns of what does not work as well as it could for a component that was loaded.
-fn report(what: &str, component: &Component) {
+/// Warns if the jail of a loaded component is incomplete, or the cache did not work.
+fn warn_of_problems(what: &str, component: &Component) {
     warn_of_incomplete_jail(component);
     match &component.report().cache {
         CacheReport::Damaged(reason) => {
@@ -243,7 +245,7 @@ fn report(what: &str, component: &Component) {
     }
 }
 
-/// Says once that the kernel lacks a part of the jail.
+/// Warns, once in a process, if the kernel lacks a part of the jail.
 fn warn_of_incomplete_jail(component: &Component) {
     static ONCE: std::sync::Once = std::sync::Once::new();
     if let Some(jail) = component.jail().filter(|jail| !jail.is_complete()) {
@@ -256,32 +258,32 @@ fn warn_of_incomplete_jail(component: &Component) {
     }
 }
 
-/// Says of a component that was named on the command line, in options, which powers it lacks.
-pub(crate) fn in_options(error: anyhow::Error) -> anyhow::Error {
-    match error.downcast::<CannotLoad>() {
-        Ok(CannotLoad::Component { file, source: source @ ComponentError::Ungranted(_) }) => {
-            CannotLoad::Typed { file, source: UsageError(flags::translate(&source.to_string())) }.into()
+/// Translates the error about a component of the command line: the powers that it lacks are named as options.
+pub(crate) fn with_option_hints(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<ComponentLoadError>() {
+        Ok(ComponentLoadError::Component { file, source: source @ ComponentError::Ungranted(_) }) => {
+            ComponentLoadError::Typed { file, source: UsageError(flags::translate(&source.to_string())) }.into()
         }
         Ok(other) => other.into(),
         Err(error) => error,
     }
 }
 
-fn named(file: &str, error: LoadError) -> anyhow::Error {
+fn to_load_error(file: &str, error: LoadError) -> anyhow::Error {
     let file = file.to_owned();
     match error {
-        LoadError::Component { source, .. } => CannotLoad::Component { file, source: *source }.into(),
+        LoadError::Component { source, .. } => ComponentLoadError::Component { file, source: *source }.into(),
         LoadError::Schema { tool, which, source, .. } => {
-            CannotLoad::Schema { file, tool, which, source: *source }.into()
+            ComponentLoadError::Schema { file, tool, which, source: *source }.into()
         }
         error => error.into(),
     }
 }
 
-/// Waits for `loading`. If that takes long, a terminal shows that something is going on.
-async fn visibly<T>(what: &str, loading: impl Future<Output = T>) -> T {
+/// Waits for `loading`. If that takes long, a terminal shows a spinner.
+async fn with_spinner<T>(what: &str, loading: impl Future<Output = T>) -> T {
     let mut loading = std::pin::pin!(loading);
-    match tokio::time::timeout(BLINK, loading.as_mut()).await {
+    match tokio::time::timeout(SPINNER_DELAY, loading.as_mut()).await {
         Ok(loaded) => loaded,
         Err(_still_loading) => {
             let spinner = ProgressBar::new_spinner().with_message(format!("compiling {what}"));
@@ -296,7 +298,7 @@ async fn visibly<T>(what: &str, loading: impl Future<Output = T>) -> T {
     }
 }
 
-/// Names a component in this file on the screen.
+/// Returns the name of a file for the screen.
 pub(crate) fn file_name(path: &Path) -> String {
     let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
     fumehood::sanitize::printable(&name).into_owned()

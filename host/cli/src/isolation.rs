@@ -2,13 +2,13 @@
 
 use fumehood::{HostBuilder, IsolationPolicy, Workers};
 
-/// The command by which this program is a worker process.
+/// Name of the hidden command by which this program is a worker process.
 pub(crate) const RUN_WORKER: &str = "run-worker";
 
 /// The value of `--isolation`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Workers for what is not approved.
+    /// Workers for components that are not approved.
     #[default]
     Auto,
     InProcess,
@@ -32,7 +32,7 @@ impl Mode {
         }
     }
 
-    /// The name that [`Self::parse`] reads.
+    /// Returns the name that [`Self::parse`] reads.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -42,7 +42,7 @@ impl Mode {
         }
     }
 
-    /// Sets a host up for it.
+    /// Applies the mode to the settings of a host.
     pub(crate) fn apply(self, builder: HostBuilder) -> HostBuilder {
         let workers = Workers::this_program([RUN_WORKER]);
         let (workers, policy) = match self {

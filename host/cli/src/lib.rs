@@ -1,14 +1,13 @@
 //! The `fumehood` command line tool: [`main`] is all of it.
 //!
-//! This is no library to build on: it is one so that what reads a stranger's file can be tested apart from the program. Embedders
-//! use the crate `fumehood`.
+//! This crate is not meant to be built on: it is a library so that the parser of configurations can be fuzzed apart
+//! from the program. Embedders use the crate `fumehood`.
 
 mod agent;
 mod args;
 mod commands;
 mod config;
 mod configured;
-mod digits;
 mod exit;
 mod flags;
 mod host;
@@ -23,7 +22,6 @@ mod render;
 mod servers;
 mod source;
 mod trust;
-mod value;
 
 use std::process::ExitCode;
 
@@ -33,7 +31,7 @@ use exit::Exit;
 /// Runs the command that this process was started as.
 #[must_use]
 pub fn main() -> ExitCode {
-    // Before anything else is set up: every component that is loaded waits for this.
+    // Checked before anything else is set up: every component that is loaded waits for this.
     if std::env::args_os().nth(1).is_some_and(|first| first == args::COMPILE_COMPONENT) {
         return fumehood::serve_compiler();
     }
@@ -72,12 +70,12 @@ pub fn main() -> ExitCode {
             Command::Man { folder } => commands::man::run(folder.as_deref()),
         }
     });
-    // Someone may still be reading from a terminal; the end does not wait for that.
+    // A thread may still be reading from a terminal; the process does not wait for it.
     runtime.shutdown_background();
     match ended {
         Ok(exit) => exit.into(),
         Err(error) => {
-            let exit = exit::of_error(&error);
+            let exit = exit::from_error(&error);
             render::failure(&error, arguments.failure_form(), exit)
         }
     }
@@ -89,18 +87,20 @@ pub fn main() -> ExitCode {
 /// Everything that is wrong with the text, with a place in the file on each line.
 #[doc(hidden)]
 pub fn check_configuration(text: &str) -> Result<String, String> {
-    let config = config::Config::parse(std::path::Path::new(config::USUAL), text).map_err(|error| error.to_string())?;
+    let config = config::Config::parse(std::path::Path::new(config::DEFAULT_FILE_NAME), text)
+        .map_err(|error| error.to_string())?;
     serde_json::to_string(&config).map_err(|error| error.to_string())
 }
 
-/// Makes writing beyond `ulimit -f` an error of that write. Without a handler, the signal that comes with it ends the process.
+/// Makes writing beyond `ulimit -f` an error of that write. Without a handler, the signal that comes with it ends the
+/// process.
 fn survive_file_size_limit() {
     use tokio::signal::unix::{SignalKind, signal};
-    // The handler stays, whether or not anybody listens. Without one, things are as they were.
-    let _nobody_listens = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
+    // The handler stays after the listener is dropped. If it cannot be installed, the signal ends the process as before.
+    let _listener = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
 }
 
-/// Becomes the program that the rest of the command line names.
+/// Replaces this process by the program that the rest of the command line names.
 fn end_with_parent() -> ExitCode {
     let mut words = std::env::args_os().skip(2);
     let parent = words.next().and_then(|word| word.to_str()?.parse().ok());

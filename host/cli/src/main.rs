@@ -1,4 +1,4 @@
-//! The program `fumehood`: all of it is in the library beside this file.
+//! The program `fumehood`, which calls the library beside this file.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Moments of the calendar: how they are typed, and how they are shown. Always UTC.
+//! Moments of the calendar, parsed and formatted. Always UTC.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,15 +8,15 @@ use fumehood::time::Timestamp;
 /// A moment as it was typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// This one.
+    /// A point in time.
     At(Timestamp),
-    /// So long before now.
+    /// A time before now.
     Ago(Duration),
 }
 
 impl Moment {
-    /// Which moment that is, `now` being the time.
-    pub(crate) fn on(self, now: Timestamp) -> Timestamp {
+    /// Returns the point in time, with `now` as the current time.
+    pub(crate) fn resolve(self, now: Timestamp) -> Timestamp {
         match self {
             Self::At(moment) => moment,
             Self::Ago(ago) => Timestamp(now.0.saturating_sub(u64::try_from(ago.as_millis()).unwrap_or(u64::MAX))),
@@ -24,42 +24,42 @@ impl Moment {
     }
 }
 
-/// The time.
+/// Returns the current time.
 pub(crate) fn now() -> Timestamp {
-    of(SystemTime::now())
+    to_timestamp(SystemTime::now())
 }
 
-/// Reads `2026-11-21`, `2026-11-21T16:30:00Z`, `2026-11-21 16:30:00`, or `2h`, which is two hours ago.
+/// Parses `2026-11-21`, `2026-11-21T16:30:00Z`, `2026-11-21 16:30:00`, or `2h`, which is two hours ago.
 pub(crate) fn parse_moment(text: &str) -> Result<Moment, String> {
     let text = text.trim();
     let is_day = text.len() == 10 && text.bytes().filter(|byte| *byte == b'-').count() == 2;
     let whole = if is_day { format!("{text}T00:00:00Z") } else { text.to_owned() };
     if let Ok(moment) = humantime::parse_rfc3339_weak(&whole) {
-        return Ok(Moment::At(of(moment)));
+        return Ok(Moment::At(to_timestamp(moment)));
     }
     let wrong = "expected a day (`2026-11-21`), a moment in UTC (`2026-11-21T16:30:00Z`), or a time ago (`2h`)";
     parse_duration(text).map(Moment::Ago).map_err(|_| wrong.to_owned())
 }
 
-/// `2026-11-21 16:30:00`.
-pub(crate) fn second(moment: Timestamp) -> String {
-    whole(moment).get(..19).unwrap_or_default().replace('T', " ")
+/// Formats a timestamp like `2026-11-21 16:30:00`.
+pub(crate) fn format_second(moment: Timestamp) -> String {
+    to_rfc3339(moment).get(..19).unwrap_or_default().replace('T', " ")
 }
 
-/// `16:30:00.123`.
-pub(crate) fn time_of_day(moment: Timestamp) -> String {
-    whole(moment).get(11..23).unwrap_or_default().to_owned()
+/// Formats a timestamp like `16:30:00.123`.
+pub(crate) fn format_time_of_day(moment: Timestamp) -> String {
+    to_rfc3339(moment).get(11..23).unwrap_or_default().to_owned()
 }
 
-/// A moment that the calendar does not have is shown as the first one.
-fn whole(moment: Timestamp) -> String {
+/// Formats a timestamp by RFC 3339. One after the year 9999 is shown as the first moment of the calendar.
+fn to_rfc3339(moment: Timestamp) -> String {
     /// The end of the year 9999.
     const LAST: u64 = 253_402_300_799_999;
     let since = Duration::from_millis(if moment.0 > LAST { 0 } else { moment.0 });
     humantime::format_rfc3339_millis(UNIX_EPOCH + since).to_string()
 }
 
-fn of(moment: SystemTime) -> Timestamp {
+fn to_timestamp(moment: SystemTime) -> Timestamp {
     let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
@@ -69,9 +69,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_a_day_a_time_or_as_long_ago() {
+    fn parses_days_times_and_ages() {
         let check = |text: &str, expected: &str| {
-            let found = parse_moment(text).map(|moment| second(moment.on(Timestamp(1_795_278_600_000))));
+            let found = parse_moment(text).map(|moment| format_second(moment.resolve(Timestamp(1_795_278_600_000))));
             assert_eq!(found.unwrap_or_else(|error| error[..8].to_owned()), expected, "{text}");
         };
         check("2026-11-21", "2026-11-21 00:00:00");
@@ -85,8 +85,8 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_beyond_the_calendar_is_no_panic() {
-        assert_eq!(second(Timestamp(u64::MAX)), "1970-01-01 00:00:00");
-        assert_eq!(time_of_day(Timestamp(1_795_278_600_123)), "16:30:00.123");
+    fn formats_a_moment_beyond_the_calendar() {
+        assert_eq!(format_second(Timestamp(u64::MAX)), "1970-01-01 00:00:00");
+        assert_eq!(format_time_of_day(Timestamp(1_795_278_600_123)), "16:30:00.123");
     }
 }

@@ -98,7 +98,7 @@ impl PowerArguments {
         }
     }
 
-    /// The grant. Folders are relative to the working folder.
+    /// Builds the grant. Folders are relative to the working folder.
     ///
     /// # Errors
     /// Everything that cannot be granted, with its flag.
@@ -108,13 +108,13 @@ impl PowerArguments {
         granted.map_err(|faults| UsageError(faults.iter().map(fault).collect::<Vec<_>>().join("\n")))
     }
 
-    /// Returns whether it may keep something that no file was named for.
+    /// Returns whether a store of keys and values is granted without a file for it.
     pub(crate) fn needs_store(&self) -> bool {
         self.key_value.is_some() && self.key_value_store.is_none()
     }
 
     /// Returns whether any power was typed.
-    pub(crate) fn are_given(&self) -> bool {
+    pub(crate) fn has_any(&self) -> bool {
         self.strict_imports || self.key_value_store.is_some() || self.powers() != Powers::default()
     }
 }
@@ -138,22 +138,22 @@ fn variable(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// `HOST:GUEST`, or the table of the configuration, for quotas.
+/// Parses `HOST:GUEST`, or the table of the configuration, for quotas.
 fn write_folder(text: &str) -> Result<WriteFolder, String> {
     match table(text) {
-        Some(table) => one::<WriteFolderTable>(&table).map(WriteFolder::Table),
+        Some(table) => parse_table::<WriteFolderTable>(&table).map(WriteFolder::Table),
         None => Ok(WriteFolder::Text(text.to_owned())),
     }
 }
 
-/// The table of the configuration, with or without its braces.
+/// Parses the table of the configuration, with or without its braces.
 fn secret(text: &str) -> Result<SecretSection, String> {
-    one(&table(text).unwrap_or_else(|| format!("{{{text}}}")))
+    parse_table(&table(text).unwrap_or_else(|| format!("{{{text}}}")))
 }
 
-/// The table of the configuration, with or without its braces.
+/// Parses the table of the configuration, with or without its braces.
 fn http_limits(text: &str) -> Result<HttpLimitsSection, String> {
-    one(&table(text).unwrap_or_else(|| format!("{{{text}}}")))
+    parse_table(&table(text).unwrap_or_else(|| format!("{{{text}}}")))
 }
 
 fn table(text: &str) -> Option<String> {
@@ -161,7 +161,7 @@ fn table(text: &str) -> Option<String> {
     text.starts_with('{').then(|| text.to_owned())
 }
 
-fn one<T: serde::de::DeserializeOwned>(table: &str) -> Result<T, String> {
+fn parse_table<T: serde::de::DeserializeOwned>(table: &str) -> Result<T, String> {
     #[derive(serde::Deserialize)]
     struct One<T> {
         it: T,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_and_the_file_come_to_the_same() {
+    fn options_and_configuration_give_the_same_powers() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("fumehood.toml");
         let text = r#"
@@ -239,10 +239,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_power_is_refused_at_once() {
+    fn rejects_malformed_powers() {
         let check = |words: &[&str], expected: &str| {
-            let said = typed(words).unwrap_err();
-            assert!(said.contains(expected), "{said}");
+            let message = typed(words).unwrap_err();
+            assert!(message.contains(expected), "{message}");
         };
         check(&["--env", "A"], "`A` has no value; write NAME=VALUE");
         check(&["--scratch", "much"], "`much` is not an amount of bytes");

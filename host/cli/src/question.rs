@@ -1,7 +1,7 @@
 //! Questions with the answer yes or no, asked at the terminal.
 //!
-//! An answer is typed after its question was shown. Input that was typed or pasted before is discarded, and so is a line that
-//! comes together with others. Nothing but a terminal is read: a pipe answers no question.
+//! An answer is typed after its question was shown. Input that was typed or pasted before is discarded, and so is a
+//! line that comes together with others. Nothing but a terminal is read: a pipe answers no question.
 
 use std::io::{self, IsTerminal as _, Stdin};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const QUIET: Duration = Duration::from_millis(100);
 const MAX_NOISE: Duration = Duration::from_secs(3);
 /// Time within which further input belongs to the same paste as a line.
 const PASTE_GAP: Duration = Duration::from_millis(100);
-/// Interval at which a waiting question looks whether it was cancelled.
+/// Interval at which a waiting question checks whether it was cancelled.
 const TICK: Duration = Duration::from_millis(100);
 /// Number of pastes instead of an answer after which the answer is no.
 const MAX_PASTES: u32 = 3;
@@ -46,9 +46,9 @@ pub(crate) fn ask(question: &str) -> Result<bool> {
     read_answer(&AtomicBool::new(false)).context(UNREADABLE)
 }
 
-/// Asks the question that `show` shows, without holding up anything else. Returns whether the answer is a clear yes. Dropping
-/// the future takes the question back.
-pub(crate) async fn ask_below(show: impl FnOnce() -> Result<()>) -> bool {
+/// Asks the question that `show` prints, without blocking the runtime. Returns whether the answer is a clear yes.
+/// Dropping the future cancels the question.
+pub(crate) async fn ask_with(show: impl FnOnce() -> Result<()>) -> bool {
     let is_quiet = tokio::task::spawn_blocking(|| discard_input(&io::stdin())).await;
     if !matches!(is_quiet, Ok(Ok(()))) || show().is_err() {
         return false;
@@ -60,7 +60,7 @@ pub(crate) async fn ask_below(show: impl FnOnce() -> Result<()>) -> bool {
     matches!(read, Ok(Ok(true)))
 }
 
-/// Ends the thread that waits for an answer.
+/// A guard that ends the thread that waits for an answer.
 struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {
@@ -93,7 +93,7 @@ fn discard_input(stdin: &Stdin) -> io::Result<()> {
     loop {
         tcflush(stdin, QueueSelector::IFlush)?;
         if began.elapsed() >= MAX_NOISE || !is_readable(stdin, QUIET)? {
-            // A line that has not ended is no input yet, and is discarded all the same.
+            // A line that has not ended is not readable yet, and is discarded too.
             return Ok(tcflush(stdin, QueueSelector::IFlush)?);
         }
     }
@@ -136,7 +136,7 @@ fn read_line(stdin: &Stdin, is_cancelled: &AtomicBool) -> io::Result<Line> {
     }
 }
 
-/// Waits for input, at most so long.
+/// Waits for input, at most for `patience`, which is less than a second.
 fn is_readable(stdin: &Stdin, patience: Duration) -> io::Result<bool> {
     let patience = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
     match poll(&mut [PollFd::new(stdin, PollFlags::IN)], Some(&patience)) {
@@ -145,7 +145,7 @@ fn is_readable(stdin: &Stdin, patience: Duration) -> io::Result<bool> {
     }
 }
 
-/// Only a clear yes is one.
+/// Returns true for `y` and `yes` in any case, and for nothing else.
 fn is_yes(typed: &str) -> bool {
     matches!(typed.trim().to_lowercase().as_str(), "y" | "yes")
 }
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_clear_yes_is_one() {
+    fn accepts_only_a_clear_yes() {
         for yes in ["y\n", " Yes \n", "YES"] {
             assert!(is_yes(yes), "{yes}");
         }

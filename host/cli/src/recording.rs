@@ -11,7 +11,7 @@ use fumehood::record::Recorder;
 use fumehood::{CallLog, CallLogOptions, HostBuilder};
 
 use crate::agent::settings;
-use crate::args::log::Recording as Typed;
+use crate::args::log::Recording as RecordingArguments;
 use crate::config::Config;
 use crate::config::tool::PersistRule;
 use crate::{log_file, moment, render};
@@ -41,24 +41,24 @@ pub(crate) struct Recording {
     log: Arc<EventLog>,
     calls: CallLog,
     persist: PersistRules,
-    kept: Vec<Keep>,
-    /// The log and its key, which no tool may reach.
+    retention: Vec<Keep>,
+    /// The files of the log and its key, which no tool may reach.
     files: Vec<PathBuf>,
 }
 
-/// Which components' arguments and results are not recorded, as the configuration says now.
+/// The rules on recording arguments and results, by component, as the configuration has them now.
 #[derive(Clone, Default)]
 pub(crate) struct PersistRules(Arc<RwLock<BTreeMap<String, PersistRule>>>);
 
 impl PersistRules {
-    /// Takes over what the configuration says.
+    /// Replaces the rules by those of the configuration.
     pub(crate) fn update(&self, config: &Config) {
         let rules = config.tools.iter().map(|(name, tool)| (name.to_string(), tool.persist)).collect();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = rules;
     }
 
-    /// What is kept of the calls of a tool, by its full name.
-    fn of(&self, tool: &str) -> Persist {
+    /// Returns the rule for the calls of a tool, by its full name.
+    fn get(&self, tool: &str) -> Persist {
         let component = tool.split("__").next().unwrap_or_default();
         match self.0.read().unwrap_or_else(PoisonError::into_inner).get(component) {
             Some(PersistRule::Nothing) => Persist::Nothing,
@@ -73,17 +73,17 @@ impl Recording {
     /// # Errors
     /// If the log cannot be opened or written. Then nothing may run.
     pub(crate) async fn begin(
-        typed: &Typed,
+        typed: &RecordingArguments,
         config: &Config,
         entry_point: EntryPoint,
         actor: Option<&str>,
     ) -> Result<Option<Self>> {
-        let Some(place) = log_file::wanted(typed, config)? else { return Ok(None) };
+        let Some(path) = log_file::path_for(typed, config)? else { return Ok(None) };
         let is_single_call = entry_point != EntryPoint::ServeMcp;
         let options = log_file::options(typed.log_key.as_deref(), config)?;
         let options = Options { keep_journal: is_single_call, ..options };
-        let files = EventLog::files(&place).into_iter().chain(typed.log_key.clone()).collect();
-        let log = Arc::new(log_file::write(&place, &options)?);
+        let files = EventLog::files(&path).into_iter().chain(typed.log_key.clone()).collect();
+        let log = Arc::new(log_file::open(&path, &options)?);
         let persist = PersistRules::default();
         persist.update(config);
         let rules = persist.clone();
@@ -91,38 +91,39 @@ impl Recording {
             actor: actor.map(str::to_owned),
             durability: settings::modes(config).durability,
             is_single_call,
-            persist: Arc::new(move |tool| rules.of(tool)),
+            persist: Arc::new(move |tool| rules.get(tool)),
             ..CallLogOptions::new(entry_point.as_str())
         };
         let calls = CallLog::begin(Arc::clone(&log) as Arc<dyn Recorder>, options).await?;
-        let kept = log_file::kept(config, moment::now());
-        Ok(Some(Self { log, calls, persist, kept, files }))
+        let retention = log_file::retention(config, moment::now());
+        Ok(Some(Self { log, calls, persist, retention, files }))
     }
 
-    /// Where calls are recorded.
+    /// Returns the log that calls are recorded in.
     pub(crate) fn calls(&self) -> &CallLog {
         &self.calls
     }
 
-    /// The rules that a changed configuration has to be told to.
+    /// Returns the rules, to update them when the configuration changes.
     pub(crate) fn persist(&self) -> &PersistRules {
         &self.persist
     }
 
-    /// Keeps the log and its key from every tool: one that could change them would be the one to say what it did.
+    /// Keeps the log and its key from every tool: one that could change them could forge the record of its own calls.
     pub(crate) fn protect(&self, builder: HostBuilder) -> HostBuilder {
         self.files.iter().map(PathBuf::as_path).map(Path::to_owned).fold(builder, HostBuilder::own_folder)
     }
 
-    /// Ends the session, and waits until all of it is on disk. What is older than the configuration keeps is removed.
+    /// Ends the session, and waits until all of it is on disk. Records that the configuration does not keep are
+    /// removed.
     ///
     /// # Errors
     /// If not all of it can be written.
     pub(crate) async fn end(self, status: &str) -> Result<()> {
         self.calls.end(status).await.context(UNSAVED)?;
         self.log.flush().await.context(UNSAVED)?;
-        for keep in self.kept {
-            // What is old can go another time; what is new is safe.
+        for keep in self.retention {
+            // Old records can be removed at the end of another session; the new ones are safe.
             if let Err(error) = self.log.retain(keep).await {
                 render::warning(&format!("old records were not removed: {error}"));
                 break;

@@ -1,39 +1,48 @@
-//! Values that fumehood.toml names without holding them: secrets, and texts in files.
+//! Values that fumehood.toml names without containing them: secrets, and texts in files.
 
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
+use fumehood::SecretSource;
 
-use crate::config::Config;
 use crate::config::secret::ValueSource;
 use crate::config::text::TextSource;
+use crate::config::{Config, resolve};
 use crate::exit::UsageError;
 
-/// More than this is no text for a model.
-const MOST: u64 = 1 << 20;
+/// Service that entries of the keyring belong to.
+const KEYRING_SERVICE: &str = "fumehood";
+/// Maximum size of a text for a model, in bytes.
+const MAX_TEXT_BYTES: u64 = 1 << 20;
 
-/// A value that is never written in the configuration itself.
-pub(crate) fn secret(config: &Config, source: &ValueSource, what: &str) -> Result<String> {
+/// Reads a secret value.
+///
+/// # Errors
+/// If the value is not available.
+pub(crate) fn read_secret(config: &Config, source: &ValueSource, what: &str) -> Result<String> {
     Ok(source.value(config.folder()).map_err(|error| UsageError(format!("{what}: {error}")))?)
 }
 
-/// A text, wherever it is.
-pub(crate) fn text(config: &Config, source: &TextSource) -> Result<String> {
+/// Returns a text of the configuration, or of the file that it names.
+///
+/// # Errors
+/// If the file cannot be read.
+pub(crate) fn read_text(config: &Config, source: &TextSource) -> Result<String> {
     match source {
         TextSource::Here(text) => Ok(text.clone()),
-        TextSource::InFile(file) => read(&config.path(&file.file), "a text of fumehood.toml"),
+        TextSource::InFile(file) => read_file(&config.path(&file.file), "a text of fumehood.toml"),
     }
 }
 
-/// The agent's state, as it was typed: JSON, or a file that has it.
+/// Parses the agent's state as it was typed: JSON, or `@` and the file that has it.
 ///
 /// # Errors
 /// If it is not JSON, or the file cannot be read.
-pub(crate) fn state(typed: &str) -> Result<Arc<str>> {
+pub(crate) fn parse_state(typed: &str) -> Result<Arc<str>> {
     let text = match typed.strip_prefix('@') {
-        Some(file) => read(Path::new(file), "`--state`")?,
+        Some(file) => read_file(Path::new(file), "`--state`")?,
         None => typed.to_owned(),
     };
     let json: serde_json::Value = serde_json::from_str(&text)
@@ -41,14 +50,81 @@ pub(crate) fn state(typed: &str) -> Result<Arc<str>> {
     Ok(json.to_string().into())
 }
 
-/// A whole small file of text.
-pub(crate) fn read(path: &Path, what: &str) -> Result<String> {
-    let wrong = |why: String| UsageError(format!("{what}: {} {why}", path.display()));
+/// Reads a text file of at most 1 MiB.
+///
+/// # Errors
+/// If it cannot be read, is larger than that, or is not UTF-8.
+pub(crate) fn read_file(path: &Path, what: &str) -> Result<String> {
+    let to_error = |why: String| UsageError(format!("{what}: {} {why}", path.display()));
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    file.take(MOST + 1).read_to_end(&mut bytes).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    if bytes.len() as u64 > MOST {
-        return Err(wrong("is larger than 1 MiB".to_owned()).into());
+    let file = std::fs::File::open(path).map_err(|error| to_error(format!("cannot be read: {error}")))?;
+    file.take(MAX_TEXT_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| to_error(format!("cannot be read: {error}")))?;
+    if bytes.len() as u64 > MAX_TEXT_BYTES {
+        return Err(to_error("is larger than 1 MiB".to_owned()).into());
     }
-    Ok(String::from_utf8(bytes).map_err(|_| wrong("is not UTF-8 text".to_owned()))?)
+    Ok(String::from_utf8(bytes).map_err(|_| to_error("is not UTF-8 text".to_owned()))?)
+}
+
+impl ValueSource {
+    /// Describes the source of the value for people: a variable, a file, an entry of the keyring.
+    pub(crate) fn place(&self) -> String {
+        // As JSON, so that the end of the name is never in doubt.
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        match self {
+            Self::Env(name) => format!("the variable {}", quoted(name)),
+            Self::File(path) => format!("the file {}", quoted(&path.to_string_lossy())),
+            Self::Keyring(name) => format!("the keyring entry {}", quoted(name)),
+        }
+    }
+
+    /// Reads the value. Files are relative to `base`.
+    ///
+    /// # Errors
+    /// If the value is not available: the source and the reason. The message never contains the value.
+    pub(crate) fn value(&self, base: &Path) -> Result<String, String> {
+        let source = match self {
+            Self::Env(name) => SecretSource::Env(name.clone()),
+            Self::File(path) => SecretSource::File(resolve(base, path)),
+            Self::Keyring(name) => SecretSource::Keyring { service: KEYRING_SERVICE.to_owned(), user: name.clone() },
+        };
+        let value = source.read().map_err(|error| error_chain(&error))?;
+        Ok(value.expose().to_owned())
+    }
+}
+
+/// Formats an error with its causes, in one line.
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {}", error_chain(cause)),
+        None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_value_is_read_or_its_absence_is_explained() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str, mode: u32| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            ValueSource::File(name.into())
+        };
+        let check = |source: ValueSource, expected: &str| {
+            let found = source.value(folder.path()).unwrap_or_else(|error| error);
+            assert!(found.contains(expected), "{found}");
+        };
+        assert_eq!(put("token", "s3cret\r\n", 0o600).value(folder.path()), Ok("s3cret".to_owned()));
+        check(put("open", "s3cret", 0o644), "run `chmod 600");
+        check(put("empty", "", 0o600), "is no secret: the value of a secret has at least");
+        check(ValueSource::File("absent".into()), "No such file");
+        check(ValueSource::Env("FUMEHOOD_TEST_ABSENT".to_owned()), "is not set");
+        check(ValueSource::Keyring("absent-from-tests".to_owned()), "keyring");
+    }
 }

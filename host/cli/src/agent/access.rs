@@ -7,32 +7,32 @@ use fumehood::agent::allowlist::{self, Allowlists, Skill};
 
 use crate::args::run::AgentArguments;
 use crate::config::Config;
-use crate::config::channel::ChannelSection;
-use crate::config::skill::SkillSection;
+use crate::config::skill::{ChannelSection, SkillSection};
 use crate::exit::UsageError;
 
-/// The list of `--allow` where a skill is in use and no channel is. No channel of the configuration has such a name.
+/// Name of the list of `--allow` where a skill is in use and no channel is. No channel of the configuration has such a
+/// name.
 const ALLOW: &str = "--allow";
 
-/// The skill in use, if one is.
+/// Returns the skill in use, if any.
 ///
 /// # Errors
-/// If there is none of that name.
+/// If the configuration has no skill of that name.
 pub(crate) fn skill<'a>(config: &'a Config, typed: &'a AgentArguments) -> Result<Option<&'a str>> {
-    named("skill", "skills", typed.skill.as_ref().or(config.agent.skill.as_ref()), &config.skills)
+    find_name("skill", "skills", typed.skill.as_ref().or(config.agent.skill.as_ref()), &config.skills)
 }
 
-/// The channel in use, if one is.
+/// Returns the channel in use, if any.
 ///
 /// # Errors
-/// If there is none of that name, or the skill in use cannot be used there.
+/// If the configuration has no channel of that name, or the skill in use cannot be used there.
 pub(crate) fn channel<'a>(
     config: &'a Config,
     typed: &'a AgentArguments,
     skill: Option<&str>,
 ) -> Result<Option<&'a str>> {
-    let wanted = typed.channel.as_ref().or(config.agent.channel.as_ref());
-    let Some(name) = named("channel", "channels", wanted, &config.channels)? else { return Ok(None) };
+    let selected = typed.channel.as_ref().or(config.agent.channel.as_ref());
+    let Some(name) = find_name("channel", "channels", selected, &config.channels)? else { return Ok(None) };
     let skills = config.channels.get(name).map(|channel| channel.skills.as_slice()).unwrap_or_default();
     match skill.filter(|skill| !skills.is_empty() && !skills.iter().any(|known| known == skill)) {
         Some(skill) => {
@@ -44,7 +44,7 @@ pub(crate) fn channel<'a>(
     }
 }
 
-fn named<'a, T>(
+fn find_name<'a, T>(
     what: &str,
     section: &str,
     name: Option<&'a String>,
@@ -57,36 +57,43 @@ fn named<'a, T>(
     Err(UsageError(message).into())
 }
 
-/// Whoever sits at the terminal named these tools, so that the model may call all of them, unless it is told which.
+/// Builds the allowlists of a run.
+///
+/// The operator named the components, so the model may call all of their tools, unless `--allow` names some.
 pub(crate) fn allowlists(config: &Config, typed: &AgentArguments, channel: Option<&str>) -> Allowlists {
     let auto_tools: BTreeSet<String> = config.agent.auto_tools.iter().cloned().collect();
     let allowed: Option<BTreeSet<String>> =
         (!typed.allow.is_empty()).then(|| typed.allow.iter().chain(&auto_tools).cloned().collect());
     let mut channels = BTreeMap::new();
     if let Some((name, section)) = channel.and_then(|name| config.channels.get_key_value(name)) {
-        let mut tools = of_channel(config, section);
+        let mut tools = channel_tools(config, section);
         tools.retain(|tool| allowed.as_ref().is_none_or(|allowed| allowed.contains(tool)));
         channels.insert(name.clone(), tools);
     } else if let Some(allowed) = &allowed {
         channels.insert(ALLOW.to_owned(), allowed.clone());
     }
     let default = allowed.map_or(allowlist::Default::Everything, allowlist::Default::Only);
-    let skills = config.skills.iter().map(|(name, section)| (name.clone(), of_skill(section))).collect();
+    let skills = config.skills.iter().map(|(name, section)| (name.clone(), skill_allowlist(section))).collect();
     Allowlists { default, skills, channels, auto_tools, key: None }
 }
 
-/// Selects the list of [`allowlists`] that is signed, if any: where a skill is in use, `--only` narrows that as well.
-pub(crate) fn in_use<'a>(typed: &AgentArguments, skill: Option<&str>, channel: Option<&'a str>) -> Option<&'a str> {
+/// Selects the list of [`allowlists`] that is signed, if any: the channel, or the list of `--allow` where only a skill
+/// is in use, so that it narrows the skill as well.
+pub(crate) fn select_list<'a>(
+    typed: &AgentArguments,
+    skill: Option<&str>,
+    channel: Option<&'a str>,
+) -> Option<&'a str> {
     channel.or_else(|| (skill.is_some() && !typed.allow.is_empty()).then_some(ALLOW))
 }
 
-fn of_skill(section: &SkillSection) -> Skill {
+fn skill_allowlist(section: &SkillSection) -> Skill {
     let skill = section.tools.iter().fold(Skill::new(), |skill, tool| skill.component_tool(tool));
     section.knowledge.iter().fold(skill, |skill, entry| skill.knowledge(entry))
 }
 
-/// The tools of a channel, and those of its skills.
-fn of_channel(config: &Config, section: &ChannelSection) -> BTreeSet<String> {
+/// Returns the tools of a channel, and those of its skills.
+fn channel_tools(config: &Config, section: &ChannelSection) -> BTreeSet<String> {
     let skills = section.skills.iter().filter_map(|name| config.skills.get(name));
     let of_skills = skills.flat_map(|skill| skill.tools.iter().chain(&skill.knowledge));
     section.tools.iter().chain(of_skills).cloned().collect()

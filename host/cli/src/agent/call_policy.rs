@@ -1,25 +1,29 @@
-//! Treatment of calls: their judge, their records, and the size of results that a model is shown.
+//! Policies for calls, from options and fumehood.toml: rules, the judge, records, and the size of results that a model
+//! is shown.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::Host;
-use fumehood::agent::guardrail::{JudgePolicy, ModelJudge};
+use fumehood::agent::guardrail::{IgnoreList, JudgePolicy, ModelJudge, Proposed, Rule, RuleFn, Verdict, Workspace};
 use fumehood::agent::persist::Persist;
 use fumehood::agent::registry::Policy;
 use fumehood::chat::Model;
 
+use crate::args::run::AgentArguments;
 use crate::config::Config;
 use crate::config::tool::{PersistRule, ToolSection};
-use crate::source::text;
+use crate::exit::UsageError;
+use crate::source::{read_file, read_text};
 
-/// The judge of the configuration, if it has one. `model` is asked unless it names another of the same provider.
+/// Returns the judge of the configuration, if any. It asks `model`, unless it names another one of the same provider.
 ///
 /// # Errors
 /// If its policy cannot be read.
 pub(crate) fn judge(config: &Config, model: &Arc<dyn Model>) -> Result<Option<(ModelJudge, JudgePolicy)>> {
     let Some(section) = &config.guardrails.judge else { return Ok(None) };
-    let mut judge = ModelJudge::new(Arc::clone(model), text(config, &section.policy)?);
+    let mut judge = ModelJudge::new(Arc::clone(model), read_text(config, &section.policy)?);
     if let Some(name) = &section.model {
         judge = judge.with_model_name(name.as_str());
     }
@@ -39,11 +43,11 @@ pub(crate) fn judge(config: &Config, model: &Arc<dyn Model>) -> Result<Option<(M
 /// Collects the policies of the configuration, by the full name of each tool.
 pub(crate) fn policies(config: &Config, host: &Host) -> Vec<(String, Policy)> {
     let tools = host.tools();
-    let of = |tool: &str| {
+    let policy_of = |tool: &str| {
         let (component, _) = tool.split_once("__")?;
         Some((tool.to_owned(), policy(config.tools.get(component)?)?))
     };
-    tools.iter().filter_map(|tool| of(tool.full_name())).collect()
+    tools.iter().filter_map(|tool| policy_of(tool.full_name())).collect()
 }
 
 fn policy(section: &ToolSection) -> Option<Policy> {
@@ -52,6 +56,58 @@ fn policy(section: &ToolSection) -> Option<Policy> {
         PersistRule::Nothing => Some(Persist::Nothing),
     };
     let result_bytes = section.result_bytes.map(|bytes| bytes.0);
-    let is_usual = persist.is_none() && result_bytes.is_none();
-    (!is_usual).then(|| Policy { persist, result_bytes, ..Policy::default() })
+    let is_default = persist.is_none() && result_bytes.is_none();
+    (!is_default).then(|| Policy { persist, result_bytes, ..Policy::default() })
+}
+
+/// Builds the rules about calls, in the order in which they are asked.
+///
+/// # Errors
+/// If an ignore list cannot be read, or has an invalid line.
+pub(crate) fn rules(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<dyn Rule>>> {
+    let section = &config.guardrails;
+    let mut rules: Vec<Arc<dyn Rule>> = Vec::new();
+    if !section.deny.is_empty() {
+        rules.push(deny_rule(section.deny.iter().cloned().collect()));
+    }
+    let workspace = || {
+        let workspace = Workspace::new(section.workspace.clone());
+        match &section.path_arguments {
+            Some(names) => workspace.with_fields(names.clone()),
+            None => workspace,
+        }
+    };
+    if !section.workspace.is_empty() {
+        rules.push(Arc::new(workspace()));
+    }
+    let mut ignored = section.ignore.join("\n");
+    if let Some(file) = &section.ignore_file {
+        ignored.push('\n');
+        ignored.push_str(&read_file(&config.path(file), "[guardrails] ignore_file")?);
+    }
+    if !ignored.trim().is_empty() {
+        let list = IgnoreList::new(workspace(), &ignored);
+        rules.push(Arc::new(list.map_err(|error| UsageError(format!("[guardrails] ignore: {error}")))?));
+    }
+    let ask: BTreeSet<String> = typed.ask.iter().chain(&section.ask).cloned().collect();
+    if !ask.is_empty() {
+        rules.push(ask_rule(ask));
+    }
+    Ok(rules)
+}
+
+/// Builds a rule that denies every call of these tools.
+fn deny_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
+    Arc::new(RuleFn::new("deny", move |proposed: &Proposed| match tools.contains(&proposed.tool) {
+        true => Verdict::Deny { reason: format!("the tool {} is never called here", proposed.tool) },
+        false => Verdict::Allow,
+    }))
+}
+
+/// Builds a rule that has a person asked about each call of these tools.
+fn ask_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
+    Arc::new(RuleFn::new("ask", move |proposed: &Proposed| match tools.contains(&proposed.tool) {
+        true => Verdict::Ask { question: format!("may {} run?", proposed.tool) },
+        false => Verdict::Allow,
+    }))
 }

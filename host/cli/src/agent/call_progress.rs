@@ -1,5 +1,5 @@
-//! One line for each call that runs: with a clock that counts until the call has ended, where there is a terminal to
-//! draw on; a line at its start and one at its end elsewhere.
+//! Progress of calls. At a terminal, each running call has a line with a clock that counts until the call has ended;
+//! elsewhere, a line is printed at its start and one at its end.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
@@ -14,12 +14,12 @@ use serde_json::Value;
 use crate::render::quotation::{Quotation, one_line};
 use crate::render::{self, BAD, FAINT, GOOD, record, styled};
 
-/// Interval at which a clock is drawn.
+/// Interval at which clocks are drawn.
 const TICK: Duration = Duration::from_millis(100);
-/// Characters of arguments, and of what a running call says.
-const MOST: usize = 60;
+/// Maximum length of arguments, and of the message of a running call, in characters.
+const MAX_TEXT_CHARS: usize = 60;
 
-/// The calls that run. Clones are the same.
+/// The running calls. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct CallProgress {
     bars: MultiProgress,
@@ -33,10 +33,10 @@ struct RunningCall {
     bar: Option<ProgressBar>,
 }
 
-/// While this is there, nothing is drawn: somebody types.
-pub(crate) struct Quiet<'a>(&'a CallProgress);
+/// A guard that suspends drawing, while a person types.
+pub(crate) struct PausedDrawing<'a>(&'a CallProgress);
 
-impl Drop for Quiet<'_> {
+impl Drop for PausedDrawing<'_> {
     fn drop(&mut self) {
         if self.0.live {
             self.0.bars.set_draw_target(ProgressDrawTarget::stderr());
@@ -45,19 +45,19 @@ impl Drop for Quiet<'_> {
 }
 
 impl CallProgress {
-    /// On standard error.
+    /// Creates a display on standard error.
     pub(crate) fn new() -> Self {
         let live = std::io::stderr().is_terminal();
-        Self::drawn_on(ProgressDrawTarget::stderr(), live)
+        Self::with_target(ProgressDrawTarget::stderr(), live)
     }
 
-    fn drawn_on(target: ProgressDrawTarget, live: bool) -> Self {
+    fn with_target(target: ProgressDrawTarget, live: bool) -> Self {
         Self { bars: MultiProgress::with_draw_target(target), live, running: Arc::default() }
     }
 
-    /// A call runs from now on.
-    pub(crate) fn started(&self, record: &Record, deadline: Duration) {
-        let arguments = record.body.get("arguments").map(|given| record::truncate(&given.to_string(), MOST));
+    /// Adds a call that has started.
+    pub(crate) fn add(&self, record: &Record, deadline: Duration) {
+        let arguments = record.body.get("arguments").map(|given| record::truncate(&given.to_string(), MAX_TEXT_CHARS));
         let tool = one_line(record.tool.as_deref().unwrap_or("?"));
         let label = arguments.map_or_else(|| tool.clone(), |arguments| format!("{tool} {arguments}"));
         let bar = self.live.then(|| {
@@ -73,63 +73,65 @@ impl CallProgress {
         self.lock().insert(key(record), RunningCall { label, since: Instant::now(), bar });
     }
 
-    /// A running call says something.
-    pub(crate) fn news(&self, record: &Record) {
-        let said = record.body.get("message").and_then(Value::as_str).map(|text| record::truncate(text, MOST));
+    /// Shows the progress of a running call.
+    pub(crate) fn update(&self, record: &Record) {
+        let message =
+            record.body.get("message").and_then(Value::as_str).map(|text| record::truncate(text, MAX_TEXT_CHARS));
         let fraction = record.body.get("fraction").and_then(Value::as_f64);
         let percent = fraction.map(|fraction| format!("{:.0} %", fraction * 100.0));
-        let news = [percent, said].into_iter().flatten().collect::<Vec<_>>().join(" ");
+        let news = [percent, message].into_iter().flatten().collect::<Vec<_>>().join(" ");
         match self.lock().get(&key(record)) {
             Some(RunningCall { bar: Some(bar), .. }) => bar.set_message(format!("  {news}")),
             Some(RunningCall { bar: None, label, .. }) if !news.is_empty() => {
-                // There is nobody to tell if that fails.
+                // A failure cannot be reported.
                 let _ = Quotation::for_stderr().write_styled(&format!("  {label}: "), FAINT, &news);
             }
             _ => {}
         }
     }
 
-    /// A call has ended, well or badly. Its line stays, with what it took.
-    pub(crate) fn finished(&self, record: &Record) {
-        let chip = self.lock().remove(&key(record));
-        let Some(RunningCall { label, since, bar }) = chip else { return };
+    /// Ends a call, successful or not. Its line stays, with its duration.
+    pub(crate) fn finish(&self, record: &Record) {
+        let call = self.lock().remove(&key(record));
+        let Some(RunningCall { label, since, bar }) = call else { return };
         if let Some(bar) = bar {
             bar.finish_and_clear();
             self.bars.remove(&bar);
         }
-        let took = record::duration_of(&record.body).unwrap_or_else(|| since.elapsed());
+        let duration = record::duration_of(&record.body).unwrap_or_else(|| since.elapsed());
         let status = record.status.as_deref().unwrap_or("?");
         let (sign, style) = if status == "ok" { ("✓", GOOD) } else { ("✗", BAD) };
         let outcome = if status == "ok" { size(&record.body) } else { one_line(status) };
-        let figures = styled(FAINT, &format!("  {}", render::format_duration(took)));
-        self.say(&format!("{} {label} → {outcome}{figures}", styled(style, sign)));
+        let figures = styled(FAINT, &format!("  {}", render::format_duration(duration)));
+        self.print(&format!("{} {label} → {outcome}{figures}", styled(style, sign)));
     }
 
-    /// A line of the host above those that are still being drawn, and below it text of others behind the bar.
-    pub(crate) fn quote(&self, line: &str, text: &str) {
+    /// Prints a line of the host above the lines of running calls, and below it text from outside, quoted behind the
+    /// bar.
+    pub(crate) fn print_quoted(&self, line: &str, text: &str) {
         self.bars.suspend(|| {
             render::note(line);
-            // There is nobody to tell if that fails.
+            // A failure cannot be reported.
             let _ = Quotation::for_stderr().write_block(4, text);
         });
     }
 
-    /// A line above those that are still being drawn.
-    pub(crate) fn say(&self, line: &str) {
+    /// Prints a line above the lines of running calls.
+    pub(crate) fn print(&self, line: &str) {
         self.bars.suspend(|| render::note(line));
     }
 
     #[cfg(test)]
     fn running(&self) -> Vec<String> {
-        self.lock().values().map(|chip| chip.label.clone()).collect()
+        self.lock().values().map(|call| call.label.clone()).collect()
     }
 
-    /// Stops drawing until the guard is gone.
-    pub(crate) fn quiet(&self) -> Quiet<'_> {
+    /// Suspends drawing until the guard is dropped.
+    pub(crate) fn pause(&self) -> PausedDrawing<'_> {
         if self.live {
             self.bars.set_draw_target(ProgressDrawTarget::hidden());
         }
-        Quiet(self)
+        PausedDrawing(self)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, RunningCall>> {
@@ -147,9 +149,9 @@ fn size(body: &Value) -> String {
 }
 
 fn style(deadline: Duration) -> ProgressStyle {
-    let of = render::format_duration(deadline);
+    let total = render::format_duration(deadline);
     let clock = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
-        let _nobody_to_tell = write!(out, "{:.1} s of {of}", state.elapsed().as_secs_f64());
+        let _unreportable = write!(out, "{:.1} s of {total}", state.elapsed().as_secs_f64());
     };
     ProgressStyle::with_template("{spinner} {prefix}  {clock}{msg}")
         .unwrap_or_else(|_| ProgressStyle::default_spinner())
@@ -164,11 +166,11 @@ mod tests {
 
     use super::*;
 
-    /// A screen that remembers all that was ever drawn.
+    /// A terminal that records everything that is drawn.
     #[derive(Debug, Clone, Default)]
-    struct Paper(Arc<Mutex<String>>);
+    struct RecordingTerm(Arc<Mutex<String>>);
 
-    impl indicatif::TermLike for Paper {
+    impl indicatif::TermLike for RecordingTerm {
         fn width(&self) -> u16 {
             120
         }
@@ -226,11 +228,11 @@ mod tests {
 
     #[test]
     fn l21_a_clock_counts_while_a_call_runs_and_is_gone_when_it_has_ended() {
-        let paper = Paper::default();
-        let drawn = || paper.0.lock().unwrap().clone();
-        let chips = CallProgress::drawn_on(ProgressDrawTarget::term_like(Box::new(paper.clone())), true);
+        let term = RecordingTerm::default();
+        let drawn = || term.0.lock().unwrap().clone();
+        let progress = CallProgress::with_target(ProgressDrawTarget::term_like(Box::new(term.clone())), true);
         let started = record(RecordKind::ToolStarted, json!({"arguments": {"a": 1}}));
-        chips.started(&started, Duration::from_secs(10));
+        progress.add(&started, Duration::from_secs(10));
         let begun = Instant::now();
         while !drawn().contains("0.3 s of 10.00 s") {
             assert!(begun.elapsed() < Duration::from_secs(20), "{}", drawn());
@@ -238,14 +240,14 @@ mod tests {
         }
         assert!(drawn().contains("slow__run {\"a\":1}"), "{}", drawn());
         assert!(drawn().contains("0.1 s of 10.00 s"), "it counts: {}", drawn());
-        chips.news(&record(RecordKind::ToolPartial, json!({"fraction": 0.5, "message": "half\u{1b}"})));
+        progress.update(&record(RecordKind::ToolPartial, json!({"fraction": 0.5, "message": "half\u{1b}"})));
         while !drawn().contains("50 % half\\u{1b}") {
             assert!(begun.elapsed() < Duration::from_secs(20), "{}", drawn());
             std::thread::sleep(Duration::from_millis(20));
         }
-        assert_eq!(chips.running(), ["slow__run {\"a\":1}"]);
-        chips.finished(&record(RecordKind::ToolFinished, json!({"duration_ms": 300.0, "bytes": 3})));
-        assert_eq!(chips.running(), [] as [String; 0]);
+        assert_eq!(progress.running(), ["slow__run {\"a\":1}"]);
+        progress.finish(&record(RecordKind::ToolFinished, json!({"duration_ms": 300.0, "bytes": 3})));
+        assert_eq!(progress.running(), [] as [String; 0]);
         let before = drawn().len();
         std::thread::sleep(TICK * 4);
         assert_eq!(drawn().len(), before, "nothing counts any more: {}", drawn());

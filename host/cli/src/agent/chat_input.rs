@@ -1,4 +1,4 @@
-//! The messages that a person types in `chat`: in a line editor at a terminal, line by line elsewhere.
+//! Input of `chat`: messages from a line editor at a terminal, or line by line elsewhere.
 
 use std::io::{BufRead as _, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -16,12 +16,12 @@ use tokio::sync::mpsc;
 
 use crate::render;
 
-/// Maximum size of a line without an editor, in bytes; a longer one is taken for several.
+/// Maximum size of a line without an editor, in bytes; a longer one is read as several.
 const MAX_LINE_BYTES: u64 = 1 << 20;
 /// Maximum number of messages in the history.
-const MAX_HISTORY: usize = 1000;
+const MAX_HISTORY_MESSAGES: usize = 1000;
 const PROMPT: &str = "> ";
-/// Commands of a chat, with their meaning.
+/// Commands of a chat, with their descriptions.
 pub(crate) const COMMANDS: [(&str, &str); 5] = [
     ("/help", "list these commands"),
     ("/tools", "list the tools that the model may call"),
@@ -32,7 +32,7 @@ pub(crate) const COMMANDS: [(&str, &str); 5] = [
 
 /// One input of a person.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Typed {
+pub(crate) enum ChatEvent {
     /// A message or a command.
     Text(String),
     /// Ctrl-C.
@@ -41,11 +41,11 @@ pub(crate) enum Typed {
     End,
 }
 
-/// Reads messages on a thread of its own, because reading cannot be cancelled and must not keep the process from ending. A
-/// message is read when it is asked for, and not before: what is typed in between may be the answer to a question.
+/// A reader of messages on a thread of its own, because reading cannot be cancelled and must not keep the process from
+/// ending. A message is read when it is requested, and not before: input in between may be the answer to a question.
 pub(crate) struct ChatInput {
-    wanted: std::sync::mpsc::Sender<()>,
-    typed: mpsc::Receiver<Typed>,
+    request: std::sync::mpsc::Sender<()>,
+    typed: mpsc::Receiver<ChatEvent>,
     /// The settings of the terminal before an editor changed them.
     settings: Option<Termios>,
 }
@@ -62,18 +62,20 @@ impl ChatInput {
     }
 
     /// Reads messages with an editor on the terminal that standard input and standard output are. Lines that end in a
-    /// backslash go on in the next one, and a paste of several lines is one message. `history` is the file in which messages
-    /// are kept for the next session.
+    /// backslash go on in the next one, and a paste of several lines is one message. `history` is the file in which
+    /// messages are kept for the next session.
     ///
     /// # Errors
     /// If the terminal cannot be used.
     pub(crate) fn editor(history: Option<PathBuf>) -> anyhow::Result<Self> {
         let settings = tcgetattr(std::io::stdin()).ok();
-        let config =
-            Config::builder().auto_add_history(true).history_ignore_space(true).max_history_size(MAX_HISTORY)?;
+        let config = Config::builder()
+            .auto_add_history(true)
+            .history_ignore_space(true)
+            .max_history_size(MAX_HISTORY_MESSAGES)?;
         let config = config.bracketed_paste(true).build();
-        let kept = FileHistory::with_config(&config);
-        let mut editor = Editor::with_history(config, kept)?;
+        let entries = FileHistory::with_config(&config);
+        let mut editor = Editor::with_history(config, entries)?;
         editor.set_helper(Some(Commands));
         if let Some(file) = &history {
             // A history that cannot be read is an empty one.
@@ -81,15 +83,15 @@ impl ChatInput {
         }
         Ok(Self::start(settings, move || {
             let typed = edit(&mut editor);
-            if let (Some(file), Typed::Text(_)) = (&history, &typed) {
+            if let (Some(file), ChatEvent::Text(_)) = (&history, &typed) {
                 save(&mut editor, file);
             }
             typed
         }))
     }
 
-    fn start(settings: Option<Termios>, mut read: impl FnMut() -> Typed + Send + 'static) -> Self {
-        let (wanted, requests) = std::sync::mpsc::channel();
+    fn start(settings: Option<Termios>, mut read: impl FnMut() -> ChatEvent + Send + 'static) -> Self {
+        let (request, requests) = std::sync::mpsc::channel();
         let (sender, typed) = mpsc::channel(1);
         let thread = std::thread::Builder::new().name("chat input".to_owned()).spawn(move || {
             while requests.recv().is_ok() {
@@ -101,15 +103,15 @@ impl ChatInput {
         });
         // Without a thread the sender is gone, which is the same as the end of the input.
         drop(thread);
-        Self { wanted, typed, settings }
+        Self { request, typed, settings }
     }
 
-    /// Waits for the next message. Not to be called again after it was cancelled.
-    pub(crate) async fn next(&mut self) -> Typed {
-        if self.wanted.send(()).is_err() {
-            return Typed::End;
+    /// Waits for the next message. Must not be called again after it was cancelled.
+    pub(crate) async fn next(&mut self) -> ChatEvent {
+        if self.request.send(()).is_err() {
+            return ChatEvent::End;
         }
-        self.typed.recv().await.unwrap_or(Typed::End)
+        self.typed.recv().await.unwrap_or(ChatEvent::End)
     }
 }
 
@@ -117,40 +119,40 @@ impl Drop for ChatInput {
     /// Leaves the terminal as it was, even in the middle of an edited line.
     fn drop(&mut self) {
         if let Some(settings) = &self.settings {
-            let _nobody_to_tell = tcsetattr(std::io::stdin(), OptionalActions::Now, settings);
+            let _unreportable = tcsetattr(std::io::stdin(), OptionalActions::Now, settings);
         }
     }
 }
 
-fn read_line() -> Typed {
+fn read_line() -> ChatEvent {
     let mut line = Vec::new();
     let read = std::io::stdin().lock().take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
     match read {
-        Ok(1..) => Typed::Text(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned()),
-        _ => Typed::End,
+        Ok(1..) => ChatEvent::Text(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned()),
+        _ => ChatEvent::End,
     }
 }
 
-fn edit(editor: &mut Editor<Commands, FileHistory>) -> Typed {
+fn edit(editor: &mut Editor<Commands, FileHistory>) -> ChatEvent {
     loop {
         return match editor.readline(PROMPT) {
-            Ok(text) => Typed::Text(text.replace("\\\n", "\n")),
-            Err(ReadlineError::Interrupted) => Typed::Interrupt,
+            Ok(text) => ChatEvent::Text(text.replace("\\\n", "\n")),
+            Err(ReadlineError::Interrupted) => ChatEvent::Interrupt,
             Err(ReadlineError::Signal(_)) => continue,
-            Err(_) => Typed::End,
+            Err(_) => ChatEvent::End,
         };
     }
 }
 
 fn save(editor: &mut Editor<Commands, FileHistory>, file: &Path) {
     if let Some(folder) = file.parent() {
-        let _is_there_or_fails_below = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        let _exists_or_fails_below = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     }
     // A message that is not kept for the next session is still sent.
     let _unwritable = editor.append_history(file);
 }
 
-/// Completes commands, and lets lines that end in a backslash go on.
+/// The editor's helper: completes commands, and continues lines that end in a backslash.
 struct Commands;
 
 impl Helper for Commands {}

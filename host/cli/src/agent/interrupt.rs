@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use crate::exit::Exit;
 use crate::render;
 
-/// Listens for Ctrl-C on a thread of its own, so that it is heard whatever the loop is doing.
+/// A listener for Ctrl-C on a thread of its own, so that it takes effect whatever the loop is doing.
 #[derive(Clone)]
 pub(crate) struct Interrupts(Arc<Inner>);
 
@@ -17,29 +17,29 @@ struct Inner {
     cancel: CancelHandle,
     /// Set while a run is under way.
     running: AtomicBool,
-    /// Set once the run that is under way was cancelled, or the session ends: then there is nothing more that
-    /// could be stopped in order.
+    /// Set once the run that is under way was cancelled, or the session ends: then nothing is left that could be
+    /// stopped in order.
     pressed: AtomicBool,
     idle: Notify,
 }
 
 impl Interrupts {
-    /// From now on Ctrl-C cancels this agent's run.
+    /// Starts to listen. Ctrl-C cancels this agent's run from now on.
     pub(crate) fn watch(cancel: CancelHandle) -> Self {
         let (running, pressed) = (AtomicBool::new(false), AtomicBool::new(false));
         let interrupts = Self(Arc::new(Inner { cancel, running, pressed, idle: Notify::new() }));
         let (ready, is_ready) = std::sync::mpsc::channel();
-        let heard = interrupts.clone();
+        let listener = interrupts.clone();
         let thread = std::thread::Builder::new().name("interrupts".to_owned());
         let started = thread.spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             if let Ok(runtime) = runtime {
-                runtime.block_on(heard.listen(&ready));
+                runtime.block_on(listener.listen(&ready));
             }
         });
-        // Waits until the signal is caught. Without a thread Ctrl-C ends the process, as it does everywhere.
+        // Waits until the signal is caught. Without a thread, Ctrl-C ends the process by its default.
         if started.is_ok() {
-            let _caught_or_not = is_ready.recv();
+            let _ready_or_failed = is_ready.recv();
         }
         interrupts
     }
@@ -49,7 +49,7 @@ impl Interrupts {
             let mut pressed = std::pin::pin!(tokio::signal::ctrl_c());
             // Polled once, which is when the signal begins to be caught.
             let first = std::future::poll_fn(|cx| std::task::Poll::Ready(pressed.as_mut().poll(cx))).await;
-            let _nobody_waits_any_more = ready.send(());
+            let _receiver_gone = ready.send(());
             let caught = match first {
                 std::task::Poll::Ready(caught) => caught,
                 std::task::Poll::Pending => pressed.await,
@@ -72,18 +72,18 @@ impl Interrupts {
         }
     }
 
-    /// A run begins.
+    /// Marks the beginning of a run.
     pub(crate) fn begin(&self) {
         self.0.pressed.store(false, Ordering::Release);
         self.0.running.store(true, Ordering::Release);
     }
 
-    /// The run has ended.
+    /// Marks the end of the run.
     pub(crate) fn end(&self) {
         self.0.running.store(false, Ordering::Release);
     }
 
-    /// The session ends. What is left is to wait for the disk; whoever does not want to ends the process.
+    /// Marks the end of the session. Only writing to disk is left, so the next Ctrl-C ends the process.
     pub(crate) fn leave(&self) {
         self.0.pressed.store(true, Ordering::Release);
         self.0.running.store(true, Ordering::Release);

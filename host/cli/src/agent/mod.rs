@@ -1,16 +1,15 @@
-//! The agent loop at a terminal: put together, watched, asked, interrupted.
+//! The agent loop at a terminal: setup, display, questions and interruption.
 
 pub(crate) mod access;
-pub(crate) mod ask;
+pub(crate) mod approver;
 pub(crate) mod call_policy;
 pub(crate) mod call_progress;
 pub(crate) mod chat_input;
-pub(crate) mod ending;
 pub(crate) mod interrupt;
 pub(crate) mod model;
 pub(crate) mod reply;
-pub(crate) mod rules;
+pub(crate) mod run_summary;
 pub(crate) mod screen;
+pub(crate) mod session;
 pub(crate) mod settings;
-pub(crate) mod setup;
 pub(crate) mod view;

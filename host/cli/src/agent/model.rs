@@ -1,4 +1,4 @@
-//! The model that answers, chosen by option, environment or configuration.
+//! Selection of the model, by option, environment or configuration.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,36 +10,36 @@ use fumehood::model::{ModelSpec, Provider, ScriptedModel, SetupError};
 use super::settings;
 use crate::args::run::ModelArguments;
 use crate::config::Config;
-use crate::exit::{CannotAsk, UsageError};
+use crate::exit::{ModelSetupError, UsageError};
 
-/// Variable that may name a model.
-const VARIABLE: &str = "FUMEHOOD_MODEL";
+/// Environment variable that may name a model.
+const MODEL_VARIABLE: &str = "FUMEHOOD_MODEL";
 
-/// The model that answers.
+/// Selects and sets up the model.
 ///
 /// The address and the key of a configuration belong to the model that it names: where another provider was chosen, its
 /// key must not go to that address.
 ///
 /// # Errors
-/// If there is no model, or it cannot be asked.
-pub(crate) fn of(typed: &ModelArguments, config: &Config) -> Result<Arc<dyn Model>> {
+/// If no model is named, or it cannot be set up.
+pub(crate) fn from_arguments(typed: &ModelArguments, config: &Config) -> Result<Arc<dyn Model>> {
     let configured = config.model.name.as_deref();
     if let Some(file) = &typed.script {
         return scripted(file);
     }
-    let from_environment = std::env::var(VARIABLE).ok().filter(|name| !name.trim().is_empty());
+    let from_environment = std::env::var(MODEL_VARIABLE).ok().filter(|name| !name.trim().is_empty());
     let name = typed.model.clone().or(from_environment).or_else(|| configured.map(str::to_owned));
     let Some(name) = name else {
         let message = format!(
             "which model? Give `--model PROVIDER:NAME`, such as `--model ollama:llama3.2`, or `--script FILE`; or set \
-             {VARIABLE}, or `name` in the section [model] of fumehood.toml"
+             {MODEL_VARIABLE}, or `name` in the section [model] of fumehood.toml"
         );
         return Err(UsageError(message).into());
     };
-    match ModelSpec::parse(name.trim()).map_err(CannotAsk::Name)? {
+    match ModelSpec::parse(name.trim()).map_err(ModelSetupError::Name)? {
         ModelSpec::Scripted(file) => scripted(&file),
         spec @ ModelSpec::Provider { .. } => {
-            let settings = settings::provider(config, !is_other(&spec, configured), typed)?;
+            let settings = settings::provider(config, !is_other_provider(&spec, configured), typed)?;
             let settings = match &typed.base_url {
                 Some(url) => settings.with_base_url(url),
                 None => settings,
@@ -50,7 +50,7 @@ pub(crate) fn of(typed: &ModelArguments, config: &Config) -> Result<Arc<dyn Mode
                     SetupError::NoKey { .. } => ": it needs a key",
                     _ => "",
                 };
-                CannotAsk::Provider { model: spec.to_string(), hint, source }
+                ModelSetupError::Provider { model: spec.to_string(), hint, source }
             })?;
             Ok(Arc::new(provider))
         }
@@ -58,7 +58,7 @@ pub(crate) fn of(typed: &ModelArguments, config: &Config) -> Result<Arc<dyn Mode
 }
 
 /// Returns whether the configuration names a model of another provider.
-fn is_other(spec: &ModelSpec, configured: Option<&str>) -> bool {
+fn is_other_provider(spec: &ModelSpec, configured: Option<&str>) -> bool {
     let service = |spec: &ModelSpec| match spec {
         ModelSpec::Provider { service, .. } => Some(*service),
         ModelSpec::Scripted(_) => None,
@@ -68,6 +68,6 @@ fn is_other(spec: &ModelSpec, configured: Option<&str>) -> bool {
 }
 
 fn scripted(file: &Path) -> Result<Arc<dyn Model>> {
-    let failed = |source| CannotAsk::Script { file: file.display().to_string(), source };
+    let failed = |source| ModelSetupError::Script { file: file.display().to_string(), source };
     Ok(Arc::new(ScriptedModel::open(file).map_err(failed)?))
 }

@@ -1,16 +1,16 @@
-//! The words of a reply on their way to a person. Only the answer belongs on standard output, and whether a text is the
-//! answer or stands beside calls is known when the reply has ended.
+//! Text of a reply while it is written. Only the answer belongs on standard output, and it is not known before the end
+//! of the reply whether a text is the answer or accompanies calls.
 
 use std::io::IsTerminal as _;
 
-/// The text of the reply that is being written.
+/// Text of the reply that is being written.
 ///
-/// Where standard output and standard error are one terminal, a text appears as it is written: nobody tells the two
-/// apart there. Elsewhere it is held until it is known where it belongs. What may be arguments of a call, repeated as
-/// text, is held everywhere.
+/// If standard output and standard error are one terminal, text appears as it is written, because the two look the same
+/// there. Otherwise it is held until the stream that it belongs to is known. Text that may be arguments of a call,
+/// repeated as text, is held in both cases.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyText {
-    /// Text appears as it is written.
+    /// True if text appears as it is written.
     live: bool,
     /// The text on standard output since the model was asked.
     shown: String,
@@ -19,8 +19,8 @@ pub(crate) struct ReplyText {
 }
 
 impl ReplyText {
-    /// Of a command whose output goes where it goes.
-    pub(crate) fn at_output() -> Self {
+    /// Creates an empty text for the output streams of this process.
+    pub(crate) fn for_output_streams() -> Self {
         Self::new(std::io::stdout().is_terminal() && std::io::stderr().is_terminal())
     }
 
@@ -28,7 +28,7 @@ impl ReplyText {
         Self { live, ..Self::default() }
     }
 
-    /// Takes a piece of text; returns what to show on standard output now.
+    /// Appends a piece of text. Returns the part to show on standard output now.
     pub(crate) fn push(&mut self, piece: &str) -> String {
         self.held.push_str(piece);
         if !self.live {
@@ -41,7 +41,7 @@ impl ReplyText {
         fresh
     }
 
-    /// Takes the held text that stands beside calls, if it is certain to repeat none of their arguments.
+    /// Takes the held text that accompanies calls, if it certainly repeats none of their arguments.
     pub(crate) fn take_prose(&mut self) -> Option<String> {
         if object_start(&self.held).is_some() { None } else { self.take() }
     }
@@ -68,14 +68,14 @@ impl ReplyText {
         true
     }
 
-    /// Forgets the reply: another begins.
+    /// Clears the text, for the next reply.
     pub(crate) fn clear(&mut self) {
         self.shown.clear();
         self.held.clear();
     }
 
-    /// Ends with this answer; returns what of it has not been shown.
-    pub(crate) fn rest_of<'a>(&mut self, answer: &'a str) -> &'a str {
+    /// Ends the reply with this answer. Returns the part of it that has not been shown.
+    pub(crate) fn finish<'a>(&mut self, answer: &'a str) -> &'a str {
         let answer = answer.trim_end();
         let shown = Some(self.shown.trim()).filter(|shown| !shown.is_empty());
         let rest = shown.and_then(|shown| answer.trim_start().strip_prefix(shown)).map(str::trim_start);
@@ -84,7 +84,7 @@ impl ReplyText {
     }
 }
 
-/// The position of the first brace that may begin a JSON object: one with a key, an empty one, or one that ends the
+/// Finds the first brace that may begin a JSON object: one with a key, an empty one, or one that ends the
 /// text so far.
 fn object_start(text: &str) -> Option<usize> {
     let mut braces = text.match_indices('{').map(|(at, _)| at);
@@ -98,57 +98,57 @@ fn object_start(text: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn pushed(live: bool, pieces: &[&str]) -> (ReplyText, String) {
+    fn push_all(live: bool, pieces: &[&str]) -> (ReplyText, String) {
         let mut reply = ReplyText::new(live);
         let shown = pieces.iter().map(|piece| reply.push(piece)).collect();
         (reply, shown)
     }
 
     #[test]
-    fn a_text_that_nobody_watches_is_held_until_it_is_the_answer() {
-        let (mut reply, shown) = pushed(false, &["It ", "is 8."]);
+    fn off_a_terminal_text_is_held_until_it_is_the_answer() {
+        let (mut reply, shown) = push_all(false, &["It ", "is 8."]);
         assert_eq!(shown, "");
         assert!(!reply.end_line());
-        assert_eq!(reply.rest_of("It is 8."), "It is 8.");
-        let (mut reply, _) = pushed(false, &["Let me see."]);
+        assert_eq!(reply.finish("It is 8."), "It is 8.");
+        let (mut reply, _) = push_all(false, &["Let me see."]);
         assert_eq!(reply.take_prose().as_deref(), Some("Let me see."));
         assert_eq!(reply.take(), None);
     }
 
     #[test]
-    fn at_a_terminal_a_text_appears_as_it_is_written_and_once() {
-        let (mut reply, shown) = pushed(true, &["It ", "is {8}", "."]);
+    fn at_a_terminal_text_appears_once_as_it_is_written() {
+        let (mut reply, shown) = push_all(true, &["It ", "is {8}", "."]);
         assert_eq!(shown, "It is {8}.");
         assert_eq!(reply.take_prose(), None);
         assert!(reply.end_line() && !reply.end_line());
-        assert_eq!(reply.rest_of("It is {8}.\n"), "");
-        let (mut reply, _) = pushed(true, &["A draft."]);
-        assert_eq!(reply.rest_of("Another answer."), "Another answer.");
+        assert_eq!(reply.finish("It is {8}.\n"), "");
+        let (mut reply, _) = push_all(true, &["A draft."]);
+        assert_eq!(reply.finish("Another answer."), "Another answer.");
     }
 
     #[test]
-    fn what_may_repeat_arguments_is_held_everywhere() {
+    fn text_that_may_repeat_arguments_is_always_held() {
         for live in [true, false] {
             for pieces in [["{\"a\":", " 3}"], ["{", " \"a\": 3}"], ["{\n", "}"]] {
-                let (mut reply, shown) = pushed(live, &pieces);
+                let (mut reply, shown) = push_all(live, &pieces);
                 assert_eq!((shown.as_str(), reply.take_prose()), ("", None), "{pieces:?}");
                 assert_eq!(reply.take(), Some(pieces.concat()));
             }
         }
-        let (mut reply, shown) = pushed(true, &["I add: {", "\"a\": 3}"]);
+        let (mut reply, shown) = push_all(true, &["I add: {", "\"a\": 3}"]);
         assert_eq!((shown.as_str(), reply.take().as_deref()), ("I add: ", Some("{\"a\": 3}")));
     }
 
     #[test]
     fn an_answer_that_is_an_object_is_completed_at_the_end() {
-        let (mut reply, shown) = pushed(true, &["Here: {\"sum\":", " 8}"]);
+        let (mut reply, shown) = push_all(true, &["Here: {\"sum\":", " 8}"]);
         assert_eq!(shown, "Here: ");
-        assert_eq!(reply.rest_of("Here: {\"sum\": 8}"), "{\"sum\": 8}");
+        assert_eq!(reply.finish("Here: {\"sum\": 8}"), "{\"sum\": 8}");
     }
 
     #[test]
-    fn a_partial_text_is_shown_when_it_is_all_there_will_be() {
-        let (mut reply, _) = pushed(false, &["It is"]);
+    fn partial_text_is_shown_if_nothing_follows() {
+        let (mut reply, _) = push_all(false, &["It is"]);
         assert_eq!(reply.show().as_deref(), Some("It is"));
         assert!(reply.end_line());
         assert_eq!(reply.show(), None);

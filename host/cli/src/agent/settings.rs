@@ -18,21 +18,25 @@ use crate::config::agent::DriverName as ConfiguredDriver;
 use crate::config::model::{ModelSection, Temperature};
 use crate::exit::UsageError;
 use crate::render;
-use crate::source::{secret, text};
+use crate::source::{read_secret, read_text};
 
-/// The settings of the provider. Address, key and options are left out where they are not the chosen provider's.
+/// Builds the settings of the provider. Address, key and options are left out if they belong to another provider.
 ///
 /// # Errors
 /// If the key is not where the configuration says.
-pub(crate) fn provider(config: &Config, is_its_own: bool, typed: &ModelArguments) -> Result<ProviderConfig> {
+pub(crate) fn provider(
+    config: &Config,
+    is_configured_provider: bool,
+    typed: &ModelArguments,
+) -> Result<ProviderConfig> {
     let ModelSection { key_over_plain_http, temperature, supports_tools, .. } = config.model;
     let section = &config.model;
     let mut settings = ProviderConfig { key_over_plain_http, ..ProviderConfig::default() };
     settings.proxy.clone_from(&section.proxy);
-    if is_its_own {
+    if is_configured_provider {
         settings.base_url.clone_from(&section.base_url);
         settings.options.clone_from(&section.options);
-        let key = section.key.as_ref().map(|source| secret(config, source, "[model] key")).transpose()?;
+        let key = section.key.as_ref().map(|source| read_secret(config, source, "[model] key")).transpose()?;
         settings.key = key.map(Key::new);
     }
     settings.temperature = typed.temperature.or(match temperature {
@@ -63,16 +67,16 @@ pub(crate) fn driver(config: &Config, typed: Option<DriverName>) -> DriverName {
     typed.or(configured).unwrap_or(DriverName::Native)
 }
 
-/// The entries of knowledge, as tools. One that cannot be read stops a run whose skill or channel names it; elsewhere there is a
-/// warning, and a call of it fails.
+/// Registers the entries of knowledge as tools. An unreadable entry stops a run whose skill or channel names it;
+/// otherwise there is a warning, and a call of it fails.
 ///
 /// # Errors
-/// If a text that is needed cannot be read, or a name is none.
+/// If a text that is needed cannot be read, or a name is invalid.
 pub(crate) fn knowledge(config: &Config, skill: Option<&str>, channel: Option<&str>) -> Result<BuiltIns> {
     let entries = BuiltIns::default();
     let needed = needed_knowledge(config, skill, channel);
     for (name, section) in &config.knowledge {
-        let entry = match text(config, &section.text) {
+        let entry = match read_text(config, &section.text) {
             Ok(text) => Knowledge::text(name, &section.description, text),
             Err(error) if needed.contains(name.as_str()) => return Err(error),
             Err(error) => {
@@ -87,7 +91,7 @@ pub(crate) fn knowledge(config: &Config, skill: Option<&str>, channel: Option<&s
     Ok(entries)
 }
 
-/// Names that the skill in use has, or else the channel.
+/// Returns the names of knowledge that the skill in use needs, or else the channel.
 fn needed_knowledge<'a>(config: &'a Config, skill: Option<&str>, channel: Option<&str>) -> BTreeSet<&'a str> {
     let of_skill = |name: &str| config.skills.get(name).into_iter().flat_map(|skill| &skill.knowledge);
     let of_channel = channel.filter(|_| skill.is_none()).and_then(|name| config.channels.get(name));
@@ -98,14 +102,14 @@ fn needed_knowledge<'a>(config: &'a Config, skill: Option<&str>, channel: Option
     skill.into_iter().flat_map(of_skill).chain(of_channel).map(String::as_str).collect()
 }
 
-/// Modes of batches of calls.
+/// Returns the modes of batches of calls.
 pub(crate) fn modes(config: &Config) -> Modes {
-    let usual = Modes::default();
-    let concurrency = config.agent.concurrency.and_then(|most| NonZeroUsize::try_from(most).ok());
+    let defaults = Modes::default();
+    let concurrency = config.agent.concurrency.and_then(|count| NonZeroUsize::try_from(count).ok());
     Modes {
-        concurrency: concurrency.unwrap_or(usual.concurrency),
-        durability: if config.agent.durable { Durability::Durable } else { usual.durability },
-        ..usual
+        concurrency: concurrency.unwrap_or(defaults.concurrency),
+        durability: if config.agent.durable { Durability::Durable } else { defaults.durability },
+        ..defaults
     }
 }
 
@@ -115,51 +119,51 @@ pub(crate) fn modes(config: &Config) -> Modes {
 /// If a text cannot be read.
 pub(crate) fn session(config: &Config, typed: &AgentArguments, skill: Option<&str>) -> Result<SessionConfig> {
     let section = &config.agent;
-    let configured = section.system.as_ref().map(|source| text(config, source)).transpose()?;
+    let configured = section.system.as_ref().map(|source| read_text(config, source)).transpose()?;
     let of_skill = skill.and_then(|name| config.skills.get(name));
     let instructions = of_skill.and_then(|skill| skill.instructions.as_ref());
-    let instructions = instructions.map(|source| text(config, source)).transpose()?;
+    let instructions = instructions.map(|source| read_text(config, source)).transpose()?;
     let of_skill = of_skill.map(|skill| match instructions {
         Some(instructions) => format!("{}\n\n{instructions}", skill.description),
         None => skill.description.clone(),
     });
-    let usual = SessionConfig::default();
+    let defaults = SessionConfig::default();
     Ok(SessionConfig {
         prompt: Prompt { agent: typed.system.clone().or(configured).unwrap_or_default(), skill: of_skill },
         budget: budget(&typed.budget, configured_budget(config)),
         repetition: match section.repetitions {
             Some(times) => Some(Repetition { times, then: Default::default() }),
-            None => usual.repetition,
+            None => defaults.repetition,
         },
-        failed_batches: section.failed_batches.or(usual.failed_batches),
-        ..usual
+        failed_batches: section.failed_batches.or(defaults.failed_batches),
+        ..defaults
     })
 }
 
 fn configured_budget(config: &Config) -> Budget {
-    let (section, usual) = (&config.agent.budget, Budget::default());
+    let (section, defaults) = (&config.agent.budget, Budget::default());
     Budget {
-        turns: section.turns.unwrap_or(usual.turns),
-        calls: section.calls.unwrap_or(usual.calls),
-        calls_in_all: section.calls_in_all.map(|count| count.0).or(usual.calls_in_all),
-        wall_time: section.wall_time.map(|time| time.0).or(usual.wall_time),
-        stream_time: section.stream_time.map(|time| time.0).or(usual.stream_time),
-        tokens_in: section.tokens_in.map(|count| count.0).or(usual.tokens_in),
-        tokens_out: section.tokens_out.map(|count| count.0).or(usual.tokens_out),
-        fuel: section.fuel.map(|count| count.0).or(usual.fuel),
+        turns: section.turns.unwrap_or(defaults.turns),
+        calls: section.calls.unwrap_or(defaults.calls),
+        calls_in_all: section.calls_in_all.map(|count| count.0).or(defaults.calls_in_all),
+        wall_time: section.wall_time.map(|time| time.0).or(defaults.wall_time),
+        stream_time: section.stream_time.map(|time| time.0).or(defaults.stream_time),
+        tokens_in: section.tokens_in.map(|count| count.0).or(defaults.tokens_in),
+        tokens_out: section.tokens_out.map(|count| count.0).or(defaults.tokens_out),
+        fuel: section.fuel.map(|count| count.0).or(defaults.fuel),
     }
 }
 
-fn budget(typed: &BudgetArguments, usual: Budget) -> Budget {
+fn budget(typed: &BudgetArguments, defaults: Budget) -> Budget {
     Budget {
-        turns: typed.max_turns.unwrap_or(usual.turns),
-        calls: typed.max_calls.unwrap_or(usual.calls),
-        // Whoever allows more calls for one message means those for the session as well.
-        calls_in_all: usual.calls_in_all.map(|most| most.max(typed.max_calls.unwrap_or(0).into())),
-        wall_time: typed.wall.or(usual.wall_time),
-        stream_time: typed.stream_time.or(usual.stream_time),
-        tokens_in: typed.tokens_in.or(usual.tokens_in),
-        tokens_out: typed.tokens_out.or(usual.tokens_out),
-        fuel: typed.fuel_in_all.or(usual.fuel),
+        turns: typed.max_turns.unwrap_or(defaults.turns),
+        calls: typed.max_calls.unwrap_or(defaults.calls),
+        // More calls for one message are allowed in the session as well.
+        calls_in_all: defaults.calls_in_all.map(|calls| calls.max(typed.max_calls.unwrap_or(0).into())),
+        wall_time: typed.wall.or(defaults.wall_time),
+        stream_time: typed.stream_time.or(defaults.stream_time),
+        tokens_in: typed.tokens_in.or(defaults.tokens_in),
+        tokens_out: typed.tokens_out.or(defaults.tokens_out),
+        fuel: typed.fuel_in_all.or(defaults.fuel),
     }
 }

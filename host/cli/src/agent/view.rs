@@ -1,4 +1,4 @@
-//! One run, watched: events are shown as they come, to a person or to a program.
+//! Display of a run: events are shown as they come, to a person or to a program.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,17 +10,17 @@ use fumehood::record::Record;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::ending::RunSummary;
 use super::interrupt::Interrupts;
+use super::run_summary::RunSummary;
 use super::screen::Screen;
 use crate::render::quotation::wrap_for_stderr;
 use crate::render::{self, BAD, FAINT, styled};
 
 /// The form in which a run is shown.
 pub(crate) enum View {
-    /// A person.
+    /// For a person.
     Screen(Screen),
-    /// A program: one JSON object on each line.
+    /// For a program: one JSON object on each line.
     Lines,
 }
 
@@ -38,24 +38,24 @@ enum Line<'a> {
     Warning { session: &'a str, message: &'a str },
 }
 
-/// Events on their way from the loop to whoever looks on. The loop never waits for a slow terminal.
+/// The queue of events from the loop. It has no bound, so that the loop never waits for a slow terminal.
 pub(crate) struct Events(mpsc::UnboundedReceiver<AgentEvent>);
 
 impl Events {
-    /// Every event from now on.
-    pub(crate) fn of(tap: &Arc<Tap>) -> Self {
+    /// Subscribes to every event from now on.
+    pub(crate) fn subscribe(tap: &Arc<Tap>) -> Self {
         let (sender, events) = mpsc::unbounded_channel();
-        // Nobody looks on any more once the receiver is gone.
+        // A send fails once the receiver is gone, and then the events are not needed.
         tap.wiretap(move |event| drop(sender.send(event.clone())));
         Self(events)
     }
 }
 
 impl View {
-    /// Takes one message to its ending.
+    /// Runs one message to its end.
     ///
     /// # Errors
-    /// If what happens cannot be recorded, or not be shown.
+    /// If an event cannot be recorded or shown.
     pub(crate) async fn run(
         &mut self,
         agent: &mut Agent,
@@ -68,7 +68,7 @@ impl View {
         interrupts.begin();
         let ended = self.watch(agent, events, message).await;
         interrupts.end();
-        Ok(RunSummary { session, outcome: ended?, took: started.elapsed() })
+        Ok(RunSummary { session, outcome: ended?, duration: started.elapsed() })
     }
 
     async fn watch(&mut self, agent: &mut Agent, events: &mut Events, message: String) -> Result<Outcome> {
@@ -77,33 +77,33 @@ impl View {
             loop {
                 tokio::select! {
                     biased;
-                    // The run first: a tool that never stops talking must not be able to hold its end off.
+                    // The run is polled first, so that a tool that reports without end cannot delay its end.
                     ended = &mut running => break ended,
-                    Some(event) = events.0.recv() => self.event(&event)?,
+                    Some(event) = events.0.recv() => self.show_event(&event)?,
                 }
             }
         };
-        self.rest(events)?;
+        self.drain(events)?;
         Ok(ended?)
     }
 
-    /// Shows what has happened and was not shown yet.
+    /// Shows the events that have happened and were not shown yet.
     ///
     /// # Errors
-    /// If it cannot be shown.
-    pub(crate) fn rest(&mut self, events: &mut Events) -> Result<()> {
+    /// If one cannot be shown.
+    pub(crate) fn drain(&mut self, events: &mut Events) -> Result<()> {
         while let Ok(event) = events.0.try_recv() {
-            self.event(&event)?;
+            self.show_event(&event)?;
         }
         Ok(())
     }
 
-    fn event(&mut self, event: &AgentEvent) -> Result<()> {
-        let screen = match self {
-            Self::Screen(screen) => return screen.event(event),
+    fn show_event(&mut self, event: &AgentEvent) -> Result<()> {
+        let event = match self {
+            Self::Screen(screen) => return screen.show_event(event),
             Self::Lines => event,
         };
-        render::json_line(&match screen {
+        render::json_line(&match event {
             AgentEvent::Record(record) => Line::Record { record },
             AgentEvent::Delta { session, delta: Delta::Text(text) } => Line::Delta { session, text },
             AgentEvent::Delta { session, delta: Delta::Thought(text) } => Line::Thought { session, text },
@@ -111,21 +111,21 @@ impl View {
         })
     }
 
-    /// Says what a run came to.
+    /// Shows the outcome of a run.
     ///
     /// # Errors
-    /// If that cannot be shown.
-    pub(crate) fn told(&mut self, came: &RunSummary) -> Result<()> {
+    /// If it cannot be shown.
+    pub(crate) fn show_summary(&mut self, summary: &RunSummary) -> Result<()> {
         let screen = match self {
             Self::Screen(screen) => screen,
-            Self::Lines => return render::json_line(&came.summary()),
+            Self::Lines => return render::json_line(&summary.to_event()),
         };
-        screen.answer(came.outcome.text())?;
-        if let Some(trouble) = came.trouble(screen.stopped()) {
+        screen.show_answer(summary.outcome.text())?;
+        if let Some(trouble) = summary.failure_message(screen.stopped()) {
             let trouble = wrap_for_stderr(&render::quotation::indent_continuations(&trouble, "  "), 7);
             render::note(&format!("{} {trouble}", styled(BAD, "error:")));
         }
-        render::note(&styled(FAINT, &came.line()));
+        render::note(&styled(FAINT, &summary.to_line()));
         Ok(())
     }
 }

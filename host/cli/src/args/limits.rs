@@ -38,26 +38,26 @@ pub(crate) struct LimitArguments {
 }
 
 impl LimitArguments {
-    /// Applies what was typed to `usual`.
+    /// Applies what was typed to `defaults`.
     ///
     /// # Errors
     /// If a limit is zero, or beyond what this host gives.
-    pub(crate) fn over(&self, usual: Limits, ceiling: usize) -> Result<Limits, LimitError> {
+    pub(crate) fn over(&self, defaults: Limits, ceiling: usize) -> Result<Limits, LimitError> {
         let limits = Limits {
-            deadline: self.timeout.unwrap_or(usual.deadline),
-            fuel: self.fuel.unwrap_or(usual.fuel),
-            memory: self.memory.unwrap_or(usual.memory),
-            output: self.max_output.unwrap_or(usual.output),
-            log: self.max_log.unwrap_or(usual.log),
-            string: self.max_string.or(usual.string),
-            ..usual
+            deadline: self.timeout.unwrap_or(defaults.deadline),
+            fuel: self.fuel.unwrap_or(defaults.fuel),
+            memory: self.memory.unwrap_or(defaults.memory),
+            output: self.max_output.unwrap_or(defaults.output),
+            log: self.max_log.unwrap_or(defaults.log),
+            string: self.max_string.or(defaults.string),
+            ..defaults
         };
         limits.check(ceiling).map(|()| limits)
     }
 }
 
 /// Names the option of a limit that cannot be set.
-pub(crate) fn bad_limit(error: &LimitError) -> UsageError {
+pub(crate) fn name_limit_option(error: &LimitError) -> UsageError {
     let flag = match error {
         LimitError::Zero(what) | LimitError::TooMuch { what, .. } => match *what {
             "deadline" => "--timeout: ",

@@ -9,7 +9,6 @@ use fumehood::event_log::{Checkpoint, CheckpointError};
 use fumehood::limits::parse_duration;
 use fumehood::record::RecordKind;
 
-use crate::digits;
 use crate::moment::{Moment, parse_moment};
 
 #[derive(Debug, Args)]
@@ -42,7 +41,7 @@ pub(crate) struct Recording {
     pub(crate) log_key: Option<PathBuf>,
 
     /// Record nothing
-    // No conflict with `--log`: whoever has set the variable could never use this.
+    // No conflict with `--log`: it would forbid this option wherever the variable is set.
     #[arg(long)]
     pub(crate) no_log: bool,
 }
@@ -65,7 +64,7 @@ pub(crate) enum LogAction {
 
 /// Contents of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Of {
+pub(crate) enum ListKind {
     /// Tool calls with their outcome
     #[default]
     Calls,
@@ -79,7 +78,7 @@ pub(crate) enum Of {
 pub(crate) struct List {
     /// Contents of the list [default: calls; records if `--kind` is given]
     #[arg(long, value_name = "WHAT", value_enum)]
-    pub(crate) of: Option<Of>,
+    pub(crate) of: Option<ListKind>,
 
     /// Maximum number of lines
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = List::LIMIT)]
@@ -199,7 +198,7 @@ pub(crate) struct Verify {
 
 /// Parses a checkpoint, or the last line of the file that is named after `@`.
 fn parse_checkpoint(text: &str) -> Result<Checkpoint, String> {
-    /// Far more than the checkpoints that anybody collects in one file.
+    /// Maximum part of the file that is read, in bytes: far more than a file of checkpoints has.
     const MAX_FILE_BYTES: u64 = 1 << 20;
     let Some(path) = text.strip_prefix('@') else {
         return text.parse().map_err(|error: CheckpointError| error.to_string());
@@ -215,8 +214,19 @@ fn parse_mark(text: &str) -> Result<fumehood::event_log::Mark, String> {
     let wrong = || "expected ROW:HASH, a number and 64 hexadecimal digits".to_owned();
     let (seq, digits) = text.trim().split_once(':').ok_or_else(wrong)?;
     let seq: u64 = seq.parse().map_err(|_| wrong())?;
-    let hash = digits::parse(digits).map(fumehood::event_log::Hash).ok_or_else(wrong)?;
+    let hash = parse_hex_32(digits).map(fumehood::event_log::Hash).ok_or_else(wrong)?;
     Ok(fumehood::event_log::Mark { seq, hash })
+}
+
+/// Parses 32 bytes, written as 64 hexadecimal digits.
+pub(crate) fn parse_hex_32(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = Vec::with_capacity(32);
+    let mut digits = text.trim().chars();
+    while let Some(high) = digits.next() {
+        let byte = high.to_digit(16)? * 16 + digits.next()?.to_digit(16)?;
+        bytes.push(u8::try_from(byte).ok()?);
+    }
+    bytes.try_into().ok()
 }
 
 #[cfg(test)]
@@ -224,7 +234,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_a_row_and_its_hash() {
+    fn only_64_hexadecimal_digits_are_accepted() {
+        assert_eq!(parse_hex_32("0F"), None);
+        assert_eq!(parse_hex_32(&"0F".repeat(32)), Some([15; 32]));
+        for wrong in ["0g".repeat(32), "00".repeat(31), "00".repeat(33), "0".repeat(63), String::new()] {
+            assert_eq!(parse_hex_32(&wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn parses_marks_of_a_row_and_its_hash() {
         let digits = "0f".repeat(32);
         let mark = parse_mark(&format!("7:{digits}")).unwrap();
         assert_eq!((mark.seq, mark.hash.to_string()), (7, digits.clone()));

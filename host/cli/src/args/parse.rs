@@ -1,4 +1,4 @@
-//! Parses the command line, and reports what is wrong with it in the form that was asked for.
+//! Parsing of the command line, and reports of its errors in the form that was asked for.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -10,17 +10,17 @@ use super::Arguments;
 use crate::exit::Exit;
 use crate::render::{self, FailureForm};
 
-/// Names the help that has the options of every command.
+/// Note that names the help with the options of every command.
 const GLOBAL_OPTIONS: &str = "Options of every command, such as --json and --config: see `fumehood --help`";
 
-/// The command line. Options of every command are shown in the help of the outermost one only.
+/// Builds the command line. Options of every command are shown in the help of the outermost one only.
 pub(crate) fn command() -> Command {
     let command = Arguments::command();
     let globals: Vec<Arg> = command.get_arguments().filter(|it| it.is_global_set()).cloned().collect();
     command.mut_subcommands(|command| hide(command, &globals))
 }
 
-/// Takes these options, as every command does, without showing them.
+/// Adds these options, which every command takes, without showing them.
 fn hide(command: Command, globals: &[Arg]) -> Command {
     let command = globals.iter().fold(command, |command, option| command.arg(option.clone().hide(true)));
     let help = match command.get_after_help() {
@@ -38,7 +38,7 @@ pub(crate) fn parse(typed: Vec<OsString>) -> Result<Arguments, ExitCode> {
     let mut command = command();
     if typed.len() <= 1 {
         // Not left to the parser: a variable that sets an option counts as an argument there.
-        let _nobody_to_tell = std::io::Write::write_all(
+        let _unreportable = std::io::Write::write_all(
             &mut anstream::stderr().lock(),
             command.render_help().ansi().to_string().as_bytes(),
         );
@@ -54,7 +54,7 @@ fn report(error: &clap::Error, typed: &[OsString]) -> ExitCode {
         || form == FailureForm::Text
         || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     {
-        // There is nobody to tell if that fails.
+        // A failure cannot be reported.
         let _ = error.print();
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8));
     }
@@ -69,7 +69,7 @@ fn message(error: &clap::Error) -> String {
     parts.join("; ").trim_start_matches("error: ").to_owned()
 }
 
-/// The form of failures, of a command line that could not be parsed.
+/// Returns the form of failures for a command line that could not be parsed.
 fn form(typed: &[OsString]) -> FailureForm<'static> {
     let words = || typed.iter().skip(1).map_while(|word| word.to_str().filter(|word| *word != "--"));
     let command = words().find(|word| Arguments::command().find_subcommand(word).is_some());

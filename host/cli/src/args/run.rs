@@ -11,7 +11,7 @@ use super::log::Recording;
 use crate::config::model::Effort;
 use crate::power_arguments::PowerArguments;
 
-/// Exit codes of these two.
+/// Exit codes of `run` and `chat`.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    the model answered

@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::revoke;
 use crate::args::{self, Arguments};
 use crate::config::Config;
-use crate::config::limits::MEMORY_CEILING;
-use crate::configured::{self, Configured};
+use crate::config::limits::MAX_MEMORY_BYTES;
+use crate::configured::{self, ConfiguredComponent};
 use crate::exit::{Exit, UsageError};
 use crate::render::Origin;
 use crate::servers::{self, Server};
@@ -42,7 +42,7 @@ struct EntryLine<'a> {
 
 /// A component or server that can be approved.
 enum Candidate {
-    Component(Box<Configured>),
+    Component(Box<ConfiguredComponent>),
     Server(Box<Server>),
 }
 
@@ -70,9 +70,9 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
         return revoke::revoke_stale(arguments);
     }
     let config = ConfigSource::from_arguments(arguments).open()?;
-    let mut lock = configured::lock(&config)?;
+    let mut lock = configured::open_lock(&config)?;
     let candidates = choose_candidates(&config, &lock, approve)?;
-    let host = host::builder_for(arguments, &config)?.memory_ceiling(MEMORY_CEILING).build()?;
+    let host = host::builder_for(arguments, &config)?.memory_ceiling(MAX_MEMORY_BYTES).build()?;
     let (mut open, mut failed) = (Vec::new(), Vec::new());
     let several = candidates.len() > 1;
     for candidate in candidates {
@@ -138,9 +138,9 @@ fn choose_candidates(config: &Config, lock: &Lock, approve: &args::Approve) -> R
 }
 
 fn find_candidate(config: &Config, lock: &Lock, name: &str) -> Result<Option<Candidate>> {
-    match servers::named(config, name)? {
+    match servers::find(config, name)? {
         Some(server) => Ok(Some(Candidate::Server(Box::new(server)))),
-        None => Ok(configured::named(config, lock, name)?.map(|it| Candidate::Component(Box::new(it)))),
+        None => Ok(configured::find(config, lock, name)?.map(|it| Candidate::Component(Box::new(it)))),
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::agent::chat_input::{COMMANDS, ChatInput, Typed};
-use crate::agent::setup::AgentSession;
+use crate::agent::chat_input::{COMMANDS, ChatEvent, ChatInput};
+use crate::agent::session::AgentSession;
 use crate::args::Arguments;
 use crate::args::run::Chat;
 use crate::exit::Exit;
@@ -51,14 +51,14 @@ async fn converse(session: &mut AgentSession, mut input: ChatInput, is_typed: bo
             () = session.idle_interrupt() => return Ok(Exit::Interrupted),
         };
         let text = match &typed {
-            Typed::End => return Ok(last),
-            Typed::Interrupt if was_interrupted => return Ok(Exit::Interrupted),
-            Typed::Interrupt => {
+            ChatEvent::End => return Ok(last),
+            ChatEvent::Interrupt if was_interrupted => return Ok(Exit::Interrupted),
+            ChatEvent::Interrupt => {
                 render::note("Ctrl-C again, or Ctrl-D, ends the session");
                 was_interrupted = true;
                 continue;
             }
-            Typed::Text(text) => text.trim(),
+            ChatEvent::Text(text) => text.trim(),
         };
         was_interrupted = false;
         match text {

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::args::{Arguments, Configuration};
-use crate::config::{self, Config, USUAL};
+use crate::config::{self, Config, DEFAULT_FILE_NAME};
 use crate::exit::Exit;
 use crate::render;
 
@@ -17,7 +17,7 @@ pub(crate) fn run(arguments: &Arguments, configuration: &Configuration) -> Resul
 }
 
 fn check(arguments: &Arguments, file: Option<&Path>) -> Result<Exit> {
-    let config = Config::load_with_files(file.unwrap_or(Path::new(USUAL)))?;
+    let config = Config::load_with_files(file.unwrap_or(Path::new(DEFAULT_FILE_NAME)))?;
     if arguments.json {
         render::json(&config)?;
     } else {

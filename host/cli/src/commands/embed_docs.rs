@@ -9,7 +9,7 @@ use fumehood::WitDocs;
 use fumehood::limits::display_bytes;
 
 use crate::args::{self, Arguments};
-use crate::exit::{CannotLoad, Exit, UsageError};
+use crate::exit::{ComponentLoadError, Exit, UsageError};
 use crate::{host, render};
 
 pub(crate) fn run(arguments: &Arguments, embed: &args::EmbedDocs) -> Result<Exit> {
@@ -17,7 +17,7 @@ pub(crate) fn run(arguments: &Arguments, embed: &args::EmbedDocs) -> Result<Exit
     let cannot_read = || UsageError(format!("cannot read {}", embed.component.display()));
     let component = std::fs::read(&embed.component).with_context(cannot_read)?;
     let file = host::file_name(&embed.component);
-    let described = docs.embed(&component).map_err(|source| CannotLoad::Component { file, source })?;
+    let described = docs.embed(&component).map_err(|source| ComponentLoadError::Component { file, source })?;
     let cannot_write = || UsageError(format!("cannot write {}", embed.output.display()));
     replace(&embed.output, &described).with_context(cannot_write)?;
     let output = embed.output.display();

@@ -10,7 +10,7 @@ use crate::render::{self, Report};
 
 pub(crate) async fn run(arguments: &Arguments, inspect: &args::Inspect) -> Result<Exit> {
     let host = host::builder(arguments).build()?;
-    let (load, _) = host::load_of(&inspect.component, inspect.allow_slow_compile);
+    let (load, _) = host::prepare_load(&inspect.component, inspect.allow_slow_compile);
     let file = host::file_name(&inspect.component);
     let component = host::load(&host, &file, load).await?;
     let report = report(file, &component);

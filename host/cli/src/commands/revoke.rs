@@ -25,7 +25,7 @@ struct RevocationLine<'a> {
 ///
 /// The configuration is not read, so that a broken one does not prevent a revocation.
 pub(crate) fn revoke_named(arguments: &Arguments, names: &[String]) -> Result<Exit> {
-    let mut lock = configured::lock_beside(&Config::place(arguments.config.as_deref()))?;
+    let mut lock = configured::open_lock_beside(&Config::place(arguments.config.as_deref()))?;
     let names = names.iter().map(|name| parse_approved_name(&lock, name)).collect::<Result<BTreeSet<_>, _>>()?;
     revoke_all(arguments, &mut lock, &names)?;
     Ok(Exit::Ok)
@@ -39,8 +39,8 @@ pub(crate) fn revoke_stale(arguments: &Arguments) -> Result<Exit> {
             format!("there is no {} that could say which approvals are still needed", config.origin.display());
         return Err(UsageError(message).into());
     }
-    let mut lock = configured::lock(&config)?;
-    let names = configured::stale(&config, &lock)?;
+    let mut lock = configured::open_lock(&config)?;
+    let names = configured::stale_names(&config, &lock)?;
     if names.is_empty() {
         render::note(&format!("every approval in {} belongs to a component", lock.path().display()));
         return Ok(Exit::Ok);
@@ -51,7 +51,7 @@ pub(crate) fn revoke_stale(arguments: &Arguments) -> Result<Exit> {
 
 /// Reports approvals that belong to no component or server of the configuration.
 pub(crate) fn report_stale(arguments: &Arguments, config: &Config, lock: &Lock) -> Result<()> {
-    let names = configured::stale(config, lock)?;
+    let names = configured::stale_names(config, lock)?;
     if names.is_empty() {
         return Ok(());
     }

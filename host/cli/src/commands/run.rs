@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use anyhow::Result;
 
-use crate::agent::setup::AgentSession;
+use crate::agent::session::AgentSession;
 use crate::args::Arguments;
 use crate::args::run::Run;
 use crate::exit::{Exit, UsageError};

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 use crate::args::{self, Arguments};
-use crate::config::{Config, USUAL, text_of};
+use crate::config::{Config, DEFAULT_FILE_NAME, text_of};
 use crate::exit::{Exit, UsageError};
 use crate::render;
 use crate::trust::{Effect, TrustStatus, TrustStore, effects, lines};
@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments, trust: &args::Trust) -> Result<Exit> {
 
 fn config_path(arguments: &Arguments, trust: &args::Trust) -> PathBuf {
     match &trust.path {
-        Some(folder) if folder.is_dir() => folder.join(USUAL),
+        Some(folder) if folder.is_dir() => folder.join(DEFAULT_FILE_NAME),
         Some(file) => file.clone(),
         None => Config::place(arguments.config.as_deref()),
     }

@@ -1,4 +1,4 @@
-//! `[agent]`: how the loop between model and tools goes.
+//! `[agent]`: settings of the loop between model and tools.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::amount::{Count, Time};
 use super::text::TextSource;
 
-/// How the model says what it wants.
+/// The protocol by which the model requests tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DriverName {
@@ -21,14 +21,14 @@ pub(crate) enum DriverName {
     Batch,
 }
 
-/// How the loop between model and tools goes.
+/// Settings of the loop between model and tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AgentSection {
-    /// How the model says what it wants: "native" (usual), "react" or "batch".
+    /// The protocol by which the model requests tool calls: "native" (usual), "react" or "batch".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) driver: Option<DriverName>,
-    /// Who the model is and how it should behave: a text, or { file = "…" }.
+    /// The system prompt, about the model's role and behaviour: a text, or { file = "…" }.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) system: Option<TextSource>,
     /// The skill in use when none is named: one of [skills].
@@ -48,10 +48,10 @@ pub(crate) struct AgentSection {
     /// for that. The path is relative to this configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) memory: Option<PathBuf>,
-    /// How much one session may use.
+    /// Budget of one session.
     #[serde(default)]
     pub(crate) budget: BudgetSection,
-    /// How many tool calls of one answer run at once.
+    /// Maximum number of tool calls of one answer that run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) concurrency: Option<NonZeroU32>,
     /// Wait until each record is on disk before going on.
@@ -64,15 +64,15 @@ pub(crate) struct AgentSection {
     /// Driver "react": make the final answer with a request of its own, so that it is shown while it is written.
     #[serde(default)]
     pub(crate) separate_answer: bool,
-    /// After how many equal calls in a row the run ends. Usually 3.
+    /// Number of equal calls in a row after which the run ends. Usually 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) repetitions: Option<NonZeroU32>,
-    /// After how many failed batches in a row the run ends. Usually 3.
+    /// Number of failed batches in a row after which the run ends. Usually 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failed_batches: Option<NonZeroU32>,
 }
 
-/// How much one session may use. What is left out is the usual.
+/// Budget of one session. A limit that is left out has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BudgetSection {

@@ -15,7 +15,7 @@ pub(crate) struct Time(pub(crate) Duration);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bytes(pub(crate) usize);
 
-/// How many of something.
+/// A count of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Count(pub(crate) u64);
 
@@ -79,7 +79,7 @@ impl Serialize for Bytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let bytes = self.0 as u64;
         let shown = display_bytes(bytes);
-        // Only if that is the very number.
+        // Only if the text stands for exactly this number.
         if parse_bytes(&shown).is_ok_and(|read| read == self.0) {
             serializer.serialize_str(&shown)
         } else {
@@ -138,7 +138,8 @@ impl JsonSchema for Count {
     }
 }
 
-/// Reads an amount of bytes with its unit, as times are read: a bare number could mean bytes or mebibytes. Zero is zero.
+/// Reads an amount of bytes with its unit, as times are read: a bare number could mean bytes or mebibytes. Zero is
+/// zero.
 pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     let size = parse_bytes(text).map_err(|error| error.to_string())?;
     let number = text.trim();

@@ -1,21 +1,21 @@
-//! What is wrong with a configuration, and where.
+//! Faults of a configuration, with their positions.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use super::position::Position;
 
-/// A path of keys, and what is wrong there.
-pub(crate) type Broken = (Vec<String>, String);
+/// A path of keys, and the fault there.
+pub(crate) type KeyFault = (Vec<String>, String);
 
-/// One thing that is wrong.
+/// A fault with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) at: Position,
     pub(crate) message: String,
 }
 
-/// Everything that is wrong with one file.
+/// The faults of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Faults {
     pub(crate) file: PathBuf,
@@ -34,7 +34,7 @@ impl fmt::Display for Faults {
     }
 }
 
-/// Why there is no configuration. Nothing of it was applied.
+/// The configuration cannot be used. Nothing of it was applied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
     #[error("cannot read {path}; name the configuration with `--config FILE`")]

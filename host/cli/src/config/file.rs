@@ -1,22 +1,22 @@
-//! The whole of `fumehood.toml`.
+//! The whole of `fumehood.toml`, and its JSON Schema.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::agent::AgentSection;
 use super::amount::Count;
-use super::channel::ChannelSection;
 use super::guardrail::GuardrailsSection;
 use super::limits::LimitsSection;
 use super::log::LogSection;
 use super::mcp::McpSection;
 use super::model::ModelSection;
-use super::relative;
 use super::serve::ServeSection;
-use super::skill::{KnowledgeSection, PromptSection, SkillSection};
+use super::skill::{ChannelSection, KnowledgeSection, PromptSection, SkillSection};
 use super::tool::ToolSection;
 
 /// The configuration of the fumehood command. Every section and key may be left out.
@@ -36,7 +36,7 @@ pub(crate) struct Config {
     /// HTTP requests that all tools together may have running at one time. Usually 256.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) http_in_flight: Option<Count>,
-    /// How far one call may go, unless a tool has limits of its own.
+    /// Limits of one call, unless a tool has limits of its own.
     #[serde(default)]
     pub(crate) limits: LimitsSection,
     /// Components, and what their tools may do. The full name of a tool is NAME__TOOL.
@@ -45,7 +45,7 @@ pub(crate) struct Config {
     /// The model, and how to reach it.
     #[serde(default)]
     pub(crate) model: ModelSection,
-    /// How the loop between model and tools goes.
+    /// Settings of the loop between model and tools.
     #[serde(default)]
     pub(crate) agent: AgentSection,
     /// Tasks with the tools that they take.
@@ -75,7 +75,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// The folder that paths in the file are relative to.
+    /// Returns the folder that paths in the file are relative to.
     pub(crate) fn folder(&self) -> &Path {
         match self.origin.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -83,13 +83,55 @@ impl Config {
         }
     }
 
-    /// The same, wherever the command is run: an approval must not depend on that.
+    /// Like [`Self::folder`], as an absolute path: an approval must not depend on the working folder.
     pub(crate) fn absolute_folder(&self) -> PathBuf {
         std::path::absolute(self.folder()).unwrap_or_else(|_| self.folder().to_owned())
     }
 
-    /// A path of the file, as it is seen from the working folder.
+    /// Returns a path of the file as seen from the working folder.
     pub(crate) fn path(&self, written: &Path) -> PathBuf {
-        relative::from(self.folder(), written)
+        resolve(self.folder(), written)
+    }
+}
+
+/// Resolves a path that is written relative to `base`, so that it can be used from the working folder.
+pub(crate) fn resolve(base: &Path, path: &Path) -> PathBuf {
+    if base == Path::new(".") { path.to_owned() } else { base.join(path) }
+}
+
+/// Returns the JSON Schema of `fumehood.toml`, for editors. It is made from the types that read the file.
+pub(crate) fn schema() -> Value {
+    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Config>().to_value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect_file;
+
+    #[test]
+    fn the_published_schema_is_current() {
+        let text = format!("{}\n", serde_json::to_string_pretty(&schema()).unwrap());
+        expect_file!["../../../../docs/fumehood.schema.json"].assert_eq(&text);
+    }
+
+    /// The example has every key of every section, so that none has to be guessed.
+    #[test]
+    fn the_example_shows_every_key_and_is_fine() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fumehood.toml");
+        if let Err(error) = Config::load(&file) {
+            panic!("{error}");
+        }
+        let text = std::fs::read_to_string(file).unwrap();
+        let schema = schema();
+        let sections = schema["$defs"].as_object().unwrap().values().chain([&schema]);
+        let keys = sections.filter_map(|section| section["properties"].as_object()).flat_map(|keys| keys.keys());
+        let is_shown = |key: &&String| {
+            let forms =
+                [format!("{key} = "), format!("[{key}."), format!("[{key}]"), format!(".{key}]"), format!(".{key}.")];
+            forms.iter().any(|form| text.contains(form))
+        };
+        let missing: Vec<_> = keys.filter(|key| !is_shown(key)).collect();
+        assert!(missing.is_empty(), "the example lacks {missing:?}");
     }
 }

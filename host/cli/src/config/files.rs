@@ -1,4 +1,4 @@
-//! Files and folders that a configuration names: whether they are there, and are what they should be.
+//! Checks of the files and folders that a configuration names: they have to exist, and to be of the right kind.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -6,55 +6,54 @@ use std::path::Path;
 
 use fumehood::permission::files::Folder;
 
-use super::fault::Broken;
-use super::file::Config;
-use super::relative;
+use super::fault::KeyFault;
+use super::file::{Config, resolve};
 use super::text::TextSource;
 use super::tool::{WriteFolder, WriteFolderTable};
 
 /// The beginning of every WebAssembly file.
 const MAGIC: [u8; 4] = *b"\0asm";
 
-/// Everything that is named and cannot be used. Secrets are not looked at, since they may be another machine's, nor are
-/// programs that are found by their name.
-pub(super) fn check(config: &Config) -> Vec<Broken> {
-    let mut found = Found { config, broken: Vec::new() };
+/// Returns everything that is named and cannot be used. Secrets are not checked, since they may be those of another
+/// machine, nor are programs that are found by their name.
+pub(super) fn check(config: &Config) -> Vec<KeyFault> {
+    let mut faults = FileFaults { config, found: Vec::new() };
     for (index, folder) in config.tools_in.iter().enumerate() {
-        found.folder(&["tools_in", &index.to_string()], &config.path(folder));
+        faults.check_folder(&["tools_in", &index.to_string()], &config.path(folder));
     }
     for (name, tool) in &config.tools {
-        found.component(&["tools", name, "component"], &config.path(&tool.component));
+        faults.check_component(&["tools", name, "component"], &config.path(&tool.component));
         for (index, text) in tool.read.iter().enumerate() {
-            found.granted(&["tools", name, "read", &index.to_string()], text);
+            faults.check_granted_folder(&["tools", name, "read", &index.to_string()], text);
         }
         for (index, folder) in tool.write.iter().enumerate() {
             let keys = ["tools", name, "write", &index.to_string()];
             match folder {
-                WriteFolder::Text(text) => found.granted(&keys, text),
+                WriteFolder::Text(text) => faults.check_granted_folder(&keys, text),
                 WriteFolder::Table(WriteFolderTable { folder, .. }) => {
-                    found.folder(&keys, &relative::from(config.folder(), Path::new(folder)));
+                    faults.check_folder(&keys, &resolve(config.folder(), Path::new(folder)));
                 }
             }
         }
     }
     for (name, server) in &config.mcp.servers {
         if let Some(folder) = &server.folder {
-            found.folder(&["mcp", "servers", name, "folder"], &config.path(folder));
+            faults.check_folder(&["mcp", "servers", name, "folder"], &config.path(folder));
         }
         if let Some(program) = server.command.iter().flatten().next().filter(|program| program.contains('/')) {
-            let file = relative::from(config.folder(), Path::new(program));
-            found.file(&["mcp", "servers", name, "command"], "the program", &file);
+            let file = resolve(config.folder(), Path::new(program));
+            faults.check_file(&["mcp", "servers", name, "command"], "the program", &file);
         }
     }
-    texts(&mut found);
-    found.broken
+    check_texts(&mut faults);
+    faults.found
 }
 
-fn texts(found: &mut Found<'_>) {
-    let config = found.config;
+fn check_texts(faults: &mut FileFaults<'_>) {
+    let config = faults.config;
     let mut text = |keys: &[&str], source: Option<&TextSource>| {
         if let Some(TextSource::InFile(file)) = source {
-            found.file(keys, "the text", &config.path(&file.file));
+            faults.check_file(keys, "the text", &config.path(&file.file));
         }
     };
     text(&["agent", "system"], config.agent.system.as_ref());
@@ -70,29 +69,29 @@ fn texts(found: &mut Found<'_>) {
     let judge = config.guardrails.judge.as_ref();
     text(&["guardrails", "judge", "policy"], judge.map(|judge| &judge.policy));
     if let Some(file) = &config.guardrails.ignore_file {
-        found.file(&["guardrails", "ignore_file"], "the ignore list", &config.path(file));
+        faults.check_file(&["guardrails", "ignore_file"], "the ignore list", &config.path(file));
     }
 }
 
-/// What was found so far.
-struct Found<'a> {
+/// The faults that were found so far.
+struct FileFaults<'a> {
     config: &'a Config,
-    broken: Vec<Broken>,
+    found: Vec<KeyFault>,
 }
 
-impl Found<'_> {
+impl FileFaults<'_> {
     fn add(&mut self, keys: &[&str], message: String) {
-        self.broken.push((keys.iter().map(|key| (*key).to_owned()).collect(), message));
+        self.found.push((keys.iter().map(|key| (*key).to_owned()).collect(), message));
     }
 
-    fn granted(&mut self, keys: &[&str], text: &str) {
-        // What is no folder at all was found when the file was read.
+    fn check_granted_folder(&mut self, keys: &[&str], text: &str) {
+        // A malformed text was reported when the file was read.
         if let Ok(folder) = Folder::read(text) {
-            self.folder(keys, &relative::from(self.config.folder(), folder.host()));
+            self.check_folder(keys, &resolve(self.config.folder(), folder.host()));
         }
     }
 
-    fn folder(&mut self, keys: &[&str], folder: &Path) {
+    fn check_folder(&mut self, keys: &[&str], folder: &Path) {
         let shown = folder.display();
         match std::fs::metadata(folder) {
             Err(error) => {
@@ -103,13 +102,13 @@ impl Found<'_> {
         }
     }
 
-    fn file(&mut self, keys: &[&str], what: &str, file: &Path) {
+    fn check_file(&mut self, keys: &[&str], what: &str, file: &Path) {
         if let Err(message) = open(what, file) {
             self.add(keys, message);
         }
     }
 
-    fn component(&mut self, keys: &[&str], file: &Path) {
+    fn check_component(&mut self, keys: &[&str], file: &Path) {
         let mut begin = [0; MAGIC.len()];
         match open("the component", file).map(|mut opened| opened.read_exact(&mut begin)) {
             Err(message) => self.add(keys, message),
@@ -122,7 +121,7 @@ impl Found<'_> {
     }
 }
 
-/// Opens a regular file; looked at before, because opening a pipe would wait for somebody to write.
+/// Opens a regular file. The kind is checked before, because opening a pipe would wait for a writer.
 fn open(what: &str, file: &Path) -> Result<File, String> {
     let shown = file.display();
     let unusable = |error: std::io::Error| format!("{what} {shown} cannot be read: {error}; correct the path");

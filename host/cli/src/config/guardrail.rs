@@ -33,16 +33,17 @@ pub(crate) struct GuardrailsSection {
     /// Tools that are never called.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) deny: Vec<String>,
-    /// A model that looks at calls which no rule has denied.
+    /// A model that judges calls which no rule has denied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) judge: Option<JudgeSection>,
 }
 
-/// A model that looks at calls which no rule has denied. Only a clear yes is one. What it uses counts in the budget.
+/// A model that judges calls which no rule has denied. Only a clear yes allows a call. What it uses counts in the
+/// budget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JudgeSection {
-    /// What may be done and what must not be, in words: a text, or { file = "…" }.
+    /// The policy, in words, of what may be done and what must not be: a text, or { file = "…" }.
     pub(crate) policy: TextSource,
     /// Another model of the same provider. Usually the one that answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,7 +60,7 @@ pub(crate) struct JudgeSection {
     /// Ask the person at the terminal where it gives no verdict, instead of denying the call.
     #[serde(default)]
     pub(crate) ask_in_doubt: bool,
-    /// How long to wait for a verdict. Usually 20s.
+    /// Time to wait for a verdict. Usually 20s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timeout: Option<Time>,
 }

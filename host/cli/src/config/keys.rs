@@ -1,12 +1,12 @@
 //! Unknown keys, missing keys and wrong types: all of them, found by walking the file along its own schema.
 //!
-//! What the types that read the file would say about these is one at a time, and without a word on what the key is for.
+//! The types that read the file would report these one at a time, and without the description of the key.
 
 use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-/// What is wrong, with its offset in the text. What is wrong is taken out of the table.
+/// Returns the faults, with their offsets in the text. Values with a fault are removed from the table.
 pub(crate) fn check(schema: &Value, table: &mut Spanned<DeTable<'_>>) -> Vec<(usize, String)> {
     let mut walk = Walk { root: schema, found: Vec::new() };
     let at = table.span().start;
@@ -20,7 +20,7 @@ struct Walk<'s> {
 }
 
 impl<'s> Walk<'s> {
-    /// The alternatives of a schema, references followed.
+    /// Returns the alternatives of a schema, with references followed.
     fn choices(&self, schema: &'s Value) -> Vec<&'s Value> {
         if let Some(pointer) = schema.get("$ref").and_then(Value::as_str) {
             let target = pointer.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
@@ -33,7 +33,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Whether the value can stay.
+    /// Checks a value. Returns whether it can stay.
     fn value(&mut self, schema: &'s Value, value: &mut Spanned<DeValue<'_>>, path: &str) -> bool {
         let at = value.span().start;
         let choices = self.choices(schema);
@@ -54,11 +54,12 @@ impl<'s> Walk<'s> {
                 }
             }
             DeValue::String(text) => {
-                let words = words(&fitting);
+                let words = allowed_words(&fitting);
                 if !words.is_empty() && !words.contains(&text.as_ref()) {
-                    let meant = meant(text, &words);
+                    let suggestion = suggestion(text, &words);
                     let words = words.join("\", \"");
-                    self.found.push((at, format!("`{path}` is \"{}\"; expected \"{words}\"{meant}", shown(text))));
+                    self.found
+                        .push((at, format!("`{path}` is \"{}\"; expected \"{words}\"{suggestion}", excerpt(text))));
                     return false;
                 }
             }
@@ -72,22 +73,23 @@ impl<'s> Walk<'s> {
             .iter()
             .filter_map(|choice| properties(choice))
             .flatten()
-            .map(|(key, of)| (key.as_str(), of))
+            .map(|(key, schema)| (key.as_str(), schema))
             .collect();
-        // Whatever somebody else defines is not looked at here.
+        // Values that another program defines are not checked here.
         if choices.iter().any(|choice| choice.get("additionalProperties") == Some(&Value::Bool(true))) {
             return;
         }
-        let others = choices.iter().find_map(|choice| choice.get("additionalProperties").filter(|of| of.is_object()));
+        let others =
+            choices.iter().find_map(|choice| choice.get("additionalProperties").filter(|schema| schema.is_object()));
         let keys: Vec<String> = table.keys().map(|key| key.get_ref().to_string()).collect();
         for key in keys {
-            let schema = known.iter().find(|(name, _)| *name == key).map(|(_, of)| *of).or(others);
+            let schema = known.iter().find(|(name, _)| *name == key).map(|(_, schema)| *schema).or(others);
             let inner = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
             let stays = match (schema, table.get_mut(key.as_str())) {
                 (Some(schema), Some(value)) => self.value(schema, value, &inner),
                 _ => {
                     let at = table.get_key_value(key.as_str()).map_or(at, |(key, _)| key.span().start);
-                    self.found.push((at, unknown(&key, &known, path)));
+                    self.found.push((at, unknown_key(&key, &known, path)));
                     false
                 }
             };
@@ -127,8 +129,8 @@ fn description(schema: &Value) -> &str {
     schema.get("description").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The words that a text may be, if it may not be any text.
-fn words<'s>(choices: &[&'s Value]) -> Vec<&'s str> {
+/// Returns the words that a text may be; none if it may be any text.
+fn allowed_words<'s>(choices: &[&'s Value]) -> Vec<&'s str> {
     let mut words = Vec::new();
     for choice in choices {
         let listed = choice.get("enum").and_then(Value::as_array).into_iter().flatten();
@@ -142,37 +144,37 @@ fn words<'s>(choices: &[&'s Value]) -> Vec<&'s str> {
 }
 
 fn types(schema: &Value) -> impl Iterator<Item = &str> {
-    let of = schema.get("type");
-    let several = of.and_then(Value::as_array).into_iter().flatten();
-    several.chain(of.filter(|of| of.is_string())).filter_map(Value::as_str)
+    let names = schema.get("type");
+    let several = names.and_then(Value::as_array).into_iter().flatten();
+    several.chain(names.filter(|name| name.is_string())).filter_map(Value::as_str)
 }
 
 fn admits(schema: &Value, value: &DeValue<'_>) -> bool {
     let mut types = types(schema).peekable();
-    types.peek().is_none() || types.any(|of| fits(of, value))
+    types.peek().is_none() || types.any(|name| fits(name, value))
 }
 
-fn fits(of: &str, value: &DeValue<'_>) -> bool {
+fn fits(type_name: &str, value: &DeValue<'_>) -> bool {
     match value {
-        DeValue::String(_) => of == "string",
-        DeValue::Integer(_) => matches!(of, "integer" | "number"),
-        DeValue::Float(_) => of == "number",
-        DeValue::Boolean(_) => of == "boolean",
-        DeValue::Array(_) => of == "array",
-        DeValue::Table(_) => of == "object",
+        DeValue::String(_) => type_name == "string",
+        DeValue::Integer(_) => matches!(type_name, "integer" | "number"),
+        DeValue::Float(_) => type_name == "number",
+        DeValue::Boolean(_) => type_name == "boolean",
+        DeValue::Array(_) => type_name == "array",
+        DeValue::Table(_) => type_name == "object",
         DeValue::Datetime(_) => false,
     }
 }
 
 fn wrong_type(schema: &Value, choices: &[&Value], value: &DeValue<'_>, path: &str) -> String {
     let mut expected: Vec<&str> = Vec::new();
-    for of in choices.iter().flat_map(|choice| types(choice)) {
-        let words = in_words(of);
+    for type_name in choices.iter().flat_map(|choice| types(choice)) {
+        let words = describe_type(type_name);
         if !words.is_empty() && !expected.contains(&words) {
             expected.push(words);
         }
     }
-    let given = match value {
+    let actual = match value {
         DeValue::String(_) => "a text",
         DeValue::Integer(_) => "a whole number",
         DeValue::Float(_) => "a number",
@@ -182,16 +184,16 @@ fn wrong_type(schema: &Value, choices: &[&Value], value: &DeValue<'_>, path: &st
         DeValue::Table(_) => "a table",
     };
     let fix = match (value, expected.as_slice()) {
-        (DeValue::String(text), ["a list"]) => format!("; write [\"{}\"]", shown(text)),
+        (DeValue::String(text), ["a list"]) => format!("; write [\"{}\"]", excerpt(text)),
         (DeValue::Integer(number), ["a text"]) => format!("; write it in quotes: \"{number}\""),
         _ => String::new(),
     };
     let expected = expected.join(" or ");
-    format!("`{path}` is {given}; expected {expected}{fix}. {}", description(schema)).trim_end().to_owned()
+    format!("`{path}` is {actual}; expected {expected}{fix}. {}", description(schema)).trim_end().to_owned()
 }
 
-fn in_words(of: &str) -> &'static str {
-    match of {
+fn describe_type(type_name: &str) -> &'static str {
+    match type_name {
         "string" => "a text",
         "integer" => "a whole number",
         "number" => "a number",
@@ -202,16 +204,16 @@ fn in_words(of: &str) -> &'static str {
     }
 }
 
-fn unknown(key: &str, known: &[(&str, &Value)], path: &str) -> String {
+fn unknown_key(key: &str, known: &[(&str, &Value)], path: &str) -> String {
     let mut names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
     names.sort_unstable();
     let place = if path.is_empty() { "the file".to_owned() } else { format!("[{path}]") };
-    let (key, meant) = (shown(key), meant(key, &names));
-    format!("{place} has the unknown key `{key}`{meant}; known there: {}", names.join(", "))
+    let (key, suggestion) = (excerpt(key), suggestion(key, &names));
+    format!("{place} has the unknown key `{key}`{suggestion}; known there: {}", names.join(", "))
 }
 
-/// `; did you mean …?`, if there is a word that is like it.
-fn meant(word: &str, known: &[&str]) -> String {
+/// Returns `; did you mean …?` if one of the known words is similar.
+fn suggestion(word: &str, known: &[&str]) -> String {
     let word = word.to_lowercase().replace('-', "_");
     let near = known.iter().map(|name| (strsim::damerau_levenshtein(&word, name), *name)).min();
     match near {
@@ -220,8 +222,8 @@ fn meant(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// What somebody wrote, on one line and not too long.
-fn shown(text: &str) -> String {
+/// Returns text of the file on one line, cut to 80 characters.
+fn excerpt(text: &str) -> String {
     let cut: String = text.chars().take(80).collect();
     fumehood::sanitize::printable(&cut).into_owned()
 }

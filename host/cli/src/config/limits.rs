@@ -1,4 +1,4 @@
-//! `[limits]`: how far one call may go.
+//! `[limits]`: the limits of one call.
 
 use fumehood::Limits;
 use schemars::JsonSchema;
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::amount::{Bytes, Count, Time};
 
-/// The largest memory that anybody may give a call: what a 32-bit memory can hold.
-pub(crate) const MEMORY_CEILING: usize = 4 << 30;
+/// Maximum memory of a call, in bytes: the size of a 32-bit address space.
+pub(crate) const MAX_MEMORY_BYTES: usize = 4 << 30;
 
-/// How far one call may go. What is left out is the usual.
+/// Limits of one call. A limit that is left out has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LimitsSection {
@@ -35,16 +35,16 @@ pub(crate) struct LimitsSection {
 }
 
 impl LimitsSection {
-    /// `usual`, but for what is written here.
-    pub(crate) fn over(&self, usual: Limits) -> Limits {
+    /// Returns `defaults`, overridden by the limits that are written here.
+    pub(crate) fn over(&self, defaults: Limits) -> Limits {
         Limits {
-            deadline: self.deadline.map_or(usual.deadline, |time| time.0),
-            fuel: self.fuel.map_or(usual.fuel, |count| count.0),
-            memory: self.memory.map_or(usual.memory, |bytes| bytes.0),
-            output: self.output.map_or(usual.output, |bytes| bytes.0),
-            log: self.log.map_or(usual.log, |bytes| bytes.0),
-            string: self.string.map(|bytes| bytes.0).or(usual.string),
-            ..usual
+            deadline: self.deadline.map_or(defaults.deadline, |time| time.0),
+            fuel: self.fuel.map_or(defaults.fuel, |count| count.0),
+            memory: self.memory.map_or(defaults.memory, |bytes| bytes.0),
+            output: self.output.map_or(defaults.output, |bytes| bytes.0),
+            log: self.log.map_or(defaults.log, |bytes| bytes.0),
+            string: self.string.map(|bytes| bytes.0).or(defaults.string),
+            ..defaults
         }
     }
 }

@@ -18,13 +18,13 @@ pub(crate) struct LogSection {
     /// Keep no record at all.
     #[serde(default)]
     pub(crate) off: bool,
-    /// Where the key that seals the record comes from: 64 hexadecimal digits. Usually a file beside the database.
+    /// The source of the key that seals the record: 64 hexadecimal digits. Usually a file beside the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<ValueSource>,
-    /// What is older is removed when a session ends, such as "90days". Usually nothing is.
+    /// Age above which records are removed when a session ends, such as "90days". Usually none is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keep: Option<Time>,
-    /// So many of the newest rows are kept when a session ends. Usually all.
+    /// Number of the newest rows that are kept when a session ends. Usually all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keep_rows: Option<Count>,
     /// Keep what the model is told and what it says, too. Arguments and results of calls are in the records of the calls

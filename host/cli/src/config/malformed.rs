@@ -1,4 +1,4 @@
-//! What is malformed, key by key: each is told with its file, its line and what to write instead.
+//! Malformed configurations, key by key: each fault is reported with its file, its line and a fix.
 
 use std::path::Path;
 
@@ -6,31 +6,31 @@ use serde_json::Value;
 use toml::Table;
 use toml::value::{Date, Datetime};
 
+use super::file::schema;
 use super::read::read;
-use super::schema::schema;
 
 const FILE: &str = "fumehood.toml";
-/// Sections lie no deeper than that.
-const DEPTH: usize = 10;
+/// Maximum depth of sections.
+const MAX_DEPTH: usize = 10;
 
-/// What is said of a text that is refused.
-fn said(text: &str) -> String {
+/// Returns the message for a text that is refused.
+fn rejection(text: &str) -> String {
     match read(Path::new(FILE), text) {
         Ok(_) => panic!("it should be refused:\n{text}"),
         Err(faults) => faults.to_string(),
     }
 }
 
-/// From the outermost table to a value.
+/// A step on the way from the outermost table to a value.
 #[derive(Debug, Clone, PartialEq)]
 enum Step {
     Key(String),
     First,
 }
 
-/// Every place that the schema has a key for.
+/// Collects every path that the schema has a key for.
 fn places(root: &Value, at: &Value, path: &[Step], found: &mut Vec<Vec<Step>>) {
-    assert!(path.len() < DEPTH, "{path:?}");
+    assert!(path.len() < MAX_DEPTH, "{path:?}");
     if let Some(name) = at["$ref"].as_str() {
         let definition = root.pointer(name.trim_start_matches('#')).unwrap();
         places(root, definition, path, found);
@@ -54,7 +54,7 @@ fn places(root: &Value, at: &Value, path: &[Step], found: &mut Vec<Vec<Step>>) {
     }
 }
 
-/// A configuration that has a date there: no key wants one.
+/// Returns a configuration with a date at this path: no key takes one.
 fn with_a_date(path: &[Step]) -> String {
     let date = Datetime { date: Some(Date { year: 1979, month: 5, day: 27 }), time: None, offset: None };
     let value = path.iter().rev().fold(toml::Value::Datetime(date), |inner, step| match step {
@@ -64,7 +64,8 @@ fn with_a_date(path: &[Step]) -> String {
     toml::to_string(value.as_table().unwrap()).unwrap()
 }
 
-fn written(path: &[Step]) -> String {
+/// Formats a path as messages have it.
+fn format_path(path: &[Step]) -> String {
     let mut text = String::new();
     for step in path {
         match step {
@@ -77,25 +78,27 @@ fn written(path: &[Step]) -> String {
 }
 
 #[test]
-fn every_key_that_has_another_type_is_told_with_its_line() {
+fn reports_every_wrong_type_with_its_line() {
     let schema = schema();
     let mut found = Vec::new();
     places(&schema, &schema, &[], &mut found);
     assert!(found.len() > 120, "{}", found.len());
     for path in &found {
         let text = with_a_date(path);
-        let (said, name) = (said(&text), written(path));
+        let (faults, name) = (rejection(&text), format_path(path));
         let line = text.lines().position(|line| line.contains("1979-05-27")).unwrap() + 1;
         let begins = format!("{FILE}:{line}:");
-        let is_told = |told: &str| {
-            told.contains(&begins) && told.contains(&format!("`{name}` is a date")) && told.contains("expected ")
+        let is_reported = |message: &str| {
+            message.contains(&begins)
+                && message.contains(&format!("`{name}` is a date"))
+                && message.contains("expected ")
         };
-        assert!(said.lines().any(is_told), "{name}:\n{text}\n{said}");
+        assert!(faults.lines().any(is_reported), "{name}:\n{text}\n{faults}");
     }
 }
 
 #[test]
-fn every_key_that_is_misspelt_is_told_with_a_suggestion() {
+fn suggests_a_key_for_every_misspelt_one() {
     let schema = schema();
     let mut found = Vec::new();
     places(&schema, &schema, &[], &mut found);
@@ -103,25 +106,27 @@ fn every_key_that_is_misspelt_is_told_with_a_suggestion() {
     for path in found.iter().filter(is_key) {
         let Some((Step::Key(key), outer)) = path.split_last() else { continue };
         let misspelt = [outer, &[Step::Key(format!("{key}x"))]].concat();
-        let said = said(&with_a_date(&misspelt));
-        assert!(said.contains(&format!("unknown key `{key}x`")), "{said}");
-        assert!(said.contains("did you mean `"), "{said}");
+        let faults = rejection(&with_a_date(&misspelt));
+        assert!(faults.contains(&format!("unknown key `{key}x`")), "{faults}");
+        assert!(faults.contains("did you mean `"), "{faults}");
     }
 }
 
-/// A line of `[tools.notes]`, which is the fourth, and what is said of it.
+/// Checks the message for a line of `[tools.notes]`, which is the fourth line of the file.
 fn check(line: &str, expected: &[&str]) {
     let text = format!("[tools.notes]\ncomponent = \"notes.wasm\"\n# The line:\n{line}\n");
-    let said = said(&text);
-    let told = said.lines().find(|told| told.contains(&format!("{FILE}:4:")) || told.contains(&format!("{FILE}:5:")));
-    let told = told.unwrap_or_else(|| panic!("{line}: {said}"));
+    let faults = rejection(&text);
+    let message = faults
+        .lines()
+        .find(|message| message.contains(&format!("{FILE}:4:")) || message.contains(&format!("{FILE}:5:")));
+    let message = message.unwrap_or_else(|| panic!("{line}: {faults}"));
     for part in expected {
-        assert!(told.contains(part), "{line}: {part:?} is missing in: {told}");
+        assert!(message.contains(part), "{line}: {part:?} is missing in: {message}");
     }
 }
 
 #[test]
-fn values_that_cannot_be_granted_are_told_with_the_fix() {
+fn powers_that_cannot_be_granted_come_with_a_fix() {
     // Nothing, where that has no meaning.
     check("clock = \"0s\"", &["a clock whose step is zero has no meaning", "give 1us to 1s"]);
     check("clock = \"2s\"", &["1us to 1s"]);
@@ -174,7 +179,7 @@ fn values_that_cannot_be_granted_are_told_with_the_fix() {
 }
 
 #[test]
-fn secrets_that_make_no_sense_are_told() {
+fn rejects_secrets_that_make_no_sense() {
     let secret = |more: &str| {
         format!(
             "http = [\"https://api.example.com/**\"]\nsecrets = [{{ name = \"t\", from = {{ env = \"T\" }}, \
@@ -193,23 +198,26 @@ fn secrets_that_make_no_sense_are_told() {
 }
 
 #[test]
-fn two_policies_for_one_tool_are_refused() {
-    let said_of = |text: &str| said(text);
-    let twice = said_of("[tools.a]\ncomponent = \"a\"\n[tools.a]\ncomponent = \"b\"\n");
+fn rejects_two_policies_for_one_tool() {
+    let rejection_of = |text: &str| rejection(text);
+    let twice = rejection_of("[tools.a]\ncomponent = \"a\"\n[tools.a]\ncomponent = \"b\"\n");
     assert!(twice.contains("fumehood.toml:3:8: this is not TOML: duplicate key"), "{twice}");
-    let folded = said_of("[tools.a-b]\ncomponent = \"a\"\n[tools.a_b]\ncomponent = \"b\"\n");
+    let folded = rejection_of("[tools.a-b]\ncomponent = \"a\"\n[tools.a_b]\ncomponent = \"b\"\n");
     assert!(folded.contains("fumehood.toml:3:1: `a-b` and `a_b` are one name"), "{folded}");
-    let server = said_of("[tools.a-b]\ncomponent = \"a\"\n[mcp.servers.a_b]\ncommand = [\"x\"]\n");
+    let server = rejection_of("[tools.a-b]\ncomponent = \"a\"\n[mcp.servers.a_b]\ncommand = [\"x\"]\n");
     assert!(server.contains("fumehood.toml:3:1: `a-b` is in [tools]"), "{server}");
-    let same = said_of("[tools.a]\ncomponent = \"a\"\n[mcp.servers.a]\ncommand = [\"x\"]\n");
+    let same = rejection_of("[tools.a]\ncomponent = \"a\"\n[mcp.servers.a]\ncommand = [\"x\"]\n");
     assert!(same.contains("`a` is in [tools] and in [mcp.servers]; rename one of them"), "{same}");
 }
 
 #[test]
-fn how_many_requests_all_tools_may_have_is_more_than_none() {
+fn http_in_flight_is_at_least_one() {
     for (value, shown) in [("0", "0"), ("\"5G\"", "5000000000")] {
-        let said = said(&format!("http_in_flight = {value}\n"));
-        assert!(said.contains(&format!("fumehood.toml:1:18: {shown} requests at one time cannot be kept")), "{said}");
+        let faults = rejection(&format!("http_in_flight = {value}\n"));
+        assert!(
+            faults.contains(&format!("fumehood.toml:1:18: {shown} requests at one time cannot be kept")),
+            "{faults}"
+        );
     }
     assert!(read(Path::new(FILE), "http_in_flight = 1\n").is_ok());
 }

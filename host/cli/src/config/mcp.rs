@@ -38,7 +38,7 @@ pub(crate) struct McpServerSection {
     /// The address of its endpoint, such as "https://mcp.example.com/mcp".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<String>,
-    /// Where the token comes from that is sent as `Authorization: Bearer …`.
+    /// The source of the token that is sent as `Authorization: Bearer …`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bearer: Option<ValueSource>,
     /// Further headers.
@@ -50,8 +50,8 @@ pub(crate) struct McpServerSection {
     /// Wall time for one call. Usually 10s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timeout: Option<Time>,
-    /// How long it may take to start and to list its tools. Usually 10s, and 60s for a program that installs first what it
-    /// runs, such as npx and uvx.
+    /// Time to start and to list its tools. Usually 10s, and 60s for a program that installs first what it runs, such
+    /// as npx and uvx.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) start_timeout: Option<Time>,
     /// Size of one result. Usually 1MiB.
@@ -66,7 +66,7 @@ pub(crate) struct McpServerSection {
     /// Only these of its tools are used, by its own names. Usually all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<String>>,
-    /// Whether its tools have to be approved: "required" (usual) or "off".
+    /// Approval of its tools: "required" (usual) or "off".
     #[serde(default)]
     pub(crate) approval: ApprovalRule,
 }

@@ -2,7 +2,7 @@
 
 use fumehood::permission::http::HttpRule;
 
-/// Methods of the IANA registry that are about a resource, and those of HTTPU and of caches that are in use besides.
+/// Methods of the IANA registry that act on a resource, and those of HTTPU and of caches that are in use besides.
 const METHODS: [&str; 42] = [
     "GET",
     "HEAD",
@@ -48,19 +48,19 @@ const METHODS: [&str; 42] = [
     "VERSION-CONTROL",
 ];
 
-/// Checks that every method of a rule is one that servers know: a misspelt one would allow nothing, without a word.
+/// Checks that every method of a rule is in use: a misspelt one would silently allow nothing.
 ///
 /// # Errors
-/// If a method is unknown, with the one that it is like.
+/// If a method is unknown, with a similar one.
 pub(super) fn check(rule: &HttpRule) -> Result<(), String> {
     let methods = rule.methods();
     let Some(unknown) = methods.split(',').find(|method| !METHODS.contains(method)) else { return Ok(()) };
     let near = METHODS.iter().map(|method| (strsim::damerau_levenshtein(unknown, method), *method)).min();
-    let meant = match near {
+    let hint = match near {
         Some((distance @ 1..=2, method)) if distance < unknown.len() => format!("did you mean `{method}`?"),
         _ => "methods are such as GET, POST, PUT, PATCH and DELETE".to_owned(),
     };
-    Err(format!("`{rule}` names the unknown HTTP method `{unknown}`; {meant}"))
+    Err(format!("`{rule}` names the unknown HTTP method `{unknown}`; {hint}"))
 }
 
 #[cfg(test)]
@@ -68,12 +68,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misspelt_methods_are_refused() {
+    fn rejects_misspelt_methods() {
         let check = |rule: &str| check(&rule.parse().unwrap());
         assert_eq!(check("GET,POST https://a.example/**"), Ok(()));
         assert_eq!(check("https://a.example/**"), Ok(()));
-        let said = check("POST,GETT https://a.example/**").unwrap_err();
-        assert!(said.ends_with("names the unknown HTTP method `GETT`; did you mean `GET`?"), "{said}");
+        let message = check("POST,GETT https://a.example/**").unwrap_err();
+        assert!(message.ends_with("names the unknown HTTP method `GETT`; did you mean `GET`?"), "{message}");
         assert!(check("FROBNICATE https://a.example/**").unwrap_err().contains("methods are such as GET"));
     }
 }

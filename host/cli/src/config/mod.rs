@@ -1,11 +1,11 @@
-//! `fumehood.toml`: what an operator sets up once instead of typing it every time.
+//! The configuration file `fumehood.toml`.
 //!
-//! One file for each section, as plain structs. Their documentation is also what the JSON Schema says, so it is written for
-//! those who edit the file. Nothing here decides whether a power makes sense; the types of the sandbox do.
+//! One file for each section, or for a few small ones, as plain structs. Their doc comments are the descriptions of the
+//! JSON Schema, so they are written for those who edit the file. The types of the sandbox decide whether a power is
+//! valid.
 
 pub(crate) mod agent;
 pub(crate) mod amount;
-pub(crate) mod channel;
 mod check;
 mod fault;
 pub(crate) mod file;
@@ -23,17 +23,13 @@ mod open;
 mod position;
 pub(crate) mod powers;
 mod read;
-pub(crate) mod relative;
-mod schema;
 pub(crate) mod secret;
 pub(crate) mod serve;
 mod server;
 pub(crate) mod skill;
 pub(crate) mod text;
 pub(crate) mod tool;
-mod tree;
 
 pub(crate) use fault::ConfigError;
-pub(crate) use file::Config;
-pub(crate) use open::{USUAL, text_of};
-pub(crate) use schema::schema;
+pub(crate) use file::{Config, resolve, schema};
+pub(crate) use open::{DEFAULT_FILE_NAME, text_of};

@@ -1,4 +1,4 @@
-//! `[model]`: who answers.
+//! `[model]`: the model that answers.
 
 use std::num::NonZeroU32;
 
@@ -17,10 +17,10 @@ pub(crate) struct ModelSection {
     /// PROVIDER:NAME, such as "ollama:llama3.2" or "openai:gpt-4o-mini"; or "scripted:FILE".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
-    /// Where the provider is. Usually the provider's own address, or what its environment variable says.
+    /// The address of the provider. Usually the provider's own, or what its environment variable says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) base_url: Option<String>,
-    /// Where the key comes from. Usually the provider's environment variable, such as OPENAI_API_KEY.
+    /// The source of the key. Usually the provider's environment variable, such as OPENAI_API_KEY.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<ValueSource>,
     /// Let the key travel over plain http to another machine.
@@ -42,25 +42,25 @@ pub(crate) struct ModelSection {
     /// Further settings of the provider, sent as they are, such as { top_p = 0.9 }.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(crate) options: Map<String, Value>,
-    /// Whether the model knows tools. Usually true.
+    /// Set to false if the model does not support tools. Usually true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) supports_tools: Option<bool>,
     /// Size of one answer. Usually 8MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_reply: Option<Bytes>,
-    /// How long to wait for a connection. Usually 10s.
+    /// Time to wait for a connection. Usually 10s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) connect_timeout: Option<Time>,
     /// Time until the first word of an answer. A model on this machine loads and reads the prompt in it. Usually 5m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) first_token_timeout: Option<Time>,
-    /// How long to wait between two pieces of an answer. Usually 60s.
+    /// Time to wait between two pieces of an answer. Usually 60s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) between_chunks_timeout: Option<Time>,
-    /// How long everything may take, with all tries. Usually 10m.
+    /// Time for everything, all tries included. Usually 10m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timeout: Option<Time>,
-    /// How often to try again when the provider is busy or failing. Usually 3.
+    /// Number of further tries when the provider is busy or failing. Usually 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retries: Option<u32>,
 }
@@ -100,17 +100,17 @@ impl From<Effort> for ReasoningEffort {
     }
 }
 
-/// How freely the model writes.
+/// Sampling temperature of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Temperature {
     /// From 0 to 2.
     Number(f64),
-    /// What the provider does when it is not told.
+    /// The provider's own temperature.
     Provider(ProvidersOwn),
 }
 
-/// The word for what the provider does when it is not told.
+/// The word for the provider's own temperature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ProvidersOwn {

@@ -1,6 +1,6 @@
-//! What a tool may do, as somebody wrote it in a file or on the command line, and the grant that comes of it.
+//! Powers of a tool as written in a file or on the command line, and the grant that they make.
 //!
-//! Both ways come here, so that both mean the same.
+//! File and command line share this type, so that both mean the same.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -14,11 +14,12 @@ use fumehood::permission::{ClockStep, CommandLine, Environment, Injection, KeyVa
 use ipnet::IpNet;
 
 use super::amount::{Bytes, Count, Time};
+use super::file::resolve;
+use super::methods;
 use super::secret::{SecretSection, ValueSource};
 use super::tool::{HttpLimitsSection, ToolSection, WriteFolder, WriteFolderTable};
-use super::{methods, relative};
 
-/// What a tool may do, as it was written. The default is nothing.
+/// The powers of a tool, as written. The default is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Powers {
     pub(crate) state: bool,
@@ -37,7 +38,7 @@ pub(crate) struct Powers {
 }
 
 impl ToolSection {
-    /// What it may do, as the command line would have it too.
+    /// Returns its powers, in the form that the command line has too.
     pub(crate) fn powers(&self) -> Powers {
         Powers {
             state: self.state,
@@ -57,25 +58,25 @@ impl ToolSection {
     }
 }
 
-/// One line that cannot be granted.
+/// A power that cannot be granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PowerFault {
     /// The key of the configuration.
     pub(crate) key: &'static str,
-    /// Which of its entries, if it has several.
+    /// The entry of the key, if it has several.
     pub(crate) entry: Option<String>,
-    /// What is wrong with it.
+    /// The reason.
     pub(crate) message: String,
 }
 
-/// Where the values of secrets come from when a grant is made.
+/// A function that reads the values of secrets when a grant is made.
 pub(crate) type Values<'a> = &'a dyn Fn(&ValueSource) -> Result<String, String>;
 
-/// Keeps what is wrong, so that everything is told at once.
+/// A collector of faults, so that all are reported at once.
 struct Faults(Vec<PowerFault>);
 
 impl Faults {
-    fn keep<T, E: std::fmt::Display>(
+    fn collect<T, E: std::fmt::Display>(
         &mut self,
         key: &'static str,
         entry: Option<String>,
@@ -86,7 +87,7 @@ impl Faults {
 }
 
 impl Powers {
-    /// The grant. Folders are relative to `base`.
+    /// Builds the grant. Folders are relative to `base`.
     ///
     /// # Errors
     /// Everything that cannot be granted.
@@ -97,7 +98,7 @@ impl Powers {
         let grant = self.with_http(grant, &mut faults);
         let grant = self.with_secrets(grant, values, &mut faults);
         let grant = self.with_environment(grant, &mut faults);
-        let grant = self.with_little_ones(grant, &mut faults);
+        let grant = self.with_clock_store_and_seed(grant, &mut faults);
         if faults.0.is_empty() { Ok(grant) } else { Err(faults.0) }
     }
 
@@ -105,14 +106,14 @@ impl Powers {
         let read = self.read.iter().enumerate().map(|(index, text)| ("read", index, Folder::read(text)));
         let write = self.write.iter().enumerate().map(|(index, folder)| ("write", index, write_folder(folder)));
         for (key, index, folder) in read.chain(write) {
-            let rebased = folder.and_then(|folder| rebased(&folder, base));
+            let rebased = folder.and_then(|folder| rebase(&folder, base));
             let added = rebased.and_then(|folder| grant.clone().with_folder(folder));
-            grant = faults.keep(key, Some(index.to_string()), added).unwrap_or(grant);
+            grant = faults.collect(key, Some(index.to_string()), added).unwrap_or(grant);
         }
         let quota = self.scratch.map(|Bytes(bytes)| Quota::new(bytes as u64, Quota::DEFAULT_ENTRIES));
         if let Some(quota) = quota {
             let added = quota.map_err(FolderError::from).and_then(|quota| grant.clone().with_scratch(quota));
-            grant = faults.keep("scratch", None, added).unwrap_or(grant);
+            grant = faults.collect("scratch", None, added).unwrap_or(grant);
         }
         grant
     }
@@ -122,28 +123,29 @@ impl Powers {
         let entries = |index: usize| Some(index.to_string());
         let mut rules: Vec<HttpRule> = Vec::new();
         for (index, text) in self.http.iter().enumerate() {
-            let rule = faults.keep("http", entries(index), text.parse::<HttpRule>());
-            let known = rule.and_then(|rule| faults.keep("http", entries(index), methods::check(&rule).map(|()| rule)));
+            let rule = faults.collect("http", entries(index), text.parse::<HttpRule>());
+            let known =
+                rule.and_then(|rule| faults.collect("http", entries(index), methods::check(&rule).map(|()| rule)));
             rules.extend(known);
         }
         let mut private = Vec::new();
         for (index, text) in self.private_addresses.iter().enumerate() {
-            private.extend(faults.keep("private_addresses", entries(index), parse_addresses(text)));
+            private.extend(faults.collect("private_addresses", entries(index), parse_addresses(text)));
         }
-        let limits = faults.keep("http_limits", None, self.http_limits());
-        let lonely = match () {
+        let limits = faults.collect("http_limits", None, self.http_limits());
+        let useless = match () {
             () if !self.http.is_empty() => None,
             () if !self.private_addresses.is_empty() => Some("private_addresses"),
             () if self.http_limits.is_some() => Some("http_limits"),
             () => return grant,
         };
-        if let Some(key) = lonely {
+        if let Some(key) = useless {
             let message = format!("`{key}` is of no use without `http`; add http = [\"GET https://HOST/**\"]");
             faults.0.push(PowerFault { key, entry: None, message });
         }
         match limits {
             Some(limits) if faults.0.len() == before => faults
-                .keep("http", None, HttpGrant::new(rules, private, limits))
+                .collect("http", None, HttpGrant::new(rules, private, limits))
                 .map(|http| grant.clone().with_http(http)),
             _ => None,
         }
@@ -151,34 +153,34 @@ impl Powers {
     }
 
     fn http_limits(&self) -> Result<HttpLimits, String> {
-        let usual = HttpLimits::default();
-        let Some(written) = &self.http_limits else { return Ok(usual) };
-        let small = |count: Option<Count>, usual: u32| match count {
-            None => Ok(usual),
+        let default = HttpLimits::default();
+        let Some(written) = &self.http_limits else { return Ok(default) };
+        let small = |count: Option<Count>, default: u32| match count {
+            None => Ok(default),
             Some(Count(count)) => u32::try_from(count).map_err(|_| format!("{count} is more than {}", u32::MAX)),
         };
-        let bytes = |bytes: Option<Bytes>, usual: u64| bytes.map_or(usual, |bytes| bytes.0 as u64);
-        let time = |time: Option<Time>, usual: Duration| time.map_or(usual, |time| time.0);
+        let bytes = |bytes: Option<Bytes>, default: u64| bytes.map_or(default, |bytes| bytes.0 as u64);
+        let time = |time: Option<Time>, default: Duration| time.map_or(default, |time| time.0);
         Ok(HttpLimits {
-            requests: small(written.requests, usual.requests)?,
-            bytes_out: bytes(written.bytes_out, usual.bytes_out),
-            bytes_in: bytes(written.bytes_in, usual.bytes_in),
-            in_flight: small(written.in_flight, usual.in_flight)?,
-            connect: time(written.connect, usual.connect),
-            tls: time(written.tls, usual.tls),
-            first_byte: time(written.first_byte, usual.first_byte),
-            between_bytes: time(written.between_bytes, usual.between_bytes),
+            requests: small(written.requests, default.requests)?,
+            bytes_out: bytes(written.bytes_out, default.bytes_out),
+            bytes_in: bytes(written.bytes_in, default.bytes_in),
+            in_flight: small(written.in_flight, default.in_flight)?,
+            connect: time(written.connect, default.connect),
+            tls: time(written.tls, default.tls),
+            first_byte: time(written.first_byte, default.first_byte),
+            between_bytes: time(written.between_bytes, default.between_bytes),
         })
     }
 
     fn with_secrets(&self, mut grant: Grant, values: Values<'_>, faults: &mut Faults) -> Grant {
         for (index, section) in self.secrets.iter().enumerate() {
             let entry = Some(index.to_string());
-            let Some(secret) = faults.keep("secrets", entry.clone(), secret(section, values)) else { continue };
-            // Without its rules for requests, because those are wrong, nothing can be said of a secret.
+            let Some(secret) = faults.collect("secrets", entry.clone(), secret(section, values)) else { continue };
+            // A secret cannot be checked without the rules for requests, and those have faults of their own.
             if self.http.is_empty() || grant.http().is_some() {
                 let added = grant.clone().with_secret(secret);
-                grant = faults.keep("secrets", entry, added).unwrap_or(grant);
+                grant = faults.collect("secrets", entry, added).unwrap_or(grant);
             }
         }
         grant
@@ -188,20 +190,20 @@ impl Powers {
         let mut environment = Environment::none();
         for (name, value) in &self.env {
             let added = environment.clone().with(name, value);
-            environment = faults.keep("env", Some(name.clone()), added).unwrap_or(environment);
+            environment = faults.collect("env", Some(name.clone()), added).unwrap_or(environment);
         }
-        let line = faults.keep("args", None, CommandLine::new(self.args.iter().cloned()));
+        let line = faults.collect("args", None, CommandLine::new(self.args.iter().cloned()));
         let grant = grant.with_environment(environment);
         line.map_or(grant.clone(), |line| grant.with_command_line(line))
     }
 
-    fn with_little_ones(&self, mut grant: Grant, faults: &mut Faults) -> Grant {
+    fn with_clock_store_and_seed(&self, mut grant: Grant, faults: &mut Faults) -> Grant {
         if let Some(Time(step)) = self.clock {
-            let step = faults.keep("clock", None, ClockStep::new(step));
+            let step = faults.collect("clock", None, ClockStep::new(step));
             grant = step.map_or(grant.clone(), |step| grant.with_clock(step));
         }
         if let Some(Bytes(bytes)) = self.key_value {
-            let quota = faults.keep("key_value", None, KeyValueQuota::new(bytes as u64));
+            let quota = faults.collect("key_value", None, KeyValueQuota::new(bytes as u64));
             grant = quota.map_or(grant.clone(), |quota| grant.with_key_value(quota));
         }
         match self.random_seed {
@@ -222,15 +224,15 @@ fn write_folder(written: &WriteFolder) -> Result<Folder, FolderError> {
     }
 }
 
-fn rebased(folder: &Folder, base: &Path) -> Result<Folder, FolderError> {
-    Folder::new(relative::from(base, folder.host()), folder.guest(), folder.access())
+fn rebase(folder: &Folder, base: &Path) -> Result<Folder, FolderError> {
+    Folder::new(resolve(base, folder.host()), folder.guest(), folder.access())
 }
 
-/// One address, or a network of them.
+/// Parses an address, or a network of addresses.
 fn parse_addresses(text: &str) -> Result<IpNet, String> {
-    let one = |_| text.parse::<IpAddr>().map(IpNet::from);
+    let address = |_| text.parse::<IpAddr>().map(IpNet::from);
     let wrong = |_| format!("`{text}` is no address; write one such as 127.0.0.1, or a network such as 10.1.0.0/16");
-    text.parse().or_else(one).map_err(wrong)
+    text.parse().or_else(address).map_err(wrong)
 }
 
 fn secret(section: &SecretSection, values: Values<'_>) -> Result<Secret, String> {

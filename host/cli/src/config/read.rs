@@ -1,4 +1,4 @@
-//! From text to a configuration, or to everything that is wrong with the text.
+//! Parsing of a configuration, with all faults of the text.
 
 use std::path::Path;
 
@@ -7,37 +7,35 @@ use toml::Spanned;
 use toml::de::{DeTable, Deserializer};
 
 use super::check;
-use super::fault::{Broken, Fault, Faults};
-use super::file::Config;
+use super::fault::{Fault, Faults, KeyFault};
+use super::file::{Config, schema};
 use super::keys;
-use super::position::Position;
-use super::schema::schema;
-use super::tree;
+use super::position::{self, Position};
 
-/// So many are told; whoever has more begins with these.
-const MOST_FAULTS: usize = 50;
+/// Maximum number of faults that are reported.
+const MAX_FAULTS: usize = 50;
 
-/// What `text` says.
+/// Parses `text`, the content of `file`.
 ///
 /// # Errors
-/// All that is wrong with it, in the order of the text.
+/// All faults, in the order of the text.
 pub(crate) fn read(file: &Path, text: &str) -> Result<Config, Faults> {
     let mut faults: Vec<(usize, String)> = Vec::new();
     let config = parse(text, &mut faults).map(|config| Config { origin: file.to_owned(), ..config });
     faults.sort();
     faults.dedup();
-    faults.truncate(MOST_FAULTS);
+    faults.truncate(MAX_FAULTS);
     match config {
         Some(config) if faults.is_empty() => Ok(config),
         _ => {
-            let placed = |(offset, message)| Fault { at: Position::of(text, offset), message };
+            let placed = |(offset, message)| Fault { at: Position::from_offset(text, offset), message };
             Err(Faults { file: file.to_owned(), faults: faults.into_iter().map(placed).collect() })
         }
     }
 }
 
-/// What is broken in a text that was read, with its places.
-pub(crate) fn placed(file: &Path, text: &str, broken: Vec<Broken>) -> Faults {
+/// Adds positions to faults of a text that was parsed.
+pub(crate) fn locate(file: &Path, text: &str, broken: Vec<KeyFault>) -> Faults {
     let place = |path: &[String]| {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         place_of(text, &path).unwrap_or(Position { line: 1, column: 1 })
@@ -48,11 +46,12 @@ pub(crate) fn placed(file: &Path, text: &str, broken: Vec<Broken>) -> Faults {
     Faults { file: file.to_owned(), faults }
 }
 
-/// Where the value at the end of this path is, or the last thing on the way to it; nothing if the text is no TOML.
+/// Returns the position of the value at the end of this path, or of the last value on the way to it; `None` if the text
+/// is not TOML.
 pub(crate) fn place_of(text: &str, path: &[&str]) -> Option<Position> {
     let path: Vec<String> = path.iter().map(|step| (*step).to_owned()).collect();
     let table = DeTable::parse(text).ok()?;
-    Some(Position::of(text, tree::offset_of(table.get_ref(), &path)))
+    Some(Position::from_offset(text, position::offset_of(table.get_ref(), &path)))
 }
 
 fn parse(text: &str, faults: &mut Vec<(usize, String)>) -> Option<Config> {
@@ -66,28 +65,28 @@ fn parse(text: &str, faults: &mut Vec<(usize, String)>) -> Option<Config> {
     };
     let mut pruned = whole.clone();
     faults.extend(keys::check(&schema(), &mut pruned));
-    let config = values(pruned, faults)?;
+    let config = read_values(pruned, faults)?;
     let broken = check::check(&config);
-    faults.extend(broken.into_iter().map(|(path, message)| (tree::offset_of(whole.get_ref(), &path), message)));
+    faults.extend(broken.into_iter().map(|(path, message)| (position::offset_of(whole.get_ref(), &path), message)));
     Some(config)
 }
 
 /// Reads the values. One that is wrong is noted and left out, so that the next one is found too.
-fn values(mut table: Spanned<DeTable<'_>>, faults: &mut Vec<(usize, String)>) -> Option<Config> {
+fn read_values(mut table: Spanned<DeTable<'_>>, faults: &mut Vec<(usize, String)>) -> Option<Config> {
     loop {
         let error = match Config::deserialize(Deserializer::from(table.clone())) {
             Ok(config) => return Some(config),
             Err(error) => error,
         };
         let span = error.span().unwrap_or_default();
-        let removed = tree::remove(table.get_mut(), &span);
-        // What is missing only because it was left out is not worth a word.
-        let is_told = faults.iter().any(|(offset, _)| *offset == span.start);
-        if faults.is_empty() || !(is_told || error.message().starts_with("missing field")) {
+        let removed = position::remove(table.get_mut(), &span);
+        // A field that is missing because it was removed is not reported.
+        let is_reported = faults.iter().any(|(offset, _)| *offset == span.start);
+        if faults.is_empty() || !(is_reported || error.message().starts_with("missing field")) {
             let path = removed.as_ref().map(|path| format!("`{path}`: ")).unwrap_or_default();
             faults.push((span.start, format!("{path}{}", one_line(error.message()))));
         }
-        if removed.is_none() || faults.len() > MOST_FAULTS {
+        if removed.is_none() || faults.len() > MAX_FAULTS {
             return None;
         }
     }
@@ -103,20 +102,20 @@ mod tests {
     use expect_test::{Expect, expect};
 
     fn check(text: &str, expected: Expect) {
-        let said = match read(Path::new("fumehood.toml"), text) {
+        let found = match read(Path::new("fumehood.toml"), text) {
             Ok(_) => "fine".to_owned(),
             Err(faults) => faults.to_string(),
         };
-        expected.assert_eq(&said);
+        expected.assert_eq(&found);
     }
 
     #[test]
-    fn an_empty_file_is_fine() {
+    fn accepts_an_empty_file() {
         check("", expect!["fine"]);
     }
 
     #[test]
-    fn unknown_keys_are_told_with_their_place_and_what_was_meant() {
+    fn reports_unknown_keys_with_place_and_suggestion() {
         check(
             "[limit]\ndeadline = \"2s\"\n",
             expect![
@@ -145,14 +144,14 @@ mod tests {
             "[[tools.a.secrets]]\nname = \"k\"\nform = 1\n",
             expect![[r#"
             fumehood.toml:1:1: [tools.a.secrets[0]] has no `for`; add it. The requests that get it, such as "https://api.example.com/**". They have to be allowed by `http` too.
-            fumehood.toml:1:1: [tools.a.secrets[0]] has no `from`; add it. Where the value comes from.
+            fumehood.toml:1:1: [tools.a.secrets[0]] has no `from`; add it. The source of the value.
             fumehood.toml:1:9: [tools.a] has no `component`; add it. The `.wasm` file. The path is relative to this configuration.
             fumehood.toml:3:1: [tools.a.secrets[0]] has the unknown key `form`; did you mean `for`?; known there: for, from, header, name, query, value"#]],
         );
     }
 
     #[test]
-    fn wrong_types_are_told_with_what_was_expected() {
+    fn reports_wrong_types_with_what_was_expected() {
         check(
             "[limits]\ndeadline = 2\nfuel = 1.5\nmemory = true\n",
             expect![[r#"
@@ -168,26 +167,26 @@ mod tests {
             fumehood.toml:3:8: `tools.a.read` is a text; expected a list; write ["./docs:/docs"]. Folders that it may read, as "HOST:GUEST", such as "./docs:/docs".
             fumehood.toml:4:10: `tools.a.write[0]` is a whole number; expected a text or a table.
             fumehood.toml:4:13: [tools.a.write[1]] has no `folder`; add it. The folder on this machine. The path is relative to this configuration.
-            fumehood.toml:4:13: [tools.a.write[1]] has no `guest`; add it. Where the tool finds it, such as "/out"."#]],
+            fumehood.toml:4:13: [tools.a.write[1]] has no `guest`; add it. The path at which the tool finds it, such as "/out"."#]],
         );
         check(
             "tools = []\n[agent]\ndriver = \"reakt\"\nsystem = 1\n",
             expect![[r#"
-            fumehood.toml:1:9: `tools` is a list; expected a table. HostTools, and what their tools may do. The full name of a tool is NAME__TOOL.
+            fumehood.toml:1:9: `tools` is a list; expected a table. Components, and what their tools may do. The full name of a tool is NAME__TOOL.
             fumehood.toml:3:10: `agent.driver` is "reakt"; expected "native", "react", "batch"; did you mean `react`?
-            fumehood.toml:4:10: `agent.system` is a whole number; expected a text or a table. Who the model is and how it should behave: a text, or { file = "…" }."#]],
+            fumehood.toml:4:10: `agent.system` is a whole number; expected a text or a table. The system prompt, about the model's role and behaviour: a text, or { file = "…" }."#]],
         );
         check(
             "[tools]\na = 1\n[model]\nsupports_tools = 1979-05-27\nkey = {}\n",
             expect![[r#"
                 fumehood.toml:2:5: `tools.a` is a whole number; expected a table.
-                fumehood.toml:4:18: `model.supports_tools` is a date; expected true or false. Whether the model knows tools. Usually true.
+                fumehood.toml:4:18: `model.supports_tools` is a date; expected true or false. Set to false if the model does not support tools. Usually true.
                 fumehood.toml:5:7: `model.key` needs one of: env, file, keyring"#]],
         );
     }
 
     #[test]
-    fn bad_values_are_all_told() {
+    fn reports_all_bad_values() {
         check(
             "[limits]\ndeadline = \"fast\"\nfuel = \"-1\"\n[tools.a]\ncomponent = \"a.wasm\"\nlimits = { memory = \"big\" }\n",
             expect![[r#"
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_toml_is_told_with_its_place() {
+    fn reports_syntax_errors_with_their_place() {
         check("[limits\n", expect!["fumehood.toml:1:8: this is not TOML: unclosed table, expected `]`"]);
         check("a = 1\na = 2\n", expect!["fumehood.toml:2:1: this is not TOML: duplicate key"]);
         check(

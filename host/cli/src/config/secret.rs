@@ -1,11 +1,11 @@
-//! Secrets: where their values come from, and which requests get them.
+//! Secrets: the sources of their values, and the requests that get them.
 
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where a secret value comes from. It is never written in this file.
+/// The source of a secret value. The value is never written in this file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum ValueSource {
@@ -22,9 +22,9 @@ pub(crate) enum ValueSource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SecretSection {
-    /// What the tool knows it by.
+    /// The name that the tool uses for it.
     pub(crate) name: String,
-    /// Where the value comes from.
+    /// The source of the value.
     pub(crate) from: ValueSource,
     /// The requests that get it, such as "https://api.example.com/**". They have to be allowed by `http` too.
     #[serde(rename = "for")]
@@ -35,7 +35,7 @@ pub(crate) struct SecretSection {
     /// The query parameter that carries it. Either this or `header`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) query: Option<String>,
-    /// What is sent, with {secret} in place of the value, such as "Bearer {secret}". Usually "{secret}".
+    /// The text that is sent, with {secret} in place of the value, such as "Bearer {secret}". Usually "{secret}".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) value: Option<String>,
 }

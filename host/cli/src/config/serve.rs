@@ -15,7 +15,7 @@ pub(crate) struct ServeSection {
     /// The address for HTTP, such as "127.0.0.1:8080". Usually none: standard input and output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) http: Option<String>,
-    /// Where the token comes from that callers over HTTP have to show.
+    /// The source of the token that callers over HTTP have to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<ValueSource>,
     /// Do without a token. Only for addresses of this machine.
@@ -30,16 +30,16 @@ pub(crate) struct ServeSection {
     /// Only these tools, by their full names, are offered. Usually all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<String>>,
-    /// How many calls run at once.
+    /// Maximum number of calls that run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) concurrency: Option<NonZeroU32>,
-    /// How many calls wait in line; more are refused at once.
+    /// Maximum number of calls that wait in line; more are refused at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) queue: Option<u32>,
     /// Size of one request over HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) body_limit: Option<Bytes>,
-    /// How long calls may go on after being told to stop.
+    /// Time that calls have to end after being told to stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) grace: Option<Time>,
 }

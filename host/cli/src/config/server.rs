@@ -1,33 +1,33 @@
-//! What is wrong with `[mcp.servers.NAME]` when its keys are seen together.
+//! Checks of `[mcp.servers.NAME]` that involve several keys.
 
 use fumehood::Namespace;
 use fumehood::mcp::{Headers, check_address};
 use fumehood::permission::Environment;
 
-use super::fault::Broken;
+use super::fault::KeyFault;
 use super::file::Config;
 use super::mcp::McpServerSection;
-use super::tool::folded;
+use super::tool::fold_name;
 
-/// Adds everything that is wrong with the servers.
-pub(crate) fn check(broken: &mut Vec<Broken>, config: &Config) {
+/// Adds the faults of all servers.
+pub(crate) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
     for (name, server) in &config.mcp.servers {
         let mut add = |keys: &[&str], message: String| {
             let mut path = vec!["mcp".to_owned(), "servers".to_owned(), name.clone()];
             path.extend(keys.iter().map(|key| (*key).to_owned()));
-            broken.push((path, message));
+            faults.push((path, message));
         };
         if let Err(error) = Namespace::parse(name) {
             add(&[], format!("[mcp.servers.{name}]: {error}"));
         }
-        if let Some(tool) = config.tools.keys().find(|tool| folded(tool) == folded(name)) {
+        if let Some(tool) = config.tools.keys().find(|tool| fold_name(tool) == fold_name(name)) {
             let same = if tool == name { String::new() } else { format!(" as `{name}`") };
             add(&[], format!("`{tool}` is in [tools] and{same} in [mcp.servers]; rename one of them"));
         }
         match kind(server) {
-            Err(wrong) => add(&[], format!("the MCP server `{name}` {wrong}")),
-            Ok(Kind::Program) => program(server, &mut add),
-            Ok(Kind::Address(url)) => address(server, url, &mut add),
+            Err(message) => add(&[], format!("the MCP server `{name}` {message}")),
+            Ok(Kind::Program) => check_program(server, &mut add),
+            Ok(Kind::Address(url)) => check_address_of(server, url, &mut add),
         }
         if server.timeout.is_some_and(|time| time.0.is_zero()) {
             add(&["timeout"], "no call ends in no time; leave it out for 10s".to_owned());
@@ -71,7 +71,7 @@ fn has_headers(server: &McpServerSection) -> bool {
     !server.headers.is_empty() || !server.secret_headers.is_empty()
 }
 
-fn program(server: &McpServerSection, add: &mut dyn FnMut(&[&str], String)) {
+fn check_program(server: &McpServerSection, add: &mut dyn FnMut(&[&str], String)) {
     for (name, value) in &server.env {
         if let Err(error) = Environment::default().with(name, value) {
             add(&["env", name], error.to_string());
@@ -87,13 +87,13 @@ fn program(server: &McpServerSection, add: &mut dyn FnMut(&[&str], String)) {
     }
 }
 
-fn address(server: &McpServerSection, url: &str, add: &mut dyn FnMut(&[&str], String)) {
+fn check_address_of(server: &McpServerSection, url: &str, add: &mut dyn FnMut(&[&str], String)) {
     let with_secret = server.bearer.is_some() || !server.secret_headers.is_empty();
     if let Err(error) = check_address(url, with_secret) {
         add(&["url"], error.to_string());
     }
     let mut headers = Headers::default();
-    // Where secret values come from is not looked at: that may be another machine's.
+    // Sources of secrets are not read: they may be those of another machine.
     let secret = server.secret_headers.keys().map(|name| ("secret_headers", name, "any value"));
     let open = server.headers.iter().map(|(name, value)| ("headers", name, value.as_str()));
     for (key, name, value) in open.chain(secret) {

@@ -1,4 +1,4 @@
-//! `[skills.NAME]`, `[knowledge.NAME]` and `[prompts.NAME]`: what a model gets to see, and when.
+//! `[skills.NAME]`, `[knowledge.NAME]`, `[prompts.NAME]` and `[channels.NAME]`: the tools and texts of a conversation.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use super::text::TextSource;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SkillSection {
-    /// What the skill is for. The model reads it.
+    /// The purpose of the skill. The model reads it.
     pub(crate) description: String,
-    /// What the model is told besides: a text, or { file = "…" }.
+    /// Further instructions for the model: a text, or { file = "…" }.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) instructions: Option<TextSource>,
     /// Full names of tools, such as "calculator__add".
@@ -28,7 +28,7 @@ pub(crate) struct SkillSection {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KnowledgeSection {
-    /// When it is worth opening.
+    /// A hint for the model on when to open it.
     pub(crate) description: String,
     /// The text itself, or { file = "…" }.
     pub(crate) text: TextSource,
@@ -50,7 +50,7 @@ pub(crate) struct PromptSection {
     /// A name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) title: Option<String>,
-    /// What it is good for.
+    /// The purpose of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
     /// The text itself, or { file = "…" }; {NAME} stands for the argument of that name.
@@ -67,9 +67,22 @@ pub(crate) struct PromptSection {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PromptArgument {
-    /// What it is.
+    /// The meaning of the argument.
     pub(crate) description: String,
-    /// Whether it has to be given.
+    /// True if it has to be given.
     #[serde(default)]
     pub(crate) required: bool,
+}
+
+/// A way in which people reach the agent, and what can be used there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChannelSection {
+    /// Full names of the tools that can be used there, such as "calculator__add".
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tools: Vec<String>,
+    /// The skills that can be used there; their tools and knowledge can be too. If none is named, any skill can be, and of
+    /// its tools those that are also in `tools`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) skills: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! A text that is written here or in a file.
+//! A text in the configuration itself or in a file.
 
 use std::path::PathBuf;
 

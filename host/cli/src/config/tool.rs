@@ -1,4 +1,4 @@
-//! `[tools.NAME]`: one component, and what it may do.
+//! `[tools.NAME]`: one component, and the powers of its tools.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,29 +10,29 @@ use super::amount::{Bytes, Count, Time};
 use super::limits::LimitsSection;
 use super::secret::SecretSection;
 
-/// Whether a component has to be approved before its tools can be called.
+/// Approval that a component needs before its tools can be called.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ApprovalRule {
     /// It has to be approved with `fumehood approve`, and again after every change.
     #[default]
     Required,
-    /// It can be called as it is, whatever becomes of the file.
+    /// It can be called as it is, even after its file changed.
     Off,
 }
 
-/// What the log keeps of calls.
+/// Level of detail in the log of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PersistRule {
     /// Arguments and results.
     #[default]
     Full,
-    /// That they were made and how they ended. The model sees all of the result.
+    /// Only that calls were made and how they ended. The model sees all of the result.
     Nothing,
 }
 
-/// Where the calls of a component run.
+/// Isolation of the calls of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum IsolationRule {
@@ -57,16 +57,17 @@ impl From<IsolationRule> for fumehood::Isolation {
 pub(crate) struct ToolSection {
     /// The `.wasm` file. The path is relative to this configuration.
     pub(crate) component: PathBuf,
-    /// How far one call may go. What is left out is as in [limits].
+    /// Limits of one call. A limit that is left out is as in [limits].
     #[serde(default)]
     pub(crate) limits: LimitsSection,
     /// Refuse to load it if it even imports a power that is not granted here.
     #[serde(default)]
     pub(crate) strict_imports: bool,
-    /// Whether it has to be approved: "required" (usual) or "off".
+    /// Approval of the component: "required" (usual) or "off".
     #[serde(default)]
     pub(crate) approval: ApprovalRule,
-    /// What the log keeps of its calls: "full" (usual), or "nothing" but that they were made and how they ended.
+    /// Level of detail in the log of its calls: "full" (usual), or "nothing" but that they were made and how they
+    /// ended.
     #[serde(default)]
     pub(crate) persist: PersistRule,
     /// Bytes of a result that a model is shown. Usually 4KiB.
@@ -79,11 +80,11 @@ pub(crate) struct ToolSection {
     /// export plain functions and have lost theirs. The path is relative to this configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) wit: Option<PathBuf>,
-    /// Where its calls run: "process" for a worker process in a jail of the kernel, or "in_process". Usually a process until
-    /// it is approved, unless `--isolation` says otherwise.
+    /// Isolation of its calls: "process" for a worker process in a jail of the kernel, or "in_process". Usually a
+    /// process until it is approved, unless `--isolation` says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) isolation: Option<IsolationRule>,
-    /// May it read the agent's state, which `--state` of `run`, `chat` and `call` gives?
+    /// Let it read the agent's state, which `--state` of `run`, `chat` and `call` gives.
     #[serde(default)]
     pub(crate) state: bool,
     /// Folders that it may read, as "HOST:GUEST", such as "./docs:/docs".
@@ -98,7 +99,7 @@ pub(crate) struct ToolSection {
     /// Requests that it may make, as "METHOD URL", such as "GET https://api.example.com/v1/**".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) http: Vec<String>,
-    /// How many requests, and how much they may carry, in one call.
+    /// Limits on the requests of one call: how many there are, and how much they carry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) http_limits: Option<HttpLimitsSection>,
     /// Private addresses that its requests may reach all the same, such as "127.0.0.1/32".
@@ -113,7 +114,7 @@ pub(crate) struct ToolSection {
     /// Secrets that the host puts into its requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) secrets: Vec<SecretSection>,
-    /// How fine its clocks tick, such as "1us". Usually 1ms.
+    /// Resolution of its clocks, such as "1us". Usually 1ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) clock: Option<Time>,
     /// Makes its randomness the same in every call: for replay and tests only.
@@ -124,7 +125,7 @@ pub(crate) struct ToolSection {
     pub(crate) key_value: Option<Bytes>,
 }
 
-/// How many requests a call may make, and how much they may carry. What is left out is the usual.
+/// Limits on the requests of one call. A limit that is left out has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HttpLimitsSection {
@@ -140,16 +141,17 @@ pub(crate) struct HttpLimitsSection {
     /// Requests at one time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) in_flight: Option<Count>,
-    /// From looking up a name until there is a connection. Usually 10s. Like the others, never more than is left of the call.
+    /// Time from looking up a name until there is a connection. Usually 10s. As with the others, never more than is
+    /// left of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) connect: Option<Time>,
-    /// From there until it is encrypted. Usually 10s.
+    /// Time from there until the connection is encrypted. Usually 10s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tls: Option<Time>,
-    /// From there until the headers of the response are complete. Usually 30s.
+    /// Time from there until the headers of the response are complete. Usually 30s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) first_byte: Option<Time>,
-    /// From one piece of the response to the next. Usually 30s.
+    /// Time from one piece of the response to the next. Usually 30s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) between_bytes: Option<Time>,
 }
@@ -160,7 +162,7 @@ pub(crate) struct HttpLimitsSection {
 pub(crate) struct WriteFolderTable {
     /// The folder on this machine. The path is relative to this configuration.
     pub(crate) folder: String,
-    /// Where the tool finds it, such as "/out".
+    /// The path at which the tool finds it, such as "/out".
     pub(crate) guest: String,
     /// Bytes that a call may write there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -180,7 +182,7 @@ pub(crate) enum WriteFolder {
     Table(WriteFolderTable),
 }
 
-/// Reads either form, and says of a table what is wrong with it: what serde derives for this would not.
+/// A visitor for either form. Unlike the one that serde derives, it reports what is wrong with a table.
 struct EitherForm;
 
 impl<'de> serde::de::Visitor<'de> for EitherForm {
@@ -205,7 +207,7 @@ impl<'de> Deserialize<'de> for WriteFolder {
     }
 }
 
-/// A host takes `-` and `_` for one, so that only one of two such names could be loaded.
-pub(crate) fn folded(name: &str) -> String {
+/// Folds `-` into `_`: a host takes both for one character, so that only one of two such names could be loaded.
+pub(crate) fn fold_name(name: &str) -> String {
     name.replace('-', "_")
 }

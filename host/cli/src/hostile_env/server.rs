@@ -1,5 +1,7 @@
-//! A server on loopback that behaves as badly as the path of a request asks for.
+//! Servers on loopback: one that behaves as badly as the path of a request asks for, and one that must not be reached.
 
+use std::io::ErrorKind;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -9,12 +11,12 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// Longer requests than this are not understood.
-const HEAD: u64 = 64 << 10;
-/// Between two bytes of a slow answer.
-const DROP: Duration = Duration::from_millis(20);
+/// Maximum size of the head of a request, in bytes; longer ones are not answered.
+const MAX_HEAD_BYTES: u64 = 64 << 10;
+/// Interval between two pieces of a slow answer.
+const DRIP_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Serves until it is dropped, on the tasks of this thread.
+/// A server on the tasks of this thread, which ends when it is dropped.
 pub(crate) struct Server {
     port: u16,
     leaked: Arc<AtomicBool>,
@@ -22,7 +24,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts. A request whose path is not below `/secret/` and that has `secret` in it is noticed.
+    /// Starts the server. It notices requests that contain `secret` and whose path is not below `/secret/`.
     ///
     /// # Errors
     /// If this machine has no free port on 127.0.0.1.
@@ -30,14 +32,14 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("there is no free port on 127.0.0.1")?;
         let port = listener.local_addr()?.port();
         let leaked = Arc::<AtomicBool>::default();
-        let noticed = Arc::clone(&leaked);
+        let leak = Arc::clone(&leaked);
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let noticed = Arc::clone(&noticed);
+                let leak = Arc::clone(&leak);
                 connections.spawn(async move {
-                    // Whoever goes away in the middle is no trouble of the server's.
-                    let _ = serve(stream, secret, &noticed).await;
+                    // A client that disconnects is not a failure of the server.
+                    let _ = serve(stream, secret, &leak).await;
                 });
                 while connections.try_join_next().is_some() {}
             }
@@ -49,8 +51,8 @@ impl Server {
         self.port
     }
 
-    /// Whether the secret arrived with a request that it is not for.
-    pub(crate) fn was_told(&self) -> bool {
+    /// Returns whether the secret arrived with a request that it is not for.
+    pub(crate) fn has_received_secret(&self) -> bool {
         self.leaked.load(SeqCst)
     }
 }
@@ -63,7 +65,7 @@ impl Drop for Server {
 
 async fn serve(stream: TcpStream, secret: &str, leaked: &AtomicBool) -> std::io::Result<()> {
     let (read, mut write) = stream.into_split();
-    let mut reader = BufReader::new(read.take(HEAD));
+    let mut reader = BufReader::new(read.take(MAX_HEAD_BYTES));
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if reader.read_line(&mut head).await? == 0 {
@@ -90,25 +92,53 @@ async fn serve(stream: TcpStream, secret: &str, leaked: &AtomicBool) -> std::io:
             }
         }
         "/upload" => {
-            // All that comes is read, and nothing is said until then.
+            // Everything is read before anything is answered.
             let mut rest = reader.into_inner();
             rest.set_limit(u64::MAX);
             tokio::io::copy(&mut rest, &mut tokio::io::sink()).await.map(|_| ())
         }
         _ => {
-            let told = head.lines().find_map(|line| line.strip_prefix("authorization: ")).unwrap_or("nothing");
-            let text = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{told}", told.len());
+            let authorization = head.lines().find_map(|line| line.strip_prefix("authorization: ")).unwrap_or("nothing");
+            let text = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{authorization}", authorization.len());
             write.write_all(text.as_bytes()).await
         }
     }
 }
 
-/// Begins, and goes on drop by drop until nobody listens any more.
+/// Writes `begin`, and then `drop` again and again until the client disconnects.
 async fn drip(write: &mut (impl tokio::io::AsyncWrite + Unpin), begin: &str, drop: &str) -> std::io::Result<()> {
     write.write_all(begin.as_bytes()).await?;
     loop {
         write.write_all(drop.as_bytes()).await?;
         write.flush().await?;
-        tokio::time::sleep(DROP).await;
+        tokio::time::sleep(DRIP_INTERVAL).await;
+    }
+}
+
+/// A listener that no tool is allowed to reach. Connections wait in it until it is checked.
+pub(crate) struct Listener(std::net::TcpListener);
+
+impl Listener {
+    /// Listens on a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    /// If this machine has none.
+    pub(crate) fn start() -> std::io::Result<Self> {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        Ok(Self(listener))
+    }
+
+    /// Returns its port.
+    ///
+    /// # Errors
+    /// If the system does not report it.
+    pub(crate) fn port(&self) -> std::io::Result<u16> {
+        Ok(self.0.local_addr()?.port())
+    }
+
+    /// Returns whether nothing has connected since the last check. An error counts as a connection.
+    pub(crate) fn has_no_connection(&self) -> bool {
+        self.0.accept().is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 }

@@ -15,7 +15,7 @@ const MAX_TEXT_CHARS: usize = 100;
 
 /// Describes a record in a line, with its number, time and session.
 pub(crate) fn to_line(row: &Stored) -> String {
-    let when = format!("{:>6}  {}  {}", row.seq, moment::second(row.record.at), one_line(&row.record.session));
+    let when = format!("{:>6}  {}  {}", row.seq, moment::format_second(row.record.at), one_line(&row.record.session));
     format!("{}  {}", styled(FAINT, &when), describe(&row.record))
 }
 

@@ -12,7 +12,7 @@ use anyhow::Result;
 
 use crate::args::Arguments;
 use crate::config::{Config, text_of};
-use crate::exit::NotTrusted;
+use crate::exit::UntrustedConfigError;
 use crate::{question, render};
 
 pub(crate) use effects::{Effect, effects, lines};
@@ -76,7 +76,7 @@ impl ConfigSource {
             return Ok(config);
         }
         let why = if status == TrustStatus::Changed { "changed since it was trusted" } else { "is not trusted" };
-        Err(NotTrusted { file: file.display().to_string(), why }.into())
+        Err(UntrustedConfigError { file: file.display().to_string(), why }.into())
     }
 
     /// Like [`Self::open`], for a command that can do without the configuration: one that `is_needed` rejects is not

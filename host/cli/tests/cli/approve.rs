@@ -1,4 +1,4 @@
-//! Approvals: nothing configured is called before somebody looked at it, and what changed is shown old beside new.
+//! Approvals: a configured component is not called before it is approved, and its changes are shown old beside new.
 
 use expect_test::{Expect, expect};
 use fumehood_tests::contract::{Answer, Described};
@@ -107,7 +107,7 @@ fn a_lock_says_what_was_approved() {
 }
 
 #[test]
-fn what_changed_is_shown_old_beside_new() {
+fn changes_are_shown_old_beside_new() {
     let bench = bench();
     assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
     let sly =
@@ -296,7 +296,7 @@ fn components_of_a_folder_have_no_powers_and_need_approval_too() {
 }
 
 #[test]
-fn a_change_of_bytes_alone_is_told_as_such() {
+fn a_change_of_bytes_alone_is_shown_as_such() {
     let bench = bench();
     assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
     let mut component = std::fs::read(bench.path("notes.wasm")).unwrap();

@@ -1,4 +1,4 @@
-//! What a person sees before approving: all that is pinned, and nothing that a tool says outside of its bar.
+//! The screen before an approval: it shows all that is pinned, and text of a tool only behind the bar.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -9,10 +9,10 @@ use nix::pty::{OpenptyResult, Winsize, openpty};
 
 use crate::workbench::Workbench;
 
-/// Left of this, the host speaks.
+/// The bar: text to the left of it is the host's.
 const BAR: char = '│';
 
-/// What a command draws on a terminal of so many columns: its lines, as they are before the terminal breaks any.
+/// Returns the lines that a command prints on a terminal of this width, before the terminal breaks any.
 fn drawn(bench: &Workbench, columns: u16, arguments: &[&str]) -> Vec<String> {
     let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let OpenptyResult { master, slave } = openpty(Some(&size), None).unwrap();
@@ -30,15 +30,15 @@ fn drawn(bench: &Workbench, columns: u16, arguments: &[&str]) -> Vec<String> {
     String::from_utf8(screen).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// The most cells that a terminal may give a line. Every character takes one, and those of East Asia two.
+/// Returns the maximum number of cells of a line. Every character takes one, and those of East Asia two.
 fn cells(line: &str) -> usize {
     line.chars()
         .map(|c| if ('\u{1100}'..='\u{ffef}').contains(&c) && !matches!(c, '…' | '│' | '✓') { 2 } else { 1 })
         .sum()
 }
 
-/// Texts that would draw lines of the host if the terminal broke them, or if they began lines. Each word has a `Z`, which
-/// the host never writes.
+/// Returns texts that would forge lines of the host if the terminal broke them, or if they began lines. Each word has a
+/// `Z`, which the host never writes.
 fn forgeries(columns: usize) -> Vec<String> {
     let words = "  Zmay        Zcompute, Zand Znothing Zelse";
     vec![

@@ -1,23 +1,23 @@
-//! Bad command lines and bad arguments: each is refused in words that help, before anything runs.
+//! Bad command lines and bad arguments of calls: each is refused with a hint, before anything runs.
 
 use expect_test::{Expect, expect};
 
 use crate::workbench::Workbench;
 
-fn calculator() -> Workbench {
+pub(crate) fn calculator() -> Workbench {
     let bench = Workbench::new();
     bench.example("calculator");
     bench
 }
 
-fn check(bench: &Workbench, arguments: &[&str], expected: Expect) {
+pub(crate) fn check(bench: &Workbench, arguments: &[&str], expected: Expect) {
     let mut all = vec!["call", "calculator.wasm", "add"];
     all.extend(arguments);
     expected.assert_eq(&bench.run(&all).shown());
 }
 
 #[test]
-fn arguments_that_are_not_an_object_of_json() {
+fn arguments_that_are_no_json_object_are_refused() {
     let bench = calculator();
     check(
         &bench,
@@ -63,7 +63,7 @@ fn arguments_that_are_not_an_object_of_json() {
 }
 
 #[test]
-fn arguments_that_do_not_fit_the_schema() {
+fn arguments_that_do_not_fit_the_schema_are_refused() {
     let bench = calculator();
     check(
         &bench,
@@ -143,7 +143,7 @@ fn arguments_come_from_a_file_or_from_stdin() {
 }
 
 #[test]
-fn a_file_of_arguments_that_cannot_be_read() {
+fn an_unreadable_file_of_arguments_is_refused() {
     let bench = calculator();
     bench.put("latin1.json", b"{\"a\": \"\xe4\"}");
     check(
@@ -189,115 +189,7 @@ fn a_file_of_arguments_that_cannot_be_read() {
 }
 
 #[test]
-fn limits_that_make_no_sense() {
-    let bench = calculator();
-    check(
-        &bench,
-        &["--timeout", "0s"],
-        expect![[r#"
-            ── stderr
-            error: --timeout: the deadline limit is zero, so that no call could succeed; leave it out for the default
-            ── exit 2
-        "#]],
-    );
-    check(
-        &bench,
-        &["--timeout", "fast"],
-        expect![[r#"
-        ── stderr
-        error: invalid value 'fast' for '--timeout <TIME>': `fast` is not an amount of time; write a number and a unit, such as `250ms`, `2s` or `1m 30s`
-
-        For more information, try '--help'.
-        ── exit 2
-    "#]],
-    );
-    check(
-        &bench,
-        &["--timeout", "100000 years"],
-        expect![[r#"
-            ── stderr
-            error: --timeout: the deadline limit is 100000years; this host gives at most 1day
-            ── exit 2
-        "#]],
-    );
-    check(
-        &bench,
-        &["--memory", "0"],
-        expect![[r#"
-            ── stderr
-            error: --memory: the memory limit is zero, so that no call could succeed; leave it out for the default
-            ── exit 2
-        "#]],
-    );
-    check(
-        &bench,
-        &["--memory", "1TiB"],
-        expect![[r#"
-            ── stderr
-            error: --memory: the memory limit is 1.0 TiB; this host gives at most 4.0 GiB
-            ── exit 2
-        "#]],
-    );
-}
-
-#[test]
-fn limits_that_are_no_amount_or_nothing() {
-    let bench = calculator();
-    check(
-        &bench,
-        &["--memory", "much"],
-        expect![[r#"
-        ── stderr
-        error: invalid value 'much' for '--memory <BYTES>': `much` is not an amount of bytes; write a number and a unit, such as `512KiB` or `64MiB`
-
-        For more information, try '--help'.
-        ── exit 2
-    "#]],
-    );
-    check(
-        &bench,
-        &["--fuel", "0"],
-        expect![[r#"
-            ── stderr
-            error: --fuel: the fuel limit is zero, so that no call could succeed; leave it out for the default
-            ── exit 2
-        "#]],
-    );
-    check(
-        &bench,
-        &["--fuel", "-1"],
-        expect![[r#"
-            ── stderr
-            error: invalid value '-1' for '--fuel <COUNT>': `-1` is not a count; write a whole number, with `k`, `M` or `G` for thousands, millions or billions
-
-            For more information, try '--help'.
-            ── exit 2
-        "#]],
-    );
-    check(
-        &bench,
-        &["--fuel", "99999999999999999999"],
-        expect![[r#"
-        ── stderr
-        error: invalid value '99999999999999999999' for '--fuel <COUNT>': `99999999999999999999` is not a count; write a whole number, with `k`, `M` or `G` for thousands, millions or billions
-
-        For more information, try '--help'.
-        ── exit 2
-    "#]],
-    );
-    check(
-        &bench,
-        &["--max-output", "0"],
-        expect![[r#"
-            ── stderr
-            error: --max-output: the output limit is zero, so that no call could succeed; leave it out for the default
-            ── exit 2
-        "#]],
-    );
-}
-
-#[test]
-fn a_bad_command_line_is_found_before_anything_is_read_or_written() {
+fn a_bad_command_line_is_refused_before_any_file_is_touched() {
     let bench = Workbench::new();
     for arguments in [
         &["call", "missing.wasm", "add", "--timeout", "0s"][..],
@@ -315,96 +207,4 @@ fn a_bad_command_line_is_found_before_anything_is_read_or_written() {
         assert_eq!(ran.stdout, "");
         assert!(!bench.cache().exists(), "{arguments:?}");
     }
-}
-
-#[test]
-fn help_says_what_the_exit_codes_mean() {
-    let bench = Workbench::new();
-    for arguments in [&["--help"][..], &["call", "--help"], &["help", "call"]] {
-        let ran = bench.run(arguments);
-        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
-        for code in ["0 ", "1 ", "2 ", "3 ", "4 ", "5 ", "6 ", "7 ", "130 "] {
-            assert!(ran.stdout.lines().any(|line| line.trim_start().starts_with(code)), "{code}: {}", ran.stdout);
-        }
-    }
-    assert!(bench.run(&["--version"]).stdout.starts_with("fumehood "));
-}
-
-#[test]
-fn a_command_alone_shows_help_whatever_the_environment_sets() {
-    let bench = Workbench::new();
-    let mut command = bench.command_without_trust(&[]);
-    command.env("FUMEHOOD_CONFIG", "/nowhere/fumehood.toml");
-    let ran = Workbench::run_command(command);
-    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran:?}");
-    assert!(ran.stderr.contains("Usage: fumehood") && ran.stderr.contains("selftest"), "{ran:?}");
-}
-
-#[test]
-fn hidden_commands_are_nowhere_to_be_seen() {
-    let bench = Workbench::new();
-    let completions = bench.run(&["completions", "bash"]).stdout;
-    let pages = bench.run(&["man"]).stdout;
-    for hidden in ["compile-component", "run-worker", "end-with-parent"] {
-        assert!(!completions.contains(hidden) && !pages.contains(hidden), "{hidden}");
-        assert_eq!(bench.run(&["help", hidden]).code, 2, "{hidden}");
-        assert_eq!(bench.run(&["--json", hidden]).code, 2, "{hidden}");
-    }
-}
-
-#[test]
-fn options_of_every_command_are_in_one_help() {
-    let bench = Workbench::new();
-    let help = |arguments: &[&str]| bench.run(arguments).stdout;
-    assert!(help(&["--help"]).contains("--cache-size") && help(&["--help"]).contains("--isolation"));
-    for arguments in [&["call", "--help"][..], &["log", "verify", "--help"], &["config", "check", "-h"]] {
-        let shown = help(arguments);
-        assert!(!shown.contains("--cache-size") && shown.contains("see `fumehood --help`"), "{arguments:?}: {shown}");
-    }
-    assert_eq!(bench.run(&["config", "--color", "never", "schema", "--no-cache"]).code, 0, "they are taken everywhere");
-}
-
-#[test]
-fn every_command_has_a_manual_page() {
-    let bench = Workbench::new();
-    assert!(bench.run(&["man"]).stdout.contains(".TH fumehood 1"));
-    let ran = bench.run(&["man", "pages"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{ran:?}");
-    let page = std::fs::read_to_string(bench.path("pages/fumehood-log-verify.1")).unwrap();
-    assert!(page.contains("without\\-key"), "{page}");
-    assert!(bench.path("pages/fumehood-call.1").exists());
-}
-
-#[test]
-fn every_shell_gets_its_completions() {
-    let bench = Workbench::new();
-    for shell in ["bash", "zsh", "fish"] {
-        let ran = bench.run(&["completions", shell]);
-        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
-        for word in ["fumehood", "inspect", "demo", "max-output"] {
-            assert!(ran.stdout.contains(word), "{shell}: {word}");
-        }
-    }
-}
-
-#[test]
-fn the_cap_on_a_string_is_the_operators() {
-    let bench = Workbench::new();
-    bench.example("text");
-    bench.put("long.json", format!(r#"{{"text": "{}"}}"#, "x".repeat(11_000)));
-    let call = |component: &str, more: &[&str]| {
-        bench.run(&[&["call", component, "statistics", "--args-file", "long.json"], more].concat())
-    };
-    let ran = call("text.wasm", &[]);
-    assert!(ran.code == 3 && ran.stderr.contains("/text: expected a string of at most 10240 bytes"), "{ran:?}");
-    assert_eq!(call("text.wasm", &["--max-string", "20KiB"]).code, 0);
-    let ran = call("text.wasm", &["--max-string", "0"]);
-    assert!(ran.code == 2 && ran.stderr.contains("--max-string: the string limit is zero"), "{ran:?}");
-    let configured = |limits: &str| {
-        let tool = "[tools.words]\ncomponent = \"text.wasm\"\napproval = \"off\"\n";
-        bench.put("fumehood.toml", format!("[limits]\nstring = \"20KiB\"\n{tool}{limits}"));
-        call("words", &["--trust-config"]).code
-    };
-    assert_eq!(configured(""), 0);
-    assert_eq!(configured("limits.string = \"1KiB\"\n"), 3);
 }

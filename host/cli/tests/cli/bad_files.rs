@@ -1,4 +1,4 @@
-//! What is not a component: each kind of file is named for what it is, and nothing hangs.
+//! Files that are not components: the message names their kind, and nothing hangs.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -19,7 +19,7 @@ fn check(bench: &Workbench, file: &str, expected: Expect) {
 }
 
 #[test]
-fn files_of_another_kind() {
+fn files_of_another_kind_are_refused() {
     let bench = Workbench::new();
     bench.put("empty.wasm", b"");
     check(
@@ -110,7 +110,7 @@ fn machine_code_is_never_accepted() {
 }
 
 #[test]
-fn damaged_components() {
+fn damaged_components_are_refused() {
     let bench = Workbench::new();
     bench.example("calculator");
     let good = std::fs::read(bench.path("calculator.wasm")).unwrap();
@@ -141,7 +141,7 @@ fn damaged_components() {
 }
 
 #[test]
-fn components_for_another_host() {
+fn components_for_another_host_are_refused() {
     let bench = Workbench::new();
     bench.program("unknown-import").program("other-contract");
     check(
@@ -198,7 +198,7 @@ fn files_that_are_too_large_are_not_read() {
 }
 
 #[test]
-fn what_is_no_file() {
+fn paths_that_are_no_files_are_refused() {
     let bench = Workbench::new();
     check(
         &bench,
@@ -254,7 +254,7 @@ fn what_is_no_file() {
 }
 
 #[test]
-fn a_file_that_may_not_be_read() {
+fn an_unreadable_file_is_refused() {
     let bench = Workbench::new();
     let path = bench.put("secret.wasm", b"");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
@@ -274,7 +274,7 @@ fn a_file_that_may_not_be_read() {
 }
 
 #[test]
-fn tools_that_describe_themselves_badly() {
+fn tools_with_invalid_descriptions_are_refused() {
     let bench = Workbench::new();
     bench.answering("none", &[], Answer::Nothing);
     check(
@@ -313,7 +313,7 @@ fn tools_that_describe_themselves_badly() {
 }
 
 #[test]
-fn tools_whose_texts_are_refused() {
+fn tools_with_forbidden_texts_are_refused() {
     let bench = Workbench::new();
     bench.answering("json", &[Described::new("a").taking("{")], Answer::Nothing);
     check(

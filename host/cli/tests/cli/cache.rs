@@ -1,4 +1,4 @@
-//! The code cache, from outside: kept privately, found again, and never trusted.
+//! The code cache as a user sees it: private, reused, and never trusted.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use expect_test::expect;
 
 use crate::workbench::{Ran, Workbench};
 
-/// A bench with a component whose code is in the cache.
+/// Creates a folder with a component whose code is in the cache.
 fn warm() -> Workbench {
     let bench = Workbench::new();
     bench.program("count");
@@ -63,7 +63,7 @@ fn code_is_kept_privately_and_found_again() {
 }
 
 #[test]
-fn a_changed_byte_in_any_file_is_reported_and_the_entry_repaired() {
+fn a_changed_byte_is_reported_and_the_entry_repaired() {
     let bench = warm();
     let cache = bench.cache();
     for path in [only(&cache, "cwasm"), only(&cache, "mac"), cache.join("key")] {
@@ -76,7 +76,7 @@ fn a_changed_byte_in_any_file_is_reported_and_the_entry_repaired() {
 }
 
 #[test]
-fn a_damaged_entry_in_words() {
+fn a_damaged_entry_is_explained() {
     let bench = warm();
     std::fs::write(only(&bench.cache(), "cwasm"), b"short").unwrap();
     expect![[r#"
@@ -172,7 +172,7 @@ fn without_a_cache_nothing_is_written() {
 }
 
 #[test]
-fn the_flag_is_stronger_than_the_environment_and_both_than_the_usual_folder() {
+fn the_cache_folder_is_from_flag_environment_or_default() {
     let bench = Workbench::new();
     bench.program("count");
     assert_eq!(bench.run(&["--cache-dir", "named", "inspect", "count.wasm"]).code, 0);

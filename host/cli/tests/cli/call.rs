@@ -1,4 +1,4 @@
-//! `fumehood call`: how calls end, in words, in JSON and in exit codes.
+//! `fumehood call`: the outcomes of calls in words, in JSON and as exit codes.
 
 use expect_test::{Expect, expect};
 
@@ -21,7 +21,7 @@ fn the_result_is_on_stdout_and_the_cost_on_stderr() {
 }
 
 #[test]
-fn a_tool_that_fails() {
+fn a_failing_tool_is_reported() {
     let bench = Workbench::new();
     bench.example("calculator");
     check(
@@ -47,7 +47,7 @@ fn a_tool_that_fails() {
 }
 
 #[test]
-fn without_a_tool_it_says_which_there_are() {
+fn without_a_tool_the_tools_are_listed() {
     let bench = Workbench::new();
     bench.example("calculator");
     check(
@@ -275,7 +275,7 @@ fn crashes_have_an_exit_code_of_their_own() {
 }
 
 #[test]
-fn what_a_guest_prints_is_not_its_result() {
+fn output_of_a_guest_is_not_its_result() {
     let bench = Workbench::new();
     bench.program("stdout-flood");
     let ran = bench.run(&["call", "stdout-flood.wasm", "run", "--timeout", "50ms", "--max-log", "100B"]);
@@ -314,7 +314,7 @@ fn a_record_in_json_has_the_same_shape_however_the_call_ended() {
 }
 
 #[test]
-fn whatever_ends_a_call_has_one_shape_in_json() {
+fn every_outcome_has_one_shape_in_json() {
     let bench = Workbench::new();
     bench.example("calculator").put("notes.txt", "Dear diary");
     let check = |arguments: &[&str], code: i32, kind: &str, words: &str| {

@@ -1,4 +1,4 @@
-//! How calls are treated on their way: judged, recorded, shown, as the configuration says.
+//! Policies of calls in the configuration: the judge, the records, and the size of results.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::workbench::{Ran, Workbench};
 const SUMS: &str = "[tools.sums]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n[log]\npath = \"e.db\"\n";
 const ADD: &str = r#"{"calls": [{"name": "sums__add", "arguments": {"a": 1234, "b": 5}, "id": "sum"}]}"#;
 
-/// The judge is the same model as the one that answers, so that its verdicts stand in the script.
+/// Runs a task. The judge is the model that answers, so its verdicts are in the script.
 fn run(config: &str, script: &[&str]) -> (Workbench, Ran) {
     let bench = Workbench::new();
     bench.example("calculator").put("script.jsonl", script.join("\n"));
@@ -36,7 +36,7 @@ fn a_judge_of_the_configuration_is_shown_the_policy_and_denies() {
 }
 
 #[test]
-fn a_judge_that_allows_lets_the_call_run_and_what_it_uses_counts() {
+fn an_allowed_call_runs_and_the_judge_counts_in_the_budget() {
     let verdict = r#"{"text": "{\"verdict\": \"allow\"}", "usage": {"input": 70, "output": 9}}"#;
     let answer = r#"{"text": "1239.", "expect": "1239"}"#;
     let (_, ran) = run(JUDGE, &[ADD, verdict, answer]);
@@ -47,7 +47,7 @@ fn a_judge_that_allows_lets_the_call_run_and_what_it_uses_counts() {
 }
 
 #[test]
-fn what_is_no_verdict_denies_and_tools_that_never_are_judged_run() {
+fn an_invalid_verdict_denies_and_never_judged_tools_run() {
     let (_, ran) = run(JUDGE, &[ADD, r#"{"text": "Sure!"}"#, r#"{"text": "No.", "expect": "gave no verdict"}"#]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "No.\n"), "{ran:?}");
     let never = "[guardrails.judge]\npolicy = \"Nothing.\"\nnever = [\"sums__add\"]\n";
@@ -56,7 +56,7 @@ fn what_is_no_verdict_denies_and_tools_that_never_are_judged_run() {
 }
 
 #[test]
-fn nothing_of_a_call_is_recorded_where_that_is_not_wanted_and_the_model_sees_all_of_it() {
+fn persist_nothing_records_no_arguments_and_hides_no_result() {
     let answer = r#"{"text": "Done.", "expect": "1239"}"#;
     let (bench, ran) = run("texts = true\n[tools.sums.limits]\n", &[ADD, answer]);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -85,7 +85,7 @@ fn only_so_much_of_a_result_is_shown() {
 }
 
 #[test]
-fn notes_of_the_model_outlive_the_session_and_are_seen_by_nobody_else() {
+fn notes_outlive_the_session_and_belong_to_one_actor() {
     let bench = Workbench::new();
     bench.put("fumehood.toml", "[agent]\nmemory = \"notes.db\"\n");
     let say = |actor: &str, script: &str| {

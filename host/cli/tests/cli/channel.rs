@@ -1,4 +1,4 @@
-//! Channels: what is not listed for one can neither be seen nor called there.
+//! Channels: a tool that is not listed for one can neither be seen nor called there.
 
 use crate::workbench::{Ran, Workbench};
 
@@ -37,7 +37,7 @@ fn run(bench: &Workbench, more: &[&str]) -> Ran {
     bench.run(&[&["run", "Go", "--script", "script.jsonl"], more].concat())
 }
 
-/// How many tools the model was shown.
+/// Returns the number of tools that the model was offered.
 fn shown(more: &[&str]) -> u64 {
     let bench = bench(r#"{"text": "Nothing to do."}"#);
     let ran = run(&bench, &[&["--log", "e.db"], more].concat());
@@ -57,7 +57,7 @@ fn l4_a_channel_has_its_tools_and_those_of_its_skills() {
 }
 
 #[test]
-fn what_was_typed_narrows_a_channel_and_a_skill() {
+fn allow_narrows_a_channel_and_a_skill() {
     let add = ["--only", "sums__add", "--only", "sums__divide"];
     assert_eq!(shown(&[&add[..], &["--channel", "open"]].concat()), 1);
     assert_eq!(shown(&[&add[..], &["--skill", "adding"]].concat()), 1);

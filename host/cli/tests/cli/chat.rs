@@ -29,7 +29,7 @@ fn messages_share_a_session_until_quit() {
 }
 
 #[test]
-fn the_end_of_the_input_ends_the_session_and_the_code_is_that_of_the_last_answer() {
+fn the_end_of_input_exits_with_the_code_of_the_last_answer() {
     let bench = bench();
     let ran = bench.run_with_input(CHAT, "What is 3 + 5?");
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is 8.\n"), "{ran:?}");

@@ -1,5 +1,5 @@
-//! Components that are made to be expensive to compile cost the host nothing but a few seconds: they are refused after a
-//! look at them, or a process of their own is stopped.
+//! Components that are made to be expensive to compile cost the host nothing but a few seconds: they are refused after
+//! a look at them, or a process of their own is stopped.
 
 use std::io::Read as _;
 use std::process::{Child, Stdio};
@@ -8,35 +8,35 @@ use std::time::{Duration, Instant};
 use crate::workbench::Workbench;
 
 const MIB: u64 = 1 << 20;
-/// What a bomb may add to what the host holds for a component of no account.
+/// Maximum memory of the host for a bomb, above that for a small component.
 const SLACK: u64 = 32 * MIB;
-const MOST_TIME: Duration = Duration::from_secs(10);
-/// CPU time is what is limited; on a busy machine that is more time on the clock.
+const MAX_TIME: Duration = Duration::from_secs(10);
+/// Timeout of an inspection: the limit is on CPU time, which takes longer on a busy machine.
 const BUSY: Duration = Duration::from_secs(90);
-/// Other tests run at the same time.
+/// Time to wait, which allows for other tests that run concurrently.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A figure of a process, in bytes; `None` when it is gone.
+/// Reads a figure of a process, in bytes; `None` if the process has ended.
 fn figure(pid: u32, name: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim_start_matches(':').trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// The processes that a process has started and that are there still.
+/// Returns the running child processes of a process.
 fn children(pid: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());
     lists.flat_map(|list| list.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<_>>()).collect()
 }
 
-/// How an inspection went.
+/// The outcome of an inspection.
 #[derive(Debug)]
 struct Inspected {
     code: i32,
     stderr: String,
     time: Duration,
-    /// The most that the host held, and its compiler.
+    /// Peak memory of the host, and of its compiler.
     host: u64,
     compiler: u64,
 }
@@ -66,17 +66,17 @@ fn component(modules: &str) -> Vec<u8> {
     wat::parse_str(format!("(component {modules})")).unwrap()
 }
 
-/// A function of about so many bytes.
+/// Returns a function of about this size.
 fn adds(bytes: usize) -> String {
     format!("(func (result i32) i32.const 1 {})", "i32.const 1 i32.add ".repeat(bytes / 3))
 }
 
-/// Loops inside of each other.
+/// Returns nested loops.
 fn nested(depth: usize) -> String {
     format!("{}{}", "(loop (br_if 0 (local.get 0)) ".repeat(depth), ")".repeat(depth))
 }
 
-/// Types of which each means twice what the one before means.
+/// Returns types, each twice as large as the one before when it is expanded.
 fn types(count: usize) -> String {
     let first = "(type $t0 (tuple string string))".to_owned();
     (1..count).fold(first, |text, at| format!("{text}(type $t{at} (tuple $t{0} $t{0}))", at - 1))
@@ -115,7 +115,7 @@ fn compile_bombs_are_refused_before_anything_is_compiled() {
         let ran = inspect(&bench, "bomb.wasm");
         assert_eq!(ran.code, 6, "{name}: {ran:?}");
         assert!(ran.stderr.contains(says), "{name}: {ran:?}");
-        assert!(ran.time < MOST_TIME, "{name}: {ran:?}");
+        assert!(ran.time < MAX_TIME, "{name}: {ran:?}");
         assert!(ran.host < small.host + SLACK, "{name}: {ran:?} {small:?}");
     }
 }
@@ -144,7 +144,7 @@ fn what_the_first_look_lets_through_is_compiled_within_its_budget_or_stopped() {
     }
 }
 
-/// A component that takes seconds to compile, and its host, as soon as it compiles.
+/// Starts to compile a component that takes seconds. Returns once the compiler runs.
 fn compiling(bench: &Workbench) -> (Child, u32) {
     bench.put("slow.wasm", component(&format!("(core module {})", adds(250_000).repeat(2))));
     let host = start(bench, &["inspect", "slow.wasm"]);
@@ -167,7 +167,7 @@ fn kill(pid: u32) {
 }
 
 #[test]
-fn a_compiler_that_is_killed_in_the_middle_is_an_error_of_this_component() {
+fn a_killed_compiler_fails_only_its_component() {
     let bench = Workbench::new();
     let (mut host, compiler) = compiling(&bench);
     kill(compiler);
@@ -195,7 +195,7 @@ fn a_compiler_ends_with_its_host() {
 }
 
 #[test]
-fn the_command_is_not_for_people() {
+fn the_compiler_command_is_hidden() {
     let bench = Workbench::new();
     let ran = Workbench::run_command(bench.command_without_trust(&["compile-component"]));
     assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{ran:?}");

@@ -1,4 +1,4 @@
-//! The compiler process as an embedder sets it up: this program or another, and limits of one's own.
+//! The compiler process as an embedder sets it up: this program or another, with its own limits.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use fumehood::{
 };
 
 const MIB: u64 = 1 << 20;
-/// Other tests run at the same time.
+/// Time to wait, which allows for other tests that run concurrently.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn own() -> CompileBudget {
@@ -27,7 +27,7 @@ fn host(compiler: Compiler) -> Host {
     Host::builder().concurrency(2).compiler(compiler).build().unwrap()
 }
 
-/// Takes a while: functions of so many bytes.
+/// Returns a component that takes a while to compile: functions of this size.
 fn slow(bytes: usize) -> Vec<u8> {
     functions(bytes, 2)
 }
@@ -46,7 +46,7 @@ async fn refused(host: &Host, bytes: Vec<u8>) -> ComponentError {
 }
 
 #[tokio::test]
-async fn what_a_process_of_its_own_compiles_runs_and_is_kept() {
+async fn components_compiled_in_a_process_run_and_are_cached() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = fumehood_tests::component("count").unwrap();
     for cache in [None, Some(()), Some(())] {
@@ -87,7 +87,7 @@ async fn each_limit_stops_the_compiler_and_is_named() {
 }
 
 #[tokio::test]
-async fn what_a_component_may_hold_is_a_setting() {
+async fn compile_limits_are_settings() {
     let limits = CompileLimits { functions: 1, ..CompileLimits::default() };
     let host = Host::builder().concurrency(2).compile_limits(limits).build().unwrap();
     let error = refused(&host, slow(10)).await;
@@ -131,7 +131,7 @@ async fn gone(pid_file: &Path) {
 }
 
 #[tokio::test]
-async fn a_program_that_hangs_is_killed_at_its_time_or_when_nobody_waits() {
+async fn a_hanging_compiler_is_killed_at_its_deadline_or_if_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let pid_file = folder.path().join("pid");
     let script = format!("echo $$ >{0}.new; mv {0}.new {0}; sleep 1000; sleep 1000", pid_file.display());
@@ -175,7 +175,7 @@ async fn two_compile_at_once_and_the_others_wait() {
     assert_eq!((counts.len(), counts.iter().max(), running), (10, Some(&2), 0), "{log}");
 }
 
-/// The median of a few loads of a component, without a cache.
+/// Returns the median time of a few loads of a component, without a cache.
 async fn cold_load(compiler: Compiler, bytes: &[u8]) -> Duration {
     let host = host(compiler);
     let mut times = Vec::new();

@@ -1,4 +1,4 @@
-//! The configuration: whether it is fine, what it may contain, and what is said of one that is not.
+//! The configuration: its check, its schema, and the messages for faulty ones.
 
 use expect_test::{Expect, expect};
 
@@ -9,7 +9,7 @@ fn check(bench: &Workbench, arguments: &[&str], expected: Expect) {
 }
 
 #[test]
-fn a_good_file_is_fine() {
+fn a_valid_file_is_accepted() {
     let bench = Workbench::new();
     bench.example("notes");
     bench.put("fumehood.toml", "[tools.notes]\ncomponent = \"notes.wasm\"\n[mcp.servers.a]\ncommand = [\"a\"]\n");
@@ -27,7 +27,7 @@ fn a_good_file_is_fine() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_said_with_its_place() {
+fn all_faults_are_reported_with_their_places() {
     let bench = Workbench::new();
     let text = r#"
 [limits]
@@ -90,7 +90,7 @@ http = ["http://127.0.0.1:8080/**"]
 }
 
 #[test]
-fn what_is_no_configuration_is_said() {
+fn unusable_configurations_are_refused() {
     let bench = Workbench::new();
     check(
         &bench,
@@ -148,11 +148,11 @@ fn the_schema_is_printed() {
     let bench = Workbench::new();
     let schema = bench.run(&["config", "schema"]).json();
     assert_eq!(schema["title"], "fumehood.toml");
-    assert!(schema["properties"]["tools"]["description"].as_str().unwrap().contains("HostTools"));
+    assert!(schema["properties"]["tools"]["description"].as_str().unwrap().contains("Components"));
 }
 
 #[test]
-fn what_a_configuration_names_is_opened() {
+fn files_of_a_configuration_are_opened() {
     let bench = Workbench::new();
     bench.example("notes").put("file.txt", "Dear diary");
     let text = r#"

@@ -1,4 +1,4 @@
-//! `fumehood demo`: everything in it ends as the script says.
+//! `fumehood demo`: every call in it ends as expected.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use regex::Regex;
 
 use crate::workbench::Workbench;
 
-/// What was tried and how it ended: the columns that do not differ between runs.
+/// Returns the columns of the table that do not differ between runs: the attempt and its outcome.
 fn endings(table: &str) -> String {
     let columns = Regex::new(" {2,}").unwrap();
     let mut endings = String::new();

@@ -1,4 +1,4 @@
-//! The example tools that need powers: refused without them, and granted by the very lines that the refusals name.
+//! The example tools that need powers: refused without them, and granted by the lines that the refusals name.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::workbench::Workbench;
 
-/// More refusals than any tool of these needs.
+/// Maximum number of refusals: more than any of these tools needs.
 const ROUNDS: usize = 6;
 const TOKEN: &str = "ghp_canary0123456789";
 
@@ -25,7 +25,7 @@ impl<'a> Trial<'a> {
         Self { bench, component, policy: toml::Table::new() }
     }
 
-    /// Adds a line of a policy; what is a list already grows.
+    /// Adds a line to the policy. A list that is there already is extended.
     fn apply(&mut self, line: &str) {
         let added: toml::Table = line.parse().unwrap_or_else(|error| panic!("{line}: {error}"));
         for (key, value) in added {
@@ -51,7 +51,7 @@ impl<'a> Trial<'a> {
         serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
     }
 
-    /// Calls, and each time does what the refusal says, until it is allowed. Says what was applied.
+    /// Calls a tool, and applies the line of each refusal, until it is allowed. Returns the lines too.
     fn until_allowed(&mut self, tool: &str, arguments: &Value, power: &str) -> (Value, Vec<String>) {
         let mut applied = Vec::new();
         for _ in 0..ROUNDS {
@@ -72,13 +72,13 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// The JSON or text of a result's only part.
+/// Returns the JSON or text of a result's only part.
 fn content(result: &Value) -> Value {
     let part = &result["content"][0];
     part.get("json").or_else(|| part.get("value")).unwrap_or(part).clone()
 }
 
-/// Answers every request by what `answer` makes of its head. It ends with the test's process.
+/// Starts a server that answers each request by calling `answer` with its head. It ends with the process of the test.
 pub(crate) fn serve(answer: impl Fn(&str) -> (&'static str, String) + Send + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -117,7 +117,7 @@ fn respond(mut stream: TcpStream, answer: &dyn Fn(&str) -> (&'static str, String
 }
 
 #[test]
-fn files_are_read_by_the_line_of_the_refusal_and_written_by_another() {
+fn files_are_read_and_written_by_the_lines_of_the_refusals() {
     let bench = Workbench::new();
     // The refusal cannot know which folder is meant, so its line has a name to fill in. Here there is one of that name.
     std::fs::create_dir(bench.path("FOLDER")).unwrap();
@@ -152,7 +152,7 @@ fn a_page_is_fetched_by_the_lines_of_the_refusals() {
 }
 
 #[test]
-fn issues_are_read_and_commented_on_by_the_lines_of_the_refusals() {
+fn issues_are_read_and_answered_by_the_lines_of_the_refusals() {
     let port = serve(|head| {
         let token = head.lines().find_map(|line| line.strip_prefix("authorization: Bearer ")).unwrap_or("nobody");
         let comment = json!({"id": 7, "user": {"login": "ada"}, "body": token, "created_at": "", "html_url": ""});

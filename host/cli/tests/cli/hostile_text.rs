@@ -1,4 +1,4 @@
-//! Text that a guest made never reaches a terminal raw, wherever it turns up.
+//! Text of a guest never reaches a terminal raw, wherever it is printed.
 
 use fumehood_tests::contract::{Answer, Described};
 
@@ -16,7 +16,7 @@ fn assert_clean(ran: &Ran) {
     }
 }
 
-/// Runs it, and again with `--json`.
+/// Runs a command, and again with `--json`.
 fn check(bench: &Workbench, arguments: &[&str]) -> Ran {
     let plain = bench.run(arguments);
     assert_clean(&plain);
@@ -112,7 +112,7 @@ fn in_the_names_of_its_producers() {
     assert!(ran.stdout.contains("language"), "{ran:?}");
 }
 
-/// A custom section `producers` that says that it was written in this language.
+/// Returns a custom section `producers` with this language.
 fn producers(language: &str) -> Vec<u8> {
     let text = |text: &str| [&[u8::try_from(text.len()).unwrap()][..], text.as_bytes()].concat();
     let body = [text("producers"), vec![1], text("language"), vec![1], text(language), text("1\u{1b}[0m")].concat();
@@ -121,7 +121,7 @@ fn producers(language: &str) -> Vec<u8> {
 }
 
 #[test]
-fn in_what_was_typed() {
+fn in_arguments_of_the_command_line() {
     let bench = Workbench::new();
     bench.example("calculator");
     let file = format!("evil{}.wasm", EVIL.replace('/', ""));
@@ -159,7 +159,7 @@ fn in_a_failure_of_a_server() {
 }
 
 #[test]
-fn in_log_lines_and_in_what_it_prints() {
+fn in_log_lines_and_output() {
     let bench = Workbench::new();
     bench.program("stdout-flood");
     let ran = bench.run(&["call", "stdout-flood.wasm", "run", "--timeout", "50ms", "--max-log", "300B"]);

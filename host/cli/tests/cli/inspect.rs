@@ -1,4 +1,4 @@
-//! `fumehood inspect`: what a component is, what it could do, and which tools it has.
+//! `fumehood inspect`: the kind of a component, its imports, and its tools.
 
 use expect_test::expect;
 use fumehood_tests::contract::{Answer, Described};
@@ -52,7 +52,7 @@ fn a_component_of_the_contract() {
     .assert_eq(&bench.run(&["inspect", "json.wasm"]).shown());
 }
 
-/// What `inspect` prints of an example tool.
+/// Returns the output of `inspect` for an example tool.
 fn inspected(example: &str) -> String {
     let bench = Workbench::new();
     bench.example(example);
@@ -131,7 +131,7 @@ fn a_component_of_plain_functions() {
 }
 
 #[test]
-fn every_import_is_told_in_words() {
+fn every_import_is_described() {
     let bench = Workbench::new();
     bench.program("look-around");
     expect![[r#"

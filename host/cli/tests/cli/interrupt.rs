@@ -1,4 +1,4 @@
-//! Ctrl-C: whatever the tool is doing, it stops.
+//! Ctrl-C stops a tool, whatever it is doing.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::workbench::Workbench;
 
-/// What a person would put up with.
+/// Maximum time until a command has stopped, as short as a person expects.
 const SOON: Duration = Duration::from_secs(5);
 
 fn start(bench: &Workbench, arguments: &[&str]) -> Child {
@@ -51,7 +51,7 @@ fn a_tool_that_sleeps_in_a_host_call_or_spins_is_stopped() {
 }
 
 #[test]
-fn the_record_in_json_says_that_it_was_cancelled() {
+fn the_json_record_of_an_interrupted_call_is_cancelled() {
     let bench = Workbench::new();
     bench.program("sleep");
     let child = start(&bench, &["call", "--json", "sleep.wasm", "run", "--timeout", "60s"]);
@@ -104,7 +104,7 @@ fn a_run_is_cancelled_and_that_is_recorded() {
 }
 
 #[test]
-fn a_model_that_does_not_answer_is_given_up() {
+fn a_model_that_does_not_answer_can_be_interrupted() {
     let bench = Workbench::new();
     bench.put("script.jsonl", r#"{"text": "late", "delay_ms": 3000000}"#);
     let run = ["run", "Hello", "--script", "script.jsonl", "--json", "--wall", "1h", "--stream-time", "1h"];

@@ -1,4 +1,4 @@
-//! Worker processes: what they are, how they end, and that a worker that dies is one failed call.
+//! Worker processes: their privileges, their end, and that a worker that dies is one failed call.
 
 use std::io::Read as _;
 use std::net::TcpListener;
@@ -81,7 +81,8 @@ fn a_worker_that_dies_is_one_failed_call() {
     });
 }
 
-/// A server that never answers. It tells when a request has arrived, and when its connection has ended.
+/// Starts a server that never answers. Its channel reports when a request has arrived, and when the connection has
+/// ended.
 fn silent_server() -> (u16, std::sync::mpsc::Receiver<&'static str>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -231,7 +232,7 @@ fn a_worker_ends_with_its_component_and_with_its_host() {
 }
 
 #[test]
-fn what_is_approved_runs_in_process_and_nothing_else_does() {
+fn only_approved_components_run_in_process() {
     runtime().block_on(async {
         let host = Host::builder().workers(workers()).build().unwrap();
         let bytes = fumehood_tests::component("counter").unwrap();
@@ -280,7 +281,7 @@ fn a_file_size_limit_below_the_component_is_explained() {
 }
 
 #[test]
-fn what_is_no_worker_is_refused_in_words() {
+fn a_program_that_is_no_worker_is_refused() {
     runtime().block_on(async {
         let check = async |script: &str, says: &str| {
             let workers = Workers::program("/bin/sh", ["-c", script]);
@@ -339,10 +340,10 @@ fn modes_are_checked_before_anything_runs() {
     }
 }
 
-/// Set for the process that makes Landlock unavailable to itself, and then becomes the command.
+/// Variable for the process that makes Landlock unavailable to itself, and then runs the command.
 const WITHOUT_LANDLOCK: &str = "FUMEHOOD_TEST_WITHOUT_LANDLOCK";
 
-/// Does nothing in an ordinary run of the tests.
+/// Does nothing unless the variable is set.
 #[test]
 fn becomes_the_command_without_landlock() {
     let Some(mode) = std::env::var_os(WITHOUT_LANDLOCK) else { return };

@@ -1,4 +1,4 @@
-//! `fumehood log`: what was recorded can be found again, and nobody can change it unseen.
+//! `fumehood log`: records can be found, and a change of them is detected.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -14,7 +14,7 @@ const SCRIPT: &str = r#"
 {"text": "It is 8, said the tool.", "expect": "8"}
 "#;
 
-/// A folder with a log of one session, which has one call that was refused and one that ran.
+/// Creates a folder with a log of one session, with one call that was refused and one that ran.
 fn bench() -> Workbench {
     let bench = Workbench::new();
     bench.example("calculator").put("script.jsonl", SCRIPT);
@@ -53,7 +53,7 @@ fn c20_calls_are_listed_the_newest_first() {
 }
 
 #[test]
-fn sessions_are_listed_with_what_was_said() {
+fn sessions_are_listed_with_their_messages() {
     let rows = rows(&log(&bench(), &["--of", "sessions", "--json"]));
     assert_eq!(rows.len(), 1);
     assert_eq!((&rows[0]["status"], &rows[0]["calls"]), (&"answered".into(), &2.into()));
@@ -190,7 +190,7 @@ fn following_prints_what_is_there_and_what_comes() {
     assert!(ran.stdout.contains("session_finished"), "{ran:?}");
 }
 
-/// Puts other words of the same length into the file.
+/// Replaces text in the file by other text of the same length.
 fn change(path: &Path, from: &str, to: &str) {
     let mut bytes = std::fs::read(path).unwrap();
     let places: Vec<usize> = (0..bytes.len()).filter(|place| bytes[*place..].starts_with(from.as_bytes())).collect();
@@ -224,7 +224,7 @@ fn an_edited_row_is_named_and_the_exit_code_says_so() {
 }
 
 #[test]
-fn a_log_that_is_not_there_or_is_none_is_an_error_that_says_what_to_do() {
+fn a_missing_or_foreign_log_is_an_error_with_a_hint() {
     let bench = Workbench::new();
     bench.put("notes.txt", "these are my notes, not a database. ".repeat(40));
     let check = |arguments: &[&str], code: i32, words: &[&str]| {
@@ -239,7 +239,7 @@ fn a_log_that_is_not_there_or_is_none_is_an_error_that_says_what_to_do() {
 }
 
 #[test]
-fn a_damaged_log_is_said_to_be_damaged() {
+fn a_damaged_log_is_reported() {
     let bench = bench();
     let path = bench.path("e.db");
     let mut bytes = std::fs::read(&path).unwrap();
@@ -253,7 +253,7 @@ fn a_damaged_log_is_said_to_be_damaged() {
 }
 
 #[test]
-fn what_is_typed_wrong_is_refused() {
+fn invalid_arguments_are_refused() {
     let bench = bench();
     let check = |arguments: &[&str], words: &str| {
         let ran = log(&bench, arguments);

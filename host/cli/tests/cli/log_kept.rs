@@ -1,4 +1,4 @@
-//! What the log keeps: for how long, how much, and which texts.
+//! Retention of the log by age and by rows, and the texts that it keeps.
 
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ fn only_so_many_rows_are_kept_and_the_rest_still_verifies() {
 }
 
 #[test]
-fn what_is_too_old_goes_when_a_session_ends() {
+fn old_records_are_removed_when_a_session_ends() {
     let bench = bench("keep = \"1h\"\n");
     add(&bench);
     let fresh = records(&bench).len();
@@ -76,7 +76,7 @@ fn the_key_of_the_log_can_be_kept_elsewhere() {
 }
 
 #[test]
-fn each_request_is_recorded_with_its_size_its_time_and_its_tokens() {
+fn each_request_is_recorded_with_size_time_and_tokens() {
     let bench = bench("");
     add(&bench);
     let records = records(&bench);

@@ -1,4 +1,5 @@
-//! A log that cannot be written: said before anything runs, or as soon as it shows; and no call is lost that was kept.
+//! A log that cannot be written: reported before anything runs, or as soon as it is noticed, without losing a recorded
+//! call.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
@@ -22,7 +23,7 @@ fn bench() -> Workbench {
     bench
 }
 
-/// A log with one session.
+/// Creates a folder with a log of one session.
 fn with_log() -> Workbench {
     let bench = bench();
     bench.put("hello.jsonl", r#"{"text": "Hello."}"#);
@@ -30,7 +31,7 @@ fn with_log() -> Workbench {
     bench
 }
 
-/// Nothing was called, and it is said what to do.
+/// Checks that nothing was called, and that the message has a hint.
 fn refused(ran: &Ran, words: &[&str]) {
     assert_eq!((ran.code, ran.stdout.as_str()), (7, ""), "{ran:?}");
     for words in words.iter().chain(&["nothing was run", "e.db", "`--log FILE` names another log"]) {
@@ -39,7 +40,7 @@ fn refused(ran: &Ran, words: &[&str]) {
     assert!(!ran.stderr.contains("sleep__run"), "{ran:?}");
 }
 
-/// Holds the log as another program would that writes to it.
+/// Locks the log, as another program that writes to it would.
 fn hold(path: &Path) -> Connection {
     let holder = Connection::open(path).unwrap();
     holder.busy_timeout(Duration::from_secs(10)).unwrap();
@@ -48,7 +49,7 @@ fn hold(path: &Path) -> Connection {
 }
 
 #[test]
-fn a_damaged_log_is_refused_before_anything_runs_and_stays_as_it_is() {
+fn a_damaged_log_is_refused_and_not_changed() {
     let bench = with_log();
     let mut bytes = std::fs::read(bench.path("e.db")).unwrap();
     bytes[4096..].fill(0xa5);
@@ -60,7 +61,7 @@ fn a_damaged_log_is_refused_before_anything_runs_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_file_that_is_no_log_is_refused_before_anything_runs_and_stays_as_it_is() {
+fn a_file_that_is_no_log_is_refused_and_not_changed() {
     let bench = bench();
     let notes = "these are my notes, not a database. ".repeat(40);
     bench.put("e.db", &notes);
@@ -68,10 +69,10 @@ fn a_file_that_is_no_log_is_refused_before_anything_runs_and_stays_as_it_is() {
     assert_eq!(std::fs::read_to_string(bench.path("e.db")).unwrap(), notes);
 }
 
-/// Root may write everywhere, but not where the kernel makes the files.
+/// Root may write the file in spite of its mode, but not in a folder of the kernel.
 #[cfg(unix)]
 #[test]
-fn a_log_that_may_not_be_written_is_refused_before_anything_runs() {
+fn a_read_only_log_is_refused_before_anything_runs() {
     use std::os::unix::fs::PermissionsExt as _;
     let bench = with_log();
     let set = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -85,7 +86,7 @@ fn a_log_that_may_not_be_written_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn a_log_that_another_program_holds_is_refused_before_anything_runs() {
+fn a_locked_log_is_refused_before_anything_runs() {
     let bench = with_log();
     // Holds it even against reading, as a program does that moves it.
     let holder = Connection::open(bench.path("e.db")).unwrap();
@@ -104,7 +105,7 @@ fn start(bench: &Workbench, arguments: &[&str]) -> (Child, BufReader<std::proces
     (child, stderr)
 }
 
-/// The exit code, standard output and the rest of standard error.
+/// Waits for the end. Returns the exit code, standard output and the rest of standard error.
 fn finish(child: Child, mut stderr: BufReader<std::process::ChildStderr>) -> (Option<i32>, String, String) {
     let mut said = String::new();
     stderr.read_to_string(&mut said).unwrap();
@@ -117,7 +118,7 @@ fn press(child: &Child) {
 }
 
 #[test]
-fn a_log_that_is_held_for_a_while_in_the_middle_of_a_run_loses_nothing() {
+fn a_log_locked_for_a_while_during_a_run_loses_nothing() {
     let bench = bench();
     let (child, stderr) = start(&bench, &[RUN, &["--timeout", "300ms"]].concat());
     let holder = hold(&bench.path("e.db"));
@@ -133,7 +134,7 @@ fn a_log_that_is_held_for_a_while_in_the_middle_of_a_run_loses_nothing() {
 }
 
 #[test]
-fn a_log_that_stays_held_is_an_error_that_says_so() {
+fn a_log_that_stays_locked_is_an_error() {
     let bench = bench();
     let (child, stderr) = start(&bench, &[RUN, &["--timeout", "300ms"]].concat());
     let holder = hold(&bench.path("e.db"));

@@ -1,10 +1,11 @@
-//! `fumehood log verify` and `head`: what was not checked is not in order, and a checkpoint finds what no seal can.
+//! `fumehood log verify` and `head`: an incomplete check is not a success, and a checkpoint finds changes that no seal
+//! can.
 
 use std::os::unix::fs::PermissionsExt as _;
 
 use crate::workbench::{Ran, Workbench};
 
-/// A folder with a log of some calls.
+/// Creates a folder with a log of some calls.
 fn bench() -> Workbench {
     let bench = Workbench::new();
     bench.example("calculator");
@@ -27,7 +28,7 @@ fn head(bench: &Workbench) -> String {
     ran.stdout.trim().to_owned()
 }
 
-/// The exit code, and all words on both streams.
+/// Checks the exit code, and that all words are on one of the streams.
 fn check(ran: &Ran, code: i32, words: &[&str]) {
     assert_eq!(ran.code, code, "{ran:?}");
     let said = format!("{}{}", ran.stdout, ran.stderr);
@@ -116,7 +117,7 @@ fn another_log_with_its_own_key_is_found_by_a_checkpoint() {
 }
 
 #[test]
-fn what_retention_removed_is_said_and_proves_nothing() {
+fn retention_is_reported_and_proves_nothing() {
     let bench = bench();
     let early = head(&bench);
     bench.put("fumehood.toml", "[log]\nkeep_rows = 3\n");

@@ -1,4 +1,4 @@
-//! The command line tool as a user meets it: what is typed, what is printed where, and the exit code.
+//! The command line as a user sees it: arguments, standard output and error, and the exit code.
 
 // Lints know by `cfg(test)` that helper functions, too, may panic here.
 #[cfg(test)]
@@ -32,6 +32,8 @@ mod documented;
 #[cfg(test)]
 mod granted;
 #[cfg(test)]
+mod help;
+#[cfg(test)]
 mod hostile_text;
 #[cfg(test)]
 mod inspect;
@@ -39,6 +41,8 @@ mod inspect;
 mod interrupt;
 #[cfg(test)]
 mod isolation;
+#[cfg(test)]
+mod limit_options;
 #[cfg(test)]
 mod log;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! MCP as a client meets it: the real program over real pipes, and the real program as a client of itself.
+//! MCP over pipes: the program as a server, and the program as a client of itself.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ fn a_client_lists_and_calls_over_pipes() {
 }
 
 #[test]
-fn it_ends_when_the_input_ends_whatever_guests_do() {
+fn the_server_ends_with_its_input_despite_running_guests() {
     let bench = Workbench::new();
     bench.program("spin").program("sleep").program("stdout-flood");
     let mut session = Session::start(&bench, &["spin.wasm", "sleep.wasm", "stdout-flood.wasm"]);
@@ -42,7 +42,7 @@ fn it_ends_when_the_input_ends_whatever_guests_do() {
 }
 
 #[test]
-fn what_cannot_be_served_is_told_on_stderr_only() {
+fn an_unservable_component_is_reported_on_stderr_only() {
     let bench = Workbench::new();
     let ran = bench.run(&["serve", "mcp", "--json", "nothing.wasm"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (6, ""), "{ran:?}");
@@ -65,7 +65,7 @@ fn flags_of_http_are_refused_without_http() {
 }
 
 #[test]
-fn what_a_guest_prints_reaches_neither_client_nor_terminal() {
+fn output_of_a_guest_reaches_neither_client_nor_terminal() {
     let bench = Workbench::new();
     bench.program("forge-message").program("stdout-flood");
     let mut session = Session::start(&bench, &["forge-message.wasm", "stdout-flood.wasm"]);
@@ -76,7 +76,7 @@ fn what_a_guest_prints_reaches_neither_client_nor_terminal() {
     assert!(!session.said().contains("FORGED"), "{}", session.said());
 }
 
-/// Processor time of a process so far.
+/// Returns the processor time of a process so far.
 fn used(process: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let after_name: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
@@ -189,7 +189,7 @@ fn the_snippet_for_a_client_is_json_with_whole_paths() {
 }
 
 #[test]
-fn clients_are_told_what_components_may_do() {
+fn clients_see_the_powers_of_components() {
     let bench = Workbench::new();
     bench.example("calculator").example("text");
     std::fs::create_dir(bench.path("docs")).unwrap();
@@ -228,7 +228,7 @@ fn configured_tools_are_served_as_far_as_they_are_offered() {
     assert_eq!(ran.json()["mcpServers"]["fumehood"]["args"], json!(["serve", "mcp", "--config", path]), "{ran:?}");
 }
 
-/// Resident KiB, open files and threads of a process.
+/// Returns the resident KiB, open files and threads of a process.
 fn held(process: u32) -> (u64, usize, usize) {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let figure = |name: &str| {

@@ -1,4 +1,5 @@
-//! `serve mcp` while a client sends what is cheap to send and dear to parse, or opens more sockets than there are files.
+//! `serve mcp` under load: messages that are cheap to send and expensive to parse, and more sockets than file
+//! descriptors.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -11,17 +12,17 @@ use serde_json::json;
 use crate::session::Session;
 use crate::workbench::Workbench;
 
-/// What a client that behaves waits at most, on a loaded machine.
+/// Maximum time that a well-behaved client waits, on a loaded machine.
 const SOON: Duration = Duration::from_secs(2);
-/// How long the server has to end, on a loaded machine.
+/// Time that the server has to end, on a loaded machine.
 const GRACE: Duration = Duration::from_secs(4);
-/// Far above what anything takes that is waited for here.
+/// Timeout of every wait, far above what any of them takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Clients that send the same at once.
+/// Number of clients that send the same message concurrently.
 const CLIENTS: usize = 48;
 const LARGEST_BODY: usize = 4 << 20;
 
-/// The program, serving over HTTP. Dropping it ends it.
+/// The program, serving over HTTP. It ends when this is dropped.
 struct Server {
     child: Child,
     address: String,
@@ -45,7 +46,7 @@ impl Server {
         server
     }
 
-    /// Sends a message, and does not wait.
+    /// Sends a message without waiting for the answer.
     fn send(&self, body: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -60,7 +61,7 @@ impl Server {
         stream
     }
 
-    /// Sends a message, and returns the status of its answer, and how long it took.
+    /// Sends a message. Returns the status of the answer, and the time that it took.
     fn ask(&self, body: &[u8]) -> (String, Duration) {
         let asked = Instant::now();
         let mut answer = Vec::new();
@@ -68,14 +69,14 @@ impl Server {
         (String::from_utf8_lossy(&answer).chars().skip(9).take(3).collect(), asked.elapsed())
     }
 
-    /// The most memory that it ever had, in MiB.
+    /// Returns the peak of its memory, in MiB.
     fn peak(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() >> 10
     }
 
-    /// Asks it to end, and returns how long that took.
+    /// Sends a signal to end it. Returns the time that it took.
     fn terminate(&mut self) -> Duration {
         let told = Instant::now();
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
@@ -109,7 +110,8 @@ fn call(values: usize) -> Vec<u8> {
     format!("{before}{}{after}", zeroes(values)).into_bytes()
 }
 
-/// Many clients send a message at once. One that behaves is answered soon, memory stays bounded, and a signal is heard.
+/// Checks that while many clients send a message, a well-behaved one is answered soon, memory stays bounded, and a
+/// signal ends it.
 fn check_that_nobody_starves(body: &[u8], statuses: &[&str], growth: u64) {
     let bench = Workbench::new();
     let mut server = Server::start(&bench);

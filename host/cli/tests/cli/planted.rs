@@ -1,4 +1,4 @@
-//! What a tool could change in the folder that it was granted so that it may more next time: nothing, in any command.
+//! Files that decide about powers, in a folder that a tool may write: no command lets it change them.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::workbench::{Ran, Workbench};
 
-/// A folder to work in, with the state and the cache of the command beside it.
+/// A working folder, with the state and the cache of the command beside it.
 struct Work {
     bench: Workbench,
 }

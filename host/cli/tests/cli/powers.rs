@@ -1,4 +1,4 @@
-//! Powers on the command line: what was typed is granted, and nothing else.
+//! Powers on the command line: those that are typed are granted, and no others.
 
 use expect_test::{Expect, expect};
 
@@ -113,7 +113,7 @@ fn strict_imports_refuse_a_component_that_asks_for_more() {
 }
 
 #[test]
-fn what_a_tool_keeps_is_kept_where_it_was_said() {
+fn keys_and_values_are_kept_in_the_named_file() {
     let bench = Workbench::new();
     bench.put("it.wasm", fumehood_tests::contract("act-in-describe").unwrap());
     let look =
@@ -153,7 +153,7 @@ fn a_configured_component_has_its_powers_from_there_alone() {
 }
 
 #[test]
-fn what_is_granted_and_not_there_is_told_with_its_place() {
+fn missing_granted_files_are_reported_with_their_place() {
     let bench = Workbench::new();
     bench.program("count");
     let policy = |lines: &str| {

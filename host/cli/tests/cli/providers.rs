@@ -1,4 +1,4 @@
-//! The commands of the README with a model, against services that refuse what the real ones refuse.
+//! The commands of the README with a model, against services that refuse the same requests as the real ones.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ const README: &str = include_str!("../../../../README.md");
 
 const TASK: &str = "What is (3 + 5) * 2?";
 
-/// The words of a line that was written for a shell.
+/// Splits a line for a shell into words.
 fn shell_words(line: &str) -> Vec<String> {
     let line = line.split(" #").next().unwrap_or_default().trim();
     let parts = line.split('"').enumerate();
@@ -23,14 +23,14 @@ fn shell_words(line: &str) -> Vec<String> {
     })
 }
 
-/// The commands of the README that ask a model of this provider.
+/// Returns the commands of the README that use this provider.
 fn examples(provider: &str) -> Vec<Vec<String>> {
     let asks = format!("--model {provider}:");
     let lines = README.lines().filter(|line| line.starts_with("fumehood ") && line.contains(&asks));
     lines.map(|line| shell_words(line).split_off(1)).collect()
 }
 
-/// Runs a command as somebody would who has a key and, if it asks for tasks, types one.
+/// Runs a command with a key in the environment and a task on standard input.
 fn ran(arguments: &[&str], stand_in: &StandIn) -> Ran {
     let bench = Workbench::new();
     let dist = bench.path("example-tools/dist");
@@ -45,7 +45,7 @@ fn ran(arguments: &[&str], stand_in: &StandIn) -> Ran {
     Workbench::run_command_with_input(command, format!("{TASK}\n"))
 }
 
-/// Runs the sum with this model.
+/// Runs the task of the sum with this model.
 fn sum(service: Service, model: &str, more: &[&str]) -> (Ran, Seen) {
     let stand_in = StandIn::of(service);
     let usual = ["run", TASK, "--tool", "example-tools/dist/calculator.wasm", "--model", model];
@@ -128,7 +128,7 @@ fn after_the_last_call_the_tools_are_still_described() {
 }
 
 #[test]
-fn a_model_without_tools_and_one_that_is_not_there_are_told_apart() {
+fn a_missing_model_and_one_without_tools_are_distinguished() {
     let (ran, seen) = sum(Service::Ollama, "ollama:gemma2", &[]);
     assert_eq!((ran.stdout.as_str(), seen.refused.len()), ("I may not go on.\n", 1), "{ran:?}");
     assert!(ran.stderr.contains("asked again without tools, because it refused them"), "{ran:?}");

@@ -65,7 +65,7 @@ fn a_call_that_cannot_be_recorded_does_not_run() {
 }
 
 #[test]
-fn a_call_of_a_file_does_not_heed_what_lies_in_the_folder() {
+fn a_call_of_a_file_ignores_the_configuration_of_the_folder() {
     let bench = bench();
     bench.put("fumehood.toml", "[log]\noff = true\n");
     assert_eq!(call(&bench, r#"{"a": 3, "b": 5}"#, &[]).code, 0);
@@ -73,7 +73,7 @@ fn a_call_of_a_file_does_not_heed_what_lies_in_the_folder() {
 }
 
 #[test]
-fn arguments_and_results_are_left_out_where_a_tool_keeps_nothing() {
+fn a_tool_with_persist_nothing_has_no_arguments_in_the_log() {
     let bench = bench();
     let section = "[tools.sums]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\npersist = \"nothing\"\n";
     bench.put("fumehood.toml", section);

@@ -1,4 +1,4 @@
-//! What the real services refuse in a request, in their own words.
+//! Requests that the real services refuse, with their messages.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ pub(crate) struct Refusal(pub(crate) u16, pub(crate) Value);
 
 type Checked = Result<(), Refusal>;
 
-/// Refuses what this service refuses.
+/// Checks a request as this service does.
 pub(crate) fn check(service: Service, asked: &ReceivedRequest) -> Checked {
     match service {
         Service::OpenAi => openai(asked),
@@ -18,7 +18,7 @@ pub(crate) fn check(service: Service, asked: &ReceivedRequest) -> Checked {
     }
 }
 
-/// Keys of a request that OpenAI knows, of those that could come.
+/// Keys of a request that OpenAI accepts, of those that could be sent.
 const OPENAI_KEYS: &[&str] = &[
     "model",
     "messages",
@@ -94,7 +94,7 @@ fn openai(asked: &ReceivedRequest) -> Checked {
     openai_messages(body["messages"].as_array().unwrap()).or_else(|words| refuse(words, Some("messages")))
 }
 
-/// Calls are answered at once and all of them; nothing else is answered.
+/// Checks that all calls are answered, directly after them, and that no other id is.
 fn openai_messages(messages: &[Value]) -> Result<(), String> {
     let mut open: Vec<&Value> = Vec::new();
     for message in messages {
@@ -124,7 +124,7 @@ fn openai_messages(messages: &[Value]) -> Result<(), String> {
     Err(words.to_owned())
 }
 
-/// Keys of a request that Anthropic knows, of those that could come.
+/// Keys of a request that Anthropic accepts, of those that could be sent.
 const ANTHROPIC_KEYS: &[&str] = &[
     "model",
     "messages",
@@ -141,7 +141,7 @@ const ANTHROPIC_KEYS: &[&str] = &[
     "stop_sequences",
 ];
 
-/// The most tokens of an answer of Claude Sonnet 4.5.
+/// Maximum tokens of an answer of Claude Sonnet 4.5.
 const ANTHROPIC_MOST: u64 = 64_000;
 
 fn anthropic(asked: &ReceivedRequest) -> Checked {

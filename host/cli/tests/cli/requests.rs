@@ -1,4 +1,4 @@
-//! Requests of tools: where they never go, and what is kept of them.
+//! Requests of tools: they never go to a proxy of the environment, and they are in the log.
 
 use std::io::ErrorKind;
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! Approvals that are taken back, and those that belong to nothing any more.
+//! Approvals that are revoked, and those of components that are not configured any more.
 
 use expect_test::{Expect, expect};
 use fumehood_tests::contract::{Answer, Described};
@@ -9,7 +9,7 @@ use crate::workbench::Workbench;
 const BOTH: &str = "[tools.notes]\ncomponent = \"notes.wasm\"\n[tools.post]\ncomponent = \"post.wasm\"\n";
 const NOTES: &str = "[tools.notes]\ncomponent = \"notes.wasm\"\n";
 
-/// Two components, both approved.
+/// Creates a folder with two components, both approved.
 fn bench() -> Workbench {
     let bench = Workbench::new();
     bench.put("fumehood.toml", BOTH);
@@ -28,7 +28,7 @@ fn lock(bench: &Workbench) -> String {
 }
 
 #[test]
-fn what_is_revoked_is_not_called_any_more() {
+fn a_revoked_component_is_not_called() {
     let bench = bench();
     assert_eq!(bench.run(&["call", "notes", "read"]).code, 0);
     check(
@@ -84,7 +84,7 @@ fn all_that_is_named_is_revoked_or_nothing() {
 }
 
 #[test]
-fn a_configuration_that_is_broken_does_not_stand_in_the_way() {
+fn a_broken_configuration_does_not_prevent_a_revocation() {
     let bench = bench();
     let file = bench.put("fumehood.toml", "[tools.notes\n");
     assert_eq!(bench.run(&["call", "notes", "read"]).code, 2);
@@ -93,7 +93,7 @@ fn a_configuration_that_is_broken_does_not_stand_in_the_way() {
 }
 
 #[test]
-fn it_has_to_be_said_what_is_revoked() {
+fn a_revocation_needs_names() {
     let bench = bench();
     for arguments in [
         &["approve", "--revoke"][..],
@@ -154,7 +154,7 @@ fn approvals_of_nothing_are_named_and_pruned() {
 }
 
 #[test]
-fn what_lies_in_a_folder_of_components_is_not_stale() {
+fn components_in_a_folder_are_not_stale() {
     let bench = bench();
     std::fs::create_dir(bench.path("tools")).unwrap();
     std::fs::rename(bench.path("post.wasm"), bench.path("tools/post.wasm")).unwrap();
@@ -166,7 +166,7 @@ fn what_lies_in_a_folder_of_components_is_not_stale() {
 }
 
 #[test]
-fn nothing_is_pruned_where_nobody_says_what_is_needed() {
+fn nothing_is_pruned_without_a_configuration() {
     let bench = bench();
     let before = lock(&bench);
     std::fs::remove_file(bench.path("fumehood.toml")).unwrap();

@@ -1,4 +1,4 @@
-//! `fumehood run`: a task, taken to its answer.
+//! `fumehood run`: a task, from the command line to its answer.
 
 use expect_test::expect;
 use serde_json::Value;
@@ -15,7 +15,7 @@ const NATIVE: &str = r#"
 {"text": "It is 16.", "expect": "16"}
 "#;
 
-/// A folder with the calculator and this script.
+/// Creates a folder with the calculator and this script.
 fn bench(script: &str) -> Workbench {
     let bench = Workbench::new();
     bench.example("calculator").put("script.jsonl", script);
@@ -27,7 +27,7 @@ fn run(bench: &Workbench, more: &[&str]) -> Ran {
     bench.run(&[&usual, more].concat())
 }
 
-/// The JSON objects, one on each line.
+/// Parses the JSON objects, one on each line.
 fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
@@ -99,7 +99,7 @@ fn every_driver_gets_to_the_answer() {
 }
 
 #[test]
-fn a_final_answer_with_a_request_of_its_own_is_shown_as_it_comes_and_a_decision_is_not() {
+fn a_separate_final_answer_is_shown_as_it_is_written() {
     let script = r#"
 {"text": "{\"type\": \"call_tool\", \"tool\": \"calculator__add\", \"args\": {\"a\": 3, \"b\": 5}}"}
 {"text": "{\"type\": \"final_answer\", \"answer\": \"8\"}", "expect": "8"}
@@ -137,7 +137,7 @@ fn c28_the_exit_code_says_how_it_ended() {
 }
 
 #[test]
-fn what_is_wrong_with_the_command_line_is_said_before_anything_runs() {
+fn command_line_errors_are_reported_before_anything_runs() {
     let check = |arguments: &[&str], code: i32, words: &[&str]| {
         let ran = bench(NATIVE).run(arguments);
         assert_eq!((ran.code, ran.stdout.as_str()), (code, ""), "{arguments:?}: {ran:?}");
@@ -180,7 +180,7 @@ fn in_json_an_error_of_the_command_line_is_one_object() {
 }
 
 #[test]
-fn a_provider_over_the_network_calls_a_tool_and_streams_its_answer() {
+fn a_network_provider_calls_a_tool_and_streams_its_answer() {
     let server = Server::playing(vec![
         server::call("calculator__add", r#"{"a":3,"b":5}"#),
         server::words(&["It ", "is ", "8."]),
@@ -200,7 +200,7 @@ fn a_provider_over_the_network_calls_a_tool_and_streams_its_answer() {
 }
 
 #[test]
-fn a_provider_that_refuses_or_is_not_there_is_told_apart() {
+fn a_missing_provider_and_one_that_refuses_are_distinguished() {
     let bench = bench(NATIVE);
     bench.put("fumehood.toml", "[model]\nretries = 0\n");
     let run = |url: &str| bench.run(&["run", "x", "--model", "compatible:m", "--base-url", url]);
@@ -225,7 +225,7 @@ fn only_the_tools_that_were_named_may_be_called() {
 }
 
 #[test]
-fn without_a_terminal_a_call_that_somebody_has_to_allow_is_refused() {
+fn without_a_terminal_a_call_that_needs_approval_is_refused() {
     let script = r#"{"calls": [{"name": "calculator__add", "arguments": {"a": 3, "b": 5}}]}
 {"text": "Nobody allows it.", "expect": "somebody has to approve this call"}"#;
     let ran = run(&bench(script), &["--ask", "calculator__add"]);

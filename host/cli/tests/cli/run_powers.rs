@@ -1,4 +1,4 @@
-//! Powers that are typed for the components of a run.
+//! Powers of the command line for the components of a run.
 
 use crate::workbench::{Ran, Workbench};
 
@@ -27,7 +27,7 @@ fn a_folder_that_was_typed_can_be_read() {
 }
 
 #[test]
-fn without_it_nothing_can_and_the_model_is_told() {
+fn without_the_option_the_folder_cannot_be_read() {
     let ran = run(&bench("no folder was granted"), &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It says so.\n"), "{ran:?}");
     assert!(ran.stderr.contains("✗ files__read"), "{ran:?}");
@@ -60,7 +60,7 @@ fn what_cannot_be_granted_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn what_a_tool_keeps_is_kept_where_it_was_said_unless_the_configuration_says_where() {
+fn the_named_store_is_used_unless_one_is_configured() {
     let script = r#"
 {"calls": [{"name": "notes__write", "arguments": {"title": "t", "text": "buy milk"}}]}
 {"text": "Kept."}

@@ -1,4 +1,4 @@
-//! What can be said about a run besides its task: the tools that it may use, the agent's state, the model's settings.
+//! Options of a run besides its task: the tools that it may use, the agent's state, the model's settings.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn run(bench: &Workbench, more: &[&str]) -> Ran {
     bench.run(&[&usual, more].concat())
 }
 
-/// A reply that calls a tool of the calculator.
+/// Returns a reply that calls a tool of the calculator.
 fn calling(tool: &str) -> String {
     format!(r#"{{"calls": [{{"name": "calculator__{tool}", "arguments": {{"a": 8, "b": 5}}}}]}}"#)
 }
@@ -48,14 +48,14 @@ fn a_hidden_tool_is_refused_as_one_that_there_is_not() {
 }
 
 #[test]
-fn a_short_name_is_told_the_full_one() {
+fn a_short_name_is_answered_with_the_full_one() {
     let script = r#"{"calls": [{"name": "evaluate", "arguments": {"expression": "1+1"}}]}
 {"text": "2", "expect": "did you mean `calculator__evaluate`?"}"#;
     let ran = run(&bench(script), &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "2\n"), "{ran:?}");
 }
 
-/// A folder with a tool that tells the agent's state.
+/// Creates a folder with a tool that returns the agent's state.
 fn telling(config: &str, reply: &str) -> Workbench {
     let bench = Workbench::new();
     bench.put("teller.wasm", fumehood_tests::contract("tell-context").unwrap());
@@ -89,7 +89,7 @@ fn the_state_reaches_tools_that_may_see_it() {
 }
 
 #[test]
-fn knowledge_that_cannot_be_read_stops_only_who_needs_it() {
+fn unreadable_knowledge_stops_only_runs_that_need_it() {
     let config = r#"
 [knowledge.rules]
 description = "How to add."
@@ -138,7 +138,7 @@ fn six_calls_of_one_batch_are_all_made() {
 }
 
 #[test]
-fn settings_of_the_model_reach_the_provider_and_nothing_else_does() {
+fn only_settings_that_are_set_reach_the_provider() {
     let ask = |config: &str, more: &[&str]| {
         let server = Server::playing(vec![server::words(&["Yes."])]);
         let bench = Workbench::new();

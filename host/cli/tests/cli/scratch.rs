@@ -1,4 +1,4 @@
-//! Scratch space after a host has ended, by itself or because it was killed.
+//! Scratch space after a host has ended or was killed.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -8,13 +8,13 @@ use crate::workbench::Workbench;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The folders of hosts among the temporary files.
+/// Returns the folders of hosts among the temporary files.
 fn roots(temporary: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(temporary).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("fumehood-scratch")).collect()
 }
 
-/// Waits for something that comes.
+/// Waits until `look` returns a value.
 fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
@@ -27,7 +27,7 @@ fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 #[test]
-fn what_a_killed_host_left_behind_is_removed_by_the_next_that_starts() {
+fn files_of_a_killed_host_are_removed_by_the_next_one() {
     let bench = Workbench::new();
     bench.program("files").program("count");
     let temporary = bench.path("temporary");

@@ -1,11 +1,11 @@
-//! A secret that a tool says in several spellings, on its way to the screen and to the log of events.
+//! A secret that a tool prints in several spellings: it reaches neither the screen nor the event log.
 
 use std::path::Path;
 
 use crate::workbench::Workbench;
 
 const VALUE: &str = "s3cr3t/canary+42";
-/// As it is, in base64, and as in an address.
+/// The secret as it is, in base64, and percent-encoded.
 const SPELLINGS: [&str; 3] = [VALUE, "czNjcjN0L2NhbmFyeSs0Mg==", "s3cr3t%2Fcanary%2B42"];
 const CLEAN: &str = "raw [secret api], base64 [secret api], url [secret api]";
 
@@ -27,13 +27,13 @@ const SCRIPT: &str = r#"
 {"text": "It was told.", "expect": "[secret api]"}
 "#;
 
-/// Where in a text one of the spellings is.
+/// Finds one of the spellings in a text.
 fn found(bytes: &[u8]) -> Option<&'static str> {
     let is_in = |spelling: &&str| bytes.windows(spelling.len()).any(|window| window == spelling.as_bytes());
     SPELLINGS.into_iter().find(|spelling| is_in(spelling))
 }
 
-/// Every file below a folder.
+/// Returns every file below a folder.
 fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()

@@ -1,4 +1,4 @@
-//! `fumehood selftest`: everything is contained, and it says so.
+//! `fumehood selftest`: everything is contained, and reported so.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ fn check(report: &Value) {
 }
 
 #[test]
-fn people_are_told_in_a_table() {
+fn the_report_for_people_is_a_table() {
     let bench = Workbench::new();
     let ran = bench.run(&["selftest", "--isolation", "process"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");

@@ -1,4 +1,4 @@
-//! A server on this machine that plays replies as an OpenAI-compatible provider would, one for each connection.
+//! A server on this machine that plays scripted replies of an OpenAI-compatible provider, one for each connection.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 
-/// The server. It ends once it has played everything.
+/// The server. It ends after its last reply.
 pub(crate) struct Server {
     pub(crate) url: String,
     asked: Receiver<Value>,
@@ -42,13 +42,13 @@ impl Server {
         Self { url, asked, _playing: playing }
     }
 
-    /// The bodies of the requests that came so far.
+    /// Returns the bodies of the requests so far.
     pub(crate) fn asked(&self) -> Vec<Value> {
         self.asked.try_iter().collect()
     }
 }
 
-/// A stream with these changes to the answer, and what it cost.
+/// Returns a stream with these deltas of the answer, and its usage.
 pub(crate) fn stream(deltas: &[Value], finish: &str) -> Response {
     let chunk = |choices: Value, usage: Value| {
         format!(
@@ -66,14 +66,14 @@ pub(crate) fn stream(deltas: &[Value], finish: &str) -> Response {
     Response { status: 200, body }
 }
 
-/// An answer that asks for one call.
+/// Returns an answer that requests one call.
 pub(crate) fn call(name: &str, arguments: &str) -> Response {
     let call =
         json!([{"index": 0, "id": "call_a", "type": "function", "function": {"name": name, "arguments": arguments}}]);
     stream(&[json!({"role": "assistant", "content": null, "tool_calls": call})], "tool_calls")
 }
 
-/// An answer in words.
+/// Returns an answer of text.
 pub(crate) fn words(words: &[&str]) -> Response {
     let deltas: Vec<Value> = words.iter().map(|word| json!({"content": word})).collect();
     stream(&deltas, "stop")

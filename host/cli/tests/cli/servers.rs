@@ -1,4 +1,4 @@
-//! MCP servers of a configuration: their tools in `run`, approved of as components are, and what is said of bad ones.
+//! MCP servers of a configuration: their tools in `run`, their approval, and the messages for faulty ones.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ const ADD: &str = r#"
 {"text": "It is 8.", "expect": "8"}
 "#;
 
-/// A folder with this script of a model, and our own server in the configuration.
+/// Creates a folder with this script of a model, and our own server in the configuration.
 fn ours(model: &str, more: &str) -> Workbench {
     let bench = Workbench::new();
     bench.example("calculator").put("script.jsonl", model);
@@ -28,7 +28,7 @@ fn ours(model: &str, more: &str) -> Workbench {
     bench
 }
 
-/// A folder with this script of a model, and a server that does as its environment says.
+/// Creates a folder with this script of a model, and a server that is controlled by its environment.
 fn fake(model: &str, env: &[(&str, &str)], more: &str) -> Workbench {
     let bench = Workbench::new();
     bench.put("script.jsonl", model);
@@ -69,7 +69,7 @@ fn the_tools_of_a_server_pass_the_same_gate() {
 }
 
 #[test]
-fn a_chat_has_them_too() {
+fn a_chat_has_tools_of_servers() {
     let bench = ours(ADD, "approval = \"off\"\n");
     let ran = bench.run_with_input(&["chat", "--script", "script.jsonl"], "What is 3 + 5?\n");
     assert_eq!((ran.code, ran.stdout.trim()), (0, "It is 8."), "{ran:?}");
@@ -144,7 +144,7 @@ fn nothing_of_a_server_is_called_or_told_before_it_is_approved() {
 }
 
 #[test]
-fn what_changed_in_a_server_is_shown_and_has_to_be_approved_again() {
+fn changes_of_a_server_are_shown_and_need_a_new_approval() {
     let tools = |about: &str, more: &str| {
         format!(r#"[{{"name":"t","description":"{about}","inputSchema":{{"type":"object"}}}}{more}]"#)
     };
@@ -190,7 +190,7 @@ fn what_changed_in_a_server_is_shown_and_has_to_be_approved_again() {
 }
 
 #[test]
-fn a_server_that_cannot_be_used_is_told_of_and_left_out() {
+fn an_unusable_server_is_left_out_with_a_warning() {
     let bench = fake("{\"text\": \"alone\"}", &[("ON_START", "echo no such luck >&2; exit 3")], "approval = \"off\"\n");
     let ran = run(&bench, &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "alone\n"), "{ran:?}");
@@ -222,7 +222,7 @@ fn approve_goes_on_past_what_does_not_start() {
 }
 
 #[test]
-fn only_tools_that_are_used_are_approved_and_reasons_are_told_once() {
+fn only_used_tools_are_approved_and_reasons_are_shown_once() {
     let user = r#"{"type":"object","properties":{"user_id":{"type":"string"}}}"#;
     let odd = r#"{"type":"object","properties":{"q":{"pattern":"^(?!-)"}}}"#;
     let tool = |name: &str, schema: &str| format!(r#"{{"name":"{name}","inputSchema":{schema}}}"#);
@@ -307,7 +307,7 @@ fn a_server_ends_with_the_host_even_where_that_is_killed() {
 }
 
 #[test]
-fn what_is_wrong_with_a_server_is_said_with_its_place() {
+fn faults_of_a_server_are_reported_with_their_place() {
     let bench = Workbench::new();
     bench.put(
         "bad.toml",

@@ -1,5 +1,5 @@
-//! Services of models on this machine that refuse what the real ones refuse and else solve one sum with the tools that
-//! they are told of.
+//! Imitations of model services on this machine: they refuse the requests that the real ones refuse, and otherwise
+//! solve one sum with the tools that they are offered.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -44,12 +44,12 @@ pub(crate) struct StandIn {
     seen: Arc<Mutex<Seen>>,
 }
 
-/// What it has seen.
+/// The requests that it received.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     /// The requests that were answered.
     pub(crate) answered: Vec<Value>,
-    /// The requests that were refused, with the words.
+    /// The requests that were refused, with the messages.
     pub(crate) refused: Vec<(Value, String)>,
 }
 
@@ -112,7 +112,7 @@ fn request(stream: &mut TcpStream) -> ReceivedRequest {
     }
 }
 
-/// The next of (3 + 5) * 2: by a call as long as that is possible.
+/// Returns the next step of (3 + 5) * 2, as a call if calls are possible.
 fn answer(service: Service, body: &Value) -> String {
     let messages = body["messages"].to_string();
     let told = match service {
@@ -167,7 +167,7 @@ fn words(service: Service, words: &str) -> String {
     }
 }
 
-/// A stream of these blocks, each with the changes to it.
+/// Returns a stream of these blocks, each with its deltas.
 fn anthropic(blocks: &[(Value, Vec<Value>)], stop: &str) -> String {
     let mut events = vec![json!({"type": "message_start", "message": {
         "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": null,

@@ -1,4 +1,4 @@
-//! `fumehood serve mcp`, the real program over real pipes, and a client of it that speaks the protocol by hand.
+//! A session with `fumehood serve mcp` over pipes, and a client that writes the protocol by hand.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Stdio};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::workbench::Workbench;
 
-/// Far above what anything takes that is waited for here.
+/// Timeout of every wait, far above what any of them takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The program, and its client. Dropping it ends the program.
+/// The program, and its client. The program ends when this is dropped.
 pub(crate) struct Session {
     child: Child,
     input: Option<ChildStdin>,
@@ -22,7 +22,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Starts it and shakes hands.
+    /// Starts the program and completes the handshake.
     pub(crate) fn start(bench: &Workbench, arguments: &[&str]) -> Self {
         let errors = tempfile::NamedTempFile::new().unwrap();
         let mut command = bench.command(&[&["serve", "mcp"], arguments].concat());
@@ -45,12 +45,12 @@ impl Session {
         session
     }
 
-    /// The answer to the handshake.
+    /// Returns the answer to the handshake.
     pub(crate) fn hello(&self) -> &Value {
         &self.hello
     }
 
-    /// The number of the process.
+    /// Returns the id of the process.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
@@ -59,28 +59,28 @@ impl Session {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    /// Sends a request and does not wait.
+    /// Sends a request without waiting for the answer.
     pub(crate) fn ask(&mut self, id: u64, method: &str, params: Value) {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
     }
 
-    /// Calls a tool and does not wait.
+    /// Calls a tool without waiting for the result.
     pub(crate) fn call(&mut self, id: u64, tool: &str, arguments: Value) {
         self.ask(id, "tools/call", json!({"name": tool, "arguments": arguments}));
     }
 
-    /// The next line, which must be a message.
+    /// Returns the next line, which must be a message.
     pub(crate) fn next(&mut self) -> Value {
         let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{error}; {}", self.said()));
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}; {}", self.said()))
     }
 
-    /// Whether nothing comes for a while.
+    /// Returns whether no message arrives within this time.
     pub(crate) fn is_quiet_for(&mut self, time: Duration) -> bool {
         matches!(self.lines.recv_timeout(time), Err(RecvTimeoutError::Timeout))
     }
 
-    /// The answer to a request. Nothing else may come before it.
+    /// Sends a request and returns its answer. No other message may come before it.
     pub(crate) fn request(&mut self, id: u64, method: &str, params: Value) -> Value {
         self.ask(id, method, params);
         let answer = self.next();
@@ -88,19 +88,19 @@ impl Session {
         answer
     }
 
-    /// The names of the tools that are listed.
+    /// Returns the names of the tools that are listed.
     pub(crate) fn names(&mut self) -> Vec<String> {
         let listed = self.request(1_000_000, "tools/list", json!({}));
         let tools = listed["result"]["tools"].as_array().unwrap();
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// What was printed on standard error so far.
+    /// Returns the text on standard error so far.
     pub(crate) fn said(&self) -> String {
         std::fs::read_to_string(self.errors.path()).unwrap()
     }
 
-    /// Waits until that was printed on standard error.
+    /// Waits until this text is on standard error.
     pub(crate) fn says(&self, what: &str) {
         let started = Instant::now();
         while !self.said().contains(what) {
@@ -109,7 +109,7 @@ impl Session {
         }
     }
 
-    /// Closes the input. Returns what was still printed, how long it took and the exit code.
+    /// Closes the input. Returns the rest of the output, the time until the end and the exit code.
     pub(crate) fn leave(mut self) -> (String, Duration, Option<i32>) {
         let left = Instant::now();
         drop(self.input.take());

@@ -45,7 +45,7 @@ fn a_full_disk_is_an_error() {
 }
 
 #[test]
-fn colours_are_for_terminals_or_for_whoever_insists() {
+fn colours_are_for_terminals_or_by_option() {
     let bench = Workbench::new();
     bench.example("calculator");
     let coloured = |arguments: &[&str]| {

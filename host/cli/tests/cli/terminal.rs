@@ -1,4 +1,4 @@
-//! A person at a terminal: what is asked there, and what an answer does.
+//! Questions at a terminal, and the effect of the answers.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -11,7 +11,7 @@ use nix::pty::{OpenptyResult, Winsize, openpty};
 
 use crate::workbench::Workbench;
 
-/// Far above what anything here takes.
+/// Timeout of every wait, far above what any of them takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const ADD: &str = r#"{"calls": [{"name": "calculator__add", "arguments": {"a": 3, "b": 5}, "id": "sum"}]}"#;
@@ -23,7 +23,7 @@ fn bench(script: &str) -> Workbench {
     bench
 }
 
-/// Both ends of a terminal.
+/// Returns both ends of a terminal.
 fn terminal() -> (File, OwnedFd) {
     let size = Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
     let OpenptyResult { master, slave } = openpty(Some(&size), None).unwrap();
@@ -50,7 +50,7 @@ impl AtTerminal {
         Self::watch(command, master)
     }
 
-    /// The same with standard output on the terminal, as a person has it.
+    /// Like [`Self::of`], with standard output on the terminal as well.
     pub(crate) fn on_screen(mut command: Command) -> Self {
         let (master, slave) = terminal();
         command.env("TERM", "xterm").stdin(Stdio::from(slave.try_clone().unwrap()));
@@ -75,7 +75,7 @@ impl AtTerminal {
         Self { child, keys, screen, seen: String::new() }
     }
 
-    /// Waits until these words are on the screen, after those that were waited for before.
+    /// Waits until these words are on the screen, after those of earlier waits.
     pub(crate) fn wait_for(&mut self, words: &str) {
         let started = Instant::now();
         while !self.seen.contains(words) {
@@ -92,7 +92,7 @@ impl AtTerminal {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// The exit code, standard output, and what else was on the screen.
+    /// Waits for the end. Returns the exit code, standard output, and the rest of the screen.
     pub(crate) fn finish(mut self) -> (Option<i32>, String, String) {
         let output = self.child.wait_with_output().unwrap();
         while let Ok(more) = self.screen.recv_timeout(Duration::from_millis(200)) {
@@ -102,7 +102,7 @@ impl AtTerminal {
     }
 }
 
-/// What was decided about the call, and by whom.
+/// Returns the verdicts on the call, each with its source.
 fn verdicts(bench: &Workbench) -> Vec<(String, String)> {
     let rows = bench.run(&["log", "--log", "e.db", "--kind", "verdict", "--json"]).json();
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
@@ -125,7 +125,7 @@ fn a_person_who_says_yes_lets_the_call_run() {
 }
 
 #[test]
-fn anything_but_a_yes_is_a_no_and_the_model_is_told() {
+fn anything_but_yes_denies_and_the_model_gets_the_reason() {
     for typed in ["n\n", "\n", "\u{4}"] {
         let bench =
             bench(&format!("{ADD}\n{}", r#"{"text": "Then not.", "expect": "the person at the terminal said no"}"#));
@@ -140,7 +140,7 @@ fn anything_but_a_yes_is_a_no_and_the_model_is_told() {
 }
 
 #[test]
-fn what_was_typed_before_a_question_answers_none() {
+fn earlier_input_answers_no_question() {
     let slow = ADD.replace("]}", "], \"delay_ms\": 1500}");
     let bench =
         bench(&format!("{slow}\n{}", r#"{"text": "Then not.", "expect": "the person at the terminal said no"}"#));

@@ -1,5 +1,5 @@
-//! A configuration in the current folder has no effect before somebody trusts it: whatever it names is neither started,
-//! asked nor read.
+//! A configuration in the current folder has no effect before it is trusted: nothing that it names is started,
+//! connected to or read.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::terminal::AtTerminal;
 use crate::workbench::{Ran, Workbench};
 
 /// Everything that a hostile file could do, with canaries: a program that is started leaves a file, and the listener at
-/// `PORT` hears of every connection.
+/// `PORT` notices every connection.
 const HOSTILE: &str = r#"
 tools_in = ["."]
 [model]
@@ -100,7 +100,7 @@ fn no_command_uses_what_is_not_trusted() {
 }
 
 #[test]
-fn what_needs_no_configuration_works_beside_an_untrusted_one() {
+fn commands_without_configuration_ignore_an_untrusted_one() {
     let hostile = Hostile::new();
     for arguments in [
         &["call", "--no-log", "calculator.wasm", "add", r#"{"a": 3, "b": 5}"#][..],

@@ -1,4 +1,4 @@
-//! `fumehood serve mcp --watch`: what changes on disk is served as it is then, and nothing that nobody approved is called.
+//! `fumehood serve mcp --watch`: changes on disk are served, and a change that was not approved is not called.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use crate::session::Session;
 use crate::workbench::Workbench;
 
 const CHANGED: &str = "notifications/tools/list_changed";
-/// Longer than changes are gathered.
+/// Time to wait, longer than that in which changes are collected.
 const A_WHILE: Duration = Duration::from_millis(2_500);
 
-/// A component with the tool `read` that answers with this.
+/// Returns a component with the tool `read` that answers with this text.
 fn answering(text: &str) -> Vec<u8> {
     fumehood_tests::answering(&[Described::new("read")], Answer::Text(text.as_bytes())).unwrap()
 }
 
-/// A folder with the component `notes`, set up like this.
+/// Creates a folder with the component `notes` and this section.
 fn bench(section: &str) -> Workbench {
     let bench = Workbench::new();
     bench.put("notes.wasm", answering("one"));
@@ -30,7 +30,7 @@ fn text(session: &mut Session) -> String {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 
-/// Waits for the notification, however often it comes.
+/// Waits for the notification, which may come more than once.
 fn changed(session: &mut Session) {
     assert_eq!(session.next()["method"], CHANGED, "{}", session.said());
     while !session.is_quiet_for(Duration::from_millis(300)) {}
@@ -58,7 +58,7 @@ fn a_component_that_is_written_or_moved_over_is_loaded_again() {
 }
 
 #[test]
-fn what_changed_is_not_called_before_it_is_approved_again() {
+fn a_changed_component_is_not_called_before_its_approval() {
     let bench = bench("");
     assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
     let mut session = Session::start(&bench, &["--watch"]);
@@ -81,7 +81,7 @@ fn what_changed_is_not_called_before_it_is_approved_again() {
 }
 
 #[test]
-fn what_cannot_be_loaded_leaves_the_one_before_it() {
+fn a_failed_reload_keeps_the_component_before_it() {
     let bench = bench("approval = \"off\"");
     let mut session = Session::start(&bench, &["--watch"]);
     // In one step, so that nobody sees half of it.

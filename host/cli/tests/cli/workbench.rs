@@ -1,4 +1,4 @@
-//! A folder for one test, with its own code cache, and the tool to run in it.
+//! A folder for one test, with its own code cache, and the command to run in it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,10 +7,10 @@ use std::time::Duration;
 use fumehood_tests::contract::{Answer, Described};
 use regex::Regex;
 
-/// Far above what anything here takes, so that a hang is a failure and not a hang.
+/// Timeout of a command, far above what any of them takes, so that a hang is a failure.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Variables that would bring in what is not in the folder.
+/// Variables that would bring in files from outside the folder.
 const ELSEWHERE: [&str; 13] = [
     "FUMEHOOD_CONFIG",
     "FUMEHOOD_LOG",
@@ -27,12 +27,12 @@ const ELSEWHERE: [&str; 13] = [
     "OPENAI_COMPATIBLE_URL",
 ];
 
-/// The folder.
+/// The folder of a test.
 pub(crate) struct Workbench {
     folder: tempfile::TempDir,
 }
 
-/// What came of one command.
+/// The outcome of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -45,12 +45,12 @@ impl Workbench {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// The path of a file in the folder.
+    /// Returns the path of a file in the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Where compiled code is kept. It does not exist before the first command.
+    /// Returns the folder of compiled code. It does not exist before the first command.
     pub(crate) fn cache(&self) -> PathBuf {
         self.path("cache")
     }
@@ -82,12 +82,12 @@ impl Workbench {
         self
     }
 
-    /// The tool, ready to be run in the folder. A configuration there is trusted.
+    /// Returns the command, ready to be run in the folder. A configuration there is trusted.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         self.command_without_trust(&[&["--trust-config"], arguments].concat())
     }
 
-    /// The same where nobody has said that a configuration is trusted.
+    /// Like [`Self::command`], but a configuration is not trusted.
     pub(crate) fn command_without_trust(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fumehood"));
         command
@@ -104,12 +104,12 @@ impl Workbench {
         command
     }
 
-    /// Runs the tool.
+    /// Runs the command.
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         Self::finish(assert_cmd::Command::from_std(self.command(arguments)))
     }
 
-    /// Runs the tool with something on standard input.
+    /// Runs the command with this standard input.
     pub(crate) fn run_with_input(&self, arguments: &[&str], input: impl Into<Vec<u8>>) -> Ran {
         Self::run_command_with_input(self.command(arguments), input)
     }
@@ -119,7 +119,7 @@ impl Workbench {
         Self::finish(assert_cmd::Command::from_std(command))
     }
 
-    /// Runs a command to its end with something on standard input.
+    /// Runs a command to its end with this standard input.
     pub(crate) fn run_command_with_input(command: Command, input: impl Into<Vec<u8>>) -> Ran {
         let mut command = assert_cmd::Command::from_std(command);
         command.write_stdin(input);
@@ -137,7 +137,7 @@ impl Workbench {
 }
 
 impl Ran {
-    /// Everything that a snapshot holds: what was printed where and the exit code, without what differs between runs.
+    /// Formats both streams and the exit code for a snapshot, without the parts that differ between runs.
     pub(crate) fn shown(&self) -> String {
         let mut shown = String::new();
         for (name, text) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
@@ -149,13 +149,13 @@ impl Ran {
         shown
     }
 
-    /// Standard output, as JSON.
+    /// Parses standard output as JSON.
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
-/// The text without durations, fuel, sizes, digests and versions of tools.
+/// Replaces durations, fuel, sizes, digests and versions of tools.
 pub(crate) fn steady(text: &str) -> String {
     let replacements = [
         (r"[\d.]+ (µs|ms|s) of ", "[time] of "),

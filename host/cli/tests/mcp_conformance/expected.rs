@@ -1,4 +1,4 @@
-//! What is known to fail in the conformance suite, each with its reason: `tests/mcp/expected-failures.toml`.
+//! Known failures in the conformance suite, each with its reason: `tests/mcp/expected-failures.toml`.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::tools::root;
 
-/// Stands for whatever checks of a scenario fail.
+/// Placeholder for any checks of a scenario that fail.
 pub(crate) const ANY: &str = "*";
 
 /// A check of a scenario.
@@ -22,18 +22,18 @@ struct File {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Failure {
-    /// `server` or `client`: which of the two is tested.
+    /// The tested role: `server` or `client`.
     role: String,
     /// The revisions of the protocol in which they fail.
     revisions: Vec<String>,
     scenarios: Vec<String>,
-    /// The checks; if left out, the one that is named like the scenario; `*` for whichever do, at least one.
+    /// The checks; if left out, the one that is named like the scenario; `*` for any, at least one.
     #[serde(default)]
     checks: Vec<String>,
     reason: String,
 }
 
-/// The failing checks of a role in a revision.
+/// Returns the known failing checks of a role in a revision.
 pub(crate) fn failures(role: &str, revision: &str) -> BTreeSet<Check> {
     let path = root().join("tests/mcp/expected-failures.toml");
     let text = std::fs::read_to_string(&path).unwrap();

@@ -9,7 +9,7 @@ use crate::tools::root;
 /// The command under test.
 pub(crate) const FUMEHOOD: &str = env!("CARGO_BIN_EXE_fumehood");
 
-/// What the suite wants to read and to be prompted with.
+/// The resources and prompts that the suite requests.
 const CONFIGURATION: &str = r#"
 [knowledge.static-text]
 description = "A text."
@@ -47,12 +47,12 @@ text = "Please analyze the image above."
 /// A picture of one point.
 const DOT: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89\0\0\0\rIDATx\x9cc\xf8\x0f\0\x01\x01\x01\0\x18\xdd\x8d\xb0\0\0\0\0IEND\xaeB`\x82";
 
-/// One of the example components.
+/// Returns the path of an example component.
 pub(crate) fn example(name: &str) -> PathBuf {
     root().join(format!("example-tools/dist/{name}.wasm"))
 }
 
-/// A server over HTTP. Dropping it ends it.
+/// A server over HTTP. It ends when this is dropped.
 pub(crate) struct Served {
     child: Child,
     folder: tempfile::TempDir,
@@ -60,7 +60,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Serves the fixture of the suite, under the names that the suite knows.
+    /// Serves the fixture of the suite, under the names that the suite expects.
     pub(crate) fn fixture() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("fumehood.toml"), CONFIGURATION).unwrap();
@@ -89,7 +89,7 @@ impl Served {
         Self { child, folder, url }
     }
 
-    /// A folder that goes away with the server.
+    /// Returns the folder of the server, which is removed with it.
     pub(crate) fn folder(&self) -> PathBuf {
         self.folder.path().to_owned()
     }

@@ -35,7 +35,7 @@ fn a_server_from_elsewhere_is_listed_and_called() {
     assert_eq!(failed["error"]["kind"], "tool_failed", "{failed}");
 }
 
-/// The tools that a server has, by a list that was taken from it.
+/// Returns the tools of a server, from a list that was recorded.
 fn tools_in_list(name: &str) -> Vec<String> {
     let list = std::fs::read_to_string(root().join(format!("tests/mcp/tool-lists/{name}.json"))).unwrap();
     let tools: Vec<Value> = serde_json::from_str(&list).unwrap();

@@ -13,23 +13,23 @@ const SUITE: &str = "@modelcontextprotocol/conformance/dist/index.js";
 /// The revision with a handshake, and the one without.
 const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 
-/// What the suite calls the revision of scenarios that are for none.
+/// The suite's name for the revision of scenarios that belong to none.
 const EXTENSION: &str = "extension";
-/// All that client scenarios are for.
+/// The revisions of client scenarios.
 const CLIENTS: [&str; 5] = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", EXTENSION];
 
-/// What the suite found.
+/// The findings of the suite.
 #[derive(Debug, Default)]
 struct Found {
     passed: usize,
     failed: BTreeSet<Check>,
     scenarios: BTreeSet<String>,
-    /// The suite's verdict on a client is about its warnings too.
+    /// True if warnings count too, as they do in the suite's verdict on a client.
     warnings_fail: bool,
 }
 
 impl Found {
-    /// Adds what the suite wrote into a folder: `ROLE-SCENARIO-TIME/checks.json`.
+    /// Adds the results that the suite wrote into a folder: `ROLE-SCENARIO-TIME/checks.json`.
     fn read(&mut self, folder: &Path, scenarios: &[String]) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -54,7 +54,7 @@ impl Found {
         }
     }
 
-    /// Every failure is known, and everything that is known to fail does.
+    /// Checks that the failures are exactly the known ones.
     fn is_as_expected(&self, role: &str, revision: &str, printed: &str) {
         let known = expected::failures(role, revision);
         let whole = |scenario: &String| (scenario.clone(), expected::ANY.to_owned());
@@ -71,13 +71,13 @@ impl Found {
     }
 }
 
-/// The scenario that a folder is named after.
+/// Returns the scenario that a folder is named after.
 fn longest_in(folder: &str, scenarios: &[String]) -> Option<String> {
     let plain = |scenario: &str| scenario.replace('/', "-");
     scenarios.iter().filter(|scenario| folder.contains(&plain(scenario))).max_by_key(|name| name.len()).cloned()
 }
 
-/// The names of the scenarios of a role.
+/// Returns the names of the scenarios of a role.
 fn scenarios(tools: &Path, role: &str) -> Vec<String> {
     let listed = run(node(tools, SUITE).args(["list", &format!("--{role}")]));
     let named = |line: &str| line.trim().strip_prefix("- ").and_then(|rest| rest.split(' ').next()).map(str::to_owned);
@@ -103,7 +103,7 @@ fn our_server_conforms() {
     }
 }
 
-/// The scenarios of a role, each with the revisions that it is for.
+/// Returns the scenarios of a role, each with its revisions.
 fn revisions(tools: &Path, role: &str) -> Vec<(String, Vec<String>)> {
     let listed = run(node(tools, SUITE).args(["list", &format!("--{role}")]));
     let scenarios = listed.stdout.lines().filter_map(|line| {

@@ -1,4 +1,4 @@
-//! Where other people's programs are, and running them.
+//! Programs from elsewhere: their folder, and running them.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -6,15 +6,15 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const TOOLS: &str = "FUMEHOOD_MCP_TOOLS";
-/// Far above what anything here takes.
+/// Timeout of a program, far above what any of them takes.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The root of the project.
+/// Returns the root of the project.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The folder with the programs, or `None`, which is said on stderr, if those in this language are not there.
+/// Returns the folder with the programs; `None`, with a note on stderr, if those in this language are missing.
 pub(crate) fn folder(language: &str, test: &str) -> Option<PathBuf> {
     let why = match std::env::var_os(TOOLS) {
         None => format!("`tests/mcp/setup target/mcp-tools`, then set {TOOLS}=target/mcp-tools to run it"),
@@ -33,7 +33,7 @@ pub(crate) fn folder(language: &str, test: &str) -> Option<PathBuf> {
     None
 }
 
-/// A program for Node, with Node.
+/// Returns the command that runs a script with Node.
 pub(crate) fn node(folder: &Path, script: &str) -> Command {
     let mut command = Command::new(folder.join("bin/node"));
     command.arg(folder.join("node/node_modules").join(script));
@@ -42,7 +42,7 @@ pub(crate) fn node(folder: &Path, script: &str) -> Command {
     command
 }
 
-/// What a program printed.
+/// The output of a program.
 #[derive(Debug)]
 pub(crate) struct Printed {
     pub(crate) succeeded: bool,

@@ -16,8 +16,8 @@ use self::arguments::TypedArguments;
 use super::approve;
 use crate::args::{self, Arguments};
 use crate::config::Config;
-use crate::config::limits::MEMORY_CEILING;
-use crate::configured::{self, Configured};
+use crate::config::limits::MAX_MEMORY_BYTES;
+use crate::configured::{self, ConfiguredComponent};
 use crate::exit::{self, Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
@@ -25,22 +25,22 @@ use crate::{flags, host, render, source};
 
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
     // Errors of the command line are reported before any file is read.
-    call.limits.over(Limits::default(), MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
+    call.limits.over(Limits::default(), MAX_MEMORY_BYTES).map_err(|error| args::name_limit_option(&error))?;
     let call = &*split_full_name(call);
     let typed_arguments = TypedArguments::read(call.args_file.as_deref(), &call.arguments)?;
-    let state = call.state.as_deref().map(source::state).transpose()?;
+    let state = call.state.as_deref().map(source::parse_state).transpose()?;
     let config = configuration(arguments, call)?;
     // Before anything is loaded: nothing runs that cannot be recorded, and only existing files can be protected from
     // tools.
     let recording = Recording::begin(&call.recording, &config, EntryPoint::Call, call.actor.as_deref()).await?;
     let Target { builder, load, name, file, default_limits } = choose_target(arguments, call, &config)?;
     let builder = recording.iter().fold(builder, |builder, recording| recording.protect(builder));
-    let limits = call.limits.over(default_limits, MEMORY_CEILING).map_err(|error| args::bad_limit(&error))?;
+    let limits = call.limits.over(default_limits, MAX_MEMORY_BYTES).map_err(|error| args::name_limit_option(&error))?;
     let roomy = at_least_default(&limits);
     let host = builder.limits(roomy).memory_ceiling(roomy.memory).build()?;
     let is_typed = configured_name(call).is_none();
     let loaded = host::load(&host, &file, load.with_limits(roomy)).await;
-    let component = if is_typed { loaded.map_err(host::in_options)? } else { loaded? };
+    let component = if is_typed { loaded.map_err(host::with_option_hints)? } else { loaded? };
     let Some(tool) = &call.tool else { return Err(missing_tool(call, &component).into()) };
     let prefix = format!("{name}__");
     let tool = own_name(&component, tool, &prefix);
@@ -63,7 +63,7 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     } else {
         render::result(&result)?;
     }
-    let exit = exit::of_result(&result);
+    let exit = exit::from_result(&result);
     if let Some(recording) = recording {
         recording.end(exit.kind()).await?;
     }
@@ -133,10 +133,10 @@ fn choose_target(arguments: &Arguments, call: &args::Call, config: &Config) -> R
         return target_from_configuration(arguments, call, config, name);
     }
     let grant = call.powers.grant()?;
-    let (load, name) = host::load_of(&call.component, call.allow_slow_compile);
+    let (load, name) = host::prepare_load(&call.component, call.allow_slow_compile);
     let load = load.with_grant(grant);
     let load = if call.powers.strict_imports { load.strict_imports() } else { load };
-    let builder = host::with_typed(host::builder(arguments), &call.powers);
+    let builder = host::with_typed_secrets(host::builder(arguments), &call.powers);
     let builder = match &call.powers.key_value_store {
         Some(file) => host::with_store(builder, file)?,
         None if call.powers.needs_store() => host::with_store(builder, &default_store(arguments, call)?)?,
@@ -158,13 +158,13 @@ fn default_store(arguments: &Arguments, call: &args::Call) -> Result<PathBuf> {
 }
 
 fn target_from_configuration(arguments: &Arguments, call: &args::Call, config: &Config, name: &str) -> Result<Target> {
-    let lock = configured::lock(config)?;
-    let Some(Configured { name, file, load, limits, .. }) = configured::named(config, &lock, name)? else {
+    let lock = configured::open_lock(config)?;
+    let Some(ConfiguredComponent { name, file, load, limits, .. }) = configured::find(config, &lock, name)? else {
         return Err(
             UsageError(format!("there is no file {name}, and {}", approve::unknown_component(config, name))).into()
         );
     };
-    if call.powers.are_given() {
+    if call.powers.has_any() {
         let place = config.origin.display();
         let message =
             format!("`{name}` has its powers from {place}; change them there, or name the `.wasm` file itself");

@@ -122,7 +122,7 @@ pub(super) async fn run_attempts(host: &Host, deadline: Duration) -> Result<Vec<
         let call = Call::new(spec.tool, env.arguments(spec.arguments)?).with_limits(limits);
         let result = host.call(call).await;
         let is_blocked =
-            spec.expected.is_met_by(&result) && !HostileEnv::is_told_in(&result) && env.escaped().is_none();
+            spec.expected.is_met_by(&result) && !HostileEnv::has_leak(&result) && env.find_escape().is_none();
         attempts.push(Attempt { what: spec.what, result, is_blocked });
     }
     Ok(attempts)

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::to_filter;
-use crate::args::log::{List, Of};
+use crate::args::log::{List, ListKind};
 use crate::exit::{Exit, UsageError};
 use crate::moment;
 use crate::render::quotation::one_line;
@@ -60,20 +60,20 @@ struct SessionRow {
 pub(super) fn run(reader: &Reader, list: &List, json: bool) -> Result<Exit> {
     let filter = to_filter(&list.filters);
     let limit = usize::try_from(list.limit).unwrap_or(usize::MAX);
-    let listed = list.of.unwrap_or(if filter.kind.is_some() { Of::Records } else { Of::Calls });
-    if listed != Of::Records && filter.kind.is_some() {
+    let listed = list.of.unwrap_or(if filter.kind.is_some() { ListKind::Records } else { ListKind::Calls });
+    if listed != ListKind::Records && filter.kind.is_some() {
         return Err(UsageError("`--kind` is about single records; list them with `--of records`".to_owned()).into());
     }
     match listed {
-        Of::Records => list_records(reader, filter, limit, json)?,
-        Of::Calls => {
+        ListKind::Records => list_records(reader, filter, limit, json)?,
+        ListKind::Calls => {
             let rows = query_calls(reader, &filter, limit)?;
             if json { render::json(&rows)? } else { print_calls(&rows)? }
         }
-        Of::Sessions if filter.tool.is_some() => {
+        ListKind::Sessions if filter.tool.is_some() => {
             return Err(UsageError("a session has no tool; leave out `--tool`, or list calls".to_owned()).into());
         }
-        Of::Sessions => {
+        ListKind::Sessions => {
             let rows = query_sessions(reader, &filter, limit)?;
             if json { render::json(&rows)? } else { print_sessions(&rows)? }
         }
@@ -243,7 +243,7 @@ fn print_sessions(rows: &[SessionRow]) -> Result<()> {
 }
 
 fn time_cell(at: u64) -> Cell {
-    Cell::new(moment::second(fumehood::time::Timestamp(at)))
+    Cell::new(moment::format_second(fumehood::time::Timestamp(at)))
 }
 
 fn actor_cell(actor: Option<&str>) -> Cell {

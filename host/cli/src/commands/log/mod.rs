@@ -25,9 +25,9 @@ pub(crate) async fn run(arguments: &Arguments, log: &Log) -> Result<Exit> {
     }
     let uses = |config: &Config| config.log.key.is_some() || (log.file.is_none() && config.log.path.is_some());
     let config = ConfigSource::from_arguments(arguments).open_if(uses)?;
-    let path = log_file::place(log.file.as_deref(), &config)?;
+    let path = log_file::locate(log.file.as_deref(), &config)?;
     let key = log.log_key.as_deref();
-    let reader = log_file::read(&path, &log_file::options(key, &config)?)?;
+    let reader = log_file::open_read_only(&path, &log_file::options(key, &config)?)?;
     match &log.action {
         None => list::run(&reader, &log.list, arguments.json),
         Some(LogAction::List(list)) => list::run(&reader, list, arguments.json),
@@ -48,8 +48,8 @@ fn to_filter(filters: &Filters) -> Filter {
         tool: filters.tool.clone(),
         kind: filters.kind,
         status: filters.status.clone(),
-        since: filters.since.map(|moment| moment.on(now)),
-        until: filters.until.map(|moment| moment.on(now)),
+        since: filters.since.map(|moment| moment.resolve(now)),
+        until: filters.until.map(|moment| moment.resolve(now)),
         ..Filter::default()
     }
 }

@@ -111,7 +111,7 @@ fn print_section(title: &str, records: &[Stored]) -> Result<()> {
     }
     line(&styled(STRONG, title))?;
     for row in records {
-        let prefix = styled(FAINT, &format!("{:>6}  {}", row.seq, moment::time_of_day(row.record.at)));
+        let prefix = styled(FAINT, &format!("{:>6}  {}", row.seq, moment::format_time_of_day(row.record.at)));
         line(&format!("{prefix}  {}", render::record::describe(&row.record)))?;
     }
     Ok(())

@@ -104,7 +104,7 @@ fn print_report(verified: &Verification<'_>, verify: &Verify, config: &Config) -
     unchecked.iter().try_for_each(|what| render::line(&render::quotation::one_line(what)))?;
     if report.pruned_up_to > 0 {
         render::line(&format!("rows up to {} were removed because they were old", report.pruned_up_to))?;
-        if log_file::kept(config, moment::now()).is_empty() {
+        if log_file::retention(config, moment::now()).is_empty() {
             render::warning("the configuration keeps all records; somebody removed old ones with other settings");
         }
     }

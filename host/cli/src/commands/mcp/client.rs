@@ -15,7 +15,7 @@ use crate::exit::{self, Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::render;
 use crate::render::quotation::Quotation;
-use crate::servers::{self, ending_with_us};
+use crate::servers::{self, through_this_program};
 
 /// Name of the server, because on the command line it has none.
 const SERVER_NAME: &str = "server";
@@ -101,7 +101,7 @@ pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exi
     } else {
         render::result(&result)?
     }
-    let exit = exit::of_result(&result);
+    let exit = exit::from_result(&result);
     if let Some(recording) = recording {
         recording.end(exit.kind()).await?;
     }
@@ -153,7 +153,7 @@ fn new_remote(server: &[String], options: &ServerOptions, limits: RemoteOptions)
             arguments: rest.to_vec(),
             environment: options.env.clone(),
             folder: None,
-            through: Some(ending_with_us()),
+            through: Some(through_this_program()),
         }),
     };
     Ok(Remote::new(Namespace::parse(SERVER_NAME)?, endpoint, limits))

@@ -7,7 +7,7 @@ use serde_json::json;
 use toml::{Table, Value as Toml};
 
 use crate::args::{Arguments, Client, Config};
-use crate::config::USUAL;
+use crate::config::DEFAULT_FILE_NAME;
 use crate::exit::{Exit, UsageError};
 use crate::render;
 use crate::trust::ConfigSource;
@@ -22,7 +22,9 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
         served.push(path_text(&canonicalize("component", component)?));
     }
     if served.is_empty() {
-        return Err(UsageError(format!("there is nothing to serve; name components, or make a {USUAL}")).into());
+        return Err(
+            UsageError(format!("there is nothing to serve; name components, or make a {DEFAULT_FILE_NAME}")).into()
+        );
     }
     let snippet = snippet(config.client, &program, served)?;
     render::note(&format!("Put this into {}:", config_location(config.client)));

@@ -140,7 +140,7 @@ pub(super) async fn run_case(host: &Arc<Host>, env: &HostileEnv, case: &Case) ->
     let before = Baseline::measure();
     let attempts = run_attempts(host, env, case).await?;
     let wrong = attempts.iter().find_map(|attempt| find_violation(case, attempt));
-    let wrong = wrong.or_else(|| env.escaped().map(str::to_owned));
+    let wrong = wrong.or_else(|| env.find_escape().map(str::to_owned));
     let ended =
         wrong.map_or_else(|| attempts.first().map(|(result, _)| describe_outcome(result)).ok_or_else(String::new), Err);
     let mut finding = before.to_finding(case.row, case.what, attempts.len(), ended);
@@ -176,7 +176,7 @@ async fn run_attempts(host: &Arc<Host>, env: &HostileEnv, case: &Case) -> Result
 
 /// Describes how the outcome of an attempt violates the expectation; `None` if it does not.
 fn find_violation(case: &Case, (result, took): &Attempt) -> Option<String> {
-    if HostileEnv::is_told_in(result) {
+    if HostileEnv::has_leak(result) {
         return Some("it told what nobody may know".to_owned());
     }
     if !case.expected.is_met_by(result) {

@@ -14,14 +14,14 @@ use super::served_components::{ServeRequest, ServedComponents};
 use super::{settings, watch};
 use crate::args::{Arguments, ServeMcp};
 use crate::config::Config;
-use crate::configured::{self, Configured, LoadSettings};
+use crate::configured::{self, ConfiguredComponent, LoadSettings};
 use crate::exit::{Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
 use crate::{host, render};
 
 /// Maximum value of `--memory`, in bytes: every slot in the pool has that much address space.
-const MEMORY_CEILING: usize = 1 << 30;
+const MAX_MEMORY_BYTES: usize = 1 << 30;
 
 pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit> {
     let source = ConfigSource::from_arguments(arguments);
@@ -73,7 +73,7 @@ async fn load_components(
     (source, config): (ConfigSource, &Config),
     recording: Option<&Recording>,
 ) -> Result<(Host, ServedComponents)> {
-    let configured = configured::all(config, &configured::lock(config)?)?;
+    let configured = configured::all(config, &configured::open_lock(config)?)?;
     let may_appear = serve.watch && config.origin.exists();
     let has_texts = !config.knowledge.is_empty() || !config.prompts.is_empty();
     if configured.is_empty() && serve.components.is_empty() && !may_appear && !has_texts {
@@ -81,7 +81,8 @@ async fn load_components(
         return Err(UsageError(message.to_owned()).into());
     }
     let defaults = config.limits.over(Limits::default());
-    let limits = serve.limits.over(defaults, MEMORY_CEILING).map_err(|error| crate::args::bad_limit(&error))?;
+    let limits =
+        serve.limits.over(defaults, MAX_MEMORY_BYTES).map_err(|error| crate::args::name_limit_option(&error))?;
     let max_memory = configured.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
     let builder = match configured.is_empty() && !serve.watch {
         true => host::builder(arguments),
@@ -107,10 +108,10 @@ async fn load_components(
 }
 
 /// Prepares a component of the command line.
-fn component_from_file(path: &Path, limits: Limits) -> Result<Configured> {
-    let (load, _) = host::load_of(path, false);
+fn component_from_file(path: &Path, limits: Limits) -> Result<ConfiguredComponent> {
+    let (load, _) = host::prepare_load(path, false);
     let name = load.name()?;
-    Ok(Configured {
+    Ok(ConfiguredComponent {
         name,
         file: path.to_owned(),
         load,

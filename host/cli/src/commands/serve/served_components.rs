@@ -9,7 +9,7 @@ use fumehood::{Host, Lock, Namespace};
 
 use crate::commands::approve;
 use crate::config::Config;
-use crate::configured::{self, Configured, LoadSettings};
+use crate::configured::{self, ConfiguredComponent, LoadSettings};
 use crate::exit::UsageError;
 use crate::recording::PersistRules;
 use crate::trust::ConfigSource;
@@ -22,9 +22,9 @@ pub(crate) struct ServeRequest {
     /// The configuration at the start.
     pub(crate) config: Config,
     /// Components of the command line.
-    pub(crate) typed: Vec<Configured>,
+    pub(crate) typed: Vec<ConfiguredComponent>,
     /// Components of the configuration at the start.
-    pub(crate) configured: Vec<Configured>,
+    pub(crate) configured: Vec<ConfiguredComponent>,
     /// True if compiling may take many seconds.
     pub(crate) allow_slow_compile: bool,
     /// Rules for what is recorded of calls.
@@ -36,8 +36,8 @@ pub(crate) struct ServedComponents {
     host: Host,
     source: ConfigSource,
     config: Config,
-    typed: Vec<Configured>,
-    wanted: Vec<Configured>,
+    typed: Vec<ConfiguredComponent>,
+    wanted: Vec<ConfiguredComponent>,
     allow_slow_compile: bool,
     persist: PersistRules,
     /// Stamps of the files that determine the wanted components.
@@ -82,7 +82,7 @@ impl ServedComponents {
             let stamp = FileStamp::read(&component.file);
             let load = served.load_request(&component);
             host::load(&served.host, &host::file_name(&component.file), load).await?;
-            let Configured { name, terms, .. } = component;
+            let ConfiguredComponent { name, terms, .. } = component;
             served.warn_if_unapproved(&name);
             served
                 .components
@@ -103,7 +103,7 @@ impl ServedComponents {
                 render::note(&format!("`{name}` is not served any more"));
             }
         }
-        let changed: Vec<Configured> = self.wanted.iter().filter(|it| self.has_changed(it)).cloned().collect();
+        let changed: Vec<ConfiguredComponent> = self.wanted.iter().filter(|it| self.has_changed(it)).cloned().collect();
         for component in changed {
             self.reload_component(component).await;
         }
@@ -151,7 +151,7 @@ impl ServedComponents {
         if !config.origin.exists() {
             return Err(UsageError(format!("{} is gone", config.origin.display())).into());
         }
-        let lock = configured::lock(&config)?;
+        let lock = configured::open_lock(&config)?;
         let wanted = self.wanted_components(&config, &lock)?;
         let at_start = |config: &Config| {
             let Config { serve, key_value_store, knowledge, prompts, .. } = config;
@@ -170,8 +170,8 @@ impl ServedComponents {
         Ok(())
     }
 
-    fn wanted_components(&self, config: &Config, lock: &Lock) -> Result<Vec<Configured>> {
-        let mut wanted: Vec<Configured> = Vec::new();
+    fn wanted_components(&self, config: &Config, lock: &Lock) -> Result<Vec<ConfiguredComponent>> {
+        let mut wanted: Vec<ConfiguredComponent> = Vec::new();
         for component in self.typed.iter().cloned().chain(configured::all(config, lock)?) {
             if let Some(other) = wanted.iter().find(|other| other.name == component.name) {
                 let (name, one, two) = (&component.name, other.file.display(), component.file.display());
@@ -182,7 +182,7 @@ impl ServedComponents {
         Ok(wanted)
     }
 
-    fn has_changed(&self, component: &Configured) -> bool {
+    fn has_changed(&self, component: &ConfiguredComponent) -> bool {
         self.components
             .get(&component.name)
             .is_none_or(|served| served.stamp != FileStamp::read(&component.file) || served.settings != component.terms)
@@ -190,10 +190,10 @@ impl ServedComponents {
 
     /// Reloads a component. If that fails, the loaded one stays in place, unless it has powers or an approval that were
     /// revoked.
-    async fn reload_component(&mut self, component: Configured) {
+    async fn reload_component(&mut self, component: ConfiguredComponent) {
         let (stamp, file) = (FileStamp::read(&component.file), host::file_name(&component.file));
         let loaded = self.reload(&component, &file).await;
-        let Configured { name, terms, .. } = component;
+        let ConfiguredComponent { name, terms, .. } = component;
         let before = self.components.remove(&name).and_then(|served| served.active_settings);
         let active_settings = match loaded {
             Ok(()) => {
@@ -215,7 +215,7 @@ impl ServedComponents {
         self.components.insert(name, ServedComponent { stamp, settings: terms, active_settings });
     }
 
-    async fn reload(&self, component: &Configured, file: &str) -> Result<()> {
+    async fn reload(&self, component: &ConfiguredComponent, file: &str) -> Result<()> {
         let needs_store = component.terms.section.as_ref().is_some_and(|section| section.key_value.is_some());
         if needs_store && !self.has_store {
             let message =
@@ -226,7 +226,7 @@ impl ServedComponents {
         Ok(())
     }
 
-    fn load_request(&self, component: &Configured) -> fumehood::Load {
+    fn load_request(&self, component: &ConfiguredComponent) -> fumehood::Load {
         let load = component.load.clone();
         if self.allow_slow_compile { load.allow_slow_compile() } else { load }
     }

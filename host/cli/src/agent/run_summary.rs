@@ -1,4 +1,4 @@
-//! The end of a run: its exit code, and its summary for people and for programs.
+//! The summary of a run for people and for programs, and its exit code.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use serde::Serialize;
 use crate::exit::Exit;
 use crate::render;
 
-/// Summary of a run for programs: the last line of `--json`.
+/// The outcome of a run for programs: the last line of `--json`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Summary<'a> {
+pub(crate) struct OutcomeEvent<'a> {
     event: &'static str,
     status: &'static str,
     exit: u8,
@@ -30,14 +30,14 @@ pub(crate) struct Summary<'a> {
 pub(crate) struct RunSummary {
     pub(crate) session: String,
     pub(crate) outcome: Outcome,
-    pub(crate) took: Duration,
+    pub(crate) duration: Duration,
 }
 
 impl RunSummary {
-    /// For programs.
-    pub(crate) fn summary(&self) -> Summary<'_> {
+    /// Returns the outcome for programs.
+    pub(crate) fn to_event(&self) -> OutcomeEvent<'_> {
         let exit = self.exit();
-        Summary {
+        OutcomeEvent {
             event: "outcome",
             status: if exit == Exit::Ok { "ok" } else { "error" },
             exit: exit as u8,
@@ -46,24 +46,24 @@ impl RunSummary {
             turns: self.turns(),
             calls: self.calls(),
             usage: self.usage(),
-            duration_ms: u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX),
+            duration_ms: u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
         }
     }
 
-    /// For people, in a line.
-    pub(crate) fn line(&self) -> String {
-        let count = |number: usize, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
+    /// Returns the summary for people, in one line.
+    pub(crate) fn to_line(&self) -> String {
+        let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
         let mut parts = vec![count(self.turns(), "request"), count(self.calls(), "call")];
         let usage = self.usage();
         if usage.input > 0 || usage.output > 0 {
             parts.push(format!("{} tokens in, {} out", usage.input, usage.output));
         }
-        parts.push(render::format_duration(self.took));
+        parts.push(render::format_duration(self.duration));
         let ending = self.outcome.ending.as_str().replace('_', " ");
         format!("{ending}: {}, session {}", parts.join(", "), self.session)
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     pub(crate) fn exit(&self) -> Exit {
         match self.outcome.ending {
             Ending::Answered { .. } => Exit::Ok,
@@ -74,9 +74,10 @@ impl RunSummary {
         }
     }
 
-    /// Explains why there is no answer, and what to do about it; `None` if there is one. `stopped` ran when it was cancelled.
-    pub(crate) fn trouble(&self, stopped: &[String]) -> Option<String> {
-        trouble(&self.outcome.ending, stopped)
+    /// Explains why there is no answer, with a hint on what to do; `None` if there is one. `stopped` are the tools that
+    /// ran when the run was cancelled.
+    pub(crate) fn failure_message(&self, stopped: &[String]) -> Option<String> {
+        failure_message(&self.outcome.ending, stopped)
     }
 
     fn turns(&self) -> usize {
@@ -95,11 +96,11 @@ impl RunSummary {
     }
 }
 
-fn trouble(ending: &Ending, stopped: &[String]) -> Option<String> {
+fn failure_message(ending: &Ending, stopped: &[String]) -> Option<String> {
     Some(match ending {
         Ending::Answered { .. } => return None,
         Ending::BudgetExhausted { budget, .. } => {
-            let more = flag(*budget).map_or_else(String::new, |flag| format!("; `{flag}` allows more"));
+            let more = budget_flag(*budget).map_or_else(String::new, |flag| format!("; `{flag}` allows more"));
             format!("the limit on {budget} was reached{more}")
         }
         Ending::DecisionFailed { message, .. } => {
@@ -134,7 +135,7 @@ fn hint(error: &ModelError) -> String {
     hint.to_owned()
 }
 
-/// The flag that is a setting of [model].
+/// Returns the flag for a setting of `[model]`.
 fn setting_flag(setting: &str) -> Option<&'static str> {
     match setting {
         "temperature" => Some("--temperature"),
@@ -145,7 +146,8 @@ fn setting_flag(setting: &str) -> Option<&'static str> {
     }
 }
 
-fn flag(budget: BudgetKind) -> Option<&'static str> {
+/// Returns the flag that raises a budget.
+fn budget_flag(budget: BudgetKind) -> Option<&'static str> {
     match budget {
         BudgetKind::Turns => Some("--max-turns"),
         BudgetKind::Calls => Some("--max-calls"),

@@ -1,4 +1,4 @@
-//! An agent over the tools that were named, with its log, ready to be asked.
+//! A session of the agent: its tools, its log and its display, set up from options and fumehood.toml.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,67 +16,65 @@ use fumehood::key_value::DiskStore;
 use fumehood::record::{NullRecorder, Recorder};
 use fumehood::{AgentBuilder, Grant, Host, HostBuilder, Limits, McpTools, StoredNotes};
 
-use super::ask::AtTerminal;
+use super::approver::TerminalApprover;
 use super::call_progress::CallProgress;
-use super::ending::RunSummary;
 use super::interrupt::Interrupts;
+use super::run_summary::RunSummary;
 use super::screen::Screen;
 use super::view::{Events, View};
-use super::{access, call_policy, model, rules, settings};
+use super::{access, call_policy, model, settings};
 use crate::args::run::{AgentArguments, DriverName};
-use crate::args::{Arguments, bad_limit};
+use crate::args::{Arguments, name_limit_option};
 use crate::config::Config;
+use crate::config::limits::MAX_MEMORY_BYTES;
 use crate::exit::{Exit, UsageError};
-use crate::source::state;
+use crate::source::parse_state;
 use crate::trust::ConfigSource;
 use crate::{configured, host, log_file, moment, render, servers};
 
-/// The largest memory that `--memory` may ask for.
-const MEMORY_CEILING: usize = 4 << 30;
-
-/// Everything that a conversation takes.
+/// A conversation with an agent, with everything that it needs.
 pub(crate) struct AgentSession {
     host: Host,
     remotes: Arc<McpTools>,
     agent: Agent,
     log: Option<Arc<EventLog>>,
-    kept: Vec<Keep>,
+    retention: Vec<Keep>,
     events: Events,
     view: View,
     interrupts: Interrupts,
 }
 
 impl AgentSession {
-    /// Sets up what was typed. Nothing is asked or called yet.
+    /// Sets up a session. The model is not asked and no tool is called yet.
     ///
     /// # Errors
-    /// If the model, a component, a name or the log is not to be had.
+    /// If the model, a component, a tool that an option names, or the log is not available.
     pub(crate) async fn set_up(arguments: &Arguments, typed: &AgentArguments) -> Result<Self> {
         let config = ConfigSource::from_arguments(arguments).open()?;
-        let usual = config.limits.over(Limits::default());
-        let limits = typed.limits.over(usual, MEMORY_CEILING).map_err(|error| bad_limit(&error))?;
-        let model = model::of(&typed.model, &config)?;
+        let defaults = config.limits.over(Limits::default());
+        let limits = typed.limits.over(defaults, MAX_MEMORY_BYTES).map_err(|error| name_limit_option(&error))?;
+        let model = model::from_arguments(&typed.model, &config)?;
         let skill = access::skill(&config, typed)?;
         let channel = access::channel(&config, typed, skill)?;
         let session = settings::session(&config, typed, skill)?;
-        let rules = rules::of(&config, typed)?;
+        let rules = call_policy::rules(&config, typed)?;
         let knowledge = settings::knowledge(&config, skill, channel)?;
-        let state = typed.state.as_deref().map(state).transpose()?;
+        let state = typed.state.as_deref().map(parse_state).transpose()?;
         let modes = settings::modes(&config);
         let judge = call_policy::judge(&config, &model)?;
-        let place = log_file::wanted(&typed.recording, &config)?;
+        let log_path = log_file::path_for(&typed.recording, &config)?;
         // Before anything is loaded: only files that are there can be kept from tools.
         let notes = open_notes(&config)?;
-        let log = place.as_deref().map(|place| open_log(place, typed, &config)).transpose()?;
-        let host = load(arguments, typed, &config, limits, place.as_deref()).await?;
+        let log = log_path.as_deref().map(|path| open_log(path, typed, &config)).transpose()?;
+        let host = load(arguments, typed, &config, limits, log_path.as_deref()).await?;
         let policies = call_policy::policies(&config, &host);
-        let remotes = Arc::new(servers::connect(&config, &configured::lock(&config)?).await?);
-        known(&host, &remotes, "--allow", &typed.allow)?;
-        known(&host, &remotes, "--ask", &typed.ask)?;
+        let remotes = Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?);
+        check_tool_names(&host, &remotes, "--allow", &typed.allow)?;
+        check_tool_names(&host, &remotes, "--ask", &typed.ask)?;
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(NullRecorder) as _, |log| log as _);
-        let chips = CallProgress::new();
+        let progress = CallProgress::new();
         let driver = settings::driver(&config, typed.driver);
-        let mut builder = driven(host.agent(model), driver, &config)
+        let mut builder = with_driver(host.agent(model), driver, &config)
             .with_recorder(recorder)
             .with_built_ins(Arc::new(knowledge))
             .with_config(session)
@@ -96,7 +94,7 @@ impl AgentSession {
         if let Some((judge, policy)) = judge {
             builder = builder.pipeline(move |pipeline| pipeline.judge(Arc::new(judge), policy));
         }
-        builder = in_use(builder, typed, skill, channel);
+        builder = with_context(builder, typed, skill, channel);
         if let Some(state) = state {
             builder = builder.with_state(state);
         }
@@ -106,40 +104,40 @@ impl AgentSession {
         if config.log.texts {
             builder = builder.keep_texts();
         }
-        let person = AtTerminal::find(chips.clone()).filter(|_| !arguments.json);
-        let agent = with_person(builder, &config, person).build()?;
-        let view = if arguments.json { View::Lines } else { View::Screen(Screen::new(chips, limits.deadline)) };
+        let approver = TerminalApprover::from_terminal(progress.clone()).filter(|_| !arguments.json);
+        let agent = with_approver(builder, &config, approver).build()?;
+        let view = if arguments.json { View::Lines } else { View::Screen(Screen::new(progress, limits.deadline)) };
         let interrupts = Interrupts::watch(agent.cancel_handle());
-        let kept = log_file::kept(&config, moment::now());
-        Ok(Self { host, remotes, events: Events::of(agent.tap()), agent, log, kept, view, interrupts })
+        let retention = log_file::retention(&config, moment::now());
+        Ok(Self { host, remotes, events: Events::subscribe(agent.tap()), agent, log, retention, view, interrupts })
     }
 
-    /// Takes one message to its ending, watched; more may follow.
+    /// Runs one message to its end and shows the run; more may follow.
     ///
     /// # Errors
-    /// If what happens cannot be recorded, or not be shown.
+    /// If an event cannot be recorded or shown.
     pub(crate) async fn say(&mut self, message: String) -> Result<Exit> {
-        let came = self.view.run(&mut self.agent, &mut self.events, &self.interrupts, message).await?;
-        self.view.told(&came)?;
-        Ok(came.exit())
+        let summary = self.view.run(&mut self.agent, &mut self.events, &self.interrupts, message).await?;
+        self.view.show_summary(&summary)?;
+        Ok(summary.exit())
     }
 
-    /// Takes the only message to its ending, watched, and ends the session.
+    /// Runs the only message to its end, shows the run, and ends the session.
     ///
     /// # Errors
-    /// If what happens cannot be recorded, or not be shown.
+    /// If an event cannot be recorded or shown.
     pub(crate) async fn conclude(mut self, message: String) -> Result<Exit> {
-        let came = self.view.run(&mut self.agent, &mut self.events, &self.interrupts, message).await?;
-        self.end(Some(&came)).await?;
-        Ok(came.exit())
+        let summary = self.view.run(&mut self.agent, &mut self.events, &self.interrupts, message).await?;
+        self.end(Some(&summary)).await?;
+        Ok(summary.exit())
     }
 
-    /// The tools that the model may call now.
+    /// Returns the tools that the model may call now.
     pub(crate) fn tools(&self) -> Vec<ToolSpec> {
         self.agent.tools()
     }
 
-    /// Starts over: the model forgets what was said. Returns the name of the new session.
+    /// Starts a new session, with an empty conversation. Returns its id.
     ///
     /// # Errors
     /// If the end of the session before cannot be recorded.
@@ -148,7 +146,7 @@ impl AgentSession {
         Ok(self.agent.session().config().id.clone())
     }
 
-    /// Returns whether what happens is recorded.
+    /// Returns whether the session is recorded.
     pub(crate) fn is_recorded(&self) -> bool {
         self.log.is_some()
     }
@@ -161,26 +159,26 @@ impl AgentSession {
     /// Ends the session, and waits until all of it is on disk.
     ///
     /// # Errors
-    /// If that cannot be.
+    /// If not all of it can be written.
     pub(crate) async fn close(self) -> Result<()> {
         self.end(None).await
     }
 
     /// Ends the session, and shows the summary of the last run after that.
-    async fn end(mut self, came: Option<&RunSummary>) -> Result<()> {
+    async fn end(mut self, summary: Option<&RunSummary>) -> Result<()> {
         self.interrupts.leave();
         const UNSAVED: &str = "the answer is complete, but not all of what happened is in the event log";
         self.agent.close().await.context(UNSAVED)?;
-        self.view.rest(&mut self.events)?;
-        if let Some(came) = came {
-            self.view.told(came)?;
+        self.view.drain(&mut self.events)?;
+        if let Some(summary) = summary {
+            self.view.show_summary(summary)?;
         }
         self.host.shut_down(Duration::ZERO).await;
         self.remotes.close().await;
         let Some(log) = self.log else { return Ok(()) };
         log.flush().await.context(UNSAVED)?;
-        for keep in self.kept {
-            // What is old can go another time; what is new is safe.
+        for keep in self.retention {
+            // Old records can be removed at the end of another session; the new ones are safe.
             if let Err(error) = log.retain(keep).await {
                 render::warning(&format!("old records were not removed: {error}"));
                 break;
@@ -190,8 +188,8 @@ impl AgentSession {
     }
 }
 
-/// Loads what was named on the command line, with the powers that were typed, and what the configuration names, with the
-/// powers and limits that it has there, as far as that was approved.
+/// Loads the components of the command line, with the powers of the options, and those of the configuration, with the
+/// powers and limits that they have there, as far as they were approved.
 async fn load(
     arguments: &Arguments,
     typed: &AgentArguments,
@@ -200,11 +198,11 @@ async fn load(
     log: Option<&Path>,
 ) -> Result<Host> {
     let grant = powers(typed)?;
-    let configured = configured::all(config, &configured::lock(config)?)?;
+    let configured = configured::all(config, &configured::open_lock(config)?)?;
     let memories = configured.iter().map(|component| component.limits.memory);
-    let most = memories.chain([limits.memory, Limits::default().memory]).max().unwrap_or(limits.memory);
+    let memory_ceiling = memories.chain([limits.memory, Limits::default().memory]).max().unwrap_or(limits.memory);
     let builder = host::with_components(host::builder_for(arguments, config)?, &typed.tool);
-    let builder = host::with_typed(builder, &typed.powers);
+    let builder = host::with_typed_secrets(builder, &typed.powers);
     let builder = match (&typed.powers.key_value_store, typed.tool.as_slice()) {
         (Some(file), _) => own_store(builder, config, file)?,
         _ if !typed.powers.needs_store() || has_store(config) => builder,
@@ -219,15 +217,15 @@ async fn load(
     };
     let memory = config.agent.memory.as_ref().map(|file| config.path(file));
     let builder = memory.into_iter().fold(builder, HostBuilder::own_folder);
-    // A tool that could change the log, or read the key beside it, would be the one to say what it did.
+    // A tool that could change the log, or read the key beside it, could forge the record of its own calls.
     let files = log.into_iter().flat_map(EventLog::files).chain(typed.recording.log_key.clone());
     let builder = files.fold(builder, HostBuilder::own_folder);
-    let host = builder.limits(limits).memory_ceiling(most).build()?;
+    let host = builder.limits(limits).memory_ceiling(memory_ceiling).build()?;
     for file in &typed.tool {
-        let (load, _) = host::load_of(file, typed.allow_slow_compile);
+        let (load, _) = host::prepare_load(file, typed.allow_slow_compile);
         let load = load.with_grant(grant.clone());
         let load = if typed.powers.strict_imports { load.strict_imports() } else { load };
-        host::load(&host, &host::file_name(file), load).await.map_err(host::in_options)?;
+        host::load(&host, &host::file_name(file), load).await.map_err(host::with_option_hints)?;
     }
     for component in configured {
         let load = if typed.allow_slow_compile { component.load.allow_slow_compile() } else { component.load };
@@ -238,7 +236,7 @@ async fn load(
 
 /// Makes the grant of the components that were named on the command line.
 fn powers(typed: &AgentArguments) -> Result<Grant> {
-    if typed.tool.is_empty() && typed.powers.are_given() {
+    if typed.tool.is_empty() && typed.powers.has_any() {
         let message = "powers are for components that are named with `--tool FILE`, and none is; those of \
                        fumehood.toml have theirs there";
         return Err(UsageError(message.to_owned()).into());
@@ -246,12 +244,12 @@ fn powers(typed: &AgentArguments) -> Result<Grant> {
     Ok(typed.powers.grant()?)
 }
 
-/// Returns whether tools of the configuration keep something, which they do in one store for all.
+/// Returns whether tools of the configuration keep keys and values, in one store for all of them.
 fn has_store(config: &Config) -> bool {
     config.tools.values().any(|tool| tool.key_value.is_some())
 }
 
-/// One host has one store.
+/// Sets the store of `--key-value-store`. A host has one store, so the configuration must not need another.
 fn own_store(builder: HostBuilder, config: &Config, file: &Path) -> Result<HostBuilder> {
     if has_store(config) {
         let place = config.origin.display();
@@ -264,8 +262,8 @@ fn own_store(builder: HostBuilder, config: &Config, file: &Path) -> Result<HostB
     host::with_store(builder, file)
 }
 
-/// Checks that there are tools of these names.
-fn known(host: &Host, remotes: &McpTools, flag: &str, names: &[String]) -> Result<()> {
+/// Checks that these tools exist.
+fn check_tool_names(host: &Host, remotes: &McpTools, flag: &str, names: &[String]) -> Result<()> {
     let is_known = |name: &&String| host.tool(name).is_some() || remotes.find(name).is_some();
     let Some(name) = names.iter().find(|name| !is_known(name)) else { return Ok(()) };
     let mut tools: Vec<String> = host.tools().iter().map(|tool| tool.full_name().to_owned()).collect();
@@ -274,18 +272,18 @@ fn known(host: &Host, remotes: &McpTools, flag: &str, names: &[String]) -> Resul
     Err(UsageError(format!("`{flag}`: there is no tool `{name}`; there are: {there}")).into())
 }
 
-/// The notes of the model, if it may keep any.
+/// Opens the notes of the model, if it may keep any.
 fn open_notes(config: &Config) -> Result<Option<StoredNotes>> {
     let Some(file) = &config.agent.memory else { return Ok(None) };
     Ok(Some(StoredNotes::new(Arc::new(DiskStore::open(config.path(file))?))))
 }
 
 fn open_log(place: &Path, typed: &AgentArguments, config: &Config) -> Result<Arc<EventLog>> {
-    Ok(Arc::new(log_file::write(place, &log_file::options(typed.recording.log_key.as_deref(), config)?)?))
+    Ok(Arc::new(log_file::open(place, &log_file::options(typed.recording.log_key.as_deref(), config)?)?))
 }
 
-/// On whose behalf, and within what.
-fn in_use(
+/// Sets the actor, and the skill and the channel in use.
+fn with_context(
     mut builder: AgentBuilder,
     typed: &AgentArguments,
     skill: Option<&str>,
@@ -294,7 +292,7 @@ fn in_use(
     if let Some(skill) = skill {
         builder = builder.use_skill(skill);
     }
-    if let Some(channel) = access::in_use(typed, skill, channel) {
+    if let Some(channel) = access::select_list(typed, skill, channel) {
         builder = builder.use_channel(channel);
     }
     match &typed.actor {
@@ -303,18 +301,18 @@ fn in_use(
     }
 }
 
-/// Adds the person to ask about calls, and about more turns unless that is not wanted.
-fn with_person(builder: AgentBuilder, config: &Config, person: Option<AtTerminal>) -> AgentBuilder {
-    match person.map(Arc::new) {
-        Some(person) if config.agent.ask_for_turns == Some(false) => {
-            builder.pipeline(move |pipeline| pipeline.approver(person))
+/// Adds the approver of calls, and of more turns unless that is switched off.
+fn with_approver(builder: AgentBuilder, config: &Config, approver: Option<TerminalApprover>) -> AgentBuilder {
+    match approver.map(Arc::new) {
+        Some(approver) if config.agent.ask_for_turns == Some(false) => {
+            builder.pipeline(move |pipeline| pipeline.approver(approver))
         }
-        Some(person) => builder.with_approver(person),
+        Some(approver) => builder.with_approver(approver),
         None => builder,
     }
 }
 
-fn driven(builder: AgentBuilder, driver: DriverName, config: &Config) -> AgentBuilder {
+fn with_driver(builder: AgentBuilder, driver: DriverName, config: &Config) -> AgentBuilder {
     match driver {
         DriverName::Native => builder.with_driver(NativeDriver::default()),
         DriverName::React => {
