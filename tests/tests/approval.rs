@@ -8,7 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
-use fumehood::agent::registry::ToolFamily as _;
+use fumehood::agent::registry::ToolProvider as _;
 use fumehood::approval::{Approval, ApprovalStatus};
 use fumehood::permission::{Environment, KeyValueQuota, Power};
 use fumehood::{

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use fumehood::Host;
 use fumehood::agent::guardrail::{JudgePolicy, ModelJudge};
-use fumehood::agent::persist::Persist;
+use fumehood::agent::persistence::Persistence;
 use fumehood::agent::registry::Policy;
 use fumehood::chat::Model;
 
@@ -21,10 +21,10 @@ pub(crate) fn judge(config: &Config, model: &Arc<dyn Model>) -> Result<Option<(M
     let Some(section) = &config.guardrails.judge else { return Ok(None) };
     let mut judge = ModelJudge::new(Arc::clone(model), text(config, &section.policy)?);
     if let Some(name) = &section.model {
-        judge = judge.with_model_name(name.as_str());
+        judge = judge.model_name(name.as_str());
     }
     if let Some(timeout) = section.timeout {
-        judge = judge.with_timeout(timeout.0);
+        judge = judge.timeout(timeout.0);
     }
     if section.may_modify {
         judge = judge.may_modify();
@@ -49,7 +49,7 @@ pub(crate) fn policies(config: &Config, host: &Host) -> Vec<(String, Policy)> {
 fn policy(section: &ToolSection) -> Option<Policy> {
     let persist = match section.persist {
         PersistRule::Full => None,
-        PersistRule::Nothing => Some(Persist::Nothing),
+        PersistRule::Nothing => Some(Persistence::Nothing),
     };
     let result_bytes = section.result_bytes.map(|bytes| bytes.0);
     let is_usual = persist.is_none() && result_bytes.is_none();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Result;
-use fumehood::agent::guardrail::{IgnoreList, Proposed, Rule, RuleFn, Verdict, Workspace};
+use fumehood::agent::guardrail::{IgnoreList, ProposedCall, Rule, RuleFn, Verdict, Workspace};
 
 use crate::args::run::AgentArguments;
 use crate::config::Config;
@@ -24,7 +24,7 @@ pub(crate) fn of(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<dyn 
     let workspace = || {
         let workspace = Workspace::new(section.workspace.clone());
         match &section.path_arguments {
-            Some(names) => workspace.with_fields(names.clone()),
+            Some(names) => workspace.fields(names.clone()),
             None => workspace,
         }
     };
@@ -48,7 +48,7 @@ pub(crate) fn of(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<dyn 
 }
 
 fn denying(tools: BTreeSet<String>) -> Arc<dyn Rule> {
-    Arc::new(RuleFn::new("deny", move |proposed: &Proposed| match tools.contains(&proposed.tool) {
+    Arc::new(RuleFn::new("deny", move |proposed: &ProposedCall| match tools.contains(&proposed.tool) {
         true => Verdict::Deny { reason: format!("the tool {} is never called here", proposed.tool) },
         false => Verdict::Allow,
     }))
@@ -56,7 +56,7 @@ fn denying(tools: BTreeSet<String>) -> Arc<dyn Rule> {
 
 /// A rule that wants a person asked about each call of these tools.
 fn asking(tools: BTreeSet<String>) -> Arc<dyn Rule> {
-    Arc::new(RuleFn::new("ask", move |proposed: &Proposed| match tools.contains(&proposed.tool) {
+    Arc::new(RuleFn::new("ask", move |proposed: &ProposedCall| match tools.contains(&proposed.tool) {
         true => Verdict::Ask { question: format!("may {} run?", proposed.tool) },
         false => Verdict::Allow,
     }))
