@@ -47,7 +47,7 @@ impl Answer {
 
 /// A way to ask a person: a prompt, a callback, an API.
 pub trait Approver: Send + Sync {
-    /// Asks a question and waits for the answer without a timeout; limits on time are checked afterwards. Dropping the future
-    /// withdraws the question.
+    /// Asks a question and waits for the answer without a timeout; limits on time are checked afterwards. Dropping the
+    /// future withdraws the question.
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer>;
 }

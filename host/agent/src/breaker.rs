@@ -28,8 +28,8 @@ impl Breaker {
 
     /// Records a batch. Returns whether the breaker is open, so that the run has to end.
     ///
-    /// A batch failed if it has calls and none of them succeeded. An empty batch is no failure. Calls that were not tried,
-    /// because of a budget or because the batch had ended, are not counted.
+    /// A batch failed if it has calls and none of them succeeded. An empty batch is no failure. Calls that were not
+    /// tried, because of a budget or because the batch had ended, are not counted.
     pub fn record_batch(&mut self, executions: &[ToolExecution]) -> bool {
         let untried = [Status::RejectedBudget, Status::Skipped];
         let mut tried = executions.iter().filter(|execution| !untried.contains(&execution.status)).peekable();

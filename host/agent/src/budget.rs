@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 /// Limits of a session. `None` is no limit.
 ///
-/// Limits on turns, calls, streaming time and wall time apply to each user message, so that the length of a conversation
-/// is not limited by them; `calls_in_all`, tokens and fuel apply to the whole session.
+/// Limits on turns, calls, streaming time and wall time apply to each user message, so that the length of a
+/// conversation is not limited by them; `calls_in_all`, tokens and fuel apply to the whole session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Budget {
@@ -25,14 +25,14 @@ pub struct Budget {
     pub calls_in_all: Option<u64>,
     /// Maximum wall time for one user message, everything included. Default: 10 minutes.
     pub wall_time: Option<Duration>,
-    /// Maximum time in which the model streams for one user message, from the first chunk of each answer on. Neither the
-    /// time before it nor time spent in tools is counted. Default: 1 minute.
+    /// Maximum time in which the model streams for one user message, from the first chunk of each answer on. Neither
+    /// the time before it nor time spent in tools is counted. Default: 1 minute.
     pub stream_time: Option<Duration>,
-    /// Maximum number of tokens of requests. Known only after a request is answered, so the last one may exceed it. Default:
-    /// 150,000.
+    /// Maximum number of tokens of requests. Known only after a request is answered, so the last one may exceed it.
+    /// Default: 150,000.
     pub tokens_in: Option<u64>,
-    /// Maximum number of tokens of answers. Known only after a request is answered, so the last one may exceed it. Default:
-    /// 20,000.
+    /// Maximum number of tokens of answers. Known only after a request is answered, so the last one may exceed it.
+    /// Default: 20,000.
     pub tokens_out: Option<u64>,
     /// Maximum fuel of all tools. Known only after a batch ended, so the last one may exceed it. Default: no limit.
     pub fuel: Option<u64>,

@@ -71,20 +71,21 @@ pub struct DecisionError {
 
 /// A protocol that turns a conversation into requests, and replies into decisions.
 pub trait Driver: Send {
-    /// Sets the tools of an execution. Called once for each execution, before its first request. The default ignores them.
+    /// Sets the tools of an execution. Called once for each execution, before its first request. The default ignores
+    /// them.
     fn bind(&mut self, runtime: ToolRuntime) {
         let _ = runtime;
     }
 
-    /// Returns the next request. `conversation` holds the messages before this execution and its user message; `trace` holds
-    /// the messages of this execution since, as made by [`Driver::trace`].
+    /// Returns the next request. `conversation` holds the messages before this execution and its user message; `trace`
+    /// holds the messages of this execution since, as made by [`Driver::trace`].
     fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request;
 
-    /// Wraps `sink` in a filter that removes the parts of a reply that are not for the user: thoughts and calls, where a
-    /// protocol has them in the text.
+    /// Wraps `sink` in a filter that removes the parts of a reply that are not for the user: thoughts and calls, where
+    /// a protocol has them in the text.
     ///
-    /// There is one filter for each request. Drop it when the answer is complete, because it may pass on the last piece only
-    /// then. The default passes on everything.
+    /// There is one filter for each request. Drop it when the answer is complete, because it may pass on the last piece
+    /// only then. The default passes on everything.
     fn filter_deltas<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
         Box::new(move |delta| sink.delta(delta))
     }
@@ -92,7 +93,8 @@ pub trait Driver: Send {
     /// Reads the decision of a reply.
     fn decide(&mut self, response: &Response) -> Decision;
 
-    /// Returns the messages that report a decision and the results of its calls to the model, in the order of the calls.
+    /// Returns the messages that report a decision and the results of its calls to the model, in the order of the
+    /// calls.
     fn trace(&self, response: &Response, executions: &[ToolExecution]) -> Vec<Message>;
 
     /// Returns the messages that repeat an earlier call and its result in a later execution.

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_have_what_a_tool_requires() {
+    fn examples_have_the_required_properties() {
         let check = |parameters: Value, expected: Value| {
             let tool = ToolSpec { name: "t".to_owned(), description: String::new(), parameters };
             assert_eq!(example_arguments(&tool, 0), expected);

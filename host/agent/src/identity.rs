@@ -1,8 +1,8 @@
 //! Names of arguments that set the actor of a call.
 //!
-//! A model that fills in such an argument chooses the actor. Functions of a host must not have one, because they get the actor
-//! from the host. In other tools `user` is mostly data, such as a person to look up; an operator configures which names are
-//! forbidden there.
+//! A model that fills in such an argument chooses the actor. Functions of a host must not have one, because they get
+//! the actor from the host. In other tools `user` is mostly data, such as a person to look up; an operator configures
+//! which names are forbidden there.
 
 use std::collections::BTreeSet;
 
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_says_which_names_are_meant() {
+    fn operator_configures_forbidden_names() {
         let schema = json!({"properties": {"user": {}, "x-Tenant": {}}});
         assert_eq!(ActorArguments::none().check("t", &schema), Ok(()));
         assert_eq!(ActorArguments::new(["x_tenant"]).check("t", &schema).unwrap_err().parameter, "x-Tenant");

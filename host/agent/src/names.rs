@@ -47,8 +47,8 @@ fn distance(written: &str, known: &str) -> Option<usize> {
     is_near.then_some(whole.min(parts))
 }
 
-/// Formats suggestions as a question, such as ``did you mean `calculator__add` or `calculator__divide`?``; `None` if there
-/// are none.
+/// Formats suggestions as a question, such as ``did you mean `calculator__add` or `calculator__divide`?``; `None` if
+/// there are none.
 pub(crate) fn did_you_mean(suggestions: &[&str]) -> Option<String> {
     let quoted: Vec<String> = suggestions.iter().map(|name| format!("`{name}`")).collect();
     let (last, rest) = quoted.split_last()?;
@@ -64,7 +64,7 @@ mod tests {
         ["calculator__add", "calculator__evaluate", "files__read", "files__read_all", "notes__read"];
 
     #[test]
-    fn a_name_is_exact_or_the_last_part_of_one_tool_alone() {
+    fn resolves_exact_names_and_unique_last_parts() {
         let spec =
             |name: &&str| ToolSpec { name: (*name).to_owned(), description: String::new(), parameters: ().into() };
         let tools: Vec<ToolSpec> = NAMES.iter().map(spec).collect();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_like_one_are_suggested() {
+    fn suggests_similar_names() {
         let check = |name: &str, expected: &[&str]| assert_eq!(suggestions(name, NAMES), expected, "{name}");
         check("evaluate", &["calculator__evaluate"]);
         check("Calculator__Evaluate", &["calculator__evaluate"]);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn suggestions_are_a_question() {
+    fn formats_suggestions_as_a_question() {
         assert_eq!(did_you_mean(&[]), None);
         assert_eq!(did_you_mean(&["a"]).as_deref(), Some("did you mean `a`?"));
         assert_eq!(did_you_mean(&["a", "b", "c"]).as_deref(), Some("did you mean `a`, `b` or `c`?"));

@@ -38,8 +38,8 @@ impl Persistence {
         Self::Redact { arguments: Arc::new(arguments), result: Arc::new(result) }
     }
 
-    /// Returns the arguments to record. The keys of all objects are sorted, so that equal arguments have equal text in all
-    /// records.
+    /// Returns the arguments to record. The keys of all objects are sorted, so that equal arguments have equal text in
+    /// all records.
     #[must_use]
     pub fn arguments(&self, arguments: &Value) -> Option<Value> {
         let mut recorded = match self {

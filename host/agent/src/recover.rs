@@ -53,11 +53,11 @@ pub enum RecoverError {
     Malformed(String),
 }
 
-/// Extracts the first JSON object of a text, or the first array if the text begins with one, or the whole text if it is any
-/// JSON value.
+/// Extracts the first JSON object of a text, or the first array if the text begins with one, or the whole text if it is
+/// any JSON value.
 ///
-/// Text that looks like an object but is malformed ends the search, because objects inside or after it were not meant to
-/// stand alone.
+/// Text that looks like an object but is malformed ends the search, because objects inside or after it were not meant
+/// to stand alone.
 ///
 /// # Errors
 /// If there is no JSON, it is incomplete and may not be completed, or it is malformed.
@@ -77,7 +77,8 @@ pub fn recover(text: &str, closing: Closing) -> Result<RecoveredJson, RecoverErr
     }
 }
 
-/// Removes the thoughts that some models write before their reply, in `<think>`. Returns an empty text if they never end.
+/// Removes the thoughts that some models write before their reply, in `<think>`. Returns an empty text if they never
+/// end.
 #[must_use]
 pub fn strip_thoughts(text: &str) -> &str {
     match text.trim_start().strip_prefix("<think>") {
@@ -154,8 +155,8 @@ fn scan(text: &str) -> ScanResult {
 fn close(text: &str, missing: &str) -> Result<RecoveredJson, RecoverError> {
     let trimmed = text.trim_end();
     let trimmed = trimmed.strip_suffix("```").unwrap_or(trimmed);
-    // A number at the end of the text may have lost its last digits, but not before the end of a fence. White space after
-    // it is no evidence, because clients trim and add it.
+    // A number at the end of the text may have lost its last digits, but not before the end of a fence. White space
+    // after it is no evidence, because clients trim and add it.
     let is_complete = |last: char| match last {
         '"' | '}' | ']' | 'e' | 'l' => true,
         '0'..='9' => trimmed.len() != trimmed.trim_end().len() || trimmed.len() != text.len(),
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn fences_and_prose_are_left_out() {
+    fn skips_fences_and_prose() {
         check(r#"{"a": 1}"#, r#"{"a": 1}"#);
         check("```json\n{\"a\": 1}\n```", r#"{"a": 1}"#);
         check("``` {\"a\": 1} ```", r#"{"a": 1}"#);
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn only_brackets_at_the_end_are_added() {
+    fn adds_only_brackets_at_the_end() {
         check(r#"{"a": {"b": ["c"#, "the JSON object in it is not complete");
         check(r#"{"a": {"b": ["c""#, r#"repaired {"a": {"b": ["c"]}}"#);
         check(r#"{"a": true"#, r#"repaired {"a": true}"#);
@@ -213,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_never_completed() {
+    fn never_completes_cut_text() {
         assert_eq!(recover(r#"{"a": {"b": "c"}"#, Closing::from(StopReason::Length)), Err(RecoverError::Cut));
         assert!(recover(r#"{"a": {"b": "c"}"#, Closing::from(StopReason::Done)).unwrap().repaired);
         assert!(!recover(r#"{"a": 1}"#, Closing::Never).unwrap().repaired);
     }
 
     #[test]
-    fn the_inside_of_a_broken_object_is_not_taken_for_it() {
+    fn ignores_objects_inside_malformed_ones() {
         check(
             r#"{"type": call, "args": {"a": 1}}"#,
             "the JSON object in it is malformed: expected value at line 1 column 10",
@@ -233,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn thoughts_before_the_reply_are_skipped() {
+    fn skips_thoughts_before_the_reply() {
         assert_eq!(strip_thoughts("<think>{\"a\"</think> b"), " b");
         assert_eq!(strip_thoughts("<think>{\"a\": 1}"), "");
         assert_eq!(strip_thoughts("plain"), "plain");
     }
 
     #[test]
-    fn a_long_hostile_text_takes_linear_time() {
+    fn hostile_text_takes_linear_time() {
         for piece in ["{", "[", "{ ", "{\"", "{a", "\"", "{\"a\":[", "```"] {
             let text = piece.repeat(2_000_000 / piece.len());
             assert!(recover(&text, Closing::Allowed).is_err());
@@ -265,12 +266,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_survived(text in any::<String>()) {
+        fn never_panics_on_any_text(text in any::<String>()) {
             let _ = recover(&text, Closing::Allowed);
         }
 
         #[test]
-        fn any_near_json_is_survived(text in r#"[\[\]{}":,\\ a1`t]{0,40}"#) {
+        fn recovers_the_same_json_twice(text in r#"[\[\]{}":,\\ a1`t]{0,40}"#) {
             if let Ok(found) = recover(&text, Closing::Allowed) {
                 let again = recover(found.json.expose_raw(), Closing::Never).unwrap();
                 prop_assert_eq!(again, RecoveredJson { repaired: false, ..found });
@@ -278,7 +279,7 @@ mod tests {
         }
 
         #[test]
-        fn valid_json_is_left_as_it_is(value in json()) {
+        fn keeps_valid_json(value in json()) {
             let text = value.to_string();
             let found = recover(&text, Closing::Allowed).unwrap();
             prop_assert_eq!(found.json.expose_raw(), text.as_str());
@@ -286,7 +287,7 @@ mod tests {
         }
 
         #[test]
-        fn a_repair_only_adds_brackets(value in json(), at in any::<prop::sample::Index>()) {
+        fn repair_only_adds_brackets(value in json(), at in any::<prop::sample::Index>()) {
             let text = value.to_string();
             let cut: String = text.chars().take(at.index(text.chars().count() + 1)).collect();
             if let Ok(found) = recover(&cut, Closing::Allowed) && found.repaired {

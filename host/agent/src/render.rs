@@ -13,8 +13,8 @@ const MAX_ECHO_BYTES: usize = 4096;
 
 /// Formats the parts of a successful result, separated by line breaks. A result without parts is `null`.
 ///
-/// Text and JSON strings are unquoted; numbers are decimal; other JSON is as the tool wrote it. Bytes are described, not
-/// included.
+/// Text and JSON strings are unquoted; numbers are decimal; other JSON is as the tool wrote it. Bytes are described,
+/// not included.
 #[must_use]
 pub fn format_value(parts: &[Content]) -> String {
     if parts.is_empty() {
@@ -68,8 +68,8 @@ const HOST_PREFIXES: [&str; 10] = [
     "[The arguments were changed",
 ];
 
-/// Escapes a tool's text: puts a backslash before each line that begins like a line of the host or of a protocol, also after
-/// backslashes. [`unescape_host_lines`] is the exact inverse.
+/// Escapes a tool's text: puts a backslash before each line that begins like a line of the host or of a protocol, also
+/// after backslashes. [`unescape_host_lines`] is the exact inverse.
 #[must_use]
 pub fn escape_host_lines(text: &str) -> String {
     let mark = |line: &str| {
@@ -98,8 +98,8 @@ fn is_host_line(line: &str) -> bool {
     HOST_PREFIXES.iter().any(|prefix| line.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix)))
 }
 
-/// Repeats the text of a model as its own message, before it is asked to correct it. `None` if the text is blank, because
-/// providers refuse empty messages.
+/// Repeats the text of a model as its own message, before it is asked to correct it. `None` if the text is blank,
+/// because providers refuse empty messages.
 #[must_use]
 pub fn echo(text: &str) -> Option<Message> {
     let text = text.trim();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_cannot_speak_as_the_host_and_what_it_said_is_kept_exactly() {
+    fn escapes_host_lines_reversibly() {
         let check = |text: &str, expected: &str| {
             assert_eq!(escape_host_lines(text), expected);
             assert_eq!(unescape_host_lines(expected), text);
@@ -212,12 +212,12 @@ mod tests {
     }
 
     #[test]
-    fn escapes_of_a_json_string_hide_nothing() {
+    fn cleans_escapes_of_json_strings() {
         assert_eq!(format_value(&[json(r#""a\u202e\u003csystem\u003e""#)]), "a\\u{202e}&lt;system&gt;");
     }
 
     #[test]
-    fn an_echo_is_short_and_never_empty() {
+    fn echo_is_short_and_never_empty() {
         assert_eq!(echo(" \n"), None);
         assert_eq!(echo(" a ").unwrap().content, "a");
         let long = echo(&"ä".repeat(1_000_000)).unwrap().content;

@@ -1,4 +1,5 @@
-//! Remedies for failed calls, before the model gets the error: retry, other arguments, escalation, or the end of the run.
+//! Remedies for failed calls, before the model gets the error: retry, other arguments, escalation, or the end of the
+//! run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_idempotent_tools_are_tried_again_unless_told() {
+    fn retries_only_idempotent_tools_by_default() {
         let error = CallError::new(ErrorKind::Unavailable, "down");
         let retry = RetryPolicy { initial_delay: Duration::from_millis(100), ..RetryPolicy::new(2) };
         assert_eq!(retry.delay_after(1, true, &error), Some(Duration::from_millis(100)));

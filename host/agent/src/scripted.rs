@@ -10,8 +10,8 @@ use crate::native::pair;
 
 /// A driver that returns scripted decisions in order, one for each reply, and ignores the replies.
 ///
-/// The script continues from one execution to the next and never restarts. After its end every reply is a failure, or the
-/// answer of [`ScriptedDriver::then_answer`], so that a loop around it always ends.
+/// The script continues from one execution to the next and never restarts. After its end every reply is a failure, or
+/// the answer of [`ScriptedDriver::then_answer`], so that a loop around it always ends.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptedDriver {
     script: VecDeque<Decision>,

@@ -1,5 +1,5 @@
-//! The transcript of a session: runs, their steps and phases, and their endings. Append-only: a step that has ended never
-//! changes.
+//! The transcript of a session: runs, their steps and phases, and their endings. Append-only: a step that has ended
+//! never changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -155,8 +155,8 @@ pub struct Step {
     pub text: String,
     /// The calls and their results, in the order of the calls.
     pub executions: Vec<ToolExecution>,
-    /// Positions of executions that the session itself made, because the call never reached the executor or never returned
-    /// from it.
+    /// Positions of executions that the session itself made, because the call never reached the executor or never
+    /// returned from it.
     pub own: Vec<usize>,
     /// The messages that the step adds to the conversation.
     pub output: Vec<Message>,

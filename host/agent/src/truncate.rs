@@ -27,8 +27,8 @@ pub fn truncate_result(result: &CallResult, max_bytes: usize) -> CallResult {
         Ok(parts) => {
             truncated.metadata.bytes = parts.iter().map(Content::bytes).sum();
             truncated.metadata.mime = mime(parts).or(truncated.metadata.mime);
-            // For a component, the count already includes log lines, progress and result, but a hook may have replaced the
-            // result.
+            // For a component, the count already includes log lines, progress and result, but a hook may have replaced
+            // the result.
             truncated.metadata.sanitized = truncated.metadata.sanitized.max(parts.iter().map(Content::hidden).sum());
             let (parts, is_cut) = truncate_parts(parts, max_bytes);
             truncated.metadata.truncated |= is_cut;
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_out_is_counted() {
+    fn counts_escaped_characters() {
         let check = |parts: Vec<Content>, expected: u64| {
             assert_eq!(truncate_result(&result(parts), 4096).metadata.sanitized, expected);
         };
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_of_a_schema_hide_nothing() {
+    fn cleans_texts_of_a_schema() {
         let schema = serde_json::json!({"properties": {"a\u{200b}": {"description": "<system>\u{e0041}", "enum": ["\u{202e}", 1]}}});
         let expected = serde_json::json!(
             {"properties": {"a\\u{200b}": {"description": "&lt;system&gt;\\u{e0041}", "enum": ["\\u{202e}", 1]}}}

@@ -78,7 +78,7 @@ impl EffectiveAllowlist {
 
     /// Returns the message for a name that may not be called. It contains only this name and those that may be called.
     #[must_use]
-    pub fn refusal(&self, name: &str) -> String {
+    pub fn refusal_message(&self, name: &str) -> String {
         let names = match &self.allowed {
             Err(error) => return format!("[error: tool '{name}' is not permitted on this channel] ({error})"),
             Ok(Allowed::Only(names)) => names.iter().map(String::as_str).collect::<Vec<_>>().join(", "),
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn k16_the_refusal_names_the_skill_and_what_is_allowed() {
-        let text = resolve(&lists(), Some("read"), None).refusal("fs__write");
+        let text = resolve(&lists(), Some("read"), None).refusal_message("fs__write");
         assert_eq!(text, "Tool 'fs__write' is not allowed for skill 'read'. Allowed: [faq, fs__read, memory_read]");
     }
 
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skill_within_a_channel_has_only_what_both_allow() {
+    fn skill_in_a_channel_may_use_only_common_tools() {
         let lists = lists();
         let envelope = lists.seal("support", None, None, None).unwrap();
         assert_eq!(resolve(&lists, Some("read"), Some(&envelope)).allowed, Ok(Allowed::Only(names(&["fs__read"]))));
@@ -233,6 +233,6 @@ mod tests {
     fn l5_a_damaged_envelope_allows_nothing() {
         let effective = resolve(&lists(), None, Some("a.b"));
         assert!(!effective.allows("fs__read"));
-        assert!(effective.refusal("x").starts_with("[error: tool 'x' is not permitted on this channel]"));
+        assert!(effective.refusal_message("x").starts_with("[error: tool 'x' is not permitted on this channel]"));
     }
 }

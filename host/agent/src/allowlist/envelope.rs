@@ -98,8 +98,8 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// Signs the allowlist. The text is the payload and its HMAC-SHA256, both as URL-safe base64 without padding (RFC 4648,
-    /// section 5), separated by a dot.
+    /// Signs the allowlist. The text is the payload and its HMAC-SHA256, both as URL-safe base64 without padding (RFC
+    /// 4648, section 5), separated by a dot.
     ///
     /// # Errors
     /// [`EnvelopeError::Form`] if the envelope cannot be written as JSON.
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_long_enough_and_never_shown() {
+    fn key_has_a_minimum_length_and_is_not_printed() {
         assert_eq!(EnvelopeKey::new([0; 31]).unwrap_err(), EnvelopeKeyError(31));
         assert_eq!(format!("{:?}", EnvelopeKey::new([65; 32]).unwrap()), "EnvelopeKey(…)");
     }

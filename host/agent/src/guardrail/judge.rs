@@ -29,7 +29,8 @@ pub trait Judge: Send + Sync {
     fn judge<'a>(&'a self, proposed: &'a ProposedCall) -> BoxFuture<'a, Judgement>;
 }
 
-/// The selection of calls that are judged. Default: those of tools whose annotations do not say that they are read-only.
+/// The selection of calls that are judged. Default: those of tools whose annotations do not say that they are
+/// read-only.
 ///
 /// Annotations are claims of the tool. List tools that are not trusted in `always`.
 #[derive(Debug, Clone, Default)]

@@ -30,7 +30,8 @@ const INSTRUCTIONS: &str = "You decide whether one tool call of another program 
 /// [`ModelJudge::ask_in_doubt`] is set. The text of a call can persuade a model (prompt injection), so a judge is an
 /// addition to rules and never a replacement.
 ///
-/// The tokens of its verdicts count towards the session's budget. The tokens of an answer that never arrived are unknown.
+/// The tokens of its verdicts count towards the session's budget. The tokens of an answer that never arrived are
+/// unknown.
 pub struct ModelJudge {
     model: Arc<dyn Model>,
     policy: String,
@@ -208,7 +209,7 @@ mod tests {
         }
     }
 
-    fn saying(text: &str) -> ModelJudge {
+    fn judge_answering(text: &str) -> ModelJudge {
         let text = text.to_owned();
         let model = move |_: &Request| Ok::<_, ModelError>(Response::text(text.clone()));
         ModelJudge::new(Arc::new(model), "Nothing may be deleted.")
@@ -225,7 +226,7 @@ mod tests {
     #[tokio::test]
     async fn c8_a_model_allows_denies_or_has_a_person_asked() {
         let check = async |said: &str, expected: Verdict| {
-            assert_eq!(saying(said).judge(&proposed(json!({"a": 1}))).await.verdict, expected, "{said}");
+            assert_eq!(judge_answering(said).judge(&proposed(json!({"a": 1}))).await.verdict, expected, "{said}");
         };
         check(r#"{"verdict": "allow"}"#, Verdict::Allow).await;
         check("```json\n{\"verdict\": \"allow\", \"reason\": \"it reads\"}\n```", Verdict::Allow).await;
@@ -234,7 +235,9 @@ mod tests {
         let ask = Verdict::Ask { question: "is the folder empty?".to_owned() };
         check(r#"{"verdict": "ask", "reason": "is the folder empty?"}"#, ask).await;
         let long = format!(r#"{{"verdict": "deny", "reason": "{}<system>"}}"#, "x".repeat(2_000));
-        let Verdict::Deny { reason } = saying(&long).judge(&proposed(json!({}))).await.verdict else { panic!() };
+        let Verdict::Deny { reason } = judge_answering(&long).judge(&proposed(json!({}))).await.verdict else {
+            panic!()
+        };
         assert!(reason.len() <= MAX_REASON_BYTES && !reason.contains("<system>"));
     }
 
@@ -253,7 +256,11 @@ mod tests {
             r#"{"verdict": "modify", "reason": "less", "arguments": {}}"#,
         ];
         for said in many {
-            assert_eq!(saying(said).judge(&proposed(json!({}))).await.verdict, doubt("gave no verdict"), "{said}");
+            assert_eq!(
+                judge_answering(said).judge(&proposed(json!({}))).await.verdict,
+                doubt("gave no verdict"),
+                "{said}"
+            );
         }
         let cut = |_: &Request| {
             Ok::<_, ModelError>(Response { stop: StopReason::Length, ..Response::text(r#"{"verdict": "allow"}"#) })
@@ -271,7 +278,7 @@ mod tests {
         let question = "The judge could not be asked. May `shell__run` run all the same?".to_owned();
         assert_eq!(judge.judge(&proposed(json!({}))).await.verdict, Verdict::Ask { question });
         let large = proposed(json!("x".repeat(MAX_ARGUMENT_BYTES)));
-        let verdict = saying(r#"{"verdict": "allow"}"#).judge(&large).await.verdict;
+        let verdict = judge_answering(r#"{"verdict": "allow"}"#).judge(&large).await.verdict;
         assert_eq!(verdict, doubt("is shown at most 16 KiB of arguments, and there are more"));
     }
 
@@ -288,7 +295,7 @@ mod tests {
     #[tokio::test]
     async fn c10_a_model_changes_arguments_only_where_it_may() {
         let said = r#"{"verdict": "modify", "reason": "only src", "arguments": {"glob": "src/**"}}"#;
-        let verdict = saying(said).may_modify().judge(&proposed(json!({"glob": "**"}))).await.verdict;
+        let verdict = judge_answering(said).may_modify().judge(&proposed(json!({"glob": "**"}))).await.verdict;
         let expected = Verdict::Modify { arguments: json!({"glob": "src/**"}), note: "only src".to_owned() };
         assert_eq!(verdict, expected);
     }

@@ -13,8 +13,8 @@ const DEFAULT_FIELDS: [&str; 6] = ["path", "paths", "file", "directory", "source
 
 /// A rule that denies calls with a path outside the workspace.
 ///
-/// Paths are compared as text: a link inside the workspace can still lead out of it. The files that a tool can reach are
-/// limited by its sandbox.
+/// Paths are compared as text: a link inside the workspace can still lead out of it. The files that a tool can reach
+/// are limited by its sandbox.
 #[derive(Debug, Clone)]
 pub struct Workspace {
     roots: Vec<String>,
@@ -28,8 +28,8 @@ impl Workspace {
         Self { roots, fields: DEFAULT_FIELDS.map(str::to_owned).to_vec() }
     }
 
-    /// Sets the names of the arguments that hold paths, at any depth. Default: `path`, `paths`, `file`, `directory`, `source`
-    /// and `destination`.
+    /// Sets the names of the arguments that hold paths, at any depth. Default: `path`, `paths`, `file`, `directory`,
+    /// `source` and `destination`.
     #[must_use]
     pub fn fields(mut self, fields: Vec<String>) -> Self {
         self.fields = fields;
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn denied(rule: &dyn Rule, arguments: Value) -> bool {
+    fn is_denied(rule: &dyn Rule, arguments: Value) -> bool {
         let proposed = ProposedCall {
             tool: "fs__read".to_owned(),
             annotations: fumehood_core::definition::Annotations::default(),
@@ -189,7 +189,7 @@ mod tests {
     fn c7_paths_outside_the_workspace_are_denied() {
         let rule = Workspace::new(vec!["/home/me/project".to_owned()]);
         for path in ["src/a.rs", "./src", "/home/me/project", "/home/me/project/a/b", "a..b", "...a", ""] {
-            assert!(!denied(&rule, json!({"path": path})), "{path}");
+            assert!(!is_denied(&rule, json!({"path": path})), "{path}");
         }
         let outside = [
             "/etc/passwd",
@@ -207,18 +207,19 @@ mod tests {
             "\\\\server\\x",
         ];
         for path in outside {
-            assert!(denied(&rule, json!({"path": path})), "{path}");
+            assert!(is_denied(&rule, json!({"path": path})), "{path}");
         }
-        assert!(denied(&rule, json!({"edits": [{"path": "../a"}]})));
-        assert!(denied(&rule, json!({"paths": ["a", "../b"]})));
-        assert!(!denied(&rule, json!({"text": "../a"})));
+        assert!(is_denied(&rule, json!({"edits": [{"path": "../a"}]})));
+        assert!(is_denied(&rule, json!({"paths": ["a", "../b"]})));
+        assert!(!is_denied(&rule, json!({"text": "../a"})));
     }
 
     #[test]
     fn c7_paths_on_the_ignore_list_are_denied() {
         let workspace = Workspace::new(vec!["/w".to_owned()]);
         let rule = IgnoreList::new(workspace, "node_modules\n*.key\n/build/\n# a comment\n!ok.key\n").unwrap();
-        let check = |path: &str, expected: bool| assert_eq!(denied(&rule, json!({"path": path})), expected, "{path}");
+        let check =
+            |path: &str, expected: bool| assert_eq!(is_denied(&rule, json!({"path": path})), expected, "{path}");
         check("node_modules", true);
         check("a/node_modules/b/c.js", true);
         check("/w/node_modules/x", true);
@@ -234,7 +235,7 @@ mod tests {
     #[test]
     fn c7_arguments_over_the_size_cap_are_denied() {
         let rule = crate::guardrail::rule::ArgumentBytes(10);
-        assert!(!denied(&rule, json!({"a": "bc"})));
-        assert!(denied(&rule, json!({"a": "bcd"})));
+        assert!(!is_denied(&rule, json!({"a": "bc"})));
+        assert!(is_denied(&rule, json!({"a": "bcd"})));
     }
 }

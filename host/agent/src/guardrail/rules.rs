@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_see_what_earlier_ones_changed_and_a_denial_ends_them() {
+    fn rules_see_earlier_changes_and_end_with_a_denial() {
         let mut rules = Rules::default();
         rules.add(Arc::new(RuleFn::new("trim", |_: &ProposedCall| Verdict::Modify {
             arguments: json!({"glob": "src/**"}),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_panics_denies() {
+    fn panicking_rule_denies() {
         let mut rules = Rules::default();
         rules.add(Arc::new(RuleFn::new("broken", |_: &ProposedCall| panic!("broken on purpose"))));
         let outcome = rules.evaluate(&mut proposed());

@@ -7,8 +7,8 @@ pub trait Hook: Send + Sync {
     /// Returns the name of the hook in messages.
     fn name(&self) -> &str;
 
-    /// Returns the priority. Hooks of higher priority run first, those of equal priority in the order in which they were
-    /// added. Default: 0.
+    /// Returns the priority. Hooks of higher priority run first, those of equal priority in the order in which they
+    /// were added. Default: 0.
     fn priority(&self) -> i32 {
         0
     }
@@ -21,8 +21,8 @@ pub trait Hook: Send + Sync {
 
 /// A hook made of a function that does not wait.
 ///
-/// It runs before calls if the function takes a [`super::ToolUse`] and returns a [`super::BeforeAction`], and after calls if
-/// it takes a [`super::CompletedToolUse`] and returns an [`super::AfterAction`].
+/// It runs before calls if the function takes a [`super::ToolUse`] and returns a [`super::BeforeAction`], and after
+/// calls if it takes a [`super::CompletedToolUse`] and returns an [`super::AfterAction`].
 pub struct HookFn<F> {
     name: String,
     priority: i32,

@@ -208,8 +208,8 @@ impl PipelineBuilder {
     /// Builds the pipeline.
     ///
     /// # Errors
-    /// If a list of tools (a skill's, a channel's, the agent's own, that for scopes without either) names one that is not
-    /// registered now.
+    /// If a list of tools (a skill's, a channel's, the agent's own, that for scopes without either) names one that is
+    /// not registered now.
     pub fn build(mut self) -> Result<Pipeline, PipelineError> {
         if self.memory {
             self.allowlists.auto_tools.extend(memory::TOOL_NAMES.map(str::to_owned));

@@ -52,9 +52,10 @@ impl Dispatch<'_> {
         let policy = found.as_ref().map(|(_, tool)| self.config.policy(tool.as_ref()));
         let policy = policy.unwrap_or_else(|| self.config.agent_policy.clone());
         self.persist = policy.persist.clone().unwrap_or_default();
-        // Checked before anything depends on whether the tool exists: a tool out of reach must look as if it did not exist.
+        // Checked before anything depends on whether the tool exists: a tool out of reach must look as if it did not
+        // exist.
         if !self.batch.allowed.allows(name) {
-            return Err(not_allowed(&printable, &self.allowed_names(), self.batch.allowed.refusal(&printable)));
+            return Err(not_allowed(&printable, &self.allowed_names(), self.batch.allowed.refusal_message(&printable)));
         }
         let Some((provider, tool)) = found else {
             return Err(unknown_tool(&printable, &self.allowed_names()));

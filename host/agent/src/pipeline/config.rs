@@ -69,8 +69,9 @@ type OnKnowledgeUsed = dyn Fn(&str, &str) + Send + Sync;
 /// Callbacks that observe calls and cannot change them. They must not block.
 #[derive(Clone, Default)]
 pub struct Observers {
-    /// Called with name, arguments and result of every successful call of a [`Purpose::Action`](crate::registry::Purpose)
-    /// tool, also if it took several attempts. Not called for knowledge, nor for a call that ended the run.
+    /// Called with name, arguments and result of every successful call of a
+    /// [`Purpose::Action`](crate::registry::Purpose) tool, also if it took several attempts. Not called for knowledge,
+    /// nor for a call that ended the run.
     pub on_tool_use: Option<Arc<OnToolUse>>,
     /// Called with name and text of every entry of knowledge that was read.
     pub on_knowledge_used: Option<Arc<OnKnowledgeUsed>>,

@@ -96,7 +96,8 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Records changes that hooks did not declare, or in strict mode fails the call. The changes themselves were undone.
+    /// Records changes that hooks did not declare, or in strict mode fails the call. The changes themselves were
+    /// undone.
     async fn handle_undeclared_changes(&mut self, changes: &[UndeclaredChange]) -> Result<(), Abort> {
         for change in changes {
             if self.config.modes.strict_hooks {

@@ -15,7 +15,8 @@ use crate::truncate::{clean, clean_schema};
 /// Maximum bytes of a full name: a namespace, the separator and a name.
 const MAX_NAME_BYTES: usize = 130;
 
-/// Returns whether a tool can have this full name. Clients of model providers map it to a name that the provider accepts.
+/// Returns whether a tool can have this full name. Clients of model providers map it to a name that the provider
+/// accepts.
 pub(crate) fn is_full_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     !name.is_empty() && name.len() <= MAX_NAME_BYTES && name.chars().all(allowed)

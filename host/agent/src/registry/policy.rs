@@ -7,7 +7,8 @@ use crate::retry::{Fault, Recovery, Remedy};
 
 /// Settings for the calls of a tool.
 ///
-/// Settings that are `None` are taken from the next policy: of the host for the tool, of the tool, of the agent, the default.
+/// Settings that are `None` are taken from the next policy: of the host for the tool, of the tool, of the agent, the
+/// default.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
     /// The part of its calls that is recorded.
@@ -16,7 +17,8 @@ pub struct Policy {
     pub recovery: Recovery,
     /// Maximum bytes of a result that the model sees.
     pub result_bytes: Option<usize>,
-    /// The duration after which a call is marked as overrunning. Advisory: the call is not stopped, and its result is used.
+    /// The duration after which a call is marked as overrunning. Advisory: the call is not stopped, and its result is
+    /// used.
     pub expected_duration: Option<Duration>,
 }
 
