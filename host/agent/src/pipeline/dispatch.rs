@@ -134,7 +134,7 @@ impl Dispatch<'_> {
     /// Runs the tool, repeatedly if its remedy retries. Also returns the number of attempts.
     async fn run_attempts(&self, authorized: &AuthorizedCall) -> (Result<CallResult, Stop>, u32) {
         let annotations = authorized.tool.contract().spec().annotations;
-        let idempotent = annotations.idempotent == Some(true) || annotations.read_only == Some(true);
+        let is_idempotent = annotations.idempotent == Some(true) || annotations.read_only == Some(true);
         let invocation = &authorized.invocation;
         let mut attempts = 0;
         loop {
@@ -150,13 +150,13 @@ impl Dispatch<'_> {
                     self.describe_trap(CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() })
                 }
             };
-            let wait = match (&result.outcome, authorized.policy.remedy(Fault::Execution)) {
-                (Err(error), Remedy::Retry(retry)) => retry.delay_after(attempts, idempotent, error),
+            let delay = match (&result.outcome, authorized.policy.remedy(Fault::Execution)) {
+                (Err(error), Remedy::Retry(retry)) => retry.delay_after(attempts, is_idempotent, error),
                 _ => None,
             };
-            match wait {
+            match delay {
                 Some(Duration::ZERO) => {}
-                Some(wait) => tokio::time::sleep(wait).await,
+                Some(delay) => tokio::time::sleep(delay).await,
                 None => return (Ok(result), attempts),
             }
         }
@@ -205,19 +205,19 @@ impl Dispatch<'_> {
         let arguments = &authorized.invocation.arguments;
         let seen = truncate_result(&result, authorized.policy.result_bytes.unwrap_or(usize::MAX));
         let status = if result.is_ok() { Status::Ok } else { Status::HandlerError };
-        let word = status_of(&result);
+        let kind = status_of(&result);
         // If the redaction panics, nothing is recorded.
         let redacted = || catch_panic_sync(|| self.persist.result(arguments, &result, &seen)).unwrap_or_default();
         let recorded = if self.config.recorder.keeps() { redacted() } else { None };
         if let Some(recorded) = recorded {
             let body = || json!({"result": recorded, "truncated": seen.metadata.truncated});
-            let _recorded = self.journal.record(RecordKind::ToolResult, Some(word), body).await;
+            let _recorded = self.journal.record(RecordKind::ToolResult, Some(kind), body).await;
         }
         if result.is_ok() && authorized.tool.purpose() == Purpose::Knowledge {
             let _recorded = self.journal.record(RecordKind::KnowledgeUsed, None, || Value::Null).await;
         }
         self.notify_observers(authorized, &result);
-        self.record_episode(&authorized.invocation.tool, arguments, word, &seen);
+        self.record_episode(&authorized.invocation.tool, arguments, kind, &seen);
         (status, seen)
     }
 
@@ -231,10 +231,16 @@ impl Dispatch<'_> {
         // A panic of an observer must not affect the call.
         let _notified = catch_panic_sync(|| match authorized.tool.purpose() {
             Purpose::Action => {
-                observers.on_tool_use.iter().for_each(|see| see(name, &authorized.invocation.arguments, result));
+                observers
+                    .on_tool_use
+                    .iter()
+                    .for_each(|observe| observe(name, &authorized.invocation.arguments, result));
             }
             Purpose::Knowledge => {
-                observers.on_knowledge_used.iter().for_each(|see| see(name, &result.text().unwrap_or_default()));
+                observers
+                    .on_knowledge_used
+                    .iter()
+                    .for_each(|observe| observe(name, &result.text().unwrap_or_default()));
             }
         });
     }
@@ -296,6 +302,7 @@ impl Dispatch<'_> {
         catch_panic_sync(|| self.persist.arguments(&value())).unwrap_or_default()
     }
 
+    /// Converts the dispatch to the execution with this status and result.
     fn into_execution(self, status: Status, result: CallResult) -> ToolExecution {
         ToolExecution {
             id: self.execution.clone(),

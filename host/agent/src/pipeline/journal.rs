@@ -7,8 +7,7 @@ use fumehood_core::event::Progress;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use serde_json::{Map, Value, json};
 
-use super::config::IdGenerator;
-use super::config::PipelineConfig;
+use super::config::{IdGenerator, PipelineConfig};
 use crate::clock::Clock;
 use crate::executor::Scope;
 use crate::registry::{PartialSink, Partials};
