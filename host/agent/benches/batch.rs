@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fumehood_agent::allowlist::{Allowlists, Default as Unlisted};
+use fumehood_agent::allowlist::{Allowlists, DefaultAllowlist};
 use fumehood_agent::executor::{Scope, ToolExecutor as _};
 use fumehood_agent::pipeline::{Pipeline, PipelineBuilder};
-use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation, ToolFamily as _};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Invocation, ToolProvider as _};
 use fumehood_core::chat::ToolIntent;
 use futures_util::future::join_all;
 use schemars::JsonSchema;
@@ -29,11 +29,13 @@ const ROUNDS: u64 = 60_000;
 fn tools() -> Arc<BuiltIns> {
     let tools = BuiltIns::default();
     let work = |args: Work, _: Arc<Invocation>| async move {
-        Ok::<_, Failure>((0..args.rounds).fold(1u64, |hash, round| std::hint::black_box(hash ^ round).wrapping_mul(31)))
+        Ok::<_, BuiltInError>(
+            (0..args.rounds).fold(1u64, |hash, round| std::hint::black_box(hash ^ round).wrapping_mul(31)),
+        )
     };
     let wait = |args: Wait, _: Arc<Invocation>| async move {
         tokio::time::sleep(Duration::from_millis(args.millis)).await;
-        Ok::<_, Failure>(())
+        Ok::<_, BuiltInError>(())
     };
     for registered in [
         BuiltIn::new("work", "Works.", work).map(|tool| tools.register(tool).is_ok()),
@@ -74,8 +76,8 @@ async fn direct(tools: &BuiltIns, count: usize) -> Duration {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
     let tools = tools();
-    let lists = Allowlists { default: Unlisted::Everything, ..Allowlists::default() };
-    let pipeline = PipelineBuilder::default().family(tools.clone()).allowlists(lists).build()?;
+    let lists = Allowlists { default: DefaultAllowlist::Everything, ..Allowlists::default() };
+    let pipeline = PipelineBuilder::default().provider(tools.clone()).allowlists(lists).build()?;
     let (work, tiny) = (format!(r#"{{"rounds": {ROUNDS}}}"#), r#"{"rounds": 1}"#);
     runtime.block_on(async {
         batch(&pipeline, calls(500, "work", &work)).await;

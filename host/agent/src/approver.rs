@@ -1,21 +1,21 @@
-//! The port through which a person is asked: whether a call may run, and whether a session may go on.
+//! The port for questions to a person: whether a call may run, and whether a session may continue.
 
 use fumehood_core::boxed::BoxFuture;
 
 use crate::guardrail::CallQuestion;
 use crate::session::BudgetQuestion;
 
-/// What a person is asked.
+/// A question for a person, to be answered with yes or no.
 #[derive(Debug, Clone, Copy)]
 pub enum Question<'a> {
-    /// Whether a call may run that a rule or a judge will not decide about.
+    /// Approval of a call that a rule or a judge does not decide on.
     Call(&'a CallQuestion),
-    /// Whether a session may go on although a limit was reached.
+    /// Continuation of a session that reached a limit.
     Budget(&'a BudgetQuestion),
 }
 
 impl<'a> Question<'a> {
-    /// The question in words. Yes or no is the answer.
+    /// Returns the text of the question.
     #[must_use]
     pub fn text(&self) -> &'a str {
         match self {
@@ -25,29 +25,29 @@ impl<'a> Question<'a> {
     }
 }
 
-/// What a person says.
+/// The answer of a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// Yes: it may run, it may go on.
+    /// Yes: the call may run, or the session may continue.
     Allow,
     /// No.
     Deny {
-        /// Why, for the model where there is one to tell. May be empty.
+        /// The reason, for the model, where one gets it. May be empty.
         reason: String,
     },
 }
 
 impl Answer {
-    /// No, without a reason.
+    /// Returns a denial without a reason.
     #[must_use]
     pub fn no() -> Self {
         Self::Deny { reason: String::new() }
     }
 }
 
-/// Asks a person: by a prompt, a callback, an API.
+/// A way to ask a person: a prompt, a callback, an API.
 pub trait Approver: Send + Sync {
-    /// Waits for the answer, as long as it takes; limits on time are looked at afterwards. Dropping the future takes
-    /// the question back.
+    /// Asks a question and waits for the answer without a timeout; limits on time are checked afterwards. Dropping the
+    /// future withdraws the question.
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer>;
 }

@@ -1,11 +1,11 @@
-//! The circuit breaker: a run that only fails is ended, however many turns it has left.
+//! The circuit breaker: ends a run whose calls keep failing, before its budget is used up.
 
 use crate::execution::{Status, ToolExecution};
 
-/// What is said when the breaker ends a run.
-pub const BROKEN: &str = "Max failures. Terminating.";
+/// The message when the breaker ends a run.
+pub const CIRCUIT_OPEN_MESSAGE: &str = "Max failures. Terminating.";
 
-/// Counts failed batches in a row. A batch that is not failed sets it back, until it has opened; then it stays open.
+/// A counter of consecutive failed batches. A batch that did not fail resets it; once open, it stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Breaker {
     limit: u32,
@@ -13,29 +13,30 @@ pub struct Breaker {
 }
 
 impl Default for Breaker {
-    /// Opens after three failed batches in a row.
+    /// Creates a breaker that opens after three consecutive failed batches.
     fn default() -> Self {
         Self::new(3)
     }
 }
 
 impl Breaker {
-    /// Opens after `limit` failed batches in a row. With 0, never.
+    /// Creates a breaker that opens after `limit` consecutive failed batches; never, if `limit` is 0.
     #[must_use]
     pub fn new(limit: u32) -> Self {
         Self { limit, failures: 0 }
     }
 
-    /// Takes note of a batch, and says whether the run is to end. A batch has failed if it has calls and none of them
-    /// succeeded: one that got anything done is no failure, and neither is an empty one. Calls that were not tried, for
-    /// want of budget or because the batch had ended, say nothing about the tools.
-    pub fn batch(&mut self, executions: &[ToolExecution]) -> bool {
+    /// Records a batch. Returns whether the breaker is open, so that the run has to end.
+    ///
+    /// A batch failed if it has calls and none of them succeeded. An empty batch is no failure. Calls that were not
+    /// tried, because of a budget or because the batch had ended, are not counted.
+    pub fn record_batch(&mut self, executions: &[ToolExecution]) -> bool {
         let untried = [Status::RejectedBudget, Status::Skipped];
         let mut tried = executions.iter().filter(|execution| !untried.contains(&execution.status)).peekable();
         if tried.peek().is_none() { self.is_open() } else { self.record(tried.any(|execution| !execution.has_error())) }
     }
 
-    /// Takes note of a success or a failure, and says whether the run is to end.
+    /// Records a success or a failure. Returns whether the breaker is open.
     pub fn record(&mut self, succeeded: bool) -> bool {
         if !self.is_open() {
             self.failures = if succeeded { 0 } else { self.failures.saturating_add(1) };
@@ -43,13 +44,13 @@ impl Breaker {
         self.is_open()
     }
 
-    /// Whether the run is to end.
+    /// Returns whether the breaker is open, so that the run has to end.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.limit > 0 && self.failures >= self.limit
     }
 
-    /// How many batches in a row have failed.
+    /// Returns the number of consecutive failed batches.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.failures
@@ -84,7 +85,9 @@ mod tests {
             let mut breaker = Breaker::default();
             let found: Vec<_> = batches
                 .iter()
-                .map(|batch| breaker.batch(&batch.iter().map(|succeeds| execution(*succeeds)).collect::<Vec<_>>()))
+                .map(|batch| {
+                    breaker.record_batch(&batch.iter().map(|succeeds| execution(*succeeds)).collect::<Vec<_>>())
+                })
                 .collect();
             assert_eq!(found, expected, "{batches:?}");
         };
@@ -93,7 +96,7 @@ mod tests {
         check(&[&[false, false], &[false, true], &[false], &[false]], &[false; 4]);
         check(&[&[false], &[], &[false], &[], &[false]], &[false, false, false, false, true]);
         check(&[&[false], &[false], &[false], &[true]], &[false, false, true, true]);
-        assert_eq!(BROKEN, "Max failures. Terminating.");
+        assert_eq!(CIRCUIT_OPEN_MESSAGE, "Max failures. Terminating.");
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! How much a session may use, how much it has used, and which limit stands in the way of more.
+//! Limits of a session, its usage, and the check of one against the other.
 //!
-//! Nothing here measures: time, tokens and fuel arrive as numbers that somebody else read.
+//! Nothing here measures: time, tokens and fuel are arguments.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,29 +10,31 @@ use fumehood_core::chat::Usage;
 use fumehood_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Limits. `None` is no limit.
+/// Limits of a session. `None` is no limit.
 ///
-/// Those on turns, calls, time spent streaming and wall time begin anew with each user message, so that a long
-/// conversation does not die of its length; `calls_in_all`, tokens and fuel are for the whole session.
+/// Limits on turns, calls, streaming time and wall time apply to each user message, so that the length of a
+/// conversation is not limited by them; `calls_in_all`, tokens and fuel apply to the whole session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Budget {
-    /// Most requests to the model for one user message. The one that tries again without tools counts.
+    /// Maximum number of requests to the model for one user message, including a retry without tools. Default: 8.
     pub turns: u32,
-    /// Most tool calls for one user message, rejected ones included: enough for some batches.
+    /// Maximum number of tool calls for one user message, including rejected ones. Default: 25.
     pub calls: u32,
-    /// Most tool calls of the session, rejected ones included.
+    /// Maximum number of tool calls of the session, including rejected ones. Default: 40.
     pub calls_in_all: Option<u64>,
-    /// Longest time for one user message, everything included.
+    /// Maximum wall time for one user message, everything included. Default: 10 minutes.
     pub wall_time: Option<Duration>,
-    /// Longest time that the model may spend writing for one user message, from the first piece of each answer on. Neither the
-    /// time before that nor that spent in tools is counted.
+    /// Maximum time in which the model streams for one user message, from the first chunk of each answer on. Neither
+    /// the time before it nor time spent in tools is counted. Default: 1 minute.
     pub stream_time: Option<Duration>,
-    /// Most tokens of requests. Known only once a request was answered, so the last one may go over.
+    /// Maximum number of tokens of requests. Known only after a request is answered, so the last one may exceed it.
+    /// Default: 150,000.
     pub tokens_in: Option<u64>,
-    /// Most tokens of answers. Known only once a request was answered, so the last one may go over.
+    /// Maximum number of tokens of answers. Known only after a request is answered, so the last one may exceed it.
+    /// Default: 20,000.
     pub tokens_out: Option<u64>,
-    /// Most fuel of all tools. Known only once a batch has ended, so the last one may go over.
+    /// Maximum fuel of all tools. Known only after a batch ended, so the last one may exceed it. Default: no limit.
     pub fuel: Option<u64>,
 }
 
@@ -51,7 +53,7 @@ impl Default for Budget {
     }
 }
 
-/// Which limit.
+/// The kind of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetKind {
@@ -71,7 +73,7 @@ pub enum BudgetKind {
     TokensOut,
     /// [`Budget::fuel`].
     Fuel,
-    /// The fuel that all sessions of a tenant share: [`TenantFuel`].
+    /// [`TenantFuel`], which all sessions of a tenant share.
     TenantFuel,
 }
 
@@ -91,20 +93,20 @@ impl fmt::Display for BudgetKind {
     }
 }
 
-/// What has been used so far.
+/// The usage of a session so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Spent {
-    /// Requests for this user message.
+pub struct BudgetUsage {
+    /// Requests for the current user message.
     pub turns: u32,
-    /// Further requests that a person allowed for it.
+    /// Additional requests that a person allowed for the message.
     pub granted_turns: u32,
-    /// Tool calls for it.
+    /// Tool calls for the message.
     pub calls: u32,
-    /// When it was taken up.
+    /// The time at which the message was received.
     pub since: Timestamp,
-    /// How long the model wrote for it.
+    /// The time in which the model streamed for the message.
     pub streamed: Duration,
-    /// How long its tools took.
+    /// The time that tools took for the message.
     pub blocked: Duration,
     /// Tool calls of the session.
     pub calls_in_all: u64,
@@ -114,24 +116,24 @@ pub struct Spent {
     pub fuel: u64,
 }
 
-impl Spent {
-    /// Begins a new user message; what counts for the session stays.
+impl BudgetUsage {
+    /// Starts a new user message. Usage of the whole session is kept.
     pub fn begin(&mut self, now: Timestamp) {
         let (calls_in_all, usage, fuel) = (self.calls_in_all, self.usage, self.fuel);
         *self = Self { since: now, calls_in_all, usage, fuel, ..Self::default() };
     }
 
     /// Counts one tool call.
-    pub fn call(&mut self) {
+    pub fn count_call(&mut self) {
         self.calls = self.calls.saturating_add(1);
         self.calls_in_all = self.calls_in_all.saturating_add(1);
     }
 }
 
 impl Budget {
-    /// The limit that forbids one more request, if one does.
+    /// Returns the limit that forbids one more request, if there is one.
     #[must_use]
-    pub fn before_request(&self, spent: &Spent, now: Timestamp) -> Option<BudgetKind> {
+    pub fn check_request(&self, spent: &BudgetUsage, now: Timestamp) -> Option<BudgetKind> {
         if spent.turns >= self.turns.saturating_add(spent.granted_turns) {
             return Some(BudgetKind::Turns);
         }
@@ -146,9 +148,9 @@ impl Budget {
         .find_map(|(over, kind)| over.then_some(kind))
     }
 
-    /// The limit that forbids one more tool call, if one does.
+    /// Returns the limit that forbids one more tool call, if there is one.
     #[must_use]
-    pub fn before_call(&self, spent: &Spent, now: Timestamp) -> Option<BudgetKind> {
+    pub fn check_call(&self, spent: &BudgetUsage, now: Timestamp) -> Option<BudgetKind> {
         if self.wall_time.is_some_and(|limit| now.since(spent.since) >= limit) {
             Some(BudgetKind::WallTime)
         } else if self.calls_in_all.is_some_and(|limit| spent.calls_in_all >= limit) {
@@ -162,58 +164,58 @@ impl Budget {
         }
     }
 
-    /// The tokens of answers that are left; `None`: there is no limit.
+    /// Returns the remaining tokens of answers; `None` if there is no limit.
     #[must_use]
-    pub fn answer_tokens(&self, spent: &Spent) -> Option<u32> {
+    pub fn remaining_answer_tokens(&self, spent: &BudgetUsage) -> Option<u32> {
         let left = self.tokens_out?.saturating_sub(spent.usage.output);
         Some(u32::try_from(left).unwrap_or(u32::MAX))
     }
 
-    /// How long the model may still write.
+    /// Returns the remaining streaming time; `None` if there is no limit.
     #[must_use]
-    pub fn stream_left(&self, spent: &Spent) -> Option<Duration> {
+    pub fn remaining_stream_time(&self, spent: &BudgetUsage) -> Option<Duration> {
         Some(self.stream_time?.saturating_sub(spent.streamed))
     }
 
-    /// How long there is until the message must have been dealt with.
+    /// Returns the remaining wall time for the current message; `None` if there is no limit.
     #[must_use]
-    pub fn wall_left(&self, spent: &Spent, now: Timestamp) -> Option<Duration> {
+    pub fn remaining_wall_time(&self, spent: &BudgetUsage, now: Timestamp) -> Option<Duration> {
         Some(self.wall_time?.saturating_sub(now.since(spent.since)))
     }
 }
 
-/// Fuel that all sessions of one tenant share. Share it in an `Arc`; it is not part of any session.
+/// Fuel that all sessions of one tenant share, in an `Arc`. It is not part of any session.
 #[derive(Debug)]
 pub struct TenantFuel {
     left: AtomicU64,
 }
 
 impl TenantFuel {
-    /// So much fuel.
+    /// Creates an account with this fuel.
     #[must_use]
     pub fn new(fuel: u64) -> Self {
         Self { left: AtomicU64::new(fuel) }
     }
 
-    /// How much is left. At 0, no session of the tenant starts another call.
+    /// Returns the remaining fuel. At 0, no session of the tenant starts another call.
     #[must_use]
-    pub fn left(&self) -> u64 {
+    pub fn remaining(&self) -> u64 {
         self.left.load(Ordering::Acquire)
     }
 
-    /// Takes what a batch has used. Known only once it has ended, so that it may be more than there was.
+    /// Subtracts the fuel of a batch. It is known only after the batch ended, so it may be more than what remained.
     pub fn spend(&self, fuel: u64) {
-        self.change(|left| left.saturating_sub(fuel));
+        self.update(|left| left.saturating_sub(fuel));
     }
 
-    /// Adds fuel, as when a new day begins.
+    /// Adds fuel, such as at the start of a new day.
     pub fn refill(&self, fuel: u64) {
-        self.change(|left| left.saturating_add(fuel));
+        self.update(|left| left.saturating_add(fuel));
     }
 
-    fn change(&self, to: impl Fn(u64) -> u64) {
-        // The update never declines, so there is no failure to look at.
-        let _ = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| Some(to(left)));
+    fn update(&self, update: impl Fn(u64) -> u64) {
+        // The closure never returns `None`, so this cannot fail.
+        let _ = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| Some(update(left)));
     }
 }
 
@@ -225,11 +227,11 @@ mod tests {
 
     #[test]
     fn c28_every_limit_has_its_edge() {
-        let check = |change: &dyn Fn(&mut Spent), request: Option<BudgetKind>, call: Option<BudgetKind>| {
+        let check = |change: &dyn Fn(&mut BudgetUsage), request: Option<BudgetKind>, call: Option<BudgetKind>| {
             let budget = Budget { fuel: Some(100), ..Budget::default() };
-            let mut spent = Spent { since: NOW, ..Spent::default() };
+            let mut spent = BudgetUsage { since: NOW, ..BudgetUsage::default() };
             change(&mut spent);
-            assert_eq!((budget.before_request(&spent, NOW), budget.before_call(&spent, NOW)), (request, call));
+            assert_eq!((budget.check_request(&spent, NOW), budget.check_call(&spent, NOW)), (request, call));
         };
         check(&|_| {}, None, None);
         check(&|spent| spent.turns = 7, None, None);
@@ -255,11 +257,11 @@ mod tests {
     fn c28_a_tenants_fuel_is_shared_and_never_less_than_nothing() {
         let fuel = TenantFuel::new(10);
         fuel.spend(4);
-        assert_eq!(fuel.left(), 6);
+        assert_eq!(fuel.remaining(), 6);
         fuel.spend(7);
-        assert_eq!(fuel.left(), 0);
+        assert_eq!(fuel.remaining(), 0);
         fuel.refill(u64::MAX);
         fuel.refill(1);
-        assert_eq!(fuel.left(), u64::MAX);
+        assert_eq!(fuel.remaining(), u64::MAX);
     }
 }

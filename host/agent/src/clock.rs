@@ -1,12 +1,12 @@
-//! The port through which the loop knows what time it is.
+//! The port for the current time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fumehood_core::time::Timestamp;
 
-/// Tells the time.
+/// A source of the current time.
 pub trait Clock: Send + Sync {
-    /// What time it is.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 

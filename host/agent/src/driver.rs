@@ -1,4 +1,4 @@
-//! The port through which a loop talks to a model: what to ask, and what an answer means.
+//! The port for protocols between the loop and a model: requests, and the decisions that replies stand for.
 //!
 //! A driver is pure: it neither asks the model nor runs a tool. One driver serves one execution at a time.
 
@@ -6,50 +6,50 @@ use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolIntent, Too
 
 use crate::execution::ToolExecution;
 
-/// What a driver may use within one execution. Bound once, before its first step.
+/// The tools of one execution. Bound once, before its first step.
 #[derive(Debug, Clone, Default)]
 pub struct ToolRuntime {
     /// The tools that may be called.
     pub tools: Vec<ToolSpec>,
 }
 
-/// What an answer of the model means.
+/// The decision that a reply of the model stands for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// It is the final answer.
+    /// The final answer.
     Answer(String),
-    /// It asks for calls.
+    /// A request for calls.
     Call {
-        /// What it said beside the calls; may be empty.
+        /// The text beside the calls; may be empty.
         text: String,
         /// The calls, in order. May be empty where the driver's protocol allows that.
         calls: Vec<ToolIntent>,
-        /// Calls that the driver itself could already refuse, by position, with the words to answer them with.
+        /// Calls that the driver refuses, by position, with the messages to answer them with.
         refused: Vec<(usize, String)>,
     },
-    /// It is not a decision; ask again with these messages appended.
+    /// No decision; the model is asked again with these messages appended.
     Again {
-        /// What to tell the model.
+        /// The messages for the model.
         messages: Vec<Message>,
     },
-    /// Make the final answer with one separate request, without tools.
+    /// A separate request, without tools, for the final answer.
     Infer(Box<Request>),
-    /// It is not a decision, and asking again has not helped.
-    Failed(DecisionFailure),
+    /// No decision, also after asking again.
+    Failed(DecisionError),
 }
 
-/// Which part of taking a reply for a decision failed. The name is that of the pseudo-execution that tells of it.
+/// The part of reading a decision that failed. Its name is that of the pseudo-execution that reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionFault {
-    /// No decision could be found in the reply.
+    /// No decision was found in the reply.
     Extraction,
-    /// A decision was found, and it is not a valid one.
+    /// A decision was found that is not valid.
     Validation,
 }
 
 impl DecisionFault {
-    /// The name of the pseudo-execution.
+    /// Returns the name of the pseudo-execution.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -59,41 +59,44 @@ impl DecisionFault {
     }
 }
 
-/// A reply that could not be taken for a decision.
+/// An error for a reply that is not a decision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct DecisionFailure {
-    /// Which part failed.
+pub struct DecisionError {
+    /// The part that failed.
     pub fault: DecisionFault,
-    /// What was wrong, in words for the model and for people.
+    /// The message, for the model and for people.
     pub message: String,
 }
 
-/// Turns a conversation into requests and replies into decisions.
+/// A protocol that turns a conversation into requests, and replies into decisions.
 pub trait Driver: Send {
-    /// The tools of the execution that begins. Called once for each execution, before its first request. A driver that
-    /// needs no tools need not have it.
+    /// Sets the tools of an execution. Called once for each execution, before its first request. The default ignores
+    /// them.
     fn bind(&mut self, runtime: ToolRuntime) {
         let _ = runtime;
     }
 
-    /// The next request. `conversation` is what was said before this execution and its own user message;
-    /// `trace` is what this execution has said since, as [`Driver::trace`] put it.
+    /// Returns the next request. `conversation` holds the messages before this execution and its user message; `trace`
+    /// holds the messages of this execution since, as made by [`Driver::trace`].
     fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request;
 
-    /// Puts in front of `sink` whatever keeps from it those parts of a reply that are not for the user: thoughts and
-    /// calls, where a protocol has them in the text. One for each request; drop it when the answer is complete, since
-    /// only then may it pass on the last piece. By default, nothing is kept from `sink`.
-    fn shown<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
+    /// Wraps `sink` in a filter that removes the parts of a reply that are not for the user: thoughts and calls, where
+    /// a protocol has them in the text.
+    ///
+    /// There is one filter for each request. Drop it when the answer is complete, because it may pass on the last piece
+    /// only then. The default passes on everything.
+    fn filter_deltas<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
         Box::new(move |delta| sink.delta(delta))
     }
 
-    /// What an answer means.
+    /// Reads the decision of a reply.
     fn decide(&mut self, response: &Response) -> Decision;
 
-    /// How a decision and what became of its calls is told to the model, in the order of the calls.
+    /// Returns the messages that report a decision and the results of its calls to the model, in the order of the
+    /// calls.
     fn trace(&self, response: &Response, executions: &[ToolExecution]) -> Vec<Message>;
 
-    /// How an earlier call and its result are told again in a later execution.
+    /// Returns the messages that repeat an earlier call and its result in a later execution.
     fn replay(&self, execution: &ToolExecution) -> Vec<Message>;
 }

@@ -1,4 +1,4 @@
-//! Example calls for prompts: of tools that there are, with arguments that fit.
+//! Example arguments of tools, for prompts. They match the schemas.
 
 use fumehood_core::chat::ToolSpec;
 use serde_json::{Map, Value, json};
@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 /// Deepest nesting of example arguments.
 const MAX_DEPTH: usize = 4;
 
-/// Returns arguments for a call of the tool: what it requires, or else its first property. Examples of different `variant` have
-/// different values.
+/// Returns arguments for a call of the tool: the required properties, or else the first one. Examples with different
+/// `variant` have different values.
 pub(crate) fn example_arguments(tool: &ToolSpec, variant: usize) -> Value {
     example_object(&tool.parameters, variant, 0)
 }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_have_what_a_tool_requires() {
+    fn examples_have_the_required_properties() {
         let check = |parameters: Value, expected: Value| {
             let tool = ToolSpec { name: "t".to_owned(), description: String::new(), parameters };
             assert_eq!(example_arguments(&tool, 0), expected);

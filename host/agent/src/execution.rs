@@ -1,4 +1,4 @@
-//! One call that a model asked for, and what became of it.
+//! Executions: calls that a model requested, with their status and result.
 
 use fumehood_core::chat::ToolIntent;
 use fumehood_core::content::Content;
@@ -6,7 +6,7 @@ use fumehood_core::result::{CallError, CallResult};
 use fumehood_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What became of a call, for whoever keeps records.
+/// The status of a call, for records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -18,88 +18,88 @@ pub enum Status {
     RejectedAllowlist,
     /// There is no such tool.
     RejectedNotFound,
-    /// The arguments do not fit its schema.
+    /// The arguments do not match its schema.
     RejectedSchema,
     /// The actor may not make this call.
     RejectedUnauthorized,
-    /// A guardrail or a person denied it, or wants to be asked.
+    /// A guardrail or a person denied it, or it needs approval.
     RejectedDenied,
     /// A hook blocked it.
     Blocked,
-    /// A budget had run out.
+    /// A budget was exhausted.
     RejectedBudget,
     /// An earlier call of the batch ended the batch.
     Skipped,
 }
 
 impl Status {
-    /// Whether the tool itself was reached.
+    /// Returns whether the tool was run.
     #[must_use]
-    pub fn ran(self) -> bool {
+    pub fn has_run(self) -> bool {
         matches!(self, Self::Ok | Self::HandlerError)
     }
 }
 
-/// One call and its result.
+/// A call and its result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ToolExecution {
-    /// Identifies the execution. The two messages that tell of it carry this.
+    /// The id of the execution, which both messages about it have.
     pub id: String,
-    /// What the model asked for. Its id is never empty here.
+    /// The call that the model requested. Its id is never empty here.
     pub call: ToolIntent,
-    /// What became of it.
+    /// The status.
     pub status: Status,
     /// The result, as the model may see it.
     pub result: CallResult,
-    /// When it was taken up.
+    /// The time at which it started.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// The time at which it ended.
     pub completed_at: Timestamp,
-    /// What a guardrail changed in the arguments, for the model to know.
+    /// A description of the changes that guardrails made to the arguments, for the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modified: Option<String>,
 }
 
 impl ToolExecution {
-    /// The name that the model used.
+    /// Returns the name of the tool, as the model wrote it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.call.name
     }
 
-    /// The arguments as the model wrote them.
+    /// Returns the arguments as the model wrote them.
     #[must_use]
     pub fn args(&self) -> &str {
         &self.call.arguments
     }
 
-    /// The parts of the result, if the call succeeded.
+    /// Returns the content of the result if the call succeeded.
     #[must_use]
     pub fn value(&self) -> Option<&[Content]> {
         self.result.outcome.as_deref().ok()
     }
 
-    /// Why it failed, if it did.
+    /// Returns the error if the call failed.
     #[must_use]
     pub fn error(&self) -> Option<&CallError> {
         self.result.outcome.as_ref().err()
     }
 
-    /// Whether it failed, for whatever reason.
+    /// Returns whether the call failed, for any reason.
     #[must_use]
     pub fn has_error(&self) -> bool {
         self.result.outcome.is_err()
     }
 
-    /// Why it failed; empty if it succeeded.
+    /// Returns the message of the error; empty if the call succeeded.
     #[must_use]
     pub fn error_message(&self) -> &str {
         self.error().map_or("", |error| &error.message)
     }
 
-    /// Whether a hook blocked it.
+    /// Returns whether a hook blocked the call.
     #[must_use]
-    pub fn was_blocked(&self) -> bool {
+    pub fn is_blocked(&self) -> bool {
         self.status == Status::Blocked
     }
 }

@@ -1,55 +1,56 @@
-//! Names of arguments that say on whose behalf a call runs.
+//! Names of arguments that set the actor of a call.
 //!
-//! A model that fills such an argument in chooses the actor. The functions of a host have none, because the host tells them
-//! their actor. In tools of others `user` is mostly data, such as whom to look up; an operator says which names are not.
+//! A model that fills in such an argument chooses the actor. Functions of a host must not have one, because they get
+//! the actor from the host. In other tools `user` is mostly data, such as a person to look up; an operator configures
+//! which names are forbidden there.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Names that the functions of a host must not have, without case and separators.
+/// Names of arguments that functions of a host must not have, in lower case and without separators.
 const DEFAULT_NAMES: [&str; 7] = ["userid", "user", "actorid", "accountid", "tenantid", "viewerid", "onbehalfof"];
 
-/// A parameter would let the model choose the actor.
+/// An error for a parameter that would let the model choose the actor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the tool '{tool}' has the parameter '{parameter}', which says on whose behalf it runs; the host tells a tool its \
      actor, a model never does: remove the parameter and use the actor of the invocation"
 )]
 pub struct IdentityError {
-    /// Which tool.
+    /// The tool.
     pub tool: String,
-    /// The parameter, as the schema writes it.
+    /// The name of the parameter, as in the schema.
     pub parameter: String,
 }
 
-/// Names of arguments that would let the model choose the actor, however they are written.
+/// Names of arguments that would let the model choose the actor. Case and separators are ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActorArguments(BTreeSet<String>);
 
 impl Default for ActorArguments {
-    /// `user_id`, `user`, `actor_id`, `account_id`, `tenant_id`, `viewer_id` and `on_behalf_of`.
+    /// Returns `user_id`, `user`, `actor_id`, `account_id`, `tenant_id`, `viewer_id` and `on_behalf_of`.
     fn default() -> Self {
         Self::new(DEFAULT_NAMES)
     }
 }
 
 impl ActorArguments {
-    /// These names. Upper and lower case, and separators, make no difference.
+    /// Creates a set of names. Case and separators are ignored.
     pub fn new<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Self {
-        Self(names.into_iter().map(|name| folded(name.as_ref())).filter(|name| !name.is_empty()).collect())
+        Self(names.into_iter().map(|name| normalize(name.as_ref())).filter(|name| !name.is_empty()).collect())
     }
 
-    /// No names.
+    /// Returns an empty set.
     #[must_use]
     pub const fn none() -> Self {
         Self(BTreeSet::new())
     }
 
-    /// Looks for these names anywhere in the schema of a tool's arguments.
+    /// Checks that the schema of a tool's arguments has none of these names, at any depth.
     ///
     /// # Errors
-    /// If there is one: the first that was found.
+    /// The first parameter with such a name.
     pub fn check(&self, tool: &str, schema: &Value) -> Result<(), IdentityError> {
         match self.find(schema).filter(|_| !self.0.is_empty()) {
             Some(parameter) => Err(IdentityError { tool: tool.to_owned(), parameter }),
@@ -57,21 +58,23 @@ impl ActorArguments {
         }
     }
 
-    /// Returns `true` if the name is one of them.
+    /// Returns whether the name is in the set.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
-        self.0.contains(&folded(name))
+        self.0.contains(&normalize(name))
     }
 
     fn find(&self, schema: &Value) -> Option<String> {
         match schema {
             Value::Array(schemas) => schemas.iter().find_map(|schema| self.find(schema)),
-            Value::Object(keywords) => keywords.iter().find_map(|(keyword, value)| self.in_keyword(keyword, value)),
+            Value::Object(keywords) => {
+                keywords.iter().find_map(|(keyword, value)| self.find_in_keyword(keyword, value))
+            }
             _ => None,
         }
     }
 
-    fn in_keyword(&self, keyword: &str, value: &Value) -> Option<String> {
+    fn find_in_keyword(&self, keyword: &str, value: &Value) -> Option<String> {
         match keyword {
             "properties" | "patternProperties" | "dependentSchemas" => {
                 let members = value.as_object()?;
@@ -81,7 +84,7 @@ impl ActorArguments {
             "required" => {
                 value.as_array()?.iter().filter_map(Value::as_str).find(|name| self.contains(name)).map(str::to_owned)
             }
-            // Names in here are those of definitions, not of arguments.
+            // These names are those of definitions, not of arguments.
             "$defs" | "definitions" => value.as_object()?.values().find_map(|schema| self.find(schema)),
             // Values, not schemas.
             "const" | "enum" | "default" | "examples" => None,
@@ -90,7 +93,8 @@ impl ActorArguments {
     }
 }
 
-fn folded(name: &str) -> String {
+/// Converts a name to lower case and removes separators.
+fn normalize(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
@@ -123,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_says_which_names_are_meant() {
+    fn operator_configures_forbidden_names() {
         let schema = json!({"properties": {"user": {}, "x-Tenant": {}}});
         assert_eq!(ActorArguments::none().check("t", &schema), Ok(()));
         assert_eq!(ActorArguments::new(["x_tenant"]).check("t", &schema).unwrap_err().parameter, "x-Tenant");

@@ -1,4 +1,4 @@
-//! Knowledge: texts that belong to a skill, as tools. Nothing of a text is in a prompt until the model calls for it.
+//! Knowledge: texts that belong to a skill, as tools. A text is not part of a prompt until the model calls the tool.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use serde_json::json;
 
 use crate::registry::{Contract, ContractError, Invocation, Policy, Purpose, Spec, Stop, Tool};
 
-/// Bytes of an entry that the model is shown: more than of other results, because an entry is there to be read.
-const SHOWN_BYTES: usize = 32 << 10;
+/// Maximum bytes of an entry that the model sees: more than for other results, because an entry is there to be read.
+const MAX_ENTRY_BYTES: usize = 32 << 10;
 
 type Load = dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync;
 
-/// One entry.
+/// An entry of knowledge, as a tool.
 pub struct Knowledge {
     contract: Contract,
     load: Box<Load>,
 }
 
 impl Knowledge {
-    /// An entry whose text `load` gives, each time that it is called for. An error is told to the model.
+    /// Creates an entry whose text is loaded by `load` for each call. The model gets its error.
     ///
     /// # Errors
-    /// If the name is not one that a tool can have.
+    /// If the name is not valid for a tool.
     pub fn new(
         name: &str,
         description: &str,
@@ -43,11 +43,11 @@ impl Knowledge {
         Ok(Self { contract: Contract::new(spec, GateLimits::default())?, load: Box::new(load) })
     }
 
-    /// An entry whose text is in memory.
+    /// Creates an entry whose text is in memory.
     ///
     /// # Errors
-    /// As for [`Knowledge::new`].
-    pub fn text(name: &str, description: &str, text: impl Into<Arc<str>>) -> Result<Self, ContractError> {
+    /// Like [`Knowledge::new`].
+    pub fn from_text(name: &str, description: &str, text: impl Into<Arc<str>>) -> Result<Self, ContractError> {
         let text = text.into();
         Self::new(name, description, move || Box::pin(std::future::ready(Ok(text.to_string()))))
     }
@@ -63,14 +63,14 @@ impl Tool for Knowledge {
     }
 
     fn policy(&self) -> Policy {
-        Policy { result_bytes: Some(SHOWN_BYTES), ..Policy::default() }
+        Policy { result_bytes: Some(MAX_ENTRY_BYTES), ..Policy::default() }
     }
 
     fn call(&self, invocation: Arc<Invocation>) -> BoxFuture<'_, Result<CallResult, Stop>> {
         Box::pin(async move {
             let outcome = match (self.load)().await {
                 Ok(text) => Ok(vec![Content::text(text)]),
-                Err(wrong) => Err(CallError::new(ErrorKind::Unavailable, wrong)),
+                Err(message) => Err(CallError::new(ErrorKind::Unavailable, message)),
             };
             let (id, tool) = (invocation.id.clone(), invocation.tool.clone());
             Ok(CallResult { id, tool, outcome, metadata: Metadata::default() })

@@ -1,6 +1,6 @@
-//! The agent loop: a pure session, the drivers that turn a model's reply into calls, and the path of a call.
+//! The agent loop: a pure session, drivers that turn replies of a model into calls, and the pipeline that runs calls.
 //!
-//! Nothing here knows a provider, a database or a sandbox: models, records and tools are ports.
+//! Models, recorders and tools are ports: no provider, database or sandbox is named here.
 
 pub mod agent;
 pub mod allowlist;
@@ -21,7 +21,7 @@ pub mod knowledge;
 pub mod memory;
 mod names;
 pub mod native;
-pub mod persist;
+pub mod persistence;
 pub mod pipeline;
 pub mod react;
 pub mod recover;

@@ -1,16 +1,16 @@
-//! Names of tools as models write them: shortened, or misspelt.
+//! Resolution of tool names that a model shortened or misspelt.
 
 use fumehood_core::chat::ToolSpec;
 use fumehood_core::sanitize::truncate_str;
 
 /// The separator between the name of a component and that of its tool.
 const SEPARATOR: &str = "__";
-/// Most names of a suggestion.
+/// Maximum number of names in a suggestion.
 const MAX_SUGGESTIONS: usize = 3;
-/// Most bytes of a name that others are compared with.
+/// Maximum bytes of a name that are compared with other names.
 const MAX_COMPARED_BYTES: usize = 130;
 
-/// Finds the tool that a name means: the one of that name, or else the only one whose last part it is.
+/// Finds the tool with this name, or else the only one whose last part it is.
 pub(crate) fn resolve<'t>(name: &str, tools: &'t [ToolSpec]) -> Option<&'t ToolSpec> {
     let exact = tools.iter().find(|tool| tool.name == name);
     exact.or_else(|| {
@@ -24,7 +24,7 @@ fn is_last_part(part: &str, name: &str) -> bool {
         && name.strip_suffix(part).is_some_and(|rest| rest.len() > SEPARATOR.len() && rest.ends_with(SEPARATOR))
 }
 
-/// Returns those of the names that are like this one, the likest first.
+/// Returns the names that are similar to this one, the most similar first.
 pub(crate) fn suggestions<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
     let written = truncate_str(name, MAX_COMPARED_BYTES).to_lowercase();
     let mut near: Vec<(usize, &str)> =
@@ -33,7 +33,7 @@ pub(crate) fn suggestions<'n>(name: &str, names: impl IntoIterator<Item = &'n st
     near.into_iter().take(MAX_SUGGESTIONS).map(|(_, known)| known).collect()
 }
 
-/// Returns how far a name is from a known one, in edits; `None` if it is too far.
+/// Returns the edit distance (Damerau-Levenshtein) between a name and a known one; `None` if it is too large.
 fn distance(written: &str, known: &str) -> Option<usize> {
     let known = known.to_lowercase();
     if is_last_part(written, &known) {
@@ -42,12 +42,13 @@ fn distance(written: &str, known: &str) -> Option<usize> {
     let last = |name: &str| name.rsplit(SEPARATOR).next().unwrap_or_default().to_owned();
     let whole = strsim::damerau_levenshtein(written, &known);
     let parts = strsim::damerau_levenshtein(&last(written), &last(&known));
-    let within = |distance: usize, of: &str| distance <= (1 + of.len() / 5).min(of.len().saturating_sub(1));
-    let is_near = within(whole, &last(&known)) || within(parts, &last(&known));
+    let is_close = |distance: usize, name: &str| distance <= (1 + name.len() / 5).min(name.len().saturating_sub(1));
+    let is_near = is_close(whole, &last(&known)) || is_close(parts, &last(&known));
     is_near.then_some(whole.min(parts))
 }
 
-/// Says which names are meant, such as `did you mean calculator__add or calculator__divide?`; `None` if there are none.
+/// Formats suggestions as a question, such as ``did you mean `calculator__add` or `calculator__divide`?``; `None` if
+/// there are none.
 pub(crate) fn did_you_mean(suggestions: &[&str]) -> Option<String> {
     let quoted: Vec<String> = suggestions.iter().map(|name| format!("`{name}`")).collect();
     let (last, rest) = quoted.split_last()?;
@@ -63,7 +64,7 @@ mod tests {
         ["calculator__add", "calculator__evaluate", "files__read", "files__read_all", "notes__read"];
 
     #[test]
-    fn a_name_is_exact_or_the_last_part_of_one_tool_alone() {
+    fn resolves_exact_names_and_unique_last_parts() {
         let spec =
             |name: &&str| ToolSpec { name: (*name).to_owned(), description: String::new(), parameters: ().into() };
         let tools: Vec<ToolSpec> = NAMES.iter().map(spec).collect();
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_like_one_are_suggested() {
+    fn suggests_similar_names() {
         let check = |name: &str, expected: &[&str]| assert_eq!(suggestions(name, NAMES), expected, "{name}");
         check("evaluate", &["calculator__evaluate"]);
         check("Calculator__Evaluate", &["calculator__evaluate"]);
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn suggestions_are_a_question() {
+    fn formats_suggestions_as_a_question() {
         assert_eq!(did_you_mean(&[]), None);
         assert_eq!(did_you_mean(&["a"]).as_deref(), Some("did you mean `a`?"));
         assert_eq!(did_you_mean(&["a", "b", "c"]).as_deref(), Some("did you mean `a`, `b` or `c`?"));

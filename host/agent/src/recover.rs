@@ -1,23 +1,23 @@
-//! Finds the JSON in what a model wrote, and repairs it only where nothing has to be guessed.
+//! Extraction of JSON from the text of a model, with repairs that need no guess.
 //!
-//! Fences and prose around it are left out. Brackets that are missing at the very end are added if the text ends after
-//! a complete value. Nothing else is repaired: no quotes, no commas, no half words.
+//! Fences and prose around it are skipped. Brackets that are missing at the very end are added if the text ends after
+//! a complete value. Nothing else is repaired: no quotes, no commas, no incomplete words.
 
 use std::borrow::Cow;
 
 use fumehood_core::chat::StopReason;
 use fumehood_core::content::JsonText;
 
-/// Deepest nesting that is looked into: what a JSON parser takes.
-const MOST_DEPTH: usize = 127;
+/// Maximum nesting, which is that of `serde_json`.
+const MAX_DEPTH: usize = 127;
 
-/// Whether brackets that are missing at the end may be added.
+/// Permission to add brackets that are missing at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closing {
-    /// The model ended its reply itself, so it only forgot them.
+    /// Brackets may be added: the model ended its reply itself.
     Allowed,
-    /// The reply was cut off, so that more than brackets may be missing: an argument that never came must not be
-    /// taken for one that was left out on purpose.
+    /// Brackets must not be added: the reply was cut off, so an argument that is missing may not have been left out on
+    /// purpose.
     Never,
 }
 
@@ -32,72 +32,73 @@ impl From<StopReason> for Closing {
 
 /// JSON found in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recovered {
-    /// The JSON, as it was written but for brackets at its end.
+pub struct RecoveredJson {
+    /// The JSON as it was written, except for added brackets.
     pub json: JsonText,
-    /// Whether brackets were added.
+    /// True if brackets were added.
     pub repaired: bool,
 }
 
-/// Why no JSON could be taken out of a text.
+/// Errors returned by [`recover`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecoverError {
-    /// There is none.
+    /// No JSON.
     #[error("there is no JSON object in it")]
     NotFound,
-    /// It ends in the middle of something.
+    /// Incomplete JSON.
     #[error("the JSON object in it is not complete")]
     Cut,
-    /// It is no JSON.
+    /// Malformed JSON.
     #[error("the JSON object in it is malformed: {0}")]
     Malformed(String),
 }
 
-/// The first JSON object of a text, or its first array if the text begins with one; the whole text, if all of it is
-/// JSON of whatever sort.
+/// Extracts the first JSON object of a text, or the first array if the text begins with one, or the whole text if it is
+/// any JSON value.
 ///
-/// What looks like an object and is not well-formed ends the search: what is inside it, or comes after it, was not
-/// meant to be taken alone.
+/// Text that looks like an object but is malformed ends the search, because objects inside or after it were not meant
+/// to stand alone.
 ///
 /// # Errors
-/// If there is none, it is not complete and may not be completed, or it is not well-formed.
-pub fn recover(text: &str, closing: Closing) -> Result<Recovered, RecoverError> {
-    let body = unfenced(text);
+/// If there is no JSON, it is incomplete and may not be completed, or it is malformed.
+pub fn recover(text: &str, closing: Closing) -> Result<RecoveredJson, RecoverError> {
+    let body = strip_fence(text);
     if let Ok(json) = JsonText::parse(body.trim_end().to_owned()) {
-        return Ok(Recovered { json, repaired: false });
+        return Ok(RecoveredJson { json, repaired: false });
     }
     let candidate = if body.starts_with('[') && looks_like_array(body) { Some(body) } else { first_object(body) };
     let candidate = candidate.ok_or(RecoverError::NotFound)?;
     match scan(candidate) {
-        Scanned::Whole(end) => parse(Cow::Borrowed(candidate.get(..end).unwrap_or_default()), false),
-        Scanned::Broken => Err(RecoverError::Malformed("its brackets do not match".to_owned())),
-        Scanned::InString => Err(RecoverError::Cut),
-        Scanned::Open(_) if closing == Closing::Never => Err(RecoverError::Cut),
-        Scanned::Open(missing) => close(candidate, &missing),
+        ScanResult::Whole(end) => parse(Cow::Borrowed(candidate.get(..end).unwrap_or_default()), false),
+        ScanResult::Broken => Err(RecoverError::Malformed("its brackets do not match".to_owned())),
+        ScanResult::InString => Err(RecoverError::Cut),
+        ScanResult::Open(_) if closing == Closing::Never => Err(RecoverError::Cut),
+        ScanResult::Open(missing) => close(candidate, &missing),
     }
 }
 
-/// The text after the thoughts that some models write before their reply proper. Nothing, if the thoughts never end.
+/// Removes the thoughts that some models write before their reply, in `<think>`. Returns an empty text if they never
+/// end.
 #[must_use]
-pub fn after_thoughts(text: &str) -> &str {
+pub fn strip_thoughts(text: &str) -> &str {
     match text.trim_start().strip_prefix("<think>") {
         Some(thoughts) => thoughts.split_once("</think>").map_or("", |(_, rest)| rest),
         None => text,
     }
 }
 
-/// The text without white space and a Markdown fence around it.
-fn unfenced(text: &str) -> &str {
+/// Removes white space and a Markdown fence around a text.
+fn strip_fence(text: &str) -> &str {
     let text = text.trim();
     let Some(inside) = text.strip_prefix("```") else {
         return text;
     };
-    // The first line of a fence says which language it holds. Without a line break the fence is on one line.
+    // The first line of a fence names its language. Without a line break the fence is on one line.
     let inside = inside.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
     inside.trim_end().strip_suffix("```").unwrap_or(inside).trim_start()
 }
 
-/// The text from the first bracket on that begins an object rather than a word in brackets.
+/// Returns the text from the first bracket that begins an object rather than a word in brackets.
 fn first_object(text: &str) -> Option<&str> {
     text.match_indices('{').find_map(|(at, _)| {
         let candidate = text.get(at..)?;
@@ -106,25 +107,26 @@ fn first_object(text: &str) -> Option<&str> {
     })
 }
 
-/// Whether a text that begins with `[` is a list of objects or strings, and not a remark in brackets.
+/// Returns whether a text that begins with `[` is a list of objects or strings, rather than a remark in brackets.
 fn looks_like_array(text: &str) -> bool {
     let next = text.bytes().skip(1).find(|byte| !byte.is_ascii_whitespace());
     matches!(next, Some(b'{' | b'"' | b'['))
 }
 
-enum Scanned {
+/// The result of scanning brackets and strings.
+enum ScanResult {
     /// The value ends before this byte.
     Whole(usize),
-    /// The text ends outside of strings, and these brackets are missing.
+    /// The text ends outside of strings, with these brackets missing.
     Open(String),
     /// The text ends inside a string.
     InString,
-    /// A bracket closes what was not opened, or the nesting is too deep.
+    /// A bracket does not match, or the nesting is too deep.
     Broken,
 }
 
-/// Follows brackets and strings from a bracket on. Brackets, quotes and backslashes are single bytes in UTF-8.
-fn scan(text: &str) -> Scanned {
+/// Scans brackets and strings from a bracket on. Brackets, quotes and backslashes are single bytes in UTF-8.
+fn scan(text: &str) -> ScanResult {
     let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
     for (at, byte) in text.bytes().enumerate() {
         if in_string {
@@ -138,37 +140,37 @@ fn scan(text: &str) -> Scanned {
         }
         match byte {
             b'"' => in_string = true,
-            b'{' | b'[' if open.len() == MOST_DEPTH => return Scanned::Broken,
+            b'{' | b'[' if open.len() == MAX_DEPTH => return ScanResult::Broken,
             b'{' => open.push('}'),
             b'[' => open.push(']'),
-            b'}' | b']' if open.pop() != Some(char::from(byte)) => return Scanned::Broken,
-            b'}' | b']' if open.is_empty() => return Scanned::Whole(at.saturating_add(1)),
+            b'}' | b']' if open.pop() != Some(char::from(byte)) => return ScanResult::Broken,
+            b'}' | b']' if open.is_empty() => return ScanResult::Whole(at.saturating_add(1)),
             _ => {}
         }
     }
-    if in_string { Scanned::InString } else { Scanned::Open(open.into_iter().rev().collect()) }
+    if in_string { ScanResult::InString } else { ScanResult::Open(open.into_iter().rev().collect()) }
 }
 
 /// Adds brackets at the end of a text that ends after a complete value.
-fn close(text: &str, missing: &str) -> Result<Recovered, RecoverError> {
+fn close(text: &str, missing: &str) -> Result<RecoveredJson, RecoverError> {
     let trimmed = text.trim_end();
     let trimmed = trimmed.strip_suffix("```").unwrap_or(trimmed);
-    // A number that ends with the text may have lost its last digits; one that the end of a fence follows has not.
-    // White space after it says nothing: clients trim and add it.
-    let complete = |last: char| match last {
+    // A number at the end of the text may have lost its last digits, but not before the end of a fence. White space
+    // after it is no evidence, because clients trim and add it.
+    let is_complete = |last: char| match last {
         '"' | '}' | ']' | 'e' | 'l' => true,
         '0'..='9' => trimmed.len() != trimmed.trim_end().len() || trimmed.len() != text.len(),
         _ => false,
     };
-    if !trimmed.trim_end().chars().next_back().is_some_and(complete) {
+    if !trimmed.trim_end().chars().next_back().is_some_and(is_complete) {
         return Err(RecoverError::Cut);
     }
     parse(Cow::Owned(format!("{}{missing}", trimmed.trim_end())), true).map_err(|_| RecoverError::Cut)
 }
 
-fn parse(text: Cow<'_, str>, repaired: bool) -> Result<Recovered, RecoverError> {
+fn parse(text: Cow<'_, str>, repaired: bool) -> Result<RecoveredJson, RecoverError> {
     let json = JsonText::parse(text.into_owned()).map_err(|error| RecoverError::Malformed(error.to_string()))?;
-    Ok(Recovered { json, repaired })
+    Ok(RecoveredJson { json, repaired })
 }
 
 #[cfg(test)]
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn fences_and_prose_are_left_out() {
+    fn skips_fences_and_prose() {
         check(r#"{"a": 1}"#, r#"{"a": 1}"#);
         check("```json\n{\"a\": 1}\n```", r#"{"a": 1}"#);
         check("``` {\"a\": 1} ```", r#"{"a": 1}"#);
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn only_brackets_at_the_end_are_added() {
+    fn adds_only_brackets_at_the_end() {
         check(r#"{"a": {"b": ["c"#, "the JSON object in it is not complete");
         check(r#"{"a": {"b": ["c""#, r#"repaired {"a": {"b": ["c"]}}"#);
         check(r#"{"a": true"#, r#"repaired {"a": true}"#);
@@ -212,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_never_completed() {
+    fn never_completes_cut_text() {
         assert_eq!(recover(r#"{"a": {"b": "c"}"#, Closing::from(StopReason::Length)), Err(RecoverError::Cut));
         assert!(recover(r#"{"a": {"b": "c"}"#, Closing::from(StopReason::Done)).unwrap().repaired);
         assert!(!recover(r#"{"a": 1}"#, Closing::Never).unwrap().repaired);
     }
 
     #[test]
-    fn the_inside_of_a_broken_object_is_not_taken_for_it() {
+    fn ignores_objects_inside_malformed_ones() {
         check(
             r#"{"type": call, "args": {"a": 1}}"#,
             "the JSON object in it is malformed: expected value at line 1 column 10",
@@ -232,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn thoughts_before_the_reply_are_skipped() {
-        assert_eq!(after_thoughts("<think>{\"a\"</think> b"), " b");
-        assert_eq!(after_thoughts("<think>{\"a\": 1}"), "");
-        assert_eq!(after_thoughts("plain"), "plain");
+    fn skips_thoughts_before_the_reply() {
+        assert_eq!(strip_thoughts("<think>{\"a\"</think> b"), " b");
+        assert_eq!(strip_thoughts("<think>{\"a\": 1}"), "");
+        assert_eq!(strip_thoughts("plain"), "plain");
     }
 
     #[test]
-    fn a_long_hostile_text_takes_linear_time() {
+    fn hostile_text_takes_linear_time() {
         for piece in ["{", "[", "{ ", "{\"", "{a", "\"", "{\"a\":[", "```"] {
             let text = piece.repeat(2_000_000 / piece.len());
             assert!(recover(&text, Closing::Allowed).is_err());
@@ -264,20 +266,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_survived(text in any::<String>()) {
+        fn never_panics_on_any_text(text in any::<String>()) {
             let _ = recover(&text, Closing::Allowed);
         }
 
         #[test]
-        fn any_near_json_is_survived(text in r#"[\[\]{}":,\\ a1`t]{0,40}"#) {
+        fn recovers_the_same_json_twice(text in r#"[\[\]{}":,\\ a1`t]{0,40}"#) {
             if let Ok(found) = recover(&text, Closing::Allowed) {
                 let again = recover(found.json.expose_raw(), Closing::Never).unwrap();
-                prop_assert_eq!(again, Recovered { repaired: false, ..found });
+                prop_assert_eq!(again, RecoveredJson { repaired: false, ..found });
             }
         }
 
         #[test]
-        fn valid_json_is_left_as_it_is(value in json()) {
+        fn keeps_valid_json(value in json()) {
             let text = value.to_string();
             let found = recover(&text, Closing::Allowed).unwrap();
             prop_assert_eq!(found.json.expose_raw(), text.as_str());
@@ -285,7 +287,7 @@ mod tests {
         }
 
         #[test]
-        fn a_repair_only_adds_brackets(value in json(), at in any::<prop::sample::Index>()) {
+        fn repair_only_adds_brackets(value in json(), at in any::<prop::sample::Index>()) {
             let text = value.to_string();
             let cut: String = text.chars().take(at.index(text.chars().count() + 1)).collect();
             if let Ok(found) = recover(&cut, Closing::Allowed) && found.repaired {

@@ -1,4 +1,5 @@
-//! What happens when a call fails, before the model is told: again, with other arguments, in other words, or an end.
+//! Remedies for failed calls, before the model gets the error: retry, other arguments, escalation, or the end of the
+//! run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,35 +11,35 @@ use fumehood_core::result::CallError;
 use fumehood_core::sanitize::truncate_str;
 use serde_json::Value;
 
-/// The longest wait between two attempts, whatever the tool asks for.
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// Maximum delay between two attempts, also if the tool requests a longer one.
+const MAX_DELAY: Duration = Duration::from_secs(5);
 
-/// Which sort of failure a remedy is for.
+/// The kind of failure that a remedy is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The arguments are not JSON, or do not fit the schema.
+    /// The arguments are not JSON, or do not match the schema.
     InvalidArguments,
-    /// They fit the schema, and the tool's own type does not take them.
+    /// The arguments match the schema, but not the tool's own type.
     Deserialization,
     /// The tool ran and failed.
     Execution,
 }
 
-/// How bad an escalated failure is.
+/// The severity of an escalated failure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Worth a note.
+    /// The failure is worth a note.
     Low,
-    /// The task is harder now.
+    /// The task becomes harder.
     Medium,
-    /// The task cannot go on as it was planned.
+    /// The task cannot continue as planned.
     #[default]
     High,
-    /// Somebody has to look.
+    /// A person has to intervene.
     Critical,
 }
 
-/// A text that is not a severity.
+/// An error for a text that is not a severity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a severity; expected low, medium, high or critical")]
 pub struct SeverityError(String);
@@ -68,62 +69,62 @@ impl fmt::Display for Severity {
     }
 }
 
-/// How often and when a call is made again.
+/// The number and the delay of retries of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attempts {
-    /// Most attempts after the first.
-    pub again: u32,
-    /// How long to wait before the second attempt; doubles from one to the next, up to 5 seconds.
-    pub wait: Duration,
-    /// Also for tools that do not promise that a second call with the same arguments has no further effect.
+pub struct RetryPolicy {
+    /// Maximum number of attempts after the first.
+    pub max_retries: u32,
+    /// The delay before the second attempt. It doubles with each attempt, up to 5 seconds.
+    pub initial_delay: Duration,
+    /// True to also retry tools that are not annotated as idempotent or read-only.
     pub even_if_not_idempotent: bool,
 }
 
-impl Attempts {
-    /// At most `again` more attempts, at once, and only of idempotent tools.
+impl RetryPolicy {
+    /// Creates a policy of at most `max_retries` retries, without delay, and only of idempotent tools.
     #[must_use]
-    pub fn again(again: u32) -> Self {
-        Self { again, wait: Duration::ZERO, even_if_not_idempotent: false }
+    pub fn new(max_retries: u32) -> Self {
+        Self { max_retries, initial_delay: Duration::ZERO, even_if_not_idempotent: false }
     }
 
-    /// How long to wait after attempt `made` (from 1) failed; `None`: do not try again.
+    /// Returns the delay after attempt `attempt` (from 1) failed; `None` if it is not retried.
     #[must_use]
-    pub fn next(&self, made: u32, idempotent: bool, error: &CallError) -> Option<Duration> {
-        // A refusal will be the same the next time, and somebody who gave up does not want another try.
-        let final_word = error.kind.stage() == Stage::Refused || error.kind == ErrorKind::Cancelled;
-        if made > self.again || final_word || !(idempotent || self.even_if_not_idempotent) {
+    pub fn delay_after(&self, attempt: u32, is_idempotent: bool, error: &CallError) -> Option<Duration> {
+        // A refused call would be refused again, and a caller who cancelled does not want a retry.
+        let is_final = error.kind.stage() == Stage::Refused || error.kind == ErrorKind::Cancelled;
+        if attempt > self.max_retries || is_final || !(is_idempotent || self.even_if_not_idempotent) {
             return None;
         }
-        let doubled = self.wait.saturating_mul(1 << (made - 1).min(16));
-        Some(doubled.max(error.retry_after.unwrap_or_default()).min(LONGEST_WAIT))
+        let doubled = self.initial_delay.saturating_mul(1 << (attempt - 1).min(16));
+        Some(doubled.max(error.retry_after.unwrap_or_default()).min(MAX_DELAY))
     }
 }
 
-/// Makes other arguments of those that a model wrote and of what was wrong. `None`: cannot be helped.
+/// A function that returns other arguments, given the text of a model and the error; `None` if it cannot.
 type Fix = Arc<dyn Fn(&str, &CallError) -> Option<Value> + Send + Sync>;
 
-/// What to do about a failure.
+/// The reaction to a failed call.
 #[derive(Clone)]
 pub enum Remedy {
-    /// Tell the model, as the failed result of the call.
+    /// The model gets the error as the result of the call.
     Tell,
-    /// Make the same call again. Arguments that do not fit stay as they are, so for those it is the same as `Tell`.
-    Retry(Attempts),
-    /// Make the call with other arguments, once. They go through every check again.
+    /// The same call is made again. For invalid arguments this is [`Remedy::Tell`], because they would fail again.
+    Retry(RetryPolicy),
+    /// The call is made with other arguments, once. They go through every check again.
     Fix(Fix),
-    /// Tell the model in these words.
+    /// The model gets the error with a severity and advice.
     Escalate {
-        /// How bad it is.
+        /// The severity.
         severity: Severity,
-        /// What to say beside what went wrong.
+        /// The advice, before the message of the error.
         advice: String,
     },
-    /// There is no point in going on: end the run.
+    /// The run ends.
     Stop,
 }
 
 impl Remedy {
-    /// Other arguments, made by `fix` from the raw text and the error. It must not block.
+    /// Creates a [`Remedy::Fix`]. `fix` gets the raw text of the arguments and the error, and must not block.
     pub fn fix(fix: impl Fn(&str, &CallError) -> Option<Value> + Send + Sync + 'static) -> Self {
         Self::Fix(Arc::new(fix))
     }
@@ -141,19 +142,19 @@ impl fmt::Debug for Remedy {
     }
 }
 
-/// The remedies of a tool, or of all tools. What is `None` is left to the next in line: tool, agent, default.
+/// The remedies of a tool, or of all tools. Those that are `None` are taken from the next of tool, agent and default.
 #[derive(Debug, Clone, Default)]
 pub struct Recovery {
-    /// For [`Fault::InvalidArguments`].
+    /// The remedy for [`Fault::InvalidArguments`].
     pub invalid_arguments: Option<Remedy>,
-    /// For [`Fault::Deserialization`]; if that is `None`, that for invalid arguments.
+    /// The remedy for [`Fault::Deserialization`]; if `None`, that for invalid arguments.
     pub deserialization: Option<Remedy>,
-    /// For [`Fault::Execution`].
+    /// The remedy for [`Fault::Execution`].
     pub execution: Option<Remedy>,
 }
 
 impl Recovery {
-    /// The remedy for a fault, if there is one here.
+    /// Returns the remedy for a fault, if there is one.
     #[must_use]
     pub fn remedy(&self, fault: Fault) -> Option<&Remedy> {
         match fault {
@@ -164,9 +165,9 @@ impl Recovery {
     }
 }
 
-/// The words of an escalated failure.
+/// Adds severity and advice to the message of an error.
 #[must_use]
-pub fn escalated(error: CallError, severity: Severity, advice: &str) -> CallError {
+pub fn escalate(error: CallError, severity: Severity, advice: &str) -> CallError {
     let message = format!("escalated ({severity}): {advice}: {}", error.message);
     CallError { message: message.into(), ..error }
 }
@@ -184,17 +185,17 @@ mod tests {
     }
 
     #[test]
-    fn only_idempotent_tools_are_tried_again_unless_told() {
+    fn retries_only_idempotent_tools_by_default() {
         let error = CallError::new(ErrorKind::Unavailable, "down");
-        let attempts = Attempts { wait: Duration::from_millis(100), ..Attempts::again(2) };
-        assert_eq!(attempts.next(1, true, &error), Some(Duration::from_millis(100)));
-        assert_eq!(attempts.next(2, true, &error), Some(Duration::from_millis(200)));
-        assert_eq!(attempts.next(3, true, &error), None);
-        assert_eq!(attempts.next(1, false, &error), None);
-        let told = Attempts { even_if_not_idempotent: true, ..attempts };
-        assert_eq!(told.next(1, false, &error), Some(Duration::from_millis(100)));
+        let retry = RetryPolicy { initial_delay: Duration::from_millis(100), ..RetryPolicy::new(2) };
+        assert_eq!(retry.delay_after(1, true, &error), Some(Duration::from_millis(100)));
+        assert_eq!(retry.delay_after(2, true, &error), Some(Duration::from_millis(200)));
+        assert_eq!(retry.delay_after(3, true, &error), None);
+        assert_eq!(retry.delay_after(1, false, &error), None);
+        let forced = RetryPolicy { even_if_not_idempotent: true, ..retry };
+        assert_eq!(forced.delay_after(1, false, &error), Some(Duration::from_millis(100)));
         let waits = CallError { retry_after: Some(Duration::from_secs(60)), ..error };
-        assert_eq!(attempts.next(1, true, &waits), Some(LONGEST_WAIT));
-        assert_eq!(attempts.next(1, true, &CallError::new(ErrorKind::Denied, "no")), None);
+        assert_eq!(retry.delay_after(1, true, &waits), Some(MAX_DELAY));
+        assert_eq!(retry.delay_after(1, true, &CallError::new(ErrorKind::Denied, "no")), None);
     }
 }

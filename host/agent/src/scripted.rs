@@ -1,17 +1,17 @@
-//! A driver that plays a script instead of reading replies: for tests and demonstrations.
+//! A driver that returns scripted decisions instead of reading replies, for tests and demonstrations.
 
 use std::collections::VecDeque;
 
 use fumehood_core::chat::{Message, Request, Response, ToolIntent};
 
-use crate::driver::{Decision, DecisionFailure, DecisionFault, Driver};
+use crate::driver::{Decision, DecisionError, DecisionFault, Driver};
 use crate::execution::ToolExecution;
 use crate::native::pair;
 
-/// Plays decisions in order, one for each reply, whatever the reply says.
+/// A driver that returns scripted decisions in order, one for each reply, and ignores the replies.
 ///
-/// The script goes on from one execution to the next and never starts again: once it has ended, every further reply is
-/// a failure that says so, or the answer of [`ScriptedDriver::then_answer`]. So a loop around it always ends.
+/// The script continues from one execution to the next and never restarts. After its end every reply is a failure, or
+/// the answer of [`ScriptedDriver::then_answer`], so that a loop around it always ends.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptedDriver {
     script: VecDeque<Decision>,
@@ -20,20 +20,20 @@ pub struct ScriptedDriver {
 }
 
 impl ScriptedDriver {
-    /// A script of nothing.
+    /// Creates an empty script.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds any decision.
+    /// Adds a decision.
     #[must_use]
     pub fn decision(mut self, decision: Decision) -> Self {
         self.script.push_back(decision);
         self
     }
 
-    /// Adds a decision to make these calls at once: names and arguments as JSON text.
+    /// Adds a decision to make these calls in one batch: names, and arguments as JSON text.
     #[must_use]
     pub fn calls<N: Into<String>, A: Into<String>>(self, calls: impl IntoIterator<Item = (N, A)>) -> Self {
         let intent = |(name, arguments): (N, A)| ToolIntent {
@@ -57,16 +57,16 @@ impl ScriptedDriver {
         self.decision(Decision::Answer(text.into()))
     }
 
-    /// What to answer once the script has ended, instead of failing.
+    /// Sets the answer after the end of the script, instead of a failure.
     #[must_use]
     pub fn then_answer(mut self, text: impl Into<String>) -> Self {
         self.rest = Some(text.into());
         self
     }
 
-    /// How many decisions are left.
+    /// Returns the number of remaining decisions.
     #[must_use]
-    pub fn left(&self) -> usize {
+    pub fn remaining(&self) -> usize {
         self.script.len()
     }
 }
@@ -82,7 +82,7 @@ impl Driver for ScriptedDriver {
             return decision;
         }
         let message = format!("the script has ended after {} decisions; add the next one to it", self.played);
-        let failed = Decision::Failed(DecisionFailure { fault: DecisionFault::Extraction, message });
+        let failed = Decision::Failed(DecisionError { fault: DecisionFault::Extraction, message });
         self.rest.clone().map_or(failed, Decision::Answer)
     }
 
@@ -107,7 +107,7 @@ mod tests {
         };
         assert_eq!((calls[0].name.as_str(), calls[0].arguments.as_str()), ("add", r#"{"a":3}"#));
         assert_eq!(driver.decide(&Response::text("")), Decision::Answer("16".to_owned()));
-        assert_eq!(driver.left(), 0);
+        assert_eq!(driver.remaining(), 0);
     }
 
     #[test]

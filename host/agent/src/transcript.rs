@@ -1,5 +1,5 @@
-//! What a session has done so far: runs, their steps and phases, and how each run ended. Values that are only ever
-//! added to: a step that has ended is never touched again.
+//! The transcript of a session: runs, their steps and phases, and their endings. Append-only: a step that has ended
+//! never changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::budget::BudgetKind;
 use crate::driver::DecisionFault;
 use crate::execution::{Status, ToolExecution};
 
-/// How a run ended. Whatever was said and done before is in its steps.
+/// The ending of a run. Everything before it is in the steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "ending", rename_all = "snake_case")]
 pub enum Ending {
@@ -23,53 +23,53 @@ pub enum Ending {
     },
     /// A limit was reached.
     BudgetExhausted {
-        /// Which one.
+        /// The limit.
         budget: BudgetKind,
-        /// The last thing that the model had said until then; may be empty.
+        /// The last text of the model until then; may be empty.
         text: String,
     },
-    /// The model's replies could not be taken for decisions.
+    /// The replies of the model were not valid decisions.
     DecisionFailed {
-        /// Which part of taking them so failed.
+        /// The part that failed.
         fault: DecisionFault,
-        /// What was wrong.
+        /// The message of the error.
         message: String,
     },
-    /// The model gave no answer.
+    /// The model returned an error.
     ModelFailed {
-        /// Why.
+        /// The error.
         error: ModelError,
     },
-    /// A call failed, and failures were to end the run.
+    /// A call failed, and failures end the run.
     ToolFailed {
-        /// The name that the model used.
+        /// The name of the tool, as the model wrote it.
         tool: String,
-        /// What was wrong.
+        /// The message of the error.
         message: String,
     },
     /// A tool, a hook or a policy ended the run.
     Stopped {
-        /// What it said.
+        /// The reason.
         reason: String,
     },
-    /// Too many batches failed in a row.
+    /// Too many consecutive batches failed.
     CircuitOpen {
-        /// What the person is told.
+        /// The message for the person.
         text: String,
     },
-    /// The model asked for the same call again and again.
+    /// The model requested the same call too many times in a row.
     LoopDetected {
-        /// The name that the model used.
+        /// The name of the tool, as the model wrote it.
         tool: String,
-        /// How many times in a row it asked.
+        /// The number of requests in a row.
         times: u32,
     },
-    /// The caller gave up.
+    /// The caller cancelled the run.
     Cancelled,
 }
 
 impl Ending {
-    /// The name that programs see: the same as in JSON.
+    /// Returns the name of the ending, as in JSON.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -85,7 +85,7 @@ impl Ending {
         }
     }
 
-    /// What the person was told at the end and later requests repeat, if it was anything.
+    /// Returns the final text for the person, which later requests repeat, if there is one.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -97,36 +97,36 @@ impl Ending {
     }
 }
 
-/// What a step came to.
+/// The kind of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
-    /// Calls, and what became of them.
+    /// Calls and their results.
     ToolCalls,
     /// The final answer.
     FinalResponse,
-    /// Neither.
+    /// Neither calls nor an answer, with the reason.
     Error(String),
 }
 
-/// What the model was asked: a request without what the one before it had said already, so that a long session is kept
-/// in proportion to its length.
+/// A request without the messages that it shares with the one before, so that the size of a transcript is linear in the
+/// length of the session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RequestDelta {
-    /// How many messages at the beginning were those of the last request of the step before.
+    /// The number of leading messages that the last request of the previous step has, too.
     pub repeated: usize,
     /// The messages after those.
     pub messages: Vec<Message>,
-    /// How many tools it offered.
+    /// The number of tools that the request offered.
     pub tools: usize,
-    /// Whether the model might, had to or must not call them.
+    /// The permission or obligation of the model to call tools.
     pub tool_choice: ToolChoice,
-    /// Which model; `None`: the one that the client is set up for.
+    /// The model; `None` for the one that the client is configured with.
     pub model: Option<String>,
 }
 
 impl RequestDelta {
-    /// What `request` says that `before` did not.
+    /// Returns the difference between `request` and the one before.
     pub(crate) fn new(request: &Request, before: Option<&Request>) -> Self {
         let before = before.map(|request| request.messages.as_slice()).unwrap_or_default();
         let repeated = request.messages.iter().zip(before).take_while(|(now, then)| now == then).count();
@@ -140,109 +140,108 @@ impl RequestDelta {
     }
 }
 
-/// One decision of the model and what came of it. It took one request, or several where earlier replies were no
-/// decisions.
+/// One decision of the model and its results. It took one request, or several if earlier replies were no decisions.
 #[derive(Debug, Clone, Serialize)]
 pub struct Step {
-    /// Which step of its run, from 1.
+    /// The number of the step in its run, from 1.
     pub number: u32,
-    /// What the model was asked last.
+    /// The last request to the model.
     pub input: RequestDelta,
-    /// Replies that were no decisions and were asked again about, oldest first.
+    /// Replies that were no decisions, after which the model was asked again, oldest first.
     pub attempts: Vec<Response>,
-    /// The reply that was decided on; none if the model gave none.
+    /// The reply with the decision; `None` if the model gave none.
     pub response: Option<Response>,
-    /// What it said: the answer, or the text beside the calls.
+    /// The text of the reply: the answer, or the text beside the calls.
     pub text: String,
     /// The calls and their results, in the order of the calls.
     pub executions: Vec<ToolExecution>,
-    /// Positions among the executions of those that the session itself made up: they never reached the executor, or
-    /// never came back from it.
+    /// Positions of executions that the session itself made, because the call never reached the executor or never
+    /// returned from it.
     pub own: Vec<usize>,
-    /// What the step adds to the conversation.
+    /// The messages that the step adds to the conversation.
     pub output: Vec<Message>,
-    /// What it came to.
+    /// The kind of the step.
     pub kind: StepKind,
     /// Tokens of all its requests.
     pub usage: Usage,
-    /// When it began.
+    /// The start time.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// The end time.
     pub ended_at: Timestamp,
 }
 
 impl Step {
-    /// The executions of calls: all but the one that stands for a failed decision.
+    /// Returns the executions of calls: all except the one that stands for a failed decision.
     pub fn calls(&self) -> impl Iterator<Item = &ToolExecution> {
         let names = [DecisionFault::Extraction, DecisionFault::Validation].map(DecisionFault::as_str);
         let executions = self.executions.iter().enumerate();
         let calls = executions.filter(move |(index, execution)| {
-            // A model may call a tool of that name; the session did not make that one up.
+            // A model may call a tool of that name, which is not an execution that the session made.
             !(self.own.contains(index) && execution.call.id == execution.id && names.contains(&execution.name()))
         });
         calls.map(|(_, execution)| execution)
     }
 }
 
-/// What a session is doing.
+/// The kind of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PhaseKind {
-    /// The model makes up its mind.
+    /// The model decides.
     Deliberate,
     /// Tools run.
     Execute,
 }
 
-/// One row of the phases of a run.
+/// A phase of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Phase {
-    /// What the session was doing.
+    /// The kind of the phase.
     pub kind: PhaseKind,
     /// The calls of the phase, in order.
     pub calls: Vec<PhaseCall>,
-    /// When it began.
+    /// The start time.
     pub started_at: Timestamp,
-    /// When it ended; none while it lasts.
+    /// The end time; `None` while it lasts.
     pub ended_at: Option<Timestamp>,
 }
 
-/// A call in a row of phases.
+/// A call in a phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PhaseCall {
     /// [`ToolExecution::id`].
     pub execution: String,
     /// The id of the call.
     pub call: String,
-    /// The name that the model used.
+    /// The name of the tool, as the model wrote it.
     pub tool: String,
-    /// What became of it.
+    /// The status.
     pub status: Status,
 }
 
-/// Everything from one user message to its ending.
+/// A run: everything from one user message to its ending.
 #[derive(Debug, Clone, Serialize)]
 pub struct Run {
-    /// Identifies the run within its session.
+    /// The id of the run within its session.
     pub id: String,
-    /// What the person said, word for word.
+    /// The message of the person, verbatim.
     pub message: Message,
     /// The steps, oldest first.
     pub steps: Vec<Arc<Step>>,
-    /// The phases, oldest first; deliberate and execute take turns.
+    /// The phases, oldest first. Deliberate and execute alternate.
     pub phases: Vec<Phase>,
-    /// What an operator should know, such as that tools had to be left out.
+    /// Warnings for the operator, such as about tools that had to be left out.
     pub warnings: Vec<String>,
-    /// How it ended; none while it lasts.
+    /// The ending; `None` while the run lasts.
     pub ending: Option<Ending>,
-    /// When it began.
+    /// The start time.
     pub started_at: Timestamp,
-    /// When it ended; none while it lasts.
+    /// The end time; `None` while it lasts.
     pub ended_at: Option<Timestamp>,
 }
 
 impl Run {
-    /// A run that begins with this message.
+    /// Creates a run that starts with this message.
     #[must_use]
     pub fn new(id: String, text: String, now: Timestamp) -> Self {
         let first = Phase { kind: PhaseKind::Deliberate, calls: Vec::new(), started_at: now, ended_at: None };
@@ -258,30 +257,31 @@ impl Run {
         }
     }
 
-    /// All calls of the run, oldest first.
+    /// Returns all executions of the run, oldest first.
     pub fn executions(&self) -> impl Iterator<Item = &ToolExecution> {
         self.steps.iter().flat_map(|step| &step.executions)
     }
 
-    /// How long it took; nothing while it lasts.
+    /// Returns the duration; zero while the run lasts.
     #[must_use]
     pub fn duration(&self) -> Duration {
         self.ended_at.map_or(Duration::ZERO, |end| end.since(self.started_at))
     }
 
-    /// Ends the current phase and begins one of this kind.
+    /// Ends the current phase and starts one of this kind.
     pub(crate) fn enter(&mut self, kind: PhaseKind, now: Timestamp) {
         self.leave(now);
         self.phases.push(Phase { kind, calls: Vec::new(), started_at: now, ended_at: None });
     }
 
+    /// Ends the current phase.
     fn leave(&mut self, now: Timestamp) {
         if let Some(phase) = self.phases.last_mut() {
             phase.ended_at.get_or_insert(now);
         }
     }
 
-    /// Appends the calls to the row of the current phase.
+    /// Appends calls to the current phase.
     pub(crate) fn append_calls(&mut self, executions: &[ToolExecution]) {
         if let Some(phase) = self.phases.last_mut() {
             phase.calls.extend(executions.iter().map(|execution| PhaseCall {
@@ -301,8 +301,7 @@ impl Run {
     }
 }
 
-/// The runs of a session that have ended, oldest first. A clone is a snapshot: it shares what there is and never
-/// changes.
+/// The runs of a session that have ended, oldest first. A clone is a snapshot: it shares the runs and never changes.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Transcript {
     /// The runs.

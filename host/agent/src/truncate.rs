@@ -1,4 +1,4 @@
-//! What a model is shown of a result: nothing that poses as a part of the prompt, nothing invisible, and not too much.
+//! Results as a model sees them: tags of prompts escaped, invisible characters escaped, and truncated.
 
 use std::borrow::Cow;
 
@@ -8,55 +8,52 @@ use fumehood_core::sanitize::{printable, truncate_str};
 use fumehood_core::untrusted::Untrusted;
 use serde_json::Value;
 
-/// What ends a text that was cut. Counted inside the cap.
+/// The end of a text that was truncated. It counts towards the limit.
 pub const MARKER: &str = "[truncated]";
 
-/// Bytes of a result that a model is shown, unless somebody says otherwise.
-pub const RESULT_BYTES: usize = 4096;
+/// Default maximum of a result that a model sees, in bytes.
+pub const DEFAULT_RESULT_BYTES: usize = 4096;
 
-/// Tags by which prompts are structured. A result must not be able to open or close one.
+/// Tags that structure prompts. A result must not be able to open or close one.
 const TAGS: [&str; 5] = ["context", "system", "instructions", "assistant", "user"];
 
-/// The result as a model may see it, in at most `cap` bytes of content or of message.
+/// Returns the result as a model may see it, with at most `max_bytes` of content or of message.
 ///
-/// The metadata still tell how many bytes the tool made, and whether some are missing.
+/// The metadata have the number of bytes that the tool returned, and whether the result was truncated.
 #[must_use]
-pub fn shown(result: &CallResult, cap: usize) -> CallResult {
-    let mut shown = CallResult { outcome: Ok(Vec::new()), ..result.clone_head() };
+pub fn truncate_result(result: &CallResult, max_bytes: usize) -> CallResult {
+    let mut truncated = clone_without_outcome(result);
     match &result.outcome {
         Ok(parts) => {
-            shown.metadata.bytes = parts.iter().map(Content::bytes).sum();
-            shown.metadata.mime = mime(parts).or(shown.metadata.mime);
-            // A component's log lines and progress have been counted, and its result with them; a hook may have made another.
-            shown.metadata.sanitized = shown.metadata.sanitized.max(parts.iter().map(Content::hidden_chars).sum());
-            let (parts, cut) = parts_within(parts, cap);
-            shown.metadata.truncated |= cut;
-            shown.outcome = Ok(parts);
+            truncated.metadata.bytes = parts.iter().map(Content::bytes).sum();
+            truncated.metadata.mime = mime(parts).or(truncated.metadata.mime);
+            // For a component, the count already includes log lines, progress and result, but a hook may have replaced
+            // the result.
+            truncated.metadata.sanitized =
+                truncated.metadata.sanitized.max(parts.iter().map(Content::hidden_chars).sum());
+            let (parts, is_cut) = truncate_parts(parts, max_bytes);
+            truncated.metadata.truncated |= is_cut;
+            truncated.outcome = Ok(parts);
         }
         Err(error) => {
             let mut error = error.clone();
-            // A component's message has been counted already.
-            shown.metadata.sanitized = shown.metadata.sanitized.max(error.hidden_chars());
-            error.message = within(&clean(&error.message), cap).into();
-            error.hint = error.hint.map(|hint| within(&clean(&hint), cap).into());
-            shown.outcome = Err(error);
+            // For a component, the message is already counted.
+            truncated.metadata.sanitized = truncated.metadata.sanitized.max(error.hidden_chars());
+            error.message = truncate_text(&clean(&error.message), max_bytes).into();
+            error.hint = error.hint.map(|hint| truncate_text(&clean(&hint), max_bytes).into());
+            truncated.outcome = Err(error);
         }
     }
-    shown
+    truncated
 }
 
-trait Head {
-    fn clone_head(&self) -> CallResult;
+/// Clones all of a result except the outcome, which may be large.
+fn clone_without_outcome(result: &CallResult) -> CallResult {
+    let (id, tool, metadata) = (result.id.clone(), result.tool.clone(), result.metadata.clone());
+    CallResult { id, tool, outcome: Ok(Vec::new()), metadata }
 }
 
-impl Head for CallResult {
-    /// All but the outcome, which may be large.
-    fn clone_head(&self) -> CallResult {
-        let (id, tool, metadata) = (self.id.clone(), self.tool.clone(), self.metadata.clone());
-        CallResult { id, tool, outcome: Ok(Vec::new()), metadata }
-    }
-}
-
+/// Returns the media type of a result.
 fn mime(parts: &[Content]) -> Option<Cow<'static, str>> {
     match parts {
         [] => None,
@@ -65,65 +62,66 @@ fn mime(parts: &[Content]) -> Option<Cow<'static, str>> {
     }
 }
 
-fn parts_within(parts: &[Content], cap: usize) -> (Vec<Content>, bool) {
-    let mut left = cap;
-    let mut shown = Vec::with_capacity(parts.len());
+/// Truncates parts to at most `max_bytes` in total. Also returns whether they were truncated.
+fn truncate_parts(parts: &[Content], max_bytes: usize) -> (Vec<Content>, bool) {
+    let mut remaining = max_bytes;
+    let mut kept = Vec::with_capacity(parts.len());
     for part in parts {
         let part = clean_part(part);
-        match left.checked_sub(part.bytes()) {
+        match remaining.checked_sub(part.bytes()) {
             Some(rest) => {
-                left = rest;
-                shown.push(part);
+                remaining = rest;
+                kept.push(part);
             }
             None => {
                 let text = match &part {
                     Content::Text { text } => text.to_sanitized(),
                     Content::Json { value } => value.to_sanitized(),
-                    // Half a picture or half an address is worth nothing.
+                    // A part of an image or of an address is useless.
                     Content::Blob { .. } | Content::Link { .. } => "".into(),
                 };
-                make_room(&mut shown, &mut left);
-                shown.push(Content::text(cut(&text, left)));
-                return (shown, true);
+                make_room(&mut kept, &mut remaining);
+                kept.push(Content::text(cut(&text, remaining)));
+                return (kept, true);
             }
         }
     }
-    (shown, false)
+    (kept, false)
 }
 
-/// The marker has to fit: if the parts before leave no room for it, the last of them is cut instead.
-fn make_room(shown: &mut Vec<Content>, left: &mut usize) {
-    while *left < MARKER.len() {
-        let Some(last) = shown.pop() else { return };
-        *left += last.bytes();
+/// Removes the last parts until there is room for the marker.
+fn make_room(kept: &mut Vec<Content>, remaining: &mut usize) {
+    while *remaining < MARKER.len() {
+        let Some(last) = kept.pop() else { return };
+        *remaining += last.bytes();
     }
 }
 
-/// The text in at most `cap` bytes; one that is longer ends in the marker.
+/// Truncates a text to at most `max_bytes`. A truncated text ends with the marker.
 #[must_use]
-pub fn within(text: &str, cap: usize) -> String {
-    if text.len() <= cap { text.to_owned() } else { cut(text, cap) }
+pub fn truncate_text(text: &str, max_bytes: usize) -> String {
+    if text.len() <= max_bytes { text.to_owned() } else { cut(text, max_bytes) }
 }
 
-/// The start of the text and the marker, together at most `cap` bytes, cut between characters.
-fn cut(text: &str, cap: usize) -> String {
-    let marker = MARKER.get(..cap.min(MARKER.len())).unwrap_or(MARKER);
-    let mut short = truncate_str(text, cap - marker.len()).to_owned();
+/// Returns the start of the text and the marker, together at most `max_bytes`, cut between characters.
+fn cut(text: &str, max_bytes: usize) -> String {
+    let marker = MARKER.get(..max_bytes.min(MARKER.len())).unwrap_or(MARKER);
+    let mut short = truncate_str(text, max_bytes - marker.len()).to_owned();
     short.push_str(marker);
     short
 }
 
 fn clean_part(part: &Content) -> Content {
     match part {
-        Content::Text { text } => Content::text(without_tags(text.to_sanitized())),
+        Content::Text { text } => Content::text(escape_tags(text.to_sanitized())),
         Content::Json { value } => {
             // In JSON a `<` stands inside a string.
-            let clean = without_tags(value.to_sanitized());
-            Content::json(clean).unwrap_or_else(|_| Content::text(without_tags(value.to_sanitized())))
+            let clean = escape_tags(value.to_sanitized());
+            Content::json(clean).unwrap_or_else(|_| Content::text(escape_tags(value.to_sanitized())))
         }
         Content::Blob { mime_type, data } => Content::Blob { mime_type: clean_text(mime_type), data: data.clone() },
         Content::Link { uri, title, mime_type } => Content::Link {
-            uri: without_tags(uri.to_sanitized_uri()).into(),
+            uri: escape_tags(uri.to_sanitized_uri()).into(),
             title: title.as_ref().map(clean_text),
             mime_type: mime_type.as_ref().map(clean_text),
         },
@@ -131,17 +129,17 @@ fn clean_part(part: &Content) -> Content {
 }
 
 fn clean_text(text: &Untrusted<String>) -> Untrusted<String> {
-    without_tags(text.to_sanitized()).into()
+    escape_tags(text.to_sanitized()).into()
 }
 
-/// A text without hidden characters, and with the tags of prompts written as entities.
+/// Escapes hidden characters, and the tags of prompts as entities.
 #[must_use]
 pub fn clean(text: &str) -> String {
-    without_tags(printable(text))
+    escape_tags(printable(text))
 }
 
-/// The same for all the texts of a schema, names of properties included: a model that is shown such a name cannot use it,
-/// and no honest tool has one.
+/// Like [`clean`], for all texts of a schema, including names of properties. A model cannot use an escaped name, but no
+/// well-behaved tool has one.
 #[must_use]
 pub fn clean_schema(schema: &Value) -> Value {
     match schema {
@@ -152,7 +150,8 @@ pub fn clean_schema(schema: &Value) -> Value {
     }
 }
 
-fn without_tags(text: Cow<'_, str>) -> String {
+/// Escapes the tags of prompts as entities.
+fn escape_tags(text: Cow<'_, str>) -> String {
     if !text.contains('<') {
         return text.into_owned();
     }
@@ -160,7 +159,7 @@ fn without_tags(text: Cow<'_, str>) -> String {
     let mut in_tag = false;
     for (at, c) in text.char_indices() {
         match c {
-            '<' if text.get(at + 1..).is_some_and(names_tag) => {
+            '<' if text.get(at + 1..).is_some_and(starts_with_tag) => {
                 out.push_str("&lt;");
                 in_tag = true;
             }
@@ -174,7 +173,8 @@ fn without_tags(text: Cow<'_, str>) -> String {
     out
 }
 
-fn names_tag(after: &str) -> bool {
+/// Returns whether the text after a `<` begins with the name of a tag, also of a closing one.
+fn starts_with_tag(after: &str) -> bool {
     let after = after.trim_start().trim_start_matches('/').trim_start();
     TAGS.iter().any(|tag| {
         let named = after.get(..tag.len()).is_some_and(|name| name.eq_ignore_ascii_case(tag));
@@ -195,15 +195,15 @@ mod tests {
     #[test]
     fn l22_a_result_is_cut_between_characters_with_the_marker_inside_the_cap() {
         let check = |text: &str, cap: usize, expected: &str| {
-            let shown = shown(&result(vec![Content::text(text)]), cap);
-            assert_eq!(shown.text().unwrap(), expected);
+            let truncated = truncate_result(&result(vec![Content::text(text)]), cap);
+            assert_eq!(truncated.text().unwrap(), expected);
             assert!(expected.len() <= cap);
-            assert_eq!(shown.metadata.truncated, expected != text, "{text}");
-            assert_eq!(shown.metadata.bytes, text.len());
+            assert_eq!(truncated.metadata.truncated, expected != text, "{text}");
+            assert_eq!(truncated.metadata.bytes, text.len());
         };
-        check(&"a".repeat(RESULT_BYTES), RESULT_BYTES, &"a".repeat(RESULT_BYTES));
-        let expected = format!("{}{MARKER}", "a".repeat(RESULT_BYTES - MARKER.len()));
-        check(&"a".repeat(RESULT_BYTES + 1), RESULT_BYTES, &expected);
+        check(&"a".repeat(DEFAULT_RESULT_BYTES), DEFAULT_RESULT_BYTES, &"a".repeat(DEFAULT_RESULT_BYTES));
+        let expected = format!("{}{MARKER}", "a".repeat(DEFAULT_RESULT_BYTES - MARKER.len()));
+        check(&"a".repeat(DEFAULT_RESULT_BYTES + 1), DEFAULT_RESULT_BYTES, &expected);
         check("ääääääääää", 14, "ä[truncated]");
         check("ääääääääää", 11, "[truncated]");
         check("ääääääääää", 4, "[tru");
@@ -213,14 +213,14 @@ mod tests {
     #[test]
     fn l22_the_cap_is_over_all_parts() {
         let parts = vec![Content::text("a".repeat(10)), Content::text("b".repeat(30)), Content::text("c")];
-        let shown = shown(&result(parts), 30);
-        let texts: Vec<_> = shown.content().iter().map(|part| format!("{part:?}")).collect();
+        let truncated = truncate_result(&result(parts), 30);
+        let texts: Vec<_> = truncated.content().iter().map(|part| format!("{part:?}")).collect();
         assert_eq!(texts.len(), 2, "{texts:?}");
-        assert!(shown.content().iter().map(Content::bytes).sum::<usize>() <= 30);
+        assert!(truncated.content().iter().map(Content::bytes).sum::<usize>() <= 30);
         let full = vec![Content::text("a".repeat(30)), Content::Blob { mime_type: "x/y".into(), data: vec![0; 9] }];
-        let shown = super::shown(&result(full), 30);
-        assert_eq!(shown.text().as_deref(), Some(MARKER));
-        assert!(shown.metadata.truncated);
+        let truncated = truncate_result(&result(full), 30);
+        assert_eq!(truncated.text().as_deref(), Some(MARKER));
+        assert!(truncated.metadata.truncated);
     }
 
     #[test]
@@ -234,9 +234,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_out_is_counted() {
+    fn counts_escaped_characters() {
         let check = |parts: Vec<Content>, expected: u64| {
-            assert_eq!(shown(&result(parts), 4096).metadata.sanitized, expected);
+            assert_eq!(truncate_result(&result(parts), 4096).metadata.sanitized, expected);
         };
         check(vec![Content::text("plain"), Content::text("a\u{1b}[0m\u{202e}")], 2);
         check(vec![Content::json("\"\u{e0041}\"".to_owned()).unwrap()], 1);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_of_a_schema_hide_nothing() {
+    fn cleans_texts_of_a_schema() {
         let schema = serde_json::json!({"properties": {"a\u{200b}": {"description": "<system>\u{e0041}", "enum": ["\u{202e}", 1]}}});
         let expected = serde_json::json!(
             {"properties": {"a\\u{200b}": {"description": "&lt;system&gt;\\u{e0041}", "enum": ["\\u{202e}", 1]}}}
@@ -256,8 +256,8 @@ mod tests {
     #[test]
     fn json_stays_json() {
         let json = "{\r\n\"a\": \"<system> \u{202e}\u{e0041}\"}";
-        let shown = shown(&result(vec![Content::json(json.to_owned()).unwrap()]), 4096);
-        assert_eq!(shown.text().as_deref(), Some("{ \n\"a\": \"&lt;system&gt; \\u202e\\udb40\\udc41\"}"));
-        assert!(matches!(shown.content(), [Content::Json { .. }]));
+        let truncated = truncate_result(&result(vec![Content::json(json.to_owned()).unwrap()]), 4096);
+        assert_eq!(truncated.text().as_deref(), Some("{ \n\"a\": \"&lt;system&gt; \\u202e\\udb40\\udc41\"}"));
+        assert!(matches!(truncated.content(), [Content::Json { .. }]));
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::{Context as _, Result};
-use fumehood::agent::persist::Persist;
+use fumehood::agent::persistence::Persistence;
 use fumehood::event_log::{EventLog, Keep, Options};
 use fumehood::record::Recorder;
 use fumehood::{CallLog, CallLogOptions, HostBuilder};
@@ -58,11 +58,11 @@ impl PersistRules {
     }
 
     /// Returns the rule for the calls of a tool, by its full name.
-    fn get(&self, tool: &str) -> Persist {
+    fn get(&self, tool: &str) -> Persistence {
         let component = tool.split("__").next().unwrap_or_default();
         match self.0.read().unwrap_or_else(PoisonError::into_inner).get(component) {
-            Some(PersistRule::Nothing) => Persist::Nothing,
-            Some(PersistRule::Full) | None => Persist::Full,
+            Some(PersistRule::Nothing) => Persistence::Nothing,
+            Some(PersistRule::Full) | None => Persistence::Full,
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fumehood::agent::allowlist::{Allowlists, Default as Unlisted};
+use fumehood::agent::allowlist::{Allowlists, DefaultAllowlist};
 use fumehood::agent::executor::{Scope, ToolExecutor as _};
 use fumehood::agent::pipeline::{Pipeline, PipelineBuilder};
 use fumehood::chat::ToolIntent;
@@ -47,9 +47,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     runtime.block_on(async {
         let host = Host::builder().build()?;
         host.load(Load::path(CALCULATOR)).await?;
-        let lists = Allowlists { default: Unlisted::Everything, ..Allowlists::default() };
+        let lists = Allowlists { default: DefaultAllowlist::Everything, ..Allowlists::default() };
         let components = Arc::new(HostTools::of(&host)?);
-        let pipeline = PipelineBuilder::default().family(components).allowlists(lists).build()?;
+        let pipeline = PipelineBuilder::default().provider(components).allowlists(lists).build()?;
         batch(&pipeline, 500).await;
         direct(&host, 500).await;
         let (mut through, mut plain) = (Vec::new(), Vec::new());

@@ -13,7 +13,7 @@ use std::time::Duration;
 use fumehood::agent::agent::AgentEvent;
 use fumehood::agent::approver::{Answer, Approver, Question};
 use fumehood::agent::budget::Budget;
-use fumehood::agent::guardrail::{Proposed, RuleFn, Verdict};
+use fumehood::agent::guardrail::{ProposedCall, RuleFn, Verdict};
 use fumehood::boxed::BoxFuture;
 use fumehood::event_log::{Options, Reader};
 use fumehood::model::{ScriptedModel, ScriptedReply};
@@ -41,7 +41,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
         ScriptedReply::call("calculator__multiply", r#"{"a": 8, "b": 2}"#).expecting("8"),
         ScriptedReply::text("(3 + 5) * 2 is 16.").expecting("16"),
     ]);
-    let ask = RuleFn::new("large_numbers", |proposed: &Proposed| {
+    let ask = RuleFn::new("large_numbers", |proposed: &ProposedCall| {
         match proposed.arguments.get("a").and_then(serde_json::Value::as_i64) {
             Some(a) if a > 5 => Verdict::Ask { question: format!("may it calculate with {a}?") },
             _ => Verdict::Allow,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use fumehood::agent::driver::{Decision, Driver, ToolRuntime};
 use fumehood::agent::execution::ToolExecution;
-use fumehood::agent::render::execution_text;
+use fumehood::agent::render::format_execution;
 use fumehood::chat::{Message, Request, Response, ToolIntent};
 use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::{Host, Load};
@@ -46,13 +46,13 @@ impl Driver for Lines {
     }
 
     fn trace(&self, response: &Response, executions: &[ToolExecution]) -> Vec<Message> {
-        let results: Vec<String> = executions.iter().map(|execution| execution_text(execution, "failed: ")).collect();
+        let results: Vec<String> = executions.iter().map(|execution| format_execution(execution, "failed: ")).collect();
         vec![Message::assistant(response.reply.text()), Message::user(results.join("\n"))]
     }
 
     fn replay(&self, execution: &ToolExecution) -> Vec<Message> {
         let asked = format!("!{} {}", execution.name(), execution.args());
-        vec![Message::assistant(asked), Message::user(execution_text(execution, "failed: "))]
+        vec![Message::assistant(asked), Message::user(format_execution(execution, "failed: "))]
     }
 }
 

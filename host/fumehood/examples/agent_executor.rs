@@ -64,8 +64,8 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::builder().build()?;
     host.load(Load::path(CALCULATOR)).await?;
     let pipeline = PipelineBuilder::default()
-        .family(Arc::new(HostTools::of(&host)?))
-        .allowlists(Allowlists { default: allowlist::Default::Everything, ..Allowlists::default() })
+        .provider(Arc::new(HostTools::of(&host)?))
+        .allowlists(Allowlists { default: allowlist::DefaultAllowlist::Everything, ..Allowlists::default() })
         .build()?;
     let executor = Remembering { inner: pipeline, known: Mutex::default() };
     let add = r#"{"a": 3, "b": 5}"#;

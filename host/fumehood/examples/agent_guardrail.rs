@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use fumehood::agent::guardrail::{JudgePolicy, ModelJudge, Proposed, RuleFn, Verdict};
+use fumehood::agent::guardrail::{JudgePolicy, ModelJudge, ProposedCall, RuleFn, Verdict};
 use fumehood::chat::{ModelError, Request, Response};
 use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::{Host, Load};
@@ -18,7 +18,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
     host.load(Load::path(CALCULATOR)).await?;
 
     // Pure: it sees the call, and says what may become of it. The agent is told what was changed.
-    let clamp = RuleFn::new("at_most_a_hundred", |proposed: &Proposed| {
+    let clamp = RuleFn::new("at_most_a_hundred", |proposed: &ProposedCall| {
         let mut arguments = proposed.arguments.clone();
         match arguments.get_mut("a") {
             Some(a) if a.as_i64().is_some_and(|a| a > 100) => *a = 100.into(),

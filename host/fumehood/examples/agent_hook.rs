@@ -8,24 +8,25 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fumehood::agent::hook::{After, Before, Field, HookFn, ToolUse, ToolUsed};
-use fumehood::agent::registry::{BuiltIn, BuiltIns, Failure};
+use fumehood::agent::hook::{AfterAction, BeforeAction, CompletedToolUse, Field, HookFn, ToolUse};
+use fumehood::agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::{Content, Host};
 
 pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
     // Functions of your own are tools as well. They run in your process: only those of components are contained.
-    let account = |_: BTreeMap<String, String>, _| async { Ok::<_, Failure>("token=hunter2, balance=12".to_owned()) };
+    let account =
+        |_: BTreeMap<String, String>, _| async { Ok::<_, BuiltInError>("token=hunter2, balance=12".to_owned()) };
     let tools = BuiltIns::default();
     tools.register(BuiltIn::new("account", "Shows the account.", account)?)?;
     tools.register(BuiltIn::new("close_account", "Closes the account.", account)?)?;
 
     let block = HookFn::new("no_closing", 10, &[], |call: &mut ToolUse| match call.tool.as_str() {
-        "close_account" => Before::Block { message: Some("accounts are not closed here".to_owned()) },
-        _ => Before::Continue,
+        "close_account" => BeforeAction::Block { message: Some("accounts are not closed here".to_owned()) },
+        _ => BeforeAction::Continue,
     });
     // What a hook may change it has to declare; whatever else it changes is undone.
-    let redact = HookFn::new("redact", 0, &[Field::Result], |used: &mut ToolUsed| {
+    let redact = HookFn::new("redact", 0, &[Field::Result], |used: &mut CompletedToolUse| {
         if let Ok(parts) = &mut used.outcome {
             for part in parts {
                 if let Content::Text { text } = part {
@@ -33,7 +34,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
                 }
             }
         }
-        After::Continue
+        AfterAction::Continue
     });
 
     let model = ScriptedModel::new(vec![

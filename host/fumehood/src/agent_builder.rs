@@ -15,7 +15,7 @@ use fumehood_agent::identity::ActorArguments;
 use fumehood_agent::memory::{self, Memory};
 use fumehood_agent::native::NativeDriver;
 use fumehood_agent::pipeline::{Modes, PipelineBuilder};
-use fumehood_agent::registry::{BuiltIns, ToolFamily};
+use fumehood_agent::registry::{BuiltIns, ToolProvider};
 use fumehood_agent::session::SessionConfig;
 use fumehood_core::chat::Model;
 use fumehood_core::record::{Durability, NullRecorder, Recorder};
@@ -113,7 +113,7 @@ impl AgentBuilder {
     /// Allows every tool there is, now and later, where neither a skill nor a channel says less: for programs that
     /// load only what they want to be called.
     pub fn allow_everything(mut self) -> Self {
-        self.allowlists.default = allowlist::Default::Everything;
+        self.allowlists.default = allowlist::DefaultAllowlist::Everything;
         self
     }
 
@@ -121,9 +121,11 @@ impl AgentBuilder {
     pub fn allow<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
         let tools = tools.into_iter().map(Into::into);
         match &mut self.allowlists.default {
-            allowlist::Default::Everything => {}
-            allowlist::Default::Only(names) => names.extend(tools),
-            allowlist::Default::Nothing => self.allowlists.default = allowlist::Default::Only(tools.collect()),
+            allowlist::DefaultAllowlist::Everything => {}
+            allowlist::DefaultAllowlist::Only(names) => names.extend(tools),
+            allowlist::DefaultAllowlist::Nothing => {
+                self.allowlists.default = allowlist::DefaultAllowlist::Only(tools.collect())
+            }
         }
         self
     }
@@ -184,8 +186,8 @@ impl AgentBuilder {
     }
 
     /// A further registry of tools, such as [`McpTools`](crate::Remotes): asked after those of its family that are there.
-    pub fn with_family(self, family: Arc<dyn ToolFamily>) -> Self {
-        self.pipeline(move |pipeline| pipeline.family(family))
+    pub fn with_family(self, family: Arc<dyn ToolProvider>) -> Self {
+        self.pipeline(move |pipeline| pipeline.provider(family))
     }
 
     /// Gives the model notes of its own, and three tools to use them, which may always be called.
@@ -342,12 +344,12 @@ impl AgentBuilder {
         let mut pipeline = PipelineBuilder::default();
         if let Some(memory) = &self.memory {
             memory::register(&self.built_ins, memory)?;
-            pipeline = pipeline.with_memory();
-            always(&mut allowlists.default, memory::NAMES);
+            pipeline = pipeline.memory_tools();
+            always(&mut allowlists.default, memory::TOOL_NAMES);
         }
         pipeline = pipeline
-            .family(Arc::clone(&self.built_ins) as _)
-            .family(Arc::new(HostTools::without_arguments(&self.host, self.actor_arguments.clone())?))
+            .provider(Arc::clone(&self.built_ins) as _)
+            .provider(Arc::new(HostTools::without_arguments(&self.host, self.actor_arguments.clone())?))
             .allowlists(allowlists)
             .rule(Arc::new(ArgumentBytes(self.argument_bytes)))
             .recorder(Arc::clone(tap) as _)
@@ -373,11 +375,11 @@ fn seal(allowlists: &mut Allowlists, channel: &str) -> Result<Arc<str>, AgentErr
 }
 
 /// Allows these tools besides the others.
-fn always<const N: usize>(default: &mut allowlist::Default, names: [&str; N]) {
+fn always<const N: usize>(default: &mut allowlist::DefaultAllowlist, names: [&str; N]) {
     let names = names.map(str::to_owned);
     match default {
-        allowlist::Default::Everything => {}
-        allowlist::Default::Only(only) => only.extend(names),
-        allowlist::Default::Nothing => *default = allowlist::Default::Only(BTreeSet::from(names)),
+        allowlist::DefaultAllowlist::Everything => {}
+        allowlist::DefaultAllowlist::Only(only) => only.extend(names),
+        allowlist::DefaultAllowlist::Nothing => *default = allowlist::DefaultAllowlist::Only(BTreeSet::from(names)),
     }
 }

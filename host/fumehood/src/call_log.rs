@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fumehood_agent::clock::{Clock as _, SystemClock};
-use fumehood_agent::persist::Persist;
+use fumehood_agent::persistence::Persistence;
 use fumehood_core::call::{Arguments, Call};
 use fumehood_core::content::Content;
 use fumehood_core::digest::Digest;
@@ -23,7 +23,7 @@ const MAX_REJECTED_BYTES: usize = 4096;
 const MAX_NAME_BYTES: usize = 130;
 
 /// Chooses what is kept of the calls of a tool, by its full name.
-type PersistPolicy = Arc<dyn Fn(&str) -> Persist + Send + Sync>;
+type PersistPolicy = Arc<dyn Fn(&str) -> Persistence + Send + Sync>;
 
 /// Options of a [`CallLog`].
 #[derive(Clone)]
@@ -44,7 +44,7 @@ impl CallLogOptions {
     /// Records calls from this entry point: queued, with arguments and results.
     #[must_use]
     pub fn new(entry_point: impl Into<String>) -> Self {
-        let (entry_point, persist) = (entry_point.into(), Arc::new(|_: &str| Persist::Full));
+        let (entry_point, persist) = (entry_point.into(), Arc::new(|_: &str| Persistence::Full));
         Self { entry_point, actor: None, durability: Durability::default(), is_single_call: false, persist }
     }
 }
@@ -181,7 +181,7 @@ pub struct CallEntry {
     digest: Option<Digest>,
     actor: Option<String>,
     client: Option<String>,
-    persist: Persist,
+    persist: Persistence,
     /// As the tool gets them.
     arguments: Value,
     /// The beginning of what was sent, until the call started.
@@ -215,7 +215,7 @@ impl CallEntry {
         self.rejected = None;
         let kept = self.persist.arguments(arguments);
         let body = kept.map(|arguments| json!({ "arguments": arguments })).unwrap_or_default();
-        if matches!(self.persist, Persist::Redact { .. }) {
+        if matches!(self.persist, Persistence::Redact { .. }) {
             self.arguments = arguments.clone();
         }
         self.is_running = true;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use fumehood_agent::identity::ActorArguments;
 use fumehood_agent::registry::{
-    Contract, ContractError, Family, Invocation, Partials, Spec, Stop, Tool as AgentTool, ToolFamily,
+    Contract, ContractError, Invocation, Partials, ProviderKind, Spec, Stop, Tool as AgentTool, ToolProvider,
 };
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::{Arguments, Call};
@@ -98,9 +98,9 @@ impl View {
     }
 }
 
-impl ToolFamily for HostTools {
-    fn family(&self) -> Family {
-        Family::Component
+impl ToolProvider for HostTools {
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Component
     }
 
     fn tools(&self) -> Vec<Arc<dyn AgentTool>> {
@@ -159,7 +159,7 @@ impl AgentTool for ComponentTool {
     }
 
     /// Always true: the state was granted or not when the component was loaded, and the sandbox enforces that.
-    fn wants_state(&self) -> bool {
+    fn needs_state(&self) -> bool {
         true
     }
 

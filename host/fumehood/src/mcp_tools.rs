@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fumehood_agent::identity::ActorArguments;
-use fumehood_agent::registry::{Family, Tool as AgentTool, ToolFamily};
+use fumehood_agent::registry::{ProviderKind, Tool as AgentTool, ToolProvider};
 use fumehood_core::approval::{Approval, Manifest};
 use fumehood_core::result::CallError;
 use fumehood_mcp::{ConnectError, Remote, RemoteTool, ToolNotice};
@@ -115,9 +115,9 @@ impl McpTools {
     }
 }
 
-impl ToolFamily for McpTools {
-    fn family(&self) -> Family {
-        Family::Mcp
+impl ToolProvider for McpTools {
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Mcp
     }
 
     fn tools(&self) -> Vec<Arc<dyn AgentTool>> {

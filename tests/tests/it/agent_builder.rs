@@ -10,11 +10,11 @@ use fumehood::agent::approver::{Answer, Approver, Question};
 use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::execution::Status;
 use fumehood::agent::executor::{BatchOutcome, Scope, ToolExecutor};
-use fumehood::agent::guardrail::{Proposed, RuleFn, Verdict};
-use fumehood::agent::hook::{After, Field, HookFn, ToolUsed};
-use fumehood::agent::memory::InMemory;
+use fumehood::agent::guardrail::{ProposedCall, RuleFn, Verdict};
+use fumehood::agent::hook::{AfterAction, CompletedToolUse, Field, HookFn};
+use fumehood::agent::memory::InMemoryStore;
 use fumehood::agent::react::ReactDriver;
-use fumehood::agent::registry::{BuiltIn, BuiltIns, Failure, Invocation};
+use fumehood::agent::registry::{BuiltIn, BuiltInError, BuiltIns, Invocation};
 use fumehood::agent::scripted::ScriptedDriver;
 use fumehood::chat::{Model, ModelError, Request, Response, Role, ToolIntent, ToolSpec};
 use fumehood::event_log::{Filter, Options, Reader};
@@ -159,13 +159,14 @@ impl Approver for CallsOnly {
 #[tokio::test]
 async fn rules_people_memory_and_functions_are_a_line_each() {
     let host = host().await;
-    let greet = |_: BTreeMap<String, String>, _| async { Ok::<_, Failure>("hello".to_owned()) };
+    let greet = |_: BTreeMap<String, String>, _| async { Ok::<_, BuiltInError>("hello".to_owned()) };
     let greet = BuiltIn::new("greet", "Greets.", greet).unwrap();
     let tools = Arc::new(BuiltIns::default());
     tools.register(greet).unwrap();
-    let ask = RuleFn::new("ask", |_: &Proposed| Verdict::Ask { question: "may it?".to_owned() });
+    let ask = RuleFn::new("ask", |_: &ProposedCall| Verdict::Ask { question: "may it?".to_owned() });
     let (model, offered) = calls("greet", "{}");
-    let agent = host.agent(model).allow(["greet"]).with_built_ins(tools).with_memory(Arc::new(InMemory::default()));
+    let agent =
+        host.agent(model).allow(["greet"]).with_built_ins(tools).with_memory(Arc::new(InMemoryStore::default()));
     let agent = agent.pipeline(|pipeline| pipeline.rule(Arc::new(ask))).with_approver(Arc::new(CallsOnly));
     let mut agent = agent.build().unwrap();
     let (status, outcome) = status(&mut agent).await;
@@ -266,12 +267,12 @@ async fn k24_the_prompt_names_the_tools_and_the_users_words_are_verbatim() {
 async fn i28_what_a_hook_makes_of_the_state_is_there_in_the_next_step() {
     let tools = BuiltIns::default();
     let see = |_: BTreeMap<String, String>, call: Arc<Invocation>| async move {
-        Ok::<_, Failure>(call.state.as_deref().unwrap_or("none").to_owned())
+        Ok::<_, BuiltInError>(call.state.as_deref().unwrap_or("none").to_owned())
     };
     tools.register(BuiltIn::new("see", "Sees.", see).unwrap().with_state()).unwrap();
-    let hook = HookFn::new("count", 0, &[Field::State], |used: &mut ToolUsed| {
+    let hook = HookFn::new("count", 0, &[Field::State], |used: &mut CompletedToolUse| {
         used.state = Some(Arc::from(r#"{"seen":1}"#));
-        After::Continue
+        AfterAction::Continue
     });
     let driver = ScriptedDriver::new().call("see", "{}").call("see", "{}").answer("done");
     let model = |_: &Request| Ok::<_, ModelError>(Response::text("-"));

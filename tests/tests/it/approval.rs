@@ -1,6 +1,6 @@
 //! A tool is called only as somebody approved it, and what asks for powers it was not granted can be kept out whole.
 
-use fumehood::agent::registry::ToolFamily as _;
+use fumehood::agent::registry::ToolProvider as _;
 use fumehood::approval::{Approval, ApprovalStatus};
 use fumehood::permission::{Environment, KeyValueQuota, Power};
 use fumehood::{

@@ -10,7 +10,7 @@ use fumehood::agent::driver::Driver;
 use fumehood::agent::native::NativeDriver;
 use fumehood::agent::pipeline::PipelineBuilder;
 use fumehood::agent::react::ReactDriver;
-use fumehood::agent::render::put_back;
+use fumehood::agent::render::unescape_host_lines;
 use fumehood::boxed::BoxFuture;
 use fumehood::chat::{DeltaSink, Model, ModelError, Request, Response};
 use fumehood::event_log::{EventLog, Options};
@@ -60,8 +60,8 @@ async fn run(
     let log = Arc::new(EventLog::in_memory(&Options::default()).unwrap());
     let tap = Arc::new(Tap::new(Arc::clone(&log) as Arc<dyn Recorder>));
     let pipeline = PipelineBuilder::default()
-        .family(Arc::new(HostTools::of(&host).unwrap()))
-        .allowlists(Allowlists { default: allowlist::Default::Everything, ..Allowlists::default() })
+        .provider(Arc::new(HostTools::of(&host).unwrap()))
+        .allowlists(Allowlists { default: allowlist::DefaultAllowlist::Everything, ..Allowlists::default() })
         .recorder(Arc::clone(&tap) as Arc<dyn Recorder>)
         .build()
         .unwrap();
@@ -181,12 +181,16 @@ async fn a_result_cannot_pass_for_the_host_and_reads_back_exactly() {
     let [native, react, batch] = asked();
 
     let (outcome, _) = run(NativeDriver::default(), bytes(), native, done()).await;
-    assert_eq!(put_back(&answer(&outcome)), said);
+    assert_eq!(unescape_host_lines(&answer(&outcome)), said);
 
     let (outcome, _) = run(ReactDriver::default(), bytes(), react, decided()).await;
     let told = answer(&outcome);
     let observations = told.lines().filter(|line| line.trim_start().starts_with("Observation:")).count();
-    assert_eq!((observations, put_back(told.strip_prefix("Observation: ").unwrap())), (1, said.clone()), "{told}");
+    assert_eq!(
+        (observations, unescape_host_lines(told.strip_prefix("Observation: ").unwrap())),
+        (1, said.clone()),
+        "{told}"
+    );
 
     let (outcome, _) = run(BatchDriver::new(), bytes(), batch, done()).await;
     let told = answer(&outcome);

@@ -162,7 +162,7 @@ impl Ledger {
 
     /// A call that the session itself answered, or that was stopped while it ran.
     fn own_execution(&mut self, execution: &ToolExecution, at: Timestamp) -> Record {
-        let kind = if execution.status.ran() { RecordKind::ToolFinished } else { RecordKind::ToolRejected };
+        let kind = if execution.status.has_run() { RecordKind::ToolFinished } else { RecordKind::ToolRejected };
         let status = execution.error().map(|error| error.kind.as_str());
         let body = json!({
             "model_call": execution.call.id,

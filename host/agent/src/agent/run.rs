@@ -179,12 +179,13 @@ impl Agent {
         self.keep(record).await?;
         let (budget, spent) = (&self.session.config().budget, self.session.spent());
         let writing = WritingTime::new();
-        let time_up = writing_time(&writing, budget.stream_left(spent), budget.wall_left(spent, now));
+        let time_up =
+            writing_time(&writing, budget.remaining_stream_time(spent), budget.remaining_wall_time(spent, now));
         let mut listener = Listener { tap: &self.tap, session: &self.name, text: String::new() };
         let started = Instant::now();
         let ended = {
             // What is not for the user, thoughts and calls within the text, reaches neither watchers nor a cut answer.
-            let mut shown = self.session.shown(&mut listener);
+            let mut shown = self.session.filter_deltas(&mut listener);
             let mut keeper = TimeKeeper { time: &writing, inner: &mut *shown };
             // The call itself may panic before there is a future.
             let asked = catch_panic(async { self.model.chat(&request, &mut keeper).await });
@@ -220,12 +221,12 @@ impl Agent {
     }
 
     async fn run_tools(&mut self, calls: Vec<ToolIntent>) -> Input {
-        if self.tenant.as_ref().is_some_and(|fuel| fuel.left() == 0) {
+        if self.tenant.as_ref().is_some_and(|fuel| fuel.remaining() == 0) {
             return Input::RanOut { budget: BudgetKind::TenantFuel, text: String::new(), after: Duration::ZERO };
         }
         let (run, steps) = self.session.current().map(|run| (run.id.clone(), run.steps.len())).unwrap_or_default();
         let scope = self.scope_of(run, steps.saturating_add(1));
-        let limit = self.session.config().budget.wall_left(self.session.spent(), self.clock.now());
+        let limit = self.session.config().budget.remaining_wall_time(self.session.spent(), self.clock.now());
         let started = Instant::now();
         match until(&self.cancel, wall_time(limit), self.executor.execute(calls, &scope)).await {
             Ended::Done(outcome) => {

@@ -205,7 +205,7 @@ async fn c28_a_tenants_fuel_stops_the_next_batch() {
     let builder = agent(script(SOON, answers), &tools, &memory).with_tenant_fuel(fuel.clone());
     let outcome = builder.build().unwrap().run("one").await.unwrap();
     assert!(matches!(outcome.ending, Ending::BudgetExhausted { budget: BudgetKind::TenantFuel, .. }));
-    assert_eq!(fuel.left(), 0);
+    assert_eq!(fuel.remaining(), 0);
     assert_eq!(tools.scopes.lock().unwrap().len(), 1);
     assert!(memory.kinds().contains(&"tool_rejected"));
 }

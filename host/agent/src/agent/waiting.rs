@@ -65,7 +65,7 @@ pub(super) async fn wall_time(left: Option<Duration>) -> BudgetKind {
 pub(super) async fn writing_time(
     writing: &WritingTime,
     left: Option<Duration>,
-    wall_left: Option<Duration>,
+    remaining_wall_time: Option<Duration>,
 ) -> BudgetKind {
     let written = async {
         match left {
@@ -76,6 +76,6 @@ pub(super) async fn writing_time(
     tokio::select! {
         biased;
         () = written => BudgetKind::StreamTime,
-        budget = wall_time(wall_left) => budget,
+        budget = wall_time(remaining_wall_time) => budget,
     }
 }

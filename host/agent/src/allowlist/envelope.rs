@@ -1,4 +1,4 @@
-//! A channel's allowlist as a signed text, so that it can travel through hands that are not trusted.
+//! The allowlist of a channel as a signed text, which can be passed on by programs that are not trusted.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,45 +10,45 @@ use hmac::{Hmac, Mac as _};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-/// Bytes of the shortest key.
-const KEY_BYTES: usize = 32;
+/// Minimum length of a key, in bytes.
+const MIN_KEY_BYTES: usize = 32;
 
-/// Bytes of the longest envelope: far more than any allowlist.
-const ENVELOPE_BYTES: usize = 64 << 10;
+/// Maximum length of an envelope, in bytes: far more than any allowlist needs.
+const MAX_ENVELOPE_BYTES: usize = 64 << 10;
 
-/// A key is too short to be one.
+/// An error for a key that is too short, with its length in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the key for envelopes has {0} bytes; expected at least {KEY_BYTES} random ones")]
+#[error("the key for envelopes has {0} bytes; expected at least {MIN_KEY_BYTES} random ones")]
 pub struct EnvelopeKeyError(usize);
 
-/// The secret that envelopes are signed with.
+/// The secret key that envelopes are signed with.
 #[derive(Clone)]
 pub struct EnvelopeKey(Vec<u8>);
 
 impl EnvelopeKey {
-    /// Takes these bytes for the key.
+    /// Creates a key from these bytes.
     ///
     /// # Errors
-    /// If there are fewer than 32.
+    /// If there are fewer than 32 bytes.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, EnvelopeKeyError> {
         let bytes = bytes.into();
-        if bytes.len() < KEY_BYTES { Err(EnvelopeKeyError(bytes.len())) } else { Ok(Self(bytes)) }
+        if bytes.len() < MIN_KEY_BYTES { Err(EnvelopeKeyError(bytes.len())) } else { Ok(Self(bytes)) }
     }
 
-    /// A new one, for envelopes that do not outlive the process.
+    /// Generates a random key, for envelopes that do not outlive the process.
     ///
     /// # Errors
     /// If the system gives no random numbers.
     pub fn random() -> Result<Self, getrandom::Error> {
-        let mut bytes = vec![0; KEY_BYTES];
+        let mut bytes = vec![0; MIN_KEY_BYTES];
         getrandom::fill(&mut bytes)?;
         Ok(Self(bytes))
     }
 
-    /// `None` cannot happen: HMAC takes keys of every length.
+    /// Returns the HMAC of a payload. Never `None`, because HMAC accepts keys of every length (RFC 2104, section 3).
     fn mac(&self, payload: &[u8]) -> Option<Hmac<Sha256>> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
-        // An HMAC by the same key for another purpose is not an envelope.
+        // Domain separation: an HMAC with the same key for another purpose must not be valid here.
         mac.update(b"fumehood envelope 1\n");
         mac.update(payload);
         Some(mac)
@@ -61,44 +61,45 @@ impl fmt::Debug for EnvelopeKey {
     }
 }
 
-/// Why an envelope does not count.
+/// Errors of an envelope that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
-    /// It is not in the form of one.
+    /// A text that is not an envelope.
     #[error("the signed allowlist is damaged; ask the program that made it for another")]
     Form,
-    /// Somebody else made it, or changed it.
+    /// A signature that does not match.
     #[error("the signature of the allowlist does not match; it was changed, or signed with another key")]
     Signature,
-    /// Its time is over.
+    /// An expired envelope.
     #[error("the signed allowlist has expired; ask the program that made it for another")]
     Expired,
-    /// It is for another skill than the one in use.
+    /// An envelope for another skill than the one in use.
     #[error("the signed allowlist is for another skill than the one in use")]
     OtherSkill,
-    /// There is no key to check it with.
+    /// No key to verify the envelope with.
     #[error("there is a signed allowlist and no key to check it with; give the pipeline the key")]
     NoKey,
 }
 
-/// What is signed.
+/// The payload of an envelope: the allowlist of a channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Envelope {
-    /// Which channel.
+    /// The channel.
     pub channel: String,
-    /// The only skill that it is good for, if it says so.
+    /// The only skill that it is valid for; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skill: Option<String>,
     /// The full names of the tools that may be called. Sorted, so that one allowlist has one text.
     pub tools: BTreeSet<String>,
-    /// From when on it no longer counts.
+    /// The time from which on it is expired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
 }
 
 impl Envelope {
-    /// The signed text: the payload and its HMAC-SHA256, both as URL-safe base64, with a dot between.
+    /// Signs the allowlist. The text is the payload and its HMAC-SHA256, both as URL-safe base64 without padding (RFC
+    /// 4648, section 5), separated by a dot.
     ///
     /// # Errors
     /// [`EnvelopeError::Form`] if the envelope cannot be written as JSON.
@@ -108,12 +109,12 @@ impl Envelope {
         Ok(format!("{}.{}", BASE64_URL_SAFE_NO_PAD.encode(payload), BASE64_URL_SAFE_NO_PAD.encode(tag)))
     }
 
-    /// Checks the signature, in a time that does not depend on where it differs, and then reads the payload.
+    /// Verifies the signature in constant time, and then parses the payload.
     ///
     /// # Errors
-    /// If the text is not an envelope, was not signed with this key, or is no longer good at `now`.
+    /// If the text is not an envelope, was not signed with this key, or is expired at `now`.
     pub fn open(text: &str, key: &EnvelopeKey, now: Timestamp) -> Result<Self, EnvelopeError> {
-        if text.len() > ENVELOPE_BYTES {
+        if text.len() > MAX_ENVELOPE_BYTES {
             return Err(EnvelopeError::Form);
         }
         let (payload, tag) = text.split_once('.').ok_or(EnvelopeError::Form)?;
@@ -151,20 +152,20 @@ mod tests {
         let (_, tag) = text.split_once('.').unwrap();
         let payload = BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(&wider).unwrap());
         assert_eq!(Envelope::open(&format!("{payload}.{tag}"), &key, Timestamp(0)), Err(EnvelopeError::Signature));
-        // Every single changed character is noticed.
+        // Every change of a single character is detected.
         for at in 0..text.len() {
             let mut changed = text.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).unwrap();
             assert!(changed == text || Envelope::open(&changed, &key, Timestamp(0)).is_err(), "{at}");
         }
-        for text in ["", ".", "a.b", "no dot", &"a".repeat(ENVELOPE_BYTES + 1)] {
+        for text in ["", ".", "a.b", "no dot", &"a".repeat(MAX_ENVELOPE_BYTES + 1)] {
             assert!(Envelope::open(text, &key, Timestamp(0)).is_err());
         }
     }
 
     #[test]
-    fn a_key_is_long_enough_and_never_shown() {
+    fn key_has_a_minimum_length_and_is_not_printed() {
         assert_eq!(EnvelopeKey::new([0; 31]).unwrap_err(), EnvelopeKeyError(31));
         assert_eq!(format!("{:?}", EnvelopeKey::new([65; 32]).unwrap()), "EnvelopeKey(…)");
     }

@@ -1,9 +1,9 @@
-//! Which tools a scope may reach: skills, channels, the signed envelope of a channel, and what they make together.
+//! Allowlists: the tools that a scope may call, from skills, channels and the signed envelope of a channel.
 
+mod allowlists;
 mod envelope;
-mod lists;
 mod skill;
 
+pub use allowlists::{Allowed, Allowlists, DefaultAllowlist, EffectiveAllowlist, SealError};
 pub use envelope::{Envelope, EnvelopeError, EnvelopeKey, EnvelopeKeyError};
-pub use lists::{Allowed, Allowlists, Default, Effective, SealError};
 pub use skill::Skill;

@@ -1,4 +1,4 @@
-//! A skill: a name, and the tools and the knowledge that belong to it.
+//! Skills: the tools and the knowledge that belong to a task.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::registry::ToolHandle;
 
-/// What a skill may use. One without tools needs no model: the program does it.
+/// The tools and the knowledge of a skill. A skill without tools needs no model: the program runs it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Skill {
@@ -17,47 +17,47 @@ pub struct Skill {
 }
 
 impl Skill {
-    /// A skill without anything.
+    /// Creates a skill without tools and knowledge.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Gives it a built-in tool.
+    /// Adds a built-in tool.
     #[must_use]
     pub fn tool<A, O>(mut self, tool: &ToolHandle<A, O>) -> Self {
         self.tools.insert(tool.name().to_owned());
         self
     }
 
-    /// Gives it a built-in tool by name.
+    /// Adds a built-in tool by name.
     #[must_use]
     #[deprecated(note = "a handle cannot be misspelt: use `tool`, or `component_tool` for tools that have no handle")]
     pub fn tool_named(self, name: &str) -> Self {
         self.component_tool(name)
     }
 
-    /// Gives it a tool of a component or an MCP server by its full name: there are no handles for those.
+    /// Adds a tool of a component or an MCP server by its full name, because such tools have no handles.
     #[must_use]
     pub fn component_tool(mut self, name: impl Into<String>) -> Self {
         self.tools.insert(name.into());
         self
     }
 
-    /// Gives it a knowledge entry.
+    /// Adds a knowledge entry.
     #[must_use]
     pub fn knowledge(mut self, name: impl Into<String>) -> Self {
         self.knowledge.insert(name.into());
         self
     }
 
-    /// Whether a model is to drive it.
+    /// Returns whether a model runs the skill, because it has tools.
     #[must_use]
     pub fn is_agentic(&self) -> bool {
         !self.tools.is_empty()
     }
 
-    /// Everything that it names.
+    /// Returns the names of its tools and knowledge entries.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tools.union(&self.knowledge).map(String::as_str)
     }

@@ -8,7 +8,7 @@ use super::parser::{Parser, ParserLimits};
 use super::prompt::system_prompt;
 use super::report::{ToolReport, render_results};
 use super::stream::Spoken;
-use crate::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
+use crate::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
 use crate::execution::ToolExecution;
 use crate::names::resolve;
 
@@ -73,7 +73,7 @@ impl BatchDriver {
     fn again(&mut self, reply: &str, error: String) -> Decision {
         if self.failed >= self.retries {
             self.failed = 0;
-            return Decision::Failed(DecisionFailure { fault: DecisionFault::Extraction, message: error });
+            return Decision::Failed(DecisionError { fault: DecisionFault::Extraction, message: error });
         }
         self.failed = self.failed.saturating_add(1);
         // Some providers refuse messages without text.
@@ -140,7 +140,7 @@ impl Driver for BatchDriver {
     }
 
     /// The text outside tags, and thoughts as thoughts.
-    fn shown<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
+    fn filter_deltas<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
         Box::new(Spoken::new(sink, self.limits))
     }
 

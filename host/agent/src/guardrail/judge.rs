@@ -1,61 +1,62 @@
-//! Judges, whose word has to be waited for, and what a person is asked about a call.
+//! Judges, which decide asynchronously, and questions about a call for the approver.
 
 use std::collections::BTreeSet;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::Usage;
 
-use super::rule::{Proposed, Verdict};
+use super::rule::{ProposedCall, Verdict};
 
-/// What a judge says, and what it took to find out.
+/// The verdict of a judge, and the tokens that it used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
-    /// What it says.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Tokens that it used. They count towards the session's budget, once the batch of the call has ended.
+    /// Tokens that the judge used. They count towards the session's budget once the batch of the call has ended.
     pub usage: Usage,
 }
 
 impl From<Verdict> for Judgement {
-    /// A verdict that took no tokens.
+    /// Converts a verdict that used no tokens.
     fn from(verdict: Verdict) -> Self {
         Self { verdict, usage: Usage::default() }
     }
 }
 
-/// Judges calls: another model, a service, a callback.
+/// A judge of calls: another model, a service, a callback.
 pub trait Judge: Send + Sync {
-    /// What it says about a call that every rule let through.
-    fn judge<'a>(&'a self, proposed: &'a Proposed) -> BoxFuture<'a, Judgement>;
+    /// Judges a call that every rule allowed.
+    fn judge<'a>(&'a self, proposed: &'a ProposedCall) -> BoxFuture<'a, Judgement>;
 }
 
-/// Which calls are judged. Unless said otherwise: those of tools that do not promise to be read-only.
+/// The selection of calls that are judged. Default: those of tools whose annotations do not say that they are
+/// read-only.
 ///
-/// What a tool promises is its own word. Name the tools of strangers in `always`.
+/// Annotations are claims of the tool. List tools that are not trusted in `always`.
 #[derive(Debug, Clone, Default)]
 pub struct JudgePolicy {
-    /// The full names of tools whose calls are judged whatever they promise.
+    /// The full names of tools whose calls are judged regardless of their annotations.
     pub always: BTreeSet<String>,
-    /// The full names of tools whose calls are never judged. `always` goes before it.
+    /// The full names of tools whose calls are not judged. `always` takes precedence.
     pub never: BTreeSet<String>,
 }
 
 impl JudgePolicy {
-    /// Whether this call is judged.
+    /// Returns whether the call is judged.
     #[must_use]
-    pub fn applies(&self, proposed: &Proposed) -> bool {
-        let reads = proposed.annotations.read_only == Some(true);
-        self.always.contains(&proposed.tool) || !(reads || self.never.contains(&proposed.tool))
+    pub fn applies(&self, proposed: &ProposedCall) -> bool {
+        let is_read_only = proposed.annotations.read_only == Some(true);
+        self.always.contains(&proposed.tool) || !(is_read_only || self.never.contains(&proposed.tool))
     }
 }
 
-/// What a person is asked about a call that waits.
+/// A question for the approver about a call that waits for the answer.
 #[derive(Debug, Clone)]
 pub struct CallQuestion {
-    /// Who wants to know: the name of a rule, or `judge`.
+    /// The source of the question: the name of a rule, or `judge`.
     pub from: String,
-    /// What.
+    /// The question.
     pub question: String,
     /// The call that waits.
-    pub proposed: Proposed,
+    pub proposed: ProposedCall,
 }

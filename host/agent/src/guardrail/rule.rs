@@ -1,53 +1,53 @@
-//! What a rule sees and says. Rules are pure: no clock, no file, no waiting.
+//! Rules about calls, and verdicts. Rules are pure: no clock, no file, no waiting.
 
 use std::sync::Arc;
 
 use fumehood_core::definition::Annotations;
 use serde_json::Value;
 
-/// A call that wants to run. Its arguments fit the schema and its actor may make it.
+/// A call that rules decide on. Its arguments fit the schema and its actor may make it.
 #[derive(Debug, Clone)]
-pub struct Proposed {
+pub struct ProposedCall {
     /// The full name of the tool.
     pub tool: String,
-    /// What the tool promises about its effects.
+    /// The tool's claims about its effects.
     pub annotations: Annotations,
     /// The arguments, as earlier rules left them.
     pub arguments: Value,
-    /// On whose behalf; `None` for guests.
+    /// The actor on whose behalf the call is made; `None` for guests.
     pub actor: Option<Arc<str>>,
-    /// Which skill is in use.
+    /// The skill in use.
     pub skill: Option<Arc<str>>,
-    /// Which session.
+    /// The session.
     pub session: String,
 }
 
-/// What a rule, a judge or a person says.
+/// The decision of a rule, a judge or a person on a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// It may run.
+    /// Lets the call run.
     Allow,
-    /// It may run with these arguments instead.
+    /// Lets the call run with other arguments.
     Modify {
         /// All the arguments.
         arguments: Value,
-        /// What was changed, for the model.
+        /// A description of the change, for the model.
         note: String,
     },
-    /// It must not run.
+    /// Refuses the call.
     Deny {
-        /// Why, for the model.
+        /// The reason, for the model.
         reason: String,
     },
-    /// A person has to say.
+    /// Leaves the decision to a person.
     Ask {
-        /// What to ask them.
+        /// The question for the person.
         question: String,
     },
 }
 
 impl Verdict {
-    /// The word for it in records.
+    /// Returns the name of the verdict in records.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -59,42 +59,42 @@ impl Verdict {
     }
 }
 
-/// One rule.
+/// A rule that decides on calls.
 pub trait Rule: Send + Sync {
-    /// What it is called in records.
+    /// Returns the name of the rule in records.
     fn name(&self) -> &str;
 
-    /// What it says about a call. Must not block.
-    fn evaluate(&self, proposed: &Proposed) -> Verdict;
+    /// Decides on a call. Must not block.
+    fn evaluate(&self, proposed: &ProposedCall) -> Verdict;
 }
 
-/// A rule of the host's own.
+/// A rule made of a function.
 pub struct RuleFn<F> {
     name: String,
     evaluate: F,
 }
 
-impl<F: Fn(&Proposed) -> Verdict + Send + Sync> RuleFn<F> {
-    /// A rule of this name that says what `evaluate` says.
+impl<F: Fn(&ProposedCall) -> Verdict + Send + Sync> RuleFn<F> {
+    /// Creates a rule that returns the verdict of `evaluate`.
     pub fn new(name: impl Into<String>, evaluate: F) -> Self {
         Self { name: name.into(), evaluate }
     }
 }
 
-impl<F: Fn(&Proposed) -> Verdict + Send + Sync> Rule for RuleFn<F> {
+impl<F: Fn(&ProposedCall) -> Verdict + Send + Sync> Rule for RuleFn<F> {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn evaluate(&self, proposed: &Proposed) -> Verdict {
+    fn evaluate(&self, proposed: &ProposedCall) -> Verdict {
         (self.evaluate)(proposed)
     }
 }
 
-/// Denies calls whose arguments are larger than this many bytes of JSON.
+/// A rule that denies calls with more than this many bytes of arguments, as JSON.
 #[derive(Debug, Clone, Copy)]
 pub struct ArgumentBytes(
-    /// The most bytes.
+    /// The maximum, in bytes.
     pub usize,
 );
 
@@ -103,12 +103,12 @@ impl Rule for ArgumentBytes {
         "size_cap"
     }
 
-    fn evaluate(&self, proposed: &Proposed) -> Verdict {
-        let found = proposed.arguments.to_string().len();
-        if found <= self.0 {
+    fn evaluate(&self, proposed: &ProposedCall) -> Verdict {
+        let bytes = proposed.arguments.to_string().len();
+        if bytes <= self.0 {
             return Verdict::Allow;
         }
-        let reason = format!("the arguments are {found} bytes; at most {} are allowed: send less at a time", self.0);
+        let reason = format!("the arguments are {bytes} bytes; at most {} are allowed: send less at a time", self.0);
         Verdict::Deny { reason }
     }
 }

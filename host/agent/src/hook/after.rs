@@ -1,4 +1,4 @@
-//! Hooks that run after a call, before anything of its result reaches the agent.
+//! Hooks that run after a call, before any part of its result reaches the agent.
 
 use std::sync::Arc;
 
@@ -9,94 +9,93 @@ use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::result::{CallError, CallResult};
 use serde_json::Value;
 
-use super::declared::{Hook, HookFn, Hooks};
-use super::fields::{Diagnosis, Field, hold};
+use super::hooks::{Field, Hook, HookFn, Hooks, UndeclaredChange, undo_if_undeclared};
 
 /// A call that has run.
 #[derive(Debug, Clone)]
-pub struct ToolUsed {
+pub struct CompletedToolUse {
     /// The id of the call. Changing it has no effect.
     pub id: String,
     /// The full name of the tool. Changing it has no effect.
     pub tool: String,
     /// The arguments that it ran with. Changing them has no effect.
     pub arguments: Value,
-    /// What it returned, or why it failed.
+    /// The content that the tool returned, or its error.
     pub outcome: Result<Vec<Content>, CallError>,
-    /// The agent's state as JSON text.
+    /// The agent's state, as JSON text.
     pub state: Option<Arc<str>>,
-    /// On whose behalf. Changing it has no effect.
+    /// The actor on whose behalf the call is made. Changing it has no effect.
     pub actor: Option<Arc<str>>,
-    /// What the tool promises. Changing it has no effect.
+    /// The tool's annotations. Changing them has no effect.
     pub annotations: Annotations,
 }
 
-/// What a hook wants to happen.
+/// The decision of a hook after a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum After {
-    /// The result goes on, as the hook left it.
+pub enum AfterAction {
+    /// Passes on the result as the hook left it.
     Continue,
-    /// The result must not reach the model.
+    /// Withholds the result from the model.
     Reject {
-        /// Why, for the model: "contains secrets".
+        /// The reason, for the model, such as "contains secrets".
         reason: String,
     },
-    /// The whole run ends.
+    /// Ends the whole run.
     Stop {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// A hook after calls.
+/// A hook that runs after calls.
 pub trait AfterHook: Hook {
-    /// Looks at the call and its result.
-    fn after<'a>(&'a self, call: &'a mut ToolUsed) -> BoxFuture<'a, After>;
+    /// Inspects the call and its result, and may change the fields that it declares.
+    fn after<'a>(&'a self, call: &'a mut CompletedToolUse) -> BoxFuture<'a, AfterAction>;
 }
 
-impl<F: Fn(&mut ToolUsed) -> After + Send + Sync> AfterHook for HookFn<F> {
-    fn after<'a>(&'a self, call: &'a mut ToolUsed) -> BoxFuture<'a, After> {
+impl<F: Fn(&mut CompletedToolUse) -> AfterAction + Send + Sync> AfterHook for HookFn<F> {
+    fn after<'a>(&'a self, call: &'a mut CompletedToolUse) -> BoxFuture<'a, AfterAction> {
         Box::pin(std::future::ready((self.run)(call)))
     }
 }
 
-/// How a result came out of the hooks.
+/// The outcome of the hooks after a call.
 #[derive(Debug)]
 pub struct AfterOutcome {
-    /// What the last hook that ran wanted.
-    pub after: After,
-    /// Whether the state is another now.
+    /// The decision of the last hook that ran.
+    pub action: AfterAction,
+    /// True if the state was changed.
     pub state_changed: bool,
-    /// What hooks changed without declaring it.
-    pub diagnoses: Vec<Diagnosis>,
+    /// Changes that hooks made without declaring them.
+    pub undeclared_changes: Vec<UndeclaredChange>,
 }
 
-/// The hooks after calls, in order of priority.
+/// Hooks that run after calls, in order of priority.
 pub type AfterHooks = Hooks<dyn AfterHook>;
 
 impl Hooks<dyn AfterHook> {
-    /// Runs the hooks until one does not want the result to go on.
-    pub async fn run(&self, call: &mut ToolUsed) -> AfterOutcome {
-        let (mut state_changed, mut diagnoses) = (false, Vec::new());
+    /// Runs the hooks until one does not return [`AfterAction::Continue`].
+    pub async fn run(&self, call: &mut CompletedToolUse) -> AfterOutcome {
+        let (mut state_changed, mut undeclared) = (false, Vec::new());
         for hook in &self.0 {
             let (outcome, state) = (call.outcome.clone(), call.state.clone());
-            let after = hook.after(call).await;
+            let action = hook.after(call).await;
             let (name, declared) = (hook.name(), hook.changes());
-            if !declared.contains(&Field::Result) && !same(&call.outcome, &outcome) {
+            if !declared.contains(&Field::Result) && !is_same(&call.outcome, &outcome) {
                 call.outcome = outcome;
-                diagnoses.push(Diagnosis { hook: name.to_owned(), field: Field::Result });
+                undeclared.push(UndeclaredChange { hook: name.to_owned(), field: Field::Result });
             }
-            state_changed |= hold(name, declared, Field::State, &mut call.state, state, &mut diagnoses);
-            if after != After::Continue {
-                return AfterOutcome { after, state_changed, diagnoses };
+            state_changed |= undo_if_undeclared(name, declared, Field::State, &mut call.state, state, &mut undeclared);
+            if action != AfterAction::Continue {
+                return AfterOutcome { action, state_changed, undeclared_changes: undeclared };
             }
         }
-        AfterOutcome { after: After::Continue, state_changed, diagnoses }
+        AfterOutcome { action: AfterAction::Continue, state_changed, undeclared_changes: undeclared }
     }
 }
 
-/// Contents are compared as what they are told as: JSON.
-fn same(one: &Result<Vec<Content>, CallError>, other: &Result<Vec<Content>, CallError>) -> bool {
+/// Returns whether two outcomes are the same. Contents are compared as JSON, which is how they are passed on.
+fn is_same(one: &Result<Vec<Content>, CallError>, other: &Result<Vec<Content>, CallError>) -> bool {
     match (one, other) {
         (Ok(one), Ok(other)) => matches!(
             (serde_json::to_string(one), serde_json::to_string(other)), (Ok(one), Ok(other)) if one == other
@@ -106,13 +105,13 @@ fn same(one: &Result<Vec<Content>, CallError>, other: &Result<Vec<Content>, Call
     }
 }
 
-/// The result that stands in the place of one that was rejected. Nothing of it is left.
+/// Returns the result that replaces a rejected one. It has none of its content.
 #[must_use]
-pub fn rejected(result: &CallResult, reason: &str) -> CallResult {
+pub fn reject(result: &CallResult, reason: &str) -> CallResult {
     let message = format!("the result was withheld: {reason}");
     let error = CallError::new(ErrorKind::Denied, message).with_hint("the tool has run; do not ask for the same again");
     let mut metadata = result.metadata.clone();
-    // What the tool wrote aside may hold the same.
+    // Output of the tool may contain the same secrets.
     (metadata.stdout, metadata.stderr) = Default::default();
     CallResult { id: result.id.clone(), tool: result.tool.clone(), outcome: Err(error), metadata }
 }

@@ -1,4 +1,4 @@
-//! Hooks that run before a call, once it passed every check.
+//! Hooks that run before a call, after it passed every check.
 
 use std::sync::Arc;
 
@@ -6,8 +6,7 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::definition::Annotations;
 use serde_json::Value;
 
-use super::declared::{Hook, HookFn, Hooks};
-use super::fields::{Diagnosis, Field, hold};
+use super::hooks::{Field, Hook, HookFn, Hooks, UndeclaredChange, undo_if_undeclared};
 
 /// A call that is about to run.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,78 +17,79 @@ pub struct ToolUse {
     pub tool: String,
     /// The arguments.
     pub arguments: Value,
-    /// The agent's state as JSON text.
+    /// The agent's state, as JSON text.
     pub state: Option<Arc<str>>,
-    /// On whose behalf. Changing it has no effect.
+    /// The actor on whose behalf the call is made. Changing it has no effect.
     pub actor: Option<Arc<str>>,
-    /// What the tool promises. Changing it has no effect.
+    /// The tool's annotations. Changing them has no effect.
     pub annotations: Annotations,
 }
 
-/// What a hook wants to happen.
+/// The decision of a hook before a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Before {
-    /// The call goes on.
+pub enum BeforeAction {
+    /// Lets the call run.
     Continue,
-    /// It does not run.
+    /// Blocks the call.
     Block {
-        /// What to tell the model; `None`: [`BLOCKED`].
+        /// The message for the model; [`DEFAULT_BLOCK_MESSAGE`] if `None`.
         message: Option<String>,
     },
-    /// The whole run ends.
+    /// Ends the whole run.
     Stop {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What the model is told of a call that a hook blocked without a word.
-pub const BLOCKED: &str = "Tool execution blocked by beforeToolUse hook.";
+/// The message for the model if a hook blocks a call without one.
+pub const DEFAULT_BLOCK_MESSAGE: &str = "Tool execution blocked by beforeToolUse hook.";
 
-/// A hook before calls.
+/// A hook that runs before calls.
 pub trait BeforeHook: Hook {
-    /// Looks at the call.
-    fn before<'a>(&'a self, call: &'a mut ToolUse) -> BoxFuture<'a, Before>;
+    /// Inspects the call, and may change the fields that it declares.
+    fn before<'a>(&'a self, call: &'a mut ToolUse) -> BoxFuture<'a, BeforeAction>;
 }
 
-impl<F: Fn(&mut ToolUse) -> Before + Send + Sync> BeforeHook for HookFn<F> {
-    fn before<'a>(&'a self, call: &'a mut ToolUse) -> BoxFuture<'a, Before> {
+impl<F: Fn(&mut ToolUse) -> BeforeAction + Send + Sync> BeforeHook for HookFn<F> {
+    fn before<'a>(&'a self, call: &'a mut ToolUse) -> BoxFuture<'a, BeforeAction> {
         Box::pin(std::future::ready((self.run)(call)))
     }
 }
 
-/// How a call came out of the hooks.
+/// The outcome of the hooks before a call.
 #[derive(Debug)]
 pub struct BeforeOutcome {
-    /// What the last hook that ran wanted.
-    pub before: Before,
-    /// Whether the tool or its arguments are others now.
+    /// The decision of the last hook that ran.
+    pub action: BeforeAction,
+    /// True if the tool or its arguments were changed.
     pub changed: bool,
-    /// Whether the state is another now.
+    /// True if the state was changed.
     pub state_changed: bool,
-    /// What hooks changed without declaring it.
-    pub diagnoses: Vec<Diagnosis>,
+    /// Changes that hooks made without declaring them.
+    pub undeclared_changes: Vec<UndeclaredChange>,
 }
 
-/// The hooks before calls, in order of priority.
+/// Hooks that run before calls, in order of priority.
 pub type BeforeHooks = Hooks<dyn BeforeHook>;
 
 impl Hooks<dyn BeforeHook> {
-    /// Runs the hooks until one does not want the call to go on.
+    /// Runs the hooks until one does not return [`BeforeAction::Continue`].
     pub async fn run(&self, call: &mut ToolUse) -> BeforeOutcome {
-        let (mut changed, mut state_changed, mut diagnoses) = (false, false, Vec::new());
+        let (mut changed, mut state_changed, mut undeclared) = (false, false, Vec::new());
         for hook in &self.0 {
-            let was = call.clone();
-            let before = hook.before(call).await;
+            let previous = call.clone();
+            let action = hook.before(call).await;
             let (name, declared) = (hook.name(), hook.changes());
-            let ToolUse { tool, arguments, state, .. } = was;
-            changed |= hold(name, declared, Field::Tool, &mut call.tool, tool, &mut diagnoses);
-            changed |= hold(name, declared, Field::Arguments, &mut call.arguments, arguments, &mut diagnoses);
-            state_changed |= hold(name, declared, Field::State, &mut call.state, state, &mut diagnoses);
-            if before != Before::Continue {
-                return BeforeOutcome { before, changed, state_changed, diagnoses };
+            let ToolUse { tool, arguments, state, .. } = previous;
+            changed |= undo_if_undeclared(name, declared, Field::Tool, &mut call.tool, tool, &mut undeclared);
+            changed |=
+                undo_if_undeclared(name, declared, Field::Arguments, &mut call.arguments, arguments, &mut undeclared);
+            state_changed |= undo_if_undeclared(name, declared, Field::State, &mut call.state, state, &mut undeclared);
+            if action != BeforeAction::Continue {
+                return BeforeOutcome { action, changed, state_changed, undeclared_changes: undeclared };
             }
         }
-        BeforeOutcome { before: Before::Continue, changed, state_changed, diagnoses }
+        BeforeOutcome { action: BeforeAction::Continue, changed, state_changed, undeclared_changes: undeclared }
     }
 }

@@ -1,11 +1,9 @@
-//! Hooks before and after a call: they look, change what they declare, or stand in the way.
+//! Hooks before and after a call: they observe it, change the fields that they declare, or block it.
 
 mod after;
 mod before;
-mod declared;
-mod fields;
+mod hooks;
 
-pub use after::{After, AfterHook, AfterHooks, AfterOutcome, ToolUsed, rejected};
-pub use before::{BLOCKED, Before, BeforeHook, BeforeHooks, BeforeOutcome, ToolUse};
-pub use declared::{Hook, HookFn, Hooks};
-pub use fields::{Diagnosis, Field};
+pub use after::{AfterAction, AfterHook, AfterHooks, AfterOutcome, CompletedToolUse, reject};
+pub use before::{BeforeAction, BeforeHook, BeforeHooks, BeforeOutcome, DEFAULT_BLOCK_MESSAGE, ToolUse};
+pub use hooks::{Field, Hook, HookFn, Hooks, UndeclaredChange};

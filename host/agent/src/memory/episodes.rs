@@ -1,44 +1,44 @@
-//! A short account of the latest calls of each session, for later steps to look back on.
+//! Summaries of the latest calls of each session, for prompts of later steps.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
-use crate::truncate::within;
+use crate::truncate::truncate_text;
 
-/// Calls of a session that are remembered.
-const CALLS: usize = 64;
+/// Maximum number of calls of a session.
+const MAX_CALLS: usize = 64;
 
-/// Sessions that are remembered; the one that was forgotten about the longest goes first.
-const SESSIONS: usize = 1_024;
+/// Maximum number of sessions. The one that was added first is removed first.
+const MAX_SESSIONS: usize = 1_024;
 
-/// Bytes of arguments, and of a result, that are remembered.
-const BYTES: usize = 120;
+/// Maximum bytes of the arguments and of the result of a call, each.
+const MAX_TEXT_BYTES: usize = 120;
 
-/// One call in short.
+/// A summary of one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Episode {
-    /// The execution of the loop that made it.
+    /// The execution of the loop that made the call.
     pub execution: String,
     /// The step of that execution.
     pub step: u32,
     /// The full name of the tool.
     pub tool: String,
-    /// The arguments, shortened.
+    /// The arguments, truncated.
     pub arguments: String,
     /// `ok`, or the kind of the error.
     pub status: String,
-    /// The result or the error, shortened.
+    /// The result or the error, truncated.
     pub result: String,
 }
 
 impl Episode {
-    /// Shortens what is too long.
+    /// Truncates arguments and result.
     #[must_use]
-    pub fn condensed(mut self) -> Self {
-        self.arguments = within(&self.arguments, BYTES);
-        self.result = within(&self.result, BYTES);
+    pub fn truncate(mut self) -> Self {
+        self.arguments = truncate_text(&self.arguments, MAX_TEXT_BYTES);
+        self.result = truncate_text(&self.result, MAX_TEXT_BYTES);
         self
     }
 }
@@ -49,16 +49,16 @@ struct Sessions {
     order: VecDeque<String>,
 }
 
-/// The accounts of all sessions.
+/// The summaries of the latest calls of all sessions.
 #[derive(Default)]
 pub struct Episodes(Mutex<Sessions>);
 
 impl Episodes {
-    /// Remembers a call.
+    /// Adds a call. The oldest call of the session, or the oldest session, is removed if there are too many.
     pub fn add(&self, session: &str, episode: Episode) {
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !sessions.calls.contains_key(session) {
-            if sessions.order.len() >= SESSIONS
+            if sessions.order.len() >= MAX_SESSIONS
                 && let Some(oldest) = sessions.order.pop_front()
             {
                 sessions.calls.remove(&oldest);
@@ -66,27 +66,27 @@ impl Episodes {
             sessions.order.push_back(session.to_owned());
         }
         let calls = sessions.calls.entry(session.to_owned()).or_default();
-        if calls.len() >= CALLS {
+        if calls.len() >= MAX_CALLS {
             calls.pop_front();
         }
-        calls.push_back(episode.condensed());
+        calls.push_back(episode.truncate());
     }
 
-    /// The calls of a session, oldest first.
+    /// Returns the calls of a session, oldest first.
     #[must_use]
-    pub fn of(&self, session: &str) -> Vec<Episode> {
+    pub fn for_session(&self, session: &str) -> Vec<Episode> {
         let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.calls.get(session).map(|calls| calls.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// The same as text, one line for each call, for a prompt.
+    /// Formats the calls of a session for a prompt, one line for each call.
     #[must_use]
-    pub fn told(&self, session: &str) -> String {
+    pub fn to_prompt(&self, session: &str) -> String {
         let line = |episode: Episode| {
             let Episode { step, tool, arguments, status, result, .. } = episode;
             format!("step {step}: {tool}({arguments}) -> {status}: {}", result.replace('\n', " "))
         };
-        self.of(session).into_iter().map(line).collect::<Vec<_>>().join("\n")
+        self.for_session(session).into_iter().map(line).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_account_is_bounded_in_every_direction() {
+    fn bounds_calls_sessions_and_bytes() {
         let episodes = Episodes::default();
         let episode = Episode {
             execution: "e".to_owned(),
@@ -105,15 +105,20 @@ mod tests {
             status: "ok".to_owned(),
             result: "ä".repeat(500),
         };
-        for _ in 0..CALLS + 1 {
+        for _ in 0..MAX_CALLS + 1 {
             episodes.add("first", episode.clone());
         }
-        assert_eq!(episodes.of("first").len(), CALLS);
-        assert!(episodes.of("first").iter().all(|call| call.arguments.len() <= BYTES && call.result.len() <= BYTES));
-        for session in 0..SESSIONS {
+        assert_eq!(episodes.for_session("first").len(), MAX_CALLS);
+        assert!(
+            episodes
+                .for_session("first")
+                .iter()
+                .all(|call| call.arguments.len() <= MAX_TEXT_BYTES && call.result.len() <= MAX_TEXT_BYTES)
+        );
+        for session in 0..MAX_SESSIONS {
             episodes.add(&session.to_string(), episode.clone());
         }
-        assert!(episodes.of("first").is_empty());
-        assert_eq!(episodes.of("0").len(), 1);
+        assert!(episodes.for_session("first").is_empty());
+        assert_eq!(episodes.for_session("0").len(), 1);
     }
 }

@@ -1,9 +1,9 @@
-//! What an agent remembers: notes that it writes itself, and a short account of the calls that it made.
+//! Memory of an agent: notes that it writes, and summaries of the calls that it made.
 
 mod episodes;
-mod port;
+mod notes;
 mod tools;
 
 pub use episodes::{Episode, Episodes};
-pub use port::{InMemory, Memory, MemoryError, Note};
-pub use tools::{MemoryToolsError, NAMES, register};
+pub use notes::{InMemoryStore, Memory, MemoryError, Note};
+pub use tools::{MemoryToolsError, TOOL_NAMES, register};

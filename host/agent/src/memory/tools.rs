@@ -1,4 +1,4 @@
-//! The three tools through which a model uses the notes.
+//! The tools through which a model reads, writes and searches notes.
 
 use std::sync::Arc;
 
@@ -6,23 +6,23 @@ use fumehood_core::definition::Annotations;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::port::{Memory, MemoryError, Note};
-use crate::registry::{BuiltIn, BuiltIns, ContractError, Failure, Invocation, RegisterError};
+use super::notes::{Memory, MemoryError, Note};
+use crate::registry::{BuiltIn, BuiltInError, BuiltIns, ContractError, Invocation, RegisterError};
 
-/// What the tools are called.
-pub const NAMES: [&str; 3] = ["memory_read", "memory_write", "memory_search"];
+/// The names of the tools.
+pub const TOOL_NAMES: [&str; 3] = ["memory_read", "memory_write", "memory_search"];
 
 #[derive(Deserialize, JsonSchema)]
 struct Read {
-    /// What the note is called.
+    /// The name of the note.
     key: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct Write {
-    /// What the note is called. A note of the same name is written over.
+    /// The name of the note. A note of the same name is written over.
     key: String,
-    /// What it says.
+    /// The text of the note.
     text: String,
 }
 
@@ -30,48 +30,48 @@ struct Write {
 struct Search {
     /// Words that a note must have, all of them.
     query: String,
-    /// The most notes to give.
-    #[serde(default = "ten")]
+    /// The maximum number of notes to return.
+    #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = 50))]
     limit: u8,
 }
 
-fn ten() -> u8 {
+fn default_limit() -> u8 {
     10
 }
 
-/// Why the tools were not registered.
+/// Errors returned by [`register`].
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryToolsError {
-    /// One of them is not acceptable as a tool.
+    /// A tool that is not valid.
     #[error(transparent)]
     Contract(#[from] ContractError),
-    /// One of their names is taken.
+    /// A name that is taken.
     #[error(transparent)]
     Register(#[from] RegisterError),
 }
 
-impl From<MemoryError> for Failure {
+impl From<MemoryError> for BuiltInError {
     fn from(error: MemoryError) -> Self {
         Self::from(error.0)
     }
 }
 
-/// Registers the tools over this memory.
+/// Registers the tools for this memory.
 ///
 /// # Errors
 /// If one of their names is taken.
 pub fn register(tools: &BuiltIns, memory: &Arc<dyn Memory>) -> Result<(), MemoryToolsError> {
     let reads = Annotations { read_only: Some(true), idempotent: Some(true), ..Annotations::default() };
     let writes = Annotations { read_only: Some(false), idempotent: Some(true), ..Annotations::default() };
-    let [read, write, search] = NAMES;
+    let [read, write, search] = TOOL_NAMES;
 
     let notes = Arc::clone(memory);
     let run = move |args: Read, call: Arc<Invocation>| {
         let notes = Arc::clone(&notes);
         async move {
             let found = notes.read(call.actor.as_deref(), &args.key).await?;
-            found.ok_or_else(|| Failure::from(format!("there is no note {:?}; search for it", args.key)))
+            found.ok_or_else(|| BuiltInError::from(format!("there is no note {:?}; search for it", args.key)))
         }
     };
     tools.register(BuiltIn::new(read, "Reads a note that you wrote earlier.", run)?.with_annotations(reads))?;

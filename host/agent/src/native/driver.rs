@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::format::{pair, prose};
 use super::inline::{inline_call, written_calls};
 use super::leak::is_leak;
-use crate::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
+use crate::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
 use crate::execution::ToolExecution;
 use crate::recover::Closing;
 use crate::render::echo;
@@ -174,7 +174,7 @@ impl NativeDriver {
     /// Asks once more, and gives up the second time.
     fn object(&mut self, response: &Response, fault: DecisionFault, problem: String) -> Decision {
         if self.objected {
-            return Decision::Failed(DecisionFailure { fault, message: problem });
+            return Decision::Failed(DecisionError { fault, message: problem });
         }
         self.objected = true;
         let said = echo(response.reply.text());

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::execution::ToolExecution;
 use crate::registry::is_full_name;
-use crate::render::execution_text;
+use crate::render::format_execution;
 
 /// Longest name of a tool that all providers take.
 const MOST_NAME: usize = 64;
@@ -23,7 +23,7 @@ pub fn pair(execution: &ToolExecution, text: &str) -> [Message; 2] {
         arguments: accepted_arguments(&execution.call.arguments),
     };
     let id = Some(execution.id.clone());
-    let answer = execution_text(execution, "Error in tool call: ");
+    let answer = format_execution(execution, "Error in tool call: ");
     [
         Message { tool_calls: vec![call], tool_execution_id: id.clone(), ..Message::assistant(text) },
         Message {
@@ -39,7 +39,7 @@ pub fn pair(execution: &ToolExecution, text: &str) -> [Message; 2] {
 pub fn prose(execution: &ToolExecution) -> [Message; 2] {
     let id = Some(execution.id.clone());
     let asked = format!("I called the tool `{}` with {}.", execution.name(), execution.args());
-    let answer = format!("Result of the tool: {}", execution_text(execution, "Error in tool call: "));
+    let answer = format!("Result of the tool: {}", format_execution(execution, "Error in tool call: "));
     [
         Message { tool_execution_id: id.clone(), ..Message::assistant(asked) },
         Message { tool_execution_id: id, ..Message::user(answer) },

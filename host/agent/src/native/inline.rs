@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::recover::{Closing, after_thoughts, recover};
+use crate::recover::{Closing, recover, strip_thoughts};
 
 /// A call as models write it: `tool` in prompts of old, `name` and `arguments` or `parameters` in chat templates.
 #[derive(Deserialize)]
@@ -32,7 +32,7 @@ impl Written {
 /// it no call. Without arguments it is a call with none.
 #[must_use]
 pub fn inline_call(text: &str, closing: Closing) -> Option<ToolIntent> {
-    let found = recover(after_thoughts(text), closing).ok()?;
+    let found = recover(strip_thoughts(text), closing).ok()?;
     // A list of two would otherwise be read as the two fields.
     if !found.json.expose_raw().starts_with('{') {
         return None;
@@ -47,7 +47,7 @@ pub fn inline_call(text: &str, closing: Closing) -> Option<ToolIntent> {
 /// none for a reply that was cut off.
 #[must_use]
 pub(super) fn written_calls(text: &str, stop: StopReason) -> Vec<ToolIntent> {
-    let text = after_thoughts(text);
+    let text = strip_thoughts(text);
     if stop != StopReason::Done || !text.contains('{') {
         return Vec::new();
     }

@@ -1,56 +1,57 @@
-//! Puts a pipeline together, and refuses what cannot work before the first call.
+//! Builder of a pipeline. Configuration that cannot work is refused before the first call.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use fumehood_core::record::{NullRecorder, Recorder};
 
+use super::config::{IdGenerator, Modes, Observers, PipelineConfig, StateSink, default_policy};
 use super::executor::Pipeline;
-use super::ids::Ids;
-use super::parts::{Modes, Observers, Parts, StateSink, default_policy};
-use crate::allowlist::{self, Allowlists};
+use crate::allowlist::{Allowlists, DefaultAllowlist};
 use crate::approver::Approver;
 use crate::clock::{Clock, SystemClock};
 use crate::guardrail::{Judge, JudgePolicy, Rule, Rules};
 use crate::hook::{AfterHook, AfterHooks, BeforeHook, BeforeHooks};
 use crate::memory::{self, Episodes};
-use crate::registry::{Policy, Registries, ToolFamily};
+use crate::registry::{Policy, ToolProvider, ToolRegistry};
 
-/// Why a pipeline cannot be made.
+/// Errors returned by [`PipelineBuilder::build`].
 #[derive(Debug, thiserror::Error)]
 pub enum PipelineError {
-    /// A skill names a tool that is not there.
+    /// A skill with the name of a tool that is not registered.
     #[error("the skill '{skill}' names the tool '{tool}', which is not registered; register it or correct the name")]
     UnknownTool {
-        /// Which skill.
+        /// The skill.
         skill: String,
         /// The name.
         tool: String,
     },
-    /// A channel names a tool that is not there.
+    /// A channel with the name of a tool that is not registered.
     #[error(
         "the channel '{channel}' names the tool '{tool}', which is not registered; register it or correct the name"
     )]
     UnknownInChannel {
-        /// Which channel.
+        /// The channel.
         channel: String,
         /// The name.
         tool: String,
     },
-    /// The list of the agent's own tools has one that is not there.
+    /// An entry in the list of the agent's own tools that is not registered.
     #[error("the agent's own tools name '{0}', which is not registered; register it or correct the name")]
     UnknownAutoTool(String),
-    /// What may be called without a skill or a channel has a tool that is not there.
+    /// An entry in the default allowlist that is not registered.
     #[error("the tool '{0}' is to be allowed, and is not registered; register it or correct the name")]
     UnknownAllowed(String),
-    /// The system gives no random numbers.
+    /// A failure of the system's random number generator.
     #[error("the system gives no random numbers to name records with")]
     Random(#[from] getrandom::Error),
 }
 
-/// Starts with nothing: no tools, nothing allowed, no rules, no hooks, no records.
+/// Builder of a [`Pipeline`].
+///
+/// The default has no tools, allows nothing, and has no rules, hooks or records.
 pub struct PipelineBuilder {
-    registries: Registries,
+    registry: ToolRegistry,
     allowlists: Allowlists,
     rules: Rules,
     judge: Option<(Arc<dyn Judge>, JudgePolicy)>,
@@ -71,7 +72,7 @@ pub struct PipelineBuilder {
 impl Default for PipelineBuilder {
     fn default() -> Self {
         Self {
-            registries: Registries::default(),
+            registry: ToolRegistry::default(),
             allowlists: Allowlists::default(),
             rules: Rules::default(),
             judge: None,
@@ -92,14 +93,14 @@ impl Default for PipelineBuilder {
 }
 
 impl PipelineBuilder {
-    /// Adds a registry.
+    /// Adds a provider of tools.
     #[must_use]
-    pub fn family(mut self, family: Arc<dyn ToolFamily>) -> Self {
-        self.registries.add(family);
+    pub fn provider(mut self, provider: Arc<dyn ToolProvider>) -> Self {
+        self.registry.add(provider);
         self
     }
 
-    /// Says what may be called.
+    /// Sets the allowlists.
     #[must_use]
     pub fn allowlists(mut self, allowlists: Allowlists) -> Self {
         self.allowlists = allowlists;
@@ -113,109 +114,109 @@ impl PipelineBuilder {
         self
     }
 
-    /// Has calls judged that every rule let through.
+    /// Sets the judge of calls that every rule allowed.
     #[must_use]
     pub fn judge(mut self, judge: Arc<dyn Judge>, policy: JudgePolicy) -> Self {
         self.judge = Some((judge, policy));
         self
     }
 
-    /// Says who is asked. Without anybody, a call that somebody would have to be asked about is refused.
+    /// Sets the approver. Without one, a call that needs approval is refused.
     #[must_use]
     pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.approver = Some(approver);
         self
     }
 
-    /// Adds a hook before calls.
+    /// Adds a hook that runs before calls.
     #[must_use]
     pub fn before(mut self, hook: Arc<dyn BeforeHook>) -> Self {
         self.before.add(hook);
         self
     }
 
-    /// Adds a hook after calls.
+    /// Adds a hook that runs after calls.
     #[must_use]
     pub fn after(mut self, hook: Arc<dyn AfterHook>) -> Self {
         self.after.add(hook);
         self
     }
 
-    /// Says how the calls of one tool are treated, before what the tool itself says.
+    /// Sets the policy for calls of one tool. It takes precedence over the tool's own policy.
     #[must_use]
     pub fn tool_policy(mut self, tool: impl Into<String>, policy: Policy) -> Self {
         self.policies.insert(tool.into(), policy);
         self
     }
 
-    /// Says how calls are treated where their tool does not say.
+    /// Sets the policy for calls of tools that do not set their own.
     #[must_use]
     pub fn agent_policy(mut self, policy: Policy) -> Self {
         self.agent_policy = policy;
         self
     }
 
-    /// Says where records go.
+    /// Sets the recorder.
     #[must_use]
     pub fn recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
         self.recorder = recorder;
         self
     }
 
-    /// Says what time it is.
+    /// Sets the clock.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Says who looks on.
+    /// Sets the observers.
     #[must_use]
     pub fn observers(mut self, observers: Observers) -> Self {
         self.observers = observers;
         self
     }
 
-    /// Says where the short account of calls goes.
+    /// Sets the store of summaries of calls.
     #[must_use]
     pub fn episodes(mut self, episodes: Arc<Episodes>) -> Self {
         self.episodes = Some(episodes);
         self
     }
 
-    /// Says who is told of states that hooks changed.
+    /// Sets the receiver of states that hooks changed.
     #[must_use]
     pub fn state_sink(mut self, sink: Arc<dyn StateSink>) -> Self {
         self.state_sink = Some(sink);
         self
     }
 
-    /// Lets every skill use the memory's tools, which [`memory::register`] has registered.
+    /// Allows the memory tools, registered by [`memory::register`], in every skill.
     #[must_use]
-    pub fn with_memory(mut self) -> Self {
+    pub fn memory_tools(mut self) -> Self {
         self.memory = true;
         self
     }
 
-    /// Says how batches and failures are treated.
+    /// Sets the options for batches and failures.
     #[must_use]
     pub fn modes(mut self, modes: Modes) -> Self {
         self.modes = modes;
         self
     }
 
-    /// The pipeline.
+    /// Builds the pipeline.
     ///
     /// # Errors
-    /// If a list of tools (a skill's, a channel's, the agent's own, that for scopes without either) names one that is not
-    /// registered now.
+    /// If a list of tools (a skill's, a channel's, the agent's own, that for scopes without either) names one that is
+    /// not registered now.
     pub fn build(mut self) -> Result<Pipeline, PipelineError> {
         if self.memory {
-            self.allowlists.auto_tools.extend(memory::NAMES.map(str::to_owned));
+            self.allowlists.auto_tools.extend(memory::TOOL_NAMES.map(str::to_owned));
         }
         self.check_names()?;
-        Ok(Pipeline::new(Parts {
-            registries: self.registries,
+        Ok(Pipeline::new(PipelineConfig {
+            registry: self.registry,
             allowlists: self.allowlists,
             rules: self.rules,
             judge: self.judge,
@@ -226,7 +227,7 @@ impl PipelineBuilder {
             agent_policy: self.agent_policy.or(&default_policy()),
             recorder: self.recorder,
             clock: self.clock,
-            ids: Arc::new(Ids::new()?),
+            ids: Arc::new(IdGenerator::new()?),
             observers: self.observers,
             episodes: self.episodes,
             state_sink: self.state_sink,
@@ -234,27 +235,27 @@ impl PipelineBuilder {
         }))
     }
 
-    /// A name that is misspelt would silently allow nothing.
+    /// Checks that every listed name is registered. A misspelt name would silently allow nothing.
     fn check_names(&self) -> Result<(), PipelineError> {
-        let missing = |name: &str| self.registries.find(name).is_none();
-        if let Some((skill, tool)) = self.allowlists.named().find(|(_, tool)| missing(tool)) {
+        let missing = |name: &str| self.registry.find(name).is_none();
+        if let Some((skill, tool)) = self.allowlists.tool_names().find(|(_, tool)| missing(tool)) {
             let tool = tool.to_owned();
             return Err(match skill {
                 Some(skill) => PipelineError::UnknownTool { skill: skill.to_owned(), tool },
                 None => PipelineError::UnknownAutoTool(tool),
             });
         }
-        let of_channels =
+        let channel_tools =
             self.allowlists.channels.iter().flat_map(|(name, tools)| tools.iter().map(move |it| (name, it)));
-        if let Some((channel, tool)) = of_channels.into_iter().find(|(_, tool)| missing(tool)) {
+        if let Some((channel, tool)) = channel_tools.into_iter().find(|(_, tool)| missing(tool)) {
             return Err(PipelineError::UnknownInChannel { channel: channel.clone(), tool: tool.clone() });
         }
         match &self.allowlists.default {
-            allowlist::Default::Only(names) => match names.iter().find(|name| missing(name)) {
+            DefaultAllowlist::Only(names) => match names.iter().find(|name| missing(name)) {
                 Some(name) => Err(PipelineError::UnknownAllowed(name.clone())),
                 None => Ok(()),
             },
-            allowlist::Default::Nothing | allowlist::Default::Everything => Ok(()),
+            DefaultAllowlist::Nothing | DefaultAllowlist::Everything => Ok(()),
         }
     }
 }

@@ -9,25 +9,25 @@ use fumehood_core::record::RecordKind;
 use fumehood_core::result::CallError;
 use serde_json::{Map, Value, json};
 
-use super::abort::{Abort, legible, mismatch, not_allowed, unauthorized, unknown};
-use super::call_state::Dispatch;
+use super::abort::{Abort, not_allowed, printable_name, schema_mismatch, unauthorized, unknown_tool};
+use super::dispatch::Dispatch;
 use crate::approver::{Answer, Question};
 use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::execution::Status;
-use crate::guardrail::{CallQuestion, Judgement, Proposed, Ruling, Verdict, VerdictSource};
-use crate::registry::{Family, Invocation, Policy, Stop, Tool};
-use crate::retry::{Fault, Remedy, escalated};
+use crate::guardrail::{CallQuestion, Judgement, ProposedCall, Ruling, Verdict, VerdictSource};
+use crate::registry::{Invocation, Policy, ProviderKind, Stop, Tool};
+use crate::retry::{Fault, Remedy, escalate};
 
-/// Arguments before they were checked.
+/// Unchecked arguments.
 pub(super) enum RawArguments {
-    /// As a model wrote them.
+    /// JSON text that a model wrote.
     Text(String),
-    /// As a hook or a remedy made them.
+    /// A value that a hook or a remedy made.
     Value(Value),
 }
 
 impl RawArguments {
-    fn raw(&self) -> Cow<'_, str> {
+    fn to_text(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text) => Cow::Borrowed(text),
             Self::Value(value) => Cow::Owned(value.to_string()),
@@ -35,43 +35,44 @@ impl RawArguments {
     }
 }
 
-/// A call that may run.
+/// A call that passed every check and may run.
 pub(super) struct AuthorizedCall {
-    pub(super) family: Family,
+    pub(super) provider: ProviderKind,
     pub(super) tool: Arc<dyn Tool>,
     pub(super) policy: Policy,
     pub(super) invocation: Arc<Invocation>,
 }
 
 impl Dispatch<'_> {
-    /// Takes a call through all the checks.
-    pub(super) async fn clear(&mut self, name: &str, given: RawArguments) -> Result<AuthorizedCall, Abort> {
-        let legible = legible(name);
-        let found = self.parts.registries.find(name);
-        // Known before the first refusal: that is recorded too.
-        let policy = found.as_ref().map(|(_, tool)| self.parts.policy(tool.as_ref()));
-        let policy = policy.unwrap_or_else(|| self.parts.agent_policy.clone());
+    /// Takes a call through all checks.
+    pub(super) async fn check(&mut self, name: &str, given: RawArguments) -> Result<AuthorizedCall, Abort> {
+        let printable = printable_name(name);
+        let found = self.config.registry.find(name);
+        // Set before the first refusal, because a refusal is recorded too.
+        let policy = found.as_ref().map(|(_, tool)| self.config.policy(tool.as_ref()));
+        let policy = policy.unwrap_or_else(|| self.config.agent_policy.clone());
         self.persist = policy.persist.clone().unwrap_or_default();
-        // Asked before anything depends on whether there is such a tool: what is out of reach looks as if it were not there.
+        // Checked before anything depends on whether the tool exists: a tool out of reach must look as if it did not
+        // exist.
         if !self.batch.allowed.allows(name) {
-            return Err(not_allowed(&legible, &self.reachable(), self.batch.allowed.refusal(&legible)));
+            return Err(not_allowed(&printable, &self.allowed_names(), self.batch.allowed.refusal_message(&printable)));
         }
-        let Some((family, tool)) = found else {
-            return Err(unknown(&legible, &self.reachable()));
+        let Some((provider, tool)) = found else {
+            return Err(unknown_tool(&printable, &self.allowed_names()));
         };
-        self.journal.about(name, tool.contract().spec().digest);
-        let arguments = gated(tool.as_ref(), &policy, given)?;
+        self.journal.set_tool(name, tool.contract().spec().digest);
+        let arguments = validate_arguments(tool.as_ref(), &policy, given)?;
         let mut invocation = self.invocation(tool.as_ref(), arguments);
-        authorized(tool.as_ref(), &invocation)?;
-        if self.guarded(tool.as_ref(), &mut invocation).await? {
+        check_authorization(tool.as_ref(), &invocation)?;
+        if self.apply_guardrails(tool.as_ref(), &mut invocation).await? {
             recheck(tool.as_ref(), &invocation)?;
         }
-        Ok(AuthorizedCall { family, tool, policy, invocation: Arc::new(invocation) })
+        Ok(AuthorizedCall { provider, tool, policy, invocation: Arc::new(invocation) })
     }
 
-    /// The names of the tools that may be called.
-    fn reachable(&self) -> Vec<String> {
-        let tools = self.parts.registries.tools();
+    /// Returns the names of the tools that may be called.
+    fn allowed_names(&self) -> Vec<String> {
+        let tools = self.config.registry.tools();
         let names = tools.iter().map(|tool| tool.contract().name());
         names.filter(|name| self.batch.allowed.allows(name)).map(str::to_owned).collect()
     }
@@ -83,7 +84,7 @@ impl Dispatch<'_> {
             tool: tool.contract().name().to_owned(),
             arguments,
             actor: scope.actor.clone(),
-            state: if tool.wants_state() { self.batch.state() } else { None },
+            state: if tool.needs_state() { self.batch.state() } else { None },
             session: scope.session.clone(),
             execution: scope.execution.clone(),
             step: scope.step,
@@ -91,11 +92,11 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Whether the arguments were changed.
-    async fn guarded(&mut self, tool: &dyn Tool, invocation: &mut Invocation) -> Result<bool, Abort> {
+    /// Runs rules and judge, and asks the approver where they require it. Returns whether the arguments were changed.
+    async fn apply_guardrails(&mut self, tool: &dyn Tool, invocation: &mut Invocation) -> Result<bool, Abort> {
         let annotations = tool.contract().spec().annotations;
         let scope = self.batch.scope;
-        let mut proposed = Proposed {
+        let mut proposed = ProposedCall {
             tool: invocation.tool.clone(),
             annotations,
             arguments: std::mem::take(&mut invocation.arguments),
@@ -103,89 +104,91 @@ impl Dispatch<'_> {
             skill: scope.skill.clone(),
             session: scope.session.clone(),
         };
-        let passage = self.parts.rules.evaluate(&mut proposed);
-        let mut changed = !passage.notes.is_empty();
-        for note in passage.notes {
-            self.noted(note);
+        let outcome = self.config.rules.evaluate(&mut proposed);
+        let mut changed = !outcome.notes.is_empty();
+        for note in outcome.notes {
+            self.add_note(note);
         }
         let mut questions = Vec::new();
-        for ruling in passage.rulings {
+        for ruling in outcome.rulings {
             questions.extend(self.record_verdict(ruling, &proposed, Usage::default()).await?);
         }
-        if let Some((judge, policy)) = &self.parts.judge
+        if let Some((judge, policy)) = &self.config.judge
             && policy.applies(&proposed)
         {
-            let failed = |said: String| Verdict::Deny { reason: format!("the judge failed: {said}") }.into();
+            let failed = |panic: String| Verdict::Deny { reason: format!("the judge failed: {panic}") }.into();
             let Judgement { verdict, usage } = catch_panic(judge.judge(&proposed)).await.unwrap_or_else(failed);
-            self.batch.spend(usage);
+            self.batch.add_usage(usage);
             if let Verdict::Modify { arguments, note } = &verdict {
                 proposed.arguments = arguments.clone();
-                self.noted(note.clone());
+                self.add_note(note.clone());
                 changed = true;
             }
             questions
                 .extend(self.record_verdict(Ruling { source: VerdictSource::Judge, verdict }, &proposed, usage).await?);
         }
         for question in questions {
-            self.asked(CallQuestion { proposed: proposed.clone(), ..question }).await?;
+            self.ask_approver(CallQuestion { proposed: proposed.clone(), ..question }).await?;
         }
         invocation.arguments = proposed.arguments;
         Ok(changed)
     }
 
-    /// A call that goes through the rules a second time is told once what they change.
-    fn noted(&mut self, note: String) {
+    /// Adds a note unless it is there: a call that a hook changed goes through the rules twice.
+    fn add_note(&mut self, note: String) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
 
-    /// Records a verdict. A denial ends the call; a question is handed on, to be put once everybody else has agreed.
+    /// Records a verdict. A denial ends the call; a question is returned, to be asked once all rules and the judge have
+    /// agreed.
     async fn record_verdict(
         &mut self,
         ruling: Ruling,
-        proposed: &Proposed,
+        proposed: &ProposedCall,
         usage: Usage,
     ) -> Result<Option<CallQuestion>, Abort> {
         let Ruling { source, verdict } = ruling;
-        let said = match &verdict {
+        let reason = match &verdict {
             Verdict::Allow => None,
-            Verdict::Modify { note: said, .. } | Verdict::Deny { reason: said } | Verdict::Ask { question: said } => {
-                Some(said.as_str())
+            Verdict::Modify { note: text, .. } | Verdict::Deny { reason: text } | Verdict::Ask { question: text } => {
+                Some(text.as_str())
             }
         };
         let body = || {
             let mut body = Map::from_iter([("by".to_owned(), Value::from(source.as_str()))]);
-            body.extend(said.map(|said| ("reason".to_owned(), Value::from(said))));
-            let used = (usage != Usage::default()).then(|| json!({"input": usage.input, "output": usage.output}));
-            body.extend(used.map(|used| ("usage".to_owned(), used)));
-            let kept = catch_panic_sync(|| self.persist.arguments(&proposed.arguments)).unwrap_or_default();
-            body.extend(kept.map(|kept| ("arguments".to_owned(), kept)));
+            body.extend(reason.map(|reason| ("reason".to_owned(), Value::from(reason))));
+            let tokens = (usage != Usage::default()).then(|| json!({"input": usage.input, "output": usage.output}));
+            body.extend(tokens.map(|tokens| ("usage".to_owned(), tokens)));
+            let arguments = catch_panic_sync(|| self.persist.arguments(&proposed.arguments)).unwrap_or_default();
+            body.extend(arguments.map(|arguments| ("arguments".to_owned(), arguments)));
             Value::Object(body)
         };
-        self.journal.put(RecordKind::Verdict, Some(verdict.as_str()), body).await?;
+        self.journal.record(RecordKind::Verdict, Some(verdict.as_str()), body).await?;
         match verdict {
             Verdict::Allow | Verdict::Modify { .. } => Ok(None),
-            Verdict::Deny { reason } => Err(Abort::denied(format!("denied by {}: {reason}", source.as_str()))),
+            Verdict::Deny { reason } => Err(Abort::denial(format!("denied by {}: {reason}", source.as_str()))),
             Verdict::Ask { question } => {
                 Ok(Some(CallQuestion { from: source.as_str().to_owned(), question, proposed: proposed.clone() }))
             }
         }
     }
 
-    async fn asked(&mut self, question: CallQuestion) -> Result<(), Abort> {
-        let Some(approver) = &self.parts.approver else {
+    /// Asks the approver about a call. Without an approver, the call is refused.
+    async fn ask_approver(&mut self, question: CallQuestion) -> Result<(), Abort> {
+        let Some(approver) = &self.config.approver else {
             let message = format!("somebody has to approve this call: {}", question.question);
             let error = CallError::new(ErrorKind::NeedsApproval, message)
                 .with_hint("nobody can be asked here; go on without this call");
-            return Err(Abort::refused(Status::RejectedDenied, error));
+            return Err(Abort::refusal(Status::RejectedDenied, error));
         };
         let answer = catch_panic(approver.ask(Question::Call(&question))).await;
         let verdict = match answer {
             Ok(Answer::Allow) => Verdict::Allow,
             Ok(Answer::Deny { reason }) if reason.is_empty() => Verdict::Deny { reason: "no".to_owned() },
             Ok(Answer::Deny { reason }) => Verdict::Deny { reason },
-            Err(said) => Verdict::Deny { reason: format!("nobody could be asked: {said}") },
+            Err(panic) => Verdict::Deny { reason: format!("nobody could be asked: {panic}") },
         };
         self.record_verdict(Ruling { source: VerdictSource::Approver, verdict }, &question.proposed, Usage::default())
             .await
@@ -193,63 +196,66 @@ impl Dispatch<'_> {
     }
 }
 
-/// The arguments, once they fit the schema and the tool's own type; or what the tool's remedy makes of it.
-fn gated(tool: &dyn Tool, policy: &Policy, given: RawArguments) -> Result<Value, Abort> {
-    let (fault, error) = match admitted(tool, &given) {
+/// Checks arguments against the schema and the tool's own type. Applies the tool's remedy if they do not fit.
+fn validate_arguments(tool: &dyn Tool, policy: &Policy, given: RawArguments) -> Result<Value, Abort> {
+    let (fault, error) = match parse_arguments(tool, &given) {
         Ok(arguments) => return Ok(arguments),
-        Err(wrong) => wrong,
+        Err(problem) => problem,
     };
-    let refused = |error| Err(Abort::refused(Status::RejectedSchema, error));
+    let refused = |error| Err(Abort::refusal(Status::RejectedSchema, error));
     match policy.remedy(fault) {
-        // The same arguments will not fit the next time either.
+        // The same arguments would fail again.
         Remedy::Tell | Remedy::Retry(_) => refused(error),
         Remedy::Fix(fix) => {
-            let fixed = catch_panic_sync(|| fix(&given.raw(), &error)).ok().flatten().map(RawArguments::Value);
-            match fixed.map(|fixed| admitted(tool, &fixed)) {
+            let fixed = catch_panic_sync(|| fix(&given.to_text(), &error)).ok().flatten().map(RawArguments::Value);
+            match fixed.map(|fixed| parse_arguments(tool, &fixed)) {
                 Some(Ok(arguments)) => Ok(arguments),
                 Some(Err(_)) | None => refused(error),
             }
         }
-        Remedy::Escalate { severity, advice } => refused(escalated(error, *severity, advice)),
+        Remedy::Escalate { severity, advice } => refused(escalate(error, *severity, advice)),
         Remedy::Stop => Err(Abort::Stop(Stop::new(error.message))),
     }
 }
 
-fn admitted(tool: &dyn Tool, given: &RawArguments) -> Result<Value, (Fault, CallError)> {
+/// Parses arguments and checks them against the schema and the tool's own type.
+fn parse_arguments(tool: &dyn Tool, given: &RawArguments) -> Result<Value, (Fault, CallError)> {
     let contract = tool.contract();
     let schema = &contract.spec().parameters;
-    let invalid = |given: Option<&Value>, wrong: String| (Fault::InvalidArguments, mismatch(schema, given, &wrong));
+    let invalid =
+        |given: Option<&Value>, problem: String| (Fault::InvalidArguments, schema_mismatch(schema, given, &problem));
     let arguments = match given {
         RawArguments::Text(text) => contract
             .gate()
             .parse(text)
-            .map_err(|wrong| invalid(serde_json::from_str(text).ok().as_ref(), wrong.to_string()))?,
+            .map_err(|error| invalid(serde_json::from_str(text).ok().as_ref(), error.to_string()))?,
         RawArguments::Value(value) => match contract.gate().check(value) {
             Ok(()) => value.clone(),
-            Err(wrong) => return Err(invalid(Some(value), wrong.to_string())),
+            Err(error) => return Err(invalid(Some(value), error.to_string())),
         },
     };
     match catch_panic_sync(|| tool.accepts(&arguments)).unwrap_or_else(Err) {
         Ok(()) => Ok(arguments),
-        Err(wrong) => Err((Fault::Deserialization, mismatch(schema, Some(&arguments), &wrong))),
+        Err(problem) => Err((Fault::Deserialization, schema_mismatch(schema, Some(&arguments), &problem))),
     }
 }
 
-fn authorized(tool: &dyn Tool, invocation: &Invocation) -> Result<(), Abort> {
+/// Checks that the actor may make the call.
+fn check_authorization(tool: &dyn Tool, invocation: &Invocation) -> Result<(), Abort> {
     match catch_panic_sync(|| tool.authorize(invocation.actor.as_deref(), invocation)) {
         Ok(true) => Ok(()),
-        // A check that panics has not said yes.
+        // A check that panics has not allowed the call.
         Ok(false) | Err(_) => Err(unauthorized(tool.contract().name())),
     }
 }
 
-/// What rules made of the arguments goes through the checks that the arguments had gone through.
+/// Repeats the checks of schema, type and authorization for arguments that rules changed.
 fn recheck(tool: &dyn Tool, invocation: &Invocation) -> Result<(), Abort> {
-    let fits = tool.contract().gate().check(&invocation.arguments).map_err(|wrong| wrong.to_string());
-    if let Err(wrong) = fits.and_then(|()| tool.accepts(&invocation.arguments)) {
-        return Err(Abort::denied(format!(
-            "a guardrail changed the arguments to what the tool does not take: {wrong}"
+    let fits = tool.contract().gate().check(&invocation.arguments).map_err(|error| error.to_string());
+    if let Err(problem) = fits.and_then(|()| tool.accepts(&invocation.arguments)) {
+        return Err(Abort::denial(format!(
+            "a guardrail changed the arguments to what the tool does not take: {problem}"
         )));
     }
-    authorized(tool, invocation)
+    check_authorization(tool, invocation)
 }

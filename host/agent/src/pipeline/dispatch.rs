@@ -1,154 +1,185 @@
-//! The way of a call, from what a model wrote to what it is told.
+//! Dispatch of one call: checks, hooks, the tool, and the result that the model sees.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fumehood_core::chat::ToolIntent;
 use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
 use fumehood_core::result::{CallError, CallResult, Metadata};
+use fumehood_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::abort::{Abort, Refusal, legible};
-use super::call_state::Dispatch;
+use super::abort::{Abort, Refusal, printable_name};
+use super::batch::Batch;
 use super::checks::{AuthorizedCall, RawArguments};
+use super::config::PipelineConfig;
+use super::journal::Journal;
 use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::execution::{Status, ToolExecution};
 use crate::memory::Episode;
-use crate::persist::Persist;
+use crate::persistence::Persistence;
 use crate::registry::{Purpose, Stop};
-use crate::retry::{Fault, Remedy, escalated};
-use crate::truncate::{shown, within};
+use crate::retry::{Fault, Remedy, escalate};
+use crate::truncate::{truncate_result, truncate_text};
 
-/// Bytes of arguments that no tool will see and that are recorded all the same.
-const RAW_BYTES: usize = 4096;
+/// Maximum bytes of the arguments of a refused call that are recorded.
+const MAX_RAW_BYTES: usize = 4096;
 
-/// A call that ran: with which arguments, and what it gave.
-struct Ran {
+/// A call that ran, and its result.
+struct CompletedCall {
     authorized: AuthorizedCall,
     result: CallResult,
 }
 
+/// One call on its way through the pipeline.
+pub(super) struct Dispatch<'a> {
+    pub(super) config: &'a PipelineConfig,
+    pub(super) batch: &'a Batch<'a>,
+    pub(super) call: ToolIntent,
+    pub(super) journal: Journal<'a>,
+    pub(super) notes: Vec<String>,
+    pub(super) persist: Persistence,
+    execution: String,
+    started_at: Timestamp,
+}
+
+impl<'a> Dispatch<'a> {
+    pub(super) fn new(config: &'a PipelineConfig, batch: &'a Batch<'a>, mut call: ToolIntent) -> Self {
+        if call.id.is_empty() {
+            call.id = config.ids.next("call");
+        }
+        let execution = config.ids.next("exec");
+        let tool = printable_name(&call.name);
+        let journal = Journal::new(config, batch.scope, execution.clone(), call.id.clone(), tool);
+        let (notes, persist) = (Vec::new(), Persistence::Full);
+        Self { config, batch, call, journal, notes, persist, execution, started_at: config.clock.now() }
+    }
+}
+
 impl Dispatch<'_> {
-    /// Goes all the way.
-    pub(super) async fn take(mut self) -> Result<ToolExecution, Stop> {
-        match self.walk().await {
-            Ok((status, result)) => Ok(self.execution(status, result)),
-            Err(Abort::Refused(refusal)) => Ok(self.refused(*refusal).await),
+    /// Runs every stage of the pipeline.
+    pub(super) async fn run(mut self) -> Result<ToolExecution, Stop> {
+        match self.run_stages().await {
+            Ok((status, result)) => Ok(self.into_execution(status, result)),
+            Err(Abort::Refused(refusal)) => Ok(self.refuse(*refusal).await),
             Err(Abort::Stop(stop)) => {
                 let body = json!({"status": "stopped", "reason": stop.reason});
                 // The run ends whether or not that can be recorded.
-                let _recorded = self.journal.put(RecordKind::Verdict, Some("stop"), || body).await;
+                let _recorded = self.journal.record(RecordKind::Verdict, Some("stop"), || body).await;
                 Err(stop)
             }
         }
     }
 
-    async fn walk(&mut self) -> Result<(Status, CallResult), Abort> {
+    /// Runs checks, hooks and the tool, with other arguments once more if the remedy for its failure makes some.
+    async fn run_stages(&mut self) -> Result<(Status, CallResult), Abort> {
         let given = RawArguments::Text(self.call.arguments.clone());
-        let mut ran = self.run_once(given).await?;
-        if let (Err(error), Remedy::Fix(fix)) = (&ran.result.outcome, ran.authorized.policy.remedy(Fault::Execution))
+        let mut completed = self.run_once(given).await?;
+        if let (Err(error), Remedy::Fix(fix)) =
+            (&completed.result.outcome, completed.authorized.policy.remedy(Fault::Execution))
             && let Some(fixed) = catch_panic_sync(|| fix(&self.call.arguments, error)).ok().flatten()
         {
-            ran = self.run_once(RawArguments::Value(fixed)).await?;
+            completed = self.run_once(RawArguments::Value(fixed)).await?;
         }
-        let Ran { authorized, mut result } = ran;
+        let CompletedCall { authorized, mut result } = completed;
         if let Err(error) = &mut result.outcome {
             match authorized.policy.remedy(Fault::Execution) {
-                Remedy::Escalate { severity, advice } => *error = escalated(error.clone(), *severity, advice),
+                Remedy::Escalate { severity, advice } => *error = escalate(error.clone(), *severity, advice),
                 Remedy::Stop => return Err(Abort::Stop(Stop::new(error.message.clone()))),
                 Remedy::Tell | Remedy::Retry(_) | Remedy::Fix(_) => {}
             }
         }
-        let result = self.after(&authorized, result).await?;
+        let result = self.run_after_hooks(&authorized, result).await?;
         Ok(self.finalize(&authorized, result).await)
     }
 
-    /// Checks, hooks, and the tool itself.
-    async fn run_once(&mut self, given: RawArguments) -> Result<Ran, Abort> {
+    /// Runs the checks, the hooks before the call, and the tool.
+    async fn run_once(&mut self, given: RawArguments) -> Result<CompletedCall, Abort> {
         let name = self.call.name.clone();
-        let authorized = self.clear(&name, given).await?;
-        let mut authorized = self.before(authorized).await?;
+        let authorized = self.check(&name, given).await?;
+        let mut authorized = self.run_before_hooks(authorized).await?;
         let body = || {
-            let kept =
+            let arguments =
                 catch_panic_sync(|| self.persist.arguments(&authorized.invocation.arguments)).unwrap_or_default();
-            let mut body = Map::from_iter([("family".to_owned(), Value::from(authorized.family.as_str()))]);
-            body.extend(kept.map(|kept| ("arguments".to_owned(), kept)));
+            let mut body = Map::from_iter([("family".to_owned(), Value::from(authorized.provider.as_str()))]);
+            body.extend(arguments.map(|arguments| ("arguments".to_owned(), arguments)));
             body.extend((!self.notes.is_empty()).then(|| ("modified".to_owned(), json!(self.notes))));
             Value::Object(body)
         };
-        self.journal.started(body).await?;
+        self.journal.record_started(body).await?;
         Arc::make_mut(&mut authorized.invocation).partials = self.journal.partials(self.persist.is_full());
-        let began = Instant::now();
-        let (result, attempts) = self.attempts(&authorized).await;
-        let elapsed = began.elapsed();
+        let started = Instant::now();
+        let (result, attempts) = self.run_attempts(&authorized).await;
+        let elapsed = started.elapsed();
         let overran = authorized.policy.expected_duration.is_some_and(|expected| elapsed > expected);
         match result {
             Ok(mut result) => {
-                // Another id would answer another call.
+                // A tool must not answer another call.
                 result.id.clone_from(&self.call.id);
                 if result.metadata.duration == Duration::ZERO {
                     result.metadata.duration = elapsed;
                 }
-                self.finished(&result, attempts, overran).await;
-                Ok(Ran { authorized, result })
+                self.record_finished(&result, attempts, overran).await;
+                Ok(CompletedCall { authorized, result })
             }
             Err(stop) => {
-                let _recorded = self.journal.put(RecordKind::ToolFinished, Some("stopped"), || Value::Null).await;
+                let _recorded = self.journal.record(RecordKind::ToolFinished, Some("stopped"), || Value::Null).await;
                 Err(Abort::Stop(stop))
             }
         }
     }
 
-    /// Runs the tool, again where its remedy says so.
-    async fn attempts(&self, authorized: &AuthorizedCall) -> (Result<CallResult, Stop>, u32) {
+    /// Runs the tool, repeatedly if its remedy retries. Also returns the number of attempts.
+    async fn run_attempts(&self, authorized: &AuthorizedCall) -> (Result<CallResult, Stop>, u32) {
         let annotations = authorized.tool.contract().spec().annotations;
-        let idempotent = annotations.idempotent == Some(true) || annotations.read_only == Some(true);
+        let is_idempotent = annotations.idempotent == Some(true) || annotations.read_only == Some(true);
         let invocation = &authorized.invocation;
-        let mut made = 0;
+        let mut attempts = 0;
         loop {
-            made += 1;
-            // The call itself may panic before there is a future.
+            attempts += 1;
+            // `call` itself may panic before it returns a future.
             let ended = catch_panic(async { authorized.tool.call(Arc::clone(invocation)).await }).await;
             let result = match ended {
-                Ok(Ok(result)) => self.wrapped(result),
-                Ok(Err(stop)) => return (Err(stop), made),
-                Err(said) => {
-                    let error = CallError::new(ErrorKind::Trap, said);
+                Ok(Ok(result)) => self.describe_trap(result),
+                Ok(Err(stop)) => return (Err(stop), attempts),
+                Err(panic) => {
+                    let error = CallError::new(ErrorKind::Trap, panic);
                     let (id, tool) = (self.call.id.clone(), invocation.tool.clone());
-                    self.wrapped(CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() })
+                    self.describe_trap(CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() })
                 }
             };
-            let wait = match (&result.outcome, authorized.policy.remedy(Fault::Execution)) {
-                (Err(error), Remedy::Retry(attempts)) => attempts.next(made, idempotent, error),
+            let delay = match (&result.outcome, authorized.policy.remedy(Fault::Execution)) {
+                (Err(error), Remedy::Retry(retry)) => retry.delay_after(attempts, is_idempotent, error),
                 _ => None,
             };
-            match wait {
+            match delay {
                 Some(Duration::ZERO) => {}
-                Some(wait) => tokio::time::sleep(wait).await,
-                None => return (Ok(result), made),
+                Some(delay) => tokio::time::sleep(delay).await,
+                None => return (Ok(result), attempts),
             }
         }
     }
 
-    /// A tool that crashed is said to have, in the words that the caller's side uses.
-    fn wrapped(&self, mut result: CallResult) -> CallResult {
+    /// Rewords the message of a tool that crashed, in the wording for channels or for the model.
+    fn describe_trap(&self, mut result: CallResult) -> CallResult {
         if let Err(error) = &mut result.outcome
             && error.kind == ErrorKind::Trap
         {
-            let (name, said) = (&result.tool, &error.message);
+            let (name, reason) = (&result.tool, &error.message);
             let message = if self.batch.is_channel() {
-                format!("[error: tool '{name}' threw an exception: {said}]")
+                format!("[error: tool '{name}' threw an exception: {reason}]")
             } else {
-                format!("Exception during execution of tool '{name}': {said}")
+                format!("Exception during execution of tool '{name}': {reason}")
             };
             error.message = message.into();
         }
         result
     }
 
-    /// That it ended and how, without anything of the result: no hook has seen that yet.
-    async fn finished(&mut self, result: &CallResult, attempts: u32, overran: bool) {
+    /// Records that the tool finished, without any of its result: no hook has seen that yet.
+    async fn record_finished(&mut self, result: &CallResult, attempts: u32, overran: bool) {
         let Metadata { duration, fuel_used, peak_memory, requests, .. } = &result.metadata;
         let body = || {
             let mut body = json!({
@@ -160,57 +191,64 @@ impl Dispatch<'_> {
                 "overran": overran,
             });
             if let (false, Value::Object(body)) = (requests.is_empty(), &mut body) {
-                // Method, host, status and sizes, and nothing of what was asked or answered.
+                // Method, host, status and sizes only, nothing of the bodies.
                 body.insert("requests".to_owned(), json!(requests));
             }
             body
         };
-        // The tool has run; its result is not lost because the log fails now.
-        let _recorded = self.journal.put(RecordKind::ToolFinished, Some(status_of(result)), body).await;
+        // The tool has run: its result must not be lost because the log fails.
+        let _recorded = self.journal.record(RecordKind::ToolFinished, Some(status_of(result)), body).await;
     }
 
-    /// Makes of the result what the model sees, keeps what may be kept, and tells those who look on.
+    /// Truncates the result to what the model sees, records it as far as allowed, and notifies observers.
     async fn finalize(&mut self, authorized: &AuthorizedCall, result: CallResult) -> (Status, CallResult) {
         let arguments = &authorized.invocation.arguments;
-        let seen = shown(&result, authorized.policy.result_bytes.unwrap_or(usize::MAX));
+        let seen = truncate_result(&result, authorized.policy.result_bytes.unwrap_or(usize::MAX));
         let status = if result.is_ok() { Status::Ok } else { Status::HandlerError };
-        let word = status_of(&result);
-        // A function that cannot say what may be kept keeps nothing.
-        let keep = || catch_panic_sync(|| self.persist.result(arguments, &result, &seen)).unwrap_or_default();
-        let kept = if self.parts.recorder.is_enabled() { keep() } else { None };
-        if let Some(kept) = kept {
-            let body = || json!({"result": kept, "truncated": seen.metadata.truncated});
-            let _recorded = self.journal.put(RecordKind::ToolResult, Some(word), body).await;
+        let kind = status_of(&result);
+        // If the redaction panics, nothing is recorded.
+        let redacted = || catch_panic_sync(|| self.persist.result(arguments, &result, &seen)).unwrap_or_default();
+        let recorded = if self.config.recorder.is_enabled() { redacted() } else { None };
+        if let Some(recorded) = recorded {
+            let body = || json!({"result": recorded, "truncated": seen.metadata.truncated});
+            let _recorded = self.journal.record(RecordKind::ToolResult, Some(kind), body).await;
         }
         if result.is_ok() && authorized.tool.purpose() == Purpose::Knowledge {
-            let _recorded = self.journal.put(RecordKind::KnowledgeUsed, None, || Value::Null).await;
+            let _recorded = self.journal.record(RecordKind::KnowledgeUsed, None, || Value::Null).await;
         }
-        self.observed(authorized, &result);
-        self.record_episode(&authorized.invocation.tool, arguments, word, &seen);
+        self.notify_observers(authorized, &result);
+        self.record_episode(&authorized.invocation.tool, arguments, kind, &seen);
         (status, seen)
     }
 
-    fn observed(&self, authorized: &AuthorizedCall, result: &CallResult) {
+    /// Notifies the observers of a successful call.
+    fn notify_observers(&self, authorized: &AuthorizedCall, result: &CallResult) {
         if !result.is_ok() {
             return;
         }
-        let observers = &self.parts.observers;
+        let observers = &self.config.observers;
         let name = &authorized.invocation.tool;
-        // What an onlooker does is its own affair, panics included.
-        let _watched = catch_panic_sync(|| match authorized.tool.purpose() {
+        // A panic of an observer must not affect the call.
+        let _notified = catch_panic_sync(|| match authorized.tool.purpose() {
             Purpose::Action => {
-                observers.on_tool_use.iter().for_each(|see| see(name, &authorized.invocation.arguments, result));
+                observers
+                    .on_tool_use
+                    .iter()
+                    .for_each(|observe| observe(name, &authorized.invocation.arguments, result));
             }
             Purpose::Knowledge => {
-                observers.on_knowledge_used.iter().for_each(|see| see(name, &result.text().unwrap_or_default()));
+                observers
+                    .on_knowledge_used
+                    .iter()
+                    .for_each(|observe| observe(name, &result.text().unwrap_or_default()));
             }
         });
     }
 
-    /// Nothing that may not be kept gets into the account.
+    /// Adds a summary of the call to the episodes, without arguments and result unless both may be recorded in full.
     fn record_episode(&self, tool: &str, arguments: &Value, status: &str, seen: &CallResult) {
-        let Some(episodes) = &self.parts.episodes else { return };
-        let kept = self.persist.is_full();
+        let Some(episodes) = &self.config.episodes else { return };
+        let is_full = self.persist.is_full();
         let result = match &seen.outcome {
             Ok(_) => seen.text().unwrap_or_default(),
             Err(error) => error.message.as_str().into(),
@@ -220,63 +258,65 @@ impl Dispatch<'_> {
             execution: scope.execution.clone(),
             step: scope.step,
             tool: tool.to_owned(),
-            arguments: if kept { arguments.to_string() } else { String::new() },
+            arguments: if is_full { arguments.to_string() } else { String::new() },
             status: status.to_owned(),
-            result: if kept { result.into_owned() } else { String::new() },
+            result: if is_full { result.into_owned() } else { String::new() },
         };
         episodes.add(&scope.session, episode);
     }
 
-    /// The result of a call that did not run.
-    async fn refused(mut self, refusal: Refusal) -> ToolExecution {
+    /// Records a call that did not run, and returns its execution.
+    async fn refuse(mut self, refusal: Refusal) -> ToolExecution {
         let Refusal { status, error } = refusal;
         let result = CallResult {
             id: self.call.id.clone(),
-            tool: legible(&self.call.name),
+            tool: printable_name(&self.call.name),
             outcome: Err(error),
             metadata: Metadata::default(),
         };
-        let seen = shown(&result, RAW_BYTES);
+        let seen = truncate_result(&result, MAX_RAW_BYTES);
         let body = json!({
             "status": status,
             "arguments": self.raw_arguments(),
-            // The message repeats what was given, which may be what the tool keeps to itself.
+            // The message repeats the arguments, which the policy may exclude from the records.
             "error": if self.persist.is_full() { json!(seen.error()) } else { json!({"kind": status_of(&seen)}) },
         });
-        // The model is told whether or not that can be recorded.
-        let _recorded = self.journal.put(RecordKind::ToolRejected, Some(status_of(&seen)), || body).await;
+        // The model gets the error whether or not that can be recorded.
+        let _recorded = self.journal.record(RecordKind::ToolRejected, Some(status_of(&seen)), || body).await;
         if matches!(status, Status::RejectedAllowlist | Status::RejectedNotFound) {
-            // The account is for the model: it must not depend on what a tool out of reach keeps to itself.
-            self.persist = Persist::Nothing;
+            // The model sees the summary, which must not depend on the policy of a tool out of its reach.
+            self.persist = Persistence::Nothing;
         }
         self.record_episode(&result.tool, &Value::from(self.call.arguments.as_str()), status_of(&seen), &seen);
-        self.execution(status, seen)
+        self.into_execution(status, seen)
     }
 
-    /// As the model wrote them, unless the tool keeps less: then they are shown to what decides that, as a string if
-    /// they are not JSON.
+    /// Returns the arguments as the model wrote them, as far as the policy allows. A redacting policy gets them as a
+    /// string if they are not JSON.
     fn raw_arguments(&self) -> Option<Value> {
         let raw = &self.call.arguments;
         let value = || match serde_json::from_str(raw) {
-            Ok(value) if raw.len() <= RAW_BYTES => value,
-            _ => Value::from(within(raw, RAW_BYTES)),
+            Ok(value) if raw.len() <= MAX_RAW_BYTES => value,
+            _ => Value::from(truncate_text(raw, MAX_RAW_BYTES)),
         };
         catch_panic_sync(|| self.persist.arguments(&value())).unwrap_or_default()
     }
 
-    fn execution(self, status: Status, result: CallResult) -> ToolExecution {
+    /// Converts the dispatch to the execution with this status and result.
+    fn into_execution(self, status: Status, result: CallResult) -> ToolExecution {
         ToolExecution {
             id: self.execution.clone(),
             call: self.call.clone(),
             status,
             result,
             started_at: self.started_at,
-            completed_at: self.parts.clock.now(),
+            completed_at: self.config.clock.now(),
             modified: (!self.notes.is_empty()).then(|| self.notes.join("; ")),
         }
     }
 }
 
+/// Returns `ok`, or the kind of the error.
 fn status_of(result: &CallResult) -> &'static str {
     result.error().map_or("ok", |error| error.kind.as_str())
 }

@@ -1,4 +1,4 @@
-//! The pipeline as the loop sees it: batches in, results in the order of the calls out.
+//! The pipeline as a [`ToolExecutor`]: runs batches and returns results in the order of the calls.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use fumehood_core::result::{CallError, CallResult, Metadata};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
-use super::abort::legible;
+use super::abort::printable_name;
 use super::batch::Batch;
-use super::call_state::Dispatch;
-use super::parts::Parts;
+use super::config::PipelineConfig;
+use super::dispatch::Dispatch;
 use crate::catch_panic::catch_panic;
 use crate::execution::{Status, ToolExecution};
 use crate::executor::{BatchEnd, BatchOutcome, Scope, ToolExecutor};
 use crate::registry::Stop;
 
-/// Takes calls through every check to their tools and back.
-pub struct Pipeline(Parts);
+/// An executor that takes calls through every check and hook to their tools, and records them.
+pub struct Pipeline(PipelineConfig);
 
 impl fmt::Debug for Pipeline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -31,9 +31,9 @@ impl fmt::Debug for Pipeline {
 impl ToolExecutor for Pipeline {
     fn specs(&self, scope: &Scope) -> Vec<ToolSpec> {
         let batch = Batch::new(&self.0, scope);
-        let tools = self.0.registries.tools();
+        let tools = self.0.registry.tools();
         let allowed = tools.iter().filter(|tool| batch.allowed.allows(tool.contract().name()));
-        allowed.map(|tool| tool.contract().shown()).collect()
+        allowed.map(|tool| tool.contract().to_tool_spec()).collect()
     }
 
     fn execute<'a>(&'a self, calls: Vec<ToolIntent>, scope: &'a Scope) -> BoxFuture<'a, BatchOutcome> {
@@ -41,12 +41,12 @@ impl ToolExecutor for Pipeline {
             let batch = Batch::new(&self.0, scope);
             let modes = &self.0.modes;
             let mut outcome = if modes.throw_on_tool_failure || modes.stop_on_tool_block {
-                self.one_by_one(calls, &batch).await
+                self.run_sequentially(calls, &batch).await
             } else {
-                self.together(calls, &batch).await
+                self.run_concurrently(calls, &batch).await
             };
             outcome.state = batch.changed_state();
-            outcome.usage = batch.spent();
+            outcome.usage = batch.usage();
             if let (Some(sink), Some(state)) = (&self.0.state_sink, &outcome.state) {
                 sink.state(scope, Arc::clone(state));
             }
@@ -56,25 +56,25 @@ impl ToolExecutor for Pipeline {
 }
 
 impl Pipeline {
-    pub(super) fn new(parts: Parts) -> Self {
-        Self(parts)
+    pub(super) fn new(config: PipelineConfig) -> Self {
+        Self(config)
     }
 
-    async fn one(&self, call: ToolIntent, batch: &Batch<'_>) -> Result<ToolExecution, Stop> {
-        let asked = call.clone();
-        match catch_panic(Dispatch::new(&self.0, batch, call).take()).await {
+    async fn run_call(&self, call: ToolIntent, batch: &Batch<'_>) -> Result<ToolExecution, Stop> {
+        let original = call.clone();
+        match catch_panic(Dispatch::new(&self.0, batch, call).run()).await {
             Ok(ended) => ended,
-            Err(said) => Ok(self.broken(asked, &said)),
+            Err(panic) => Ok(self.host_failure(original, &panic)),
         }
     }
 
-    /// Something of the host's own panicked where nobody expected it.
-    fn broken(&self, mut call: ToolIntent, said: &str) -> ToolExecution {
+    /// Returns the execution of a call during which the host itself panicked.
+    fn host_failure(&self, mut call: ToolIntent, panic: &str) -> ToolExecution {
         if call.id.is_empty() {
             call.id = self.0.ids.next("call");
         }
-        let error = CallError::new(ErrorKind::Host, format!("the host failed while it made the call: {said}"));
-        let (id, tool, metadata) = (call.id.clone(), legible(&call.name), Metadata::default());
+        let error = CallError::new(ErrorKind::Host, format!("the host failed while it made the call: {panic}"));
+        let (id, tool, metadata) = (call.id.clone(), printable_name(&call.name), Metadata::default());
         let now = self.0.clock.now();
         ToolExecution {
             id: self.0.ids.next("exec"),
@@ -87,14 +87,15 @@ impl Pipeline {
         }
     }
 
-    /// All at once, up to the limit. Once a call ended the run no other begins; those that run are waited for, so that
-    /// each of them has its end in the records.
-    async fn together(&self, calls: Vec<ToolIntent>, batch: &Batch<'_>) -> BatchOutcome {
+    /// Runs the calls concurrently, up to the limit.
+    ///
+    /// Once a call ended the run no other starts. Running calls are awaited, so that the end of each is recorded.
+    async fn run_concurrently(&self, calls: Vec<ToolIntent>, batch: &Batch<'_>) -> BatchOutcome {
         let mut slots: Vec<Option<ToolExecution>> = Vec::new();
         slots.resize_with(calls.len(), || None);
         let mut waiting = calls.into_iter().enumerate();
         let mut running = FuturesUnordered::new();
-        let start = |(index, call)| async move { (index, self.one(call, batch).await) };
+        let start = |(index, call)| async move { (index, self.run_call(call, batch).await) };
         running.extend(waiting.by_ref().take(self.0.modes.concurrency.get()).map(start));
         let mut ended = None;
         while let Some((index, end)) = running.next().await {
@@ -115,16 +116,16 @@ impl Pipeline {
         BatchOutcome::new(slots.into_iter().flatten().collect(), ended)
     }
 
-    /// One after the other, until one ends the batch.
-    async fn one_by_one(&self, calls: Vec<ToolIntent>, batch: &Batch<'_>) -> BatchOutcome {
+    /// Runs the calls one after the other, until one ends the batch.
+    async fn run_sequentially(&self, calls: Vec<ToolIntent>, batch: &Batch<'_>) -> BatchOutcome {
         let modes = &self.0.modes;
         let mut executions = Vec::with_capacity(calls.len());
         for (index, call) in calls.into_iter().enumerate() {
-            let execution = match self.one(call, batch).await {
+            let execution = match self.run_call(call, batch).await {
                 Ok(execution) => execution,
                 Err(Stop { reason }) => return BatchOutcome::new(executions, Some(BatchEnd::Stop { reason })),
             };
-            let (blocked, failed) = (execution.was_blocked(), execution.has_error());
+            let (blocked, failed) = (execution.is_blocked(), execution.has_error());
             executions.push(execution);
             let ended = match (blocked, failed) {
                 (true, _) if modes.stop_on_tool_block => BatchEnd::Blocked { index },

@@ -1,14 +1,13 @@
-//! What is recorded of one call. Each record follows from the one before it.
+//! Records of one call. The parent of each record is the one before it.
 
 use std::sync::Arc;
 
 use fumehood_core::digest::Digest;
 use fumehood_core::event::Progress;
-use fumehood_core::record::{Record, RecordError, RecordKind, Recorder};
+use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use serde_json::{Map, Value, json};
 
-use super::ids::Ids;
-use super::parts::Parts;
+use super::config::{IdGenerator, PipelineConfig};
 use crate::clock::Clock;
 use crate::executor::Scope;
 use crate::registry::{PartialSink, Partials};
@@ -16,7 +15,7 @@ use crate::truncate::clean;
 
 /// The records of one call.
 pub(super) struct Journal<'a> {
-    parts: &'a Parts,
+    config: &'a PipelineConfig,
     scope: &'a Scope,
     call: String,
     model_call: String,
@@ -24,32 +23,38 @@ pub(super) struct Journal<'a> {
     digest: Option<Digest>,
     last: Option<String>,
     running: bool,
-    keeps: bool,
+    is_enabled: bool,
 }
 
 impl<'a> Journal<'a> {
-    /// Starts the records of `call`, an id that no other call has. Models reuse `model_call`.
-    pub(super) fn new(parts: &'a Parts, scope: &'a Scope, call: String, model_call: String, tool: String) -> Self {
+    /// Starts the records of a call. The id `call` is unique; models reuse ids, so `model_call` is not.
+    pub(super) fn new(
+        config: &'a PipelineConfig,
+        scope: &'a Scope,
+        call: String,
+        model_call: String,
+        tool: String,
+    ) -> Self {
         let last = scope.cause.clone();
-        let keeps = parts.recorder.is_enabled();
-        Self { parts, scope, call, model_call, tool, digest: None, last, running: false, keeps }
+        let is_enabled = config.recorder.is_enabled();
+        Self { config, scope, call, model_call, tool, digest: None, last, running: false, is_enabled }
     }
 
-    /// The tool was found, or another one takes its place.
-    pub(super) fn about(&mut self, tool: &str, digest: Option<Digest>) {
+    /// Sets the tool, once it is found or replaced by a hook.
+    pub(super) fn set_tool(&mut self, tool: &str, digest: Option<Digest>) {
         tool.clone_into(&mut self.tool);
         self.digest = digest;
     }
 
-    /// The tool runs from here on, until [`RecordKind::ToolFinished`].
-    pub(super) async fn started(&mut self, body: impl FnOnce() -> Value) -> Result<(), RecordError> {
-        self.put(RecordKind::ToolStarted, None, body).await?;
+    /// Records that the tool starts. It counts as running until [`RecordKind::ToolFinished`] is recorded.
+    pub(super) async fn record_started(&mut self, body: impl FnOnce() -> Value) -> Result<(), RecordError> {
+        self.record(RecordKind::ToolStarted, None, body).await?;
         self.running = true;
         Ok(())
     }
 
-    /// One record. Its body is made only if somebody keeps it.
-    pub(super) async fn put(
+    /// Appends a record. Its body is made only if the recorder is enabled.
+    pub(super) async fn record(
         &mut self,
         kind: RecordKind,
         status: Option<&str>,
@@ -58,33 +63,33 @@ impl<'a> Journal<'a> {
         if kind == RecordKind::ToolFinished {
             self.running = false;
         }
-        if !self.keeps {
+        if !self.is_enabled {
             return Ok(());
         }
-        let record = self.record(kind, status, body());
+        let record = self.build_record(kind, status, body());
         self.last = Some(record.id.clone());
-        self.parts.recorder.record(record, self.parts.modes.durability).await
+        self.config.recorder.record(record, self.config.modes.durability).await
     }
 
-    fn record(&self, kind: RecordKind, status: Option<&str>, body: Value) -> Record {
+    fn build_record(&self, kind: RecordKind, status: Option<&str>, body: Value) -> Record {
         Record {
-            id: self.parts.ids.next("rec"),
+            id: self.config.ids.next("rec"),
             parent: self.last.clone(),
             session: self.scope.session.clone(),
-            at: self.parts.clock.now(),
+            at: self.config.clock.now(),
             kind,
             actor: self.scope.actor.as_deref().map(str::to_owned),
             tool: Some(self.tool.clone()),
             digest: self.digest.map(|digest| digest.to_string()),
             call: Some(self.call.clone()),
             status: status.map(str::to_owned),
-            body: self.body(body),
+            body: self.with_scope(body),
         }
     }
 
-    /// Where the call belongs, beside what is said of it.
-    fn body(&self, said: Value) -> Value {
-        let mut body = match said {
+    /// Adds the ids of the model's call, the execution and the step, the skill and the parent session to a body.
+    fn with_scope(&self, body: Value) -> Value {
+        let mut body = match body {
             Value::Object(body) => body,
             _ => Map::new(),
         };
@@ -101,45 +106,46 @@ impl<'a> Journal<'a> {
         Value::Object(body)
     }
 
-    /// Where the running call sends parts of its result. They are kept only if all of a call may be.
-    pub(super) fn partials(&self, keep: bool) -> Partials {
-        if !self.keeps {
+    /// Creates the sink for partial results of the running call. Their content is recorded only if `is_full`.
+    pub(super) fn partials(&self, is_full: bool) -> Partials {
+        if !self.is_enabled {
             return Partials::default();
         }
-        let template = self.record(RecordKind::ToolPartial, None, Value::Null);
-        let Parts { recorder, clock, ids, modes, .. } = self.parts;
+        let template = self.build_record(RecordKind::ToolPartial, None, Value::Null);
+        let PipelineConfig { recorder, clock, ids, modes, .. } = self.config;
         let (recorder, clock, ids) = (Arc::clone(recorder), Arc::clone(clock), Arc::clone(ids));
-        Partials::to(Arc::new(Sink { recorder, clock, ids, durability: modes.durability, template, keep }))
+        Partials::new(Arc::new(RecordingSink { recorder, clock, ids, durability: modes.durability, template, is_full }))
     }
 }
 
 impl Drop for Journal<'_> {
-    /// Whoever waited for the call has given up. That the tool was stopped is recorded all the same.
+    /// Records that a running tool was stopped because its caller gave up.
     fn drop(&mut self) {
-        if self.running && self.keeps {
-            let record = self.record(RecordKind::ToolFinished, Some("cancelled"), Value::Null);
-            // Taken once it is handed over; there is nobody left to wait.
-            drop(self.parts.recorder.record(record, self.parts.modes.durability));
+        if self.running && self.is_enabled {
+            let record = self.build_record(RecordKind::ToolFinished, Some("cancelled"), Value::Null);
+            // The record is taken when it is handed over; no caller is left to wait for it.
+            drop(self.config.recorder.record(record, self.config.modes.durability));
         }
     }
 }
 
-struct Sink {
+/// Sink that records the progress of a running call.
+struct RecordingSink {
     recorder: Arc<dyn Recorder>,
     clock: Arc<dyn Clock>,
-    ids: Arc<Ids>,
-    durability: fumehood_core::record::Durability,
+    ids: Arc<IdGenerator>,
+    durability: Durability,
     template: Record,
-    keep: bool,
+    is_full: bool,
 }
 
-impl PartialSink for Sink {
+impl PartialSink for RecordingSink {
     fn partial(&self, progress: Progress) {
         let mut record = self.template.clone();
         (record.id, record.at) = (self.ids.next("rec"), self.clock.now());
         if let Value::Object(body) = &mut record.body {
             body.insert("fraction".to_owned(), json!(progress.fraction));
-            if self.keep {
+            if self.is_full {
                 body.insert("message".to_owned(), json!(progress.message.as_deref().map(clean)));
                 body.insert("partial".to_owned(), json!(progress.partial));
             }

@@ -1,19 +1,17 @@
-//! The path of a call: resolve, allowlist, schema, authorize, guardrails, hooks, run, hooks, cap, record.
+//! The path of a call: resolve, allowlist, schema, authorize, guardrails, hooks, run, hooks, truncate, record.
 
 mod abort;
 mod batch;
-mod before;
 mod builder;
-mod call_state;
 mod checks;
+mod config;
 mod dispatch;
 mod executor;
-mod ids;
+mod hooks;
 mod journal;
-mod parts;
-mod stream;
+mod stream_event;
 
 pub use builder::{PipelineBuilder, PipelineError};
+pub use config::{Modes, Observers, StateSink};
 pub use executor::Pipeline;
-pub use parts::{Modes, Observers, StateSink};
-pub use stream::StreamEvent;
+pub use stream_event::StreamEvent;

@@ -7,8 +7,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::names::{did_you_mean, resolve, suggestions};
-use crate::recover::{Closing, after_thoughts, recover};
-use crate::render::json_text;
+use crate::recover::{Closing, recover, strip_thoughts};
+use crate::render::format_json;
 
 /// The fields as they were written. A field that stands there twice makes it no decision.
 #[derive(Debug, Default, Deserialize)]
@@ -54,7 +54,7 @@ impl Raw {
     /// # Errors
     /// If no such object is in it, with what to tell the model.
     pub(super) fn extract(response: &Response) -> Result<Self, String> {
-        let text = after_thoughts(response.reply.text());
+        let text = strip_thoughts(response.reply.text());
         let found =
             recover(text, Closing::from(response.stop)).map_err(|error| format!("No decision found: {error}."))?;
         // A list of five would otherwise be read as the five fields.
@@ -137,7 +137,7 @@ fn needs_arguments(schema: &Value) -> bool {
 fn text(field: Option<&RawValue>) -> String {
     field
         .and_then(|field| JsonText::parse(field.get().to_owned()).ok())
-        .map_or_else(String::new, |json| json_text(&json))
+        .map_or_else(String::new, |json| format_json(&json))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::decision::{Move, Raw};
 use super::format::{concluded, observed};
 use super::prompt::prompt;
 use super::schema::decision_schema;
-use crate::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
+use crate::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
 use crate::execution::ToolExecution;
 use crate::render::echo;
 
@@ -142,7 +142,7 @@ impl ReactDriver {
     /// Asks again, as often as that is allowed.
     fn object(&mut self, response: &Response, fault: DecisionFault, problem: String) -> Decision {
         if self.retries >= self.max_retries {
-            return Decision::Failed(DecisionFailure { fault, message: problem });
+            return Decision::Failed(DecisionError { fault, message: problem });
         }
         self.retries = self.retries.saturating_add(1);
         let said = echo(response.reply.text());
@@ -196,7 +196,7 @@ impl Driver for ReactDriver {
     }
 
     /// Nothing of a decision; all of the final answer where it has a request of its own.
-    fn shown<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
+    fn filter_deltas<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
         let concluding = self.concluding.is_some();
         Box::new(move |delta| match delta {
             Delta::Text(_) if !concluding => {}

@@ -1,4 +1,4 @@
-//! What a tool says about itself, once it has been checked: a tool without a checked contract cannot be registered.
+//! The checked contract of a tool: name, description, schema and annotations. A tool without one cannot be registered.
 
 use std::sync::Arc;
 
@@ -12,53 +12,54 @@ use serde_json::Value;
 use crate::identity::{ActorArguments, IdentityError};
 use crate::truncate::{clean, clean_schema};
 
-/// The longest full name, in bytes: a namespace, the separator and a name.
-const NAME_BYTES: usize = 130;
+/// Maximum bytes of a full name: a namespace, the separator and a name.
+const MAX_NAME_BYTES: usize = 130;
 
-/// Whether a tool can have this full name. Clients of providers see to it that a provider is told one that it takes.
+/// Returns whether a tool can have this full name. Clients of model providers map it to a name that the provider
+/// accepts.
 pub(crate) fn is_full_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    !name.is_empty() && name.len() <= NAME_BYTES && name.chars().all(allowed)
+    !name.is_empty() && name.len() <= MAX_NAME_BYTES && name.chars().all(allowed)
 }
 
-/// What a tool says about itself.
+/// The description of a tool, unchecked.
 #[derive(Debug, Clone)]
 pub struct Spec {
-    /// Its full name.
+    /// The full name.
     pub name: String,
-    /// What it does and when to use it.
+    /// The description for the model: what the tool does and when to use it.
     pub description: String,
     /// JSON Schema (2020-12) of the arguments.
     pub parameters: Value,
-    /// What it promises about its effects.
+    /// The tool's claims about its effects.
     pub annotations: Annotations,
-    /// Which bytes it is, for components.
+    /// The digest of the component, for tools of components.
     pub digest: Option<Digest>,
 }
 
-/// Why a tool cannot be taken.
+/// Errors returned by [`Contract::new`] and [`Contract::with_gate`].
 #[derive(Debug, thiserror::Error)]
 pub enum ContractError {
-    /// Its name is not one.
+    /// An invalid name.
     #[error(
-        "the tool {0:?} has a name that models cannot be told; expected 1 to {NAME_BYTES} of `a-z`, `A-Z`, `0-9`, \
+        "the tool {0:?} has a name that models cannot be told; expected 1 to {MAX_NAME_BYTES} of `a-z`, `A-Z`, `0-9`, \
          `_`, `-`, `.`"
     )]
     Name(String),
-    /// A parameter would let the model choose the actor.
+    /// A parameter that would let the model choose the actor.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// Its schema is not accepted.
+    /// A schema that is not accepted.
     #[error("the schema of the tool '{tool}' is not accepted")]
     Schema {
-        /// Which tool.
+        /// The tool.
         tool: String,
-        /// Why.
+        /// The reason.
         source: SchemaError,
     },
 }
 
-/// A tool's word about itself, checked.
+/// A checked description of a tool, and the gate of its arguments.
 #[derive(Debug)]
 pub struct Contract {
     spec: Spec,
@@ -66,21 +67,20 @@ pub struct Contract {
 }
 
 impl Contract {
-    /// The contract of a function of the host: checks the name, compiles the schema, and looks for arguments that say on
-    /// whose behalf it runs.
+    /// Creates the contract of a function of the host.
     ///
     /// # Errors
-    /// If any of this is not acceptable.
+    /// If the name is invalid, the schema does not compile, or an argument would let the model choose the actor.
     pub fn new(spec: Spec, limits: GateLimits) -> Result<Self, ContractError> {
         let gate = Gate::for_arguments(&spec.parameters, limits)
             .map_err(|source| ContractError::Schema { tool: spec.name.clone(), source })?;
         Self::with_gate(spec, Arc::new(gate), &ActorArguments::default())
     }
 
-    /// The contract of a tool whose schema was compiled before, and in which the operator wants no argument of these names.
+    /// Creates the contract of a tool with a compiled schema, in which the operator forbids the given arguments.
     ///
     /// # Errors
-    /// If the name is none, or there is such an argument.
+    /// If the name is invalid, or there is a forbidden argument.
     pub fn with_gate(spec: Spec, gate: Arc<Gate>, actor_arguments: &ActorArguments) -> Result<Self, ContractError> {
         if !is_full_name(&spec.name) {
             return Err(ContractError::Name(truncate_str(&spec.name, 80).to_owned()));
@@ -89,32 +89,32 @@ impl Contract {
         Ok(Self { spec, gate })
     }
 
-    /// What the tool says.
+    /// Returns the description of the tool.
     #[must_use]
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// What its arguments have to pass.
+    /// Returns the gate that arguments have to pass.
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.gate
     }
 
-    /// The full name.
+    /// Returns the full name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.spec.name
     }
 
-    /// The tool as a model sees it: nothing in its texts is invisible or poses as a part of the prompt.
+    /// Returns the tool as a model sees it, without invisible characters and with the tags of prompts escaped.
     #[must_use]
-    pub fn shown(&self) -> ToolSpec {
+    pub fn to_tool_spec(&self) -> ToolSpec {
         let Spec { name, description, parameters, .. } = &self.spec;
         ToolSpec { name: name.clone(), description: clean(description), parameters: clean_schema(parameters) }
     }
 
-    /// What it promises, changed before the tool is shared.
+    /// Replaces the annotations.
     #[must_use]
     pub(super) fn with_annotations(mut self, annotations: Annotations) -> Self {
         self.spec.annotations = annotations;

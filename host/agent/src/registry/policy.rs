@@ -1,25 +1,29 @@
-//! What a host decides for one tool, or for all: records, remedies, caps.
+//! Policies for the calls of one tool or of all tools: persistence, remedies, limits.
 
 use std::time::Duration;
 
-use crate::persist::Persist;
+use crate::persistence::Persistence;
 use crate::retry::{Fault, Recovery, Remedy};
 
-/// Settings for the calls of a tool. What is `None` is left to the next in line.
+/// Settings for the calls of a tool.
+///
+/// Settings that are `None` are taken from the next policy: of the host for the tool, of the tool, of the agent, the
+/// default.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// What is kept of its calls.
-    pub persist: Option<Persist>,
-    /// What happens when a call fails.
+    /// The part of its calls that is recorded.
+    pub persist: Option<Persistence>,
+    /// The remedies for failed calls.
     pub recovery: Recovery,
-    /// Bytes of a result that the model is shown.
+    /// Maximum bytes of a result that the model sees.
     pub result_bytes: Option<usize>,
-    /// After how long a call is marked as overrunning. Advisory: the call is not stopped, and its result is used.
+    /// The duration after which a call is marked as overrunning. Advisory: the call is not stopped, and its result is
+    /// used.
     pub expected_duration: Option<Duration>,
 }
 
 impl Policy {
-    /// This policy, and where it is silent the other.
+    /// Returns this policy, with settings that are `None` taken from `other`.
     #[must_use]
     pub fn or(self, other: &Self) -> Self {
         let Self { persist, recovery, result_bytes, expected_duration } = self;
@@ -37,7 +41,7 @@ impl Policy {
         }
     }
 
-    /// The remedy for a fault; nothing said: tell the model.
+    /// Returns the remedy for a fault. Default: [`Remedy::Tell`].
     #[must_use]
     pub fn remedy(&self, fault: Fault) -> &Remedy {
         self.recovery.remedy(fault).unwrap_or(&Remedy::Tell)
@@ -47,16 +51,16 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::retry::Attempts;
+    use crate::retry::RetryPolicy;
 
     #[test]
     fn k25_the_tool_goes_before_the_agent_and_the_agent_before_the_default() {
-        let of = |invalid_arguments, execution| Policy {
+        let policy = |invalid_arguments, execution| Policy {
             recovery: Recovery { invalid_arguments, execution, ..Recovery::default() },
             ..Policy::default()
         };
-        let tool = of(Some(Remedy::Stop), None);
-        let agent = of(Some(Remedy::Tell), Some(Remedy::Retry(Attempts::again(1))));
+        let tool = policy(Some(Remedy::Stop), None);
+        let agent = policy(Some(Remedy::Tell), Some(Remedy::Retry(RetryPolicy::new(1))));
         let both = tool.or(&agent);
         assert!(matches!(both.remedy(Fault::InvalidArguments), Remedy::Stop));
         assert!(matches!(both.remedy(Fault::Deserialization), Remedy::Stop));

@@ -1,4 +1,4 @@
-//! The port behind which every tool stands, whatever family it is of.
+//! The port of all tools, for every kind of provider.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,24 +12,24 @@ use serde_json::Value;
 use super::contract::Contract;
 use super::policy::Policy;
 
-/// Takes the news of running calls. Must not block.
+/// A receiver of progress of running calls. Must not block.
 pub trait PartialSink: Send + Sync {
-    /// Part of a result, or news, of the call that the sink was made for.
+    /// Receives a partial result, or progress, of the call that the sink was made for.
     fn partial(&self, progress: Progress);
 }
 
-/// Where a running call sends parts of its result.
+/// The handle through which a running call sends partial results. The default discards them.
 #[derive(Clone, Default)]
 pub struct Partials(Option<Arc<dyn PartialSink>>);
 
 impl Partials {
-    /// Sends them there.
+    /// Creates a handle that sends to `sink`.
     #[must_use]
-    pub fn to(sink: Arc<dyn PartialSink>) -> Self {
+    pub fn new(sink: Arc<dyn PartialSink>) -> Self {
         Self(Some(sink))
     }
 
-    /// Sends part of the result, or news, at once.
+    /// Sends a partial result, or progress, immediately.
     pub fn send(&self, progress: Progress) {
         if let Some(sink) = &self.0 {
             sink.partial(progress);
@@ -43,7 +43,7 @@ impl fmt::Debug for Partials {
     }
 }
 
-/// One call that passed the gate, as a tool sees it.
+/// A call that passed the gate, as a tool receives it.
 #[derive(Debug, Clone, Default)]
 pub struct Invocation {
     /// The id of the call. Never empty.
@@ -52,84 +52,84 @@ pub struct Invocation {
     pub tool: String,
     /// The arguments. They fit the schema.
     pub arguments: Value,
-    /// On whose behalf; `None` for guests. The host says so, never the arguments.
+    /// The actor on whose behalf the call is made; `None` for guests. Set by the host, never by the arguments.
     pub actor: Option<Arc<str>>,
-    /// A read-only copy of the agent's state as JSON text, for tools that say that they want it.
+    /// A read-only copy of the agent's state as JSON text, if [`Tool::needs_state`].
     pub state: Option<Arc<str>>,
-    /// Which session.
+    /// The session.
     pub session: String,
-    /// Which execution of the loop.
+    /// The execution of the loop.
     pub execution: String,
-    /// Which step of it.
+    /// The step of the execution.
     pub step: u32,
-    /// Where parts of the result go while the call runs.
+    /// The handle for partial results while the call runs.
     pub partials: Partials,
 }
 
 impl Invocation {
-    /// The call as the model asked for it, for tools that make calls or sessions of their own.
+    /// Returns the call as an intent of the model, for tools that make calls or sessions of their own.
     #[must_use]
     pub fn intent(&self) -> ToolIntent {
         ToolIntent { id: self.id.clone(), name: self.tool.clone(), arguments: self.arguments.to_string() }
     }
 }
 
-/// A tool or a hook ends the whole run. Never turned into the result of a call.
+/// The end of the whole run, requested by a tool or a hook. Never converted to the result of a call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the run was ended: {reason}")]
 pub struct Stop {
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Stop {
-    /// Ends the run for this reason.
+    /// Creates a stop for this reason.
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into() }
     }
 }
 
-/// What a tool is for.
+/// The purpose of a tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Purpose {
-    /// It does something.
+    /// An action.
     #[default]
     Action,
-    /// It gives a text that belongs to a skill.
+    /// A text that belongs to a skill.
     Knowledge,
 }
 
 /// A tool.
 pub trait Tool: Send + Sync {
-    /// What it says about itself.
+    /// Returns the checked description of the tool.
     fn contract(&self) -> &Contract;
 
-    /// Whether the actor may make this call. Asked after the gate and before every rule. Must not block.
+    /// Returns whether the actor may make this call. Checked after the gate and before all rules. Must not block.
     fn authorize(&self, actor: Option<&str>, invocation: &Invocation) -> bool {
-        let _anybody = (actor, invocation);
+        let _ = (actor, invocation);
         true
     }
 
-    /// Whether the tool's own type takes arguments that fit its schema. Asked with the gate.
+    /// Checks arguments that fit the schema against the tool's own type. Called after the gate.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// A description of the problem, if the type does not accept them.
     fn accepts(&self, arguments: &Value) -> Result<(), String> {
-        let _anything = arguments;
+        let _ = arguments;
         Ok(())
     }
 
-    /// Whether it wants to see the agent's state.
-    fn wants_state(&self) -> bool {
+    /// Returns whether the tool needs the agent's state.
+    fn needs_state(&self) -> bool {
         false
     }
 
-    /// What it is for.
+    /// Returns the purpose of the tool.
     fn purpose(&self) -> Purpose {
         Purpose::Action
     }
 
-    /// How its calls are treated, as far as the tool itself has a say. Nothing in it comes from untrusted code.
+    /// Returns the tool's own policy. No part of it comes from untrusted code.
     fn policy(&self) -> Policy {
         Policy::default()
     }
@@ -137,6 +137,6 @@ pub trait Tool: Send + Sync {
     /// Runs the call. Dropping the future stops it.
     ///
     /// # Errors
-    /// Only to end the whole run; a failure is a result.
+    /// Only to end the whole run; a failure of the call is a result.
     fn call(&self, invocation: Arc<Invocation>) -> BoxFuture<'_, Result<CallResult, Stop>>;
 }

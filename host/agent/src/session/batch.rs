@@ -9,7 +9,7 @@ use super::config::OnRepetition;
 use super::input::Action;
 use super::machine::{Closing, Session, Waiting};
 use super::made_up::{self, Why};
-use crate::breaker::BROKEN;
+use crate::breaker::CIRCUIT_OPEN_MESSAGE;
 use crate::budget::BudgetKind;
 use crate::execution::ToolExecution;
 use crate::executor::{BatchEnd, BatchOutcome};
@@ -70,7 +70,7 @@ impl Session {
                 (None, None) => ends_by_loop.then_some(Why::Skipped),
             };
             if budget.is_none() {
-                self.spent.call();
+                self.spent.count_call();
             }
             slots.push(match why {
                 Some(why) => Slot::Done(Box::new(made_up::execution(self.own_id(), call, why, now))),
@@ -81,7 +81,7 @@ impl Session {
     }
 
     fn call_budget(&self, now: Timestamp) -> Option<BudgetKind> {
-        self.config.budget.before_call(&self.spent, now)
+        self.config.budget.check_call(&self.spent, now)
     }
 
     /// Whether a call that the budget does not allow ends the run. At the limit for one message it does not: the model
@@ -120,7 +120,7 @@ impl Session {
         let (executions, own) = self.merge(slots, outcome.executions, || Why::Skipped, now);
         let output = self.driver.trace(&response, &executions);
         self.trace.extend(output.iter().cloned());
-        let open = self.breaker.batch(&executions);
+        let open = self.breaker.record_batch(&executions);
         if let Some(run) = &mut self.run {
             run.append_calls(&executions);
         }
@@ -131,7 +131,7 @@ impl Session {
                 Some(Ending::ToolFailed { tool, message })
             }
             Some(BatchEnd::Blocked { .. }) | None => {
-                end.or_else(|| open.then(|| Ending::CircuitOpen { text: BROKEN.to_owned() }))
+                end.or_else(|| open.then(|| Ending::CircuitOpen { text: CIRCUIT_OPEN_MESSAGE.to_owned() }))
             }
         };
         let kind = match &ending {

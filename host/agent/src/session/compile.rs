@@ -46,7 +46,7 @@ fn said_last(run: &Run) -> Option<&str> {
 
 fn told_again(step: &Step, freshness: Duration, now: Timestamp) -> impl Iterator<Item = &ToolExecution> {
     // What stands for a failed decision is no call.
-    let is_call = move |execution: &ToolExecution| step.kind == StepKind::ToolCalls || execution.status.ran();
+    let is_call = move |execution: &ToolExecution| step.kind == StepKind::ToolCalls || execution.status.has_run();
     step.executions.iter().filter(move |execution| {
         let tried = !matches!(execution.status, Status::RejectedBudget | Status::Skipped);
         !freshness.is_zero() && tried && is_call(execution) && now.since(execution.completed_at) <= freshness

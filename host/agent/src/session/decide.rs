@@ -6,7 +6,7 @@ use fumehood_core::time::Timestamp;
 use super::input::Action;
 use super::machine::{Closing, Session};
 use super::made_up;
-use crate::driver::{Decision, DecisionFailure, DecisionFault};
+use crate::driver::{Decision, DecisionError, DecisionFault};
 use crate::transcript::{Ending, StepKind};
 
 impl Session {
@@ -41,7 +41,7 @@ impl Session {
         if text.trim().is_empty() {
             let message = "The model's reply was empty; it should have been an answer or tool calls. \
                            Ask again, or use another model.";
-            let failure = DecisionFailure { fault: DecisionFault::Extraction, message: message.to_owned() };
+            let failure = DecisionError { fault: DecisionFault::Extraction, message: message.to_owned() };
             return self.decision_failed(response, &failure, now);
         }
         let output = vec![Message::assistant(text.clone())];
@@ -57,7 +57,7 @@ impl Session {
         self.finish(Ending::Answered { text }, now)
     }
 
-    fn decision_failed(&mut self, response: Response, failure: &DecisionFailure, now: Timestamp) -> Action {
+    fn decision_failed(&mut self, response: Response, failure: &DecisionError, now: Timestamp) -> Action {
         let id = self.own_id();
         let execution = made_up::failed_decision(id, failure, response.reply.text(), now);
         let text = response.reply.text().to_owned();

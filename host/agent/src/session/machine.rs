@@ -12,7 +12,7 @@ use super::config::SessionConfig;
 use super::input::{Action, BudgetQuestion, Input, Recorded, StepError};
 use super::repetition::Streaks;
 use crate::breaker::Breaker;
-use crate::budget::{BudgetKind, Spent};
+use crate::budget::{BudgetKind, BudgetUsage};
 use crate::driver::{Driver, ToolRuntime};
 use crate::execution::ToolExecution;
 use crate::transcript::{Ending, RequestDelta, Run, Step, StepKind, Transcript};
@@ -21,7 +21,7 @@ use crate::transcript::{Ending, RequestDelta, Run, Step, StepKind, Transcript};
 pub struct Session {
     pub(super) config: SessionConfig,
     pub(super) driver: Box<dyn Driver>,
-    pub(super) spent: Spent,
+    pub(super) spent: BudgetUsage,
     pub(super) streaks: Streaks,
     pub(super) breaker: Breaker,
     /// What this run has said since its message.
@@ -107,7 +107,7 @@ impl Session {
             breaker: Breaker::new(failed_batches(&config)),
             config,
             driver,
-            spent: Spent::default(),
+            spent: BudgetUsage::default(),
             streaks: Streaks::default(),
             trace: Vec::new(),
             prose_only: false,
@@ -126,7 +126,7 @@ impl Session {
     pub fn reset(&mut self, id: String) {
         self.breaker = Breaker::new(failed_batches(&self.config));
         self.config.id = id;
-        self.spent = Spent::default();
+        self.spent = BudgetUsage::default();
         self.streaks = Streaks::default();
         self.trace.clear();
         self.prose_only = false;
@@ -145,9 +145,9 @@ impl Session {
         &self.config
     }
 
-    /// See [`Driver::shown`].
-    pub(crate) fn shown<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
-        self.driver.shown(sink)
+    /// See [`Driver::filter_deltas`].
+    pub(crate) fn filter_deltas<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
+        self.driver.filter_deltas(sink)
     }
 
     /// Whether a message is one of those by which the driver tells of calls of the current run.
@@ -175,7 +175,7 @@ impl Session {
 
     /// What has been used.
     #[must_use]
-    pub fn spent(&self) -> &Spent {
+    pub fn spent(&self) -> &BudgetUsage {
         &self.spent
     }
 
@@ -256,7 +256,7 @@ impl Session {
 
     /// The next request of the driver, if the budget allows one.
     pub(super) fn ask(&mut self, now: Timestamp) -> Action {
-        if let Some(budget) = self.config.budget.before_request(&self.spent, now) {
+        if let Some(budget) = self.config.budget.check_request(&self.spent, now) {
             return self.no_more_requests(budget, now);
         }
         let request = self.driver.request(&self.conversation, &self.trace);
@@ -265,7 +265,7 @@ impl Session {
 
     /// One request whose answer is the final one, without tools, if the budget allows it.
     pub(super) fn ask_for_final_answer(&mut self, request: Request, now: Timestamp) -> Action {
-        match self.config.budget.before_request(&self.spent, now) {
+        match self.config.budget.check_request(&self.spent, now) {
             // No question to a person here: their yes would ask the driver again, not send this request.
             Some(budget) => {
                 self.close_unanswered(budget, now);
@@ -285,7 +285,9 @@ impl Session {
             }
         }
         // A limit that somebody set gives way to what is left. None is made up: a model refuses one above its own.
-        if let (Some(wanted), Some(left)) = (request.max_tokens, self.config.budget.answer_tokens(&self.spent)) {
+        if let (Some(wanted), Some(left)) =
+            (request.max_tokens, self.config.budget.remaining_answer_tokens(&self.spent))
+        {
             request.max_tokens = Some(wanted.min(left));
         }
         self.spent.turns = self.spent.turns.saturating_add(1);

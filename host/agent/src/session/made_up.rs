@@ -6,7 +6,7 @@ use fumehood_core::result::{CallError, CallResult, Metadata};
 use fumehood_core::time::Timestamp;
 
 use crate::budget::BudgetKind;
-use crate::driver::DecisionFailure;
+use crate::driver::DecisionError;
 use crate::execution::{Status, ToolExecution};
 
 /// The result of a call beyond the limit on calls for one user message.
@@ -62,7 +62,7 @@ pub(super) fn execution(id: String, call: ToolIntent, why: Why, now: Timestamp) 
 }
 
 /// The execution that stands for a reply which could not be taken for a decision.
-pub(super) fn failed_decision(id: String, failure: &DecisionFailure, reply: &str, now: Timestamp) -> ToolExecution {
+pub(super) fn failed_decision(id: String, failure: &DecisionError, reply: &str, now: Timestamp) -> ToolExecution {
     let arguments = serde_json::Value::from(reply).to_string();
     let call = ToolIntent { id: id.clone(), name: failure.fault.as_str().to_owned(), arguments };
     let error = CallError::new(ErrorKind::BadResult, failure.message.clone());

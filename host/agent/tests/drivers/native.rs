@@ -1,6 +1,6 @@
 //! Native tool calling.
 
-use fumehood_agent::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
+use fumehood_agent::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
 use fumehood_agent::native::NativeDriver;
 use fumehood_core::chat::{Message, Reply, Request, Response, Role, StopReason, Thought, ToolChoice};
 use fumehood_core::content::Content;
@@ -105,7 +105,7 @@ fn i11_required_asks_again_once_and_then_fails() {
     let demand = "You must call at least one of the tools.";
     let again = Decision::Again { messages: vec![Message::assistant("8"), Message::user(demand)] };
     assert_eq!(driver.decide(&Response::text("8")), again);
-    let failure = DecisionFailure { fault: DecisionFault::Validation, message: demand.to_owned() };
+    let failure = DecisionError { fault: DecisionFault::Validation, message: demand.to_owned() };
     assert_eq!(driver.decide(&Response::text("8")), Decision::Failed(failure));
 }
 

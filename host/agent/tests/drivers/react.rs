@@ -1,6 +1,6 @@
 //! ReAct: a JSON decision in every step.
 
-use fumehood_agent::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
+use fumehood_agent::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
 use fumehood_agent::react::ReactDriver;
 use fumehood_core::chat::{Delta, Message, Request, Response, Role, ToolIntent};
 use fumehood_core::content::Content;
@@ -112,7 +112,7 @@ fn i21_only_the_final_answer_is_shown_while_it_is_written() {
     let shown = |driver: &ReactDriver| {
         let mut seen = Vec::new();
         let mut sink = |delta: Delta| seen.push(delta);
-        let mut through = driver.shown(&mut sink);
+        let mut through = driver.filter_deltas(&mut sink);
         through.delta(Delta::Thought("hm".to_owned()));
         through.delta(Delta::Text("words".to_owned()));
         drop(through);
@@ -144,7 +144,7 @@ fn i22_a_reply_without_a_decision_fails_after_the_retries() {
     let message = "No decision found: there is no JSON object in it.".to_owned();
     assert_eq!(
         played.end,
-        Decision::Failed(DecisionFailure { fault: DecisionFault::Extraction, message: message.clone() })
+        Decision::Failed(DecisionError { fault: DecisionFault::Extraction, message: message.clone() })
     );
     assert_eq!(played.requests.len(), 3);
     let advice = format!("{message} Reply with exactly one JSON object that is a decision.");
@@ -164,7 +164,7 @@ fn i22_a_good_decision_starts_the_count_of_retries_again() {
 fn i23_an_invalid_decision_fails_after_the_retries_and_runs_nothing() {
     let played = play(&mut ReactDriver::new(), "hi", replies(&[UNKNOWN, UNKNOWN, UNKNOWN]));
     let message = "Requested tool is not available.".to_owned();
-    assert_eq!(played.end, Decision::Failed(DecisionFailure { fault: DecisionFault::Validation, message }));
+    assert_eq!(played.end, Decision::Failed(DecisionError { fault: DecisionFault::Validation, message }));
     assert!(played.executions.is_empty());
     assert_eq!(DecisionFault::Validation.as_str(), "decision_validation");
 }

@@ -1,13 +1,13 @@
-//! Batches: together, in order, and what ends them.
+//! Batches: concurrent calls, the order of results, and early ends.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::{BatchEnd, ToolExecutor as _};
-use fumehood_agent::hook::{Before, Field, HookFn, ToolUse};
+use fumehood_agent::hook::{BeforeAction, Field, HookFn, ToolUse};
 use fumehood_agent::pipeline::{Modes, Observers};
-use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Invocation};
 use fumehood_core::record::RecordKind;
 
 use crate::stage::{intent, stage, stage_of};
@@ -38,7 +38,7 @@ fn sleeper() -> Arc<BuiltIns> {
     let tools = BuiltIns::default();
     let run = |args: Millis, _: Arc<Invocation>| async move {
         tokio::time::sleep(Duration::from_millis(args.millis)).await;
-        Ok::<_, Failure>(args.millis)
+        Ok::<_, BuiltInError>(args.millis)
     };
     tools.register(BuiltIn::new("sleep", "Sleeps.", run).unwrap()).unwrap();
     Arc::new(tools)
@@ -69,7 +69,7 @@ async fn i30_an_empty_call_id_is_replaced_by_one_that_all_records_share() {
     assert!(!id.is_empty());
     assert_eq!(&outcome.executions[0].result.id, id);
     for kind in [RecordKind::ToolStarted, RecordKind::ToolFinished, RecordKind::ToolResult] {
-        assert_eq!(stage.kept.of(kind)[0].body["model_call"], serde_json::Value::from(id.as_str()));
+        assert_eq!(stage.recorder.of_kind(kind)[0].body["model_call"], serde_json::Value::from(id.as_str()));
     }
 }
 
@@ -79,7 +79,13 @@ async fn i33_a_stop_ends_the_run_and_is_no_result() {
     let outcome = stage.batch(&[ADD, ("stop", "{}")]).await;
     assert_eq!(outcome.ended, Some(BatchEnd::Stop { reason: "enough".to_owned() }));
     assert!(outcome.executions.iter().all(|execution| execution.name() == "add"));
-    assert!(stage.kept.of(RecordKind::ToolFinished).iter().any(|record| record.status.as_deref() == Some("stopped")));
+    assert!(
+        stage
+            .recorder
+            .of_kind(RecordKind::ToolFinished)
+            .iter()
+            .any(|record| record.status.as_deref() == Some("stopped"))
+    );
 }
 
 #[tokio::test]
@@ -94,9 +100,9 @@ async fn i34_the_first_failure_ends_the_batch_if_asked_to() {
     assert_eq!((lenient.ended, lenient.executions.len()), (None, 3));
 }
 
-fn block_echo() -> Arc<HookFn<impl Fn(&mut ToolUse) -> Before + Send + Sync>> {
+fn block_echo() -> Arc<HookFn<impl Fn(&mut ToolUse) -> BeforeAction + Send + Sync>> {
     Arc::new(HookFn::new("no_echo", 0, &[] as &[Field], |call: &mut ToolUse| {
-        if call.tool == "echo" { Before::Block { message: None } } else { Before::Continue }
+        if call.tool == "echo" { BeforeAction::Block { message: None } } else { BeforeAction::Continue }
     }))
 }
 
@@ -134,21 +140,21 @@ async fn i42_a_batch_costs_in_proportion_to_its_calls() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_leaves_its_end() {
+async fn records_the_end_of_a_dropped_call() {
     let stage = stage_of(sleeper(), |builder| builder);
     let calls = [("sleep", r#"{"millis": 10000}"#)];
     let waited = tokio::time::timeout(Duration::from_millis(50), stage.batch(&calls)).await;
     assert!(waited.is_err());
-    assert_eq!(stage.kept.of(RecordKind::ToolFinished)[0].status.as_deref(), Some("cancelled"));
+    assert_eq!(stage.recorder.of_kind(RecordKind::ToolFinished)[0].status.as_deref(), Some("cancelled"));
 }
 
 #[tokio::test]
 async fn k22_onlookers_see_successful_actions() {
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let sees = Arc::clone(&seen);
+    let calls = Arc::clone(&seen);
     let observers = Observers {
         on_tool_use: Some(Arc::new(move |name, args, result| {
-            sees.lock().unwrap().push(format!("{name}({args}) = {}", result.text().unwrap()));
+            calls.lock().unwrap().push(format!("{name}({args}) = {}", result.text().unwrap()));
         })),
         ..Observers::default()
     };

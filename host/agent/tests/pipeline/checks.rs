@@ -1,14 +1,14 @@
-//! Everything that a call passes before it runs.
+//! Checks before a call runs.
 
 use std::sync::Arc;
 
-use fumehood_agent::allowlist::{Allowlists, Default as Unlisted, EnvelopeKey, Skill};
+use fumehood_agent::allowlist::{Allowlists, DefaultAllowlist, EnvelopeKey, Skill};
 use fumehood_agent::execution::{Status, ToolExecution};
 use fumehood_agent::executor::ToolExecutor as _;
 use fumehood_agent::memory::Episodes;
-use fumehood_agent::persist::Persist;
+use fumehood_agent::persistence::Persistence;
 use fumehood_agent::pipeline::{PipelineBuilder, PipelineError, StreamEvent};
-use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Family, Invocation, Policy, Tool, ToolFamily};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Invocation, Policy, ProviderKind, Tool, ToolProvider};
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::{Record, RecordKind};
 use serde_json::json;
@@ -17,10 +17,11 @@ use crate::stage::{Stage, Text, stage, stage_of, tools};
 
 const ADD: &str = r#"{"a": 1, "b": 2}"#;
 
-struct Other(Family, Arc<BuiltIns>);
+/// A provider of another kind with built-in tools.
+struct Other(ProviderKind, Arc<BuiltIns>);
 
-impl ToolFamily for Other {
-    fn family(&self) -> Family {
+impl ToolProvider for Other {
+    fn kind(&self) -> ProviderKind {
         self.0
     }
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
@@ -31,9 +32,10 @@ impl ToolFamily for Other {
     }
 }
 
-fn saying(name: &str, text: &'static str) -> Arc<BuiltIns> {
+/// Returns a tool that always answers `text`.
+fn tool_answering(name: &str, text: &'static str) -> Arc<BuiltIns> {
     let tools = BuiltIns::default();
-    let run = move |_: crate::stage::Nothing, _: Arc<Invocation>| async move { Ok::<_, Failure>(text) };
+    let run = move |_: crate::stage::Nothing, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(text) };
     tools.register(BuiltIn::new(name, "Says where it is.", run).unwrap()).unwrap();
     Arc::new(tools)
 }
@@ -42,9 +44,9 @@ fn saying(name: &str, text: &'static str) -> Arc<BuiltIns> {
 async fn c3_registries_are_asked_in_order_and_the_first_hit_wins() {
     let add = |builder: PipelineBuilder| {
         builder
-            .family(Arc::new(Other(Family::Mcp, saying("where", "mcp"))))
-            .family(Arc::new(Other(Family::Component, saying("where", "component"))))
-            .family(Arc::new(Other(Family::Mcp, saying("only_mcp", "mcp"))))
+            .provider(Arc::new(Other(ProviderKind::Mcp, tool_answering("where", "mcp"))))
+            .provider(Arc::new(Other(ProviderKind::Component, tool_answering("where", "component"))))
+            .provider(Arc::new(Other(ProviderKind::Mcp, tool_answering("only_mcp", "mcp"))))
     };
     let stage = stage(add);
     assert_eq!(stage.call("where", "{}").await.result.text().as_deref(), Some("component"));
@@ -60,7 +62,7 @@ async fn c4_a_miss_is_a_structured_failure() {
     assert_eq!(execution.status, Status::RejectedNotFound);
     assert_eq!(execution.error_message(), "[error: tool 'nope' not found in registry]");
     assert_eq!(execution.error().unwrap().kind, ErrorKind::UnknownTool);
-    assert_eq!(stage.kept.kinds(), [RecordKind::ToolRejected]);
+    assert_eq!(stage.recorder.kinds(), [RecordKind::ToolRejected]);
 }
 
 #[tokio::test]
@@ -83,11 +85,11 @@ async fn l10_nothing_is_coerced_and_nothing_undeclared_passes() {
     for arguments in [r#"{"a": "1", "b": 2}"#, r#"{"a": 1.5, "b": 2}"#, r#"{"a": 1, "b": 2, "c": 3}"#] {
         assert_eq!(stage.call("add", arguments).await.status, Status::RejectedSchema, "{arguments}");
     }
-    let rejected = stage.kept.of(RecordKind::ToolRejected);
+    let rejected = stage.recorder.of_kind(RecordKind::ToolRejected);
     assert_eq!(rejected[0].body["arguments"], json!({"a": "1", "b": 2}));
     assert_eq!(rejected[0].body["status"], "rejected_schema");
-    assert_eq!(StreamEvent::of(&rejected[0]), Some(StreamEvent::ToolFailed));
-    assert!(stage.kept.of(RecordKind::ToolStarted).is_empty());
+    assert_eq!(StreamEvent::from_record(&rejected[0]), Some(StreamEvent::ToolFailed));
+    assert!(stage.recorder.of_kind(RecordKind::ToolStarted).is_empty());
 }
 
 #[tokio::test]
@@ -114,14 +116,14 @@ async fn l23_arguments_that_are_not_json_are_rejected_even_if_nothing_is_require
 async fn l6_the_actor_is_asked_for_after_the_schema_and_before_the_tool() {
     let tools = BuiltIns::default();
     let run =
-        |_: Text, call: Arc<Invocation>| async move { Ok::<_, Failure>(call.actor.as_deref().map(str::to_owned)) };
+        |_: Text, call: Arc<Invocation>| async move { Ok::<_, BuiltInError>(call.actor.as_deref().map(str::to_owned)) };
     let tool = BuiltIn::new("whoami", "Says who.", run).unwrap();
     tools.register(tool.with_authorize(|actor, _| actor.is_some())).unwrap();
     let mut stage = stage_of(Arc::new(tools), |builder| builder);
     assert_eq!(stage.call("whoami", "{}").await.status, Status::RejectedSchema);
     let refused = stage.call("whoami", r#"{"text": ""}"#).await;
     assert_eq!(refused.status, Status::RejectedUnauthorized);
-    assert_eq!(refused.error_message(), "[error: not cleared to call tool 'whoami']");
+    assert_eq!(refused.error_message(), "[error: not authorized to call tool 'whoami']");
     stage.scope.actor = Some(Arc::from("ann"));
     let execution = stage.call("whoami", r#"{"text": ""}"#).await;
     assert_eq!(execution.result.text().as_deref(), Some("ann"));
@@ -131,7 +133,7 @@ async fn l6_the_actor_is_asked_for_after_the_schema_and_before_the_tool() {
 async fn l20_the_actor_comes_from_the_host_and_is_not_shown_to_the_model() {
     let tools = BuiltIns::default();
     let run =
-        |_: Text, call: Arc<Invocation>| async move { Ok::<_, Failure>(call.actor.as_deref().map(str::to_owned)) };
+        |_: Text, call: Arc<Invocation>| async move { Ok::<_, BuiltInError>(call.actor.as_deref().map(str::to_owned)) };
     tools.register(BuiltIn::new("whoami", "Says who.", run).unwrap()).unwrap();
     let mut stage = stage_of(Arc::new(tools), |builder| builder);
     assert_eq!(stage.call("whoami", r#"{"text": "ann"}"#).await.result.text().as_deref(), Some("null"));
@@ -172,7 +174,7 @@ async fn k17_no_other_name_is_in_the_refusal_or_the_records() {
     let execution = stage.call("echo", "{}").await;
     for hidden in ["panic", "stop", "fail"] {
         assert!(!execution.error_message().contains(hidden));
-        assert!(!stage.kept.text().contains(&format!("\"{hidden}\"")));
+        assert!(!stage.recorder.text().contains(&format!("\"{hidden}\"")));
     }
 }
 
@@ -205,9 +207,15 @@ async fn l18_refusals_that_nobody_else_needs_to_know_are_not_streamed() {
     let stage = skilled();
     stage.call("echo", "{}").await;
     stage.call("nope", "{}").await;
-    assert!(stage.kept.of(RecordKind::ToolRejected).iter().all(|record| StreamEvent::of(record).is_none()));
+    assert!(
+        stage
+            .recorder
+            .of_kind(RecordKind::ToolRejected)
+            .iter()
+            .all(|record| StreamEvent::from_record(record).is_none())
+    );
     stage.call("add", ADD).await;
-    let told: Vec<_> = stage.kept.0.lock().unwrap().iter().filter_map(StreamEvent::of).collect();
+    let told: Vec<_> = stage.recorder.0.lock().unwrap().iter().filter_map(StreamEvent::from_record).collect();
     assert_eq!(told, [StreamEvent::ToolStarted, StreamEvent::ToolFinished]);
 }
 
@@ -215,18 +223,20 @@ async fn l18_refusals_that_nobody_else_needs_to_know_are_not_streamed() {
 fn k9_a_skill_that_names_what_is_not_there_is_refused() {
     let lists =
         Allowlists { skills: [("s".to_owned(), Skill::new().component_tool("ad"))].into(), ..Allowlists::default() };
-    let error = PipelineBuilder::default().family(tools()).allowlists(lists).build().unwrap_err();
+    let error = PipelineBuilder::default().provider(tools()).allowlists(lists).build().unwrap_err();
     assert!(matches!(&error, PipelineError::UnknownTool { skill, tool } if skill == "s" && tool == "ad"), "{error}");
 }
 
 #[tokio::test]
 async fn c13_records_say_where_a_call_ran() {
-    let add = |builder: PipelineBuilder| builder.family(Arc::new(Other(Family::Component, saying("where", "there"))));
+    let add = |builder: PipelineBuilder| {
+        builder.provider(Arc::new(Other(ProviderKind::Component, tool_answering("where", "there"))))
+    };
     let stage = stage(add);
     stage.call("add", ADD).await;
     stage.call("where", "{}").await;
     let families: Vec<_> =
-        stage.kept.of(RecordKind::ToolStarted).iter().map(|record| record.body["family"].clone()).collect();
+        stage.recorder.of_kind(RecordKind::ToolStarted).iter().map(|record| record.body["family"].clone()).collect();
     assert_eq!(families, ["built_in", "component"]);
 }
 
@@ -242,47 +252,47 @@ async fn l19_a_channel_is_told_in_its_own_words() {
     assert_eq!(stage.call("nope", "{}").await.error_message(), words);
 }
 
-/// All that a model, a person and a program can see of a refusal, with the name taken out.
-fn seen(execution: &ToolExecution, records: &[Record]) -> String {
+/// Returns everything that a model, a person and a program can see of a refusal, without the name.
+fn visible(execution: &ToolExecution, records: &[Record]) -> String {
     let error = serde_json::to_string(execution.error().unwrap()).unwrap();
     let record = records.last().unwrap();
-    let told = format!("{:?} {error} {:?} {} {}", execution.status, record.status, record.kind, record.body["error"]);
-    told.replace(execution.name(), "NAME")
+    let text = format!("{:?} {error} {:?} {} {}", execution.status, record.status, record.kind, record.body["error"]);
+    text.replace(execution.name(), "NAME")
 }
 
 #[tokio::test]
-async fn a_tool_out_of_reach_and_one_that_is_not_there_are_refused_alike() {
+async fn unreachable_and_missing_tools_are_refused_alike() {
     let lists = Allowlists { key: EnvelopeKey::new([3; 32]).ok(), ..Allowlists::default() };
     let envelope = lists.seal("support", Some(["add".to_owned()].into()), None, None).unwrap();
-    let secretive = Policy { persist: Some(Persist::Nothing), ..Policy::default() };
+    let secretive = Policy { persist: Some(Persistence::Nothing), ..Policy::default() };
     let mut channel = stage(|builder| builder.allowlists(lists));
     channel.scope.envelope = Some(Arc::from(envelope.as_str()));
-    let only = Allowlists { default: Unlisted::Only(["add".to_owned()].into()), ..Allowlists::default() };
+    let only = Allowlists { default: DefaultAllowlist::Only(["add".to_owned()].into()), ..Allowlists::default() };
     let nothing = Allowlists::default();
     let (only, nothing) = (stage(|builder| builder.allowlists(only)), stage(|builder| builder.allowlists(nothing)));
     for stage in [channel, only, nothing, skilled()] {
         let hidden = stage.call("echo", "{}").await;
-        let hidden = seen(&hidden, &stage.kept.of(RecordKind::ToolRejected));
+        let hidden = visible(&hidden, &stage.recorder.of_kind(RecordKind::ToolRejected));
         let missing = stage.call("nope", "{}").await;
-        assert_eq!(seen(&missing, &stage.kept.of(RecordKind::ToolRejected)), hidden);
+        assert_eq!(visible(&missing, &stage.recorder.of_kind(RecordKind::ToolRejected)), hidden);
         assert!(hidden.starts_with("RejectedAllowlist"), "{hidden}");
     }
-    // Nor does the account that a model is given tell them apart.
+    // The summaries of calls do not tell them apart either.
     let episodes = Arc::new(Episodes::default());
-    let kept = Arc::clone(&episodes);
+    let shared = Arc::clone(&episodes);
     let stage = stage(|builder| {
-        let lists = Allowlists { default: Unlisted::Only(["add".to_owned()].into()), ..Allowlists::default() };
-        builder.allowlists(lists).tool_policy("echo", secretive).episodes(kept)
+        let lists = Allowlists { default: DefaultAllowlist::Only(["add".to_owned()].into()), ..Allowlists::default() };
+        builder.allowlists(lists).tool_policy("echo", secretive).episodes(shared)
     });
     stage.call("echo", r#"{"text": "x"}"#).await;
     stage.call("nope", r#"{"text": "x"}"#).await;
-    let told: Vec<_> = episodes.of("s").iter().map(|it| format!("{it:?}").replace(&it.tool, "NAME")).collect();
+    let told: Vec<_> = episodes.for_session("s").iter().map(|it| format!("{it:?}").replace(&it.tool, "NAME")).collect();
     assert_eq!(told.first(), told.last());
     assert_eq!(told.len(), 2);
 }
 
 #[tokio::test]
-async fn a_name_that_is_like_one_that_may_be_called_gets_a_suggestion() {
+async fn suggests_names_that_may_be_called() {
     let hint = async |stage: &Stage, name: &str| {
         let execution = stage.call(name, "{}").await;
         execution.error().unwrap().hint.as_ref().map(|hint| hint.to_string())
@@ -303,6 +313,6 @@ async fn i37_an_execution_tells_what_was_asked_and_what_became_of_it() {
     assert_ne!(good.id, bad.id);
     assert_eq!((good.name(), good.args(), good.error_message()), ("add", ADD, ""));
     assert!(good.value().is_some() && !good.has_error() && good.started_at <= good.completed_at);
-    assert!(bad.value().is_none() && bad.has_error() && !bad.was_blocked());
+    assert!(bad.value().is_none() && bad.has_error() && !bad.is_blocked());
     assert_eq!(bad.error_message(), "it failed");
 }

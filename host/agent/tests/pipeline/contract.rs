@@ -1,28 +1,28 @@
-//! What a call is before it runs, what a tool is, and what events and hooks say of it afterwards.
+//! Calls before they run, the contract of a tool, and the records and hooks after a call.
 
 use std::sync::{Arc, Mutex};
 
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::{Scope, ToolExecutor as _};
-use fumehood_agent::hook::{After, Field, HookFn, ToolUsed};
+use fumehood_agent::hook::{AfterAction, CompletedToolUse, Field, HookFn};
 use fumehood_agent::pipeline::{PipelineBuilder, StateSink};
-use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation, Tool as _, ToolFamily as _};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Invocation, Tool as _, ToolProvider as _};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::content::Content;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use serde_json::json;
 
-use crate::stage::{Nothing, Pair, Text, everything, intent, reads, stage, stage_of, tools};
+use crate::stage::{Nothing, Pair, Text, everything, intent, read_only, stage, stage_of, tools};
 
 const ADD: &str = r#"{"a": 1, "b": 2}"#;
 
-/// A tool that counts how often it ran.
+/// Returns a tool and the counter of its calls.
 fn counted() -> (Arc<BuiltIns>, Arc<Mutex<u32>>) {
     let runs = Arc::new(Mutex::new(0));
     let counts = Arc::clone(&runs);
     let run = move |_: Nothing, _: Arc<Invocation>| {
         *counts.lock().unwrap() += 1;
-        async { Ok::<_, Failure>(1) }
+        async { Ok::<_, BuiltInError>(1) }
     };
     let tools = BuiltIns::default();
     tools.register(BuiltIn::new("act", "Acts.", run).unwrap()).unwrap();
@@ -37,9 +37,9 @@ async fn c1_a_call_is_intent_only_until_the_pipeline_runs_it() {
     let written = serde_json::to_value(&call).unwrap();
     assert_eq!(written, json!({"id": "c", "name": "act", "arguments": "{}"}));
     drop(stage.pipeline.execute(vec![call.clone()], &stage.scope));
-    assert_eq!((*runs.lock().unwrap(), stage.kept.kinds().len()), (0, 0));
+    assert_eq!((*runs.lock().unwrap(), stage.recorder.kinds().len()), (0, 0));
     stage.pipeline.execute(vec![call], &stage.scope).await;
-    assert_eq!((*runs.lock().unwrap(), stage.kept.kinds().len()), (1, 3));
+    assert_eq!((*runs.lock().unwrap(), stage.recorder.kinds().len()), (1, 3));
 }
 
 #[tokio::test]
@@ -47,7 +47,7 @@ async fn l1_a_tool_is_a_name_a_description_a_schema_a_check_of_the_actor_and_a_f
     let tools = BuiltIns::default();
     assert!(tools.tools().is_empty(), "the host brings all tools");
     let run = |pair: Pair, call: Arc<Invocation>| async move {
-        Ok::<_, Failure>(format!("{} for {}", pair.a + pair.b, call.actor.as_deref().unwrap_or("nobody")))
+        Ok::<_, BuiltInError>(format!("{} for {}", pair.a + pair.b, call.actor.as_deref().unwrap_or("nobody")))
     };
     let tool = BuiltIn::new("add", "Adds two numbers.", run).unwrap().with_authorize(|actor, call| {
         assert_eq!(call.tool, "add");
@@ -68,23 +68,23 @@ async fn l1_a_tool_is_a_name_a_description_a_schema_a_check_of_the_actor_and_a_f
 #[tokio::test]
 async fn c24_a_hook_can_mark_what_writes_touched_and_leaves_reads_alone() {
     let tools = BuiltIns::default();
-    let run = |text: Text, _: Arc<Invocation>| async move { Ok::<_, Failure>(text.text) };
-    tools.register(BuiltIn::new("read", "Reads.", run).unwrap().with_annotations(reads())).unwrap();
+    let run = |text: Text, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(text.text) };
+    tools.register(BuiltIn::new("read", "Reads.", run).unwrap().with_annotations(read_only())).unwrap();
     tools.register(BuiltIn::new("write", "Writes.", run).unwrap()).unwrap();
     let dirty = Arc::new(Mutex::new(Vec::new()));
     let marks = Arc::clone(&dirty);
-    let mark = HookFn::new("dirty", 0, &[], move |used: &mut ToolUsed| {
+    let mark = HookFn::new("dirty", 0, &[], move |used: &mut CompletedToolUse| {
         if used.outcome.is_ok() && used.annotations.read_only != Some(true) {
             marks.lock().unwrap().push(used.arguments["text"].as_str().unwrap_or_default().to_owned());
         }
-        After::Continue
+        AfterAction::Continue
     });
     let stage = stage_of(Arc::new(tools), |builder| builder.after(Arc::new(mark)));
     stage.batch(&[("read", r#"{"text": "a.txt"}"#), ("write", r#"{"text": "b.txt"}"#), ("write", "{}")]).await;
     assert_eq!(*dirty.lock().unwrap(), ["b.txt"]);
 }
 
-/// Keeps the states that it is told of.
+/// A sink that collects states.
 #[derive(Default)]
 struct States(Mutex<Vec<String>>);
 
@@ -97,10 +97,10 @@ impl StateSink for States {
 #[tokio::test]
 async fn i28_a_hook_changes_the_result_and_the_state_after_the_call() {
     let states = Arc::new(States::default());
-    let hook = HookFn::new("count", 0, &[Field::Result, Field::State], |used: &mut ToolUsed| {
+    let hook = HookFn::new("count", 0, &[Field::Result, Field::State], |used: &mut CompletedToolUse| {
         used.outcome = Ok(vec![Content::text("changed")]);
         used.state = Some(Arc::from(r#"{"calls":1}"#));
-        After::Continue
+        AfterAction::Continue
     });
     let stage = stage(|builder| builder.after(Arc::new(hook)).state_sink(Arc::clone(&states) as Arc<dyn StateSink>));
     let outcome = stage.batch(&[("add", ADD)]).await;
@@ -108,10 +108,10 @@ async fn i28_a_hook_changes_the_result_and_the_state_after_the_call() {
     assert_eq!(outcome.state.as_deref(), Some(r#"{"calls":1}"#));
     assert_eq!(*states.0.lock().unwrap(), [r#"{"calls":1}"#]);
 
-    // Where it does not declare that, nothing of it comes about.
-    let hook = HookFn::new("sly", 0, &[], |used: &mut ToolUsed| {
+    // Without declaring the field, the change is undone.
+    let hook = HookFn::new("sly", 0, &[], |used: &mut CompletedToolUse| {
         used.state = Some(Arc::from("{}"));
-        After::Continue
+        AfterAction::Continue
     });
     let outcome = crate::stage::stage(|builder| builder.after(Arc::new(hook))).batch(&[("add", ADD)]).await;
     assert_eq!((outcome.executions[0].result.text().as_deref(), outcome.state), (Some("3"), None));
@@ -129,11 +129,11 @@ async fn i38_events_of_a_call_say_who_where_what_and_when() {
         ..stage.scope
     };
     stage.batch(&[("add", ADD), ("fail", "{}")]).await;
-    let of = |kind, call: &str| -> Record {
-        stage.kept.of(kind).into_iter().find(|record| record.body["model_call"] == call).unwrap()
+    let record_of = |kind, call: &str| -> Record {
+        stage.recorder.of_kind(kind).into_iter().find(|record| record.body["model_call"] == call).unwrap()
     };
     for call in ["c0", "c1"] {
-        let (started, finished) = (of(RecordKind::ToolStarted, call), of(RecordKind::ToolFinished, call));
+        let (started, finished) = (record_of(RecordKind::ToolStarted, call), record_of(RecordKind::ToolFinished, call));
         for record in [&started, &finished] {
             assert_eq!((record.session.as_str(), record.actor.as_deref()), ("s", Some("ann")));
             assert_eq!((&record.body["execution"], &record.body["step"]), (&json!("e"), &json!(4)));
@@ -145,17 +145,17 @@ async fn i38_events_of_a_call_say_who_where_what_and_when() {
         assert_eq!(started.call, finished.call);
         assert!(started.at <= finished.at && finished.body["duration_ms"].is_number());
     }
-    assert_eq!(of(RecordKind::ToolStarted, "c0").body["arguments"], json!({"a": 1, "b": 2}));
-    let (good, bad) = (of(RecordKind::ToolResult, "c0"), of(RecordKind::ToolResult, "c1"));
+    assert_eq!(record_of(RecordKind::ToolStarted, "c0").body["arguments"], json!({"a": 1, "b": 2}));
+    let (good, bad) = (record_of(RecordKind::ToolResult, "c0"), record_of(RecordKind::ToolResult, "c1"));
     assert_eq!((good.status.as_deref(), bad.status.as_deref()), (Some("ok"), Some("tool_failed")));
     assert!(good.body["result"].to_string().contains('3'), "{}", good.body);
     assert!(bad.body["result"].to_string().contains("it failed"), "{}", bad.body);
 }
 
-/// Takes so many records and no more.
-struct Fills(Mutex<u32>);
+/// A recorder that accepts a number of records and then fails.
+struct LimitedRecorder(Mutex<u32>);
 
-impl Recorder for Fills {
+impl Recorder for LimitedRecorder {
     fn record(&self, _: Record, _: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
         let mut left = self.0.lock().unwrap();
         let taken = left.checked_sub(1).map(|fewer| *left = fewer);
@@ -167,7 +167,7 @@ impl Recorder for Fills {
 async fn g24_a_call_whose_start_is_not_kept_does_not_run_and_one_that_ran_keeps_its_result() {
     for (room, ran) in [(0, 0), (1, 1), (2, 1)] {
         let (tools, runs) = counted();
-        let stage = stage_of(tools, |builder| builder.recorder(Arc::new(Fills(Mutex::new(room)))));
+        let stage = stage_of(tools, |builder| builder.recorder(Arc::new(LimitedRecorder(Mutex::new(room)))));
         let execution = stage.call("act", "{}").await;
         assert_eq!(*runs.lock().unwrap(), ran, "{room}");
         if ran == 1 {

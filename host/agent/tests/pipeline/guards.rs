@@ -1,31 +1,31 @@
-//! Rules, judges, people and hooks that stand before a call.
+//! Rules, judges, approvers and hooks before a call.
 
 use std::sync::Arc;
 
 use fumehood_agent::approver::{Answer, Approver, Question};
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::Scope;
-use fumehood_agent::guardrail::{Judge, JudgePolicy, Judgement, Proposed, RuleFn, Verdict};
-use fumehood_agent::hook::{Before, Field, HookFn, ToolUse};
+use fumehood_agent::guardrail::{Judge, JudgePolicy, Judgement, ProposedCall, RuleFn, Verdict};
+use fumehood_agent::hook::{BeforeAction, Field, HookFn, ToolUse};
 use fumehood_agent::pipeline::Modes;
-use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Invocation};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::Usage;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
 use serde_json::json;
 
-use crate::stage::{Pair, Stage, reads, stage, stage_of};
+use crate::stage::{Pair, Stage, read_only, stage, stage_of};
 
 const ADD: &str = r#"{"a": 1, "b": 2}"#;
 
 fn statuses(stage: &Stage) -> Vec<String> {
-    stage.kept.of(RecordKind::Verdict).into_iter().filter_map(|record| record.status).collect()
+    stage.recorder.of_kind(RecordKind::Verdict).into_iter().filter_map(|record| record.status).collect()
 }
 
 #[tokio::test]
 async fn c10_a_rule_changes_the_arguments_and_the_agent_is_told() {
-    let rule = RuleFn::new("cap", |_: &Proposed| Verdict::Modify {
+    let rule = RuleFn::new("cap", |_: &ProposedCall| Verdict::Modify {
         arguments: json!({"a": 1, "b": 1}),
         note: "b was capped at 1".to_owned(),
     });
@@ -33,41 +33,43 @@ async fn c10_a_rule_changes_the_arguments_and_the_agent_is_told() {
     let execution = stage.call("add", ADD).await;
     assert_eq!(execution.result.text().as_deref(), Some("2"));
     assert_eq!(execution.modified.as_deref(), Some("b was capped at 1"));
-    assert_eq!(stage.kept.of(RecordKind::Verdict)[0].status.as_deref(), Some("modify"));
+    assert_eq!(stage.recorder.of_kind(RecordKind::Verdict)[0].status.as_deref(), Some("modify"));
 }
 
 #[tokio::test]
-async fn what_a_rule_makes_of_arguments_is_checked_again() {
-    let rule = RuleFn::new("bad", |_: &Proposed| Verdict::Modify { arguments: json!({"a": "x"}), note: String::new() });
+async fn checks_arguments_that_a_rule_changed() {
+    let rule =
+        RuleFn::new("bad", |_: &ProposedCall| Verdict::Modify { arguments: json!({"a": "x"}), note: String::new() });
     let execution = stage(|builder| builder.rule(Arc::new(rule))).call("add", ADD).await;
     assert_eq!(execution.status, Status::RejectedDenied);
 }
 
 #[tokio::test]
 async fn c11_a_denied_call_never_runs_and_says_why() {
-    let rule = RuleFn::new("no", |_: &Proposed| Verdict::Deny { reason: "not on Sundays".to_owned() });
+    let rule = RuleFn::new("no", |_: &ProposedCall| Verdict::Deny { reason: "not on Sundays".to_owned() });
     let stage = stage(|builder| builder.rule(Arc::new(rule)));
     let execution = stage.call("add", ADD).await;
     assert_eq!((execution.status, execution.error().unwrap().kind), (Status::RejectedDenied, ErrorKind::Denied));
     assert!(execution.error_message().contains("not on Sundays"));
-    assert!(stage.kept.of(RecordKind::ToolStarted).is_empty());
+    assert!(stage.recorder.of_kind(RecordKind::ToolStarted).is_empty());
 }
 
 #[tokio::test]
 async fn c12_every_verdict_is_recorded_with_its_call() {
-    let allow = RuleFn::new("yes", |_: &Proposed| Verdict::Allow);
+    let allow = RuleFn::new("yes", |_: &ProposedCall| Verdict::Allow);
     let stage = stage(|builder| builder.rule(Arc::new(allow)));
     stage.call("add", ADD).await;
-    let verdict = &stage.kept.of(RecordKind::Verdict)[0];
+    let verdict = &stage.recorder.of_kind(RecordKind::Verdict)[0];
     assert_eq!((verdict.status.as_deref(), verdict.body["model_call"].as_str()), (Some("allow"), Some("c0")));
     assert_eq!(verdict.body["by"], "yes");
-    assert_eq!(stage.kept.of(RecordKind::ToolStarted)[0].parent.as_ref(), Some(&verdict.id));
+    assert_eq!(stage.recorder.of_kind(RecordKind::ToolStarted)[0].parent.as_ref(), Some(&verdict.id));
 }
 
-struct No;
+/// A judge that denies every call.
+struct DenyingJudge;
 
-impl Judge for No {
-    fn judge<'a>(&'a self, _: &'a Proposed) -> BoxFuture<'a, Judgement> {
+impl Judge for DenyingJudge {
+    fn judge<'a>(&'a self, _: &'a ProposedCall) -> BoxFuture<'a, Judgement> {
         let verdict = Verdict::Deny { reason: "judged".to_owned() };
         Box::pin(std::future::ready(Judgement { verdict, usage: Usage { input: 30, output: 4 } }))
     }
@@ -76,17 +78,17 @@ impl Judge for No {
 #[tokio::test]
 async fn c28_what_a_judge_used_is_told_with_the_batch() {
     let policy = JudgePolicy { always: ["add".to_owned()].into(), ..JudgePolicy::default() };
-    let stage = stage(move |builder| builder.judge(Arc::new(No), policy));
+    let stage = stage(move |builder| builder.judge(Arc::new(DenyingJudge), policy));
     let outcome = stage.batch(&[("add", ADD), ("add", ADD)]).await;
     assert_eq!(outcome.usage, Usage { input: 60, output: 8 });
-    assert_eq!(stage.kept.of(RecordKind::Verdict)[0].body["usage"], json!({"input": 30, "output": 4}));
+    assert_eq!(stage.recorder.of_kind(RecordKind::Verdict)[0].body["usage"], json!({"input": 30, "output": 4}));
     let none = stage.batch(&[("nowhere", "{}")]).await;
     assert_eq!(none.usage, Usage::default());
 }
 
 #[tokio::test]
 async fn c8_reads_are_not_judged_unless_the_policy_asks_for_it() {
-    let judged = |policy: JudgePolicy| stage(move |builder| builder.judge(Arc::new(No), policy));
+    let judged = |policy: JudgePolicy| stage(move |builder| builder.judge(Arc::new(DenyingJudge), policy));
     let default = judged(JudgePolicy::default());
     assert_eq!(default.call("add", ADD).await.status, Status::Ok);
     assert_eq!(default.call("echo", r#"{"text": ""}"#).await.status, Status::RejectedDenied);
@@ -96,9 +98,10 @@ async fn c8_reads_are_not_judged_unless_the_policy_asks_for_it() {
     assert_eq!(never.call("echo", r#"{"text": ""}"#).await.status, Status::Ok);
 }
 
-struct Says(Answer);
+/// An approver with a fixed answer.
+struct FixedAnswer(Answer);
 
-impl Approver for Says {
+impl Approver for FixedAnswer {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         assert_eq!(question.text(), "really?");
         Box::pin(std::future::ready(self.0.clone()))
@@ -107,40 +110,40 @@ impl Approver for Says {
 
 #[tokio::test]
 async fn c11_a_person_is_asked_and_nobody_means_no() {
-    let ask = || Arc::new(RuleFn::new("ask", |_: &Proposed| Verdict::Ask { question: "really?".to_owned() }));
+    let ask = || Arc::new(RuleFn::new("ask", |_: &ProposedCall| Verdict::Ask { question: "really?".to_owned() }));
     let nobody = stage(|builder| builder.rule(ask()));
     assert_eq!(nobody.call("add", ADD).await.error().unwrap().kind, ErrorKind::NeedsApproval);
-    let yes = stage(|builder| builder.rule(ask()).approver(Arc::new(Says(Answer::Allow))));
+    let yes = stage(|builder| builder.rule(ask()).approver(Arc::new(FixedAnswer(Answer::Allow))));
     assert_eq!(yes.call("add", ADD).await.status, Status::Ok);
     assert_eq!(statuses(&yes), ["ask", "allow"]);
     let no = Answer::Deny { reason: "no!".to_owned() };
-    let no = stage(|builder| builder.rule(ask()).approver(Arc::new(Says(no))));
+    let no = stage(|builder| builder.rule(ask()).approver(Arc::new(FixedAnswer(no))));
     assert!(no.call("add", ADD).await.error_message().contains("no!"));
     assert_eq!(statuses(&no), ["ask", "deny"]);
 }
 
 #[tokio::test]
 async fn i27_a_hook_changes_or_blocks_a_call() {
-    let hook = |before: Before| {
+    let hook = |before: BeforeAction| {
         HookFn::new("hook", 0, &[Field::Arguments], move |call: &mut ToolUse| {
             call.arguments = json!({"a": 10, "b": 10});
             before.clone()
         })
     };
-    let changed = stage(|builder| builder.before(Arc::new(hook(Before::Continue))));
+    let changed = stage(|builder| builder.before(Arc::new(hook(BeforeAction::Continue))));
     assert_eq!(changed.call("add", ADD).await.result.text().as_deref(), Some("20"));
-    let blocked = stage(|builder| builder.before(Arc::new(hook(Before::Block { message: None }))));
+    let blocked = stage(|builder| builder.before(Arc::new(hook(BeforeAction::Block { message: None }))));
     let execution = blocked.call("add", ADD).await;
-    assert!(execution.was_blocked());
+    assert!(execution.is_blocked());
     assert_eq!(execution.error_message(), "Tool execution blocked by beforeToolUse hook.");
-    assert_eq!(blocked.kept.kinds(), [RecordKind::ToolRejected]);
+    assert_eq!(blocked.recorder.kinds(), [RecordKind::ToolRejected]);
 }
 
 #[tokio::test]
-async fn a_hook_cannot_change_a_call_into_one_that_would_be_refused() {
+async fn checks_arguments_that_a_hook_changed() {
     let hook = HookFn::new("hook", 0, &[Field::Arguments], |call: &mut ToolUse| {
         call.arguments = json!({"a": "x"});
-        Before::Continue
+        BeforeAction::Continue
     });
     let stage = stage(|builder| builder.before(Arc::new(hook)));
     assert_eq!(stage.call("add", ADD).await.status, Status::RejectedSchema);
@@ -151,7 +154,7 @@ async fn i40_undeclared_changes_are_undone_and_fail_in_strict_mode() {
     let hook = || {
         Arc::new(HookFn::new("sly", 0, &[] as &[Field], |call: &mut ToolUse| {
             call.arguments = json!({"a": 10, "b": 10});
-            Before::Continue
+            BeforeAction::Continue
         }))
     };
     let lenient = stage(|builder| builder.before(hook()));
@@ -169,7 +172,7 @@ async fn i40_hooks_run_in_descending_priority() {
         let order = Arc::clone(&order);
         Arc::new(HookFn::new(name, priority, &[] as &[Field], move |_: &mut ToolUse| {
             order.lock().unwrap().push(name);
-            Before::Continue
+            BeforeAction::Continue
         }))
     };
     let stage = stage(|builder| builder.before(hook("low", -1)).before(hook("mid", 0)).before(hook("high", 9)));
@@ -181,12 +184,12 @@ async fn i40_hooks_run_in_descending_priority() {
 async fn i29_a_tool_that_asks_for_it_sees_the_state_as_hooks_left_it() {
     let tools = BuiltIns::default();
     let run =
-        |_: Pair, call: Arc<Invocation>| async move { Ok::<_, Failure>(call.state.as_deref().map(str::to_owned)) };
-    tools.register(BuiltIn::new("with", "Sees.", run).unwrap().with_state().with_annotations(reads())).unwrap();
+        |_: Pair, call: Arc<Invocation>| async move { Ok::<_, BuiltInError>(call.state.as_deref().map(str::to_owned)) };
+    tools.register(BuiltIn::new("with", "Sees.", run).unwrap().with_state().with_annotations(read_only())).unwrap();
     tools.register(BuiltIn::new("without", "Does not see.", run).unwrap()).unwrap();
     let hook = HookFn::new("state", 0, &[Field::State], |call: &mut ToolUse| {
         call.state = Some(Arc::from(r#"{"n":2}"#));
-        Before::Continue
+        BeforeAction::Continue
     });
     let mut stage = stage_of(Arc::new(tools), |builder| builder.before(Arc::new(hook)));
     stage.scope = Scope { state: Some(Arc::from(r#"{"n":1}"#)), ..stage.scope };
@@ -197,17 +200,17 @@ async fn i29_a_tool_that_asks_for_it_sees_the_state_as_hooks_left_it() {
 
 #[tokio::test]
 async fn c6_rules_are_asked_after_the_schema_and_before_the_tool() {
-    let allow = RuleFn::new("yes", |_: &Proposed| Verdict::Allow);
+    let allow = RuleFn::new("yes", |_: &ProposedCall| Verdict::Allow);
     let stage = stage(|builder| builder.rule(Arc::new(allow)));
     stage.call("add", "{}").await;
-    assert_eq!(stage.kept.kinds(), [RecordKind::ToolRejected]);
+    assert_eq!(stage.recorder.kinds(), [RecordKind::ToolRejected]);
     stage.call("add", ADD).await;
-    assert_eq!(stage.kept.kinds()[1..3], [RecordKind::Verdict, RecordKind::ToolStarted]);
+    assert_eq!(stage.recorder.kinds()[1..3], [RecordKind::Verdict, RecordKind::ToolStarted]);
 }
 
 #[tokio::test]
 async fn c9_an_allowed_call_goes_on_unchanged() {
-    let allow = RuleFn::new("yes", |_: &Proposed| Verdict::Allow);
+    let allow = RuleFn::new("yes", |_: &ProposedCall| Verdict::Allow);
     let execution = stage(|builder| builder.rule(Arc::new(allow))).call("add", ADD).await;
     assert_eq!((execution.result.text().as_deref(), execution.modified), (Some("3"), None));
 }
@@ -215,7 +218,7 @@ async fn c9_an_allowed_call_goes_on_unchanged() {
 #[tokio::test]
 async fn c27_a_rate_limit_needs_no_change_of_the_agent() {
     let left = std::sync::atomic::AtomicU32::new(2);
-    let limit = RuleFn::new("rate", move |_: &Proposed| {
+    let limit = RuleFn::new("rate", move |_: &ProposedCall| {
         let free = left.fetch_update(std::sync::atomic::Ordering::Relaxed, std::sync::atomic::Ordering::Relaxed, |n| {
             n.checked_sub(1)
         });

@@ -1,4 +1,4 @@
-//! The path of a call, from what a model writes to what it is told and what is recorded.
+//! Tests of the pipeline: the path of a call from the intent of a model to its result and its records.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "clippy takes only functions with #[test] for tests")]
 

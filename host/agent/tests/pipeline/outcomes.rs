@@ -1,13 +1,13 @@
-//! What becomes of results: hooks, caps, remedies, and failures of every sort.
+//! Results: hooks, truncation, remedies, and failures of every kind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::BatchEnd;
-use fumehood_agent::hook::{After, Field, HookFn, ToolUsed};
-use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation, Policy};
-use fumehood_agent::retry::{Attempts, Recovery, Remedy, Severity};
+use fumehood_agent::hook::{AfterAction, CompletedToolUse, Field, HookFn};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Invocation, Policy};
+use fumehood_agent::retry::{Recovery, Remedy, RetryPolicy, Severity};
 use fumehood_core::content::Content;
 use fumehood_core::definition::Annotations;
 use fumehood_core::error_kind::ErrorKind;
@@ -49,30 +49,30 @@ async fn i32_a_panic_is_a_failure_with_the_name_of_the_tool() {
 
 #[tokio::test]
 async fn i26_the_order_of_a_call() {
-    let after = HookFn::new("after", 0, &[], |_: &mut ToolUsed| After::Continue);
+    let after = HookFn::new("after", 0, &[], |_: &mut CompletedToolUse| AfterAction::Continue);
     let stage = stage(|builder| builder.after(Arc::new(after)));
     stage.call("add", ADD).await;
     let kinds = [RecordKind::ToolStarted, RecordKind::ToolFinished, RecordKind::ToolResult];
-    assert_eq!(stage.kept.kinds(), kinds);
+    assert_eq!(stage.recorder.kinds(), kinds);
 }
 
 #[tokio::test]
 async fn c16_a_hook_transforms_a_result_before_anybody_sees_it() {
-    let redact = HookFn::new("redact", 0, &[Field::Result], |used: &mut ToolUsed| {
+    let redact = HookFn::new("redact", 0, &[Field::Result], |used: &mut CompletedToolUse| {
         used.outcome = Ok(vec![Content::text("[redacted]")]);
-        After::Continue
+        AfterAction::Continue
     });
     let stage = stage(|builder| builder.after(Arc::new(redact)));
     assert_eq!(stage.call("echo", SECRET).await.result.text().as_deref(), Some("[redacted]"));
-    assert!(!stage.kept.of(RecordKind::ToolResult)[0].body.to_string().contains("hunter2"));
-    assert!(!stage.kept.of(RecordKind::ToolFinished)[0].body.to_string().contains("hunter2"));
+    assert!(!stage.recorder.of_kind(RecordKind::ToolResult)[0].body.to_string().contains("hunter2"));
+    assert!(!stage.recorder.of_kind(RecordKind::ToolFinished)[0].body.to_string().contains("hunter2"));
 }
 
 #[tokio::test]
 async fn c17_a_hook_rejects_a_result_and_the_model_never_sees_it() {
-    let reject = HookFn::new("secrets", 0, &[], |used: &mut ToolUsed| {
+    let reject = HookFn::new("secrets", 0, &[], |used: &mut CompletedToolUse| {
         assert!(used.outcome.is_ok());
-        After::Reject { reason: "contains secrets".to_owned() }
+        AfterAction::Reject { reason: "contains secrets".to_owned() }
     });
     let execution = stage(|builder| builder.after(Arc::new(reject))).call("echo", SECRET).await;
     assert_eq!(execution.error().unwrap().kind, ErrorKind::Denied);
@@ -82,16 +82,16 @@ async fn c17_a_hook_rejects_a_result_and_the_model_never_sees_it() {
 
 #[tokio::test]
 async fn c15_a_hook_that_panics_lets_nothing_through() {
-    let broken = HookFn::new("broken", 0, &[], |used: &mut ToolUsed| {
+    let broken = HookFn::new("broken", 0, &[], |used: &mut CompletedToolUse| {
         assert!(used.outcome.is_err(), "broken on purpose");
-        After::Continue
+        AfterAction::Continue
     });
     let execution = stage(|builder| builder.after(Arc::new(broken))).call("echo", SECRET).await;
     assert!(execution.has_error());
     assert!(!serde_json::to_string(&execution.result).unwrap().contains("hunter2"));
 }
 
-/// A tool that fails so many times and then succeeds, and how often it was called.
+/// Returns a tool that fails a number of times and then succeeds, and the counter of its calls.
 fn flaky(failures: u32, annotations: Annotations, policy: Policy) -> (Arc<BuiltIns>, Arc<AtomicU32>) {
     let calls = Arc::new(AtomicU32::new(0));
     let counts = Arc::clone(&calls);
@@ -99,7 +99,7 @@ fn flaky(failures: u32, annotations: Annotations, policy: Policy) -> (Arc<BuiltI
         let made = counts.fetch_add(1, Ordering::Relaxed);
         async move {
             if made < failures {
-                return Err(Failure::from(CallError::new(ErrorKind::Unavailable, "down")));
+                return Err(BuiltInError::from(CallError::new(ErrorKind::Unavailable, "down")));
             }
             Ok("up")
         }
@@ -117,7 +117,7 @@ fn on_execution(remedy: Remedy) -> Policy {
 #[tokio::test]
 async fn k25_only_idempotent_tools_are_tried_again() {
     let check = async |annotations: Annotations, expected: u32| {
-        let (tools, calls) = flaky(2, annotations, on_execution(Remedy::Retry(Attempts::again(2))));
+        let (tools, calls) = flaky(2, annotations, on_execution(Remedy::Retry(RetryPolicy::new(2))));
         let execution = stage_of(tools, |builder| builder).call("flaky", "{}").await;
         assert_eq!(calls.load(Ordering::Relaxed), expected);
         assert_eq!(execution.has_error(), expected == 1);
@@ -128,17 +128,17 @@ async fn k25_only_idempotent_tools_are_tried_again() {
 
 #[tokio::test]
 async fn k25_arguments_are_fixed_escalated_or_end_the_run() {
-    let of = |remedy: Remedy| {
+    let stage_with = |remedy: Remedy| {
         let recovery = Recovery { invalid_arguments: Some(remedy), ..Recovery::default() };
         stage(|builder| builder.agent_policy(Policy { recovery, ..Policy::default() }))
     };
-    let fixed = of(Remedy::fix(|raw, _| (raw == "1+2").then(|| json!({"a": 1, "b": 2}))));
+    let fixed = stage_with(Remedy::fix(|raw, _| (raw == "1+2").then(|| json!({"a": 1, "b": 2}))));
     assert_eq!(fixed.call("add", "1+2").await.result.text().as_deref(), Some("3"));
     assert_eq!(fixed.call("add", "2+2").await.status, Status::RejectedSchema);
-    let escalated = of(Remedy::Escalate { severity: Severity::Low, advice: "ask for help".to_owned() });
+    let escalated = stage_with(Remedy::Escalate { severity: Severity::Low, advice: "ask for help".to_owned() });
     let message = escalated.call("add", "{}").await.error_message().to_owned();
     assert!(message.starts_with("escalated (low): ask for help: "), "{message}");
-    let outcome = of(Remedy::Stop).batch(&[("add", "{}")]).await;
+    let outcome = stage_with(Remedy::Stop).batch(&[("add", "{}")]).await;
     assert!(matches!(outcome.ended, Some(BatchEnd::Stop { .. })));
 }
 
@@ -177,7 +177,7 @@ async fn l8_a_call_that_overruns_is_marked_and_its_result_used() {
     let policy = Policy { expected_duration: Some(std::time::Duration::ZERO), ..Policy::default() };
     let stage = stage(|builder| builder.tool_policy("add", policy));
     assert_eq!(stage.call("add", ADD).await.result.text().as_deref(), Some("3"));
-    assert_eq!(stage.kept.of(RecordKind::ToolFinished)[0].body["overran"], true);
+    assert_eq!(stage.recorder.of_kind(RecordKind::ToolFinished)[0].body["overran"], true);
     stage.call("echo", SECRET).await;
-    assert_eq!(stage.kept.of(RecordKind::ToolFinished)[1].body["overran"], false);
+    assert_eq!(stage.recorder.of_kind(RecordKind::ToolFinished)[1].body["overran"], false);
 }

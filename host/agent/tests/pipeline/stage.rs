@@ -1,12 +1,12 @@
-//! A small host to run calls in: a recorder in memory, a few tools, and everything allowed.
+//! A test fixture: a pipeline with a recorder in memory, a few tools, and everything allowed.
 
 use std::sync::{Arc, Mutex};
 
-use fumehood_agent::allowlist::{Allowlists, Default as Unlisted};
+use fumehood_agent::allowlist::{Allowlists, DefaultAllowlist};
 use fumehood_agent::execution::ToolExecution;
 use fumehood_agent::executor::{BatchOutcome, Scope, ToolExecutor as _};
 use fumehood_agent::pipeline::{Pipeline, PipelineBuilder};
-use fumehood_agent::registry::{BuiltIn, BuiltIns, Failure, Invocation, Stop};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Invocation, Stop};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::ToolIntent;
 use fumehood_core::definition::Annotations;
@@ -14,22 +14,23 @@ use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorde
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+/// A recorder that collects all records.
 #[derive(Default)]
-pub(crate) struct Kept(pub(crate) Mutex<Vec<Record>>);
+pub(crate) struct RecordingRecorder(pub(crate) Mutex<Vec<Record>>);
 
-impl Recorder for Kept {
+impl Recorder for RecordingRecorder {
     fn record(&self, record: Record, _: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
         self.0.lock().unwrap().push(record);
         Box::pin(std::future::ready(Ok(())))
     }
 }
 
-impl Kept {
+impl RecordingRecorder {
     pub(crate) fn kinds(&self) -> Vec<RecordKind> {
         self.0.lock().unwrap().iter().map(|record| record.kind).collect()
     }
 
-    pub(crate) fn of(&self, kind: RecordKind) -> Vec<Record> {
+    pub(crate) fn of_kind(&self, kind: RecordKind) -> Vec<Record> {
         self.0.lock().unwrap().iter().filter(|record| record.kind == kind).cloned().collect()
     }
 
@@ -54,53 +55,56 @@ pub(crate) struct Text {
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Nothing {}
 
-pub(crate) fn reads() -> Annotations {
+pub(crate) fn read_only() -> Annotations {
     Annotations { read_only: Some(true), ..Annotations::default() }
 }
 
-/// `add`, `divide`, `echo`, `panic`, `stop`, `fail`.
+/// Registers `add`, `divide`, `echo`, `panic`, `stop` and `fail`.
 pub(crate) fn tools() -> Arc<BuiltIns> {
     let tools = BuiltIns::default();
-    let add = |pair: Pair, _: Arc<Invocation>| async move { Ok::<_, Failure>(pair.a + pair.b) };
-    tools.register(BuiltIn::new("add", "Adds.", add).unwrap().with_annotations(reads())).unwrap();
+    let add = |pair: Pair, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(pair.a + pair.b) };
+    tools.register(BuiltIn::new("add", "Adds.", add).unwrap().with_annotations(read_only())).unwrap();
     let divide = |pair: Pair, _: Arc<Invocation>| async move {
-        pair.a.checked_div(pair.b).ok_or_else(|| Failure::from("Division by zero"))
+        pair.a.checked_div(pair.b).ok_or_else(|| BuiltInError::from("Division by zero"))
     };
     tools.register(BuiltIn::new("divide", "Divides.", divide).unwrap()).unwrap();
-    let echo = |text: Text, _: Arc<Invocation>| async move { Ok::<_, Failure>(text.text) };
+    let echo = |text: Text, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(text.text) };
     tools.register(BuiltIn::new("echo", "Echoes.", echo).unwrap()).unwrap();
     let panics = |_: Nothing, _: Arc<Invocation>| async move {
         assert_eq!(1, 2, "broken on purpose");
-        Ok::<_, Failure>(())
+        Ok::<_, BuiltInError>(())
     };
     tools.register(BuiltIn::new("panic", "Panics.", panics).unwrap()).unwrap();
-    let stops = |_: Nothing, _: Arc<Invocation>| async move { Err::<(), _>(Failure::from(Stop::new("enough"))) };
+    let stops = |_: Nothing, _: Arc<Invocation>| async move { Err::<(), _>(BuiltInError::from(Stop::new("enough"))) };
     tools.register(BuiltIn::new("stop", "Stops.", stops).unwrap()).unwrap();
-    let fails = |_: Nothing, _: Arc<Invocation>| async move { Err::<(), _>(Failure::from("it failed")) };
+    let fails = |_: Nothing, _: Arc<Invocation>| async move { Err::<(), _>(BuiltInError::from("it failed")) };
     tools.register(BuiltIn::new("fail", "Fails.", fails).unwrap()).unwrap();
     Arc::new(tools)
 }
 
+/// A pipeline, its recorder, and the scope of its calls.
 pub(crate) struct Stage {
     pub(crate) pipeline: Pipeline,
-    pub(crate) kept: Arc<Kept>,
+    pub(crate) recorder: Arc<RecordingRecorder>,
     pub(crate) scope: Scope,
 }
 
+/// Returns allowlists that allow every tool.
 pub(crate) fn everything() -> Allowlists {
-    Allowlists { default: Unlisted::Everything, ..Allowlists::default() }
+    Allowlists { default: DefaultAllowlist::Everything, ..Allowlists::default() }
 }
 
-/// The tools from above, and what `with` adds.
+/// Creates a stage with the tools of [`tools`], configured by `with`.
 pub(crate) fn stage(with: impl FnOnce(PipelineBuilder) -> PipelineBuilder) -> Stage {
     stage_of(tools(), with)
 }
 
+/// Creates a stage with these tools, configured by `with`.
 pub(crate) fn stage_of(tools: Arc<BuiltIns>, with: impl FnOnce(PipelineBuilder) -> PipelineBuilder) -> Stage {
-    let kept = Arc::new(Kept::default());
-    let builder = PipelineBuilder::default().family(tools).allowlists(everything()).recorder(kept.clone());
+    let recorder = Arc::new(RecordingRecorder::default());
+    let builder = PipelineBuilder::default().provider(tools).allowlists(everything()).recorder(recorder.clone());
     let scope = Scope { session: "s".to_owned(), execution: "e".to_owned(), step: 1, ..Scope::default() };
-    Stage { pipeline: with(builder).build().unwrap(), kept, scope }
+    Stage { pipeline: with(builder).build().unwrap(), recorder, scope }
 }
 
 pub(crate) fn intent(id: &str, name: &str, arguments: &str) -> ToolIntent {

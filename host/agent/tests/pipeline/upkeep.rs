@@ -6,11 +6,11 @@ use fumehood_agent::allowlist::{Allowlists, Skill};
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::ToolExecutor as _;
 use fumehood_agent::knowledge::Knowledge;
-use fumehood_agent::memory::{self, Episodes, InMemory, Memory};
-use fumehood_agent::persist::Persist;
+use fumehood_agent::memory::{self, Episodes, InMemoryStore, Memory};
+use fumehood_agent::persistence::Persistence;
 use fumehood_agent::pipeline::{Observers, PipelineBuilder};
 use fumehood_agent::registry::{
-    BuiltIn, BuiltIns, ContractError, Failure, Invocation, Policy, Tool as _, ToolFamily as _,
+    BuiltIn, BuiltInError, BuiltIns, ContractError, Invocation, Policy, Tool as _, ToolProvider as _,
 };
 use fumehood_core::event::Progress;
 use fumehood_core::record::RecordKind;
@@ -35,7 +35,8 @@ fn twice() -> u8 {
 #[tokio::test]
 async fn k14_a_field_with_a_default_need_not_be_given() {
     let tools = BuiltIns::default();
-    let run = |args: Greeting, _: Arc<Invocation>| async move { Ok::<_, Failure>(args.name.repeat(args.times.into())) };
+    let run =
+        |args: Greeting, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(args.name.repeat(args.times.into())) };
     tools.register(BuiltIn::new("greet", "Greets.", run).unwrap()).unwrap();
     let stage = stage_of(Arc::new(tools), |builder| builder);
     let schema = &stage.pipeline.specs(&stage.scope)[0].parameters;
@@ -45,7 +46,7 @@ async fn k14_a_field_with_a_default_need_not_be_given() {
 
 #[test]
 fn k11_the_schema_comes_from_the_type() {
-    let run = |args: Greeting, _: Arc<Invocation>| async move { Ok::<_, Failure>(args.name) };
+    let run = |args: Greeting, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(args.name) };
     let tool = BuiltIn::new("greet", "Greets.", run).unwrap();
     let name = json!({"type": "string", "description": "Whom to greet."});
     assert_eq!(tool.contract().spec().parameters["properties"]["name"], name);
@@ -58,13 +59,13 @@ async fn k12_the_function_gets_and_gives_typed_values() {
         sum: i64,
     }
     let tools = BuiltIns::default();
-    let run = |pair: Pair, _: Arc<Invocation>| async move { Ok::<_, Failure>(Sum { sum: pair.a + pair.b }) };
+    let run = |pair: Pair, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(Sum { sum: pair.a + pair.b }) };
     tools.register(BuiltIn::new("sum", "Adds.", run).unwrap()).unwrap();
     let execution = stage_of(Arc::new(tools), |builder| builder).call("sum", r#"{"a": 1, "b": 2}"#).await;
     assert_eq!(execution.result.text().as_deref(), Some(r#"{"sum":3}"#));
 }
 
-/// Fits any schema for integers, and is taken only if it is even.
+/// An even integer. Its schema accepts every integer.
 #[derive(JsonSchema)]
 #[schemars(transparent)]
 struct Even(#[allow(dead_code, reason = "only its being there matters")] i64);
@@ -85,20 +86,20 @@ struct Pairs {
 #[tokio::test]
 async fn k13_arguments_that_the_type_does_not_take_never_reach_the_function() {
     let tools = BuiltIns::default();
-    let run = |_: Pairs, _: Arc<Invocation>| async move { Ok::<_, Failure>("ran") };
+    let run = |_: Pairs, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>("ran") };
     tools.register(BuiltIn::new("pairs", "Takes even numbers.", run).unwrap()).unwrap();
     let stage = stage_of(Arc::new(tools), |builder| builder);
     let odd = stage.call("pairs", r#"{"count": 3}"#).await;
     assert_eq!(odd.status, Status::RejectedSchema);
     assert!(odd.error_message().contains("odd"));
-    assert!(stage.kept.of(RecordKind::ToolStarted).is_empty());
+    assert!(stage.recorder.of_kind(RecordKind::ToolStarted).is_empty());
     assert_eq!(stage.call("pairs", r#"{"count": 4}"#).await.status, Status::Ok);
 }
 
 #[test]
 fn l3_a_name_is_registered_once_and_replaced_on_purpose() {
     let tools = tools();
-    let echo = || BuiltIn::new("echo", "Another.", |_: Nothing, _| async { Ok::<_, Failure>(1) }).unwrap();
+    let echo = || BuiltIn::new("echo", "Another.", |_: Nothing, _| async { Ok::<_, BuiltInError>(1) }).unwrap();
     assert!(tools.register(echo()).unwrap_err().to_string().contains("'echo' is registered already"));
     assert!(tools.replace(Arc::new(echo())).is_some());
     assert_eq!(tools.find("echo").unwrap().contract().spec().description, "Another.");
@@ -114,7 +115,7 @@ fn l12_a_tool_that_asks_who_is_calling_is_not_made() {
     struct Args {
         user_id: u32,
     }
-    let made = BuiltIn::new("orders", "Orders.", |_: Args, _| async { Ok::<_, Failure>(1) });
+    let made = BuiltIn::new("orders", "Orders.", |_: Args, _| async { Ok::<_, BuiltInError>(1) });
     assert!(matches!(made.err(), Some(ContractError::Identity(error)) if error.parameter == "userId"));
 }
 
@@ -123,14 +124,14 @@ fn l12_a_tool_that_asks_who_is_calling_is_not_made() {
 fn k8_skills_take_handles_and_names_still_work() {
     let tools = BuiltIns::default();
     let handle =
-        tools.register(BuiltIn::new("a", "A.", |_: Nothing, _| async { Ok::<_, Failure>(1) }).unwrap()).unwrap();
+        tools.register(BuiltIn::new("a", "A.", |_: Nothing, _| async { Ok::<_, BuiltInError>(1) }).unwrap()).unwrap();
     assert_eq!(Skill::new().tool(&handle), Skill::new().tool_named("a"));
 }
 
 #[test]
 fn k10_a_skill_with_tools_is_for_a_model_and_one_without_is_not() {
-    let handle =
-        BuiltIns::default().register(BuiltIn::new("a", "A.", |_: Nothing, _| async { Ok::<_, Failure>(1) }).unwrap());
+    let handle = BuiltIns::default()
+        .register(BuiltIn::new("a", "A.", |_: Nothing, _| async { Ok::<_, BuiltInError>(1) }).unwrap());
     let handle = handle.unwrap();
     assert!(Skill::new().tool(&handle).is_agentic());
     assert!(!Skill::new().is_agentic());
@@ -138,7 +139,7 @@ fn k10_a_skill_with_tools_is_for_a_model_and_one_without_is_not() {
 
 #[tokio::test]
 async fn l15_what_a_tool_keeps_to_itself_is_in_no_record() {
-    let check = async |persist: Persist| {
+    let check = async |persist: Persistence| {
         let stage = stage(|builder| {
             let policy = Policy { persist: Some(persist), ..Policy::default() };
             builder.tool_policy("echo", policy)
@@ -146,17 +147,17 @@ async fn l15_what_a_tool_keeps_to_itself_is_in_no_record() {
         let execution = stage.call("echo", r#"{"text": "hunter2"}"#).await;
         assert_eq!(execution.result.text().as_deref(), Some("hunter2"));
         stage.call("echo", r#"{"text": "hunter2", "x": "hunter2"}"#).await;
-        stage.kept
+        stage.recorder
     };
-    let redact = Persist::redact(|_| json!("kept"), |_, result| Some(json!(result.is_ok())));
+    let redact = Persistence::redact(|_| json!("redacted"), |_, result| Some(json!(result.is_ok())));
     let redacted = check(redact).await;
     assert!(!redacted.text().contains("hunter2"), "{}", redacted.text());
-    assert_eq!(redacted.of(RecordKind::ToolResult)[0].body["result"], true);
-    assert_eq!(redacted.of(RecordKind::ToolStarted)[0].body["arguments"], "kept");
-    let nothing = check(Persist::Nothing).await;
+    assert_eq!(redacted.of_kind(RecordKind::ToolResult)[0].body["result"], true);
+    assert_eq!(redacted.of_kind(RecordKind::ToolStarted)[0].body["arguments"], "redacted");
+    let nothing = check(Persistence::Nothing).await;
     assert!(!nothing.text().contains("hunter2"));
-    assert!(nothing.of(RecordKind::ToolResult).is_empty());
-    assert!(check(Persist::Full).await.text().contains("hunter2"));
+    assert!(nothing.of_kind(RecordKind::ToolResult).is_empty());
+    assert!(check(Persistence::Full).await.text().contains("hunter2"));
 }
 
 #[tokio::test]
@@ -174,12 +175,12 @@ async fn k21_the_hook_for_knowledge_fires_and_the_one_for_actions_does_not() {
     let (stage, _, seen) = library();
     stage.call("faq", "{}").await;
     assert_eq!(*seen.lock().unwrap(), ["faq: the answer"]);
-    assert_eq!(stage.kept.of(RecordKind::KnowledgeUsed).len(), 1);
+    assert_eq!(stage.recorder.of_kind(RecordKind::KnowledgeUsed).len(), 1);
 }
 
 type Lines = Arc<Mutex<Vec<String>>>;
 
-/// A stage with an entry of knowledge, how often that was loaded, and what onlookers saw.
+/// Returns a stage with an entry of knowledge, the counter of its loads, and the lines that observers saw.
 fn library() -> (Stage, Arc<Mutex<u32>>, Lines) {
     let loads = Arc::new(Mutex::new(0));
     let counts = Arc::clone(&loads);
@@ -201,10 +202,10 @@ fn library() -> (Stage, Arc<Mutex<u32>>, Lines) {
 #[tokio::test]
 async fn k15_memory_is_there_for_every_skill_once_it_is_configured() {
     let tools = tools();
-    let notes: Arc<dyn Memory> = Arc::new(InMemory::default());
+    let notes: Arc<dyn Memory> = Arc::new(InMemoryStore::default());
     memory::register(&tools, &notes).unwrap();
     let lists = || Allowlists { skills: [("s".to_owned(), Skill::new())].into(), ..Allowlists::default() };
-    let mut stage = stage_of(tools, |builder| builder.allowlists(lists()).with_memory());
+    let mut stage = stage_of(tools, |builder| builder.allowlists(lists()).memory_tools());
     stage.scope.skill = Some(Arc::from("s"));
     stage.scope.actor = Some(Arc::from("ann"));
     stage.call("memory_write", r#"{"key": "colour", "text": "blue"}"#).await;
@@ -221,8 +222,8 @@ async fn c22_a_short_account_of_calls_is_there_for_later_steps() {
     let stage = stage(|builder| builder.episodes(Arc::clone(&episodes)));
     stage.call("add", r#"{"a": 1, "b": 2}"#).await;
     stage.call("fail", "{}").await;
-    let told = episodes.told("s");
-    assert_eq!(told, "step 1: add({\"a\":1,\"b\":2}) -> ok: 3\nstep 1: fail({}) -> tool_failed: it failed");
+    let summary = episodes.to_prompt("s");
+    assert_eq!(summary, "step 1: add({\"a\":1,\"b\":2}) -> ok: 3\nstep 1: fail({}) -> tool_failed: it failed");
 }
 
 #[tokio::test]
@@ -230,15 +231,18 @@ async fn c14_parts_of_a_result_are_told_while_the_call_runs() {
     let tools = BuiltIns::default();
     let run = |text: Text, call: Arc<Invocation>| async move {
         call.partials.send(Progress { fraction: Some(0.5), message: Some(text.text.into()), partial: Vec::new() });
-        Ok::<_, Failure>("done")
+        Ok::<_, BuiltInError>("done")
     };
     tools.register(BuiltIn::new("slow", "Takes its time.", run).unwrap()).unwrap();
     let stage = stage_of(Arc::new(tools), |builder| builder);
     stage.call("slow", r#"{"text": "half"}"#).await;
-    assert_eq!(stage.kept.kinds()[..3], [RecordKind::ToolStarted, RecordKind::ToolPartial, RecordKind::ToolFinished]);
-    let partial = &stage.kept.of(RecordKind::ToolPartial)[0];
+    assert_eq!(
+        stage.recorder.kinds()[..3],
+        [RecordKind::ToolStarted, RecordKind::ToolPartial, RecordKind::ToolFinished]
+    );
+    let partial = &stage.recorder.of_kind(RecordKind::ToolPartial)[0];
     assert_eq!((&partial.body["message"], &partial.body["fraction"]), (&json!("half"), &json!(0.5)));
-    assert_eq!(partial.parent.as_ref(), Some(&stage.kept.of(RecordKind::ToolStarted)[0].id));
+    assert_eq!(partial.parent.as_ref(), Some(&stage.recorder.of_kind(RecordKind::ToolStarted)[0].id));
 }
 
 #[tokio::test]
@@ -246,10 +250,11 @@ async fn c20_a_record_has_arguments_result_and_cause() {
     let mut stage = stage(|builder| builder);
     stage.scope.cause = Some("asked".to_owned());
     stage.call("add", r#"{ "b": 2, "a": 1 }"#).await;
-    let started = &stage.kept.of(RecordKind::ToolStarted)[0];
+    let started = &stage.recorder.of_kind(RecordKind::ToolStarted)[0];
     assert_eq!(started.parent.as_deref(), Some("asked"));
     assert_eq!(started.body["arguments"].to_string(), r#"{"a":1,"b":2}"#);
-    let (finished, result) = (&stage.kept.of(RecordKind::ToolFinished)[0], &stage.kept.of(RecordKind::ToolResult)[0]);
+    let (finished, result) =
+        (&stage.recorder.of_kind(RecordKind::ToolFinished)[0], &stage.recorder.of_kind(RecordKind::ToolResult)[0]);
     assert_eq!(finished.parent.as_ref(), Some(&started.id));
     assert_eq!(result.parent.as_ref(), Some(&finished.id));
     assert_eq!(result.body["result"]["status"], "ok");
@@ -261,7 +266,7 @@ async fn l17_every_refusal_is_recorded_with_its_status() {
     let stage = stage(|builder| builder);
     stage.call("nope", "{}").await;
     stage.call("add", "{}").await;
-    let rejected = stage.kept.of(RecordKind::ToolRejected);
+    let rejected = stage.recorder.of_kind(RecordKind::ToolRejected);
     let statuses: Vec<_> = rejected.iter().map(|record| record.body["status"].as_str().unwrap()).collect();
     assert_eq!(statuses, ["rejected_not_found", "rejected_schema"]);
 }
@@ -274,7 +279,8 @@ async fn c21_the_calls_of_a_step_are_found_in_order() {
     stage.call("echo", r#"{"text": ""}"#).await;
     stage.call("fail", "{}").await;
     let of_step = |step: u32| {
-        let started = stage.kept.of(RecordKind::ToolStarted).into_iter().filter(move |at| at.body["step"] == step);
+        let started =
+            stage.recorder.of_kind(RecordKind::ToolStarted).into_iter().filter(move |at| at.body["step"] == step);
         started.filter_map(|record| record.tool).collect::<Vec<_>>()
     };
     assert_eq!((of_step(1), of_step(2)), (vec!["add".to_owned()], vec!["echo".to_owned(), "fail".to_owned()]));
@@ -284,14 +290,15 @@ async fn c21_the_calls_of_a_step_are_found_in_order() {
 async fn c23_every_completion_is_told_to_whoever_listens() {
     let stage = stage(|builder| builder);
     stage.batch(&[("add", r#"{"a": 1, "b": 2}"#), ("panic", "{}")]).await;
-    let told: Vec<_> = stage.kept.of(RecordKind::ToolFinished).into_iter().filter_map(|record| record.status).collect();
+    let told: Vec<_> =
+        stage.recorder.of_kind(RecordKind::ToolFinished).into_iter().filter_map(|record| record.status).collect();
     assert_eq!(told, ["ok", "trap"]);
 }
 
 #[test]
 fn l4_nothing_is_reachable_unless_somebody_says_so() {
-    let pipeline = PipelineBuilder::default().family(tools()).build().unwrap();
+    let pipeline = PipelineBuilder::default().provider(tools()).build().unwrap();
     assert!(pipeline.specs(&Default::default()).is_empty());
-    let pipeline = PipelineBuilder::default().family(tools()).allowlists(everything()).build().unwrap();
+    let pipeline = PipelineBuilder::default().provider(tools()).allowlists(everything()).build().unwrap();
     assert_eq!(pipeline.specs(&Default::default()).len(), 6);
 }

@@ -72,7 +72,7 @@ pub(crate) fn allowlists(config: &Config, typed: &AgentArguments, channel: Optio
     } else if let Some(allowed) = &allowed {
         channels.insert(ALLOW.to_owned(), allowed.clone());
     }
-    let default = allowed.map_or(allowlist::Default::Everything, allowlist::Default::Only);
+    let default = allowed.map_or(allowlist::DefaultAllowlist::Everything, allowlist::DefaultAllowlist::Only);
     let skills = config.skills.iter().map(|(name, section)| (name.clone(), skill_allowlist(section))).collect();
     Allowlists { default, skills, channels, auto_tools, key: None }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::Host;
-use fumehood::agent::guardrail::{IgnoreList, JudgePolicy, ModelJudge, Proposed, Rule, RuleFn, Verdict, Workspace};
-use fumehood::agent::persist::Persist;
+use fumehood::agent::guardrail::{IgnoreList, JudgePolicy, ModelJudge, ProposedCall, Rule, RuleFn, Verdict, Workspace};
+use fumehood::agent::persistence::Persistence;
 use fumehood::agent::registry::Policy;
 use fumehood::chat::Model;
 
@@ -25,10 +25,10 @@ pub(crate) fn judge(config: &Config, model: &Arc<dyn Model>) -> Result<Option<(M
     let Some(section) = &config.guardrails.judge else { return Ok(None) };
     let mut judge = ModelJudge::new(Arc::clone(model), read_text(config, &section.policy)?);
     if let Some(name) = &section.model {
-        judge = judge.with_model_name(name.as_str());
+        judge = judge.model_name(name.as_str());
     }
     if let Some(timeout) = section.timeout {
-        judge = judge.with_timeout(timeout.0);
+        judge = judge.timeout(timeout.0);
     }
     if section.may_modify {
         judge = judge.may_modify();
@@ -53,7 +53,7 @@ pub(crate) fn policies(config: &Config, host: &Host) -> Vec<(String, Policy)> {
 fn policy(section: &ToolSection) -> Option<Policy> {
     let persist = match section.persist {
         PersistRule::Full => None,
-        PersistRule::Nothing => Some(Persist::Nothing),
+        PersistRule::Nothing => Some(Persistence::Nothing),
     };
     let result_bytes = section.result_bytes.map(|bytes| bytes.0);
     let is_default = persist.is_none() && result_bytes.is_none();
@@ -73,7 +73,7 @@ pub(crate) fn rules(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<d
     let workspace = || {
         let workspace = Workspace::new(section.workspace.clone());
         match &section.path_arguments {
-            Some(names) => workspace.with_fields(names.clone()),
+            Some(names) => workspace.fields(names.clone()),
             None => workspace,
         }
     };
@@ -98,7 +98,7 @@ pub(crate) fn rules(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<d
 
 /// Builds a rule that denies every call of these tools.
 fn deny_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
-    Arc::new(RuleFn::new("deny", move |proposed: &Proposed| match tools.contains(&proposed.tool) {
+    Arc::new(RuleFn::new("deny", move |proposed: &ProposedCall| match tools.contains(&proposed.tool) {
         true => Verdict::Deny { reason: format!("the tool {} is never called here", proposed.tool) },
         false => Verdict::Allow,
     }))
@@ -106,7 +106,7 @@ fn deny_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
 
 /// Builds a rule that has a person asked about each call of these tools.
 fn ask_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
-    Arc::new(RuleFn::new("ask", move |proposed: &Proposed| match tools.contains(&proposed.tool) {
+    Arc::new(RuleFn::new("ask", move |proposed: &ProposedCall| match tools.contains(&proposed.tool) {
         true => Verdict::Ask { question: format!("may {} run?", proposed.tool) },
         false => Verdict::Allow,
     }))

@@ -9,7 +9,7 @@ use fumehood::agent::agent::Agent;
 use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::native::NativeDriver;
 use fumehood::agent::react::ReactDriver;
-use fumehood::agent::registry::ToolFamily as _;
+use fumehood::agent::registry::ToolProvider as _;
 use fumehood::chat::ToolSpec;
 use fumehood::event_log::{EventLog, Keep};
 use fumehood::key_value::DiskStore;

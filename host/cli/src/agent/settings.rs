@@ -77,7 +77,7 @@ pub(crate) fn knowledge(config: &Config, skill: Option<&str>, channel: Option<&s
     let needed = needed_knowledge(config, skill, channel);
     for (name, section) in &config.knowledge {
         let entry = match read_text(config, &section.text) {
-            Ok(text) => Knowledge::text(name, &section.description, text),
+            Ok(text) => Knowledge::from_text(name, &section.description, text),
             Err(error) if needed.contains(name.as_str()) => return Err(error),
             Err(error) => {
                 let message = format!("the knowledge `{name}` cannot be read: {error}");

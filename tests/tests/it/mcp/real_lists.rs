@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use fumehood::McpTools;
 use fumehood::agent::identity::ActorArguments;
-use fumehood::agent::registry::ToolFamily as _;
+use fumehood::agent::registry::ToolProvider as _;
 use fumehood::mcp::{RemoteOptions, ToolNotice};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fumehood::agent::registry::{Family, Invocation, PartialSink, Partials, ToolFamily as _};
+use fumehood::agent::registry::{Invocation, PartialSink, Partials, ProviderKind, ToolProvider as _};
 use fumehood::mcp::{
     Access, ConnectError, Endpoint, Headers, Launch, Principal, Remote, RemoteOptions, Token, ToolNotice,
 };
@@ -48,7 +48,7 @@ async fn tools_of_a_server_are_the_third_family() {
     let remote = remote(Endpoint::Http { url: served.url(), token: None }, RemoteOptions::default());
     let mut remotes = McpTools::default();
     remotes.add(&remote).await.unwrap();
-    assert_eq!((remotes.family(), remotes.refused()), (Family::Mcp, [].as_slice()));
+    assert_eq!((remotes.kind(), remotes.refused()), (ProviderKind::Mcp, [].as_slice()));
     let add = remotes.find("other__calculator__add").unwrap();
     assert!(add.contract().spec().digest.is_some());
     assert!(add.contract().gate().check(&json!({"a": "3", "b": 5})).is_err());
@@ -135,7 +135,7 @@ async fn progress_of_a_call_reaches_whoever_made_it_in_order() {
     let mut remotes = McpTools::default();
     remotes.add(&remote).await.unwrap();
     let heard = Arc::new(Heard::default());
-    let partials = Partials::to(Arc::clone(&heard) as _);
+    let partials = Partials::new(Arc::clone(&heard) as _);
     let invocation = Invocation { id: "1".to_owned(), arguments: json!({}), partials, ..Invocation::default() };
     let result = remotes.find("other__t").unwrap().call(Arc::new(invocation)).await.unwrap();
     assert_eq!(result.text().as_deref(), Some("done"), "{result:?}");

@@ -226,7 +226,7 @@ fn g2_what_is_shown_while_a_reply_is_written_is_its_answer() {
         }
     };
     let driver = bound();
-    let mut shown = driver.shown(&mut sink);
+    let mut shown = driver.filter_deltas(&mut sink);
     for piece in ["<think>sec", "ret</think>Hi", "!", BATCH] {
         shown.delta(Delta::Text(piece.to_owned()));
     }

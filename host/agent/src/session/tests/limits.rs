@@ -153,7 +153,7 @@ fn l16_time_in_tools_is_not_time_of_the_stream() {
     let later = NOW.saturating_add(slow);
     let asked = session.step(Input::ToolsFinished { outcome, blocked: slow }, later).unwrap();
     assert!(matches!(asked, Action::AskModel(_)), "a slow tool still yields an answer");
-    assert_eq!(session.config().budget.stream_left(session.spent()), Some(Duration::from_secs(1)));
+    assert_eq!(session.config().budget.remaining_stream_time(session.spent()), Some(Duration::from_secs(1)));
     // What the model wrote until it was cut is kept.
     let cut =
         Input::RanOut { budget: BudgetKind::StreamTime, text: "half an ans".to_owned(), after: Duration::from_secs(1) };

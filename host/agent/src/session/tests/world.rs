@@ -9,7 +9,7 @@ use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::result::{CallError, CallResult, Metadata};
 use fumehood_core::time::Timestamp;
 
-use crate::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
+use crate::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
 use crate::execution::{Status, ToolExecution};
 use crate::executor::BatchOutcome;
 use crate::session::{Action, Input, Session, SessionConfig};
@@ -37,7 +37,7 @@ impl Driver for Plain {
 
     fn decide(&mut self, response: &Response) -> Decision {
         let text = response.reply.text().to_owned();
-        let failed = |fault| Decision::Failed(DecisionFailure { fault, message: "no decision".to_owned() });
+        let failed = |fault| Decision::Failed(DecisionError { fault, message: "no decision".to_owned() });
         match (&response.reply, text.split_once(':')) {
             (Reply::ToolCalls { calls, .. }, _) => {
                 let odd = calls.iter().enumerate().filter(|(_, call)| call.name == "odd");

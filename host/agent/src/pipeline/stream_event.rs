@@ -1,24 +1,25 @@
-//! What a person watching a stream of calls is told: fewer things than are recorded.
+//! Events for a person who watches a stream of calls: fewer than are recorded.
 
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::{Record, RecordKind};
 
-/// One thing to show.
+/// An event of a call, to be shown to a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamEvent {
-    /// A tool runs.
+    /// A tool started.
     ToolStarted,
-    /// It ended well.
+    /// A tool succeeded.
     ToolFinished,
-    /// It ended badly, or was refused.
+    /// A tool failed, or its call was refused.
     ToolFailed,
 }
 
 impl StreamEvent {
-    /// What a record is worth telling. A model that calls a tool which is not there, or not for it, is told so
-    /// itself; nobody else is.
+    /// Converts a record to the event that it is shown as, if it is shown.
+    ///
+    /// Calls of tools that do not exist or are not allowed are no events: only the model gets that error.
     #[must_use]
-    pub fn of(record: &Record) -> Option<Self> {
+    pub fn from_record(record: &Record) -> Option<Self> {
         let status = record.status.as_deref().unwrap_or_default();
         match record.kind {
             RecordKind::ToolStarted => Some(Self::ToolStarted),
@@ -32,7 +33,7 @@ impl StreamEvent {
         }
     }
 
-    /// The name that programs see.
+    /// Returns the name of the event in machine-readable output.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

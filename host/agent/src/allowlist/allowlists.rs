@@ -1,4 +1,4 @@
-//! What the lists of a host make together for one scope.
+//! The allowlists of a host, and the effective allowlist of a scope.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,44 +8,44 @@ use fumehood_core::time::Timestamp;
 use super::envelope::{Envelope, EnvelopeError, EnvelopeKey};
 use super::skill::Skill;
 
-/// What a scope may reach that names neither a skill nor a channel.
+/// The allowlist of scopes without a skill and without a channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Default {
+pub enum DefaultAllowlist {
     /// No tool at all.
     #[default]
     Nothing,
     /// These tools.
     Only(BTreeSet<String>),
-    /// Every tool that is registered: for programs that register only what they want to be called.
+    /// Every registered tool: for programs that register only tools that may be called.
     Everything,
 }
 
-/// The lists of a host. Starts with nothing: no skills, no channels, no key, and nothing is reachable.
-#[derive(Debug, Clone, std::default::Default)]
+/// The allowlists of a host. The default has no skills, no channels and no key, and allows nothing.
+#[derive(Debug, Clone, Default)]
 pub struct Allowlists {
-    /// What scopes reach that name neither a skill nor a channel.
-    pub default: Default,
-    /// The skills by name.
+    /// The allowlist of scopes without a skill and without a channel.
+    pub default: DefaultAllowlist,
+    /// The skills, by name.
     pub skills: BTreeMap<String, Skill>,
-    /// The tools of each channel by its name, unless the envelope is made with others.
+    /// The tools of each channel, by its name, unless its envelope is made with others.
     pub channels: BTreeMap<String, BTreeSet<String>>,
     /// Tools that every skill may use: the agent's own, such as those of its memory.
     pub auto_tools: BTreeSet<String>,
-    /// What envelopes are signed with.
+    /// The key that envelopes are signed with.
     pub key: Option<EnvelopeKey>,
 }
 
-/// The names that may be called.
+/// The names of the tools that may be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allowed {
-    /// These.
+    /// These tools.
     Only(BTreeSet<String>),
-    /// All.
+    /// All tools.
     Everything,
 }
 
 impl Allowed {
-    /// Whether this name may be called.
+    /// Returns whether this name may be called.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         match self {
@@ -55,30 +55,30 @@ impl Allowed {
     }
 }
 
-/// What one scope may reach, and how to say so.
+/// The allowlist of one scope, and its messages.
 #[derive(Debug, Clone)]
-pub struct Effective {
-    /// The names; or why the envelope does not count, and then nothing may be called.
+pub struct EffectiveAllowlist {
+    /// The names; or the error of an envelope that is not valid, and then nothing may be called.
     pub allowed: Result<Allowed, EnvelopeError>,
     skill: Option<Arc<str>>,
 }
 
-impl Effective {
-    /// Whether this name may be called.
+impl EffectiveAllowlist {
+    /// Returns whether this name may be called.
     #[must_use]
     pub fn allows(&self, name: &str) -> bool {
         self.allowed.as_ref().is_ok_and(|allowed| allowed.contains(name))
     }
 
-    /// Whether the calls come from a channel and no skill is in use: then errors are in a channel's own words.
+    /// Returns whether the calls come from a channel and no skill is in use. Then errors use the wording for channels.
     #[must_use]
     pub fn is_channel(&self, has_envelope: bool) -> bool {
         has_envelope && self.skill.is_none()
     }
 
-    /// Why this name may not be called. No name is in it but this one and those that may be called.
+    /// Returns the message for a name that may not be called. It contains only this name and those that may be called.
     #[must_use]
-    pub fn refusal(&self, name: &str) -> String {
+    pub fn refusal_message(&self, name: &str) -> String {
         let names = match &self.allowed {
             Err(error) => return format!("[error: tool '{name}' is not permitted on this channel] ({error})"),
             Ok(Allowed::Only(names)) => names.iter().map(String::as_str).collect::<Vec<_>>().join(", "),
@@ -91,28 +91,27 @@ impl Effective {
     }
 }
 
-/// Why an envelope was not made.
+/// Errors returned by [`Allowlists::seal`].
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
-    /// There is no key.
+    /// No key to sign with.
     #[error("there is no key to sign the allowlist of the channel '{0}' with; give the pipeline one")]
     NoKey(String),
-    /// It cannot be written.
+    /// An allowlist that cannot be serialized.
     #[error("the allowlist of the channel '{channel}' cannot be signed")]
     Envelope {
-        /// Which channel.
+        /// The channel.
         channel: String,
-        /// Why.
+        /// The reason.
         source: EnvelopeError,
     },
 }
 
 impl Allowlists {
-    /// The signed allowlist of a channel: of the tools given here, or else of those that the host's settings give it,
-    /// or else of none.
+    /// Signs the allowlist of a channel: the given tools, or else those of [`Allowlists::channels`], or else none.
     ///
     /// # Errors
-    /// If there is no key, or the list cannot be written.
+    /// If there is no key, or the list cannot be serialized.
     pub fn seal(
         &self,
         channel: &str,
@@ -126,23 +125,24 @@ impl Allowlists {
         envelope.seal(key).map_err(|source| SealError::Envelope { channel: channel.to_owned(), source })
     }
 
-    /// What a scope may reach that uses this skill and came with this envelope. Only what both allow.
+    /// Resolves the allowlist of a scope with this skill and this envelope: the tools that both allow.
     #[must_use]
-    pub fn effective(&self, skill: Option<&Arc<str>>, envelope: Option<&str>, now: Timestamp) -> Effective {
-        let of_channel = envelope.map(|text| self.open(text, skill, now)).transpose();
-        let of_skill = skill.map(|name| self.of_skill(name));
-        let allowed = of_channel.map(|of_channel| match (of_channel, of_skill) {
+    pub fn resolve(&self, skill: Option<&Arc<str>>, envelope: Option<&str>, now: Timestamp) -> EffectiveAllowlist {
+        let channel = envelope.map(|text| self.open(text, skill, now)).transpose();
+        let skill_tools = skill.map(|name| self.skill_tools(name));
+        let allowed = channel.map(|channel| match (channel, skill_tools) {
             (Some(channel), Some(skill)) => Allowed::Only(channel.intersection(&skill).cloned().collect()),
             (Some(only), None) | (None, Some(only)) => Allowed::Only(only),
             (None, None) => match &self.default {
-                Default::Nothing => Allowed::Only(BTreeSet::new()),
-                Default::Only(names) => Allowed::Only(names.clone()),
-                Default::Everything => Allowed::Everything,
+                DefaultAllowlist::Nothing => Allowed::Only(BTreeSet::new()),
+                DefaultAllowlist::Only(names) => Allowed::Only(names.clone()),
+                DefaultAllowlist::Everything => Allowed::Everything,
             },
         });
-        Effective { allowed, skill: skill.cloned() }
+        EffectiveAllowlist { allowed, skill: skill.cloned() }
     }
 
+    /// Opens an envelope and checks that it is valid for the skill.
     fn open(&self, text: &str, skill: Option<&Arc<str>>, now: Timestamp) -> Result<BTreeSet<String>, EnvelopeError> {
         let key = self.key.as_ref().ok_or(EnvelopeError::NoKey)?;
         let envelope = Envelope::open(text, key, now)?;
@@ -152,17 +152,17 @@ impl Allowlists {
         }
     }
 
-    /// A skill that is not known may use nothing, not even the agent's own tools.
-    fn of_skill(&self, name: &str) -> BTreeSet<String> {
+    /// Returns the tools of a skill. An unknown skill may use none, not even the agent's own tools.
+    fn skill_tools(&self, name: &str) -> BTreeSet<String> {
         let Some(skill) = self.skills.get(name) else { return BTreeSet::new() };
         skill.names().map(str::to_owned).chain(self.auto_tools.iter().cloned()).collect()
     }
 
-    /// Every name that a skill or the agent's own list has, with the skill: what has to be registered.
-    pub fn named(&self) -> impl Iterator<Item = (Option<&str>, &str)> {
-        let of_skills =
+    /// Returns every name that has to be registered: those of skills, with the skill, and the agent's own tools.
+    pub fn tool_names(&self) -> impl Iterator<Item = (Option<&str>, &str)> {
+        let skills =
             self.skills.iter().flat_map(|(name, skill)| skill.names().map(move |tool| (Some(name.as_str()), tool)));
-        of_skills.chain(self.auto_tools.iter().map(|tool| (None, tool.as_str())))
+        skills.chain(self.auto_tools.iter().map(|tool| (None, tool.as_str())))
     }
 }
 
@@ -188,20 +188,20 @@ mod tests {
         }
     }
 
-    fn of(lists: &Allowlists, skill: Option<&str>, envelope: Option<&str>) -> Effective {
-        lists.effective(skill.map(Arc::from).as_ref(), envelope, Timestamp(5))
+    fn resolve(lists: &Allowlists, skill: Option<&str>, envelope: Option<&str>) -> EffectiveAllowlist {
+        lists.resolve(skill.map(Arc::from).as_ref(), envelope, Timestamp(5))
     }
 
     #[test]
     fn k15_a_skill_has_its_tools_those_of_the_agent_and_its_knowledge() {
-        let allowed = of(&lists(), Some("read"), None).allowed.unwrap();
+        let allowed = resolve(&lists(), Some("read"), None).allowed.unwrap();
         assert_eq!(allowed, Allowed::Only(names(&["faq", "fs__read", "memory_read"])));
-        assert_eq!(of(&lists(), Some("none"), None).allowed.unwrap(), Allowed::Only(names(&[])));
+        assert_eq!(resolve(&lists(), Some("none"), None).allowed.unwrap(), Allowed::Only(names(&[])));
     }
 
     #[test]
     fn k16_the_refusal_names_the_skill_and_what_is_allowed() {
-        let text = of(&lists(), Some("read"), None).refusal("fs__write");
+        let text = resolve(&lists(), Some("read"), None).refusal_message("fs__write");
         assert_eq!(text, "Tool 'fs__write' is not allowed for skill 'read'. Allowed: [faq, fs__read, memory_read]");
     }
 
@@ -210,29 +210,29 @@ mod tests {
         let lists = lists();
         let check = |tools: Option<&[&str]>, channel: &str, expected: &[&str]| {
             let envelope = lists.seal(channel, tools.map(names), None, None).unwrap();
-            assert_eq!(of(&lists, None, Some(&envelope)).allowed, Ok(Allowed::Only(names(expected))));
+            assert_eq!(resolve(&lists, None, Some(&envelope)).allowed, Ok(Allowed::Only(names(expected))));
         };
         check(None, "support", &["fs__read", "orders"]);
         check(Some(&["orders"]), "support", &["orders"]);
         check(Some(&[]), "support", &[]);
         check(None, "other", &[]);
-        assert_eq!(of(&lists, None, None).allowed, Ok(Allowed::Only(names(&[]))));
+        assert_eq!(resolve(&lists, None, None).allowed, Ok(Allowed::Only(names(&[]))));
     }
 
     #[test]
-    fn a_skill_within_a_channel_has_only_what_both_allow() {
+    fn skill_in_a_channel_may_use_only_common_tools() {
         let lists = lists();
         let envelope = lists.seal("support", None, None, None).unwrap();
-        assert_eq!(of(&lists, Some("read"), Some(&envelope)).allowed, Ok(Allowed::Only(names(&["fs__read"]))));
+        assert_eq!(resolve(&lists, Some("read"), Some(&envelope)).allowed, Ok(Allowed::Only(names(&["fs__read"]))));
         let envelope = lists.seal("support", None, Some("read"), None).unwrap();
-        assert_eq!(of(&lists, Some("write"), Some(&envelope)).allowed, Err(EnvelopeError::OtherSkill));
-        assert_eq!(of(&lists, None, Some(&envelope)).allowed, Err(EnvelopeError::OtherSkill));
+        assert_eq!(resolve(&lists, Some("write"), Some(&envelope)).allowed, Err(EnvelopeError::OtherSkill));
+        assert_eq!(resolve(&lists, None, Some(&envelope)).allowed, Err(EnvelopeError::OtherSkill));
     }
 
     #[test]
     fn l5_a_damaged_envelope_allows_nothing() {
-        let effective = of(&lists(), None, Some("a.b"));
+        let effective = resolve(&lists(), None, Some("a.b"));
         assert!(!effective.allows("fs__read"));
-        assert!(effective.refusal("x").starts_with("[error: tool 'x' is not permitted on this channel]"));
+        assert!(effective.refusal_message("x").starts_with("[error: tool 'x' is not permitted on this channel]"));
     }
 }

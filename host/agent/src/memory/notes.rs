@@ -1,36 +1,36 @@
-//! The port behind which notes are kept, and an implementation that forgets them with the process.
+//! The port for notes of an agent, and an implementation in the memory of the process.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use fumehood_core::boxed::BoxFuture;
 
-/// Notes of one owner, at most.
-const NOTES: usize = 1_000;
+/// Maximum number of notes of one owner.
+const MAX_NOTES: usize = 1_000;
 
-/// Bytes of a note, at most.
-const NOTE_BYTES: usize = 16 << 10;
+/// Maximum length of a note, in bytes.
+const MAX_NOTE_BYTES: usize = 16 << 10;
 
-/// One note.
+/// A note.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Note {
-    /// What it is called.
+    /// The key.
     pub key: String,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
-/// Why the memory did not do what was asked. The message is for the model.
+/// An error of a [`Memory`], with a message for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct MemoryError(pub String);
 
-/// Keeps notes. Those of one owner are invisible to every other; the host says who the owner is, never a model.
+/// A store of notes. Those of one owner are invisible to all others. The owner is set by the host, never by a model.
 pub trait Memory: Send + Sync {
-    /// The note of this key.
+    /// Reads the note of this key.
     fn read<'a>(&'a self, owner: Option<&'a str>, key: &'a str) -> BoxFuture<'a, Result<Option<String>, MemoryError>>;
 
-    /// Keeps a note, in the place of any other of this key.
+    /// Writes a note, and replaces the one of the same key.
     fn write<'a>(
         &'a self,
         owner: Option<&'a str>,
@@ -38,7 +38,7 @@ pub trait Memory: Send + Sync {
         text: &'a str,
     ) -> BoxFuture<'a, Result<(), MemoryError>>;
 
-    /// At most `limit` notes that have all the words of the query, in the order of their keys.
+    /// Searches for notes that contain all words of the query. Returns at most `limit`, in the order of their keys.
     fn search<'a>(
         &'a self,
         owner: Option<&'a str>,
@@ -49,21 +49,22 @@ pub trait Memory: Send + Sync {
 
 type Notes = BTreeMap<Option<String>, BTreeMap<String, String>>;
 
-/// Notes in the memory of the process.
+/// A store of notes in the memory of the process, lost when it ends.
 #[derive(Debug, Default)]
-pub struct InMemory(Mutex<Notes>);
+pub struct InMemoryStore(Mutex<Notes>);
 
-impl InMemory {
-    fn with<T>(&self, owner: Option<&str>, act: impl FnOnce(&mut BTreeMap<String, String>) -> T) -> T {
-        // A panic elsewhere leaves the map whole: every change is one operation.
+impl InMemoryStore {
+    /// Runs `access` with the notes of an owner.
+    fn with_notes<T>(&self, owner: Option<&str>, access: impl FnOnce(&mut BTreeMap<String, String>) -> T) -> T {
+        // A poisoned map is consistent: every change is one operation.
         let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        act(notes.entry(owner.map(str::to_owned)).or_default())
+        access(notes.entry(owner.map(str::to_owned)).or_default())
     }
 }
 
-impl Memory for InMemory {
+impl Memory for InMemoryStore {
     fn read<'a>(&'a self, owner: Option<&'a str>, key: &'a str) -> BoxFuture<'a, Result<Option<String>, MemoryError>> {
-        let found = self.with(owner, |notes| notes.get(key).cloned());
+        let found = self.with_notes(owner, |notes| notes.get(key).cloned());
         Box::pin(std::future::ready(Ok(found)))
     }
 
@@ -73,12 +74,12 @@ impl Memory for InMemory {
         key: &'a str,
         text: &'a str,
     ) -> BoxFuture<'a, Result<(), MemoryError>> {
-        let written = self.with(owner, |notes| {
-            if text.len() > NOTE_BYTES {
-                return Err(MemoryError(format!("a note has at most {NOTE_BYTES} bytes; write less")));
+        let written = self.with_notes(owner, |notes| {
+            if text.len() > MAX_NOTE_BYTES {
+                return Err(MemoryError(format!("a note has at most {MAX_NOTE_BYTES} bytes; write less")));
             }
-            if notes.len() >= NOTES && !notes.contains_key(key) {
-                return Err(MemoryError(format!("there are {NOTES} notes already; write over an old one")));
+            if notes.len() >= MAX_NOTES && !notes.contains_key(key) {
+                return Err(MemoryError(format!("there are {MAX_NOTES} notes already; write over an old one")));
             }
             notes.insert(key.to_owned(), text.to_owned());
             Ok(())
@@ -93,7 +94,7 @@ impl Memory for InMemory {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Note>, MemoryError>> {
         let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
-        let found = self.with(owner, |notes| {
+        let found = self.with_notes(owner, |notes| {
             let has = |(key, text): &(&String, &String)| {
                 let note = format!("{key}\n{text}").to_lowercase();
                 words.iter().all(|word| note.contains(word))

@@ -1,0 +1,129 @@
+//! Configuration of a pipeline: tools, policies, hooks, and the ports that it uses.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use fumehood_core::record::{Durability, Recorder};
+use fumehood_core::result::CallResult;
+use serde_json::Value;
+
+use crate::allowlist::Allowlists;
+use crate::approver::Approver;
+use crate::clock::Clock;
+use crate::executor::Scope;
+use crate::guardrail::{Judge, JudgePolicy, Rules};
+use crate::hook::{AfterHooks, BeforeHooks};
+use crate::memory::Episodes;
+use crate::registry::{Policy, Tool, ToolRegistry};
+use crate::truncate::DEFAULT_RESULT_BYTES;
+
+/// Options for batches and failures.
+#[derive(Debug, Clone, Copy)]
+pub struct Modes {
+    /// Ends a batch at the first call that fails. The calls then run one after the other. Default: `false`.
+    pub throw_on_tool_failure: bool,
+    /// Ends a batch at the first call that a hook blocks. The calls then run one after the other. Default: `false`.
+    pub stop_on_tool_block: bool,
+    /// Fails a call if a hook changes a field that it does not declare, instead of only undoing the change. Default:
+    /// `false`.
+    pub strict_hooks: bool,
+    /// Maximum number of calls of a batch that run at a time. Default: 16.
+    pub concurrency: NonZeroUsize,
+    /// The durability that a call waits for when it is recorded. Default: [`Durability::Queued`].
+    pub durability: Durability,
+}
+
+impl Default for Modes {
+    fn default() -> Self {
+        Self {
+            throw_on_tool_failure: false,
+            stop_on_tool_block: false,
+            strict_hooks: false,
+            concurrency: NonZeroUsize::MIN.saturating_add(15),
+            durability: Durability::Queued,
+        }
+    }
+}
+
+/// Returns the policy of tools for which nothing else is set.
+pub(super) fn default_policy() -> Policy {
+    Policy {
+        result_bytes: Some(DEFAULT_RESULT_BYTES),
+        expected_duration: Some(Duration::from_secs(10)),
+        ..Policy::default()
+    }
+}
+
+/// Receives the agent's state after hooks of a batch changed it. Must not block.
+pub trait StateSink: Send + Sync {
+    /// Receives the state of this scope's agent after the batch, as JSON text.
+    fn state(&self, scope: &Scope, state: Arc<str>);
+}
+
+type OnToolUse = dyn Fn(&str, &Value, &CallResult) + Send + Sync;
+type OnKnowledgeUsed = dyn Fn(&str, &str) + Send + Sync;
+
+/// Callbacks that observe calls and cannot change them. They must not block.
+#[derive(Clone, Default)]
+pub struct Observers {
+    /// Called with name, arguments and result of every successful call of a
+    /// [`Purpose::Action`](crate::registry::Purpose) tool, also if it took several attempts. Not called for knowledge,
+    /// nor for a call that ended the run.
+    pub on_tool_use: Option<Arc<OnToolUse>>,
+    /// Called with name and text of every entry of knowledge that was read.
+    pub on_knowledge_used: Option<Arc<OnKnowledgeUsed>>,
+}
+
+/// The parts that a [`PipelineBuilder`](super::PipelineBuilder) puts together.
+pub(super) struct PipelineConfig {
+    pub(super) registry: ToolRegistry,
+    pub(super) allowlists: Allowlists,
+    pub(super) rules: Rules,
+    pub(super) judge: Option<(Arc<dyn Judge>, JudgePolicy)>,
+    pub(super) approver: Option<Arc<dyn Approver>>,
+    pub(super) before: BeforeHooks,
+    pub(super) after: AfterHooks,
+    pub(super) policies: HashMap<String, Policy>,
+    pub(super) agent_policy: Policy,
+    pub(super) recorder: Arc<dyn Recorder>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ids: Arc<IdGenerator>,
+    pub(super) observers: Observers,
+    pub(super) episodes: Option<Arc<Episodes>>,
+    pub(super) state_sink: Option<Arc<dyn StateSink>>,
+    pub(super) modes: Modes,
+}
+
+impl PipelineConfig {
+    /// Returns the policy for calls of a tool: what the host sets for it, then its own, then that of the agent.
+    pub(super) fn policy(&self, tool: &dyn Tool) -> Policy {
+        let own = tool.policy().or(&self.agent_policy);
+        match self.policies.get(tool.contract().name()) {
+            Some(policy) => policy.clone().or(&own),
+            None => own,
+        }
+    }
+}
+
+/// Generator of unique names for records, executions and calls: a random part for each pipeline, and a counter.
+#[derive(Debug)]
+pub(super) struct IdGenerator {
+    origin: String,
+    next: AtomicU64,
+}
+
+impl IdGenerator {
+    /// Creates a generator with a random part of its own.
+    pub(super) fn new() -> Result<Self, getrandom::Error> {
+        let origin = format!("{:016x}", getrandom::u64()?);
+        Ok(Self { origin, next: AtomicU64::new(0) })
+    }
+
+    /// Returns the next name, after `prefix`, which says what is named.
+    pub(super) fn next(&self, prefix: &str) -> String {
+        format!("{prefix}_{}_{:x}", self.origin, self.next.fetch_add(1, Ordering::Relaxed))
+    }
+}
