@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The kind of failure of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// There is no tool of that name.
     UnknownTool,
@@ -14,6 +15,8 @@ pub enum ErrorKind {
     NotAllowed,
     /// The arguments do not match the tool's schema, or the tool itself refused them.
     InvalidArguments,
+    /// The limits that the caller gave the call are zero, or above what the host can hold.
+    InvalidLimits,
     /// The actor may not make this call.
     Unauthorized,
     /// A rule denied the call, or a power that it needs was not granted.
@@ -63,10 +66,11 @@ pub enum Stage {
 
 impl ErrorKind {
     /// All kinds.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::UnknownTool,
         Self::NotAllowed,
         Self::InvalidArguments,
+        Self::InvalidLimits,
         Self::Unauthorized,
         Self::Denied,
         Self::NeedsApproval,
@@ -91,6 +95,7 @@ impl ErrorKind {
             Self::UnknownTool => "unknown_tool",
             Self::NotAllowed => "not_allowed",
             Self::InvalidArguments => "invalid_arguments",
+            Self::InvalidLimits => "invalid_limits",
             Self::Unauthorized => "unauthorized",
             Self::Denied => "denied",
             Self::NeedsApproval => "needs_approval",
@@ -118,6 +123,7 @@ impl ErrorKind {
     /// |---|---|
     /// | `unknown_tool` | 404 Not Found |
     /// | `invalid_arguments` | 422 Unprocessable Content |
+    /// | `invalid_limits` | 400 Bad Request |
     /// | `not_allowed`, `unauthorized`, `denied`, `needs_approval` | 403 Forbidden |
     /// | `budget_exhausted`, `quota` | 429 Too Many Requests |
     /// | `deadline`, `fuel` | 504 Gateway Timeout |
@@ -131,6 +137,7 @@ impl ErrorKind {
         match self {
             Self::UnknownTool => 404,
             Self::InvalidArguments => 422,
+            Self::InvalidLimits => 400,
             Self::NotAllowed | Self::Unauthorized | Self::Denied | Self::NeedsApproval => 403,
             Self::BudgetExhausted | Self::Quota => 429,
             Self::Deadline | Self::Fuel => 504,
@@ -150,6 +157,7 @@ impl ErrorKind {
             Self::UnknownTool
             | Self::NotAllowed
             | Self::InvalidArguments
+            | Self::InvalidLimits
             | Self::Unauthorized
             | Self::Denied
             | Self::NeedsApproval

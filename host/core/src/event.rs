@@ -57,6 +57,7 @@ pub struct Progress {
 /// An event of a host.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Event {
     /// A component was loaded and its tools can be called.
     Loaded {

@@ -9,6 +9,7 @@ use fumehood_event_log::OpenError;
 
 /// Errors of [`AgentBuilder::build`](crate::AgentBuilder::build).
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AgentError {
     /// A tool of the host is none for models.
     #[error("a tool of the host cannot be shown to a model")]

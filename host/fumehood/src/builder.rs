@@ -27,6 +27,7 @@ pub struct HostBuilder {
 
 /// Errors of [`HostBuilder::build`].
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BuildError {
     /// The default limits make no sense.
     #[error("the limits for calls cannot be kept")]

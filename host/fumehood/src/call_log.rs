@@ -61,6 +61,7 @@ impl fmt::Debug for CallLogOptions {
 
 /// A log of calls was not begun.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CallLogError {
     /// The system has no random numbers to name the session with.
     #[error("the system gave no random bytes to name the session of the event log with")]

@@ -299,7 +299,7 @@ impl Host {
         let limits = match limits {
             Some(limits) => {
                 let refused = |error: fumehood_core::limits::LimitError| {
-                    CallError::new(ErrorKind::Host, format!("the limits of the call cannot be kept: {error}"))
+                    CallError::new(ErrorKind::InvalidLimits, format!("the limits of the call are not valid: {error}"))
                 };
                 limits.check(self.inner.sandbox.memory_ceiling()).map_err(refused)?;
                 limits

@@ -40,6 +40,7 @@ enum Source {
 
 /// Errors of [`Host::load`](crate::Host::load). Nothing of the component is kept.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LoadError {
     /// The file cannot be read.
     #[error("cannot read {path}")]

@@ -68,6 +68,7 @@ impl Approved {
 
 /// Errors of a lock. A lock is read as a whole or not at all.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LockError {
     /// The file cannot be read.
     #[error("cannot read the lock {path}")]

@@ -31,6 +31,7 @@ pub enum SecretSource {
 
 /// The value of a secret cannot be had. The value is never part of this.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SecretSourceError {
     /// The variable is not set.
     #[error("the environment variable `{0}` is not set; set it to the secret, or name another source")]

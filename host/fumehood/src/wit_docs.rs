@@ -24,6 +24,7 @@ pub struct WitDocs {
 
 /// The doc comments of a WIT package cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WitDocsError {
     /// It cannot be read as WIT.
     #[error("{path} cannot be read as WIT: {reason}")]

@@ -21,6 +21,7 @@ pub const SLOW_COMPILE_BYTES: usize = 32 << 20;
 
 /// Errors of loading a component.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LoadError {
     /// A component of zero bytes.
     #[error("the component is empty (0 bytes)")]

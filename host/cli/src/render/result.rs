@@ -134,7 +134,7 @@ fn print_event(event: &Event, quotation: &mut Quotation) -> Result<()> {
             note(&format!("{} {}", styled(FAINT, "http:"), wrap_for_stderr(&one_line(&went), 6)));
             Ok(())
         }
-        Event::Loaded { .. } | Event::Started { .. } | Event::Finished { .. } => Ok(()),
+        _ => Ok(()),
     }
 }
 
