@@ -123,7 +123,7 @@ async fn exercise(url: &str, name: &str, task: Task) -> Vec<(&'static str, Outco
     for (driver, with) in DRIVERS {
         let spec = ModelSpec::parse(&format!("compatible:{name}")).unwrap();
         let timeouts = Timeouts { total: Duration::from_secs(900), ..Timeouts::default() };
-        let config = ProviderConfig { timeouts, ..ProviderConfig::default() }.with_base_url(url);
+        let config = ProviderConfig { timeouts, ..ProviderConfig::default() }.base_url(url);
         let provider = Provider::new(&spec, config).unwrap();
         let begun = Instant::now();
         let (outcome, stored) = ask(Arc::new(provider), with, task).await;

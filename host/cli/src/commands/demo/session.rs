@@ -138,9 +138,9 @@ pub(super) const fn calls() -> usize {
 }
 
 async fn converse(host: &Host, log: Arc<dyn Recorder>) -> Result<Outcome> {
-    let call = |turn: &Turn| ScriptedReply::call(turn.tool, turn.arguments).expecting(turn.after);
+    let call = |turn: &Turn| ScriptedReply::call(turn.tool, turn.arguments).expect_text(turn.after);
     let mut replies: Vec<ScriptedReply> = TURNS.iter().map(call).collect();
-    replies.push(ScriptedReply::text(ANSWER).expecting(LAST));
+    replies.push(ScriptedReply::text(ANSWER).expect_text(LAST));
     let own = ["calculator__add", "calculator__multiply", "stranger__run"];
     let skill = own.into_iter().fold(Skill::new(), |skill, tool| skill.component_tool(tool));
     let mut agent = host
