@@ -28,7 +28,7 @@ use fumehood::agent::native::NativeDriver;
 use fumehood::agent::react::ReactDriver;
 use fumehood::agent::transcript::Ending;
 use fumehood::chat::{Model, Usage};
-use fumehood::event_log::{EventLog, Filter, Options, Stored};
+use fumehood::event_log::{EventLog, Filter, Options, StoredRecord};
 use fumehood::model::{ModelSpec, Provider, ProviderConfig, Timeouts};
 use fumehood::record::{RecordKind, Recorder};
 use fumehood::{AgentBuilder, Host, Load};
@@ -66,7 +66,7 @@ const DRIVERS: [(&str, With); 3] = [
 ];
 
 /// One question to the model with one driver, and the records of it.
-async fn ask(model: Arc<dyn Model>, with: With, task: Task) -> (Outcome, Vec<Stored>) {
+async fn ask(model: Arc<dyn Model>, with: With, task: Task) -> (Outcome, Vec<StoredRecord>) {
     let host = Host::builder().concurrency(4).memory_ceiling(64 << 20).build().unwrap();
     host.load(Load::path(Path::new(CALCULATOR))).await.unwrap();
     let log = Arc::new(EventLog::in_memory(&Options::default()).unwrap());
@@ -89,7 +89,7 @@ async fn ask(model: Arc<dyn Model>, with: With, task: Task) -> (Outcome, Vec<Sto
 }
 
 /// What holds whatever the model said.
-fn hold(driver: &str, task: Task, outcome: &Outcome, stored: &[Stored]) {
+fn hold(driver: &str, task: Task, outcome: &Outcome, stored: &[StoredRecord]) {
     if let Ending::Answered { text } = &outcome.ending {
         assert!(!text.trim().is_empty(), "{driver}");
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::{Context as _, Result};
 use fumehood::agent::persist::Persist;
-use fumehood::event_log::{EventLog, Keep, Options};
+use fumehood::event_log::{EventLog, Retention, Options};
 use fumehood::record::Recorder;
 use fumehood::{CallLog, CallLogOptions, HostBuilder};
 
@@ -41,7 +41,7 @@ pub(crate) struct Recording {
     log: Arc<EventLog>,
     calls: CallLog,
     persist: PersistRules,
-    kept: Vec<Keep>,
+    kept: Vec<Retention>,
     /// The log and its key, which no tool may reach.
     files: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What keeping records costs, beside inserting them one by one.
+//! Throughput of the event log, compared with plain inserts into SQLite.
 //!
 //! `cargo bench -p fumehood-event-log --bench append`
 
@@ -39,7 +39,7 @@ fn record(number: u64) -> Record {
     }
 }
 
-/// Durable records per second, of so many threads that each wait for one after the other.
+/// Measures durable records per second, with this number of threads that each wait for one record after the other.
 fn durable(writers: u64) -> f64 {
     let folder = tempfile::tempdir().expect("a folder");
     let log = EventLog::open(folder.path().join("events.db"), &Options::default()).expect("a log");
@@ -58,7 +58,7 @@ fn durable(writers: u64) -> f64 {
     (next.into_inner() - 1) as f64 / started.elapsed().as_secs_f64()
 }
 
-/// How long a caller is held up by a record that it does not wait for, at 5000 records per second.
+/// Measures the delay of a caller by a queued record at 5000 records per second: the median and the 99th percentile.
 fn queued() -> (Duration, Duration) {
     let folder = tempfile::tempdir().expect("a folder");
     let log = EventLog::open(folder.path().join("events.db"), &Options::default()).expect("a log");
@@ -76,7 +76,7 @@ fn queued() -> (Duration, Duration) {
     (times[times.len() / 2], times[times.len() * 99 / 100])
 }
 
-/// The same row in the same kind of table, each in a transaction of its own.
+/// Measures inserts of the same rows into a plain table, each in a transaction of its own.
 fn one_by_one() -> f64 {
     let folder = tempfile::tempdir().expect("a folder");
     let database = Connection::open(folder.path().join("raw.db")).expect("a database");
@@ -95,7 +95,7 @@ fn one_by_one() -> f64 {
     done as f64 / started.elapsed().as_secs_f64()
 }
 
-/// Rows per second that `verify` checks.
+/// Measures the rows per second of `verify`.
 fn verified() -> f64 {
     const ROWS: u64 = 100_000;
     let log = EventLog::in_memory(&Options::default()).expect("a log");

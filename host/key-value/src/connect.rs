@@ -58,7 +58,7 @@ fn patiently<T>(patience: Duration, connect: impl Fn() -> Result<T, SchemaError>
     let began = Instant::now();
     loop {
         match connect() {
-            Err(SchemaError::StorageError(StorageError::Locked)) if began.elapsed() < patience => {
+            Err(SchemaError::Storage(StorageError::Locked)) if began.elapsed() < patience => {
                 std::thread::sleep(PAUSE)
             }
             ended => return ended,

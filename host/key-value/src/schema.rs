@@ -46,12 +46,12 @@ pub enum SchemaError {
     },
     /// The file does not do what is asked.
     #[error(transparent)]
-    StorageError(#[from] StorageError),
+    Storage(#[from] StorageError),
 }
 
 impl From<rusqlite::Error> for SchemaError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::StorageError(error.into())
+        Self::Storage(error.into())
     }
 }
 

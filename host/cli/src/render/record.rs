@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fumehood::event_log::Stored;
+use fumehood::event_log::StoredRecord;
 use fumehood::record::{Record, RecordKind};
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::moment;
 const MOST: usize = 100;
 
 /// Describes a record with its time and session.
-pub(crate) fn in_a_line(row: &Stored) -> String {
+pub(crate) fn in_a_line(row: &StoredRecord) -> String {
     let when = format!("{:>6}  {}  {}", row.seq, moment::second(row.record.at), one_line(&row.record.session));
     format!("{}  {}", styled(FAINT, &when), what(&row.record))
 }

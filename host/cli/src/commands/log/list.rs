@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use anyhow::Result;
 use comfy_table::Cell;
-use fumehood::event_log::{Filter, Order, ReadError, Reader, Stored};
+use fumehood::event_log::{Filter, Order, ReadError, Reader, StoredRecord};
 use fumehood::record::RecordKind;
 use serde::Serialize;
 use serde_json::Value;
@@ -81,7 +81,7 @@ pub(super) fn run(reader: &Reader, list: &List, json: bool) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn newest(reader: &Reader, filter: &Filter, kind: RecordKind, limit: usize) -> Result<Vec<Stored>, ReadError> {
+fn newest(reader: &Reader, filter: &Filter, kind: RecordKind, limit: usize) -> Result<Vec<StoredRecord>, ReadError> {
     let filter = Filter { kind: Some(kind), limit: Some(limit), order: Order::Descending, ..filter.clone() };
     reader.query(&filter)
 }
@@ -131,7 +131,7 @@ fn calls(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<CallRow>>
     Ok(rows)
 }
 
-fn has_end(reader: &Reader, started: &Stored) -> Result<bool, ReadError> {
+fn has_end(reader: &Reader, started: &StoredRecord) -> Result<bool, ReadError> {
     let end = Filter {
         session: Some(started.record.session.clone()),
         call: started.record.call.clone(),
@@ -143,7 +143,7 @@ fn has_end(reader: &Reader, started: &Stored) -> Result<bool, ReadError> {
     Ok(!reader.query(&end)?.is_empty())
 }
 
-fn call_row(row: &Stored, status: Option<&str>) -> CallRow {
+fn call_row(row: &StoredRecord, status: Option<&str>) -> CallRow {
     let record = &row.record;
     let text = |field: &str| record.body.get(field).and_then(Value::as_str).map(str::to_owned);
     CallRow {
@@ -166,7 +166,7 @@ fn sessions(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<Sessio
     // The status of a session is in its last record, which need not fit the other filters.
     let wanted = filter.status.as_deref();
     let begun = Filter { status: None, ..filter.clone() };
-    let most = if wanted.is_some() { Filter::LIMIT } else { limit };
+    let most = if wanted.is_some() { Filter::DEFAULT_LIMIT } else { limit };
     let mut rows = Vec::new();
     for begun in newest(reader, &begun, RecordKind::SessionStarted, most)? {
         let row = session_row(reader, &begun)?;
@@ -180,15 +180,15 @@ fn sessions(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<Sessio
     Ok(rows)
 }
 
-fn session_row(reader: &Reader, begun: &Stored) -> Result<SessionRow, ReadError> {
+fn session_row(reader: &Reader, begun: &StoredRecord) -> Result<SessionRow, ReadError> {
     let session = &begun.record.session;
     let of = Filter { session: Some(session.clone()), ..Filter::default() };
     let last = newest(reader, &of, RecordKind::SessionFinished, 1)?;
     let first = Filter { kind: Some(RecordKind::UserMessage), limit: Some(1), ..of.clone() };
     let first = reader.query(&first)?;
     let message = first.first().and_then(|row| row.record.body.get("text")).and_then(Value::as_str);
-    let finished = newest(reader, &of, RecordKind::ToolFinished, Filter::LIMIT)?.len();
-    let rejected = newest(reader, &of, RecordKind::ToolRejected, Filter::LIMIT)?.len();
+    let finished = newest(reader, &of, RecordKind::ToolFinished, Filter::DEFAULT_LIMIT)?.len();
+    let rejected = newest(reader, &of, RecordKind::ToolRejected, Filter::DEFAULT_LIMIT)?.len();
     let status = last.first().map_or("open", |row| row.record.status.as_deref().unwrap_or("?"));
     Ok(SessionRow {
         at: begun.record.at.0,

@@ -1,7 +1,7 @@
 //! `fumehood log show`: one call with its causal chain.
 
 use anyhow::Result;
-use fumehood::event_log::{CallHistory, Reader, Stored};
+use fumehood::event_log::{CallHistory, Reader, StoredRecord};
 use fumehood::record::{Record, RecordKind};
 use serde_json::Value;
 
@@ -102,7 +102,7 @@ fn usage(ended: Option<&Record>) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-fn section(title: &str, records: &[Stored]) -> Result<()> {
+fn section(title: &str, records: &[StoredRecord]) -> Result<()> {
     if records.is_empty() {
         return Ok(());
     }
