@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use etcetera::BaseStrategy as _;
-use fumehood::event_log::{EventLog, Retention, OpenError, Options, Reader};
+use fumehood::event_log::{EventLog, OpenError, Options, Reader, Retention};
 use fumehood::time::Timestamp;
 
 use crate::args::log::Recording;

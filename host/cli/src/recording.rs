@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::{Context as _, Result};
 use fumehood::agent::persist::Persist;
-use fumehood::event_log::{EventLog, Retention, Options};
+use fumehood::event_log::{EventLog, Options, Retention};
 use fumehood::record::Recorder;
 use fumehood::{CallLog, CallLogOptions, HostBuilder};
 
