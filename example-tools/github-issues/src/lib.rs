@@ -1,4 +1,4 @@
-//! Issues of a repository on GitHub: list, read, comment. The host puts the token into the requests; it is never here.
+//! Issues of a repository on GitHub: list, read, comment. The host adds the token to the requests; the tool never has it.
 
 mod api;
 mod issue;
@@ -73,7 +73,7 @@ pub fn list(
         query.push(("labels", &labels));
     }
     let path = Repository::parse(&repository)?.path("issues");
-    let answer = Api::of_environment().ask::<Vec<issue::Raw>>(&Method::GET, &path, &query, None)?;
+    let answer = Api::from_environment().request::<Vec<issue::RawIssue>>(&Method::GET, &path, &query, None)?;
     let issues = answer.value.into_iter().filter(|raw| !raw.is_pull_request()).map(Summary::from).collect();
     Ok(Listed { issues, next_page: answer.next_page })
 }
@@ -92,14 +92,14 @@ pub fn read(
     #[schemars(range(min = 0, max = 100))]
     comments: u32,
 ) -> Result<Issue, ToolError> {
-    let api = Api::of_environment();
+    let api = Api::from_environment();
     let path = Repository::parse(&repository)?.path(&format!("issues/{number}"));
-    let raw = api.ask::<issue::Raw>(&Method::GET, &path, &[], None)?.value;
+    let raw = api.request::<issue::RawIssue>(&Method::GET, &path, &[], None)?.value;
     let mut said = Vec::new();
     if comments > 0 && raw.has_comments() {
         let per_page = comments.to_string();
         let query = [("per_page", per_page.as_str())];
-        said = api.ask::<Vec<issue::RawComment>>(&Method::GET, &format!("{path}/comments"), &query, None)?.value;
+        said = api.request::<Vec<issue::RawComment>>(&Method::GET, &format!("{path}/comments"), &query, None)?.value;
     }
     Ok(Issue::new(raw, said))
 }
@@ -122,7 +122,7 @@ pub fn comment(
     }
     let path = Repository::parse(&repository)?.path(&format!("issues/{number}/comments"));
     let said = json!({ "body": body });
-    let raw = Api::of_environment().ask::<issue::RawComment>(&Method::POST, &path, &[], Some(&said))?.value;
+    let raw = Api::from_environment().request::<issue::RawComment>(&Method::POST, &path, &[], Some(&said))?.value;
     Ok(Comment::from(raw))
 }
 
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn issues_are_listed_without_pull_requests() {
+    fn lists_issues_without_pull_requests() {
         let server = |request: &Request<Vec<u8>>| {
             let expected =
                 "https://api.github.com/repos/a/b/issues?state=all&sort=updated&page=2&per_page=20&labels=a%20b%2Cc";
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_issue_is_read_with_its_comments() {
+    fn reads_an_issue_with_its_comments() {
         let server = |request: &Request<Vec<u8>>| match request.uri().path() {
             "/repos/a/b/issues/1" => answer(&issue(1)),
             "/repos/a/b/issues/1/comments" => answer(&json!([said()])),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_is_posted_as_json() {
+    fn posts_a_comment_as_json() {
         let server = |request: &Request<Vec<u8>>| {
             assert_eq!((request.method(), request.uri().path()), (&Method::POST, "/repos/a/b/issues/1/comments"));
             assert_eq!(request.body(), br#"{"body":"Hello \"there\""}"#);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_github_refuses_is_said_in_its_words() {
+    fn errors_include_the_message_of_github() {
         let check = |status: u16, headers: &'static [(&str, &str)], kind: FailureKind, says: &str| {
             let server = move |_: &Request<Vec<u8>>| {
                 let builder = headers
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_cannot_lead_elsewhere() {
+    fn rejects_repositories_that_change_the_url() {
         for name in ["a", "a/b/c", "a/..", "../b", "a/b?x", "a b/c", "/b", "a/", "a/%2e%2e"] {
             let error = list(name.to_owned(), State::Open, Vec::new(), 1, 20).unwrap_err();
             assert_eq!(error.kind(), FailureKind::InvalidArguments, "{name}");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_said() {
+    fn reports_an_invalid_response() {
         let error = answering(|_| Ok(Response::new(b"<html>".to_vec())), || read(repository(), 1, 0)).unwrap_err();
         assert_eq!(error.kind(), FailureKind::Failed);
         assert!(error.message().contains("not what the API promises"), "{error}");

@@ -1,4 +1,4 @@
-//! Notes that outlive a call, kept in the component's own store under their titles.
+//! Notes that persist across calls, in the component's own store, by title.
 
 mod searching;
 
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_are_written_read_and_deleted() {
+    fn writes_reads_and_deletes_notes() {
         let run = testing::Call::new().run(|| {
             assert_eq!(written("shopping", "milk", false), (4, false));
             assert_eq!(written("shopping", "bread", true), (10, true));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_are_listed_a_page_at_a_time() {
+    fn lists_titles_in_pages() {
         let call = ["b", "a/2", "a/1", "a/3"].iter().fold(testing::Call::new(), |call, title| call.stored(*title, ""));
         call.run(|| {
             let first = list("a/".to_owned(), None, 2).unwrap();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_has_a_reason() {
+    fn failures_have_a_reason() {
         let kind = |call: testing::Call, title: &str, text: &str| {
             let run = call.run(|| write(title.to_owned(), text.to_owned(), false));
             run.returned.unwrap_err().kind()

@@ -1,10 +1,10 @@
-//! How much text there is.
+//! The tool `statistics`.
 
 use fumehood_guest::tool;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// How many words an adult reads in a minute, silently and in English.
+/// Words that an adult reads per minute, silently and in English.
 const WORDS_PER_MINUTE: usize = 238;
 
 /// How much text there is.
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_counted() {
+    fn counts_everything() {
         let count = |text: &str| {
             let Statistics { bytes, characters, words, lines, reading_seconds } = statistics(text.to_owned());
             [bytes, characters, words, lines, reading_seconds]

@@ -1,4 +1,4 @@
-//! Finding what a regular expression matches.
+//! The tool `regex_search`.
 
 use fumehood_guest::{ToolError, tool};
 use regex::{Captures, Match, Regex};
@@ -81,7 +81,7 @@ fn occurrence(regex: &Regex, text: &str, captures: &Captures<'_>, position: &mut
     Some(Occurrence { text: own(whole), start, end: start + whole.as_str().chars().count(), line, groups })
 }
 
-/// A place in the text. Matches come in order, so it only ever moves on.
+/// A position in the text. Matches come in order, so it only moves forward.
 struct Position {
     byte: usize,
     character: usize,
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_have_positions_and_groups() {
+    fn returns_positions_and_groups() {
         let found = search("größe=12\nbreite=7, tiefe=", r"(?<key>\w+)=(\d+)?", 10);
         let group = |name: Option<&str>, text: Option<&str>| Group {
             name: name.map(str::to_owned),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_told() {
+    fn reports_the_limit() {
         let counts = |limit| {
             let found = search("a a a", "a", limit);
             (found.matches.len(), found.truncated)
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_case() {
+    fn matches_at_lines_and_ignores_case() {
         assert_eq!(search("one\ntwo", "^t", 9).matches.len(), 1);
         assert_eq!(search("One", "one", 9).matches.len(), 0);
         let found = regex_search("ONE".to_owned(), "one".to_owned(), true, 9).unwrap();
