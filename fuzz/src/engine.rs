@@ -1,5 +1,5 @@
-//! Generated modules and components with any proposals: those that the loader or the engine accepts reach no code that was compiled
-//! out, and the loader rejects those that the engine rejects, with the name of the proposal.
+//! Generated modules and components with any proposals: those that the loader or the engine accepts reach no code that
+//! was compiled out, and the loader rejects those that the engine rejects, with the name of the proposal.
 
 use std::sync::OnceLock;
 
@@ -59,8 +59,9 @@ pub fn run(data: &[u8]) -> Verdict {
     }
 }
 
-/// Returns the configuration of the generator. Bits 1 and 2 together enable all proposals, and each other bit one of them, so that
-/// some modules use just one. Bit 14 disables segments, which are mostly out of bounds and prevent instantiation.
+/// Returns the configuration of the generator. Bits 1 and 2 together enable all proposals, and each other bit one of
+/// them, so that some modules use just one. Bit 14 disables segments, which are mostly out of bounds and prevent
+/// instantiation.
 fn config(bits: u16, max_imports: usize) -> Config {
     let all = bits & 0b110 == 0b110;
     let on = |bit: u16| all || bits >> bit & 1 == 1;

@@ -6,8 +6,8 @@ use fumehood_core::gate::{ForeignSchema, Gate, GateLimits};
 
 /// The separator between the schema and the document.
 const SEPARATOR: &str = "\n---\n";
-/// Maximum time for one input. A schema that could take longer is rejected when it is compiled; the limit is generous because
-/// instrumented code on a busy machine is slow.
+/// Maximum time for one input. A schema that could take longer is rejected when it is compiled; the limit is generous
+/// because instrumented code on a busy machine is slow.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
 /// Compiles a JSON Schema, and validates the document after it, as text and as a value.

@@ -53,8 +53,8 @@ fn server() -> &'static (Server, Runtime) {
     })
 }
 
-/// Serves one client that sends these bytes. The first byte is the size of the pieces, and its lowest bit adds a handshake before
-/// them.
+/// Serves one client that sends these bytes. The first byte is the size of the pieces, and its lowest bit adds a
+/// handshake before them.
 pub fn run(data: &[u8]) {
     let Some((first, messages)) = data.split_first() else { return };
     let piece = usize::from(first >> 1).max(1);

@@ -1,4 +1,5 @@
-//! The scan of a component before it is compiled: its time and memory are bounded by the input size, and it neither panics nor aborts.
+//! The scan of a component before it is compiled: its time and memory are bounded by the input size, and it neither
+//! panics nor aborts.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

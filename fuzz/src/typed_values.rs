@@ -8,7 +8,8 @@ const MAX_DEPTH: usize = 6;
 /// Maximum number of parts of one type.
 const MAX_PARTS: usize = 4;
 
-/// Parses a type from the first line, one byte for each part, and validates the rest against the schema of a function with this type.
+/// Parses a type from the first line, one byte for each part, and validates the rest against the schema of a function
+/// with this type.
 pub fn run(data: &[u8]) {
     let (ty, document) = split(data);
     let function = TypedFunction { params: vec![("value".to_owned(), ty.clone())], result: Some(ty) };

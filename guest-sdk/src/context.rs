@@ -18,22 +18,22 @@ pub fn tool_name() -> String {
     host::tool_name()
 }
 
-/// Returns the time until the deadline, rounded down to whole milliseconds. At zero the call is about to be stopped, without a
-/// chance to clean up.
+/// Returns the time until the deadline, rounded down to whole milliseconds. At zero the call is about to be stopped,
+/// without a chance to clean up.
 #[must_use]
 pub fn remaining() -> Duration {
     Duration::from_millis(host::remaining_ms())
 }
 
-/// Returns the actor on whose behalf the call runs, if the host provides one. It comes from the host's session, never from
-/// arguments.
+/// Returns the actor on whose behalf the call runs, if the host provides one. It comes from the host's session, never
+/// from arguments.
 #[must_use]
 pub fn actor() -> Option<String> {
     host::actor()
 }
 
-/// Returns a read-only snapshot of the agent's state. `None` if there is no state, or if this tool was not granted it; the two
-/// cannot be distinguished.
+/// Returns a read-only snapshot of the agent's state. `None` if there is no state, or if this tool was not granted it;
+/// the two cannot be distinguished.
 #[must_use]
 pub fn state() -> Option<serde_json::Value> {
     serde_json::from_str(&host::state()?).ok()

@@ -17,11 +17,11 @@ pub enum FailureKind {
     Denied,
 }
 
-/// A failed call. The message is sent to the model: it should state the problem and a way to avoid it. The host cuts it off after
-/// 4 KiB.
+/// A failed call. The message is sent to the model: it should state the problem and a way to avoid it. The host cuts it
+/// off after 4 KiB.
 ///
-/// `?` converts a `String` or `&str` to a [failed](Self::failed) call. For other errors write `.map_err(ToolError::failed)?`, which
-/// sets the kind of failure.
+/// `?` converts a `String` or `&str` to a [failed](Self::failed) call. For other errors write
+/// `.map_err(ToolError::failed)?`, which sets the kind of failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolError {
     kind: FailureKind,

@@ -1,7 +1,7 @@
 //! Fumehood tools as ordinary Rust functions.
 //!
-//! Fumehood runs tools for language models as WebAssembly components, each call in a fresh instance that can access only what it
-//! was granted. This crate builds such a component from functions:
+//! Fumehood runs tools for language models as WebAssembly components, each call in a fresh instance that can access
+//! only what it was granted. This crate builds such a component from functions:
 //!
 //! ```
 //! use fumehood_guest::{ToolError, tool};
@@ -49,15 +49,16 @@
 //! assert_eq!(greet("Ada".to_owned(), 2), "Hello, Ada. Hello, Ada.");
 //! ```
 //!
-//! Everything that a model reads comes from the code: the doc comment of a function is the tool's description, those of fields and
-//! parameters describe its properties, and the types become its JSON Schema. See [`tool`](macro@tool) for the rules, [`progress`]
-//! and [`log`] for output of a running tool, [`context`] for information about the call, [`store`] for persistent data, and
-//! [`clock`] for time.
+//! Everything that a model reads comes from the code: the doc comment of a function is the tool's description, those of
+//! fields and parameters describe its properties, and the types become its JSON Schema. See [`tool`](macro@tool) for
+//! the rules, [`progress`] and [`log`] for output of a running tool, [`context`] for information about the call,
+//! [`store`] for persistent data, and [`clock`] for time.
 //!
 //! # Testing
 //!
-//! A tool is a function, and a test can call it directly. The module `testing`, which exists outside of WebAssembly only, calls it
-//! like a host, with JSON and the same validation, and with a store, a time and an actor that the test sets.
+//! A tool is a function, and a test can call it directly. The module `testing`, which exists outside of WebAssembly
+//! only, calls it like a host, with JSON and the same validation, and with a store, a time and an actor that the test
+//! sets.
 //!
 //! ```
 //! # #[cfg(not(target_arch = "wasm32"))] {
@@ -78,20 +79,20 @@
 //!
 //! # Building a component
 //!
-//! A tool's crate is a library with `crate-type = ["cdylib", "rlib"]`: the first is the component, the second is for tests. The
-//! README shows the complete `Cargo.toml`, and every step from an empty folder to the first call.
+//! A tool's crate is a library with `crate-type = ["cdylib", "rlib"]`: the first is the component, the second is for
+//! tests. The README shows the complete `Cargo.toml`, and every step from an empty folder to the first call.
 //!
-//! For `wasm32-wasip2` the compiler produces the component itself. It imports those parts of WASI that Rust's standard library
-//! uses, of which an operator can grant some:
+//! For `wasm32-wasip2` the compiler produces the component itself. It imports those parts of WASI that Rust's standard
+//! library uses, of which an operator can grant some:
 //!
 //! ```sh
 //! rustup target add wasm32-wasip2
 //! cargo build --release --target wasm32-wasip2
 //! ```
 //!
-//! For `wasm32-unknown-unknown` it produces a module, which `wasm-tools component new` converts to a component. Such a component is
-//! *pure*: it imports only Fumehood's own interfaces. It has no clock, no files and no random numbers: `std::time::Instant::now`,
-//! for example, panics.
+//! For `wasm32-unknown-unknown` it produces a module, which `wasm-tools component new` converts to a component. Such a
+//! component is *pure*: it imports only Fumehood's own interfaces. It has no clock, no files and no random numbers:
+//! `std::time::Instant::now`, for example, panics.
 //!
 //! ```sh
 //! rustup target add wasm32-unknown-unknown
@@ -101,14 +102,15 @@
 //!
 //! # Panics
 //!
-//! A panic ends only the call: the host reports a trap. Its message is logged for operators at [`Level::Error`](log::Level::Error);
-//! the model never sees it. Return a [`ToolError`] for errors that a model should see.
+//! A panic ends only the call: the host reports a trap. Its message is logged for operators at
+//! [`Level::Error`](log::Level::Error); the model never sees it. Return a [`ToolError`] for errors that a model should
+//! see.
 //!
 //! # Unsafe code
 //!
-//! This crate contains none, and a tool needs none; both may `forbid(unsafe_code)`. The code that wit-bindgen generates to pass
-//! values across the component's boundary contains some, but the compiler does not apply the lint to the expansions of another
-//! crate's macros, such as [`export!`].
+//! This crate contains none, and a tool needs none; both may `forbid(unsafe_code)`. The code that wit-bindgen generates
+//! to pass values across the component's boundary contains some, but the compiler does not apply the lint to the
+//! expansions of another crate's macros, such as [`export!`].
 
 extern crate self as fumehood_guest;
 
@@ -149,7 +151,8 @@ pub use error::{FailureKind, ToolError};
 ///
 /// # The description
 ///
-/// The doc comment of the function, of at most 4 KiB. It is required, because a model chooses a tool by its description.
+/// The doc comment of the function, of at most 4 KiB. It is required, because a model chooses a tool by its
+/// description.
 ///
 /// # The options
 ///
@@ -166,11 +169,11 @@ pub use error::{FailureKind, ToolError};
 ///
 /// # The arguments
 ///
-/// A function whose only parameter is called `args` (or `_args`) takes the whole JSON object: the parameter's type must implement
-/// `serde::Deserialize` and `schemars::JsonSchema`, and its fields are the properties.
+/// A function whose only parameter is called `args` (or `_args`) takes the whole JSON object: the parameter's type must
+/// implement `serde::Deserialize` and `schemars::JsonSchema`, and its fields are the properties.
 ///
-/// Otherwise each parameter is one property with its name. It may have a doc comment, `#[default]` or `#[default(…)]` to make it
-/// optional, and the attributes of serde and schemars for fields. An `Option` is optional too.
+/// Otherwise each parameter is one property with its name. It may have a doc comment, `#[default]` or `#[default(…)]`
+/// to make it optional, and the attributes of serde and schemars for fields. An `Option` is optional too.
 ///
 /// ```
 /// use fumehood_guest::tool;
@@ -191,8 +194,8 @@ pub use error::{FailureKind, ToolError};
 /// }
 /// ```
 ///
-/// The host validates arguments against the schema before the tool runs. Arguments that match the schema but not the types fail as
-/// [invalid arguments](FailureKind::InvalidArguments), with serde's message.
+/// The host validates arguments against the schema before the tool runs. Arguments that match the schema but not the
+/// types fail as [invalid arguments](FailureKind::InvalidArguments), with serde's message.
 ///
 /// # The result
 ///
@@ -219,7 +222,8 @@ pub use error::{FailureKind, ToolError};
 ///
 /// # Unsupported functions
 ///
-/// Functions that are async, unsafe or generic, that take `self`, or whose parameters are patterns or references do not compile:
+/// Functions that are async, unsafe or generic, that take `self`, or whose parameters are patterns or references do not
+/// compile:
 ///
 /// ```compile_fail
 /// /// Waits.
@@ -246,8 +250,8 @@ pub mod __private {
 
 /// Exports functions with `#[tool]` as the component's tools. Call it once per component, with all of them.
 ///
-/// Outside of WebAssembly it only validates the list: 1 to 64 tools, whose names differ even if `-` and `_` are treated as the same
-/// character.
+/// Outside of WebAssembly it only validates the list: 1 to 64 tools, whose names differ even if `-` and `_` are treated
+/// as the same character.
 ///
 /// ```compile_fail
 /// /// One.

@@ -1,7 +1,7 @@
 //! Progress of a running call.
 //!
-//! Reporting never fails and never blocks. Updates count towards the call's log limit; those beyond it are dropped and counted by
-//! the host.
+//! Reporting never fails and never blocks. Updates count towards the call's log limit; those beyond it are dropped and
+//! counted by the host.
 //!
 //! ```
 //! use fumehood_guest::progress;
@@ -41,8 +41,8 @@ impl Update {
         self
     }
 
-    /// Adds a part of the result that is ready. It is shown early, and is not added to the result: a tool must also return the parts
-    /// that belong to it.
+    /// Adds a part of the result that is ready. It is shown early, and is not added to the result: a tool must also
+    /// return the parts that belong to it.
     pub fn partial(mut self, part: impl Into<Content>) -> Self {
         self.partial.push(part.into());
         self

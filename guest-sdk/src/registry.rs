@@ -35,8 +35,8 @@ pub(crate) fn call(tools: &[Entry], name: &str, arguments: &str) -> Result<Vec<C
     }
 }
 
-/// Returns whether a host would accept these tools: 1 to 64, whose names differ even if `-` and `_` are treated as the same
-/// character.
+/// Returns whether a host would accept these tools: 1 to 64, whose names differ even if `-` and `_` are treated as the
+/// same character.
 #[must_use]
 pub const fn is_acceptable(tools: &[Entry]) -> bool {
     if tools.is_empty() || tools.len() > 64 {

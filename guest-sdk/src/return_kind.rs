@@ -1,8 +1,8 @@
 //! Return types of a tool's function, and their conversion to content.
 //!
-//! `#[tool]` sees only the tokens of a return type, so the choice between text, content and JSON is made by method resolution on
-//! `&&&&&ReturnProbe<R>` ("autoref specialization"): it tries the implementation with the most references first, and selects the
-//! first whose bounds hold.
+//! `#[tool]` sees only the tokens of a return type, so the choice between text, content and JSON is made by method
+//! resolution on `&&&&&ReturnProbe<R>` ("autoref specialization"): it tries the implementation with the most references
+//! first, and selects the first whose bounds hold.
 
 use std::marker::PhantomData;
 
@@ -160,7 +160,8 @@ impl<R, E: Into<ToolError>, K: Outcome<R>> Outcome<Result<R, E>> for Fallible<K>
     }
 }
 
-/// A trait that no type implements. It is required where no other implementation applies, for the sake of its error message.
+/// A trait that no type implements. It is required where no other implementation applies, for the sake of its error
+/// message.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "not a tool's result",

@@ -25,8 +25,8 @@ pub(crate) fn output_schema<T: JsonSchema>() -> Value {
     finish(SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>())
 }
 
-/// Parses a tool's arguments. The host has already validated them against the schema; arguments that the types still reject are
-/// reported to the model as invalid, with serde's message.
+/// Parses a tool's arguments. The host has already validated them against the schema; arguments that the types still
+/// reject are reported to the model as invalid, with serde's message.
 ///
 /// # Errors
 ///
@@ -43,8 +43,8 @@ fn finish(mut schema: Schema) -> Value {
     schema.to_value()
 }
 
-/// Replaces schemars' names of Rust's number types, which validators ignore, by the corresponding bounds, so that a host rejects
-/// numbers out of range before the tool runs.
+/// Replaces schemars' names of Rust's number types, which validators ignore, by the corresponding bounds, so that a
+/// host rejects numbers out of range before the tool runs.
 fn replace_number_formats(schema: &mut Schema) {
     let Some(object) = schema.as_object_mut() else { return };
     let Some(format) = object.get("format").and_then(Value::as_str) else {

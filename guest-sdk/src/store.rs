@@ -1,10 +1,11 @@
 //! A key-value store that persists across calls.
 //!
-//! All tools of a component share one store, to which no other component has access. It must be granted; otherwise every operation
-//! is [`Denied`](StoreError::Denied). A key is 1 to 256 bytes of text without control characters, a value has at most 64 KiB, and
-//! the operator sets a quota for all of them together.
+//! All tools of a component share one store, to which no other component has access. It must be granted; otherwise
+//! every operation is [`Denied`](StoreError::Denied). A key is 1 to 256 bytes of text without control characters, a
+//! value has at most 64 KiB, and the operator sets a quota for all of them together.
 //!
-//! Each function is one atomic operation. Calls may run concurrently, and of two that set the same key the last one wins.
+//! Each function is one atomic operation. Calls may run concurrently, and of two that set the same key the last one
+//! wins.
 //!
 //! ```
 //! use fumehood_guest::{ToolError, store};
@@ -79,8 +80,8 @@ pub fn delete(key: &str) -> Result<bool, StoreError> {
     host::delete(key)
 }
 
-/// Returns the keys that begin with `prefix`, after those of the page that returned `cursor`: at most `limit`, and at most 1000. A
-/// `limit` of 0 means 1000.
+/// Returns the keys that begin with `prefix`, after those of the page that returned `cursor`: at most `limit`, and at
+/// most 1000. A `limit` of 0 means 1000.
 ///
 /// # Errors
 ///
@@ -89,8 +90,8 @@ pub fn page(prefix: &str, cursor: Option<&str>, limit: u32) -> Result<Page, Stor
     host::list(prefix, cursor, limit)
 }
 
-/// Returns an iterator over all keys that begin with `prefix`, in byte order. They are fetched in pages; after an error the
-/// iterator ends.
+/// Returns an iterator over all keys that begin with `prefix`, in byte order. They are fetched in pages; after an error
+/// the iterator ends.
 pub fn keys(prefix: impl Into<String>) -> Keys {
     Keys { prefix: prefix.into(), page: Vec::new().into_iter(), next: Next::First }
 }

@@ -1,8 +1,8 @@
 //! Tests of tools, with an environment that a test sets and inspects.
 //!
-//! A tool is an ordinary function, and its tests can simply call it. A test that sets the [`context`](crate::context), or inspects
-//! the [`store`](crate::store), the [`log`](crate::log) or the [`progress`](crate::progress), runs the call inside [`Call::run`].
-//! The environment is local to the thread.
+//! A tool is an ordinary function, and its tests can simply call it. A test that sets the [`context`](crate::context),
+//! or inspects the [`store`](crate::store), the [`log`](crate::log) or the [`progress`](crate::progress), runs the call
+//! inside [`Call::run`]. The environment is local to the thread.
 //!
 //! ```
 //! use std::time::Duration;
@@ -19,7 +19,8 @@
 //! assert_eq!(run.updates, [progress::report(0.5)]);
 //! ```
 //!
-//! The clock advances only by [`clock::sleep`](crate::clock::sleep) and [`advance`], and so does the remaining time of the call.
+//! The clock advances only by [`clock::sleep`](crate::clock::sleep) and [`advance`], and so does the remaining time of
+//! the call.
 
 mod gate;
 mod store;
@@ -83,8 +84,8 @@ impl Default for Call {
 }
 
 impl Call {
-    /// Creates a call with an empty id and name at 2027-01-15T08:00:00Z, with one hour left, no actor, no state, and an empty store
-    /// with a quota of 1 MiB.
+    /// Creates a call with an empty id and name at 2027-01-15T08:00:00Z, with one hour left, no actor, no state, and an
+    /// empty store with a quota of 1 MiB.
     pub fn new() -> Self {
         Self::default()
     }
@@ -161,8 +162,8 @@ impl Call {
     }
 }
 
-/// Calls a tool like a host: validates the arguments against its input schema, with the same code and the same limits, and the
-/// result against its output schema.
+/// Calls a tool like a host: validates the arguments against its input schema, with the same code and the same limits,
+/// and the result against its output schema.
 ///
 /// # Errors
 ///

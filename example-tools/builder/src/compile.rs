@@ -61,8 +61,8 @@ fn target_folder(workspace: &Workspace) -> PathBuf {
     workspace.root().join(target).join("guests")
 }
 
-/// Returns compiler flags that remap the paths of source files, which panic messages contain, so that a component reveals nothing
-/// about the machine that built it, and builds are reproducible.
+/// Returns compiler flags that remap the paths of source files, which panic messages contain, so that a component
+/// reveals nothing about the machine that built it, and builds are reproducible.
 fn encoded_flags(workspace: &Workspace, toolchain: &Toolchain) -> Result<OsString> {
     let home = cargo_home()?;
     // If several prefixes match, the compiler uses the last.

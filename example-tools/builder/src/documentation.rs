@@ -1,8 +1,9 @@
 //! Doc comments of a component's WIT, embedded in the component.
 //!
-//! The component format does not define a section for them, and wit-component drops them. They are written to the custom section
-//! that `wit-docs-inject` writes and hosts read, which is otherwise used in binary WIT packages. Tools that take the component for
-//! such a package, such as `wasm-tools component wit`, reject it, as they do after `wit-docs-inject`.
+//! The component format does not define a section for them, and wit-component drops them. They are written to the
+//! custom section that `wit-docs-inject` writes and hosts read, which is otherwise used in binary WIT packages. Tools
+//! that take the component for such a package, such as `wasm-tools component wit`, reject it, as they do after
+//! `wit-docs-inject`.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Builds the example components from source, and checks if the committed ones are up to date.
 //!
-//! `example-tools/dist/` contains the built components, so that running them requires no WebAssembly toolchain, and `digests.toml`
-//! with the digest of the sources of each.
+//! `example-tools/dist/` contains the built components, so that running them requires no WebAssembly toolchain, and
+//! `digests.toml` with the digest of the sources of each.
 
 mod catalogue;
 mod compile;

@@ -30,8 +30,8 @@ impl Lockfile {
         toml::from_str(&text).with_context(|| format!("{} is not a lock file", path.display()))
     }
 
-    /// Returns the crates that `package` is built from, itself included. Of the workspace's own crates, dependencies of tests are left
-    /// out.
+    /// Returns the crates that `package` is built from, itself included. Of the workspace's own crates, dependencies of
+    /// tests are left out.
     pub(crate) fn closure(&self, package: &str, local: &BTreeMap<String, LocalPackage>) -> Result<Closure> {
         let mut closure = Closure::default();
         let mut waiting = vec![package.to_owned()];

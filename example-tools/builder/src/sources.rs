@@ -15,8 +15,9 @@ use crate::workspace::Workspace;
 /// The crate whose bindings are generated from the workspace's `wit/`.
 const SDK: &str = "fumehood-guest";
 
-/// Computes the SHA-256 digest of a tool's sources, in hexadecimal: its own and the SDK's, the contract, the versions of all
-/// dependencies, and the build settings in the workspace's manifest. It does not depend on the path of the checkout.
+/// Computes the SHA-256 digest of a tool's sources, in hexadecimal: its own and the SDK's, the contract, the versions
+/// of all dependencies, and the build settings in the workspace's manifest. It does not depend on the path of the
+/// checkout.
 ///
 /// # Errors
 ///
@@ -82,7 +83,8 @@ impl Sources {
         Ok(())
     }
 
-    /// Computes the digest. Paths and contents are prefixed with their lengths, so that different files never hash the same bytes.
+    /// Computes the digest. Paths and contents are prefixed with their lengths, so that different files never hash the
+    /// same bytes.
     fn digest(&self) -> String {
         let mut hasher = Sha256::new();
         for (path, contents) in &self.contents {

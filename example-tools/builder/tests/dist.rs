@@ -1,4 +1,5 @@
-//! The committed components: up to date, without traces of the machine that built them, and with the expected imports and exports.
+//! The committed components: up to date, without traces of the machine that built them, and with the expected imports
+//! and exports.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,4 +1,5 @@
-//! Issues of a repository on GitHub: list, read, comment. The host adds the token to the requests; the tool never has it.
+//! Issues of a repository on GitHub: list, read, comment. The host adds the token to the requests; the tool never has
+//! it.
 
 mod api;
 mod issue;

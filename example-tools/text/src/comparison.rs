@@ -94,8 +94,8 @@ impl Report {
     }
 }
 
-/// Formats the range of a hunk: lines are counted from 1, the length of a single line is omitted, and an empty range is after the
-/// previous line.
+/// Formats the range of a hunk: lines are counted from 1, the length of a single line is omitted, and an empty range is
+/// after the previous line.
 fn format_range(lines: &Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),

@@ -1,7 +1,7 @@
 //! A component with plain typed functions. It exports its own WIT, without any reference to Fumehood.
 //!
-//! The host derives a tool from every exported function: the WIT's doc comments become descriptions, and its types become JSON
-//! Schema. The functions here use only the types that wit-bindgen generates.
+//! The host derives a tool from every exported function: the WIT's doc comments become descriptions, and its types
+//! become JSON Schema. The functions here use only the types that wit-bindgen generates.
 
 mod bindings;
 

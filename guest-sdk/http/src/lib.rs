@@ -46,8 +46,9 @@ pub struct Body {
     pub complete: bool,
 }
 
-/// Sends a request, and reads its response with at most `max_bytes` bytes of the body. The address must be absolute. Redirects are
-/// not followed. The request times out 200 ms before the call's deadline, so that the tool can still report the error.
+/// Sends a request, and reads its response with at most `max_bytes` bytes of the body. The address must be absolute.
+/// Redirects are not followed. The request times out 200 ms before the call's deadline, so that the tool can still
+/// report the error.
 ///
 /// # Errors
 ///

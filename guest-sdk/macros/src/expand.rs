@@ -31,7 +31,8 @@ pub(crate) fn tool(attribute: TokenStream, item: TokenStream) -> Result<TokenStr
     Ok(quote!(#function #tool))
 }
 
-/// Returns the item without the parameter attributes that only this macro understands. An item other than a function is unchanged.
+/// Returns the item without the parameter attributes that only this macro understands. An item other than a function is
+/// unchanged.
 pub(crate) fn without_helpers(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     match syn::parse::<ItemFn>(item.clone()) {
         Ok(mut function) => {
@@ -68,8 +69,8 @@ fn description(function: &ItemFn) -> Result<String> {
     Ok(text)
 }
 
-/// Expands the `Tool` implementation, on a struct with the function's name. A braced struct is only in the type namespace, so the
-/// names do not clash.
+/// Expands the `Tool` implementation, on a struct with the function's name. A braced struct is only in the type
+/// namespace, so the names do not clash.
 fn expand_tool(
     function: &ItemFn,
     parameters: &Parameters,

@@ -13,7 +13,8 @@ use proc_macro::TokenStream;
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
     match expand::tool(attribute.into(), item.clone().into()) {
         Ok(tokens) => tokens.into(),
-        // The function is kept, so that a mistake in the attribute does not cause further errors about a missing function.
+        // The function is kept, so that a mistake in the attribute does not cause further errors about a missing
+        // function.
         Err(error) => {
             let mut tokens = TokenStream::from(error.into_compile_error());
             tokens.extend(expand::without_helpers(item));

@@ -61,8 +61,8 @@ impl Parameters {
         problem.map_or(Ok(Self::Properties(properties)), Err)
     }
 
-    /// Returns the type that the arguments are parsed into, the declarations of that type, and the values to call the function with,
-    /// taken from a variable `arguments` of that type.
+    /// Returns the type that the arguments are parsed into, the declarations of that type, and the values to call the
+    /// function with, taken from a variable `arguments` of that type.
     pub(crate) fn expand(&self) -> (TokenStream, TokenStream, TokenStream) {
         match self {
             Self::Whole(ty) => (quote!(#ty), TokenStream::new(), quote!(arguments)),

@@ -25,8 +25,8 @@ pub struct CallHistory {
 }
 
 impl Reader {
-    /// Returns the call with this id and its history. If there is none, returns the calls to which a model gave this id, newest
-    /// first: models reuse ids, even in one session. `session` restricts both searches.
+    /// Returns the call with this id and its history. If there is none, returns the calls to which a model gave this
+    /// id, newest first: models reuse ids, even in one session. `session` restricts both searches.
     ///
     /// # Errors
     /// If the database cannot be read, or a row does not contain a record.

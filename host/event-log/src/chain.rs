@@ -35,8 +35,8 @@ impl Serialize for Hash {
     }
 }
 
-/// A position in the chain. Compared with a mark that was kept elsewhere, a log proves that it was not rewritten up to there. A
-/// [`crate::Checkpoint`] also identifies the log.
+/// A position in the chain. Compared with a mark that was kept elsewhere, a log proves that it was not rewritten up to
+/// there. A [`crate::Checkpoint`] also identifies the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Mark {
     /// The number of the row.
@@ -51,8 +51,8 @@ pub(crate) type LogId = [u8; 16];
 /// The key that seals anchors.
 pub(crate) type Key = [u8; 32];
 
-/// Hashes the columns of a row except its number and its hashes. Each is hashed with its type and its length, so that no two rows
-/// hash the same bytes.
+/// Hashes the columns of a row except its number and its hashes. Each is hashed with its type and its length, so that
+/// no two rows hash the same bytes.
 pub(crate) fn content_hash(cells: &[ValueRef<'_>]) -> Hash {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"fumehood-event-log 1 content");

@@ -20,14 +20,14 @@ pub struct LogId(pub [u8; 16]);
 
 /// The state of a log at one moment: its identity, its last row and that row's hash, which covers all rows before it.
 ///
-/// A checkpoint serves as an external witness: an attacker who can rewrite a log and its seals cannot rewrite a checkpoint that is
-/// kept elsewhere. See [`crate::Reader::verify_since`]. It is modelled on the checkpoints of transparency logs (C2SP
-/// `tlog-checkpoint`: origin, size, root hash), in one line:
+/// A checkpoint serves as an external witness: an attacker who can rewrite a log and its seals cannot rewrite a
+/// checkpoint that is kept elsewhere. See [`crate::Reader::verify_since`]. It is modelled on the checkpoints of
+/// transparency logs (C2SP `tlog-checkpoint`: origin, size, root hash), in one line:
 ///
 /// `fumehood-log-v1 <log id> <row> <hash> <time>`
 ///
-/// The identity and the hash are hexadecimal, the row is decimal, and the time is RFC 3339 in UTC. The time of creation is for
-/// information only, and is not compared.
+/// The identity and the hash are hexadecimal, the row is decimal, and the time is RFC 3339 in UTC. The time of creation
+/// is for information only, and is not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The identity of the log.

@@ -21,25 +21,25 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 pub struct Options {
     /// The key that seals the anchors. `None`: the key in `key_file`.
     pub key: Option<[u8; 32]>,
-    /// The file with the key, unless `key` is set. It is created with a new log. `None`: `<path>.key` beside the database; then
-    /// anyone with write access to both can rewrite the whole log undetected.
+    /// The file with the key, unless `key` is set. It is created with a new log. `None`: `<path>.key` beside the
+    /// database; then anyone with write access to both can rewrite the whole log undetected.
     pub key_file: Option<PathBuf>,
-    /// Number of records that may wait to be written before [`record`](fumehood_core::record::Recorder::record) waits for room.
-    /// At four times this number further records are rejected; that many accumulate only if callers do not wait, or while writing
-    /// fails.
+    /// Number of records that may wait to be written before [`record`](fumehood_core::record::Recorder::record) waits
+    /// for room. At four times this number further records are rejected; that many accumulate only if callers do not
+    /// wait, or while writing fails.
     pub capacity: usize,
     /// Maximum time to wait for another process that has locked the database.
     pub busy_timeout: Duration,
     /// Maximum time that closing or dropping the log waits for the records that are not on disk yet.
     pub close_timeout: Duration,
-    /// True if a small journal stays beside the database when the log is closed. Moving it into the database takes longer than a
-    /// short session.
+    /// True if a small journal stays beside the database when the log is closed. Moving it into the database takes
+    /// longer than a short session.
     pub keep_journal: bool,
 }
 
 impl Default for Options {
-    /// Returns options with the key beside the database, a capacity of 8192 records, both timeouts of 5 s, and no journal after
-    /// closing.
+    /// Returns options with the key beside the database, a capacity of 8192 records, both timeouts of 5 s, and no
+    /// journal after closing.
     fn default() -> Self {
         let (busy_timeout, close_timeout) = (Duration::from_secs(5), Duration::from_secs(5));
         Self { key: None, key_file: None, capacity: 8192, busy_timeout, close_timeout, keep_journal: false }
@@ -111,7 +111,8 @@ pub(crate) fn open_writable(path: &Path, busy: Duration, keep_journal: bool) -> 
     retry_while_locked(busy, connect).map_err(|error| OpenError::schema(path, error))
 }
 
-/// Retries while another process is creating the same file: SQLite's busy timeout does not cover a change of the journal mode.
+/// Retries while another process is creating the same file: SQLite's busy timeout does not cover a change of the
+/// journal mode.
 fn retry_while_locked<T>(patience: Duration, connect: impl Fn() -> Result<T, SchemaError>) -> Result<T, SchemaError> {
     let began = Instant::now();
     loop {
@@ -152,7 +153,8 @@ pub(crate) fn open_read_only(path: &Path, busy: Duration) -> Result<Connection, 
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = Connection::open_with_flags(path, flags).map_err(SchemaError::from).and_then(connect);
     let opened = match opened {
-        // Without write access not even the files that readers share can be created. A log without a journal can be read without.
+        // Without write access not even the files that readers share can be created. A log without a journal can be
+        // read without.
         Err(SchemaError::Storage(StorageError::CannotOpen | StorageError::ReadOnly)) if journal_bytes(path) == 0 => {
             Connection::open_with_flags(immutable_uri(path), flags | OpenFlags::SQLITE_OPEN_URI)
                 .map_err(SchemaError::from)

@@ -1,4 +1,5 @@
-//! The key that seals anchors: 32 random bytes in a file that only its owner may read, beside the database or elsewhere.
+//! The key that seals anchors: 32 random bytes in a file that only its owner may read, beside the database or
+//! elsewhere.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -67,8 +68,8 @@ pub(crate) fn path_of(database: &Path, key_file: Option<&Path>) -> PathBuf {
     }
 }
 
-/// Reads a key: either 32 bytes, as [`read_or_create`] writes them, or 64 hexadecimal digits. Returns `None` if the file does not
-/// exist.
+/// Reads a key: either 32 bytes, as [`read_or_create`] writes them, or 64 hexadecimal digits. Returns `None` if the
+/// file does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<Key>, KeyError> {
     let failed = |source| KeyError::Io { path: path.to_owned(), source };
     // Checked before the file is opened: opening a pipe would block until another process writes to it.

@@ -29,10 +29,11 @@ pub struct CloseError {
 
 /// An event log that is open for writing.
 ///
-/// While writing fails (disk full, locked, read-only), records are kept in memory and retried, and callers get a [`RecordError`];
-/// sending the same record again is harmless. A record that was rejected because the queue is full is not kept; its error states
-/// how many records are waiting. Neither is a record with the id of another record, or one too large for the database: a caller
-/// that waits until it is durable gets an error, and the records around it are written.
+/// While writing fails (disk full, locked, read-only), records are kept in memory and retried, and callers get a
+/// [`RecordError`]; sending the same record again is harmless. A record that was rejected because the queue is full is
+/// not kept; its error states how many records are waiting. Neither is a record with the id of another record, or one
+/// too large for the database: a caller that waits until it is durable gets an error, and the records around it are
+/// written.
 ///
 /// Dropping the log closes it like [`EventLog::close`].
 pub struct EventLog {
@@ -48,12 +49,12 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// Opens the log in a file for reading and writing. A missing log is created for its owner only (mode 0600), with its missing
-    /// folders (0700). Several processes may write to one log.
+    /// Opens the log in a file for reading and writing. A missing log is created for its owner only (mode 0600), with
+    /// its missing folders (0700). Several processes may write to one log.
     ///
     /// # Errors
-    /// If the file cannot be created or written, is not an event log, has a newer version, or its key is missing. An existing file
-    /// is never overwritten.
+    /// If the file cannot be created or written, is not an event log, has a newer version, or its key is missing. An
+    /// existing file is never overwritten.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self, OpenError> {
         let path = path.as_ref();
         let connection = connect::open_writable(path, options.busy_timeout, options.keep_journal)?;
@@ -119,8 +120,8 @@ impl EventLog {
         })
     }
 
-    /// Returns the paths of the files of the log at `path`: the database, and the files that SQLite keeps beside it. The newest
-    /// records may be in the second, so a backup copies all of them, or is an [export](Reader::export).
+    /// Returns the paths of the files of the log at `path`: the database, and the files that SQLite keeps beside it.
+    /// The newest records may be in the second, so a backup copies all of them, or is an [export](Reader::export).
     #[must_use]
     pub fn files(path: impl AsRef<Path>) -> Vec<PathBuf> {
         let path = path.as_ref();
@@ -145,7 +146,8 @@ impl EventLog {
         Box::pin(answered(awaited))
     }
 
-    /// Writes the waiting records, seals the last row and closes the file. Blocks for at most [`Options::close_timeout`].
+    /// Writes the waiting records, seals the last row and closes the file. Blocks for at most
+    /// [`Options::close_timeout`].
     ///
     /// # Errors
     /// If some records could not be written.

@@ -121,8 +121,8 @@ impl Queue {
         receiver
     }
 
-    /// Stops the writer, and waits until it has stopped or the time is over. Returns whether it has stopped, and the number of records
-    /// that are not on disk.
+    /// Stops the writer, and waits until it has stopped or the time is over. Returns whether it has stopped, and the
+    /// number of records that are not on disk.
     pub(crate) fn close(&self, timeout: Duration) -> (bool, usize) {
         let deadline = Instant::now().checked_add(timeout);
         let mut state = self.lock();
@@ -133,7 +133,8 @@ impl Queue {
         (state.ended, state.unwritten)
     }
 
-    /// Waits for the writer's next work: for new work, for closing, or, if there is a `retry_delay`, until that is over.
+    /// Waits for the writer's next work: for new work, for closing, or, if there is a `retry_delay`, until that is
+    /// over.
     pub(crate) fn next_batch(&self, retry_delay: Option<Duration>) -> Batch {
         let mut state = self.lock();
         if let Some(retry_delay) = retry_delay {
@@ -166,7 +167,8 @@ impl Queue {
         }
     }
 
-    /// Notes a failed transaction, and returns the error to callers that wait for room, so that none waits until writing works again.
+    /// Notes a failed transaction, and returns the error to callers that wait for room, so that none waits until
+    /// writing works again.
     pub(crate) fn fail(&self, last_error: &str) {
         let mut state = self.lock();
         state.last_error = Some(last_error.to_owned());
@@ -186,7 +188,8 @@ impl Queue {
         self.ended.notify_all();
     }
 
-    /// Wakes the writer if it is idle. A busy writer looks for work by itself, which saves a system call for each record.
+    /// Wakes the writer if it is idle. A busy writer looks for work by itself, which saves a system call for each
+    /// record.
     fn wake(&self, mut state: MutexGuard<'_, State>) {
         let is_idle = mem::take(&mut state.is_writer_idle);
         drop(state);

@@ -65,8 +65,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens the log in a file for reading only, even while other processes write to it. The seals of anchors are checked if the key is
-    /// given or can be read from its file.
+    /// Opens the log in a file for reading only, even while other processes write to it. The seals of anchors are
+    /// checked if the key is given or can be read from its file.
     ///
     /// # Errors
     /// If the file cannot be read, or is not an event log of this version.
@@ -118,7 +118,8 @@ impl Reader {
         Ok(self.query(&last)?.first().map(StoredRecord::mark))
     }
 
-    /// Writes the records that match a filter as JSON Lines, and returns their number. Without a limit, writes all of them.
+    /// Writes the records that match a filter as JSON Lines, and returns their number. Without a limit, writes all of
+    /// them.
     ///
     /// # Errors
     /// If a record cannot be read or written; the lines before it were written.
@@ -144,8 +145,8 @@ impl Reader {
         Ok(written)
     }
 
-    /// Follows the records that match a filter, after its `after_seq` or from the first record on. The order of the filter is ignored;
-    /// its limit applies to each call of [`Follower::next`].
+    /// Follows the records that match a filter, after its `after_seq` or from the first record on. The order of the
+    /// filter is ignored; its limit applies to each call of [`Follower::next`].
     #[must_use]
     pub fn follow(&self, filter: Filter) -> Follower {
         Follower { reader: self.clone(), filter: Filter { order: Order::Ascending, ..filter } }

@@ -14,7 +14,8 @@ pub(crate) const CELLS: &str = "id, parent, session, at, kind, actor, tool, dige
 /// Number of columns in [`CELLS`].
 pub(crate) const CELL_COUNT: usize = 11;
 
-/// A record with its position in the log and its hash. Serialized as one object: the fields of the record, `seq` and `hash`.
+/// A record with its position in the log and its hash. Serialized as one object: the fields of the record, `seq` and
+/// `hash`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StoredRecord {
     /// The number of the row, counted from 1 without gaps.

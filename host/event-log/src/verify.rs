@@ -30,11 +30,11 @@ pub struct Report {
     pub sealed_up_to: u64,
     /// The last row; 0 if the log has no records.
     pub last: u64,
-    /// True if the seals of anchors were checked. Without the key, a log that was rewritten as a whole, with its hashes, cannot be
-    /// told from the original.
+    /// True if the seals of anchors were checked. Without the key, a log that was rewritten as a whole, with its
+    /// hashes, cannot be told from the original.
     pub seals_checked: bool,
-    /// The comparison with the mark or checkpoint that was given; `None` if there was none, or if the verification ended before it
-    /// was reached.
+    /// The comparison with the mark or checkpoint that was given; `None` if there was none, or if the verification
+    /// ended before it was reached.
     pub continuity: Option<Continuity>,
     /// The first problem, if any.
     pub finding: Option<Finding>,
@@ -44,8 +44,8 @@ pub struct Report {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Continuity {
-    /// The log contains that row with that hash: nothing up to it was changed, added or reordered, and nothing is missing except the
-    /// rows up to [`Report::pruned_up_to`].
+    /// The log contains that row with that hash: nothing up to it was changed, added or reordered, and nothing is
+    /// missing except the rows up to [`Report::pruned_up_to`].
     Proven,
     /// That row was pruned, so nothing could be compared. It is unknown if the pruned rows were the original ones.
     Removed,
@@ -76,8 +76,8 @@ pub enum Problem {
         /// The original number of the row.
         from: u64,
     },
-    /// The row does not follow the row before it: it was moved or replaced together with its hashes, or a row before it was removed
-    /// and the rest renumbered.
+    /// The row does not follow the row before it: it was moved or replaced together with its hashes, or a row before it
+    /// was removed and the rest renumbered.
     Replaced,
     /// The row, or one before it back to the row after `after`, was rewritten together with the chain.
     Rewritten {
@@ -129,8 +129,8 @@ impl fmt::Display for Finding {
 }
 
 impl Reader {
-    /// Verifies every row and every anchor in a consistent snapshot of the log, and that the chain contains `mark`, if one was kept
-    /// elsewhere. Takes some seconds for a million rows.
+    /// Verifies every row and every anchor in a consistent snapshot of the log, and that the chain contains `mark`, if
+    /// one was kept elsewhere. Takes some seconds for a million rows.
     ///
     /// # Errors
     /// If the database cannot be read.
@@ -160,8 +160,8 @@ impl Reader {
         Ok(report)
     }
 
-    /// Returns a checkpoint of the current state, to be kept elsewhere. It is taken without verification: verify the log first, since
-    /// the checkpoint of a changed log confirms the change.
+    /// Returns a checkpoint of the current state, to be kept elsewhere. It is taken without verification: verify the
+    /// log first, since the checkpoint of a changed log confirms the change.
     ///
     /// # Errors
     /// If the database cannot be read.

@@ -119,8 +119,8 @@ impl Writer {
         self.retry_delay = Some(doubled.unwrap_or(INITIAL_RETRY_DELAY));
     }
 
-    /// Seals the last row, and moves the journal into the database unless it is small and may stay. Written records are safe without
-    /// either, so a failure is not reported; the log is then left like after a crash.
+    /// Seals the last row, and moves the journal into the database unless it is small and may stay. Written records are
+    /// safe without either, so a failure is not reported; the log is then left like after a crash.
     fn finish(self) {
         let mut connection = lock(&self.connection);
         drop(store::anchor_head(&mut connection, &self.sealer));

@@ -53,7 +53,8 @@ pub(crate) fn open_or_create(path: &Path) -> Result<Connection, OpenError> {
     retry_while_locked(OPEN_TIMEOUT, connect).map_err(|source| OpenError::Schema { path: path.to_owned(), source })
 }
 
-/// Retries while another process is creating the same file: SQLite's busy timeout does not cover a change of the journal mode.
+/// Retries while another process is creating the same file: SQLite's busy timeout does not cover a change of the
+/// journal mode.
 fn retry_while_locked<T>(patience: Duration, connect: impl Fn() -> Result<T, SchemaError>) -> Result<T, SchemaError> {
     let began = Instant::now();
     loop {

@@ -188,8 +188,9 @@ impl Pool {
         Self { path: path.to_owned(), idle: Mutex::new(vec![first]) }
     }
 
-    /// Runs an operation with a connection that waits for locks for at most `patience`. A connection on which an operation failed is
-    /// closed, so that the next operation uses a new one, which sees a file that was restored in between.
+    /// Runs an operation with a connection that waits for locks for at most `patience`. A connection on which an
+    /// operation failed is closed, so that the next operation uses a new one, which sees a file that was restored in
+    /// between.
     pub(crate) fn run<R, E: From<SchemaError>>(
         &self,
         patience: Duration,

@@ -10,7 +10,8 @@ const APPLICATION_ID: i32 = 0x4655_4b56;
 /// The version of [`TABLES`]. The tables of a released version must never change.
 const VERSION: i64 = 1;
 
-/// The tables. `kept` is the number of bytes that the owner's entries count for, so that an operation need not add them up.
+/// The tables. `kept` is the number of bytes that the owner's entries count for, so that an operation need not add them
+/// up.
 const TABLES: &str = "
     CREATE TABLE owners (
         id INTEGER PRIMARY KEY,

@@ -31,8 +31,8 @@ impl fmt::Debug for Key {
 pub struct Timeouts {
     /// Time until a connection is established. Default: 10 s.
     pub connect: Duration,
-    /// Time from the request to the first piece of the answer, connecting included. Default: 5 min, because a local model is loaded
-    /// and reads the whole prompt within that time.
+    /// Time from the request to the first piece of the answer, connecting included. Default: 5 min, because a local
+    /// model is loaded and reads the whole prompt within that time.
     pub first_token: Duration,
     /// Time between two pieces of an answer. Default: 60 s.
     pub between_chunks: Duration,
@@ -51,8 +51,8 @@ impl Default for Timeouts {
     }
 }
 
-/// Retries of a request to a provider that is busy or failing. A request is never retried once a piece of the answer was passed
-/// on, because that piece would arrive twice.
+/// Retries of a request to a provider that is busy or failing. A request is never retried once a piece of the answer
+/// was passed on, because that piece would arrive twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retries {
     /// Maximum number of retries. Default: 3.
@@ -111,7 +111,8 @@ pub struct ProviderConfig {
     pub key_over_plain_http: bool,
     /// The URL of an `http` proxy, without a password. `None`: no proxy, not even one from the environment.
     pub proxy: Option<String>,
-    /// The sampling temperature of requests that set none. `None`: the provider's default; reasoning models reject any other.
+    /// The sampling temperature of requests that set none. `None`: the provider's default; reasoning models reject any
+    /// other.
     pub temperature: Option<f64>,
     /// Maximum number of tokens in an answer, for requests that set none. `None`: the model's own limit.
     pub max_tokens: Option<u32>,
@@ -119,8 +120,8 @@ pub struct ProviderConfig {
     pub reasoning_effort: Option<ReasoningEffort>,
     /// Settings that are sent to the provider unchanged. Those of a request take precedence.
     pub options: Map<String, Value>,
-    /// True if the model supports tools. Default: `true`. Otherwise no tools are sent to it, and tool calls in its answers are
-    /// ignored.
+    /// True if the model supports tools. Default: `true`. Otherwise no tools are sent to it, and tool calls in its
+    /// answers are ignored.
     pub supports_tools: bool,
     /// Maximum size of the text, thoughts and arguments of one answer, in bytes. Default: 8 MiB.
     pub max_reply_bytes: usize,

@@ -108,8 +108,8 @@ fn variables(service: Service) -> (&'static str, Option<&'static str>) {
     }
 }
 
-/// Converts the value of `OLLAMA_HOST` to a URL. The server listens on the same variable, so it may have no scheme, no port, or
-/// mean every address.
+/// Converts the value of `OLLAMA_HOST` to a URL. The server listens on the same variable, so it may have no scheme, no
+/// port, or mean every address.
 fn ollama_url(host: &str) -> String {
     if host.contains("://") {
         return host.to_owned();

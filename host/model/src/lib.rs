@@ -1,6 +1,7 @@
 //! Implementations of [`fumehood_core::chat::Model`]: providers over the network, and a scripted model for tests.
 //!
-//! Closures implement the trait too, in `fumehood_core::chat`. The client library (`genai`) is not named outside this crate.
+//! Closures implement the trait too, in `fumehood_core::chat`. The client library (`genai`) is not named outside this
+//! crate.
 //!
 //! ```
 //! use fumehood_core::chat::{Message, Model, Request, Silent};

@@ -24,8 +24,8 @@ use crate::wire::{
 
 /// A model of a provider.
 ///
-/// Every answer is requested as a stream. Redirects are not followed, because the key would be sent along. No proxy is used unless
-/// the settings name one; the HTTP library would otherwise take one from variables such as `HTTP_PROXY`.
+/// Every answer is requested as a stream. Redirects are not followed, because the key would be sent along. No proxy is
+/// used unless the settings name one; the HTTP library would otherwise take one from variables such as `HTTP_PROXY`.
 #[derive(Debug)]
 pub struct Provider {
     service: Service,
@@ -118,7 +118,8 @@ impl Provider {
         adjustments.get(name).cloned().unwrap_or_default()
     }
 
-    /// Applies a remedy to all later requests to this model. Returns whether it is new: a remedy that did not help is not tried again.
+    /// Applies a remedy to all later requests to this model. Returns whether it is new: a remedy that did not help is
+    /// not tried again.
     fn adjust(&self, name: &str, remedy: &Remedy) -> bool {
         let mut adjustments = self.adjustments.lock().unwrap_or_else(PoisonError::into_inner);
         let adjustments = adjustments.entry(name.to_owned()).or_default();
@@ -128,7 +129,8 @@ impl Provider {
         }
     }
 
-    /// Returns a notice that a setting of the operator has no effect. A parameter that no setting controls is left out silently.
+    /// Returns a notice that a setting of the operator has no effect. A parameter that no setting controls is left out
+    /// silently.
     fn notice(remedy: &Remedy, error: &ModelError) -> Option<String> {
         let Remedy::LeaveOut(parameter) = remedy else { return None };
         let setting = parameter.setting()?;
@@ -167,8 +169,8 @@ impl Provider {
         }
     }
 
-    /// Returns the target of a request. The adapter is always named, so that the library never guesses a provider from a model's
-    /// name.
+    /// Returns the target of a request. The adapter is always named, so that the library never guesses a provider from
+    /// a model's name.
     async fn target(&self, name: &str) -> Result<ServiceTarget, genai::Error> {
         let kind = match self.service {
             Service::OpenAi | Service::Compatible => AdapterKind::OpenAI,
@@ -229,8 +231,8 @@ fn http_client(service: Service, config: &ProviderConfig, endpoint: &Endpoint) -
     client.build().map_err(|error| SetupError::Client(Box::new(error)))
 }
 
-/// Returns a TLS configuration with the system's root certificates. Without encryption there are none, so that a small container
-/// without any can still reach its own Ollama.
+/// Returns a TLS configuration with the system's root certificates. Without encryption there are none, so that a small
+/// container without any can still reach its own Ollama.
 fn tls(encrypted: bool) -> Result<rustls::ClientConfig, Box<dyn std::error::Error + Send + Sync>> {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;

@@ -74,10 +74,11 @@ pub enum SpecError {
 }
 
 impl ModelSpec {
-    /// Parses `PROVIDER:NAME` or `scripted:FILE`. Only the first colon separates: `ollama:llama3.2:1b` names `llama3.2:1b`.
+    /// Parses `PROVIDER:NAME` or `scripted:FILE`. Only the first colon separates: `ollama:llama3.2:1b` names
+    /// `llama3.2:1b`.
     ///
-    /// For Gemini and Anthropic the client library may interpret a suffix such as `-low`, `-medium` or `-high` as a reasoning
-    /// effort, and not send it as a part of the name.
+    /// For Gemini and Anthropic the client library may interpret a suffix such as `-low`, `-medium` or `-high` as a
+    /// reasoning effort, and not send it as a part of the name.
     ///
     /// # Errors
     /// If the colon is missing, the provider is unknown, or the name is invalid.

@@ -13,8 +13,8 @@ use super::reply::{ScriptedAnswer, ScriptedReply};
 
 /// A model that answers the first request with the first reply of a script, the second with the second, and so on.
 ///
-/// A script is a JSON array of replies, or JSON Lines with one reply on each line, of at most [`MAX_SCRIPT_BYTES`]. Each reply is
-/// one of
+/// A script is a JSON array of replies, or JSON Lines with one reply on each line, of at most [`MAX_SCRIPT_BYTES`].
+/// Each reply is one of
 ///
 /// ```json
 /// {"text": "The result is 16."}
@@ -22,9 +22,10 @@ use super::reply::{ScriptedAnswer, ScriptedReply};
 /// {"error": {"failure": "rate_limited", "message": "…", "status": 429, "retry_after_ms": 1000}}
 /// ```
 ///
-/// and may also have `expect` (one string or several that the last message of the request must contain, so that a script does not
-/// continue after a wrong result), `delay_ms`, `usage` (`{"input": …, "output": …}`) and `stop` (`done`, `length` or `filtered`).
-/// A call may have an `id`. Arguments given as a string are passed on literally, and need not be JSON.
+/// and may also have `expect` (one string or several that the last message of the request must contain, so that a
+/// script does not continue after a wrong result), `delay_ms`, `usage` (`{"input": …, "output": …}`) and `stop`
+/// (`done`, `length` or `filtered`). A call may have an `id`. Arguments given as a string are passed on literally, and
+/// need not be JSON.
 #[derive(Debug)]
 pub struct ScriptedModel {
     replies: Vec<ScriptedReply>,
@@ -68,7 +69,8 @@ impl ScriptedModel {
         self.replies.len().saturating_sub(next)
     }
 
-    /// Returns the next reply with its number, counted from 1. A reply whose expectation is not met remains the next one.
+    /// Returns the next reply with its number, counted from 1. A reply whose expectation is not met remains the next
+    /// one.
     fn next_reply(&self, request: &Request) -> Result<(usize, &ScriptedReply), ModelError> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(reply) = self.replies.get(*next) else {

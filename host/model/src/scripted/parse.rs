@@ -149,8 +149,8 @@ fn parse_reply(reply: usize, line: usize, text: &str) -> Result<ScriptedReply, S
     Ok(ScriptedReply { answer, expect, delay, usage: entry.usage, stop: entry.stop, line })
 }
 
-/// Converts a call, with its arguments verbatim. A string is taken as the model's literal output, so that a script can hold a
-/// malformed call.
+/// Converts a call, with its arguments verbatim. A string is taken as the model's literal output, so that a script can
+/// hold a malformed call.
 fn intent(call: EntryCall) -> ToolIntent {
     let arguments = match call.arguments {
         None => "{}".to_owned(),

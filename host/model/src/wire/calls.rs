@@ -8,8 +8,8 @@ use crate::spec::Service;
 
 /// Assembles the tool calls of an answer that is being streamed.
 ///
-/// The library's own collection is not used: it allocates as many calls as a provider's index says, and it replaces the text of the
-/// arguments by a JSON value, in which duplicate keys are gone before the gate could reject them.
+/// The library's own collection is not used: it allocates as many calls as a provider's index says, and it replaces the
+/// text of the arguments by a JSON value, in which duplicate keys are gone before the gate could reject them.
 #[derive(Debug, Default)]
 pub(crate) struct CallAssembler {
     calls: Vec<ToolIntent>,
@@ -46,8 +46,8 @@ impl CallAssembler {
         grown
     }
 
-    /// Adds a piece that holds the text since the previous one. Mostly only the first piece has the id and the name; where a piece
-    /// has no id, the library invents `call_INDEX`.
+    /// Adds a piece that holds the text since the previous one. Mostly only the first piece has the id and the name;
+    /// where a piece has no id, the library invents `call_INDEX`.
     fn append(&mut self, id: String, name: String, text: &str) -> usize {
         let known = self.calls.iter().rposition(|call| !id.is_empty() && call.id == id);
         if known.is_none() && !name.is_empty() {

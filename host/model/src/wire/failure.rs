@@ -209,8 +209,8 @@ impl Classifier<'_> {
     }
 }
 
-/// Returns whether an error message says that the model does not support tools. A message about the schema of one tool does not
-/// count: without tools the model would answer, and nothing would show that it had none.
+/// Returns whether an error message says that the model does not support tools. A message about the schema of one tool
+/// does not count: without tools the model would answer, and nothing would show that it had none.
 fn is_tools_unsupported(body: &str) -> bool {
     let body = body.to_lowercase();
     let contains_any = |words: &[&str]| words.iter().any(|word| body.contains(word));

@@ -10,8 +10,8 @@ use crate::spec::Service;
 
 /// Findings from the raw frames of one answer.
 ///
-/// The library ends an answer of Ollama or Gemini in the same way whether the provider ended it or the connection broke, and it
-/// does not report an error that Ollama sends in the middle of an answer.
+/// The library ends an answer of Ollama or Gemini in the same way whether the provider ended it or the connection
+/// broke, and it does not report an error that Ollama sends in the middle of an answer.
 #[derive(Debug, Default)]
 pub(crate) struct FrameWatcher {
     is_finished: AtomicBool,

@@ -55,8 +55,8 @@ fn merge_results(last: &mut ChatMessage, next: ChatMessage) {
     last.options = next.options.or(last.options.take());
 }
 
-/// Merges the calls of one reply into one message, where the reply has thoughts: providers require those before all of its calls,
-/// and the results after them.
+/// Merges the calls of one reply into one message, where the reply has thoughts: providers require those before all of
+/// its calls, and the results after them.
 fn merge_replies(messages: &[Message]) -> Vec<Message> {
     let mut merged: Vec<Message> = Vec::with_capacity(messages.len());
     for message in messages {
@@ -123,8 +123,8 @@ impl Translator<'_> {
         parts.collect()
     }
 
-    /// Translates a call of an earlier answer. Providers reject arguments that are not an object, so such arguments are wrapped in
-    /// one.
+    /// Translates a call of an earlier answer. Providers reject arguments that are not an object, so such arguments are
+    /// wrapped in one.
     fn call(&self, intent: &ToolIntent, message: &Message) -> ToolCall {
         let arguments = match serde_json::from_str::<Value>(&intent.arguments) {
             Ok(arguments @ Value::Object(_)) => arguments,

@@ -11,8 +11,8 @@ const SUFFIX_BYTES: usize = 9;
 
 /// Aliases for the tool names of one request that a provider would reject. Any other name is sent unchanged.
 ///
-/// A name has the same alias in every request, so that a conversation stays consistent. Only where two aliases would collide do
-/// they depend on the other names of the request.
+/// A name has the same alias in every request, so that a conversation stays consistent. Only where two aliases would
+/// collide do they depend on the other names of the request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ToolNames {
     to_wire: HashMap<String, String>,
@@ -20,7 +20,8 @@ pub(crate) struct ToolNames {
 }
 
 impl ToolNames {
-    /// Collects the names of a request: of the tools it offers, of a tool it requires, and of the calls in its messages.
+    /// Collects the names of a request: of the tools it offers, of a tool it requires, and of the calls in its
+    /// messages.
     pub(crate) fn from_request(request: &Request) -> Self {
         let offered = request.tools.iter().map(|tool| tool.name.as_str());
         let called =
@@ -50,7 +51,8 @@ impl ToolNames {
         self.to_wire.get(name).map_or(name, String::as_str)
     }
 
-    /// Returns the tool that a name in an answer refers to. A name that was never sent is returned unchanged; the agent rejects it.
+    /// Returns the tool that a name in an answer refers to. A name that was never sent is returned unchanged; the agent
+    /// rejects it.
     pub(crate) fn resolve<'a>(&'a self, wire_name: &'a str) -> &'a str {
         self.from_wire.get(wire_name).map_or(wire_name, String::as_str)
     }

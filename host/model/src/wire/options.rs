@@ -32,8 +32,8 @@ const TIMEOUT_MARGIN: Duration = Duration::from_secs(1);
 /// The name of the JSON Schema of an answer, which some providers require.
 const SCHEMA_NAME: &str = "answer";
 
-/// Translates the options of a request, and returns the parameters among them that could be left out. `names` is `None` if the
-/// request has no tools.
+/// Translates the options of a request, and returns the parameters among them that could be left out. `names` is `None`
+/// if the request has no tools.
 pub(super) fn translate_options(
     service: Service,
     config: &ProviderConfig,
@@ -151,7 +151,8 @@ fn set_response_format(
     }
 }
 
-/// Requests JSON from Gemini. The extra field replaces the library's field of that name, so its other values are repeated here.
+/// Requests JSON from Gemini. The extra field replaces the library's field of that name, so its other values are
+/// repeated here.
 fn set_gemini_json(options: &ChatOptions, extra: &mut Map<String, Value>) {
     let generation = extra.entry("generationConfig").or_insert_with(|| json!({}));
     let Some(generation) = generation.as_object_mut() else {

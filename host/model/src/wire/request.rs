@@ -57,8 +57,8 @@ pub(crate) fn prepare(
     Ok(PreparedRequest { chat, options, with_tools, names, parameters })
 }
 
-/// Translates the tools of a request. Ollama's protocol has no tool choice: instead of "none" no tools are sent to it, and instead
-/// of a specific one only that tool.
+/// Translates the tools of a request. Ollama's protocol has no tool choice: instead of "none" no tools are sent to it,
+/// and instead of a specific one only that tool.
 fn translate_tools(service: Service, request: &Request, names: &ToolNames) -> Result<Vec<Tool>, ModelError> {
     let is_sent = |tool: &&ToolSpec| match (service, &request.tool_choice) {
         (Service::Ollama, ToolChoice::None) => false,
@@ -77,7 +77,8 @@ fn translate_tools(service: Service, request: &Request, names: &ToolNames) -> Re
     Ok(tools)
 }
 
-/// Sends a name such as `mistral-medium` unchanged: the library would send `mistral` and a reasoning effort that was not requested.
+/// Sends a name such as `mistral-medium` unchanged: the library would send `mistral` and a reasoning effort that was
+/// not requested.
 fn preserve_model_name(options: &mut ChatOptions, name: &str) {
     // With an explicit effort the library leaves the name alone.
     let has_suffix = name.rsplit_once('-').is_some_and(|(_, suffix)| EFFORT_SUFFIXES.contains(&suffix));
