@@ -18,7 +18,7 @@ struct Arguments {
     /// Build nothing; say which components are stale, and fail if any is.
     #[arg(long)]
     check: bool,
-    /// Where the components go [default: example-tools/dist].
+    /// The folder of the components [default: example-tools/dist].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Only these tools.

@@ -15,7 +15,7 @@ pub struct Operands {
     pub b: f64,
 }
 
-/// What came out.
+/// The result of a calculation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Answer {
     /// The result.

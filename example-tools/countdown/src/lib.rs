@@ -11,7 +11,7 @@ use serde::Serialize;
 pub struct Countdown {
     /// The number it started from.
     pub from: u32,
-    /// How many milliseconds the pauses took together, at least.
+    /// The total of the pauses in milliseconds, at least.
     pub waited_ms: u64,
 }
 
@@ -22,7 +22,7 @@ pub fn countdown(
     /// The number to start from.
     #[schemars(range(min = 1, max = 1000))]
     from: u32,
-    /// How many milliseconds to pause after each number.
+    /// The pause after each number, in milliseconds.
     #[default(10)]
     #[schemars(range(min = 0, max = 10_000))]
     step_ms: u32,

@@ -16,18 +16,18 @@ const MAX_RESPONSE_BYTES: usize = 2 << 20;
 /// Maximum length of the excerpt of an error page, in characters.
 const MAX_EXCERPT_CHARACTERS: usize = 500;
 
-/// What was fetched.
+/// A fetched page.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Fetched {
     /// The HTTP status: 200, or that of a redirect.
     pub status: u16,
-    /// What sort of text the server sent, such as text/html.
+    /// The content type that the server sent, such as text/html.
     pub content_type: String,
     /// The text, or the beginning of it.
     pub text: String,
-    /// Whether that is all of it.
+    /// True if the text is complete.
     pub complete: bool,
-    /// Where the page is instead, if this is a redirect. It was not followed: fetch it yourself if it is wanted.
+    /// The target of a redirect. It was not followed: fetch it yourself if it is wanted.
     pub location: Option<String>,
 }
 
@@ -38,11 +38,11 @@ pub fn get(
     /// The absolute address, such as https://example.com/page.
     #[schemars(length(min = 8, max = 4096))]
     url: String,
-    /// How many characters of text to return at most.
+    /// Maximum number of characters of text to return.
     #[default(20000)]
     #[schemars(range(min = 100, max = 200000))]
     max_characters: usize,
-    /// Whether to return HTML as it is, with its tags.
+    /// True to return HTML unchanged, with its tags.
     #[default]
     raw: bool,
 ) -> Result<Fetched, ToolError> {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::failure::io_failure;
 use crate::grants;
 
-/// What something in a folder is.
+/// The kind of an entry in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -39,18 +39,18 @@ impl From<FileType> for Kind {
 pub struct Entry {
     /// Its name; for a granted folder its path.
     pub name: String,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: Kind,
     /// The size of a file in bytes; null of everything else.
     pub bytes: Option<u64>,
 }
 
-/// What is in a folder.
+/// The entries of a folder.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Listed {
     /// The entries, sorted by name.
     pub entries: Vec<Entry>,
-    /// How many more there are that were left out.
+    /// The number of entries that were left out.
     pub more: usize,
 }
 
@@ -61,7 +61,7 @@ pub fn list(
     #[default("/".to_owned())]
     #[schemars(length(min = 1, max = 4096))]
     path: String,
-    /// How many entries to return at most.
+    /// Maximum number of entries to return.
     #[default(200)]
     #[schemars(range(min = 1, max = 2000))]
     limit: usize,

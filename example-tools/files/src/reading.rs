@@ -21,7 +21,7 @@ pub struct Lines {
     pub text: String,
     /// The number of the first one.
     pub first_line: u64,
-    /// What to pass as `from_line` for what comes after; null if that is the end of the file.
+    /// The `from_line` of the next part; null at the end of the file.
     pub next_line: Option<u64>,
 }
 
@@ -31,15 +31,15 @@ pub fn read(
     /// The absolute path of the file.
     #[schemars(length(min = 1, max = 4096))]
     path: String,
-    /// Which line to begin with, counted from 1.
+    /// The first line to return, counted from 1.
     #[default(1)]
     #[schemars(range(min = 1, max = 4294967295_u64))]
     from_line: u64,
-    /// How many lines to return at most.
+    /// Maximum number of lines to return.
     #[default(500)]
     #[schemars(range(min = 1, max = 10000))]
     lines: u64,
-    /// How many bytes to return at most. A line is never torn, unless it alone is longer.
+    /// Maximum number of bytes to return. A line is never split, unless it alone is longer.
     #[default(65536)]
     #[schemars(range(min = 64, max = 262144))]
     max_bytes: usize,

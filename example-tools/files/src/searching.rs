@@ -26,20 +26,20 @@ const MAX_PATTERN_BYTES: usize = 1 << 20;
 pub struct Match {
     /// The absolute path of the file.
     pub path: String,
-    /// Which line of it, counted from 1.
+    /// The number of the line, counted from 1.
     pub line: u64,
     /// The line, or the beginning of a long one.
     pub text: String,
 }
 
-/// What was found.
+/// The matches that were found.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Found {
     /// The lines, file by file, in the order of their paths.
     pub matches: Vec<Match>,
     /// Files that were not searched, because they are not text or cannot be read.
     pub skipped: u32,
-    /// Whether everything else was searched; false if there were too many matches or too little time.
+    /// True if everything else was searched; false if there were too many matches or too little time.
     pub complete: bool,
 }
 
@@ -49,16 +49,16 @@ pub fn search(
     /// The absolute path of the file or folder.
     #[schemars(length(min = 1, max = 4096))]
     path: String,
-    /// What to look for: a plain text, or a regular expression if `regex` is true.
+    /// The text to search for: plain text, or a regular expression if `regex` is true.
     #[schemars(length(min = 1, max = 1000))]
     text: String,
-    /// Whether `text` is a regular expression.
+    /// True if `text` is a regular expression.
     #[default]
     regex: bool,
-    /// Whether upper and lower case differ.
+    /// True to distinguish upper and lower case.
     #[default]
     case_sensitive: bool,
-    /// How many lines to return at most.
+    /// Maximum number of lines to return.
     #[default(50)]
     #[schemars(range(min = 1, max = 500))]
     limit: usize,

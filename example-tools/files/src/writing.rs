@@ -19,9 +19,9 @@ const MAX_NAME_ATTEMPTS: u32 = 16;
 pub struct Written {
     /// Its path.
     pub path: String,
-    /// How many bytes it has now.
+    /// The new size in bytes.
     pub bytes: u64,
-    /// Whether there was such a file before.
+    /// True if the file existed before.
     pub replaced: bool,
 }
 
@@ -31,9 +31,9 @@ pub fn write(
     /// The absolute path of the file.
     #[schemars(length(min = 1, max = 4096))]
     path: String,
-    /// What it says.
+    /// The text.
     text: String,
-    /// Whether to add the text to the end of the file, if there is one.
+    /// True to append the text to the file, if it exists.
     #[default]
     append: bool,
 ) -> Result<Written, ToolError> {

@@ -15,13 +15,13 @@ pub struct Summary {
     pub title: String,
     /// open or closed.
     pub state: String,
-    /// Who opened it.
+    /// The account that opened it.
     pub author: String,
     /// Its labels.
     pub labels: Vec<String>,
-    /// How many comments there are on it.
+    /// The number of comments.
     pub comments: u64,
-    /// When it was last changed.
+    /// The time of the last change.
     pub updated_at: String,
 }
 
@@ -34,19 +34,19 @@ pub struct Issue {
     pub title: String,
     /// open or closed.
     pub state: String,
-    /// Who opened it.
+    /// The account that opened it.
     pub author: String,
     /// Its labels.
     pub labels: Vec<String>,
-    /// When it was opened.
+    /// The time at which it was opened.
     pub created_at: String,
     /// Its page, for people.
     pub page: String,
-    /// What it says, in Markdown.
+    /// The text, in Markdown.
     pub body: String,
     /// The comments, the oldest first.
     pub comments: Vec<Comment>,
-    /// How many comments there are in all.
+    /// The total number of comments.
     pub comments_in_all: u64,
 }
 
@@ -55,11 +55,11 @@ pub struct Issue {
 pub struct Comment {
     /// Its number among all comments.
     pub id: u64,
-    /// Who wrote it.
+    /// The account that wrote it.
     pub author: String,
-    /// What it says, in Markdown.
+    /// The text, in Markdown.
     pub body: String,
-    /// When it was written.
+    /// The time at which it was written.
     pub created_at: String,
     /// Its page, for people.
     pub page: String,

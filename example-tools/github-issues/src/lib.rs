@@ -13,7 +13,7 @@ use serde_json::json;
 use api::{Api, Repository};
 pub use issue::{Comment, Issue, Summary};
 
-/// Which issues are wanted.
+/// A filter of issues by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -51,18 +51,18 @@ pub fn list(
     /// Owner and name, such as rust-lang/rust.
     #[schemars(length(max = 140), regex(pattern = "^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$"))]
     repository: String,
-    /// Which issues: open, closed or all.
+    /// The issues to list: open, closed or all.
     #[default]
     state: State,
     /// Only those that have all of these labels.
     #[default]
     #[schemars(length(max = 10))]
     labels: Vec<String>,
-    /// Which page, counted from 1.
+    /// The number of the page, counted from 1.
     #[default(1)]
     #[schemars(range(min = 1, max = 10000))]
     page: u32,
-    /// How many issues a page has at most. Pull requests are counted and left out.
+    /// Maximum number of issues on a page. Pull requests are counted and left out.
     #[default(20)]
     #[schemars(range(min = 1, max = 100))]
     per_page: u32,
@@ -88,7 +88,7 @@ pub fn read(
     /// The number of the issue.
     #[schemars(range(min = 1, max = 4294967295_u32))]
     number: u32,
-    /// How many comments to return at most. With 0 none are asked for.
+    /// Maximum number of comments to return. With 0 none are requested.
     #[default(20)]
     #[schemars(range(min = 0, max = 100))]
     comments: u32,
@@ -114,7 +114,7 @@ pub fn comment(
     /// The number of the issue.
     #[schemars(range(min = 1, max = 4294967295_u32))]
     number: u32,
-    /// What to say, in Markdown.
+    /// The text of the comment, in Markdown.
     #[schemars(length(min = 1))]
     body: String,
 ) -> Result<Comment, ToolError> {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// What the expression selects.
+/// The value that the expression selects.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Selected {
     /// The selected value; null if there is nothing of the kind in the document.

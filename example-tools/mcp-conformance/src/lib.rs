@@ -83,7 +83,7 @@ pub fn test_error_handling() -> Result<String, ToolError> {
 /// Says what it was given.
 #[tool(read_only)]
 pub fn test_header_parameters(
-    /// Where it is to happen. Clients over HTTP repeat it in the header `Mcp-Param-Region`.
+    /// The region of the call. Clients over HTTP repeat it in the header `Mcp-Param-Region`.
     #[schemars(extend("x-mcp-header" = "Region"))]
     region: String,
 ) -> String {

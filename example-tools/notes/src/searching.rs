@@ -17,28 +17,28 @@ const MAX_EXCERPT_CHARACTERS: usize = 200;
 pub struct Match {
     /// The title of the note.
     pub title: String,
-    /// Which line of it, counted from 1; null if only the title matches.
+    /// The number of the line, counted from 1; null if only the title matches.
     pub line: Option<usize>,
     /// The line, or the beginning of a long one.
     pub text: String,
 }
 
-/// What was found.
+/// The matches that were found.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Found {
     /// The lines that hold the text, note by note.
     pub matches: Vec<Match>,
-    /// Whether all notes were searched; false if there were too many matches or too little time.
+    /// True if all notes were searched; false if there were too many matches or too little time.
     pub complete: bool,
 }
 
 /// Searches the titles and the lines of all notes for a text, whatever the case.
 #[tool(title = "Search notes", read_only, idempotent, open_world = false)]
 pub fn search(
-    /// What to look for. It is taken as it is: no pattern.
+    /// The text to search for. It is taken literally, not as a pattern.
     #[schemars(length(min = 1, max = 200))]
     text: String,
-    /// How many matches to return at most.
+    /// Maximum number of matches to return.
     #[default(20)]
     #[schemars(range(min = 1, max = 100))]
     limit: usize,

@@ -8,14 +8,14 @@ use serde::Serialize;
 use similar::algorithms::{Capture, Replace, myers};
 use similar::{DiffOp, DiffTag};
 
-/// What is different between two texts.
+/// The differences between two texts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Difference {
     /// A unified diff; empty if the texts are the same.
     pub diff: String,
-    /// How many lines were added.
+    /// The number of added lines.
     pub added: usize,
-    /// How many lines were removed.
+    /// The number of removed lines.
     pub removed: usize,
 }
 
@@ -26,7 +26,7 @@ pub fn diff(
     before: String,
     /// The text after.
     after: String,
-    /// How many unchanged lines to show around each change.
+    /// The number of unchanged lines around each change.
     #[default(3)]
     #[schemars(range(min = 0, max = 100))]
     context: usize,

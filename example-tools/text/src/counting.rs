@@ -7,7 +7,7 @@ use serde::Serialize;
 /// Words that an adult reads per minute, silently and in English.
 const WORDS_PER_MINUTE: usize = 238;
 
-/// How much text there is.
+/// Statistics of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Statistics {
     /// Bytes, in UTF-8.
@@ -18,7 +18,7 @@ pub struct Statistics {
     pub words: usize,
     /// Lines. A line break at the end does not begin another one.
     pub lines: usize,
-    /// How many seconds reading it takes, rounded up, at 238 words a minute.
+    /// The reading time in seconds, rounded up, at 238 words a minute.
     pub reading_seconds: usize,
 }
 

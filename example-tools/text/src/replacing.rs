@@ -11,7 +11,7 @@ use crate::pattern;
 pub struct Replaced {
     /// The whole text.
     pub text: String,
-    /// How many matches were replaced.
+    /// The number of replaced matches.
     pub replacements: usize,
 }
 
@@ -24,9 +24,9 @@ pub fn regex_replace(
     text: String,
     /// The regular expression.
     pattern: String,
-    /// What to put in place of each match. `$1` or `${name}` stands for a group, `$0` for the match, `$$` for a dollar.
+    /// The replacement of each match. `$1` or `${name}` stands for a group, `$0` for the match, `$$` for a dollar.
     replacement: String,
-    /// Whether upper and lower case are the same.
+    /// True to ignore case.
     #[default(false)]
     ignore_case: bool,
     /// The most matches to replace, from the start of the text; all of them if absent.

@@ -7,27 +7,27 @@ use serde::Serialize;
 
 use crate::pattern;
 
-/// What was found.
+/// The matches that were found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Found {
     /// The matches, in order.
     pub matches: Vec<Occurrence>,
-    /// Whether there are more matches than `limit`.
+    /// True if there are more matches than `limit`.
     pub truncated: bool,
 }
 
 /// One match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Occurrence {
-    /// What matched.
+    /// The matching text.
     pub text: String,
-    /// Where it begins, in characters from the start of the text, which is 0.
+    /// The position at which it begins, in characters from the start of the text, which is 0.
     pub start: usize,
-    /// Where it ends: the character after the last one.
+    /// The position at which it ends: the character after the last one.
     pub end: usize,
     /// On which line it begins; the first is 1.
     pub line: usize,
-    /// What the pattern's groups matched, in the order of their opening parentheses.
+    /// The texts of the pattern's groups, in the order of their opening parentheses.
     pub groups: Vec<Group>,
 }
 
@@ -37,7 +37,7 @@ pub struct Group {
     /// Its name, if the pattern names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it matched; null if it took no part in the match.
+    /// The text of the group; null if it took no part in the match.
     pub text: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub fn regex_search(
     text: String,
     /// The regular expression, for example `(?<key>\w+)=(\d+)`.
     pattern: String,
-    /// Whether upper and lower case are the same.
+    /// True to ignore case.
     #[default(false)]
     ignore_case: bool,
     /// The most matches to return.
