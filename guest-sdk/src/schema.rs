@@ -51,15 +51,15 @@ fn replace_number_formats(schema: &mut Schema) {
         return;
     };
     let bounds = match format {
-        "int8" => bounded(i8::MIN, i8::MAX),
-        "int16" => bounded(i16::MIN, i16::MAX),
+        "int8" => bounds_of(i8::MIN, i8::MAX),
+        "int16" => bounds_of(i16::MIN, i16::MAX),
         // A tool's `isize` and `usize` have 32 bits, even if its schema is generated natively.
-        "int32" | "int" => bounded(i32::MIN, i32::MAX),
-        "int64" => bounded(i64::MIN, i64::MAX),
-        "uint8" => bounded(u8::MIN, u8::MAX),
-        "uint16" => bounded(u16::MIN, u16::MAX),
-        "uint32" | "uint" => bounded(u32::MIN, u32::MAX),
-        "uint64" => bounded(u64::MIN, u64::MAX),
+        "int32" | "int" => bounds_of(i32::MIN, i32::MAX),
+        "int64" => bounds_of(i64::MIN, i64::MAX),
+        "uint8" => bounds_of(u8::MIN, u8::MAX),
+        "uint16" => bounds_of(u16::MIN, u16::MAX),
+        "uint32" | "uint" => bounds_of(u32::MIN, u32::MAX),
+        "uint64" => bounds_of(u64::MIN, u64::MAX),
         "int128" | "uint128" | "float" | "double" => None,
         _ => return,
     };
@@ -70,7 +70,7 @@ fn replace_number_formats(schema: &mut Schema) {
     }
 }
 
-fn bounded(minimum: impl Into<Value>, maximum: impl Into<Value>) -> Option<(Value, Value)> {
+fn bounds_of(minimum: impl Into<Value>, maximum: impl Into<Value>) -> Option<(Value, Value)> {
     Some((minimum.into(), maximum.into()))
 }
 

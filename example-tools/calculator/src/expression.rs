@@ -43,10 +43,10 @@ impl<'a> Parser<'a> {
     }
 
     fn product(&mut self) -> Result<f64, ToolError> {
-        let mut value = self.signed()?;
+        let mut value = self.signed_operand()?;
         loop {
             if self.take('*') {
-                value *= self.signed()?;
+                value *= self.signed_operand()?;
             } else if self.take('/') {
                 value /= self.divisor()?;
             } else if self.take('%') {
@@ -58,17 +58,17 @@ impl<'a> Parser<'a> {
     }
 
     fn divisor(&mut self) -> Result<f64, ToolError> {
-        let value = self.signed()?;
+        let value = self.signed_operand()?;
         if value == 0.0 { Err(ToolError::failed("Division by zero")) } else { Ok(value) }
     }
 
     /// Parses an operand with a sign, which binds less than a power: -2^2 is -4.
-    fn signed(&mut self) -> Result<f64, ToolError> {
-        self.nested(|reader| {
+    fn signed_operand(&mut self) -> Result<f64, ToolError> {
+        self.descend(|reader| {
             if reader.take('-') {
-                Ok(-reader.signed()?)
+                Ok(-reader.signed_operand()?)
             } else if reader.take('+') {
-                reader.signed()
+                reader.signed_operand()
             } else {
                 reader.power()
             }
@@ -77,7 +77,7 @@ impl<'a> Parser<'a> {
 
     fn power(&mut self) -> Result<f64, ToolError> {
         let base = self.operand()?;
-        if self.take('^') { Ok(base.powf(self.signed()?)) } else { Ok(base) }
+        if self.take('^') { Ok(base.powf(self.signed_operand()?)) } else { Ok(base) }
     }
 
     fn operand(&mut self) -> Result<f64, ToolError> {
@@ -131,7 +131,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses one level deeper, up to [`MAX_DEPTH`].
-    fn nested(&mut self, read: impl FnOnce(&mut Self) -> Result<f64, ToolError>) -> Result<f64, ToolError> {
+    fn descend(&mut self, read: impl FnOnce(&mut Self) -> Result<f64, ToolError>) -> Result<f64, ToolError> {
         if self.depth == MAX_DEPTH {
             return Err(self.error(format!("this is nested more than {MAX_DEPTH} levels deep")));
         }

@@ -158,7 +158,7 @@ mod tests {
         Folder::with(&[("a.txt", "Milk\nbread\n"), ("b/c.txt", "no\nmilk 2"), ("b.bin", "milk\n\0"), ("z.txt", "tea")])
     }
 
-    fn found(text: &str, regex: bool, case_sensitive: bool, limit: usize) -> (Vec<(String, u64)>, u32, bool) {
+    fn run_search(text: &str, regex: bool, case_sensitive: bool, limit: usize) -> (Vec<(String, u64)>, u32, bool) {
         let folder = folder();
         let found = search(folder.path(""), text.to_owned(), regex, case_sensitive, limit).unwrap();
         let short = |path: String| path.strip_prefix(&folder.path("")).unwrap().trim_start_matches('/').to_owned();
@@ -172,12 +172,12 @@ mod tests {
     #[test]
     fn finds_lines_file_by_file() {
         let (a, c) = (("a.txt".to_owned(), 1), ("b/c.txt".to_owned(), 2));
-        assert_eq!(found("milk", false, false, 10), (vec![a.clone(), c.clone()], 1, true));
-        assert_eq!(found("milk", false, true, 10), (vec![c.clone()], 1, true));
-        assert_eq!(found("milk [0-9]", true, false, 10), (vec![c], 1, true));
-        assert_eq!(found("milk [0-9]", false, false, 10), (vec![], 1, true));
-        assert_eq!(found("milk", false, false, 1).0, vec![a]);
-        assert!(!found("milk", false, false, 1).2);
+        assert_eq!(run_search("milk", false, false, 10), (vec![a.clone(), c.clone()], 1, true));
+        assert_eq!(run_search("milk", false, true, 10), (vec![c.clone()], 1, true));
+        assert_eq!(run_search("milk [0-9]", true, false, 10), (vec![c], 1, true));
+        assert_eq!(run_search("milk [0-9]", false, false, 10), (vec![], 1, true));
+        assert_eq!(run_search("milk", false, false, 1).0, vec![a]);
+        assert!(!run_search("milk", false, false, 1).2);
     }
 
     #[test]

@@ -146,7 +146,7 @@ mod tests {
         })
     }
 
-    fn said() -> Value {
+    fn comments_json() -> Value {
         json!({"id": 7, "user": null, "body": "Me too.", "created_at": "2026-01-02T03:04:05Z", "html_url": "https://x.example/"})
     }
 
@@ -188,7 +188,7 @@ mod tests {
     fn reads_an_issue_with_its_comments() {
         let server = |request: &Request<Vec<u8>>| match request.uri().path() {
             "/repos/a/b/issues/1" => answer(&issue(1)),
-            "/repos/a/b/issues/1/comments" => answer(&json!([said()])),
+            "/repos/a/b/issues/1/comments" => answer(&json!([comments_json()])),
             other => panic!("{other}"),
         };
         let read = |comments| answering(server, || read(repository(), 1, comments)).unwrap();
@@ -202,7 +202,7 @@ mod tests {
         let server = |request: &Request<Vec<u8>>| {
             assert_eq!((request.method(), request.uri().path()), (&Method::POST, "/repos/a/b/issues/1/comments"));
             assert_eq!(request.body(), br#"{"body":"Hello \"there\""}"#);
-            answer(&said())
+            answer(&comments_json())
         };
         let comment = |body: &str| answering(server, || comment(repository(), 1, body.to_owned()));
         assert_eq!(comment("Hello \"there\"").unwrap().id, 7);

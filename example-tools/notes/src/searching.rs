@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    fn found(call: Call, text: &str, limit: usize) -> (Vec<(String, Option<usize>)>, bool) {
+    fn run_search(call: Call, text: &str, limit: usize) -> (Vec<(String, Option<usize>)>, bool) {
         let found = call.run(|| search(text.to_owned(), limit)).returned.unwrap();
         (found.matches.into_iter().map(|found| (found.title, found.line)).collect(), found.complete)
     }
@@ -99,15 +99,15 @@ mod tests {
     #[test]
     fn finds_lines_and_titles_in_any_case() {
         let all = vec![("milk".to_owned(), None), ("shopping".to_owned(), Some(2)), ("shopping".to_owned(), Some(3))];
-        assert_eq!(found(notes(), "MILK", 20), (all.clone(), true));
-        assert_eq!(found(notes(), "milk", 3), (all.clone(), true));
-        assert_eq!(found(notes(), "milk", 2), (all[..2].to_vec(), false));
-        assert_eq!(found(notes(), "cheese", 20), (vec![], true));
+        assert_eq!(run_search(notes(), "MILK", 20), (all.clone(), true));
+        assert_eq!(run_search(notes(), "milk", 3), (all.clone(), true));
+        assert_eq!(run_search(notes(), "milk", 2), (all[..2].to_vec(), false));
+        assert_eq!(run_search(notes(), "cheese", 20), (vec![], true));
     }
 
     #[test]
     fn stops_in_time() {
-        assert_eq!(found(notes().remaining(Duration::from_millis(100)), "milk", 20), (vec![], false));
+        assert_eq!(run_search(notes().remaining(Duration::from_millis(100)), "milk", 20), (vec![], false));
     }
 
     #[test]

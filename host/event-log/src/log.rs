@@ -133,8 +133,8 @@ impl EventLog {
     /// # Errors
     /// If writing fails. The records stay in memory and are retried.
     pub fn flush(&self) -> BoxFuture<'_, Result<(), RecordError>> {
-        let awaited = self.queue.submit(Work::Flush);
-        Box::pin(answered(awaited))
+        let reply = self.queue.submit(Work::Flush);
+        Box::pin(await_reply(reply))
     }
 
     /// Removes old rows, and seals the row where the rest begins, so that the rest can still be verified.
@@ -142,8 +142,8 @@ impl EventLog {
     /// # Errors
     /// If writing fails. Some of the rows may have been removed, properly sealed.
     pub fn retain(&self, keep: Retention) -> BoxFuture<'_, Result<PruneReport, RecordError>> {
-        let awaited = self.queue.submit(|answer| Work::Prune(keep, answer));
-        Box::pin(answered(awaited))
+        let reply = self.queue.submit(|answer| Work::Prune(keep, answer));
+        Box::pin(await_reply(reply))
     }
 
     /// Writes the waiting records, seals the last row and closes the file. Blocks for at most
@@ -179,13 +179,13 @@ impl Recorder for EventLog {
         match self.queue.put(record, durability) {
             Enqueued::Done => Box::pin(std::future::ready(Ok(()))),
             Enqueued::Rejected(error) => Box::pin(std::future::ready(Err(error))),
-            Enqueued::Pending(awaited) => Box::pin(answered(awaited)),
+            Enqueued::Pending(reply) => Box::pin(await_reply(reply)),
         }
     }
 }
 
-async fn answered<T>(awaited: ReplyReceiver<T>) -> Result<T, RecordError> {
-    awaited.await.unwrap_or_else(|_| Err(RecordError("it was closed before the record was on disk".to_owned())))
+async fn await_reply<T>(reply: ReplyReceiver<T>) -> Result<T, RecordError> {
+    reply.await.unwrap_or_else(|_| Err(RecordError("it was closed before the record was on disk".to_owned())))
 }
 
 #[cfg(test)]

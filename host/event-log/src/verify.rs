@@ -31,7 +31,7 @@ pub struct Report {
     /// The last row; 0 if the log has no records.
     pub last: u64,
     /// True if the seals of anchors were checked. Without the key, a log that was rewritten as a whole, with its
-    /// hashes, cannot be told from the original.
+    /// hashes, cannot be distinguished from the original.
     pub seals_checked: bool,
     /// The comparison with the mark or checkpoint that was given; `None` if there was none, or if the verification
     /// ended before it was reached.

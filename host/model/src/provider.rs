@@ -19,7 +19,7 @@ use crate::retry::retry_delay;
 use crate::spec::{ModelSpec, Service, is_name};
 use crate::wire::{
     Adjustments, AttemptError, FrameWatcher, PreparedRequest, Progress, Remedy, ResponseBuilder, classify, prepare,
-    timeout_error, truncated,
+    timeout_error, truncated_error,
 };
 
 /// A model of a provider.
@@ -160,7 +160,7 @@ impl Provider {
             };
             let next = tokio::time::timeout(timeout, stream.next()).await;
             let Some(event) = next.map_err(|_| timeout_error(self.service, !builder.has_started()))? else {
-                return Err(truncated(self.service).into());
+                return Err(truncated_error(self.service).into());
             };
             let event = event.map_err(|error| classify(&error))?;
             if let Progress::Complete(response) = builder.push(event, &frames, deltas)? {

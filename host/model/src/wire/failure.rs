@@ -82,10 +82,10 @@ pub(crate) fn classify(
             if let Some(error) = error.downcast_ref::<reqwest::Error>() {
                 return classifier.transport_error(error).into();
             }
-            classifier.malformed("its answer is not in its own format")
+            classifier.malformed_error("its answer is not in its own format")
         }
         genai::Error::StreamParse { serde_error, .. } => {
-            classifier.malformed(&format!("its answer is no JSON: {serde_error}"))
+            classifier.malformed_error(&format!("its answer is no JSON: {serde_error}"))
         }
         genai::Error::ChatResponse { body, .. } => classifier.stream_error(body),
         genai::Error::RequiresApiKey { .. }
@@ -97,7 +97,7 @@ pub(crate) fn classify(
         genai::Error::NoChatResponse { .. }
         | genai::Error::InvalidJsonResponseElement { .. }
         | genai::Error::JsonValueExt(_)
-        | genai::Error::SerdeJson(_) => classifier.malformed("its answer lacks a part that every answer has"),
+        | genai::Error::SerdeJson(_) => classifier.malformed_error("its answer lacks a part that every answer has"),
         // The library's message is not repeated: some contain the whole request.
         _ => classifier.error(ModelFailure::Setup, "can not be sent this request"),
     };
@@ -126,7 +126,7 @@ impl Classifier<'_> {
         ModelError::new(failure, format!("{} {what}", self.service))
     }
 
-    fn malformed(&self, what: &str) -> ModelError {
+    fn malformed_error(&self, what: &str) -> ModelError {
         let what = self.redact_key(what);
         ModelError::new(ModelFailure::Malformed, format!("{} can not be understood: {what}; ask again", self.service))
     }
@@ -145,7 +145,7 @@ impl Classifier<'_> {
             return self.error(ModelFailure::Unavailable, &what);
         }
         // The connection broke while the answer was on its way.
-        self.malformed("the connection broke off in the middle of its answer")
+        self.malformed_error("the connection broke off in the middle of its answer")
     }
 
     /// Converts an HTTP error status. The error names the setting of the parameter that was rejected, if there is one.

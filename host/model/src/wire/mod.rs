@@ -13,5 +13,5 @@ mod request;
 pub(crate) use failure::{AttemptError, Remedy, classify, timeout_error};
 pub(crate) use frames::FrameWatcher;
 pub(crate) use parameter::Adjustments;
-pub(crate) use reply::{Progress, ResponseBuilder, truncated};
+pub(crate) use reply::{Progress, ResponseBuilder, truncated_error};
 pub(crate) use request::{PreparedRequest, prepare};

@@ -96,7 +96,9 @@ impl ResponseBuilder {
         };
         match self.bytes_left.checked_sub(grown) {
             Some(left) => self.bytes_left = left,
-            None => return Err(malformed("the answer is longer than the settings allow; raise `max_reply_bytes`")),
+            None => {
+                return Err(malformed_error("the answer is longer than the settings allow; raise `max_reply_bytes`"));
+            }
         }
         Ok(Progress::Partial)
     }
@@ -132,7 +134,7 @@ impl ResponseBuilder {
             return Err(ModelError::new(ModelFailure::Unavailable, message));
         }
         if matches!(self.service, Service::Gemini | Service::Ollama) && !frames.is_finished() {
-            return Err(truncated(self.service));
+            return Err(truncated_error(self.service));
         }
         let mut calls = std::mem::take(&mut self.calls).finish(self.service);
         for call in &mut calls {
@@ -183,10 +185,10 @@ impl ResponseBuilder {
 }
 
 /// Returns the error of an answer that ended too early.
-pub(crate) fn truncated(service: Service) -> ModelError {
-    malformed(&format!("{service}'s answer stopped before its end, or is no stream of answers; ask again"))
+pub(crate) fn truncated_error(service: Service) -> ModelError {
+    malformed_error(&format!("{service}'s answer stopped before its end, or is no stream of answers; ask again"))
 }
 
-fn malformed(message: &str) -> ModelError {
+fn malformed_error(message: &str) -> ModelError {
     ModelError::new(ModelFailure::Malformed, message)
 }

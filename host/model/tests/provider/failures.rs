@@ -14,7 +14,7 @@ async fn failure_of(service: &str, plays: Vec<Play>) -> (ModelError, usize) {
     let (answer, _) = ask(&provider(service, config(&server)), &question()).await;
     let error = answer.expect_err(service);
     assert!(!format!("{error:?}").contains(KEY), "{service}: {error:?}");
-    (error, server.asked().len())
+    (error, server.requests().len())
 }
 
 const JSON: &str = "content-type: application/json\r\n";
@@ -45,7 +45,7 @@ async fn i8_a_busy_provider_is_asked_again_when_it_says() {
         assert_eq!(answer.unwrap().reply.text(), "The result is 16 ✓.", "{service}");
         assert!(start.elapsed() >= Duration::from_secs(1), "{service}: {:?}", start.elapsed());
         assert_eq!(heard.iter().filter(|delta| matches!(delta, Delta::Text(_))).count(), 2);
-        let asked = server.asked();
+        let asked = server.requests();
         assert_eq!(asked.len(), 2);
         assert_eq!(asked[0].body, asked[1].body, "{service}");
     }
@@ -89,7 +89,7 @@ async fn does_not_follow_redirects() {
         assert_eq!((error.failure, error.status), (ModelFailure::Refused, Some(status)));
         assert!(error.message.contains("redirects are not followed"), "{error}");
     }
-    assert!(elsewhere.asked().is_empty());
+    assert!(elsewhere.requests().is_empty());
 }
 
 #[tokio::test]

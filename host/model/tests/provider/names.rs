@@ -20,7 +20,7 @@ fn conversation_with_long_names() -> (Request, [String; 2]) {
 }
 
 /// Returns all quoted names in a body.
-fn quoted(body: &str, begins: &str) -> Vec<String> {
+fn quoted_names(body: &str, begins: &str) -> Vec<String> {
     let parts = body.split('"').filter(|part| part.starts_with(begins) && !part.contains(' '));
     parts.map(str::to_owned).collect()
 }
@@ -31,15 +31,15 @@ async fn aliases_names_in_requests_and_resolves_them_in_answers() {
         let (mut request, names) = conversation_with_long_names();
         let server = Server::start(vec![stream(&format!("{service}/text.{kind}"))]).await;
         ask(&provider(service, config(&server)), &request).await.0.unwrap();
-        let body = server.asked().remove(0).body.to_string();
+        let body = server.requests().remove(0).body.to_string();
         assert!(!names.iter().any(|name| body.contains(&format!("\"{name}\""))), "{service}: {body}");
-        let mut told: Vec<String> = quoted(&body, "aaaa");
+        let mut told: Vec<String> = quoted_names(&body, "aaaa");
         told.dedup();
         assert_eq!(told.len(), 1, "{service}: the tool, the call and the choice have one name: {told:?}");
         assert!(told[0].len() <= 64, "{service}");
 
         // The provider calls the alias, and the response has the original name.
-        let multiply = quoted(&body, "calc_multiply_");
+        let multiply = quoted_names(&body, "calc_multiply_");
         request.tool_choice = ToolChoice::Auto;
         let calls = String::from_utf8(fixture(&format!("{service}/calls.{kind}"))).unwrap();
         // Only the chosen tool is sent to Ollama; the history holds the other alias.

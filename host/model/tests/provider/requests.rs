@@ -16,7 +16,7 @@ async fn sent(service: &str, request: &Request, change: impl FnOnce(&mut Provide
     change(&mut config);
     let (answer, _) = ask(&provider(service, config), request).await;
     answer.unwrap_or_else(|error| panic!("{service}: {error}"));
-    server.asked().remove(0)
+    server.requests().remove(0)
 }
 
 #[tokio::test]

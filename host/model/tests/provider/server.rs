@@ -54,7 +54,7 @@ impl Server {
     }
 
     /// Returns the requests so far.
-    pub fn asked(&self) -> Vec<ReceivedRequest> {
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.asked.lock().unwrap().clone()
     }
 }

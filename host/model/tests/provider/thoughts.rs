@@ -61,7 +61,7 @@ async fn anthropic_gets_its_thinking_back_before_all_calls() {
     assert_eq!(response.thoughts, [signed, Thought::Sealed { block: block.to_string() }]);
 
     ask(&provider, &answered_conversation(&response)).await.0.unwrap();
-    let asked = server.asked();
+    let asked = server.requests();
     let messages = asked[1].body["messages"].as_array().unwrap();
     let call = |id: &str, a: u32| json!({"type": "tool_use", "id": id, "name": "calculator__add", "input": {"a": a}});
     let thinking = json!({"type": "thinking", "thinking": "Eight by two.", "signature": "c2ln"});
@@ -89,7 +89,7 @@ async fn gemini_gets_the_signature_back_with_its_call() {
     assert_eq!(response.thoughts, [thought]);
 
     ask(&provider, &answered_conversation(&response)).await.0.unwrap();
-    let asked = server.asked();
+    let asked = server.requests();
     let parts = asked[1].body["contents"][1]["parts"].as_array().unwrap();
     assert_eq!((&parts[0]["thoughtSignature"], parts[1].get("thoughtSignature")), (&json!("c2ln"), None));
     assert_eq!(parts[1]["functionCall"]["id"], "call_b");
@@ -123,7 +123,7 @@ async fn unsigned_thoughts_go_back_only_on_demand() {
     assert_eq!(response.thoughts, [Thought::Plain { text: "Eight by two.".to_owned() }]);
     let again = answered_conversation(&response);
     ask(&known, &again).await.0.unwrap();
-    assert!(!server.asked()[1].body.to_string().contains("reasoning_content"));
+    assert!(!server.requests()[1].body.to_string().contains("reasoning_content"));
 
     let missing = r#"{"error": {"message": "Missing `reasoning_content` field in the assistant message at index 2."}}"#;
     let refusal = reply(400, "content-type: application/json\r\n", missing);
@@ -132,7 +132,7 @@ async fn unsigned_thoughts_go_back_only_on_demand() {
     for _ in 0..2 {
         assert_eq!(ask(&strict, &again).await.0.unwrap().notices, [] as [String; 0]);
     }
-    let asked = server.asked();
+    let asked = server.requests();
     let sent: Vec<_> = asked.iter().map(|asked| asked.body["messages"][2].get("reasoning_content")).collect();
     let thought = json!("Eight by two.");
     assert_eq!(sent, [None, Some(&thought), Some(&thought)]);
