@@ -1,8 +1,8 @@
-//! A model's reply with tags: the same events however it is cut into pieces.
+//! The parser of replies with tags: it yields the same events for any division into pieces.
 
 use fumehood_agent::batch::{Parser, ParserLimits, parse, whole};
 
-/// Parses a reply as a whole and in pieces. The first byte says how long the pieces are.
+/// Parses a reply as a whole and in pieces. The first byte is the size of the pieces.
 pub fn run(data: &[u8]) {
     let Some((size, reply)) = data.split_first() else { return };
     let Ok(reply) = std::str::from_utf8(reply) else { return };

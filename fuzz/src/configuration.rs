@@ -1,11 +1,11 @@
-//! Text as `fumehood.toml`: it is accepted or refused within bounded time, with a place in the file for each fault.
+//! The parser of `fumehood.toml`: it accepts or rejects any text within bounded time, with a position for each error.
 
 use std::time::{Duration, Instant};
 
-/// A fuzzer's inputs are small.
+/// Maximum time for one input. A fuzzer's inputs are small.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
-/// Reads a configuration as `fumehood config check` does.
+/// Checks a configuration like `fumehood config check`.
 pub fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let started = Instant::now();

@@ -1,5 +1,5 @@
-//! Generated modules and components that may use every proposal: what passes the loader or the engine reaches no code that
-//! was compiled out, and the loader refuses what the engine refuses, with the name of the proposal.
+//! Generated modules and components with any proposals: those that the loader or the engine accepts reach no code that
+//! was compiled out, and the loader rejects those that the engine rejects, with the name of the proposal.
 
 use std::sync::OnceLock;
 
@@ -10,19 +10,19 @@ use wasm_smith::{Component, Config, Module};
 use wasmparser::{Validator, WasmFeatures};
 use wasmtime::{Instance, Store, Val};
 
-/// Steps of one function.
+/// Fuel of one function call.
 const FUEL: u64 = 100_000;
-/// Functions of one module that are called.
+/// Maximum number of functions of one module that are called.
 const MAX_CALLS: usize = 8;
 
 /// The outcome of one input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing could be generated from it, or what was is not valid with any proposals.
+    /// Nothing could be generated, or the result is invalid with any proposals.
     Nothing,
-    /// It was refused for this proposal.
+    /// The loader rejected it because of this proposal.
     Refused(&'static str),
-    /// It was compiled, and so many of its functions were called.
+    /// It was compiled, and this number of its functions was called.
     Ran(usize),
 }
 
@@ -40,14 +40,14 @@ fn sandbox() -> &'static (Sandbox, Runtime) {
     })
 }
 
-/// Generates a module or a component from the bytes. The first two say which proposals are on.
+/// Generates a module or a component from the bytes, and loads it. The first two bytes select the proposals.
 pub fn run(data: &[u8]) -> Verdict {
     let Some((head, rest)) = data.split_first_chunk::<2>() else { return Verdict::Nothing };
     let bits = u16::from_le_bytes(*head);
     let mut raw = Unstructured::new(rest);
     if bits & 1 == 0 {
         let Ok(module) = Module::new(config(bits, 0), &mut raw) else { return Verdict::Nothing };
-        one_module(&module.to_bytes())
+        run_module(&module.to_bytes())
     } else {
         let Ok(component) = Component::new(config(bits, 4), &mut raw) else { return Verdict::Nothing };
         match load(component.to_bytes()) {
@@ -59,8 +59,9 @@ pub fn run(data: &[u8]) -> Verdict {
     }
 }
 
-/// All proposals are on with two bits set, and one each with the others, so that some modules use just one. With bit 14 there are
-/// no segments, which are mostly out of bounds and keep a module from being instantiated.
+/// Returns the configuration of the generator. Bits 1 and 2 together enable all proposals, and each other bit one of
+/// them, so that some modules use just one. Bit 14 disables segments, which are mostly out of bounds and prevent
+/// instantiation.
 fn config(bits: u16, max_imports: usize) -> Config {
     let all = bits & 0b110 == 0b110;
     let on = |bit: u16| all || bits >> bit & 1 == 1;
@@ -93,7 +94,7 @@ fn load(component: Vec<u8>) -> Result<(), LoadError> {
     runtime.block_on(sandbox.load(component, LoadOptions::default())).map(drop)
 }
 
-fn one_module(bytes: &[u8]) -> Verdict {
+fn run_module(bytes: &[u8]) -> Verdict {
     let (sandbox, _) = sandbox();
     let mut component = wasm_encoder::ComponentBuilder::default();
     component.core_module_raw(None, bytes);
@@ -102,7 +103,7 @@ fn one_module(bytes: &[u8]) -> Verdict {
         _ => None,
     };
     match (wasmtime::Module::new(sandbox.engine(), bytes), proposal) {
-        (Ok(module), None) => Verdict::Ran(exercise(&module)),
+        (Ok(module), None) => Verdict::Ran(call_exports(&module)),
         (Ok(_), Some(proposal)) => panic!("the loader takes for {proposal} what the engine compiles"),
         (Err(_), Some(proposal)) => Verdict::Refused(proposal),
         (Err(error), None) => {
@@ -114,8 +115,8 @@ fn one_module(bytes: &[u8]) -> Verdict {
     }
 }
 
-/// Instantiates it and calls what it exports. Whether that traps, runs out of fuel or returns does not matter.
-fn exercise(module: &wasmtime::Module) -> usize {
+/// Instantiates a module and calls its exported functions. Traps, out of fuel and results are all accepted.
+fn call_exports(module: &wasmtime::Module) -> usize {
     let mut store = Store::new(module.engine(), ());
     store.set_fuel(FUEL).expect("fuel is on");
     store.set_epoch_deadline(1 << 40);

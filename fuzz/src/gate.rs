@@ -1,15 +1,16 @@
-//! A schema and a document: the gate neither panics nor takes longer than a schema of its limits may.
+//! The gate: with any schema and document it neither panics nor exceeds its time limit.
 
 use std::time::{Duration, Instant};
 
 use fumehood_core::gate::{ForeignSchema, Gate, GateLimits};
 
-/// Separates the schema from the document.
+/// The separator between the schema and the document.
 const SEPARATOR: &str = "\n---\n";
-/// A schema that could take longer is refused when it is compiled; instrumented code on a busy machine is slower still.
+/// Maximum time for one input. A schema that could take longer is rejected when it is compiled; the limit is generous
+/// because instrumented code on a busy machine is slow.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
-/// Compiles a schema in JSON and checks a document after it, as text and as a value.
+/// Compiles a JSON Schema, and validates the document after it, as text and as a value.
 pub fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (schema, document) = text.split_once(SEPARATOR).unwrap_or((text, "{}"));
@@ -22,7 +23,7 @@ pub fn run(data: &[u8]) {
     for gate in [Gate::for_arguments(&schema, limits()), Gate::for_results(&schema, limits()), foreign] {
         let Ok(gate) = gate else { continue };
         match gate.parse(document) {
-            // What was read strictly is a value that passes as a value.
+            // A document that is valid as text is valid as a value.
             Ok(value) => assert!(gate.check(&value).is_ok(), "{schema} {document}"),
             Err(violations) => assert!(!violations.to_string().is_empty(), "{schema} {document}"),
         }

@@ -1,4 +1,4 @@
-//! Bytes of an MCP client: every session ends with its input, and every line of the server is one message.
+//! The framing of MCP messages: every session ends with its input, and every line of the server is one message.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -14,18 +14,18 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// A fuzzer's inputs are small.
+/// Maximum time for one input. A fuzzer's inputs are small.
 const MAX_TIME: Duration = Duration::from_secs(20);
-/// The longest message that the server reads, so that inputs reach that limit.
+/// Maximum size of a message, in bytes; small, so that inputs reach it.
 const MAX_MESSAGE_BYTES: usize = 1024;
-/// Bytes on their way at once.
+/// Size of the pipes between client and server, in bytes.
 const PIPE_BYTES: usize = 64;
 
 const HANDSHAKE: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"fuzz","version":"0"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 "#;
 
-/// No tools: every call is answered with a text.
+/// A toolbox without tools, which answers every call with a text.
 struct Empty(watch::Sender<u64>);
 
 impl Toolbox for Empty {
@@ -53,7 +53,7 @@ fn server() -> &'static (Server, Runtime) {
     })
 }
 
-/// Serves one client that sends these bytes. The first says how long the pieces are that they come in, and whether there is a
+/// Serves one client that sends these bytes. The first byte is the size of the pieces, and its lowest bit adds a
 /// handshake before them.
 pub fn run(data: &[u8]) {
     let Some((first, messages)) = data.split_first() else { return };
@@ -70,17 +70,17 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// What the server says to a client that sends the input and leaves.
+/// Returns the output of the server for a client that sends the input and disconnects.
 async fn exchange(server: &Server, input: &[u8], piece: usize) -> Vec<u8> {
     let (mut client_writer, server_reader) = duplex(PIPE_BYTES);
     let (server_writer, mut client_reader) = duplex(PIPE_BYTES);
     let serving = async {
-        // A client that begins with something else is refused, which is an answer too.
+        // A client without a handshake is rejected, which is a valid outcome.
         let _ended = server.serve_streams(server_reader, server_writer, CancellationToken::new()).await;
     };
     let sending = async move {
         for piece in input.chunks(piece) {
-            // A server may leave before its client has sent everything.
+            // The server may disconnect before the client has sent everything.
             if client_writer.write_all(piece).await.is_err() {
                 break;
             }

@@ -1,4 +1,5 @@
-//! Bytes as a component: the scan before compiling takes time and memory by their number, and neither panics nor aborts.
+//! The scan of a component before it is compiled: its time and memory are bounded by the input size, and it neither
+//! panics nor aborts.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -6,10 +7,10 @@ use std::time::{Duration, Instant};
 use fumehood_runtime::{CompileBudget, Compiler, EngineProfile, LoadError, LoadOptions, Sandbox, SandboxConfig};
 use tokio::runtime::Runtime;
 
-/// A fuzzer's inputs are small.
+/// Maximum time for one input. A fuzzer's inputs are small.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
-/// A sandbox whose compiler is no program: what passes the scan ends there.
+/// Returns a sandbox whose compiler does not exist, so that components that pass the scan are not compiled.
 fn sandbox() -> &'static (Sandbox, Runtime) {
     static SANDBOX: OnceLock<(Sandbox, Runtime)> = OnceLock::new();
     SANDBOX.get_or_init(|| {
@@ -25,7 +26,7 @@ fn sandbox() -> &'static (Sandbox, Runtime) {
     })
 }
 
-/// Scans bytes. They get the head of a component if they have none, so that most inputs are looked at.
+/// Scans a component. Bytes without a header get one, so that most inputs are scanned.
 pub fn run(data: &[u8]) {
     const HEAD: &[u8] = b"\0asm\x0d\0\x01\0";
     let bytes = if data.starts_with(b"\0asm") { data.to_vec() } else { [HEAD, data].concat() };

@@ -1,4 +1,4 @@
-//! A type of the component model and a document: a document that fits the schema of the type converts to a value of the
+//! Conversion of typed values: a document that matches the schema of a component model type converts to a value of the
 //! type, and back without loss.
 
 use fumehood_core::gate::{Gate, GateLimits};
@@ -6,7 +6,8 @@ use fumehood_core::typed::{TypeDocs, TypedFunction};
 
 use super::typed_values;
 
-/// Reads a type from the first line, as `typed_values` does, and the arguments of a function of it from the rest.
+/// Parses a type from the first line, like `typed_values`, and the arguments of a function with this parameter from the
+/// rest.
 pub fn run(data: &[u8]) {
     let (ty, document) = typed_values::split(data);
     let function = TypedFunction { params: vec![("value".to_owned(), ty.clone())], result: None };

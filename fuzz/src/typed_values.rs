@@ -1,14 +1,15 @@
-//! A type of the component model and a document: every type within its limits has a schema that the gate accepts.
+//! Schemas of typed values: every component model type within its limits has a schema that the gate accepts.
 
 use fumehood_core::gate::{Gate, GateLimits};
 use fumehood_core::typed::{Ty, TypeDocs, TypedFunction};
 
-/// Types inside of each other.
+/// Maximum nesting depth of a type.
 const MAX_DEPTH: usize = 6;
-/// Parts of one type.
+/// Maximum number of parts of one type.
 const MAX_PARTS: usize = 4;
 
-/// Reads a type from the first line, a byte for each part, and checks the rest against the schema of a function of it.
+/// Parses a type from the first line, one byte for each part, and validates the rest against the schema of a function
+/// with this type.
 pub fn run(data: &[u8]) {
     let (ty, document) = split(data);
     let function = TypedFunction { params: vec![("value".to_owned(), ty.clone())], result: Some(ty) };
@@ -27,7 +28,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// The type that the first line stands for, and the rest if it is text.
+/// Splits the input into the type in its first line, and the rest if it is text.
 pub(crate) fn split(data: &[u8]) -> (Ty, Option<&str>) {
     let line = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
     let (ty, document) = data.split_at(line);

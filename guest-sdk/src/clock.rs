@@ -1,20 +1,20 @@
 //! The time of day, and waiting.
 //!
-//! In a component for `wasm32-wasip2` it is the host's clock, in steps as coarse as the operator chose. A pure component, for
-//! `wasm32-unknown-unknown`, has no clock: both functions panic there. In tests it is a clock that only moves when a test or
-//! the tool itself moves it: see [`testing`](crate#testing).
+//! In a component for `wasm32-wasip2` this is the host's clock, with a resolution that the operator sets. A pure
+//! component, for `wasm32-unknown-unknown`, has no clock: both functions panic. In tests the clock advances only when a
+//! test or the tool itself advances it: see [`testing`](crate#testing).
 
 use std::time::{Duration, SystemTime};
 
 use crate::host;
 
-/// The time of day.
+/// Returns the time of day.
 #[must_use]
 pub fn now() -> SystemTime {
     host::now()
 }
 
-/// Waits. In tests it moves the clock instead, at once.
+/// Blocks for `duration`. In tests it returns at once, and advances the clock.
 pub fn sleep(duration: Duration) {
     host::sleep(duration);
 }

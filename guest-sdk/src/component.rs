@@ -1,4 +1,4 @@
-//! The host's side of the conversation, inside a component: the contract's imports as `host`, and what its exports do.
+//! The imports and exports of the contract, inside a component. The imports are the module `host` of this crate.
 
 use std::panic;
 use std::time::{Duration, SystemTime};
@@ -89,13 +89,13 @@ fn store_error(error: key_value::Error) -> StoreError {
     }
 }
 
-/// The export `describe`.
+/// Implements the export `describe`.
 pub fn describe(tools: &[Entry]) -> Vec<tools::ToolDefinition> {
     log_panics();
     registry::describe(tools).map(definition).collect()
 }
 
-/// The export `call`.
+/// Implements the export `call`.
 pub fn call(tools: &[Entry], request: tools::ToolCall) -> Result<Vec<types::Content>, types::Failure> {
     log_panics();
     match registry::call(tools, &request.tool, &request.arguments) {
@@ -104,7 +104,7 @@ pub fn call(tools: &[Entry], request: tools::ToolCall) -> Result<Vec<types::Cont
     }
 }
 
-/// A panic ends in a trap, which carries no message. The people who run the tool read it in the log instead.
+/// Logs the messages of panics for operators: a panic ends in a trap, which carries no message.
 fn log_panics() {
     panic::set_hook(Box::new(|info| log::error(info)));
 }
@@ -145,7 +145,7 @@ fn failure(error: &ToolError) -> types::Failure {
     }
 }
 
-/// Makes the component's exports. Only `export!` calls it.
+/// Defines the component's exports. Only for `export!`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __export_component {

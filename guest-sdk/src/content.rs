@@ -12,55 +12,55 @@ pub enum Content {
     Text(String),
     /// One JSON value.
     Json(serde_json::Value),
-    /// Bytes with a MIME type.
+    /// Binary data with its MIME type.
     Blob(Blob),
-    /// A pointer to something that the result does not carry.
+    /// A link to a resource outside the result.
     Link(Link),
 }
 
-/// Bytes that are not text, with what they are.
+/// Binary data with its MIME type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob {
-    /// For example `image/png`.
+    /// The MIME type, for example `image/png`.
     pub mime_type: String,
     /// The bytes.
     pub data: Vec<u8>,
 }
 
-/// A pointer to something that the result does not carry. The host never fetches it.
+/// A link to a resource outside the result. The host never fetches it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// An absolute URI.
     pub uri: String,
     /// A short name for people.
     pub title: Option<String>,
-    /// What would be found there, for example `text/html`.
+    /// The MIME type of the resource, for example `text/html`.
     pub mime_type: Option<String>,
 }
 
 impl Content {
-    /// Text for the model to read.
+    /// Creates a part of text for the model to read.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
-    /// One JSON value.
+    /// Serializes a value to a part of JSON.
     ///
     /// # Errors
     ///
-    /// If `value` has no JSON form, for example a map whose keys are not strings.
+    /// If `value` cannot be serialized as JSON, for example a map whose keys are not strings.
     pub fn json(value: &impl Serialize) -> Result<Self, ToolError> {
         serde_json::to_value(value)
             .map(Self::Json)
             .map_err(|error| ToolError::failed(format!("the tool's result has no JSON form: {error}")))
     }
 
-    /// Bytes with a MIME type.
+    /// Creates a part of binary data.
     pub fn blob(mime_type: impl Into<String>, data: impl Into<Vec<u8>>) -> Self {
         Self::Blob(Blob { mime_type: mime_type.into(), data: data.into() })
     }
 
-    /// A pointer to something at `uri`, which has to be absolute.
+    /// Creates a link to `uri`, which must be absolute.
     pub fn link(uri: impl Into<String>) -> Self {
         Self::Link(Link { uri: uri.into(), title: None, mime_type: None })
     }

@@ -1,49 +1,49 @@
-//! What a tool says about itself.
+//! Tools and their definitions.
 
 use crate::{Content, ToolError};
 
-/// A tool. `#[tool]` implements it for a type that shares the function's name; nothing else needs to.
+/// A tool. `#[tool]` implements it for a type with the function's name; there is no need to implement it by hand.
 pub trait Tool {
-    /// The name that a model calls it by.
+    /// The name of the tool.
     const NAME: &'static str;
 
-    /// What the tool says about itself.
+    /// Returns the definition of the tool.
     fn definition() -> Definition;
 
-    /// Reads the arguments, a JSON object, and runs the function.
+    /// Parses the arguments, a JSON object, and runs the function.
     ///
     /// # Errors
     ///
-    /// Those of the function, and `invalid-arguments` where the arguments do not fit its types.
+    /// Those of the function, and `invalid-arguments` if the arguments do not match its types.
     fn call(arguments: &str) -> Result<Vec<Content>, ToolError>;
 }
 
-/// What a tool says about itself.
+/// The definition of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
-    /// 1 to 64 of `a-z`, `0-9`, `_`, `-`.
+    /// The name: 1 to 64 of `a-z`, `0-9`, `_`, `-`.
     pub name: String,
     /// A short name for people.
     pub title: Option<String>,
-    /// What the tool does and when to use it, written for a model.
+    /// A description of the tool and its use, written for a model.
     pub description: String,
     /// JSON Schema (draft 2020-12) of the arguments.
     pub input_schema: serde_json::Value,
     /// JSON Schema of the result, if it is one JSON value.
     pub output_schema: Option<serde_json::Value>,
-    /// What the tool promises about its effects.
+    /// Claims about the tool's effects.
     pub annotations: Annotations,
 }
 
-/// What a tool promises about its effects. `None` means "not said".
+/// Claims about a tool's effects. For an absent claim (`None`) a host assumes the worst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Annotations {
     /// The tool changes nothing outside itself.
     pub read_only: Option<bool>,
-    /// The tool may remove or overwrite something that cannot be brought back.
+    /// The tool may remove or overwrite something irrecoverably.
     pub destructive: Option<bool>,
     /// Calling it again with the same arguments has no further effect.
     pub idempotent: Option<bool>,
-    /// The tool reaches things beyond what its arguments name, such as the internet.
+    /// The tool interacts with entities beyond those that its arguments name, such as the internet.
     pub open_world: Option<bool>,
 }

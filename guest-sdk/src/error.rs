@@ -1,27 +1,27 @@
-//! Why a call failed.
+//! Failures of a call.
 
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-/// Why a call failed, in words that a program can branch on.
+/// The machine-readable kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The arguments fit the schema but mean nothing to the tool. Other arguments may work.
+    /// The arguments match the schema but are invalid for the tool. Other arguments may work.
     InvalidArguments,
-    /// The tool could not do what was asked. The same call would fail again.
+    /// The call failed. The same call would fail again.
     Failed,
-    /// Something that the tool depends on cannot be had just now. The same call may work later.
+    /// A dependency of the tool is temporarily unavailable. The same call may work later.
     Unavailable,
-    /// The tool needs a power that it was not given.
+    /// The tool lacks a grant that it needs.
     Denied,
 }
 
-/// A failed call. The message goes to the model: it should say what went wrong and what would work. The host cuts it
+/// A failed call. The message is sent to the model: it should state the problem and a way to avoid it. The host cuts it
 /// off after 4 KiB.
 ///
-/// `?` turns a `String` or `&str` into a [failed](Self::failed) call; for other errors write
-/// `.map_err(ToolError::failed)?` and so choose what kind of failure it is.
+/// `?` converts a `String` or `&str` to a [failed](Self::failed) call. For other errors write
+/// `.map_err(ToolError::failed)?`, which sets the kind of failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolError {
     kind: FailureKind,
@@ -30,22 +30,22 @@ pub struct ToolError {
 }
 
 impl ToolError {
-    /// The tool could not do what was asked; the same call would fail again.
+    /// Creates a failure of kind [`Failed`](FailureKind::Failed): the same call would fail again.
     pub fn failed(message: impl fmt::Display) -> Self {
         Self::new(FailureKind::Failed, message)
     }
 
-    /// The arguments fit the schema but mean nothing to the tool; other arguments may work.
+    /// Creates a failure of kind [`InvalidArguments`](FailureKind::InvalidArguments): other arguments may work.
     pub fn invalid_arguments(message: impl fmt::Display) -> Self {
         Self::new(FailureKind::InvalidArguments, message)
     }
 
-    /// Something that the tool depends on cannot be had just now; the same call may work later.
+    /// Creates a failure of kind [`Unavailable`](FailureKind::Unavailable): the same call may work later.
     pub fn unavailable(message: impl fmt::Display) -> Self {
         Self::new(FailureKind::Unavailable, message)
     }
 
-    /// The tool needs a power that it was not given.
+    /// Creates a failure of kind [`Denied`](FailureKind::Denied): the tool lacks a grant that it needs.
     pub fn denied(message: impl fmt::Display) -> Self {
         Self::new(FailureKind::Denied, message)
     }
@@ -54,26 +54,26 @@ impl ToolError {
         Self { kind, message: message.to_string(), retry_after: None }
     }
 
-    /// After how long the same call is worth another try. The host learns it in milliseconds, rounded up.
+    /// Sets the time after which the same call is worth retrying. It is sent to the host in milliseconds, rounded up.
     #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
 
-    /// What sort of failure it is.
+    /// Returns the kind of failure.
     #[must_use]
     pub fn kind(&self) -> FailureKind {
         self.kind
     }
 
-    /// What went wrong, for the model.
+    /// Returns the message for the model.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// After how many milliseconds the same call is worth another try, if the tool said so.
+    /// Returns the time after which the same call is worth retrying, in milliseconds, if it was set.
     #[must_use]
     pub fn retry_after_ms(&self) -> Option<u64> {
         let wait = self.retry_after?;
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_is_never_rounded_down() {
+    fn retry_after_is_rounded_up() {
         let error = ToolError::unavailable("busy");
         assert_eq!(error.retry_after_ms(), None);
         let after = |wait| error.clone().retry_after(wait).retry_after_ms();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_is_a_failure() {
+    fn converts_text_to_a_failure() {
         let error = ToolError::from("no such city");
         assert_eq!((error.kind(), error.to_string().as_str()), (FailureKind::Failed, "no such city"));
     }

@@ -1,7 +1,7 @@
-//! Write a Fumehood tool as an ordinary Rust function.
+//! Fumehood tools as ordinary Rust functions.
 //!
-//! Fumehood runs tools for language models as WebAssembly components, each call in a fresh instance with nothing but
-//! what it was granted. This crate makes such a component of functions:
+//! Fumehood runs tools for language models as WebAssembly components, each call in a fresh instance that can access
+//! only what it was granted. This crate builds such a component from functions:
 //!
 //! ```
 //! use fumehood_guest::{ToolError, tool};
@@ -44,20 +44,21 @@
 //!
 //! fumehood_guest::export!(convert, greet);
 //!
-//! // They are still functions, and tests need no WebAssembly:
+//! // They are still functions, which tests can call without WebAssembly:
 //! assert_eq!(convert(Temperature { celsius: 100.0 }), Ok(Converted { fahrenheit: 212.0 }));
 //! assert_eq!(greet("Ada".to_owned(), 2), "Hello, Ada. Hello, Ada.");
 //! ```
 //!
-//! Everything a model reads comes from the code: the doc comment of a function is the tool's description, those of
-//! fields and parameters describe its properties, and the types are its JSON Schema. See [`tool`](macro@tool) for the
-//! rules, [`progress`], [`log`] and [`context`] for what a running tool can say and ask, [`store`] for what it keeps, and
-//! [`clock`] for time.
+//! Everything that a model reads comes from the code: the doc comment of a function is the tool's description, those of
+//! fields and parameters describe its properties, and the types become its JSON Schema. See [`tool`](macro@tool) for
+//! the rules, [`progress`] and [`log`] for output of a running tool, [`context`] for information about the call,
+//! [`store`] for persistent data, and [`clock`] for time.
 //!
 //! # Testing
 //!
-//! A tool is a function, and a test may call it. The module `testing`, which exists outside of WebAssembly only, calls it as a
-//! host does, with JSON through the same checks, and runs it in surroundings that a test sets: the store, the time, the actor.
+//! A tool is a function, and a test can call it directly. The module `testing`, which exists outside of WebAssembly
+//! only, calls it like a host, with JSON and the same validation, and with a store, a time and an actor that the test
+//! sets.
 //!
 //! ```
 //! # #[cfg(not(target_arch = "wasm32"))] {
@@ -78,19 +79,19 @@
 //!
 //! # Building a component
 //!
-//! A tool's crate is a library with `crate-type = ["cdylib", "rlib"]`: the first is the component, the second is for tests. The
-//! README has the whole `Cargo.toml`, from an empty folder to the first call.
+//! A tool's crate is a library with `crate-type = ["cdylib", "rlib"]`: the first is the component, the second is for
+//! tests. The README shows the complete `Cargo.toml`, and every step from an empty folder to the first call.
 //!
-//! For `wasm32-wasip2` the compiler makes the component itself. It imports what Rust's standard library asks WASI for,
-//! and an operator can grant some of that:
+//! For `wasm32-wasip2` the compiler produces the component itself. It imports those parts of WASI that Rust's standard
+//! library uses, of which an operator can grant some:
 //!
 //! ```sh
 //! rustup target add wasm32-wasip2
 //! cargo build --release --target wasm32-wasip2
 //! ```
 //!
-//! For `wasm32-unknown-unknown` it makes a module, which `wasm-tools component new` turns into a component. That one is
-//! *pure*: it imports nothing but Fumehood's own interfaces. There is no clock, no file and no randomness in it:
+//! For `wasm32-unknown-unknown` it produces a module, which `wasm-tools component new` converts to a component. Such a
+//! component is *pure*: it imports only Fumehood's own interfaces. It has no clock, no files and no random numbers:
 //! `std::time::Instant::now`, for example, panics.
 //!
 //! ```sh
@@ -101,19 +102,18 @@
 //!
 //! # Panics
 //!
-//! A panic ends the call, and only that: the host reports a trap. Its message goes to the log, at
-//! [`Level::Error`](log::Level::Error), where the people who run the tool find it; the model never sees it. Return a
-//! [`ToolError`] for what a model should know.
+//! A panic ends only the call: the host reports a trap. Its message is logged for operators at
+//! [`Level::Error`](log::Level::Error); the model never sees it. Return a [`ToolError`] for errors that a model should
+//! see.
 //!
 //! # Unsafe code
 //!
-//! None is written here or needed in a tool; both may `forbid(unsafe_code)`. What wit-bindgen generates to move values
-//! across the component's boundary contains some, and the compiler does not apply the lint to the expansions of another
-//! crate's macros. [`export!`] keeps it that way for tools.
+//! This crate contains none, and a tool needs none; both may `forbid(unsafe_code)`. The code that wit-bindgen generates
+//! to pass values across the component's boundary contains some, but the compiler does not apply the lint to the
+//! expansions of another crate's macros, such as [`export!`].
 
 extern crate self as fumehood_guest;
 
-mod arguments;
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
 pub mod bindings;
@@ -129,7 +129,7 @@ pub mod log;
 pub mod progress;
 #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "natively no host calls"))]
 mod registry;
-mod returned;
+mod return_kind;
 mod schema;
 pub mod secret;
 pub mod store;
@@ -144,37 +144,36 @@ use testing::host;
 pub use content::{Blob, Content, Link};
 pub use definition::{Annotations, Definition, Tool};
 pub use error::{FailureKind, ToolError};
-/// Makes a tool of an ordinary function.
+/// Turns a function into a tool.
 ///
-/// The function stays as it is. Beside it comes a type of the same name, which implements [`Tool`] and which
-/// [`export!`] takes; the two do not clash, as Rust keeps types and functions apart.
+/// The function itself is unchanged. The macro adds a type of the same name, which implements [`Tool`] and is passed to
+/// [`export!`]. The names do not clash, because types and functions are in separate namespaces.
 ///
 /// # The description
 ///
-/// The doc comment of the function, of 4 KiB at most. There has to be one: a model chooses by it.
+/// The doc comment of the function, of at most 4 KiB. It is required, because a model chooses a tool by its
+/// description.
 ///
 /// # The options
 ///
 /// | Option | Meaning |
 /// |---|---|
-/// | `name = "…"` | The tool's name, if it is not the function's: 1 to 64 of `a-z`, `0-9`, `_`, `-`. |
+/// | `name = "…"` | The tool's name: 1 to 64 of `a-z`, `0-9`, `_`, `-`. Default: the function's name. |
 /// | `title = "…"` | A short name for people. |
 /// | `read_only` | It changes nothing outside itself. |
-/// | `destructive` | It may remove or overwrite something that cannot be brought back. |
+/// | `destructive` | It may remove or overwrite something irrecoverably. |
 /// | `idempotent` | Calling it again with the same arguments has no further effect. |
-/// | `open_world` | It reaches things beyond what its arguments name, such as the internet. |
+/// | `open_world` | It interacts with entities beyond those that its arguments name, such as the internet. |
 ///
-/// The last four may also be denied, as in `destructive = false`. Without either, nothing is said, and a host assumes
-/// the worst.
+/// The last four may also be negated, as in `destructive = false`. For an absent option a host assumes the worst.
 ///
 /// # The arguments
 ///
-/// A function whose only parameter is called `args` (or `_args`) takes the whole JSON object: the parameter's type has
-/// to implement `serde::Deserialize` and `schemars::JsonSchema`, and its fields are the properties.
+/// A function whose only parameter is called `args` (or `_args`) takes the whole JSON object: the parameter's type must
+/// implement `serde::Deserialize` and `schemars::JsonSchema`, and its fields are the properties.
 ///
-/// Otherwise each parameter is one property of its own name. It takes a doc comment, `#[default]` or `#[default(…)]`
-/// for when it is absent, and the attributes that a field may have for serde and schemars. An `Option` may be absent
-/// too.
+/// Otherwise each parameter is one property with its name. It may have a doc comment, `#[default]` or `#[default(…)]`
+/// to make it optional, and the attributes of serde and schemars for fields. An `Option` is optional too.
 ///
 /// ```
 /// use fumehood_guest::tool;
@@ -195,8 +194,8 @@ pub use error::{FailureKind, ToolError};
 /// }
 /// ```
 ///
-/// The host checks arguments against the schema before the tool runs. What the schema lets through and the types do not
-/// fails as [invalid arguments](FailureKind::InvalidArguments), with serde's message.
+/// The host validates arguments against the schema before the tool runs. Arguments that match the schema but not the
+/// types fail as [invalid arguments](FailureKind::InvalidArguments), with serde's message.
 ///
 /// # The result
 ///
@@ -204,10 +203,10 @@ pub use error::{FailureKind, ToolError};
 /// |---|---|
 /// | `String`, `&'static str` | text |
 /// | [`Content`], `Vec<Content>` | these parts |
-/// | `()` | nothing |
-/// | a type of yours with [`IntoContent`] | what that says |
-/// | anything else with `serde::Serialize` and `schemars::JsonSchema` | one JSON value, with its schema |
-/// | a `Result` of these whose error is `Into<`[`ToolError`]`>` | the same, or a failure |
+/// | `()` | an empty result |
+/// | a type that implements [`IntoContent`] | the parts that it returns |
+/// | any other type with `serde::Serialize` and `schemars::JsonSchema` | one JSON value, with its schema |
+/// | a `Result` of these whose error is `Into<`[`ToolError`]`>` | the result of the `Ok` value, or a failure |
 ///
 /// Other types do not compile:
 ///
@@ -221,9 +220,10 @@ pub use error::{FailureKind, ToolError};
 /// }
 /// ```
 ///
-/// # What cannot be a tool
+/// # Unsupported functions
 ///
-/// Functions that are async, unsafe or generic, that take `self`, or whose parameters are patterns or references:
+/// Functions that are async, unsafe or generic, that take `self`, or whose parameters are patterns or references do not
+/// compile:
 ///
 /// ```compile_fail
 /// /// Waits.
@@ -231,17 +231,16 @@ pub use error::{FailureKind, ToolError};
 /// async fn wait() {}
 /// ```
 pub use fumehood_guest_macros::tool;
-pub use returned::IntoContent;
+pub use return_kind::IntoContent;
 pub use {schemars, serde, serde_json};
 
-/// What the macros' expansions name. Nothing here is for people, and all of it may change.
+/// Items that the expansions of the macros use. They are not part of the public interface, and may change.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::{
-        arguments::arguments,
         registry::{Entry, is_acceptable},
-        returned::{Outcome, ReturnKind, Returned, Unreturnable},
-        schema::input_schema,
+        return_kind::{Outcome, ReturnKind, ReturnProbe, UnsupportedKind},
+        schema::{input_schema, parse_arguments},
     };
     pub use schemars;
     pub use serde;
@@ -249,10 +248,10 @@ pub mod __private {
     pub use wit_bindgen;
 }
 
-/// Makes a component's tools of functions with `#[tool]`: once per component, with all of them.
+/// Exports functions with `#[tool]` as the component's tools. Call it once per component, with all of them.
 ///
-/// Outside of WebAssembly it only checks the list: 1 to 64 tools, whose names still differ when `-` and `_` are taken
-/// for the same character.
+/// Outside of WebAssembly it only validates the list: 1 to 64 tools, whose names differ even if `-` and `_` are treated
+/// as the same character.
 ///
 /// ```compile_fail
 /// /// One.

@@ -1,6 +1,6 @@
-//! Lines for the people who run the tool. They are never part of a result.
+//! Log lines for operators. They are never part of a result.
 //!
-//! Writing never fails and never blocks; what goes over the call's log cap is dropped and counted by the host.
+//! Writing never fails and never blocks. Lines beyond the call's log limit are dropped and counted by the host.
 //!
 //! ```
 //! use fumehood_guest::log;
@@ -14,18 +14,18 @@ use std::fmt::Display;
 
 use crate::host;
 
-/// How much a line matters.
+/// The severity of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Every step.
+    /// Individual steps.
     Trace,
-    /// What helps to find a fault.
+    /// Information for debugging.
     Debug,
-    /// What a person may want to know.
+    /// Information for operators.
     Info,
-    /// Something went wrong and the call goes on.
+    /// A problem that does not stop the call.
     Warn,
-    /// Something went wrong and the call will fail.
+    /// A problem that makes the call fail.
     Error,
 }
 
@@ -34,27 +34,27 @@ pub fn write(level: Level, message: impl Display) {
     host::log(level, message.to_string());
 }
 
-/// Every step.
+/// Writes one line at [`Level::Trace`].
 pub fn trace(message: impl Display) {
     write(Level::Trace, message);
 }
 
-/// What helps to find a fault.
+/// Writes one line at [`Level::Debug`].
 pub fn debug(message: impl Display) {
     write(Level::Debug, message);
 }
 
-/// What a person may want to know.
+/// Writes one line at [`Level::Info`].
 pub fn info(message: impl Display) {
     write(Level::Info, message);
 }
 
-/// Something went wrong and the call goes on.
+/// Writes one line at [`Level::Warn`].
 pub fn warn(message: impl Display) {
     write(Level::Warn, message);
 }
 
-/// Something went wrong and the call will fail.
+/// Writes one line at [`Level::Error`].
 pub fn error(message: impl Display) {
     write(Level::Error, message);
 }

@@ -1,6 +1,6 @@
-//! News of a call that is still running.
+//! Progress of a running call.
 //!
-//! Reporting never fails and never blocks. Updates count towards the call's log cap; what goes over it is dropped and
+//! Reporting never fails and never blocks. Updates count towards the call's log limit; those beyond it are dropped and
 //! counted by the host.
 //!
 //! ```
@@ -12,43 +12,43 @@
 
 use crate::{Content, host};
 
-/// One piece of news. It is told when [`send`](Self::send) is called.
+/// One progress update. It is reported by [`send`](Self::send).
 #[derive(Clone, Debug, Default, PartialEq)]
-#[must_use = "an update is told by `.send()`"]
+#[must_use = "an update is reported by `.send()`"]
 pub struct Update {
-    /// How much is done, 0.0 to 1.0, if the tool can tell. The host clamps it.
+    /// The completed fraction, 0.0 to 1.0, if it is known. The host clamps it.
     pub fraction: Option<f64>,
-    /// What is being done, for a person to read.
+    /// A description of the current activity, for people.
     pub message: Option<String>,
-    /// Parts of the result that are ready. They are shown early and are not added to the result.
+    /// Parts of the result that are ready. They are shown early, and are not added to the result.
     pub partial: Vec<Content>,
 }
 
-/// How much is done: 0.0 to 1.0.
+/// Creates an update with the completed fraction, 0.0 to 1.0.
 pub fn report(fraction: f64) -> Update {
     Update { fraction: Some(fraction), ..Update::default() }
 }
 
-/// What is being done, where the tool cannot tell how much is left.
+/// Creates an update with a description of the current activity, if the completed fraction is unknown.
 pub fn message(message: impl Into<String>) -> Update {
     Update::default().message(message)
 }
 
 impl Update {
-    /// Says what is being done, for a person to read.
+    /// Sets the description of the current activity, for people.
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into());
         self
     }
 
-    /// Adds a part of the result that is ready. It is shown early and not added to the result: a tool that wants it in
-    /// its result returns it there too.
+    /// Adds a part of the result that is ready. It is shown early, and is not added to the result: a tool must also
+    /// return the parts that belong to it.
     pub fn partial(mut self, part: impl Into<Content>) -> Self {
         self.partial.push(part.into());
         self
     }
 
-    /// Tells the host.
+    /// Reports the update to the host.
     pub fn send(self) {
         host::report(self);
     }

@@ -11,14 +11,14 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The entry of the tool `T`.
+    /// Returns the entry of the tool `T`.
     #[must_use]
     pub const fn of<T: Tool>() -> Self {
         Self { name: T::NAME, definition: T::definition, call: T::call }
     }
 }
 
-/// Every tool's definition, in the order of `export!`.
+/// Returns the definitions of all tools, in the order of `export!`.
 pub(crate) fn describe(tools: &[Entry]) -> impl Iterator<Item = Definition> {
     tools.iter().map(|tool| (tool.definition)())
 }
@@ -27,7 +27,7 @@ pub(crate) fn describe(tools: &[Entry]) -> impl Iterator<Item = Definition> {
 ///
 /// # Errors
 ///
-/// Those of the tool, and `failed` if there is no such tool; a host never asks for one.
+/// Those of the tool, and `failed` if there is no such tool. A host never calls one that does not exist.
 pub(crate) fn call(tools: &[Entry], name: &str, arguments: &str) -> Result<Vec<Content>, ToolError> {
     match tools.iter().find(|tool| tool.name == name) {
         Some(tool) => (tool.call)(arguments),
@@ -35,7 +35,8 @@ pub(crate) fn call(tools: &[Entry], name: &str, arguments: &str) -> Result<Vec<C
     }
 }
 
-/// Whether a host would take these tools: 1 to 64 of them, whose names differ when `-` and `_` are the same.
+/// Returns whether a host would accept these tools: 1 to 64, whose names differ even if `-` and `_` are treated as the
+/// same character.
 #[must_use]
 pub const fn is_acceptable(tools: &[Entry]) -> bool {
     if tools.is_empty() || tools.len() > 64 {
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_described_in_order() {
+    fn describes_tools_in_order() {
         assert_eq!(Vec::from_iter(describe(&[entry("a"), entry("b")])), [definition(), definition()]);
     }
 
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_fails() {
+    fn rejects_an_unknown_name() {
         assert_eq!(call(&[entry("a")], "a", "{}"), Ok(vec![Content::text("{}")]));
         assert!(call(&[entry("a")], "b", "{}").is_err());
     }

@@ -1,52 +1,65 @@
-//! JSON Schema from Rust types.
+//! JSON Schema of Rust types, and arguments parsed into them.
 
 use schemars::JsonSchema;
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// The schema of a tool's arguments: always an object.
+use crate::ToolError;
+
+/// Returns the schema of a tool's arguments, which is always an object.
 pub fn input_schema<T: JsonSchema>() -> Value {
     let mut schema =
         finish(SchemaSettings::draft2020_12().for_deserialize().into_generator().into_root_schema_for::<T>());
-    // An enum with tagged variants is an object in each of its variants but does not say so at the top.
+    // The schema of an enum with tagged variants has an object in each variant, but no type at the top.
     if let Some(object) = schema.as_object_mut() {
         object.entry("type").or_insert_with(|| json!("object"));
     }
     schema
 }
 
-/// The schema of a tool's result.
+/// Returns the schema of a tool's result.
 pub(crate) fn output_schema<T: JsonSchema>() -> Value {
     finish(SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>())
 }
 
+/// Parses a tool's arguments. The host has already validated them against the schema; arguments that the types still
+/// reject are reported to the model as invalid, with serde's message.
+///
+/// # Errors
+///
+/// If the text is not JSON or does not fit `T`.
+pub fn parse_arguments<T: DeserializeOwned>(json: &str) -> Result<T, ToolError> {
+    serde_json::from_str(json).map_err(ToolError::invalid_arguments)
+}
+
 fn finish(mut schema: Schema) -> Value {
-    RecursiveTransform(state_bounds).transform(&mut schema);
-    // The dialect is part of the contract, and the root's title is a Rust name that means nothing to a model.
+    RecursiveTransform(replace_number_formats).transform(&mut schema);
+    // The dialect is fixed by the contract, and the root's title is a Rust name, which is of no use to a model.
     schema.remove("$schema");
     schema.remove("title");
     schema.to_value()
 }
 
-/// Replaces schemars' names for Rust's number types, which validators ignore, with the bounds they stand for. A host
-/// can then refuse what would not fit, before the tool runs.
-fn state_bounds(schema: &mut Schema) {
+/// Replaces schemars' names of Rust's number types, which validators ignore, by the corresponding bounds, so that a
+/// host rejects numbers out of range before the tool runs.
+fn replace_number_formats(schema: &mut Schema) {
     let Some(object) = schema.as_object_mut() else { return };
     let Some(format) = object.get("format").and_then(Value::as_str) else {
         return;
     };
     let bounds = match format {
-        "int8" => bounded(i8::MIN, i8::MAX),
-        "int16" => bounded(i16::MIN, i16::MAX),
-        // A tool's `isize` and `usize` have 32 bits, wherever its schema is made.
-        "int32" | "int" => bounded(i32::MIN, i32::MAX),
-        "int64" => bounded(i64::MIN, i64::MAX),
-        "uint8" => bounded(u8::MIN, u8::MAX),
-        "uint16" => bounded(u16::MIN, u16::MAX),
-        "uint32" | "uint" => bounded(u32::MIN, u32::MAX),
-        "uint64" => bounded(u64::MIN, u64::MAX),
+        "int8" => bounds_of(i8::MIN, i8::MAX),
+        "int16" => bounds_of(i16::MIN, i16::MAX),
+        // A tool's `isize` and `usize` have 32 bits, even if its schema is generated natively.
+        "int32" | "int" => bounds_of(i32::MIN, i32::MAX),
+        "int64" => bounds_of(i64::MIN, i64::MAX),
+        "uint8" => bounds_of(u8::MIN, u8::MAX),
+        "uint16" => bounds_of(u16::MIN, u16::MAX),
+        "uint32" | "uint" => bounds_of(u32::MIN, u32::MAX),
+        "uint64" => bounds_of(u64::MIN, u64::MAX),
         "int128" | "uint128" | "float" | "double" => None,
         _ => return,
     };
@@ -57,7 +70,7 @@ fn state_bounds(schema: &mut Schema) {
     }
 }
 
-fn bounded(minimum: impl Into<Value>, maximum: impl Into<Value>) -> Option<(Value, Value)> {
+fn bounds_of(minimum: impl Into<Value>, maximum: impl Into<Value>) -> Option<(Value, Value)> {
     Some((minimum.into(), maximum.into()))
 }
 
@@ -92,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_bounds_and_no_rust_names() {
+    fn replaces_number_formats_by_bounds() {
         let schema = input_schema::<Everything>();
         assert_eq!(
             schema,
@@ -113,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_always_an_object() {
+    fn input_schema_is_always_an_object() {
         #[derive(Deserialize, JsonSchema)]
         #[serde(tag = "shape")]
         #[expect(dead_code, reason = "only its schema matters")]

@@ -1,13 +1,14 @@
-//! What a tool may know of the secrets that it was granted: that they are there.
+//! The presence of granted secrets.
 //!
-//! The host puts a secret into those of the tool's HTTP requests that the operator meant it for. It never comes into a tool.
+//! The host adds a secret to those HTTP requests of the tool that the operator selected. Its value never enters a tool.
 
 use crate::host;
 
-/// Whether this tool was granted a secret of that name, so that its requests carry it. Of a secret that was granted to
-/// others only, or that there is none of, the answer is the same: no.
+/// Returns whether this tool was granted a secret with this name, so that its requests carry it. The result is the same
+/// for a secret that does not exist and one that was granted to other tools only: `false`.
 ///
-/// A tool that can say better than a server that it needs one says so by [`ToolError::denied`](crate::ToolError::denied).
+/// A tool without a secret that it needs can return [`ToolError::denied`](crate::ToolError::denied), with a better
+/// message than the server's.
 #[must_use]
 pub fn exists(name: &str) -> bool {
     host::secret_exists(name)

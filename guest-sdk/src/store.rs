@@ -1,11 +1,11 @@
-//! Keys and values that outlive a call.
+//! A key-value store that persists across calls.
 //!
-//! All tools of a component share one store, which nobody else sees. It has to be granted; without that every step is
-//! [`Denied`](StoreError::Denied). A key is 1 to 256 bytes of text without control characters, a value has at most
-//! 64 KiB, and the operator says how much all of them may take together.
+//! All tools of a component share one store, to which no other component has access. It must be granted; otherwise
+//! every operation is [`Denied`](StoreError::Denied). A key is 1 to 256 bytes of text without control characters, a
+//! value has at most 64 KiB, and the operator sets a quota for all of them together.
 //!
-//! Each function is one step, done as a whole or not at all. Calls may run at the same time, and of two that set the same
-//! key the later one wins.
+//! Each function is one atomic operation. Calls may run concurrently, and of two that set the same key the last one
+//! wins.
 //!
 //! ```
 //! use fumehood_guest::{ToolError, store};
@@ -27,33 +27,33 @@ use std::fmt;
 
 use crate::{ToolError, host};
 
-/// Why a step was not done. It then changed nothing.
+/// An error of an operation, which then changed nothing.
 ///
-/// `?` turns it into a [`ToolError`] of the kind that fits.
+/// `?` converts it to a [`ToolError`] of the matching kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreError {
-    /// This tool has no store.
+    /// This tool was not granted a store.
     Denied,
-    /// The key, prefix or cursor is not one.
+    /// The key, prefix or cursor is invalid.
     InvalidKey,
     /// The value is longer than 64 KiB.
     TooLarge,
-    /// The store would hold more than it may. Each key counts with its own bytes, those of its value, and 64 more.
+    /// The store would exceed its quota. Each entry counts the bytes of its key and its value, and 64 more.
     Full,
-    /// The store cannot be reached just now, or is damaged.
+    /// The store is temporarily unavailable, or damaged.
     Unavailable,
 }
 
-/// Some of the keys of a store.
+/// One page of the keys of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// The keys, in the order of their bytes.
+    /// The keys, in byte order.
     pub keys: Vec<String>,
     /// The cursor of the next page; `None` if there are no more keys.
     pub next: Option<String>,
 }
 
-/// The value of a key, or `None` if there is no such key.
+/// Returns the value of a key, or `None` if there is no such key.
 ///
 /// # Errors
 ///
@@ -62,7 +62,7 @@ pub fn get(key: &str) -> Result<Option<Vec<u8>>, StoreError> {
     host::get(key)
 }
 
-/// Gives a key a value, instead of any that it had.
+/// Sets the value of a key, and replaces any previous value.
 ///
 /// # Errors
 ///
@@ -71,7 +71,7 @@ pub fn set(key: &str, value: impl AsRef<[u8]>) -> Result<(), StoreError> {
     host::set(key, value.as_ref())
 }
 
-/// Removes a key with its value. Says whether it was there.
+/// Removes a key with its value. Returns whether it existed.
 ///
 /// # Errors
 ///
@@ -80,8 +80,8 @@ pub fn delete(key: &str) -> Result<bool, StoreError> {
     host::delete(key)
 }
 
-/// The keys that begin with `prefix`, after those of the page that gave `cursor`: at most `limit`, and at most 1000.
-/// A limit of 0 means as many as that.
+/// Returns the keys that begin with `prefix`, after those of the page that returned `cursor`: at most `limit`, and at
+/// most 1000. A `limit` of 0 means 1000.
 ///
 /// # Errors
 ///
@@ -90,8 +90,8 @@ pub fn page(prefix: &str, cursor: Option<&str>, limit: u32) -> Result<Page, Stor
     host::list(prefix, cursor, limit)
 }
 
-/// All keys that begin with `prefix`, in the order of their bytes. They are fetched a page at a time; an error is the last
-/// item.
+/// Returns an iterator over all keys that begin with `prefix`, in byte order. They are fetched in pages; after an error
+/// the iterator ends.
 pub fn keys(prefix: impl Into<String>) -> Keys {
     Keys { prefix: prefix.into(), page: Vec::new().into_iter(), next: Next::First }
 }

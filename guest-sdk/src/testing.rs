@@ -1,8 +1,8 @@
-//! What a tool's tests may see and set: natively, a call's surroundings are a thread-local of this module.
+//! Tests of tools, with an environment that a test sets and inspects.
 //!
-//! A tool is an ordinary function and its tests may simply call it. Where a test cares about what the tool reads from
-//! [`context`](crate::context), keeps in its [`store`](crate::store) or tells through [`log`](crate::log) and [`progress`](crate::progress), it runs the call
-//! inside [`Call::run`]. Both see only their own thread.
+//! A tool is an ordinary function, and its tests can simply call it. A test that sets the [`context`](crate::context),
+//! or inspects the [`store`](crate::store), the [`log`](crate::log) or the [`progress`](crate::progress), runs the call
+//! inside [`Call::run`]. The environment is local to the thread.
 //!
 //! ```
 //! use std::time::Duration;
@@ -19,11 +19,11 @@
 //! assert_eq!(run.updates, [progress::report(0.5)]);
 //! ```
 //!
-//! The clock stands still unless it is moved: [`clock::sleep`](crate::clock::sleep) and [`advance`] move it, and the time that is
-//! left of the call with it.
+//! The clock advances only by [`clock::sleep`](crate::clock::sleep) and [`advance`], and so does the remaining time of
+//! the call.
 
 mod gate;
-mod shelf;
+mod store;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,12 +34,12 @@ use serde_json::Value;
 use crate::log::Level;
 use crate::progress::Update;
 use crate::{Content, Tool, ToolError};
-use shelf::Shelf;
+use store::MemoryStore;
 
-/// The time of day at which calls start, since 1970.
+/// The default time of day at which calls start, since 1970.
 const START: Duration = Duration::from_secs(1_800_000_000);
 
-/// The surroundings of one call.
+/// The environment of one call.
 #[derive(Clone, Debug)]
 #[must_use = "nothing runs before `.run(…)`"]
 pub struct Call {
@@ -50,21 +50,21 @@ pub struct Call {
     actor: Option<String>,
     state: Option<Value>,
     secrets: BTreeSet<String>,
-    shelf: Shelf,
+    store: MemoryStore,
 }
 
-/// What happened during one call.
+/// The outcome of one call.
 #[derive(Clone, Debug)]
 pub struct Run<R> {
-    /// What the function returned.
+    /// The value that the function returned.
     pub returned: R,
-    /// What it logged, in order.
+    /// The log lines, in order.
     pub lines: Vec<(Level, String)>,
-    /// What it reported, in order.
+    /// The progress updates, in order.
     pub updates: Vec<Update>,
-    /// How far its clock was moved.
+    /// The time by which the clock was advanced.
     pub elapsed: Duration,
-    /// What was in its store at the end.
+    /// The entries of the store at the end.
     pub stored: BTreeMap<String, Vec<u8>>,
 }
 
@@ -78,13 +78,14 @@ impl Default for Call {
             actor: None,
             state: None,
             secrets: BTreeSet::new(),
-            shelf: Shelf::default(),
+            store: MemoryStore::default(),
         }
     }
 }
 
 impl Call {
-    /// A call with an empty id and name at 2027-01-15T08:00:00Z, an hour left, no actor, no state, and an empty store of 1 MiB.
+    /// Creates a call with an empty id and name at 2027-01-15T08:00:00Z, with one hour left, no actor, no state, and an
+    /// empty store with a quota of 1 MiB.
     pub fn new() -> Self {
         Self::default()
     }
@@ -95,7 +96,7 @@ impl Call {
         self
     }
 
-    /// Sets the name of the tool that is called.
+    /// Sets the name of the called tool.
     pub fn tool_name(mut self, name: impl Into<String>) -> Self {
         self.tool = name.into();
         self
@@ -107,13 +108,13 @@ impl Call {
         self
     }
 
-    /// Sets how long is left when the call starts. It gets less only as the clock is moved.
+    /// Sets the time that is left when the call starts. It decreases only as the clock is advanced.
     pub fn remaining(mut self, remaining: Duration) -> Self {
         self.remaining = remaining;
         self
     }
 
-    /// Sets on whose behalf the call runs.
+    /// Sets the actor on whose behalf the call runs.
     pub fn actor(mut self, actor: impl Into<String>) -> Self {
         self.actor = Some(actor.into());
         self
@@ -125,61 +126,61 @@ impl Call {
         self
     }
 
-    /// Grants a secret of this name.
+    /// Grants a secret with this name.
     pub fn secret(mut self, name: impl Into<String>) -> Self {
         self.secrets.insert(name.into());
         self
     }
 
-    /// Puts this into the store before the call.
+    /// Adds an entry to the store before the call.
     pub fn stored(mut self, key: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
-        self.shelf.entries.insert(key.into(), value.into());
+        self.store.entries.insert(key.into(), value.into());
         self
     }
 
-    /// Sets how many bytes the store may hold.
+    /// Sets the quota of the store, in bytes.
     pub fn store_quota(mut self, bytes: usize) -> Self {
-        self.shelf.quota = Some(bytes);
+        self.store.quota = Some(bytes);
         self
     }
 
-    /// Runs it without a store, as a host does that granted none.
+    /// Removes the store, like a host that granted none.
     pub fn without_store(mut self) -> Self {
-        self.shelf.quota = None;
+        self.store.quota = None;
         self
     }
 
-    /// Runs `call` in these surroundings. One run inside another hides the outer one.
+    /// Runs `call` in this environment. A nested run hides the outer environment.
     pub fn run<R>(self, call: impl FnOnce() -> R) -> Run<R> {
-        let outer = SURROUNDINGS.replace(Surroundings { call: self, ..Surroundings::default() });
-        // Puts the outer ones back even if `call` panics, as a test may expect it to.
-        let restore = Restore(Some(outer));
+        let outer = ENVIRONMENT.replace(Environment { call: self, ..Environment::default() });
+        // Restores the outer environment even if `call` panics, as a test may expect.
+        let restore = RestoreGuard(Some(outer));
         let returned = call();
-        let Surroundings { call, elapsed, lines, updates } = SURROUNDINGS.take();
+        let Environment { call, elapsed, lines, updates } = ENVIRONMENT.take();
         drop(restore);
-        Run { returned, lines, updates, elapsed, stored: call.shelf.entries }
+        Run { returned, lines, updates, elapsed, stored: call.store.entries }
     }
 }
 
-/// Calls a tool as a host does: the arguments pass its schema first, with the same code and the same limits, and its result
-/// passes the schema of its result.
+/// Calls a tool like a host: validates the arguments against its input schema, with the same code and the same limits,
+/// and the result against its output schema.
 ///
 /// # Errors
 ///
 /// - those of the tool;
-/// - `invalid-arguments` in the host's words where the arguments do not fit the schema: the tool does not run;
-/// - `failed` where a host refuses to load a tool with this definition, or refuses the result.
+/// - `invalid-arguments` with the host's message if the arguments do not match the schema: the tool does not run;
+/// - `failed` if a host would not load a tool with this definition, or would reject the result.
 pub fn call<T: Tool>(arguments: &Value) -> Result<Vec<Content>, ToolError> {
     gate::call::<T>(arguments)
 }
 
-/// Moves the clock of the call that runs on this thread.
+/// Advances the clock of the call that runs on this thread.
 pub fn advance(duration: Duration) {
-    SURROUNDINGS.with_borrow_mut(|surroundings| surroundings.elapsed = surroundings.elapsed.saturating_add(duration));
+    ENVIRONMENT.with_borrow_mut(|environment| environment.elapsed = environment.elapsed.saturating_add(duration));
 }
 
 #[derive(Default)]
-struct Surroundings {
+struct Environment {
     call: Call,
     elapsed: Duration,
     lines: Vec<(Level, String)>,
@@ -187,32 +188,32 @@ struct Surroundings {
 }
 
 thread_local! {
-    static SURROUNDINGS: RefCell<Surroundings> = RefCell::default();
+    static ENVIRONMENT: RefCell<Environment> = RefCell::default();
 }
 
-struct Restore(Option<Surroundings>);
+struct RestoreGuard(Option<Environment>);
 
-impl Drop for Restore {
+impl Drop for RestoreGuard {
     fn drop(&mut self) {
         if let Some(outer) = self.0.take() {
-            SURROUNDINGS.set(outer);
+            ENVIRONMENT.set(outer);
         }
     }
 }
 
 fn read<R>(part: impl FnOnce(&Call) -> R) -> R {
-    SURROUNDINGS.with_borrow(|surroundings| part(&surroundings.call))
+    ENVIRONMENT.with_borrow(|environment| part(&environment.call))
 }
 
-fn at_shelf<R>(step: impl FnOnce(&mut Shelf) -> R) -> R {
-    SURROUNDINGS.with_borrow_mut(|surroundings| step(&mut surroundings.call.shelf))
+fn with_store<R>(step: impl FnOnce(&mut MemoryStore) -> R) -> R {
+    ENVIRONMENT.with_borrow_mut(|environment| step(&mut environment.call.store))
 }
 
-/// The same functions that the contract offers inside a component.
+/// The functions of the contract, as they are available inside a component.
 pub(crate) mod host {
     use std::time::{Duration, SystemTime};
 
-    use super::{Level, SURROUNDINGS, Update, advance, at_shelf, read};
+    use super::{ENVIRONMENT, Level, Update, advance, read, with_store};
     use crate::store::{Page, StoreError};
 
     pub(crate) fn call_id() -> String {
@@ -225,14 +226,14 @@ pub(crate) mod host {
 
     pub(crate) fn remaining_ms() -> u64 {
         let remaining =
-            SURROUNDINGS.with_borrow(|surroundings| surroundings.call.remaining.saturating_sub(surroundings.elapsed));
+            ENVIRONMENT.with_borrow(|environment| environment.call.remaining.saturating_sub(environment.elapsed));
         u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn now() -> SystemTime {
-        SURROUNDINGS.with_borrow(|surroundings| {
-            let now = surroundings.call.now.checked_add(surroundings.elapsed);
-            now.unwrap_or(surroundings.call.now)
+        ENVIRONMENT.with_borrow(|environment| {
+            let now = environment.call.now.checked_add(environment.elapsed);
+            now.unwrap_or(environment.call.now)
         })
     }
 
@@ -253,27 +254,27 @@ pub(crate) mod host {
     }
 
     pub(crate) fn log(level: Level, message: String) {
-        SURROUNDINGS.with_borrow_mut(|surroundings| surroundings.lines.push((level, message)));
+        ENVIRONMENT.with_borrow_mut(|environment| environment.lines.push((level, message)));
     }
 
     pub(crate) fn report(update: Update) {
-        SURROUNDINGS.with_borrow_mut(|surroundings| surroundings.updates.push(update));
+        ENVIRONMENT.with_borrow_mut(|environment| environment.updates.push(update));
     }
 
     pub(crate) fn get(key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        at_shelf(|shelf| shelf.get(key))
+        with_store(|store| store.get(key))
     }
 
     pub(crate) fn set(key: &str, value: &[u8]) -> Result<(), StoreError> {
-        at_shelf(|shelf| shelf.set(key, value))
+        with_store(|store| store.set(key, value))
     }
 
     pub(crate) fn delete(key: &str) -> Result<bool, StoreError> {
-        at_shelf(|shelf| shelf.delete(key))
+        with_store(|store| store.delete(key))
     }
 
     pub(crate) fn list(prefix: &str, cursor: Option<&str>, limit: u32) -> Result<Page, StoreError> {
-        at_shelf(|shelf| shelf.list(prefix, cursor, limit))
+        with_store(|store| store.list(prefix, cursor, limit))
     }
 }
 
@@ -286,7 +287,7 @@ mod tests {
     use crate::{clock, context, log, progress, secret, store};
 
     #[test]
-    fn a_run_sees_what_was_set_and_tells_what_was_said() {
+    fn run_uses_the_environment_and_collects_output() {
         let call = Call::new().id("c1").tool_name("t").actor("ada").state(json!({"n": 1}));
         let run = call.remaining(Duration::from_micros(2500)).run(|| {
             log::info("hello");
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_moves_only_when_it_is_moved() {
+    fn clock_advances_only_on_demand() {
         let start = SystemTime::UNIX_EPOCH + Duration::from_secs(5);
         let call = Call::new().starting_at(start).remaining(Duration::from_secs(10));
         let run = call.run(|| {
@@ -318,14 +319,14 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_there_only_if_it_was_granted() {
+    fn only_a_granted_secret_exists() {
         let run = Call::new().secret("api").run(|| (secret::exists("api"), secret::exists("other")));
         assert_eq!(run.returned, (true, false));
         assert!(!secret::exists("api"));
     }
 
     #[test]
-    fn the_store_keeps_to_the_rules_of_the_real_one() {
+    fn store_follows_the_rules_of_the_real_one() {
         let run = Call::new().stored("a", "1").store_quota(300).run(|| {
             assert_eq!(store::get("a"), Ok(Some(b"1".to_vec())));
             assert_eq!(store::get(""), Err(StoreError::InvalidKey));
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_a_page_at_a_time() {
+    fn keys_iterates_over_all_pages() {
         let call = (0..2500).fold(Call::new(), |call, number| call.stored(format!("k{number:04}"), ""));
         let run = call.run(|| store::keys("k").collect::<Result<Vec<_>, _>>());
         let keys = run.returned.unwrap();
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_run_is_left() {
+    fn run_restores_the_outer_environment() {
         let outer = Call::new().id("outer").run(|| {
             let inner = Call::new().id("inner").run(|| log::info("inner"));
             log::info("outer");

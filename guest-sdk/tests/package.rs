@@ -1,4 +1,4 @@
-//! What is in the package of this crate: everything that building a component takes.
+//! The package of this crate contains everything that building a component requires.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,14 +14,14 @@ fn wit_files(folder: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn wit_is_the_contract_of_the_workspace() {
+fn wit_matches_the_workspace() {
     let contract = wit_files("../wit");
     assert!(contract.contains_key("world.wit"), "{contract:?}");
     assert_eq!(wit_files("wit"), contract, "copy `wit/` to `guest-sdk/wit/`");
 }
 
 #[test]
-fn package_has_the_wit() {
+fn package_contains_the_wit() {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["package", "--list", "--allow-dirty", "--offline"]).current_dir(env!("CARGO_MANIFEST_DIR"));
     let output = cargo.output().unwrap();

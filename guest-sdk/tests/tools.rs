@@ -1,4 +1,4 @@
-//! What `#[tool]` makes of functions: their definitions, and calls of them as a host makes them.
+//! Definitions of tools by `#[tool]`, and calls of them like a host's.
 
 #![allow(clippy::needless_pass_by_value, reason = "a tool owns its arguments")]
 
@@ -133,13 +133,13 @@ fn call<T: Tool>(arguments: Value) -> Result<Vec<Content>, ToolError> {
 }
 
 #[test]
-fn the_function_stays_a_function() {
+fn function_is_still_callable() {
     assert_eq!(add(Add { a: 1, b: 2 }), Ok(Sum { sum: 3 }));
     assert_eq!(greet("Ada".to_owned(), 2, "Hi".to_owned(), None, false), "Hi, Ada. Hi, Ada.");
 }
 
 #[test]
-fn whole_arguments_are_described_by_their_type() {
+fn describes_whole_arguments_by_their_type() {
     let integer = |description: &str| {
         let (minimum, maximum) = (i64::MIN, i64::MAX);
         json!({"type": "integer", "minimum": minimum, "maximum": maximum, "description": description})
@@ -172,7 +172,7 @@ fn whole_arguments_are_described_by_their_type() {
 }
 
 #[test]
-fn parameters_are_described_one_by_one() {
+fn describes_each_parameter() {
     let Definition { name, title, input_schema, output_schema, annotations, .. } = greet::definition();
     assert_eq!((greet::NAME, name.as_str(), title), ("greet-people", "greet-people", None));
     assert_eq!((output_schema, annotations), (None, Annotations::default()));
@@ -192,7 +192,7 @@ fn parameters_are_described_one_by_one() {
 }
 
 #[test]
-fn calls_come_with_json() {
+fn calls_tools_with_json() {
     assert_eq!(call::<add>(json!({"a": 1, "b": 2})), Ok(vec![Content::Json(json!({"sum": 3}))]));
     assert_eq!(call::<add>(json!({"a": 1})), Ok(vec![Content::Json(json!({"sum": 1}))]));
     assert_eq!(call::<greet>(json!({"name": "Ada"})), Ok(vec![Content::text("Hello, Ada.")]));
@@ -203,7 +203,7 @@ fn calls_come_with_json() {
 }
 
 #[test]
-fn every_kind_of_result_is_content() {
+fn converts_every_kind_of_result() {
     let none = json!({});
     assert_eq!(call::<nothing>(none.clone()), Ok(vec![]));
     assert_eq!(call::<fixed>(none.clone()), Ok(vec![Content::text("fixed")]));
@@ -216,7 +216,7 @@ fn every_kind_of_result_is_content() {
 }
 
 #[test]
-fn only_json_has_a_schema() {
+fn only_json_results_have_a_schema() {
     for (definition, has_schema) in [
         (add::definition(), true),
         (number::definition(), true),
@@ -241,14 +241,14 @@ fn failures_keep_their_kind() {
     assert_eq!(failure(call::<refuse>(json!({"a": 1}))), (FailureKind::Failed, "not 1".to_owned()));
     let too_large = failure(call::<add>(json!({"a": i64::MAX, "b": 1})));
     assert_eq!(too_large, (FailureKind::Failed, "the sum is too large".to_owned()));
-    // What the schema lets through and the type does not.
+    // Arguments that match the schema but not the type.
     let (kind, message) = failure(add::call("{}"));
     assert_eq!(kind, FailureKind::InvalidArguments);
     assert!(message.contains("missing field `a`"), "{message}");
 }
 
 #[test]
-fn arguments_pass_the_gate_of_a_host_first() {
+fn validates_arguments_like_a_host() {
     let refused = |result: Result<Vec<Content>, ToolError>, says: &str| {
         let error = result.unwrap_err();
         assert_eq!(error.kind(), FailureKind::InvalidArguments, "{error}");
@@ -256,7 +256,7 @@ fn arguments_pass_the_gate_of_a_host_first() {
     };
     refused(call::<add>(json!({})), "missing");
     refused(call::<greet>(json!({"name": "Ada", "tone": "odd"})), "/tone");
-    // serde would ignore the second, and take the first for what it is.
+    // serde alone would ignore the unknown property.
     refused(call::<add>(json!({"a": 1, "oops": 1})), "/oops");
     refused(call::<greet>(json!({"name": "Ada", "times": 4})), "/times");
     refused(call::<greet>(json!({"name": "x".repeat(20_000)})), "/name");
@@ -283,7 +283,7 @@ fn impossible(#[schemars(regex(pattern = "("))] text: String) -> String {
 }
 
 #[test]
-fn results_and_definitions_pass_the_checks_of_a_host() {
+fn validates_results_and_definitions_like_a_host() {
     let failed = |result: Result<Vec<Content>, ToolError>, says: &str| {
         let error = result.unwrap_err();
         assert_eq!(error.kind(), FailureKind::Failed, "{error}");

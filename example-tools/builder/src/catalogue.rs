@@ -1,18 +1,18 @@
-//! Which example tools there are.
+//! The list of the example tools.
 
 use anyhow::{Context as _, Result};
 
-/// What a tool is compiled for.
+/// The compilation target of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Nothing but the contract: the component imports what its WIT says and no more.
+    /// No system interface: the component imports only the interfaces of its WIT.
     Pure,
-    /// WASI 0.2: the component also imports what the language's runtime asks for.
+    /// WASI 0.2: the component also imports the interfaces that the language's runtime uses.
     Wasi,
 }
 
 impl Target {
-    /// The compiler's name for it.
+    /// Returns the target triple.
     #[must_use]
     pub fn triple(self) -> &'static str {
         match self {
@@ -27,11 +27,11 @@ impl Target {
 pub struct ExampleTool {
     /// The folder's name, and the component's.
     pub name: &'static str,
-    /// What it is compiled for.
+    /// The compilation target.
     pub target: Target,
 }
 
-/// Every example tool.
+/// All example tools.
 pub const TOOLS: &[ExampleTool] = &[
     ExampleTool { name: "calculator", target: Target::Pure },
     ExampleTool { name: "countdown", target: Target::Wasi },
@@ -46,25 +46,25 @@ pub const TOOLS: &[ExampleTool] = &[
 ];
 
 impl ExampleTool {
-    /// The name of the tool's crate.
+    /// Returns the name of the tool's crate.
     #[must_use]
     pub fn package(&self) -> String {
         format!("fumehood-tool-{}", self.name)
     }
 
-    /// The name of the tool's component in `example-tools/dist/`.
+    /// Returns the file name of the tool's component in `example-tools/dist/`.
     #[must_use]
     pub fn file_name(&self) -> String {
         format!("{}.wasm", self.name)
     }
 }
 
-/// The tools of these names, or every tool if there are none.
+/// Finds tools by name, or returns all tools if `names` is empty.
 ///
 /// # Errors
 ///
-/// If there is no tool of one of the names.
-pub fn named(names: &[String]) -> Result<Vec<ExampleTool>> {
+/// If one of the names is unknown.
+pub fn find_tools(names: &[String]) -> Result<Vec<ExampleTool>> {
     if names.is_empty() {
         return Ok(TOOLS.to_vec());
     }
@@ -84,10 +84,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tools_are_found_by_name() {
-        assert_eq!(named(&[]).unwrap(), TOOLS);
-        assert_eq!(named(&["json".to_owned()]).unwrap().len(), 1);
-        let error = named(&["jason".to_owned()]).unwrap_err().to_string();
+    fn finds_tools_by_name() {
+        assert_eq!(find_tools(&[]).unwrap(), TOOLS);
+        assert_eq!(find_tools(&["json".to_owned()]).unwrap().len(), 1);
+        let error = find_tools(&["jason".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("`jason`") && error.contains("calculator, countdown"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! From a tool's crate to its component.
+//! Compilation of a tool's crate to a component.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,14 +15,14 @@ use crate::documentation;
 use crate::toolchain::Toolchain;
 use crate::workspace::Workspace;
 
-/// Builds one component. Cargo says on stderr what it is doing.
+/// Builds one component. Cargo reports its progress on stderr.
 ///
 /// # Errors
 ///
-/// If the crate does not compile, or what was compiled is not a valid component.
+/// If the crate does not compile, or the result is not a valid component.
 pub fn build(workspace: &Workspace, tool: &ExampleTool, toolchain: &Toolchain) -> Result<Vec<u8>> {
     let folder = target_folder(workspace);
-    // One crate at a time: cargo would otherwise build all of them with the features that any of them wants.
+    // One crate at a time: otherwise cargo would unify the features of all of them.
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--locked", "--profile", "guest", "--package", &tool.package()])
         .args(["--target", tool.target.triple(), "--target-dir"])
@@ -39,11 +39,11 @@ pub fn build(workspace: &Workspace, tool: &ExampleTool, toolchain: &Toolchain) -
         folder.join(tool.target.triple()).join("guest").join(format!("{}.wasm", tool.package().replace('-', "_")));
     let bytes = fs::read(&module).with_context(|| format!("cannot read {}", module.display()))?;
     let component = match tool.target {
-        // The linker of this target makes components itself.
+        // The linker of this target produces components itself.
         Target::Wasi => bytes,
         Target::Pure => encode(&bytes).with_context(|| format!("{} is no component's module", module.display()))?,
     };
-    // A tool of the contract describes itself; one with a WIT of its own is described by that.
+    // A tool of the contract has a `describe` function; one with its own WIT is described by its doc comments.
     let wit = workspace.root().join("example-tools").join(tool.name).join("wit");
     let component = if wit.is_dir() { documentation::add(component, &wit)? } else { component };
     let mut metadata = AddMetadata::default();
@@ -55,31 +55,31 @@ fn encode(module: &[u8]) -> Result<Vec<u8>> {
     ComponentEncoder::default().validate(true).module(module)?.encode()
 }
 
-/// Apart from the host's, so that the flags below do not make cargo build everything anew each time.
+/// Returns a target folder separate from the host's, so that the flags below do not cause full rebuilds.
 fn target_folder(workspace: &Workspace) -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     workspace.root().join(target).join("guests")
 }
 
-/// Panic messages name source files. These flags name them alike on every machine, so that a component tells nothing
-/// about where it was built and comes out the same anywhere.
+/// Returns compiler flags that remap the paths of source files, which panic messages contain, so that a component
+/// reveals nothing about the machine that built it, and builds are reproducible.
 fn encoded_flags(workspace: &Workspace, toolchain: &Toolchain) -> Result<OsString> {
     let home = cargo_home()?;
-    // Of several that fit, the compiler takes the last.
-    let mut places = vec![
+    // If several prefixes match, the compiler uses the last.
+    let mut remapped = vec![
         (home.clone(), "/cargo"),
         (toolchain.sysroot().to_owned(), "/rust"),
         (workspace.root().to_owned(), "/fumehood"),
     ];
-    // The folder below this one is named after the registry's address, which a mirror changes.
+    // The folders in here are named after the registry's URL, which differs with a mirror.
     for sources in [home.join("registry/src"), home.join("git/checkouts")] {
         for entry in fs::read_dir(&sources).into_iter().flatten().flatten() {
-            places.push((entry.path(), "/crates"));
+            remapped.push((entry.path(), "/crates"));
         }
     }
     let mut flags = OsString::new();
-    for (place, name) in places {
-        for form in forms(&place) {
+    for (place, name) in remapped {
+        for form in path_forms(&place) {
             if !flags.is_empty() {
                 flags.push("\x1f");
             }
@@ -92,11 +92,11 @@ fn encoded_flags(workspace: &Workspace, toolchain: &Toolchain) -> Result<OsStrin
     Ok(flags)
 }
 
-/// The path as it was given and, where that differs, without symbolic links.
-fn forms(path: &Path) -> Vec<PathBuf> {
-    let mut forms = vec![path.to_owned()];
-    forms.extend(path.canonicalize().ok().filter(|canonical| canonical != path));
-    forms
+/// Returns the path as given and, if different, without symbolic links.
+fn path_forms(path: &Path) -> Vec<PathBuf> {
+    let mut path_forms = vec![path.to_owned()];
+    path_forms.extend(path.canonicalize().ok().filter(|canonical| canonical != path));
+    path_forms
 }
 
 fn cargo_home() -> Result<PathBuf> {

@@ -1,8 +1,8 @@
-//! The doc comments of a component's WIT, as a part of the component.
+//! Doc comments of a component's WIT, embedded in the component.
 //!
-//! The component format has no place for them, and wit-component drops them. They go where `wit-docs-inject` puts them
-//! and hosts look for them: into a custom section that is otherwise known from binary WIT packages. A reader of WIT
-//! that takes the section for one of those, such as `wasm-tools component wit`, refuses it, as it does after
+//! The component format does not define a section for them, and wit-component drops them. They are written to the
+//! custom section that `wit-docs-inject` writes and hosts read, which is otherwise used in binary WIT packages. Tools
+//! that take the component for such a package, such as `wasm-tools component wit`, reject it, as they do after
 //! `wit-docs-inject`.
 
 use std::path::Path;
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doc_comments_become_a_section() {
+    fn adds_doc_comments_as_a_section() {
         let wit = tempfile::tempdir().unwrap();
         let text = "package a:b;\nworld w {\n  /// Runs it.\n  export run: func();\n}\n";
         std::fs::write(wit.path().join("world.wit"), text).unwrap();

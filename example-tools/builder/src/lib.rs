@@ -1,7 +1,7 @@
-//! Builds the example components from source, and tells whether the committed ones are still what the sources say.
+//! Builds the example components from source, and checks if the committed ones are up to date.
 //!
-//! `example-tools/dist/` holds the built components, so that nobody needs a WebAssembly toolchain to run them, and
-//! `digests.toml`, which says of what sources each was built.
+//! `example-tools/dist/` contains the built components, so that running them requires no WebAssembly toolchain, and
+//! `digests.toml` with the digest of the sources of each.
 
 mod catalogue;
 mod compile;
@@ -12,12 +12,12 @@ mod sources;
 mod toolchain;
 mod workspace;
 
-pub use catalogue::{ExampleTool, TOOLS, Target, named};
+pub use catalogue::{ExampleTool, TOOLS, Target, find_tools};
 pub use compile::build;
-pub use record::{Built, Record, Staleness, component_digest};
+pub use record::{BuildRecord, Record, Staleness, component_digest};
 pub use sources::source_digest;
 pub use toolchain::Toolchain;
 pub use workspace::Workspace;
 
-/// The command that makes `example-tools/dist/` fresh.
+/// The command that rebuilds `example-tools/dist/`.
 pub const REBUILD: &str = "cargo run -p fumehood-build-tools";

@@ -1,4 +1,4 @@
-//! What `Cargo.lock` says about a crate and all that it depends on.
+//! Dependency closures in `Cargo.lock`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,11 +11,11 @@ use crate::workspace::LocalPackage;
 /// A lock file.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Lockfile {
-    package: Vec<Locked>,
+    package: Vec<LockedPackage>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Locked {
+struct LockedPackage {
     name: String,
     version: String,
     source: Option<String>,
@@ -30,8 +30,8 @@ impl Lockfile {
         toml::from_str(&text).with_context(|| format!("{} is not a lock file", path.display()))
     }
 
-    /// One line for every crate that `package` is built from, itself included: name, version and checksum. Of the
-    /// checkout's own crates, what only their tests need is left out.
+    /// Returns the crates that `package` is built from, itself included. Of the workspace's own crates, dependencies of
+    /// tests are left out.
     pub(crate) fn closure(&self, package: &str, local: &BTreeMap<String, LocalPackage>) -> Result<Closure> {
         let mut closure = Closure::default();
         let mut waiting = vec![package.to_owned()];
@@ -56,8 +56,8 @@ impl Lockfile {
         Ok(closure)
     }
 
-    /// A lock file refers to a crate by `name`, or by `name version` where there are several versions.
-    fn find(&self, reference: &str) -> Result<&Locked> {
+    /// Finds a package by reference: `name`, or `name version` if there are several versions.
+    fn find(&self, reference: &str) -> Result<&LockedPackage> {
         let mut parts = reference.split(' ');
         let (name, version) = (parts.next(), parts.next());
         self.package
@@ -69,12 +69,12 @@ impl Lockfile {
     }
 }
 
-/// What a crate is built from.
+/// The crates that a crate is built from.
 #[derive(Debug, Default)]
 pub(crate) struct Closure {
-    /// Name, version and checksum of every crate.
+    /// One line with name, version and checksum for each crate.
     pub(crate) lines: BTreeSet<String>,
-    /// The names of those that are part of the checkout.
+    /// The names of those in the workspace.
     pub(crate) local: BTreeSet<String>,
 }
 
@@ -114,7 +114,7 @@ mod tests {
     "#;
 
     #[test]
-    fn only_what_is_built_counts() {
+    fn leaves_out_dependencies_of_tests() {
         let lock: Lockfile = toml::from_str(LOCK).unwrap();
         let tool = LocalPackage { folder: PathBuf::new(), dependencies: vec!["regex".to_owned()] };
         let closure = lock.closure("tool", &BTreeMap::from([("tool".to_owned(), tool)])).unwrap();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_crate_is_named() {
+    fn error_names_a_missing_crate() {
         let lock: Lockfile = toml::from_str(LOCK).unwrap();
         assert!(lock.closure("nope", &BTreeMap::new()).unwrap_err().to_string().contains("`nope`"));
     }

@@ -1,4 +1,4 @@
-//! The command that rebuilds `example-tools/dist/`, or says which of it is stale.
+//! The command that rebuilds `example-tools/dist/`, or lists stale components.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use fumehood_build_tools::{
-    Built, ExampleTool, REBUILD, Record, Toolchain, Workspace, build, component_digest, named, source_digest,
+    BuildRecord, ExampleTool, REBUILD, Record, Toolchain, Workspace, build, component_digest, find_tools, source_digest,
 };
 
 /// Rebuild the example components from source.
@@ -18,7 +18,7 @@ struct Arguments {
     /// Build nothing; say which components are stale, and fail if any is.
     #[arg(long)]
     check: bool,
-    /// Where the components go [default: example-tools/dist].
+    /// The folder of the components [default: example-tools/dist].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Only these tools.
@@ -28,8 +28,8 @@ struct Arguments {
 
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
-    let workspace = Workspace::of_this_program();
-    let tools = named(&arguments.tools)?;
+    let workspace = Workspace::current();
+    let tools = find_tools(&arguments.tools)?;
     let dist = arguments.out.unwrap_or_else(|| workspace.dist());
     if arguments.check {
         check(&workspace, &dist, &tools)
@@ -55,15 +55,15 @@ fn rebuild(workspace: &Workspace, dist: &std::path::Path, tools: &[ExampleTool])
     fs::create_dir_all(dist).with_context(|| format!("cannot make the folder {}", dist.display()))?;
     let mut record = Record::read(dist)?;
     for tool in tools {
-        // Taken before the build: a source that changes meanwhile makes the component stale rather than wrong.
+        // Computed before the build, so that a source that changes during it makes the component stale.
         let sources = source_digest(workspace, tool)?;
         let toolchain = Toolchain::choose(workspace, tool.target)?;
         let component = build(workspace, tool, &toolchain)?;
         let path = dist.join(tool.file_name());
         fs::write(&path, &component).with_context(|| format!("cannot write {}", path.display()))?;
         let built =
-            Built { sources, component: component_digest(&component), compiler: toolchain.version().to_owned() };
-        record.note(tool, built);
+            BuildRecord { sources, component: component_digest(&component), compiler: toolchain.version().to_owned() };
+        record.insert(tool, built);
         record.write(dist)?;
         writeln!(io::stdout(), "{} ({} bytes)", path.display(), component.len())?;
     }

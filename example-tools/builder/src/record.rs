@@ -1,4 +1,4 @@
-//! What `digests.toml` says about the built components, and whether that is still so.
+//! The record of built components in `digests.toml`, and the check for stale ones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,29 +21,29 @@ const HEADER: &str = "# What the components beside this file were built from. Wr
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct Record {
-    built: BTreeMap<String, Built>,
+    built: BTreeMap<String, BuildRecord>,
 }
 
 /// One built component.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Built {
-    /// The SHA-256 of its sources.
+pub struct BuildRecord {
+    /// The SHA-256 digest of its sources.
     pub sources: String,
-    /// The SHA-256 of the component.
+    /// The SHA-256 digest of the component.
     pub component: String,
-    /// The compiler that built it. Another one makes other bytes.
+    /// The compiler that built it. Another compiler produces different bytes.
     pub compiler: String,
 }
 
-/// Why a component is not what the sources say.
+/// A reason to rebuild a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Staleness {
-    /// There is no component, or nothing is known about it.
+    /// The component or its record is missing.
     Missing,
-    /// The sources changed since it was built.
+    /// The sources have changed since the build.
     SourcesChanged,
-    /// It is not the component that was built.
+    /// The component is not the one that was built.
     ComponentChanged,
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for Staleness {
 }
 
 impl Record {
-    /// Reads the record of a folder; an empty one if there is none.
+    /// Reads the record in a folder, or returns an empty one if there is none.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Record {
         }
     }
 
-    /// Writes the record into its folder.
+    /// Writes the record to its folder.
     ///
     /// # Errors
     ///
@@ -85,12 +85,12 @@ impl Record {
         fs::write(&path, format!("{HEADER}{text}")).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Notes what was built.
-    pub fn note(&mut self, tool: &ExampleTool, built: Built) {
+    /// Records a built component.
+    pub fn insert(&mut self, tool: &ExampleTool, built: BuildRecord) {
         self.built.insert(tool.name.to_owned(), built);
     }
 
-    /// Whether the component of `tool` in `dist` is what the sources say; if not, why.
+    /// Returns the reason to rebuild the component of `tool` in `dist`, or `None` if it is up to date.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ fn path(dist: &Path) -> PathBuf {
     dist.join("digests.toml")
 }
 
-/// The SHA-256 of a component, in hexadecimal.
+/// Returns the SHA-256 digest of a component, in hexadecimal.
 #[must_use]
 pub fn component_digest(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
@@ -124,24 +124,24 @@ mod tests {
     use crate::TOOLS;
 
     #[test]
-    fn staleness_has_a_reason() {
-        let (workspace, dist, tool) = (Workspace::of_this_program(), tempfile::tempdir().unwrap(), TOOLS[0]);
+    fn reports_the_reason_of_staleness() {
+        let (workspace, dist, tool) = (Workspace::current(), tempfile::tempdir().unwrap(), TOOLS[0]);
         let check = |record: &Record| record.staleness(&workspace, dist.path(), &tool).unwrap();
         let mut record = Record::read(dist.path()).unwrap();
         assert_eq!(check(&record), Some(Staleness::Missing));
         fs::write(dist.path().join(tool.file_name()), "component").unwrap();
         assert_eq!(check(&record), Some(Staleness::Missing));
 
-        let built = Built {
+        let built = BuildRecord {
             sources: source_digest(&workspace, &tool).unwrap(),
             component: component_digest(b"component"),
             compiler: "rustc".to_owned(),
         };
-        record.note(&tool, Built { sources: "other".to_owned(), ..built.clone() });
+        record.insert(&tool, BuildRecord { sources: "other".to_owned(), ..built.clone() });
         assert_eq!(check(&record), Some(Staleness::SourcesChanged));
-        record.note(&tool, Built { component: "other".to_owned(), ..built.clone() });
+        record.insert(&tool, BuildRecord { component: "other".to_owned(), ..built.clone() });
         assert_eq!(check(&record), Some(Staleness::ComponentChanged));
-        record.note(&tool, built);
+        record.insert(&tool, built);
         assert_eq!(check(&record), None);
 
         record.write(dist.path()).unwrap();

@@ -1,4 +1,4 @@
-//! A digest of all that a component is built from.
+//! The digest of the sources of a component.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,11 +12,12 @@ use crate::catalogue::ExampleTool;
 use crate::lockfile::{Closure, Lockfile};
 use crate::workspace::Workspace;
 
-/// The crate whose bindings are made from the workspace's `wit/`.
+/// The crate whose bindings are generated from the workspace's `wit/`.
 const SDK: &str = "fumehood-guest";
 
-/// The SHA-256 of a tool's sources, in hexadecimal: its own and the SDK's, the contract, the versions of all that they
-/// depend on, and how the workspace's manifest says to build them. It does not depend on where the checkout is.
+/// Computes the SHA-256 digest of a tool's sources, in hexadecimal: its own and the SDK's, the contract, the versions
+/// of all dependencies, and the build settings in the workspace's manifest. It does not depend on the path of the
+/// checkout.
 ///
 /// # Errors
 ///
@@ -43,7 +44,7 @@ fn lock_lines(closure: &Closure) -> String {
     closure.lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// What the workspace's manifest says about this build: the profile, and the features of the dependencies.
+/// Returns the build settings in the workspace's manifest: the profiles, and the features of the dependencies.
 fn build_settings(manifest: &Table, closure: &Closure) -> Result<String> {
     let mut settings = Table::new();
     if let Some(profiles) = manifest.get("profile").and_then(|profiles| profiles.as_table()) {
@@ -60,14 +61,14 @@ fn build_settings(manifest: &Table, closure: &Closure) -> Result<String> {
     toml::to_string(&settings).context("the workspace's Cargo.toml cannot be written anew")
 }
 
-/// Contents by path from the checkout's root, with `/` between folders.
+/// File contents by path, relative to the root of the checkout and with `/` as separator.
 #[derive(Default)]
 struct Sources {
     contents: BTreeMap<String, Vec<u8>>,
 }
 
 impl Sources {
-    /// Adds a file, or all files below a folder. One that does not exist adds nothing.
+    /// Adds a file, or all files below a folder. A missing one is ignored.
     fn add(&mut self, root: &Path, path: &Path) -> Result<()> {
         if path.is_dir() {
             for entry in fs::read_dir(path).with_context(|| format!("cannot list {}", path.display()))? {
@@ -82,7 +83,8 @@ impl Sources {
         Ok(())
     }
 
-    /// Lengths stand before paths and contents, so that no two sets of files read the same.
+    /// Computes the digest. Paths and contents are prefixed with their lengths, so that different files never hash the
+    /// same bytes.
     fn digest(&self) -> String {
         let mut hasher = Sha256::new();
         for (path, contents) in &self.contents {
@@ -112,12 +114,12 @@ mod tests {
     }
 
     #[test]
-    fn the_place_and_the_order_do_not_matter() {
+    fn digest_ignores_location_and_order() {
         assert_eq!(digest(&[("a/b", "1"), ("c", "2")]), digest(&[("c", "2"), ("a/b", "1")]));
     }
 
     #[test]
-    fn names_and_contents_do() {
+    fn digest_covers_names_and_contents() {
         let all = [
             digest(&[("a", "1")]),
             digest(&[("b", "1")]),

@@ -1,4 +1,4 @@
-//! Finding a compiler that has WebAssembly's standard libraries.
+//! Selection of a compiler with the standard library for WebAssembly.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::catalogue::Target;
 use crate::workspace::Workspace;
 
-/// Names the compiler to use, before any other.
-const OVERRIDE: &str = "FUMEHOOD_GUEST_RUSTC";
+/// The environment variable with the compiler to use, which takes precedence.
+const RUSTC_VARIABLE: &str = "FUMEHOOD_GUEST_RUSTC";
 
 /// A compiler that can build for one target.
 #[derive(Clone, Debug)]
@@ -20,12 +20,12 @@ pub struct Toolchain {
     rustc: PathBuf,
     version: String,
     sysroot: PathBuf,
-    /// Where rustup's toolchain keeps its linkers. Another compiler may not bring its own.
+    /// The folders of the linkers of rustup's toolchain. Another compiler may not include any.
     linkers: Vec<PathBuf>,
 }
 
 impl Toolchain {
-    /// Chooses a compiler: the one that the environment names; rustup's, if the target is installed; or the one that
+    /// Selects a compiler: the one in the environment; rustup's, if the target is installed; or the one that
     /// `setup-debian-rust.sh` unpacked.
     ///
     /// # Errors
@@ -33,59 +33,59 @@ impl Toolchain {
     /// If none of them can build for `target`.
     pub fn choose(workspace: &Workspace, target: Target) -> Result<Self> {
         let default = PathBuf::from(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-        if let Some(named) = env::var_os(OVERRIDE) {
+        if let Some(named) = env::var_os(RUSTC_VARIABLE) {
             let rustc = PathBuf::from(named);
             ensure!(
                 has_target(&rustc, target)?,
-                "{OVERRIDE} names {}, which has no standard library for {}; name another, or unset it",
+                "{RUSTC_VARIABLE} names {}, which has no standard library for {}; name another, or unset it",
                 rustc.display(),
                 target.triple()
             );
-            return Self::of(rustc, &default);
+            return Self::new(rustc, &default);
         }
         let unpacked = workspace.root().join(".guest-rust/rustc");
         if has_target(&default, target)? {
-            return Self::of(default.clone(), &default);
+            return Self::new(default.clone(), &default);
         }
         if unpacked.is_file() && has_target(&unpacked, target)? {
-            return Self::of(unpacked, &default);
+            return Self::new(unpacked, &default);
         }
         bail!(
             "there is no Rust standard library for {triple}. Install it with `rustup target add {triple}`, or on \
              Debian and Ubuntu without rustup's servers with `example-tools/builder/setup-debian-rust.sh`, or name another \
-             compiler in {OVERRIDE}",
+             compiler in {RUSTC_VARIABLE}",
             triple = target.triple()
         )
     }
 
-    fn of(rustc: PathBuf, default: &Path) -> Result<Self> {
-        let version = print(&rustc, &["--version"])?;
-        let sysroot = PathBuf::from(print(&rustc, &["--print", "sysroot"])?);
-        let host = PathBuf::from(print(default, &["--print", "sysroot"])?);
-        let triple = print(default, &["--print", "host-tuple"])?;
+    fn new(rustc: PathBuf, default: &Path) -> Result<Self> {
+        let version = run_rustc(&rustc, &["--version"])?;
+        let sysroot = PathBuf::from(run_rustc(&rustc, &["--print", "sysroot"])?);
+        let host = PathBuf::from(run_rustc(default, &["--print", "sysroot"])?);
+        let triple = run_rustc(default, &["--print", "host-tuple"])?;
         let linkers = host.join("lib/rustlib").join(triple).join("bin");
         Ok(Self { rustc, version, sysroot, linkers: vec![linkers.clone(), linkers.join("gcc-ld")] })
     }
 
-    /// The compiler.
+    /// Returns the path of the compiler.
     #[must_use]
     pub fn rustc(&self) -> &Path {
         &self.rustc
     }
 
-    /// What the compiler calls itself: `rustc 1.95.0 (…)`.
+    /// Returns the version of the compiler: `rustc 1.95.0 (…)`.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// The folder with the compiler's libraries.
+    /// Returns the folder with the compiler's libraries.
     #[must_use]
     pub fn sysroot(&self) -> &Path {
         &self.sysroot
     }
 
-    /// The environment's `PATH`, with the linkers first.
+    /// Returns the environment's `PATH`, with the linkers first.
     ///
     /// # Errors
     ///
@@ -97,16 +97,16 @@ impl Toolchain {
     }
 }
 
-/// Whether the compiler's libraries include the target's.
+/// Returns whether the compiler has the standard library of the target.
 fn has_target(rustc: &Path, target: Target) -> Result<bool> {
-    let folder = print(rustc, &["--target", target.triple(), "--print", "target-libdir"])?;
+    let folder = run_rustc(rustc, &["--target", target.triple(), "--print", "target-libdir"])?;
     let Ok(mut entries) = fs::read_dir(folder) else {
         return Ok(false);
     };
     Ok(entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("libstd-"))))
 }
 
-fn print(rustc: &Path, arguments: &[&str]) -> Result<String> {
+fn run_rustc(rustc: &Path, arguments: &[&str]) -> Result<String> {
     let output = Command::new(rustc)
         .args(arguments)
         .output()

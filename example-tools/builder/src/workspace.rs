@@ -1,4 +1,4 @@
-//! Where things are in the checkout, and what its manifests say.
+//! The layout of the checkout, and its manifests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,50 +7,50 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use toml::{Table, Value};
 
-/// The checkout that is built.
+/// A checkout of this repository.
 #[derive(Clone, Debug)]
 pub struct Workspace {
     root: PathBuf,
 }
 
-/// Dependencies of this target are in no component.
-const NATIVE: &str = r#"cfg(not(target_arch = "wasm32"))"#;
+/// The `cfg` of dependencies that are not part of any component.
+const NATIVE_TARGET: &str = r#"cfg(not(target_arch = "wasm32"))"#;
 
-/// A crate of the checkout.
+/// A crate of the workspace.
 #[derive(Clone, Debug)]
 pub(crate) struct LocalPackage {
-    /// Its folder.
+    /// The folder of the crate.
     pub(crate) folder: PathBuf,
-    /// The names of what it depends on in a component, without what only its tests need.
+    /// The names of its dependencies in a component, without those of tests.
     pub(crate) dependencies: Vec<String>,
 }
 
 impl Workspace {
-    /// The checkout that this program was compiled in.
+    /// Returns the checkout in which this program was compiled.
     #[must_use]
-    pub fn of_this_program() -> Self {
+    pub fn current() -> Self {
         let builder = Path::new(env!("CARGO_MANIFEST_DIR"));
         Self { root: builder.ancestors().nth(2).unwrap_or(builder).to_owned() }
     }
 
-    /// The folder of the workspace's manifest.
+    /// Returns the folder of the workspace's manifest.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where the built components are kept.
+    /// Returns the folder of the built components.
     #[must_use]
     pub fn dist(&self) -> PathBuf {
         self.root.join("example-tools/dist")
     }
 
-    /// The workspace's manifest.
+    /// Reads the workspace's manifest.
     pub(crate) fn manifest(&self) -> Result<Table> {
         read_toml(&self.root.join("Cargo.toml"))
     }
 
-    /// The crates of the checkout, by name.
+    /// Reads the crates of the workspace, by name.
     pub(crate) fn packages(&self) -> Result<BTreeMap<String, LocalPackage>> {
         let manifest = self.manifest()?;
         let members = manifest
@@ -80,7 +80,7 @@ fn dependencies(manifest: &Table) -> Vec<String> {
     let mut all = names(manifest.get("dependencies"));
     all.extend(names(manifest.get("build-dependencies")));
     let targets = manifest.get("target").and_then(Value::as_table).into_iter().flatten();
-    for (_, target) in targets.filter(|(target, _)| target.as_str() != NATIVE) {
+    for (_, target) in targets.filter(|(target, _)| target.as_str() != NATIVE_TARGET) {
         all.extend(names(target.get("dependencies")));
     }
     all
@@ -97,15 +97,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dependencies_of_tests_and_of_native_builds_do_not_count() {
+    fn leaves_out_dependencies_of_tests_and_native_builds() {
         let manifest = "[dependencies]\na = '1'\n[dev-dependencies]\nb = '1'\n[target.'cfg(unix)'.dependencies]\nc = '1'\n\
              [target.'cfg(not(target_arch = \"wasm32\"))'.dependencies]\nd = '1'";
         assert_eq!(dependencies(&manifest.parse().unwrap()), ["a", "c"]);
     }
 
     #[test]
-    fn this_checkout_has_the_sdk() {
-        let packages = Workspace::of_this_program().packages().unwrap();
+    fn reads_the_packages_of_this_checkout() {
+        let packages = Workspace::current().packages().unwrap();
         assert!(packages["fumehood-guest"].dependencies.contains(&"wit-bindgen".to_owned()));
     }
 }

@@ -1,4 +1,5 @@
-//! The committed components: fresh, free of traces of the machine that built them, and no more powerful than they say.
+//! The committed components: up to date, without traces of the machine that built them, and with the expected imports
+//! and exports.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -9,11 +10,11 @@ use fumehood_build_tools::{ExampleTool, REBUILD, Record, TOOLS, Target, Workspac
 use wasmparser::{Parser, Payload};
 
 fn component(tool: &ExampleTool) -> Vec<u8> {
-    let path = Workspace::of_this_program().dist().join(tool.file_name());
+    let path = Workspace::current().dist().join(tool.file_name());
     fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; run `{REBUILD}`", path.display()))
 }
 
-/// The names of the component's own imports or exports, not those of what is inside it.
+/// Returns the names of the component's own imports or exports, without those of nested components.
 fn outer_names(bytes: &[u8], names_of: fn(&Payload<'_>) -> Vec<String>) -> BTreeSet<String> {
     let mut depth = 0;
     let mut names = BTreeSet::new();
@@ -48,8 +49,8 @@ fn exports(bytes: &[u8]) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_components_are_what_the_sources_say() {
-    let workspace = Workspace::of_this_program();
+fn committed_components_are_up_to_date() {
+    let workspace = Workspace::current();
     let dist = workspace.dist();
     let record = Record::read(&dist).unwrap();
     let stale: Vec<String> = TOOLS
@@ -63,8 +64,8 @@ fn the_components_are_what_the_sources_say() {
 }
 
 #[test]
-fn there_is_nothing_else() {
-    let present: BTreeSet<String> = fs::read_dir(Workspace::of_this_program().dist())
+fn dist_contains_nothing_else() {
+    let present: BTreeSet<String> = fs::read_dir(Workspace::current().dist())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
@@ -74,7 +75,7 @@ fn there_is_nothing_else() {
 }
 
 #[test]
-fn nothing_tells_where_they_were_built() {
+fn components_contain_no_build_paths() {
     for tool in TOOLS {
         let bytes = component(tool);
         for trace in ["/root", "/home/", "/Users/", "/work", "/tmp", ".cargo", ".rustup", "index.crates"] {
@@ -92,11 +93,11 @@ fn pure_tools_import_only_the_contract() {
         assert!(names.iter().all(is_contract), "{} imports {names:?}", tool.file_name());
     }
     let greeter = TOOLS.iter().find(|tool| tool.name == "typed-greeter").unwrap();
-    assert_eq!(imports(&component(greeter)), BTreeSet::new(), "it knows nothing of the host");
+    assert_eq!(imports(&component(greeter)), BTreeSet::new(), "it does not depend on the host");
 }
 
 #[test]
-fn they_export_what_a_host_looks_for() {
+fn components_export_the_contract() {
     for tool in TOOLS {
         let expected: &[&str] = match tool.name {
             "typed-greeter" => &["about", "example:greeter/greetings@1.0.0"],
@@ -107,7 +108,7 @@ fn they_export_what_a_host_looks_for() {
 }
 
 #[test]
-fn a_tool_of_plain_functions_carries_its_documentation() {
+fn typed_component_contains_its_documentation() {
     let greeter = TOOLS.iter().find(|tool| tool.name == "typed-greeter").unwrap();
     let bytes = component(greeter);
     let docs = Parser::new(0).parse_all(&bytes).find_map(|payload| match payload.expect("a valid component") {

@@ -1,19 +1,19 @@
-//! Arithmetic expressions: read from left to right and evaluated on the way.
+//! Arithmetic expressions: a recursive descent parser that evaluates as it parses.
 
 use std::f64::consts;
 
 use fumehood_guest::ToolError;
 
-/// How deep parentheses, signs and powers may nest. Each level takes some of a small stack.
-const DEPTH: usize = 64;
+/// Maximum nesting depth of parentheses, signs and powers. Each level uses some of a small stack.
+const MAX_DEPTH: usize = 64;
 
-/// The value of an expression.
+/// Evaluates an expression.
 ///
 /// # Errors
 ///
 /// If it is not an expression, or divides by zero.
 pub(crate) fn evaluate(expression: &str) -> Result<f64, ToolError> {
-    let mut reader = Reader { rest: expression, read: 0, depth: 0 };
+    let mut reader = Parser { rest: expression, read: 0, depth: 0 };
     let value = reader.sum()?;
     match reader.peek() {
         None => Ok(value),
@@ -21,14 +21,14 @@ pub(crate) fn evaluate(expression: &str) -> Result<f64, ToolError> {
     }
 }
 
-struct Reader<'a> {
+struct Parser<'a> {
     rest: &'a str,
-    /// How many characters were read, so that an error can say where it is.
+    /// Number of characters that were parsed, for error messages.
     read: usize,
     depth: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Parser<'a> {
     fn sum(&mut self) -> Result<f64, ToolError> {
         let mut value = self.product()?;
         loop {
@@ -43,10 +43,10 @@ impl<'a> Reader<'a> {
     }
 
     fn product(&mut self) -> Result<f64, ToolError> {
-        let mut value = self.signed()?;
+        let mut value = self.signed_operand()?;
         loop {
             if self.take('*') {
-                value *= self.signed()?;
+                value *= self.signed_operand()?;
             } else if self.take('/') {
                 value /= self.divisor()?;
             } else if self.take('%') {
@@ -58,17 +58,17 @@ impl<'a> Reader<'a> {
     }
 
     fn divisor(&mut self) -> Result<f64, ToolError> {
-        let value = self.signed()?;
+        let value = self.signed_operand()?;
         if value == 0.0 { Err(ToolError::failed("Division by zero")) } else { Ok(value) }
     }
 
-    /// A sign binds less than a power: -2^2 is -4.
-    fn signed(&mut self) -> Result<f64, ToolError> {
-        self.nested(|reader| {
+    /// Parses an operand with a sign, which binds less than a power: -2^2 is -4.
+    fn signed_operand(&mut self) -> Result<f64, ToolError> {
+        self.descend(|reader| {
             if reader.take('-') {
-                Ok(-reader.signed()?)
+                Ok(-reader.signed_operand()?)
             } else if reader.take('+') {
-                reader.signed()
+                reader.signed_operand()
             } else {
                 reader.power()
             }
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
 
     fn power(&mut self) -> Result<f64, ToolError> {
         let base = self.operand()?;
-        if self.take('^') { Ok(base.powf(self.signed()?)) } else { Ok(base) }
+        if self.take('^') { Ok(base.powf(self.signed_operand()?)) } else { Ok(base) }
     }
 
     fn operand(&mut self) -> Result<f64, ToolError> {
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         }
         match self.peek() {
             Some(first) if first.is_ascii_digit() || first == '.' => self.number(),
-            Some(first) if first.is_ascii_alphabetic() => self.named(),
+            Some(first) if first.is_ascii_alphabetic() => self.name(),
             Some(other) => Err(self.error(format!("expected a number, a function or `(`, not `{other}`"))),
             None => Err(self.error("expected a number, a function or `(`, but the expression ends")),
         }
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
         text.parse().map_err(|_| at_character(at, format!("`{text}` is not a number")))
     }
 
-    fn named(&mut self) -> Result<f64, ToolError> {
+    fn name(&mut self) -> Result<f64, ToolError> {
         let at = self.read;
         let length = self.rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(self.rest.len());
         let name = self.advance(length);
@@ -130,10 +130,10 @@ impl<'a> Reader<'a> {
         function(name, &arguments).map_err(|problem| at_character(at, problem))
     }
 
-    /// Reads one level deeper, unless that is too deep.
-    fn nested(&mut self, read: impl FnOnce(&mut Self) -> Result<f64, ToolError>) -> Result<f64, ToolError> {
-        if self.depth == DEPTH {
-            return Err(self.error(format!("this is nested more than {DEPTH} levels deep")));
+    /// Parses one level deeper, up to [`MAX_DEPTH`].
+    fn descend(&mut self, read: impl FnOnce(&mut Self) -> Result<f64, ToolError>) -> Result<f64, ToolError> {
+        if self.depth == MAX_DEPTH {
+            return Err(self.error(format!("this is nested more than {MAX_DEPTH} levels deep")));
         }
         self.depth += 1;
         let value = read(self);
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
         value
     }
 
-    /// The next character that is not white space.
+    /// Returns the next character after white space.
     fn peek(&mut self) -> Option<char> {
         let trimmed = self.rest.trim_start();
         self.advance(self.rest.len() - trimmed.len());
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads that many bytes; they have to end between two characters.
+    /// Consumes `bytes` bytes, which must end at a character boundary.
     fn advance(&mut self, bytes: usize) -> &'a str {
         let (read, rest) = self.rest.split_at(bytes);
         self.rest = rest;
@@ -188,7 +188,7 @@ fn function(name: &str, arguments: &[f64]) -> Result<f64, String> {
         "min" => Ok(arguments.iter().copied().fold(f64::INFINITY, f64::min)),
         "max" => Ok(arguments.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
         _ => {
-            let function = of_one_number(name).ok_or_else(|| {
+            let function = unary_function(name).ok_or_else(|| {
                 format!(
                     "there is no function `{name}`; there are abs, sqrt, exp, ln, log10, sin, cos, tan, floor, ceil, \
                      round, min and max"
@@ -202,7 +202,7 @@ fn function(name: &str, arguments: &[f64]) -> Result<f64, String> {
     }
 }
 
-fn of_one_number(name: &str) -> Option<fn(f64) -> f64> {
+fn unary_function(name: &str) -> Option<fn(f64) -> f64> {
     Some(match name {
         "abs" => f64::abs,
         "sqrt" => f64::sqrt,
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_have_values() {
+    fn evaluates_expressions() {
         for (expression, value) in [
             ("1", 1.0),
             (" ( 3+5 ) *2 ", 16.0),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_have_a_place() {
+    fn errors_name_the_position() {
         for (expression, message) in [
             ("", "at character 1: expected a number, a function or `(`, but the expression ends"),
             ("1 +", "at character 4: expected a number, a function or `(`, but the expression ends"),
@@ -270,17 +270,17 @@ mod tests {
     }
 
     #[test]
-    fn nothing_divides_by_zero() {
+    fn rejects_division_by_zero() {
         for expression in ["1 / 0", "1 % (2 - 2)", "1 / -0"] {
             assert_eq!(evaluate(expression).unwrap_err().message(), "Division by zero", "{expression}");
         }
     }
 
     #[test]
-    fn depth_is_bounded() {
+    fn limits_the_nesting_depth() {
         let parentheses = |levels: usize| format!("{}1{}", "(".repeat(levels), ")".repeat(levels));
-        assert_eq!(evaluate(&parentheses(DEPTH - 1)), Ok(1.0));
-        for deep in [parentheses(DEPTH), "-".repeat(100_000), "2^".repeat(100_000), "(".repeat(100_000)] {
+        assert_eq!(evaluate(&parentheses(MAX_DEPTH - 1)), Ok(1.0));
+        for deep in [parentheses(MAX_DEPTH), "-".repeat(100_000), "2^".repeat(100_000), "(".repeat(100_000)] {
             assert!(evaluate(&deep).unwrap_err().message().contains("64 levels"));
         }
     }

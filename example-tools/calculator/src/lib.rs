@@ -15,11 +15,11 @@ pub struct Operands {
     pub b: f64,
 }
 
-/// What came out.
+/// The result of a calculation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Answer {
     /// The result.
-    #[serde(serialize_with = "as_people_write_it")]
+    #[serde(serialize_with = "serialize_number")]
     pub result: f64,
 }
 
@@ -64,7 +64,7 @@ pub fn evaluate(
     finite(expression::evaluate(&expression)?)
 }
 
-/// JSON has no infinities, and a model should learn that a result is one.
+/// Returns the result if it is finite: JSON has no infinities, and a model needs an error message.
 fn finite(result: f64) -> Result<Answer, ToolError> {
     if result.is_finite() {
         return Ok(Answer { result });
@@ -76,8 +76,8 @@ fn finite(result: f64) -> Result<Answer, ToolError> {
     }))
 }
 
-/// Writes `8` rather than `8.0`, as long as every digit counts.
-fn as_people_write_it<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+/// Serializes whole numbers without a decimal point, `8` instead of `8.0`, as long as they are exact.
+fn serialize_number<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
     if number.fract() == 0.0 && number.abs() < EXACT_BELOW {
         #[expect(clippy::cast_possible_truncation, reason = "a whole number below 2^53")]
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_four_operations() {
+    fn computes_the_four_operations() {
         let args = Operands { a: 7.0, b: 2.0 };
         let result = |answer: Result<Answer, ToolError>| answer.unwrap().result;
         assert_eq!(result(add(args)), 9.0);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn division_by_zero_is_a_failure() {
+    fn division_by_zero_fails() {
         for b in [0.0, -0.0] {
             let error = divide(Operands { a: 1.0, b }).unwrap_err();
             assert_eq!((error.kind(), error.message()), (FailureKind::Failed, "Division by zero"));
@@ -121,13 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_a_failure() {
+    fn results_that_are_not_finite_fail() {
         assert!(multiply(Operands { a: f64::MAX, b: 10.0 }).unwrap_err().message().contains("too large"));
         assert!(evaluate("sqrt(0 - 1)".to_owned()).unwrap_err().message().contains("real number"));
     }
 
     #[test]
-    fn whole_numbers_are_written_without_a_point() {
+    fn serializes_whole_numbers_without_a_point() {
         assert_eq!(json_of::<add>(&json!({"a": 3, "b": 5})), r#"{"result":8}"#);
         assert_eq!(json_of::<multiply>(&json!({"a": 8, "b": -2.0})), r#"{"result":-16}"#);
         assert_eq!(json_of::<divide>(&json!({"a": 1, "b": 8})), r#"{"result":0.125}"#);

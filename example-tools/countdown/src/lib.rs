@@ -1,4 +1,4 @@
-//! A long-running tool: it counts down, and tells how far it is.
+//! A long-running tool that counts down and reports its progress.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 pub struct Countdown {
     /// The number it started from.
     pub from: u32,
-    /// How many milliseconds the pauses took together, at least.
+    /// The total of the pauses in milliseconds, at least.
     pub waited_ms: u64,
 }
 
@@ -22,7 +22,7 @@ pub fn countdown(
     /// The number to start from.
     #[schemars(range(min = 1, max = 1000))]
     from: u32,
-    /// How many milliseconds to pause after each number.
+    /// The pause after each number, in milliseconds.
     #[default(10)]
     #[schemars(range(min = 0, max = 10_000))]
     step_ms: u32,
@@ -30,7 +30,7 @@ pub fn countdown(
     let pause = Duration::from_millis(u64::from(step_ms));
     let planned = pause.saturating_mul(from);
     for number in (1..=from).rev() {
-        leave_enough_time(number, pause)?;
+        check_deadline(number, pause)?;
         clock::sleep(pause);
         progress::report(f64::from(from - number + 1) / f64::from(from))
             .message(format!("{} of {from}", from - number + 1))
@@ -40,8 +40,8 @@ pub fn countdown(
     Ok(Countdown { from, waited_ms: u64::try_from(planned.as_millis()).unwrap_or(u64::MAX) })
 }
 
-/// A call that meets its deadline is stopped without a word, so the tool says so itself, and before it waits in vain.
-fn leave_enough_time(left: u32, pause: Duration) -> Result<(), ToolError> {
+/// Returns an error if the countdown would exceed the deadline: a call that reaches it is stopped without a message.
+fn check_deadline(left: u32, pause: Duration) -> Result<(), ToolError> {
     let (needed, remaining) = (pause.saturating_mul(left), context::remaining());
     if needed < remaining {
         return Ok(());
@@ -64,18 +64,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_is_told() {
+    fn reports_every_number() {
         let run = testing::Call::new().run(|| countdown(3, 1000));
         assert_eq!(run.returned, Ok(Countdown { from: 3, waited_ms: 3000 }));
-        assert_eq!(run.elapsed, Duration::from_secs(3), "the clock of the test moved, and nobody waited");
-        let told: Vec<_> = run.updates.iter().map(|update| (update.fraction, update.partial.as_slice())).collect();
+        assert_eq!(run.elapsed, Duration::from_secs(3), "the test clock advanced, without a real delay");
+        let reported: Vec<_> = run.updates.iter().map(|update| (update.fraction, update.partial.as_slice())).collect();
         let (three, two, one) = ([Content::text("3")], [Content::text("2")], [Content::text("1")]);
-        assert_eq!(told, [(Some(1.0 / 3.0), &three[..]), (Some(2.0 / 3.0), &two[..]), (Some(1.0), &one[..])]);
+        assert_eq!(reported, [(Some(1.0 / 3.0), &three[..]), (Some(2.0 / 3.0), &two[..]), (Some(1.0), &one[..])]);
         assert_eq!(run.updates[0].message.as_deref(), Some("1 of 3"));
     }
 
     #[test]
-    fn a_countdown_that_cannot_end_does_not_begin() {
+    fn rejects_a_countdown_beyond_the_deadline() {
         let run = testing::Call::new().remaining(Duration::from_secs(2)).run(|| countdown(1000, 10));
         let error = run.returned.unwrap_err();
         assert_eq!(error.kind(), FailureKind::InvalidArguments);

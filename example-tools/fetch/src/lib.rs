@@ -1,4 +1,4 @@
-//! Pages of the web as text, of those hosts that were granted.
+//! Web pages as text, from granted hosts.
 
 mod media;
 
@@ -7,27 +7,27 @@ use fumehood_guest_http::{Body, Request, Response, StatusCode, header, send};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use media::{Media, charset_is_readable};
+use media::{Media, is_utf8_compatible};
 
-/// How much of a response is read, in bytes, for each character that is wanted: tags take up most of a page.
-const BYTES_A_CHARACTER: usize = 8;
-/// The most bytes of a response that are read.
-const MOST_BYTES: usize = 2 << 20;
-/// How much of an error's page is repeated, in characters.
-const SHOWN: usize = 500;
+/// Number of bytes of a response that are read for each requested character: tags make up most of a page.
+const BYTES_PER_CHARACTER: usize = 8;
+/// Maximum number of bytes of a response that are read.
+const MAX_RESPONSE_BYTES: usize = 2 << 20;
+/// Maximum length of the excerpt of an error page, in characters.
+const MAX_EXCERPT_CHARACTERS: usize = 500;
 
-/// What was fetched.
+/// A fetched page.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Fetched {
     /// The HTTP status: 200, or that of a redirect.
     pub status: u16,
-    /// What sort of text the server sent, such as text/html.
+    /// The content type that the server sent, such as text/html.
     pub content_type: String,
     /// The text, or the beginning of it.
     pub text: String,
-    /// Whether that is all of it.
+    /// True if the text is complete.
     pub complete: bool,
-    /// Where the page is instead, if this is a redirect. It was not followed: fetch it yourself if it is wanted.
+    /// The target of a redirect. It was not followed: fetch it yourself if it is wanted.
     pub location: Option<String>,
 }
 
@@ -38,11 +38,11 @@ pub fn get(
     /// The absolute address, such as https://example.com/page.
     #[schemars(length(min = 8, max = 4096))]
     url: String,
-    /// How many characters of text to return at most.
+    /// Maximum number of characters of text to return.
     #[default(20000)]
     #[schemars(range(min = 100, max = 200000))]
     max_characters: usize,
-    /// Whether to return HTML as it is, with its tags.
+    /// True to return HTML unchanged, with its tags.
     #[default]
     raw: bool,
 ) -> Result<Fetched, ToolError> {
@@ -51,40 +51,40 @@ pub fn get(
         .header(header::USER_AGENT, "fumehood-fetch")
         .body(Vec::new())
         .map_err(|error| ToolError::invalid_arguments(format!("`{url}` is not an address: {error}")))?;
-    let response = send(request, max_characters.saturating_mul(BYTES_A_CHARACTER).min(MOST_BYTES))?;
+    let response = send(request, max_characters.saturating_mul(BYTES_PER_CHARACTER).min(MAX_RESPONSE_BYTES))?;
     let status = response.status();
     if status.is_client_error() || status.is_server_error() {
-        return Err(unsuccessful(status, &response));
+        return Err(status_error(status, &response));
     }
     if status.is_redirection() {
-        return Ok(redirected(&response));
+        return Ok(redirect_result(&response));
     }
-    let (media, text) = readable(&response)?;
+    let (media, text) = decode(&response)?;
     let text = if media.is_html() && !raw { nanohtml2text::html2text(&text) } else { text };
-    let (text, all) = cut(text, max_characters);
+    let (text, all) = truncate(text, max_characters);
     let complete = all && response.body().complete;
     Ok(Fetched { status: status.as_u16(), content_type: media.name, text, complete, location: None })
 }
 
-/// The value of a header, as far as it is text.
-fn value(response: &Response<Body>, name: header::HeaderName) -> Option<String> {
+/// Returns the value of a header as text.
+fn header_value(response: &Response<Body>, name: header::HeaderName) -> Option<String> {
     response.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-fn redirected(response: &Response<Body>) -> Fetched {
-    let media = Media::parse(&value(response, header::CONTENT_TYPE).unwrap_or_default());
+fn redirect_result(response: &Response<Body>) -> Fetched {
+    let media = Media::parse(&header_value(response, header::CONTENT_TYPE).unwrap_or_default());
     Fetched {
         status: response.status().as_u16(),
         content_type: media.name,
         text: String::new(),
         complete: true,
-        location: value(response, header::LOCATION),
+        location: header_value(response, header::LOCATION),
     }
 }
 
-/// The page, if it is text at all.
-fn readable(response: &Response<Body>) -> Result<(Media, String), ToolError> {
-    let media = Media::parse(&value(response, header::CONTENT_TYPE).unwrap_or_default());
+/// Decodes a page, if it is text.
+fn decode(response: &Response<Body>) -> Result<(Media, String), ToolError> {
+    let media = Media::parse(&header_value(response, header::CONTENT_TYPE).unwrap_or_default());
     let bytes = &response.body().bytes;
     if !bytes.is_empty() && !media.is_text() {
         return Err(ToolError::failed(format!(
@@ -92,7 +92,7 @@ fn readable(response: &Response<Body>) -> Result<(Media, String), ToolError> {
             media.name
         )));
     }
-    if let Some(charset) = media.charset.as_deref().filter(|charset| !charset_is_readable(charset)) {
+    if let Some(charset) = media.charset.as_deref().filter(|charset| !is_utf8_compatible(charset)) {
         let message = format!("the page is written in the character set `{charset}`; this tool reads UTF-8 only");
         return Err(ToolError::failed(message));
     }
@@ -102,11 +102,11 @@ fn readable(response: &Response<Body>) -> Result<(Media, String), ToolError> {
     Ok((media, String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// An error of the server, with the beginning of what it says.
-fn unsuccessful(status: StatusCode, response: &Response<Body>) -> ToolError {
+/// Converts an error of the server, with the beginning of its page.
+fn status_error(status: StatusCode, response: &Response<Body>) -> ToolError {
     let said =
-        readable(response).map(|(media, text)| if media.is_html() { nanohtml2text::html2text(&text) } else { text });
-    let said = cut(said.unwrap_or_default().trim().to_owned(), SHOWN).0;
+        decode(response).map(|(media, text)| if media.is_html() { nanohtml2text::html2text(&text) } else { text });
+    let said = truncate(said.unwrap_or_default().trim().to_owned(), MAX_EXCERPT_CHARACTERS).0;
     let message = if said.is_empty() {
         format!("the server answered {status}")
     } else {
@@ -120,8 +120,8 @@ fn unsuccessful(status: StatusCode, response: &Response<Body>) -> ToolError {
     }
 }
 
-/// The beginning of a text, and whether that is all of it.
-fn cut(text: String, characters: usize) -> (String, bool) {
+/// Truncates a text, and returns whether it is complete.
+fn truncate(text: String, characters: usize) -> (String, bool) {
     match text.char_indices().nth(characters) {
         Some((end, _)) => (text.get(..end).unwrap_or_default().to_owned(), false),
         None => (text, true),
@@ -139,13 +139,7 @@ mod tests {
 
     const PAGE: &str = "<html><head><title>T</title></head><body><h1>Hoods</h1><p>Glass &amp; air.</p></body></html>";
 
-    fn fetched(
-        status: u16,
-        headers: &[(&str, &str)],
-        body: &[u8],
-        most: usize,
-        raw: bool,
-    ) -> Result<Fetched, ToolError> {
+    fn fetch(status: u16, headers: &[(&str, &str)], body: &[u8], most: usize, raw: bool) -> Result<Fetched, ToolError> {
         let response = || {
             let builder = Response::builder().status(status);
             headers.iter().fold(builder, |builder, (name, value)| builder.header(*name, *value)).body(body.to_vec())
@@ -155,11 +149,11 @@ mod tests {
     }
 
     fn html(raw: bool) -> Fetched {
-        fetched(200, &[("content-type", "text/html; charset=UTF-8")], PAGE.as_bytes(), 1000, raw).unwrap()
+        fetch(200, &[("content-type", "text/html; charset=UTF-8")], PAGE.as_bytes(), 1000, raw).unwrap()
     }
 
     #[test]
-    fn html_is_told_as_text() {
+    fn converts_html_to_text() {
         let page = html(false);
         assert!(page.text.contains("Hoods") && page.text.contains("Glass & air."), "{page:?}");
         assert!(!page.text.contains('<'), "{page:?}");
@@ -168,24 +162,24 @@ mod tests {
     }
 
     #[test]
-    fn a_long_page_is_cut_and_that_is_said() {
+    fn reports_a_truncated_page() {
         let long = "ä".repeat(300);
-        let page = fetched(200, &[("content-type", "text/plain")], long.as_bytes(), 100, false).unwrap();
+        let page = fetch(200, &[("content-type", "text/plain")], long.as_bytes(), 100, false).unwrap();
         assert_eq!((page.text.chars().count(), page.complete), (100, false));
-        let page = fetched(200, &[("content-type", "text/plain")], long.as_bytes(), 300, false).unwrap();
+        let page = fetch(200, &[("content-type", "text/plain")], long.as_bytes(), 300, false).unwrap();
         assert_eq!((page.text.chars().count(), page.complete), (300, true));
     }
 
     #[test]
-    fn a_redirect_is_told_and_not_followed() {
-        let page = fetched(302, &[("location", "https://b.example/")], b"", 100, false).unwrap();
+    fn reports_a_redirect_without_following() {
+        let page = fetch(302, &[("location", "https://b.example/")], b"", 100, false).unwrap();
         assert_eq!((page.status, page.location.as_deref()), (302, Some("https://b.example/")));
     }
 
     #[test]
-    fn what_is_not_text_is_refused() {
+    fn rejects_pages_that_are_not_text() {
         let message = |content_type: &str, body: &[u8]| {
-            fetched(200, &[("content-type", content_type)], body, 100, false).unwrap_err().message().to_owned()
+            fetch(200, &[("content-type", content_type)], body, 100, false).unwrap_err().message().to_owned()
         };
         assert!(message("image/png", b"\x89PNG").contains("`image/png`, which is not text"));
         assert!(message("text/plain; charset=shift_jis", b"a").contains("`shift_jis`"));
@@ -193,20 +187,20 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_servers_say_what_they_said() {
+    fn errors_include_the_servers_message() {
         let plain = &[("content-type", "text/plain")];
-        let error = fetched(404, plain, b"no such page", 100, false).unwrap_err();
+        let error = fetch(404, plain, b"no such page", 100, false).unwrap_err();
         assert_eq!(error.message(), "the server answered 404 Not Found and said: no such page");
         assert_eq!(error.kind(), FailureKind::Failed);
-        assert_eq!(fetched(503, plain, b"", 100, false).unwrap_err().kind(), FailureKind::Unavailable);
+        assert_eq!(fetch(503, plain, b"", 100, false).unwrap_err().kind(), FailureKind::Unavailable);
         assert_eq!(
-            fetched(500, &[], b"\0\0", 100, false).unwrap_err().message(),
+            fetch(500, &[], b"\0\0", 100, false).unwrap_err().message(),
             "the server answered 500 Internal Server Error"
         );
     }
 
     #[test]
-    fn a_request_that_was_not_granted_is_denied() {
+    fn denies_requests_that_were_not_granted() {
         let denied = answering(|_| Err(RequestError::Denied), || get("https://a.example/".to_owned(), 100, false));
         assert_eq!(denied.unwrap_err().kind(), FailureKind::Denied);
         let none = get("not an address".to_owned(), 100, false).unwrap_err();

@@ -1,7 +1,7 @@
-//! What sort of page it is, from its content type.
+//! Content types (RFC 9110, section 8.3).
 
-/// Types besides `text/…` that are text.
-const TEXTS: &[&str] = &[
+/// Content types of text other than `text/…`.
+const TEXT_TYPES: &[&str] = &[
     "application/ecmascript",
     "application/javascript",
     "application/json",
@@ -17,12 +17,12 @@ const TEXTS: &[&str] = &[
 pub(crate) struct Media {
     /// Type and subtype in lower case, such as `text/html`.
     pub(crate) name: String,
-    /// The character set in lower case, if it is said.
+    /// The character set in lower case, if it is given.
     pub(crate) charset: Option<String>,
 }
 
 impl Media {
-    /// Reads a header. What is missing is taken for bytes of no known sort.
+    /// Parses a header. An empty one means `application/octet-stream`.
     pub(crate) fn parse(header: &str) -> Self {
         let mut parts = header.split(';').map(str::trim);
         let name = parts.next().filter(|name| !name.is_empty()).unwrap_or("application/octet-stream");
@@ -39,12 +39,12 @@ impl Media {
 
     pub(crate) fn is_text(&self) -> bool {
         let name = self.name.as_str();
-        name.starts_with("text/") || name.ends_with("+json") || name.ends_with("+xml") || TEXTS.contains(&name)
+        name.starts_with("text/") || name.ends_with("+json") || name.ends_with("+xml") || TEXT_TYPES.contains(&name)
     }
 }
 
-/// Whether a text in this character set can be read as UTF-8.
-pub(crate) fn charset_is_readable(charset: &str) -> bool {
+/// Returns whether text in this character set can be decoded as UTF-8.
+pub(crate) fn is_utf8_compatible(charset: &str) -> bool {
     matches!(charset, "utf-8" | "utf8" | "us-ascii" | "ascii")
 }
 
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_types_are_read() {
+    fn parses_content_types() {
         let check = |header: &str, name: &str, charset: Option<&str>, is_text: bool| {
             let media = Media::parse(header);
             assert_eq!((media.name.as_str(), media.charset.as_deref()), (name, charset), "{header}");

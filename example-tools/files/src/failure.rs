@@ -1,12 +1,12 @@
-//! What a failed step means to whoever asked for it.
+//! Conversion of I/O errors to failures.
 
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 
 use fumehood_guest::ToolError;
 
-/// For a step that was to `verb` a path, such as "read".
-pub(crate) fn failed(verb: &str, path: &Path, error: &Error) -> ToolError {
+/// Converts an I/O error. `verb` names the operation, such as "read".
+pub(crate) fn io_failure(verb: &str, path: &Path, error: &Error) -> ToolError {
     let path = path.display();
     match error.kind() {
         ErrorKind::NotFound => {

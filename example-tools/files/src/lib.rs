@@ -1,8 +1,8 @@
-//! The files of the folders that were granted: list, read, search, write.
+//! Files in granted folders: list, read, search, write.
 
 mod failure;
+mod grants;
 mod listing;
-mod place;
 mod reading;
 mod searching;
 mod writing;

@@ -1,4 +1,4 @@
-//! What is in a folder.
+//! The tool `list`.
 
 use std::fs::{self, FileType};
 
@@ -6,10 +6,10 @@ use fumehood_guest::{ToolError, tool};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::failure::failed;
-use crate::place;
+use crate::failure::io_failure;
+use crate::grants;
 
-/// What something in a folder is.
+/// The kind of an entry in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -39,18 +39,18 @@ impl From<FileType> for Kind {
 pub struct Entry {
     /// Its name; for a granted folder its path.
     pub name: String,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: Kind,
     /// The size of a file in bytes; null of everything else.
     pub bytes: Option<u64>,
 }
 
-/// What is in a folder.
+/// The entries of a folder.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Listed {
     /// The entries, sorted by name.
     pub entries: Vec<Entry>,
-    /// How many more there are that were left out.
+    /// The number of entries that were left out.
     pub more: usize,
 }
 
@@ -61,25 +61,25 @@ pub fn list(
     #[default("/".to_owned())]
     #[schemars(length(min = 1, max = 4096))]
     path: String,
-    /// How many entries to return at most.
+    /// Maximum number of entries to return.
     #[default(200)]
     #[schemars(range(min = 1, max = 2000))]
     limit: usize,
 ) -> Result<Listed, ToolError> {
-    let folders = place::granted();
+    let folders = grants::folders();
     if path == "/" && !folders.iter().any(|folder| folder == "/") {
         return roots(folders, limit);
     }
-    let folder = place::inside(&path)?;
+    let folder = grants::check_path(&path)?;
     let mut names = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(|error| failed("list", &folder, &error))? {
-        names.push(entry.map_err(|error| failed("list", &folder, &error))?.file_name());
+    for entry in fs::read_dir(&folder).map_err(|error| io_failure("list", &folder, &error))? {
+        names.push(entry.map_err(|error| io_failure("list", &folder, &error))?.file_name());
     }
     names.sort();
     let more = names.len().saturating_sub(limit);
     names.truncate(limit);
     let entry = |name: &std::ffi::OsString| {
-        // It may have gone since it was listed.
+        // It may have been removed since it was listed.
         let metadata = fs::symlink_metadata(folder.join(name)).ok()?;
         let kind = Kind::from(metadata.file_type());
         let bytes = (kind == Kind::File).then_some(metadata.len());
@@ -90,7 +90,7 @@ pub fn list(
 
 fn roots(mut folders: Vec<String>, limit: usize) -> Result<Listed, ToolError> {
     if folders.is_empty() {
-        return Err(place::nothing());
+        return Err(grants::none_error());
     }
     folders.sort();
     let more = folders.len().saturating_sub(limit);
@@ -104,10 +104,10 @@ mod tests {
     use fumehood_guest::FailureKind;
 
     use super::*;
-    use crate::place::tests::Folder;
+    use crate::grants::tests::Folder;
 
     #[test]
-    fn a_folder_is_listed_by_name() {
+    fn lists_a_folder_by_name() {
         let folder = Folder::with(&[("b.txt", "bb"), ("a/inner.txt", "")]);
         let listed = list(folder.path(""), 10).unwrap();
         let entry = |name: &str, kind, bytes| Entry { name: name.to_owned(), kind, bytes };
@@ -118,14 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn the_root_is_what_was_granted() {
+    fn root_lists_the_granted_folders() {
         assert_eq!(list("/".to_owned(), 10).unwrap_err().kind(), FailureKind::Denied);
         let folder = Folder::with(&[]);
         assert_eq!(list("/".to_owned(), 10).unwrap().entries[0].name, folder.path(""));
     }
 
     #[test]
-    fn what_cannot_be_listed_is_said() {
+    fn reports_why_a_path_cannot_be_listed() {
         let folder = Folder::with(&[("a.txt", "")]);
         let kind = |path: String| list(path, 10).unwrap_err().kind();
         assert_eq!(kind(folder.path("absent")), FailureKind::InvalidArguments);

@@ -1,4 +1,4 @@
-//! Reading lines of a file.
+//! The tool `read`.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -8,11 +8,11 @@ use fumehood_guest::{ToolError, tool};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::failure::failed;
-use crate::place;
+use crate::failure::io_failure;
+use crate::grants;
 
-/// The longest line that is held at once, in bytes. A longer one is told in pieces of this size, each as a line.
-pub(crate) const LINE_BYTES: usize = 64 << 10;
+/// Maximum length of a line, in bytes. A longer one is split into pieces of this size, each of which counts as a line.
+pub(crate) const MAX_LINE_BYTES: usize = 64 << 10;
 
 /// Some lines of a file.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
@@ -21,7 +21,7 @@ pub struct Lines {
     pub text: String,
     /// The number of the first one.
     pub first_line: u64,
-    /// What to pass as `from_line` for what comes after; null if that is the end of the file.
+    /// The `from_line` of the next part; null at the end of the file.
     pub next_line: Option<u64>,
 }
 
@@ -31,20 +31,20 @@ pub fn read(
     /// The absolute path of the file.
     #[schemars(length(min = 1, max = 4096))]
     path: String,
-    /// Which line to begin with, counted from 1.
+    /// The first line to return, counted from 1.
     #[default(1)]
     #[schemars(range(min = 1, max = 4294967295_u64))]
     from_line: u64,
-    /// How many lines to return at most.
+    /// Maximum number of lines to return.
     #[default(500)]
     #[schemars(range(min = 1, max = 10000))]
     lines: u64,
-    /// How many bytes to return at most. A line is never torn, unless it alone is longer.
+    /// Maximum number of bytes to return. A line is never split, unless it alone is longer.
     #[default(65536)]
     #[schemars(range(min = 64, max = 262144))]
     max_bytes: usize,
 ) -> Result<Lines, ToolError> {
-    let path = place::inside(&path)?;
+    let path = grants::check_path(&path)?;
     let mut reader = open(&path)?;
     let mut line = Vec::new();
     for number in 1..from_line {
@@ -60,7 +60,7 @@ pub fn read(
         if number - from_line == lines || (!text.is_empty() && text.len() + piece.len() > max_bytes) {
             return Ok(Lines { text, first_line: from_line, next_line: Some(number) });
         }
-        text.push_str(cut(piece, max_bytes));
+        text.push_str(truncate(piece, max_bytes));
         number += 1;
     }
     Ok(Lines { text, first_line: from_line, next_line: None })
@@ -68,36 +68,36 @@ pub fn read(
 
 /// Opens a file, which must not be a folder.
 pub(crate) fn open(path: &Path) -> Result<BufReader<File>, ToolError> {
-    let file = File::open(path).map_err(|error| failed("read", path, &error))?;
-    let is_folder = file.metadata().map_err(|error| failed("read", path, &error))?.is_dir();
+    let file = File::open(path).map_err(|error| io_failure("read", path, &error))?;
+    let is_folder = file.metadata().map_err(|error| io_failure("read", path, &error))?.is_dir();
     if is_folder {
         let message = format!("`{}` is a folder; `list` tells what is in it", path.display());
         return Err(ToolError::invalid_arguments(message));
     }
-    Ok(BufReader::with_capacity(LINE_BYTES, file))
+    Ok(BufReader::with_capacity(MAX_LINE_BYTES, file))
 }
 
-/// Reads a line with its line break into `line`. False at the end of the file.
+/// Reads a line with its line break into `line`. Returns `false` at the end of the file.
 pub(crate) fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>, path: &Path) -> Result<bool, ToolError> {
     line.clear();
-    let read = reader.take(LINE_BYTES as u64).read_until(b'\n', line);
-    Ok(read.map_err(|error| failed("read", path, &error))? > 0)
+    let read = reader.take(MAX_LINE_BYTES as u64).read_until(b'\n', line);
+    Ok(read.map_err(|error| io_failure("read", path, &error))? > 0)
 }
 
 fn text_of<'a>(line: &'a [u8], path: &Path) -> Result<&'a str, ToolError> {
     let not_text = || ToolError::failed(format!("`{}` is not UTF-8 text; this tool reads text only", path.display()));
     match std::str::from_utf8(line) {
         Ok(text) if !text.contains('\0') => Ok(text),
-        // A very long line may have been cut in the middle of a character.
-        Err(error) if error.error_len().is_none() && line.len() >= LINE_BYTES => {
+        // A long line may have been split in the middle of a character.
+        Err(error) if error.error_len().is_none() && line.len() >= MAX_LINE_BYTES => {
             std::str::from_utf8(line.get(..error.valid_up_to()).unwrap_or_default()).map_err(|_| not_text())
         }
         _ => Err(not_text()),
     }
 }
 
-/// The beginning of a text, of at most so many bytes.
-fn cut(text: &str, bytes: usize) -> &str {
+/// Returns the beginning of a text, of at most `bytes` bytes.
+fn truncate(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
 }
 
@@ -106,7 +106,7 @@ mod tests {
     use fumehood_guest::FailureKind;
 
     use super::*;
-    use crate::place::tests::Folder;
+    use crate::grants::tests::Folder;
 
     fn lines(text: &str, from: u64, lines: u64, bytes: usize) -> (String, Option<u64>) {
         let folder = Folder::with(&[("a.txt", text)]);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_a_part_at_a_time() {
+    fn reads_a_file_in_parts() {
         let text = "one\ntwo\nthree";
         assert_eq!(lines(text, 1, 500, 1000), (text.to_owned(), None));
         assert_eq!(lines(text, 1, 2, 1000), ("one\ntwo\n".to_owned(), Some(3)));
@@ -128,13 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_comes_in_pieces() {
-        let text = "x".repeat(LINE_BYTES + 10);
+    fn splits_an_endless_line() {
+        let text = "x".repeat(MAX_LINE_BYTES + 10);
         assert_eq!(lines(&text, 2, 1, 64), ("x".repeat(10), None));
     }
 
     #[test]
-    fn what_cannot_be_read_is_said() {
+    fn reports_why_a_file_cannot_be_read() {
         let folder = Folder::with(&[("a.txt", "one\n"), ("b.png", "a\0b"), ("c/d", "")]);
         let error = |path: &str, from| read(folder.path(path), from, 10, 100).unwrap_err();
         assert!(error("a.txt", 3).message().contains("has only 1 lines"));

@@ -1,4 +1,4 @@
-//! Searching the lines of all files below a folder.
+//! The tool `search`.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -10,36 +10,36 @@ use regex::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::failure::failed;
-use crate::place;
+use crate::failure::io_failure;
+use crate::grants;
 use crate::reading::{next_line, open};
 
-/// The search ends when less of the call's time is left: what was found by then is worth more than nothing.
-const RESERVE: Duration = Duration::from_millis(300);
-/// The longest part of a line that is shown, in characters.
-const SHOWN: usize = 300;
-/// The most memory that a pattern may take, in bytes.
-const PATTERN_BYTES: usize = 1 << 20;
+/// The search stops when less time of the call is left, and returns the matches so far.
+const RESERVED_TIME: Duration = Duration::from_millis(300);
+/// Maximum length of the part of a line that is returned, in characters.
+const MAX_EXCERPT_CHARACTERS: usize = 300;
+/// Maximum size of a compiled pattern, in bytes.
+const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 /// A line that was found.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Match {
     /// The absolute path of the file.
     pub path: String,
-    /// Which line of it, counted from 1.
+    /// The number of the line, counted from 1.
     pub line: u64,
     /// The line, or the beginning of a long one.
     pub text: String,
 }
 
-/// What was found.
+/// The matches that were found.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Found {
     /// The lines, file by file, in the order of their paths.
     pub matches: Vec<Match>,
     /// Files that were not searched, because they are not text or cannot be read.
     pub skipped: u32,
-    /// Whether everything else was searched; false if there were too many matches or too little time.
+    /// True if everything else was searched; false if there were too many matches or too little time.
     pub complete: bool,
 }
 
@@ -49,39 +49,39 @@ pub fn search(
     /// The absolute path of the file or folder.
     #[schemars(length(min = 1, max = 4096))]
     path: String,
-    /// What to look for: a plain text, or a regular expression if `regex` is true.
+    /// The text to search for: plain text, or a regular expression if `regex` is true.
     #[schemars(length(min = 1, max = 1000))]
     text: String,
-    /// Whether `text` is a regular expression.
+    /// True if `text` is a regular expression.
     #[default]
     regex: bool,
-    /// Whether upper and lower case differ.
+    /// True to distinguish upper and lower case.
     #[default]
     case_sensitive: bool,
-    /// How many lines to return at most.
+    /// Maximum number of lines to return.
     #[default(50)]
     #[schemars(range(min = 1, max = 500))]
     limit: usize,
 ) -> Result<Found, ToolError> {
     let wanted = pattern(&text, regex, case_sensitive)?;
-    let start = place::inside(&path)?;
+    let start = grants::check_path(&path)?;
     let mut found = Found { matches: Vec::new(), skipped: 0, complete: true };
-    let is_folder = fs::metadata(&start).map_err(|error| failed("search", &start, &error))?.is_dir();
+    let is_folder = fs::metadata(&start).map_err(|error| io_failure("search", &start, &error))?.is_dir();
     if !is_folder {
-        in_file(&start, &wanted, limit, &mut found)?;
+        search_file(&start, &wanted, limit, &mut found)?;
         return Ok(found);
     }
-    let mut waiting = VecDeque::from(below(&start).map_err(|error| failed("search", &start, &error))?);
+    let mut waiting = VecDeque::from(list_entries(&start).map_err(|error| io_failure("search", &start, &error))?);
     while let Some((path, is_folder)) = waiting.pop_front() {
-        if !found.complete || context::remaining() < RESERVE {
+        if !found.complete || context::remaining() < RESERVED_TIME {
             found.complete = false;
             break;
         }
         if !is_folder {
-            if in_file(&path, &wanted, limit, &mut found).is_err() {
+            if search_file(&path, &wanted, limit, &mut found).is_err() {
                 found.skipped += 1;
             }
-        } else if let Ok(inner) = below(&path) {
+        } else if let Ok(inner) = list_entries(&path) {
             inner.into_iter().rev().for_each(|entry| waiting.push_front(entry));
         } else {
             found.skipped += 1;
@@ -94,13 +94,13 @@ fn pattern(text: &str, is_regex: bool, case_sensitive: bool) -> Result<Regex, To
     let pattern = if is_regex { text.to_owned() } else { regex::escape(text) };
     RegexBuilder::new(&pattern)
         .case_insensitive(!case_sensitive)
-        .size_limit(PATTERN_BYTES)
+        .size_limit(MAX_PATTERN_BYTES)
         .build()
         .map_err(|error| ToolError::invalid_arguments(format!("`text` is no regular expression: {error}")))
 }
 
-/// Files and folders in a folder, by name, and whether each is a folder. Nothing else is searched.
-fn below(folder: &Path) -> std::io::Result<Vec<(PathBuf, bool)>> {
+/// Returns the files and folders in a folder, sorted by name, with `true` for a folder. Anything else is not searched.
+fn list_entries(folder: &Path) -> std::io::Result<Vec<(PathBuf, bool)>> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -113,10 +113,10 @@ fn below(folder: &Path) -> std::io::Result<Vec<(PathBuf, bool)>> {
     Ok(entries)
 }
 
-/// Adds the lines of one file. What was found before it turned out to be no text is taken back.
-fn in_file(path: &Path, wanted: &Regex, limit: usize, found: &mut Found) -> Result<(), ToolError> {
+/// Adds the matches in one file. If it turns out to be binary, its matches are removed again.
+fn search_file(path: &Path, wanted: &Regex, limit: usize, found: &mut Found) -> Result<(), ToolError> {
     let before = found.matches.len();
-    let added = lines_of(path, wanted, limit, found);
+    let added = search_lines(path, wanted, limit, found);
     if added.is_err() {
         found.matches.truncate(before);
         found.complete = true;
@@ -124,7 +124,7 @@ fn in_file(path: &Path, wanted: &Regex, limit: usize, found: &mut Found) -> Resu
     added
 }
 
-fn lines_of(path: &Path, wanted: &Regex, limit: usize, found: &mut Found) -> Result<(), ToolError> {
+fn search_lines(path: &Path, wanted: &Regex, limit: usize, found: &mut Found) -> Result<(), ToolError> {
     let mut reader = open(path)?;
     let (mut line, mut number) = (Vec::new(), 0);
     while next_line(&mut reader, &mut line, path)? {
@@ -137,11 +137,11 @@ fn lines_of(path: &Path, wanted: &Regex, limit: usize, found: &mut Found) -> Res
         if !wanted.is_match(text) {
             continue;
         }
-        if found.matches.len() == limit || context::remaining() < RESERVE {
+        if found.matches.len() == limit || context::remaining() < RESERVED_TIME {
             found.complete = false;
             return Ok(());
         }
-        let text = text.chars().take(SHOWN).collect();
+        let text = text.chars().take(MAX_EXCERPT_CHARACTERS).collect();
         found.matches.push(Match { path: path.display().to_string(), line: number, text });
     }
     Ok(())
@@ -152,13 +152,13 @@ mod tests {
     use fumehood_guest::{FailureKind, testing::Call};
 
     use super::*;
-    use crate::place::tests::Folder;
+    use crate::grants::tests::Folder;
 
     fn folder() -> Folder {
         Folder::with(&[("a.txt", "Milk\nbread\n"), ("b/c.txt", "no\nmilk 2"), ("b.bin", "milk\n\0"), ("z.txt", "tea")])
     }
 
-    fn found(text: &str, regex: bool, case_sensitive: bool, limit: usize) -> (Vec<(String, u64)>, u32, bool) {
+    fn run_search(text: &str, regex: bool, case_sensitive: bool, limit: usize) -> (Vec<(String, u64)>, u32, bool) {
         let folder = folder();
         let found = search(folder.path(""), text.to_owned(), regex, case_sensitive, limit).unwrap();
         let short = |path: String| path.strip_prefix(&folder.path("")).unwrap().trim_start_matches('/').to_owned();
@@ -170,18 +170,18 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_found_file_by_file() {
+    fn finds_lines_file_by_file() {
         let (a, c) = (("a.txt".to_owned(), 1), ("b/c.txt".to_owned(), 2));
-        assert_eq!(found("milk", false, false, 10), (vec![a.clone(), c.clone()], 1, true));
-        assert_eq!(found("milk", false, true, 10), (vec![c.clone()], 1, true));
-        assert_eq!(found("milk [0-9]", true, false, 10), (vec![c], 1, true));
-        assert_eq!(found("milk [0-9]", false, false, 10), (vec![], 1, true));
-        assert_eq!(found("milk", false, false, 1).0, vec![a]);
-        assert!(!found("milk", false, false, 1).2);
+        assert_eq!(run_search("milk", false, false, 10), (vec![a.clone(), c.clone()], 1, true));
+        assert_eq!(run_search("milk", false, true, 10), (vec![c.clone()], 1, true));
+        assert_eq!(run_search("milk [0-9]", true, false, 10), (vec![c], 1, true));
+        assert_eq!(run_search("milk [0-9]", false, false, 10), (vec![], 1, true));
+        assert_eq!(run_search("milk", false, false, 1).0, vec![a]);
+        assert!(!run_search("milk", false, false, 1).2);
     }
 
     #[test]
-    fn a_single_file_is_searched_too() {
+    fn searches_a_single_file() {
         let folder = folder();
         let search = |path: &str| search(folder.path(path), "bread".to_owned(), false, false, 10);
         assert_eq!(search("a.txt").unwrap().matches[0].line, 2);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_in_time_and_refuses_patterns_that_are_none() {
+    fn stops_in_time_and_rejects_invalid_patterns() {
         let folder = folder();
         let late = || search(folder.path(""), "milk".to_owned(), false, false, 10).unwrap();
         let run = Call::new().remaining(Duration::from_millis(100)).run(late);
@@ -203,7 +203,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn links_are_not_followed() {
+    fn does_not_follow_links() {
         let folder = folder();
         std::os::unix::fs::symlink(folder.path("a.txt"), folder.path("link.txt")).unwrap();
         let found = search(folder.path(""), "bread".to_owned(), false, false, 10).unwrap();

@@ -1,4 +1,4 @@
-//! Writing a file.
+//! The tool `write`.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -8,20 +8,20 @@ use fumehood_guest::{ToolError, tool};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::failure::failed;
-use crate::place;
+use crate::failure::io_failure;
+use crate::grants;
 
-/// Names that are tried for a file that is not whole yet.
-const NAMES: u32 = 16;
+/// Maximum number of names that are tried for a temporary file.
+const MAX_NAME_ATTEMPTS: u32 = 16;
 
 /// A file that was written.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Written {
     /// Its path.
     pub path: String,
-    /// How many bytes it has now.
+    /// The new size in bytes.
     pub bytes: u64,
-    /// Whether there was such a file before.
+    /// True if the file existed before.
     pub replaced: bool,
 }
 
@@ -31,20 +31,20 @@ pub fn write(
     /// The absolute path of the file.
     #[schemars(length(min = 1, max = 4096))]
     path: String,
-    /// What it says.
+    /// The text.
     text: String,
-    /// Whether to add the text to the end of the file, if there is one.
+    /// True to append the text to the file, if it exists.
     #[default]
     append: bool,
 ) -> Result<Written, ToolError> {
-    let file = place::inside(&path)?;
+    let file = grants::check_path(&path)?;
     let before = match fs::metadata(&file) {
         Ok(metadata) if metadata.is_dir() => {
             return Err(ToolError::invalid_arguments(format!("`{path}` is a folder, not a file")));
         }
         Ok(metadata) => Some(metadata.len()),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => return Err(failed("write", &file, &error)),
+        Err(error) => return Err(io_failure("write", &file, &error)),
     };
     if append { add(&file, &text) } else { replace(&file, &text) }?;
     let kept = before.filter(|_| append).unwrap_or_default();
@@ -52,30 +52,31 @@ pub fn write(
 }
 
 fn add(file: &Path, text: &str) -> Result<(), ToolError> {
-    let mut open = OpenOptions::new().append(true).create(true).open(file).map_err(|e| failed("write", file, &e))?;
-    open.write_all(text.as_bytes()).map_err(|error| failed("write", file, &error))
+    let mut open =
+        OpenOptions::new().append(true).create(true).open(file).map_err(|e| io_failure("write", file, &e))?;
+    open.write_all(text.as_bytes()).map_err(|error| io_failure("write", file, &error))
 }
 
-/// Writes beside it and renames, so that nobody ever sees half a file.
+/// Replaces a file by renaming a temporary one, so that no reader ever sees a partial file.
 fn replace(file: &Path, text: &str) -> Result<(), ToolError> {
-    let partial = beside(file)?;
+    let partial = create_temporary(file)?;
     let whole = fs::write(&partial, text).and_then(|()| fs::rename(&partial, file));
     whole.map_err(|error| {
-        // That it stays behind is no worse than what went wrong.
+        // The first error matters more than a leftover file.
         let _ = fs::remove_file(&partial);
-        failed("write", file, &error)
+        io_failure("write", file, &error)
     })
 }
 
-/// A new and empty file in the same folder.
-fn beside(file: &Path) -> Result<PathBuf, ToolError> {
+/// Creates an empty temporary file in the same folder.
+fn create_temporary(file: &Path) -> Result<PathBuf, ToolError> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    for number in 0..NAMES {
+    for number in 0..MAX_NAME_ATTEMPTS {
         let partial = file.with_file_name(format!(".{name}.{number}.partial"));
         match OpenOptions::new().write(true).create_new(true).open(&partial) {
             Ok(_) => return Ok(partial),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed("write", file, &error)),
+            Err(error) => return Err(io_failure("write", file, &error)),
         }
     }
     let message = format!("other calls are writing `{}` just now, or left unfinished files beside it", file.display());
@@ -87,10 +88,10 @@ mod tests {
     use fumehood_guest::FailureKind;
 
     use super::*;
-    use crate::place::tests::Folder;
+    use crate::grants::tests::Folder;
 
     #[test]
-    fn a_file_is_written_replaced_and_added_to() {
+    fn writes_replaces_and_appends() {
         let folder = Folder::with(&[("b/c", "")]);
         let write = |path: &str, text: &str, append| {
             let written = write(folder.path(path), text.to_owned(), append).unwrap();
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_said_and_changes_nothing() {
+    fn failed_write_changes_nothing() {
         let folder = Folder::with(&[("a/b", "")]);
         let kind = |path: String| write(path, "x".to_owned(), false).unwrap_err().kind();
         assert_eq!(kind(folder.path("a")), FailureKind::InvalidArguments);
@@ -117,8 +118,8 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_files_of_others_are_left_alone() {
-        let names: Vec<String> = (0..NAMES).map(|number| format!(".a.{number}.partial")).collect();
+    fn leaves_temporary_files_of_others_alone() {
+        let names: Vec<String> = (0..MAX_NAME_ATTEMPTS).map(|number| format!(".a.{number}.partial")).collect();
         let folder = Folder::with(&names.iter().map(|name| (name.as_str(), "theirs")).collect::<Vec<_>>());
         let error = write(folder.path("a"), "x".to_owned(), false).unwrap_err();
         assert_eq!(error.kind(), FailureKind::Unavailable);

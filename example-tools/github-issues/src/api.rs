@@ -1,4 +1,4 @@
-//! One request to GitHub's REST API, and what its answer means.
+//! Requests to GitHub's REST API.
 
 use std::env;
 use std::time::Duration;
@@ -10,30 +10,29 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Where the API is, unless the operator says otherwise.
-const USUAL: &str = "https://api.github.com";
-/// Where the operator says so: an environment variable, which has to be granted like anything else. Servers of companies
-/// have other addresses.
-const ELSEWHERE: &str = "GITHUB_API_URL";
-/// The most that is read of an answer, in bytes.
-const MOST_BYTES: usize = 2 << 20;
-/// What may stand in a query as it is.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// The default base URL of the API.
+const DEFAULT_URL: &str = "https://api.github.com";
+/// The environment variable with another base URL, for GitHub Enterprise servers. It must be granted.
+const URL_VARIABLE: &str = "GITHUB_API_URL";
+/// Maximum number of bytes of a response that are read.
+const MAX_RESPONSE_BYTES: usize = 2 << 20;
+/// Characters that are percent-encoded in a query: all but the unreserved ones (RFC 3986, section 2.3).
+const ENCODE_SET: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Where the API is.
+/// A client of the API.
 #[derive(Debug)]
 pub(crate) struct Api {
     base: String,
 }
 
-/// An answer, and which page comes after it.
+/// A response with the number of the next page.
 #[derive(Debug)]
 pub(crate) struct Answer<T> {
     pub(crate) value: T,
     pub(crate) next_page: Option<u32>,
 }
 
-/// `owner/name`.
+/// A repository, as `owner/name`.
 #[derive(Debug)]
 pub(crate) struct Repository<'a> {
     owner: &'a str,
@@ -46,7 +45,7 @@ struct Problem {
 }
 
 impl<'a> Repository<'a> {
-    /// Takes only what cannot change the meaning of an address.
+    /// Parses `owner/name`. Accepts only characters that cannot change the meaning of a URL.
     pub(crate) fn parse(text: &'a str) -> Result<Self, ToolError> {
         let is_plain = |part: &str| {
             let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -58,21 +57,22 @@ impl<'a> Repository<'a> {
         }
     }
 
-    /// The path of something in it.
+    /// Returns the path of a resource of the repository.
     pub(crate) fn path(&self, rest: &str) -> String {
         format!("/repos/{}/{}/{rest}", self.owner, self.name)
     }
 }
 
 impl Api {
-    /// The usual one, or that of the environment.
-    pub(crate) fn of_environment() -> Self {
-        let base = env::var(ELSEWHERE).ok().filter(|base| !base.is_empty()).unwrap_or_else(|| USUAL.to_owned());
+    /// Creates a client with the base URL from the environment, or the default.
+    pub(crate) fn from_environment() -> Self {
+        let base =
+            env::var(URL_VARIABLE).ok().filter(|base| !base.is_empty()).unwrap_or_else(|| DEFAULT_URL.to_owned());
         Self { base: base.trim_end_matches('/').to_owned() }
     }
 
-    /// Asks, and reads the answer.
-    pub(crate) fn ask<T: DeserializeOwned>(
+    /// Sends a request, and parses the response.
+    pub(crate) fn request<T: DeserializeOwned>(
         &self,
         method: &Method,
         path: &str,
@@ -80,7 +80,7 @@ impl Api {
         body: Option<&Value>,
     ) -> Result<Answer<T>, ToolError> {
         let query: Vec<String> =
-            query.iter().map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, PLAIN))).collect();
+            query.iter().map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, ENCODE_SET))).collect();
         let mark = if query.is_empty() { "" } else { "?" };
         let mut request = Request::builder()
             .method(method)
@@ -93,13 +93,13 @@ impl Api {
         }
         let body = body.map(|value| value.to_string().into_bytes()).unwrap_or_default();
         let request = request.body(body).map_err(ToolError::failed)?;
-        read(&send(request, MOST_BYTES)?)
+        read(&send(request, MAX_RESPONSE_BYTES)?)
     }
 }
 
 fn read<T: DeserializeOwned>(response: &Response<Body>) -> Result<Answer<T>, ToolError> {
     if !response.status().is_success() {
-        return Err(refused(response));
+        return Err(response_error(response));
     }
     if !response.body().complete {
         return Err(ToolError::failed("the answer is too long; ask for fewer issues or comments at once"));
@@ -109,7 +109,7 @@ fn read<T: DeserializeOwned>(response: &Response<Body>) -> Result<Answer<T>, Too
     Ok(Answer { value, next_page: next_page(response) })
 }
 
-/// From `link: <https://…?page=3>; rel="next"`.
+/// Returns the next page from a header such as `link: <https://…?page=3>; rel="next"` (RFC 8288).
 fn next_page(response: &Response<Body>) -> Option<u32> {
     let next = text(response, "link")?.split(',').find(|link| link.contains("rel=\"next\""))?;
     let (address, _) = next.split_once('<')?.1.split_once('>')?;
@@ -121,8 +121,8 @@ fn text<'a>(response: &'a Response<Body>, name: &str) -> Option<&'a str> {
     response.headers().get(name)?.to_str().ok()
 }
 
-/// What the model should know of an answer that is none.
-fn refused(response: &Response<Body>) -> ToolError {
+/// Converts an error response to a message for the model.
+fn response_error(response: &Response<Body>) -> ToolError {
     let status = response.status();
     let problem = serde_json::from_slice::<Problem>(&response.body().bytes).map(|problem| problem.message);
     let said = format!("GitHub answered {status}: {}", problem.as_deref().unwrap_or("without a reason"));

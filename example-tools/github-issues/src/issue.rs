@@ -1,10 +1,10 @@
-//! Issues and comments: as the API has them, and as a model reads them.
+//! Issues and comments, of the API and for the model.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Whom the API names instead of an account that is gone.
-const NOBODY: &str = "ghost";
+/// GitHub's name for a deleted account.
+const GHOST_LOGIN: &str = "ghost";
 
 /// An issue in a list.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
@@ -15,13 +15,13 @@ pub struct Summary {
     pub title: String,
     /// open or closed.
     pub state: String,
-    /// Who opened it.
+    /// The account that opened it.
     pub author: String,
     /// Its labels.
     pub labels: Vec<String>,
-    /// How many comments there are on it.
+    /// The number of comments.
     pub comments: u64,
-    /// When it was last changed.
+    /// The time of the last change.
     pub updated_at: String,
 }
 
@@ -34,19 +34,19 @@ pub struct Issue {
     pub title: String,
     /// open or closed.
     pub state: String,
-    /// Who opened it.
+    /// The account that opened it.
     pub author: String,
     /// Its labels.
     pub labels: Vec<String>,
-    /// When it was opened.
+    /// The time at which it was opened.
     pub created_at: String,
     /// Its page, for people.
     pub page: String,
-    /// What it says, in Markdown.
+    /// The text, in Markdown.
     pub body: String,
     /// The comments, the oldest first.
     pub comments: Vec<Comment>,
-    /// How many comments there are in all.
+    /// The total number of comments.
     pub comments_in_all: u64,
 }
 
@@ -55,19 +55,19 @@ pub struct Issue {
 pub struct Comment {
     /// Its number among all comments.
     pub id: u64,
-    /// Who wrote it.
+    /// The account that wrote it.
     pub author: String,
-    /// What it says, in Markdown.
+    /// The text, in Markdown.
     pub body: String,
-    /// When it was written.
+    /// The time at which it was written.
     pub created_at: String,
     /// Its page, for people.
     pub page: String,
 }
 
-/// An issue as the API has it. What is not listed is not read.
+/// An issue of the API, with the fields that are used.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Raw {
+pub(crate) struct RawIssue {
     number: u64,
     title: String,
     state: String,
@@ -88,7 +88,7 @@ pub(crate) struct Raw {
     pull_request: Option<serde_json::Value>,
 }
 
-/// A comment as the API has it.
+/// A comment of the API.
 #[derive(Debug, Deserialize)]
 pub(crate) struct RawComment {
     id: u64,
@@ -106,7 +106,7 @@ struct Account {
     login: String,
 }
 
-/// The API has both.
+/// A label of the API, in either of its two forms.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Label {
@@ -114,8 +114,8 @@ enum Label {
     Whole { name: Option<String> },
 }
 
-impl Raw {
-    /// The API lists both together.
+impl RawIssue {
+    /// Returns whether it is a pull request: the API lists those among the issues.
     pub(crate) fn is_pull_request(&self) -> bool {
         self.pull_request.is_some()
     }
@@ -126,7 +126,7 @@ impl Raw {
 }
 
 fn login(account: Option<Account>) -> String {
-    account.map_or_else(|| NOBODY.to_owned(), |account| account.login)
+    account.map_or_else(|| GHOST_LOGIN.to_owned(), |account| account.login)
 }
 
 fn names(labels: Vec<Label>) -> Vec<String> {
@@ -137,8 +137,8 @@ fn names(labels: Vec<Label>) -> Vec<String> {
     labels.into_iter().filter_map(name).collect()
 }
 
-impl From<Raw> for Summary {
-    fn from(raw: Raw) -> Self {
+impl From<RawIssue> for Summary {
+    fn from(raw: RawIssue) -> Self {
         Self {
             number: raw.number,
             title: raw.title,
@@ -164,7 +164,7 @@ impl From<RawComment> for Comment {
 }
 
 impl Issue {
-    pub(crate) fn new(raw: Raw, comments: Vec<RawComment>) -> Self {
+    pub(crate) fn new(raw: RawIssue, comments: Vec<RawComment>) -> Self {
         Self {
             number: raw.number,
             title: raw.title,

@@ -1,4 +1,5 @@
-//! Issues of a repository on GitHub: list, read, comment. The host puts the token into the requests; it is never here.
+//! Issues of a repository on GitHub: list, read, comment. The host adds the token to the requests; the tool never has
+//! it.
 
 mod api;
 mod issue;
@@ -12,7 +13,7 @@ use serde_json::json;
 use api::{Api, Repository};
 pub use issue::{Comment, Issue, Summary};
 
-/// Which issues are wanted.
+/// A filter of issues by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -50,18 +51,18 @@ pub fn list(
     /// Owner and name, such as rust-lang/rust.
     #[schemars(length(max = 140), regex(pattern = "^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$"))]
     repository: String,
-    /// Which issues: open, closed or all.
+    /// The issues to list: open, closed or all.
     #[default]
     state: State,
     /// Only those that have all of these labels.
     #[default]
     #[schemars(length(max = 10))]
     labels: Vec<String>,
-    /// Which page, counted from 1.
+    /// The number of the page, counted from 1.
     #[default(1)]
     #[schemars(range(min = 1, max = 10000))]
     page: u32,
-    /// How many issues a page has at most. Pull requests are counted and left out.
+    /// Maximum number of issues on a page. Pull requests are counted and left out.
     #[default(20)]
     #[schemars(range(min = 1, max = 100))]
     per_page: u32,
@@ -73,7 +74,7 @@ pub fn list(
         query.push(("labels", &labels));
     }
     let path = Repository::parse(&repository)?.path("issues");
-    let answer = Api::of_environment().ask::<Vec<issue::Raw>>(&Method::GET, &path, &query, None)?;
+    let answer = Api::from_environment().request::<Vec<issue::RawIssue>>(&Method::GET, &path, &query, None)?;
     let issues = answer.value.into_iter().filter(|raw| !raw.is_pull_request()).map(Summary::from).collect();
     Ok(Listed { issues, next_page: answer.next_page })
 }
@@ -87,19 +88,19 @@ pub fn read(
     /// The number of the issue.
     #[schemars(range(min = 1, max = 4294967295_u32))]
     number: u32,
-    /// How many comments to return at most. With 0 none are asked for.
+    /// Maximum number of comments to return. With 0 none are requested.
     #[default(20)]
     #[schemars(range(min = 0, max = 100))]
     comments: u32,
 ) -> Result<Issue, ToolError> {
-    let api = Api::of_environment();
+    let api = Api::from_environment();
     let path = Repository::parse(&repository)?.path(&format!("issues/{number}"));
-    let raw = api.ask::<issue::Raw>(&Method::GET, &path, &[], None)?.value;
+    let raw = api.request::<issue::RawIssue>(&Method::GET, &path, &[], None)?.value;
     let mut said = Vec::new();
     if comments > 0 && raw.has_comments() {
         let per_page = comments.to_string();
         let query = [("per_page", per_page.as_str())];
-        said = api.ask::<Vec<issue::RawComment>>(&Method::GET, &format!("{path}/comments"), &query, None)?.value;
+        said = api.request::<Vec<issue::RawComment>>(&Method::GET, &format!("{path}/comments"), &query, None)?.value;
     }
     Ok(Issue::new(raw, said))
 }
@@ -113,7 +114,7 @@ pub fn comment(
     /// The number of the issue.
     #[schemars(range(min = 1, max = 4294967295_u32))]
     number: u32,
-    /// What to say, in Markdown.
+    /// The text of the comment, in Markdown.
     #[schemars(length(min = 1))]
     body: String,
 ) -> Result<Comment, ToolError> {
@@ -122,7 +123,7 @@ pub fn comment(
     }
     let path = Repository::parse(&repository)?.path(&format!("issues/{number}/comments"));
     let said = json!({ "body": body });
-    let raw = Api::of_environment().ask::<issue::RawComment>(&Method::POST, &path, &[], Some(&said))?.value;
+    let raw = Api::from_environment().request::<issue::RawComment>(&Method::POST, &path, &[], Some(&said))?.value;
     Ok(Comment::from(raw))
 }
 
@@ -145,7 +146,7 @@ mod tests {
         })
     }
 
-    fn said() -> Value {
+    fn comments_json() -> Value {
         json!({"id": 7, "user": null, "body": "Me too.", "created_at": "2026-01-02T03:04:05Z", "html_url": "https://x.example/"})
     }
 
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn issues_are_listed_without_pull_requests() {
+    fn lists_issues_without_pull_requests() {
         let server = |request: &Request<Vec<u8>>| {
             let expected =
                 "https://api.github.com/repos/a/b/issues?state=all&sort=updated&page=2&per_page=20&labels=a%20b%2Cc";
@@ -184,10 +185,10 @@ mod tests {
     }
 
     #[test]
-    fn an_issue_is_read_with_its_comments() {
+    fn reads_an_issue_with_its_comments() {
         let server = |request: &Request<Vec<u8>>| match request.uri().path() {
             "/repos/a/b/issues/1" => answer(&issue(1)),
-            "/repos/a/b/issues/1/comments" => answer(&json!([said()])),
+            "/repos/a/b/issues/1/comments" => answer(&json!([comments_json()])),
             other => panic!("{other}"),
         };
         let read = |comments| answering(server, || read(repository(), 1, comments)).unwrap();
@@ -197,11 +198,11 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_is_posted_as_json() {
+    fn posts_a_comment_as_json() {
         let server = |request: &Request<Vec<u8>>| {
             assert_eq!((request.method(), request.uri().path()), (&Method::POST, "/repos/a/b/issues/1/comments"));
             assert_eq!(request.body(), br#"{"body":"Hello \"there\""}"#);
-            answer(&said())
+            answer(&comments_json())
         };
         let comment = |body: &str| answering(server, || comment(repository(), 1, body.to_owned()));
         assert_eq!(comment("Hello \"there\"").unwrap().id, 7);
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_github_refuses_is_said_in_its_words() {
+    fn errors_include_the_message_of_github() {
         let check = |status: u16, headers: &'static [(&str, &str)], kind: FailureKind, says: &str| {
             let server = move |_: &Request<Vec<u8>>| {
                 let builder = headers
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_cannot_lead_elsewhere() {
+    fn rejects_repositories_that_change_the_url() {
         for name in ["a", "a/b/c", "a/..", "../b", "a/b?x", "a b/c", "/b", "a/", "a/%2e%2e"] {
             let error = list(name.to_owned(), State::Open, Vec::new(), 1, 20).unwrap_err();
             assert_eq!(error.kind(), FailureKind::InvalidArguments, "{name}");
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_said() {
+    fn reports_an_invalid_response() {
         let error = answering(|_| Ok(Response::new(b"<html>".to_vec())), || read(repository(), 1, 0)).unwrap_err();
         assert_eq!(error.kind(), FailureKind::Failed);
         assert!(error.message().contains("not what the API promises"), "{error}");

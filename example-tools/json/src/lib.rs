@@ -1,4 +1,4 @@
-//! Picking values out of JSON documents.
+//! Selection of values in JSON documents.
 
 use fumehood_guest::{ToolError, tool};
 use jmespath::JmespathError;
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// What the expression selects.
+/// The value that the expression selects.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Selected {
     /// The selected value; null if there is nothing of the kind in the document.
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_selected() {
+    fn selects_values() {
         assert_eq!(select("people[0].name"), json!("Ada"));
         assert_eq!(
             select("people[?age > `30`].{n: name, t: tags[0]}"),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_expression_is_explained() {
+    fn explains_an_invalid_expression() {
         let message = refusal_of("people[");
         assert!(message.starts_with("the expression is not valid JMESPath: "), "{message}");
         assert!(message.contains("people["), "{message}");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn any_document_is_taken() {
+    fn accepts_any_document() {
         for document in [json!(null), json!(3), json!("x"), json!([1])] {
             assert!(testing::call::<query>(&json!({"document": document, "expression": "@"})).is_ok(), "{document}");
         }

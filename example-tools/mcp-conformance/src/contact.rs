@@ -1,4 +1,4 @@
-//! A tool whose schema is written by hand, with what draft 2020-12 has and older ones have not.
+//! A tool with a hand-written schema that uses features new in draft 2020-12.
 
 use fumehood_guest::{Annotations, Content, Definition, Tool, ToolError};
 use serde_json::json;

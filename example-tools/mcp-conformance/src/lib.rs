@@ -1,4 +1,4 @@
-//! The tools that the conformance suite of MCP calls.
+//! The tools that the MCP conformance suite calls.
 
 pub mod contact;
 
@@ -8,9 +8,9 @@ use fumehood_guest::{Content, ToolError, log, progress, tool};
 
 use contact::json_schema_2020_12_tool;
 
-/// A picture of one red pixel.
+/// A PNG image of one red pixel, in Base64.
 const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
-/// A sound of one sample.
+/// A WAV file with one sample, in Base64.
 const SAMPLE: &str = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=";
 
 /// Returns a text.
@@ -83,7 +83,7 @@ pub fn test_error_handling() -> Result<String, ToolError> {
 /// Says what it was given.
 #[tool(read_only)]
 pub fn test_header_parameters(
-    /// Where it is to happen. Clients over HTTP repeat it in the header `Mcp-Param-Region`.
+    /// The region of the call. Clients over HTTP repeat it in the header `Mcp-Param-Region`.
     #[schemars(extend("x-mcp-header" = "Region"))]
     region: String,
 ) -> String {
@@ -117,14 +117,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_is_told_in_three_steps() {
+    fn reports_progress_in_three_steps() {
         let run = testing::Call::new().run(test_tool_with_progress);
         let told: Vec<_> = run.updates.iter().map(|update| update.fraction).collect();
         assert_eq!(told, [Some(0.0), Some(0.5), Some(1.0)]);
     }
 
     #[test]
-    fn the_picture_is_a_picture() {
+    fn image_is_a_png() {
         let Ok(Content::Blob(picture)) = test_image_content() else { panic!("it is no picture") };
         assert!(picture.data.starts_with(b"\x89PNG"), "{picture:?}");
     }

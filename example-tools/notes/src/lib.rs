@@ -1,4 +1,4 @@
-//! Notes that outlive a call, kept in the component's own store under their titles.
+//! Notes that persist across calls, in the component's own store, by title.
 
 mod searching;
 
@@ -13,21 +13,21 @@ pub use searching::{Found, Match, search};
 pub struct Written {
     /// Its title.
     pub title: String,
-    /// How many bytes it has now.
+    /// The new size in bytes.
     pub bytes: usize,
-    /// Whether there was a note of this title before.
+    /// True if a note of this title existed before.
     pub replaced: bool,
 }
 
 /// Writes a note, which later calls can read. A note of the same title is replaced, unless the text is appended to it.
 #[tool(title = "Write a note", destructive, open_world = false)]
 pub fn write(
-    /// What to call it. At most 256 bytes, without control characters.
+    /// The title. At most 256 bytes, without control characters.
     #[schemars(length(min = 1, max = 200))]
     title: String,
-    /// What it says.
+    /// The text.
     text: String,
-    /// Whether to add the text as a new line at the end of the note, if there is one.
+    /// True to append the text as a new line to the note, if it exists.
     #[default]
     append: bool,
 ) -> Result<Written, ToolError> {
@@ -45,7 +45,7 @@ pub fn write(
 /// Reads a note.
 #[tool(title = "Read a note", read_only, idempotent, open_world = false)]
 pub fn read(
-    /// What it is called.
+    /// The title.
     #[schemars(length(min = 1, max = 200))]
     title: String,
 ) -> Result<String, ToolError> {
@@ -60,20 +60,20 @@ pub fn read(
 pub struct Listed {
     /// The titles, in the order of their bytes.
     pub titles: Vec<String>,
-    /// What to pass as `after` for more; null if these are the last.
+    /// The `after` of the next page; null if these are the last.
     pub next: Option<String>,
 }
 
 /// Lists the titles of the notes.
 #[tool(title = "List notes", read_only, idempotent, open_world = false)]
 pub fn list(
-    /// What the titles have to begin with.
+    /// The prefix of the titles.
     #[default]
     #[schemars(length(max = 200))]
     prefix: String,
     /// The `next` of the list before.
     after: Option<String>,
-    /// How many titles to list at most.
+    /// Maximum number of titles to list.
     #[default(50)]
     #[schemars(range(min = 1, max = 200))]
     limit: u32,
@@ -82,19 +82,19 @@ pub fn list(
     Ok(Listed { titles: page.keys, next: page.next })
 }
 
-/// What became of a note that was to be deleted.
+/// The result of deleting a note.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Deleted {
-    /// What it is called.
+    /// The title.
     pub title: String,
-    /// Whether there was such a note.
+    /// True if the note existed.
     pub existed: bool,
 }
 
 /// Deletes a note for good.
 #[tool(title = "Delete a note", destructive, idempotent, open_world = false)]
 pub fn delete(
-    /// What it is called.
+    /// The title.
     #[schemars(length(min = 1, max = 200))]
     title: String,
 ) -> Result<Deleted, ToolError> {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_are_written_read_and_deleted() {
+    fn writes_reads_and_deletes_notes() {
         let run = testing::Call::new().run(|| {
             assert_eq!(written("shopping", "milk", false), (4, false));
             assert_eq!(written("shopping", "bread", true), (10, true));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_are_listed_a_page_at_a_time() {
+    fn lists_titles_in_pages() {
         let call = ["b", "a/2", "a/1", "a/3"].iter().fold(testing::Call::new(), |call, title| call.stored(*title, ""));
         call.run(|| {
             let first = list("a/".to_owned(), None, 2).unwrap();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_has_a_reason() {
+    fn failures_have_a_reason() {
         let kind = |call: testing::Call, title: &str, text: &str| {
             let run = call.run(|| write(title.to_owned(), text.to_owned(), false));
             run.returned.unwrap_err().kind()

@@ -1,4 +1,4 @@
-//! Searching titles and lines.
+//! The tool `search`, for titles and lines.
 
 use std::time::Duration;
 
@@ -6,39 +6,39 @@ use fumehood_guest::{ToolError, context, store, tool};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The search ends when less of the call's time is left: what was found by then is worth more than nothing.
-const RESERVE: Duration = Duration::from_millis(200);
+/// The search stops when less time of the call is left, and returns the matches so far.
+const RESERVED_TIME: Duration = Duration::from_millis(200);
 
-/// The longest part of a line that is shown, in characters.
-const SHOWN: usize = 200;
+/// Maximum length of the part of a line that is returned, in characters.
+const MAX_EXCERPT_CHARACTERS: usize = 200;
 
 /// A line, or a title.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Match {
     /// The title of the note.
     pub title: String,
-    /// Which line of it, counted from 1; null if only the title matches.
+    /// The number of the line, counted from 1; null if only the title matches.
     pub line: Option<usize>,
     /// The line, or the beginning of a long one.
     pub text: String,
 }
 
-/// What was found.
+/// The matches that were found.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Found {
     /// The lines that hold the text, note by note.
     pub matches: Vec<Match>,
-    /// Whether all notes were searched; false if there were too many matches or too little time.
+    /// True if all notes were searched; false if there were too many matches or too little time.
     pub complete: bool,
 }
 
 /// Searches the titles and the lines of all notes for a text, whatever the case.
 #[tool(title = "Search notes", read_only, idempotent, open_world = false)]
 pub fn search(
-    /// What to look for. It is taken as it is: no pattern.
+    /// The text to search for. It is taken literally, not as a pattern.
     #[schemars(length(min = 1, max = 200))]
     text: String,
-    /// How many matches to return at most.
+    /// Maximum number of matches to return.
     #[default(20)]
     #[schemars(range(min = 1, max = 100))]
     limit: usize,
@@ -46,13 +46,13 @@ pub fn search(
     let wanted = text.to_lowercase();
     let mut matches = Vec::new();
     for title in store::keys("") {
-        if context::remaining() < RESERVE {
+        if context::remaining() < RESERVED_TIME {
             return Ok(Found { matches, complete: false });
         }
         let title = title?;
         // It may have been deleted since it was listed.
         let Some(note) = store::get(&title)? else { continue };
-        for found in in_note(&title, &String::from_utf8_lossy(&note), &wanted) {
+        for found in search_note(&title, &String::from_utf8_lossy(&note), &wanted) {
             if matches.len() == limit {
                 return Ok(Found { matches, complete: false });
             }
@@ -62,13 +62,13 @@ pub fn search(
     Ok(Found { matches, complete: true })
 }
 
-/// The lines that match; if there are none, the title, if that does.
-fn in_note(title: &str, note: &str, wanted: &str) -> Vec<Match> {
+/// Returns the lines that match, or else the title if it matches.
+fn search_note(title: &str, note: &str, wanted: &str) -> Vec<Match> {
     let holds = |text: &str| text.to_lowercase().contains(wanted);
     let a_match = |line: Option<usize>, text: &str| Match {
         title: title.to_owned(),
         line,
-        text: text.chars().take(SHOWN).collect(),
+        text: text.chars().take(MAX_EXCERPT_CHARACTERS).collect(),
     };
     let lines = note.lines().enumerate().filter(|(_, line)| holds(line));
     let mut found: Vec<Match> = lines.map(|(number, line)| a_match(Some(number + 1), line)).collect();
@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    fn found(call: Call, text: &str, limit: usize) -> (Vec<(String, Option<usize>)>, bool) {
+    fn run_search(call: Call, text: &str, limit: usize) -> (Vec<(String, Option<usize>)>, bool) {
         let found = call.run(|| search(text.to_owned(), limit)).returned.unwrap();
         (found.matches.into_iter().map(|found| (found.title, found.line)).collect(), found.complete)
     }
@@ -97,22 +97,22 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_titles_are_found_whatever_the_case() {
+    fn finds_lines_and_titles_in_any_case() {
         let all = vec![("milk".to_owned(), None), ("shopping".to_owned(), Some(2)), ("shopping".to_owned(), Some(3))];
-        assert_eq!(found(notes(), "MILK", 20), (all.clone(), true));
-        assert_eq!(found(notes(), "milk", 3), (all.clone(), true));
-        assert_eq!(found(notes(), "milk", 2), (all[..2].to_vec(), false));
-        assert_eq!(found(notes(), "cheese", 20), (vec![], true));
+        assert_eq!(run_search(notes(), "MILK", 20), (all.clone(), true));
+        assert_eq!(run_search(notes(), "milk", 3), (all.clone(), true));
+        assert_eq!(run_search(notes(), "milk", 2), (all[..2].to_vec(), false));
+        assert_eq!(run_search(notes(), "cheese", 20), (vec![], true));
     }
 
     #[test]
-    fn it_ends_in_time() {
-        assert_eq!(found(notes().remaining(Duration::from_millis(100)), "milk", 20), (vec![], false));
+    fn stops_in_time() {
+        assert_eq!(run_search(notes().remaining(Duration::from_millis(100)), "milk", 20), (vec![], false));
     }
 
     #[test]
-    fn long_lines_are_cut() {
+    fn truncates_long_lines() {
         let run = Call::new().stored("long", "ä".repeat(1000)).run(|| search("Ä".to_owned(), 1));
-        assert_eq!(run.returned.unwrap().matches[0].text, "ä".repeat(SHOWN));
+        assert_eq!(run.returned.unwrap().matches[0].text, "ä".repeat(MAX_EXCERPT_CHARACTERS));
     }
 }

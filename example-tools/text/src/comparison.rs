@@ -1,4 +1,4 @@
-//! What is different between two texts.
+//! The tool `diff`.
 
 use std::ops::Range;
 
@@ -8,14 +8,14 @@ use serde::Serialize;
 use similar::algorithms::{Capture, Replace, myers};
 use similar::{DiffOp, DiffTag};
 
-/// What is different between two texts.
+/// The differences between two texts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Difference {
     /// A unified diff; empty if the texts are the same.
     pub diff: String,
-    /// How many lines were added.
+    /// The number of added lines.
     pub added: usize,
-    /// How many lines were removed.
+    /// The number of removed lines.
     pub removed: usize,
 }
 
@@ -26,7 +26,7 @@ pub fn diff(
     before: String,
     /// The text after.
     after: String,
-    /// How many unchanged lines to show around each change.
+    /// The number of unchanged lines around each change.
     #[default(3)]
     #[schemars(range(min = 0, max = 100))]
     context: usize,
@@ -45,12 +45,12 @@ pub fn diff(
     Ok(Difference { diff: report.text, added: report.added, removed: report.removed })
 }
 
-/// The lines of a text, each with its line break.
+/// Splits a text into lines, each with its line break.
 fn lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
-/// A unified diff in the making.
+/// Builds a unified diff.
 #[derive(Default)]
 struct Report {
     text: String,
@@ -66,8 +66,8 @@ impl Report {
         if self.text.is_empty() {
             self.text.push_str("--- before\n+++ after\n");
         }
-        let old = place(&(first.old_range().start..last.old_range().end));
-        let new = place(&(first.new_range().start..last.new_range().end));
+        let old = format_range(&(first.old_range().start..last.old_range().end));
+        let new = format_range(&(first.new_range().start..last.new_range().end));
         self.text.push_str(&format!("@@ -{old} +{new} @@\n"));
         for operation in operations {
             let removed = before.get(operation.old_range()).unwrap_or_default();
@@ -94,9 +94,9 @@ impl Report {
     }
 }
 
-/// Where a hunk is, as a unified diff writes it: lines count from 1, and a lone line needs no length. No lines at all
-/// are after the line before.
-fn place(lines: &Range<usize>) -> String {
+/// Formats the range of a hunk: lines are counted from 1, the length of a single line is omitted, and an empty range is
+/// after the previous line.
+fn format_range(lines: &Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),
         1 => format!("{}", lines.start + 1),
@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_shown_in_its_context() {
+    fn shows_a_change_in_its_context() {
         let expected = "--- before\n+++ after\n@@ -1,4 +1,4 @@\n a\n-b\n+B\n c\n-d\n+d\n\\ No newline at end of file\n";
         let Difference { diff, added, removed } = compare("a\nb\nc\nd\n", "a\nB\nc\nd", 1);
         assert_eq!((diff.as_str(), added, removed), (expected, 2, 2));
     }
 
     #[test]
-    fn distant_changes_are_apart() {
+    fn separates_distant_changes() {
         let before: String = (1..=9).map(|number| format!("{number}\n")).collect();
         let after = before.replace("2\n", "").replace("8\n", "8\nx\n");
         let expected = "--- before\n+++ after\n@@ -1,3 +1,2 @@\n 1\n-2\n 3\n@@ -8,2 +7,3 @@\n 8\n+x\n 9\n";
@@ -129,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn something_can_come_of_nothing() {
+    fn compares_with_an_empty_text() {
         let expected = "--- before\n+++ after\n@@ -0,0 +1 @@\n+a\n";
         assert_eq!(compare("", "a\n", 3).diff, expected);
         assert_eq!(compare("a\n", "", 0).diff, "--- before\n+++ after\n@@ -1 +0,0 @@\n-a\n");
     }
 
     #[test]
-    fn no_change_is_no_diff() {
+    fn equal_texts_have_no_diff() {
         let same = Difference { diff: String::new(), added: 0, removed: 0 };
         assert_eq!(compare("a\n", "a\n", 3), same);
         assert_eq!(compare("", "", 3), same);

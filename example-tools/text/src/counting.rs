@@ -1,13 +1,13 @@
-//! How much text there is.
+//! The tool `statistics`.
 
 use fumehood_guest::tool;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// How many words an adult reads in a minute, silently and in English.
+/// Words that an adult reads per minute, silently and in English.
 const WORDS_PER_MINUTE: usize = 238;
 
-/// How much text there is.
+/// Statistics of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Statistics {
     /// Bytes, in UTF-8.
@@ -18,7 +18,7 @@ pub struct Statistics {
     pub words: usize,
     /// Lines. A line break at the end does not begin another one.
     pub lines: usize,
-    /// How many seconds reading it takes, rounded up, at 238 words a minute.
+    /// The reading time in seconds, rounded up, at 238 words a minute.
     pub reading_seconds: usize,
 }
 
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_counted() {
+    fn counts_everything() {
         let count = |text: &str| {
             let Statistics { bytes, characters, words, lines, reading_seconds } = statistics(text.to_owned());
             [bytes, characters, words, lines, reading_seconds]

@@ -1,4 +1,4 @@
-//! Working with text: counting, searching and replacing with regular expressions, and comparing.
+//! Tools for text: statistics, search and replacement with regular expressions, and diffs.
 
 pub mod comparison;
 pub mod counting;

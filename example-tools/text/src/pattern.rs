@@ -1,21 +1,21 @@
-//! Regular expressions from arguments.
+//! Regular expressions in arguments.
 
 use fumehood_guest::ToolError;
 use regex::{Regex, RegexBuilder};
 
-/// How many bytes a compiled pattern may take: much less than a call's memory.
-const COMPILED_BYTES: usize = 2 << 20;
+/// Maximum size of a compiled pattern, in bytes: much less than a call's memory.
+const MAX_COMPILED_BYTES: usize = 2 << 20;
 
 /// Compiles a pattern. `^` and `$` match at every line.
 ///
 /// # Errors
 ///
-/// If it is not a pattern, in words that point at the mistake, or is too large.
+/// If the pattern is invalid, with a message that points at the mistake, or too large.
 pub(crate) fn compile(pattern: &str, ignore_case: bool) -> Result<Regex, ToolError> {
     RegexBuilder::new(pattern)
         .case_insensitive(ignore_case)
         .multi_line(true)
-        .size_limit(COMPILED_BYTES)
+        .size_limit(MAX_COMPILED_BYTES)
         .build()
         .map_err(|error| ToolError::invalid_arguments(format!("the pattern is not usable: {error}")))
 }
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bad_pattern_is_explained() {
+    fn explains_an_invalid_pattern() {
         let refusal = |pattern| compile(pattern, false).unwrap_err().message().to_owned();
         assert!(refusal("a(b").contains("unclosed group"));
         assert!(refusal("(?=x)").contains("look-around"));

@@ -1,4 +1,4 @@
-//! Replacing what a regular expression matches.
+//! The tool `regex_replace`.
 
 use fumehood_guest::{ToolError, tool};
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use crate::pattern;
 pub struct Replaced {
     /// The whole text.
     pub text: String,
-    /// How many matches were replaced.
+    /// The number of replaced matches.
     pub replacements: usize,
 }
 
@@ -24,9 +24,9 @@ pub fn regex_replace(
     text: String,
     /// The regular expression.
     pattern: String,
-    /// What to put in place of each match. `$1` or `${name}` stands for a group, `$0` for the match, `$$` for a dollar.
+    /// The replacement of each match. `$1` or `${name}` stands for a group, `$0` for the match, `$$` for a dollar.
     replacement: String,
-    /// Whether upper and lower case are the same.
+    /// True to ignore case.
     #[default(false)]
     ignore_case: bool,
     /// The most matches to replace, from the start of the text; all of them if absent.
@@ -58,14 +58,14 @@ mod tests {
     }
 
     #[test]
-    fn groups_stand_in_the_replacement() {
+    fn replacement_may_use_groups() {
         let swapped = replace("Doe, Jane; Roe, Max", r"(?<last>\w+), (\w+)", "$2 ${last}", None);
         assert_eq!(swapped, ("Jane Doe; Max Roe".to_owned(), 2));
         assert_eq!(replace("5", r"\d", "$$$0", None), ("$5".to_owned(), 1));
     }
 
     #[test]
-    fn the_rest_stays() {
+    fn leaves_the_rest_unchanged() {
         assert_eq!(replace("aaaä", "a", "b", Some(2)), ("bbaä".to_owned(), 2));
         assert_eq!(replace("abc", "x", "y", None), ("abc".to_owned(), 0));
         assert_eq!(replace("ab", "", "-", None), ("-a-b-".to_owned(), 3));

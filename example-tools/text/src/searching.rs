@@ -1,4 +1,4 @@
-//! Finding what a regular expression matches.
+//! The tool `regex_search`.
 
 use fumehood_guest::{ToolError, tool};
 use regex::{Captures, Match, Regex};
@@ -7,27 +7,27 @@ use serde::Serialize;
 
 use crate::pattern;
 
-/// What was found.
+/// The matches that were found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Found {
     /// The matches, in order.
     pub matches: Vec<Occurrence>,
-    /// Whether there are more matches than `limit`.
+    /// True if there are more matches than `limit`.
     pub truncated: bool,
 }
 
 /// One match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Occurrence {
-    /// What matched.
+    /// The matching text.
     pub text: String,
-    /// Where it begins, in characters from the start of the text, which is 0.
+    /// The position at which it begins, in characters from the start of the text, which is 0.
     pub start: usize,
-    /// Where it ends: the character after the last one.
+    /// The position at which it ends: the character after the last one.
     pub end: usize,
     /// On which line it begins; the first is 1.
     pub line: usize,
-    /// What the pattern's groups matched, in the order of their opening parentheses.
+    /// The texts of the pattern's groups, in the order of their opening parentheses.
     pub groups: Vec<Group>,
 }
 
@@ -37,7 +37,7 @@ pub struct Group {
     /// Its name, if the pattern names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it matched; null if it took no part in the match.
+    /// The text of the group; null if it took no part in the match.
     pub text: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub fn regex_search(
     text: String,
     /// The regular expression, for example `(?<key>\w+)=(\d+)`.
     pattern: String,
-    /// Whether upper and lower case are the same.
+    /// True to ignore case.
     #[default(false)]
     ignore_case: bool,
     /// The most matches to return.
@@ -81,7 +81,7 @@ fn occurrence(regex: &Regex, text: &str, captures: &Captures<'_>, position: &mut
     Some(Occurrence { text: own(whole), start, end: start + whole.as_str().chars().count(), line, groups })
 }
 
-/// A place in the text. Matches come in order, so it only ever moves on.
+/// A position in the text. Matches come in order, so it only moves forward.
 struct Position {
     byte: usize,
     character: usize,
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_have_positions_and_groups() {
+    fn returns_positions_and_groups() {
         let found = search("größe=12\nbreite=7, tiefe=", r"(?<key>\w+)=(\d+)?", 10);
         let group = |name: Option<&str>, text: Option<&str>| Group {
             name: name.map(str::to_owned),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_told() {
+    fn reports_the_limit() {
         let counts = |limit| {
             let found = search("a a a", "a", limit);
             (found.matches.len(), found.truncated)
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_case() {
+    fn matches_at_lines_and_ignores_case() {
         assert_eq!(search("one\ntwo", "^t", 9).matches.len(), 1);
         assert_eq!(search("One", "one", 9).matches.len(), 0);
         let found = regex_search("ONE".to_owned(), "one".to_owned(), true, 9).unwrap();

@@ -1,14 +1,14 @@
-//! A component of plain typed functions: it exports its own WIT and knows nothing of Fumehood.
+//! A component with plain typed functions. It exports its own WIT, without any reference to Fumehood.
 //!
-//! The host derives a tool from every exported function: the WIT's doc comments become descriptions, its types become
-//! JSON Schema. The functions here see only what wit-bindgen makes of the WIT.
+//! The host derives a tool from every exported function: the WIT's doc comments become descriptions, and its types
+//! become JSON Schema. The functions here use only the types that wit-bindgen generates.
 
 mod bindings;
 
 use bindings::exports::example::greeter::greetings::{Extras, Formality, GreetingError, Guest, Occasion, Person};
 
-/// The oldest age that is believed.
-const OLDEST: u8 = 120;
+/// Maximum age that is accepted, in years.
+const MAX_AGE_YEARS: u8 = 120;
 
 struct Greeter;
 
@@ -28,7 +28,7 @@ impl Guest for Greeter {
     }
 
     fn greet_person(person: Person, occasion: Occasion, extras: Extras) -> Result<String, GreetingError> {
-        if let Some(age) = person.age.filter(|age| *age > OLDEST) {
+        if let Some(age) = person.age.filter(|age| *age > MAX_AGE_YEARS) {
             return Err(GreetingError::ImplausibleAge(age));
         }
         let name = address(&person)?;
@@ -60,7 +60,7 @@ impl Guest for Greeter {
     }
 }
 
-/// The names of a person, with the title before them.
+/// Returns the names of a person, after the title.
 fn address(person: &Person) -> Result<String, GreetingError> {
     let given = person.given_name.trim();
     if given.is_empty() {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn formality_chooses_the_words() {
+    fn greets_by_formality() {
         let greet = |formality| Greeter::greet("Ada".to_owned(), formality);
         assert_eq!(greet(Formality::Casual), "Hi, Ada!");
         assert_eq!(greet(Formality::Polite), "Good day, Ada.");
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_is_addressed_in_full() {
+    fn addresses_a_person_in_full() {
         let doctor = Person { family_name: Some("Roe".to_owned()), title: Some("Dr".to_owned()), ..ada() };
         assert_eq!(greet(doctor, Occasion::Everyday, Extras::all()), "Hello, Dr Ada Roe! How are you?");
         let aged = Person { age: Some(36), ..ada() };
@@ -113,21 +113,21 @@ mod tests {
     }
 
     #[test]
-    fn not_everybody_can_be_greeted() {
+    fn rejects_invalid_persons() {
         let refusal = |person| Greeter::greet_person(person, Occasion::Everyday, Extras::empty()).unwrap_err();
         assert!(matches!(refusal(Person { given_name: " ".to_owned(), ..ada() }), GreetingError::Nameless));
         assert!(matches!(refusal(Person { age: Some(121), ..ada() }), GreetingError::ImplausibleAge(121)));
     }
 
     #[test]
-    fn many_are_greeted_in_order() {
+    fn greets_many_in_order() {
         let greet = |names: &[&str]| Greeter::greet_all(names.iter().map(|name| (*name).to_owned()).collect());
         assert_eq!(greet(&["Ada", "Max"]).unwrap(), ["Hello, Ada.", "Hello, Max."]);
         assert!(matches!(greet(&["Ada", ""]), Err(GreetingError::Nameless)));
     }
 
     #[test]
-    fn orders_grow_until_they_do_not_fit() {
+    fn orders_are_none_beyond_64_bits() {
         assert_eq!(Greeter::orders_of_greeting(0), Some(1));
         assert_eq!(Greeter::orders_of_greeting(20), Some(2_432_902_008_176_640_000));
         assert_eq!(Greeter::orders_of_greeting(21), None);

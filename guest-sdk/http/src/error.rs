@@ -1,30 +1,30 @@
-//! Why there is no response.
+//! Errors of a request.
 
 use std::error::Error;
 use std::fmt;
 
 use fumehood_guest::ToolError;
 
-/// Why there is no response.
+/// An error of a request, which then has no response.
 ///
-/// `?` turns it into a [`ToolError`] of the kind that fits, in words that a model can act on.
+/// `?` converts it to a [`ToolError`] of the matching kind, with a message that a model can act on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestError {
-    /// The host does not allow this request.
+    /// The request is not allowed by the host.
     Denied,
-    /// The call has made, sent or received as much as it may.
+    /// The call has reached its limit on requests, or on bytes sent or received.
     UsedUp,
-    /// The request is none that could be sent. Why.
+    /// The request is invalid, with the reason.
     Invalid(String),
-    /// There is no such host.
+    /// The host name does not exist.
     NoSuchHost,
-    /// The server did not answer in time.
+    /// The server did not respond in time.
     Timeout,
-    /// The connection could not be encrypted, or the server's certificate is not to be trusted.
+    /// The connection could not be encrypted, or the server's certificate is not trusted.
     Tls,
-    /// No connection could be made, or it broke.
+    /// The connection failed, or broke.
     Connection,
-    /// The response is not HTTP, or more than can be taken.
+    /// The response is not HTTP, or is too large.
     Response,
 }
 
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_has_the_kind_that_fits() {
+    fn errors_map_to_failure_kinds() {
         let kind = |error: RequestError| ToolError::from(error).kind();
         assert_eq!(kind(RequestError::Denied), FailureKind::Denied);
         assert_eq!(kind(RequestError::Invalid(String::new())), FailureKind::InvalidArguments);

@@ -1,4 +1,4 @@
-//! The same through `wasi:http`, in a component.
+//! Requests through `wasi:http`, in a component.
 
 use std::time::Duration;
 
@@ -12,31 +12,38 @@ use wasip2::io::streams::{InputStream, StreamError};
 
 use crate::{Body, RequestError};
 
-/// Bytes that are handed over at once. The host takes no more than 4 KiB in one step.
-const CHUNK: usize = 4 << 10;
+/// Size of a chunk that is written at once, in bytes. `blocking-write-and-flush` accepts at most 4096.
+const CHUNK_BYTES: usize = 4 << 10;
+/// Maximum size of a chunk that is read at once, in bytes.
+const MAX_READ_BYTES: usize = 64 << 10;
 
-pub(crate) fn send(request: Request<Vec<u8>>, most: usize, patience: Duration) -> Result<Response<Body>, RequestError> {
+pub(crate) fn send(
+    request: Request<Vec<u8>>,
+    max_bytes: usize,
+    timeout: Duration,
+) -> Result<Response<Body>, RequestError> {
     let (head, body) = request.into_parts();
     let headers =
         head.headers.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect::<Vec<_>>();
     let fields =
         Fields::from_list(&headers).map_err(|_| RequestError::Invalid("a header is not allowed".to_owned()))?;
-    let outgoing = addressed(OutgoingRequest::new(fields), &head.method, &head.uri)?;
+    let outgoing = set_target(OutgoingRequest::new(fields), &head.method, &head.uri)?;
     let upload = outgoing.body().map_err(|()| RequestError::Connection)?;
-    let answer = outgoing_handler::handle(outgoing, Some(within(patience))).map_err(|error| of_code(&error))?;
-    // What breaks in the middle of it is told by the answer.
+    let pending =
+        outgoing_handler::handle(outgoing, Some(request_options(timeout))).map_err(|error| convert_error(&error))?;
+    // An error in the middle of the upload is reported with the response.
     let _uploaded = write(upload, &body);
-    answer.subscribe().block();
+    pending.subscribe().block();
     let response =
-        answer.get().and_then(Result::ok).ok_or(RequestError::Connection)?.map_err(|error| of_code(&error))?;
-    let head = head_of(&response)?;
-    Ok(head.body(read(response, most)?).map_err(|_| RequestError::Response)?)
+        pending.get().and_then(Result::ok).ok_or(RequestError::Connection)?.map_err(|error| convert_error(&error))?;
+    let head = convert_head(&response)?;
+    Ok(head.body(read(response, max_bytes)?).map_err(|_| RequestError::Response)?)
 }
 
-fn addressed(request: OutgoingRequest, method: &http::Method, uri: &Uri) -> Result<OutgoingRequest, RequestError> {
+fn set_target(request: OutgoingRequest, method: &http::Method, uri: &Uri) -> Result<OutgoingRequest, RequestError> {
     let scheme = if uri.scheme_str() == Some("http") { Scheme::Http } else { Scheme::Https };
     request
-        .set_method(&method_of(method))
+        .set_method(&convert_method(method))
         .and_then(|()| request.set_scheme(Some(&scheme)))
         .and_then(|()| request.set_authority(uri.authority().map(|authority| authority.as_str())))
         .and_then(|()| request.set_path_with_query(uri.path_and_query().map(|path| path.as_str())))
@@ -44,7 +51,7 @@ fn addressed(request: OutgoingRequest, method: &http::Method, uri: &Uri) -> Resu
     Ok(request)
 }
 
-fn method_of(method: &http::Method) -> Method {
+fn convert_method(method: &http::Method) -> Method {
     match method.as_str() {
         "GET" => Method::Get,
         "HEAD" => Method::Head,
@@ -56,10 +63,10 @@ fn method_of(method: &http::Method) -> Method {
     }
 }
 
-fn within(patience: Duration) -> RequestOptions {
+fn request_options(timeout: Duration) -> RequestOptions {
     let options = RequestOptions::new();
-    let nanoseconds = u64::try_from(patience.as_nanos()).ok();
-    // A host that cannot keep time of its own has the deadline of the call.
+    let nanoseconds = u64::try_from(timeout.as_nanos()).ok();
+    // Errors are ignored: a host without support for timeouts still enforces the deadline of the call.
     let _ = options.set_connect_timeout(nanoseconds);
     let _ = options.set_first_byte_timeout(nanoseconds);
     let _ = options.set_between_bytes_timeout(nanoseconds);
@@ -69,14 +76,14 @@ fn within(patience: Duration) -> RequestOptions {
 fn write(body: OutgoingBody, bytes: &[u8]) -> Result<(), RequestError> {
     if !bytes.is_empty() {
         let stream = body.write().map_err(|()| RequestError::Connection)?;
-        for chunk in bytes.chunks(CHUNK) {
+        for chunk in bytes.chunks(CHUNK_BYTES) {
             stream.blocking_write_and_flush(chunk).map_err(|_| RequestError::Connection)?;
         }
     }
-    OutgoingBody::finish(body, None).map_err(|error| of_code(&error))
+    OutgoingBody::finish(body, None).map_err(|error| convert_error(&error))
 }
 
-fn head_of(response: &IncomingResponse) -> Result<response::Builder, RequestError> {
+fn convert_head(response: &IncomingResponse) -> Result<response::Builder, RequestError> {
     let mut head = Response::builder().status(response.status());
     for (name, value) in response.headers().entries() {
         head = head.header(name, value);
@@ -84,34 +91,34 @@ fn head_of(response: &IncomingResponse) -> Result<response::Builder, RequestErro
     Ok(head)
 }
 
-fn read(response: IncomingResponse, most: usize) -> Result<Body, RequestError> {
+fn read(response: IncomingResponse, max_bytes: usize) -> Result<Body, RequestError> {
     let body = response.consume().map_err(|()| RequestError::Response)?;
     let stream = body.stream().map_err(|()| RequestError::Response)?;
-    let read = read_stream(&stream, most);
-    // The stream is part of the body, and the body of the response.
+    let read = read_stream(&stream, max_bytes);
+    // The stream is a child resource of the body, and must be dropped first.
     drop(stream);
     IncomingBody::finish(body);
     read
 }
 
-/// Reads one byte more than is wanted, to know whether there are more.
-fn read_stream(stream: &InputStream, most: usize) -> Result<Body, RequestError> {
+/// Reads up to `max_bytes` bytes, and one more to detect if the body is longer.
+fn read_stream(stream: &InputStream, max_bytes: usize) -> Result<Body, RequestError> {
     let mut bytes = Vec::new();
-    while bytes.len() <= most {
-        let wanted = (most - bytes.len()).saturating_add(1).min(64 << 10);
+    while bytes.len() <= max_bytes {
+        let wanted = (max_bytes - bytes.len()).saturating_add(1).min(MAX_READ_BYTES);
         match stream.blocking_read(wanted as u64) {
-            Ok(some) => bytes.extend(some),
+            Ok(chunk) => bytes.extend(chunk),
             Err(StreamError::Closed) => return Ok(Body { bytes, complete: true }),
             Err(StreamError::LastOperationFailed(error)) => {
-                return Err(http_error_code(&error).map_or(RequestError::Connection, |code| of_code(&code)));
+                return Err(http_error_code(&error).map_or(RequestError::Connection, |code| convert_error(&code)));
             }
         }
     }
-    bytes.truncate(most);
+    bytes.truncate(max_bytes);
     Ok(Body { bytes, complete: false })
 }
 
-fn of_code(code: &ErrorCode) -> RequestError {
+fn convert_error(code: &ErrorCode) -> RequestError {
     match code {
         ErrorCode::HttpRequestDenied | ErrorCode::DestinationIpProhibited => RequestError::Denied,
         ErrorCode::ConnectionLimitReached | ErrorCode::HttpRequestBodySize(_) | ErrorCode::HttpResponseBodySize(_) => {

@@ -1,12 +1,12 @@
-//! Doc comments as text.
+//! Text of doc comments.
 
 use syn::{Attribute, Error, Expr, ExprLit, Lit, Meta, Result};
 
-/// The text of the doc comments among `attributes`, without the space that follows `///`. Empty if there are none.
+/// Returns the text of the doc comments among `attributes`, without the space after `///`. Empty if there are none.
 pub(crate) fn text(attributes: &[Attribute]) -> Result<String> {
     let mut lines = Vec::new();
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("doc")) {
-        // `#[doc(hidden)]` and its like say nothing to a reader.
+        // `#[doc(hidden)]` and similar attributes contain no text.
         let Meta::NameValue(pair) = &attribute.meta else {
             continue;
         };
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_from_elsewhere_is_refused() {
+    fn rejects_a_description_from_another_file() {
         assert!(text(&[parse_quote!(#[doc = include_str!("x.md")])]).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! From a function to the function and its `Tool`.
+//! Expansion of a function to the function and its `Tool`.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -6,12 +6,12 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Error, FnArg, ItemFn, Result};
 
-use crate::options::{Options, checked_name};
+use crate::options::{Options, validate_name};
 use crate::parameters::{Parameters, is_helper};
 use crate::{documentation, signature};
 
-/// The most that the contract allows a description to hold.
-const DESCRIPTION_BYTES: usize = 4096;
+/// Maximum size of a description in the contract, in bytes.
+const MAX_DESCRIPTION_BYTES: usize = 4096;
 
 /// Expands one `#[tool]`.
 pub(crate) fn tool(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
@@ -23,15 +23,16 @@ pub(crate) fn tool(attribute: TokenStream, item: TokenStream) -> Result<TokenStr
     let parameters = Parameters::parse(&function.sig.inputs)?;
     let description = description(&function)?;
     let name = match &options.name {
-        Some(name) => checked_name(name.value(), name.span())?,
-        None => checked_name(function.sig.ident.unraw().to_string(), function.sig.ident.span())?,
+        Some(name) => validate_name(name.value(), name.span())?,
+        None => validate_name(function.sig.ident.unraw().to_string(), function.sig.ident.span())?,
     };
     strip_helpers(&mut function);
-    let tool = implementation(&function, &parameters, &name, &description, &options);
+    let tool = expand_tool(&function, &parameters, &name, &description, &options);
     Ok(quote!(#function #tool))
 }
 
-/// The item with the parameter attributes removed that only this macro understands, if it is a function at all.
+/// Returns the item without the parameter attributes that only this macro understands. An item other than a function is
+/// unchanged.
 pub(crate) fn without_helpers(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     match syn::parse::<ItemFn>(item.clone()) {
         Ok(mut function) => {
@@ -59,17 +60,18 @@ fn description(function: &ItemFn) -> Result<String> {
              Say what the tool does and when to use it",
         ));
     }
-    if text.len() > DESCRIPTION_BYTES {
+    if text.len() > MAX_DESCRIPTION_BYTES {
         return Err(Error::new(
             function.sig.ident.span(),
-            format!("this description is {} bytes long; at most {DESCRIPTION_BYTES} are allowed", text.len()),
+            format!("this description is {} bytes long; at most {MAX_DESCRIPTION_BYTES} are allowed", text.len()),
         ));
     }
     Ok(text)
 }
 
-/// A braced struct lives among the types only, so it can share the function's name and carry its `Tool`.
-fn implementation(
+/// Expands the `Tool` implementation, on a struct with the function's name. A braced struct is only in the type
+/// namespace, so the names do not clash.
+fn expand_tool(
     function: &ItemFn,
     parameters: &Parameters,
     name: &str,
@@ -82,10 +84,10 @@ fn implementation(
     let [read_only, destructive, idempotent, open_world] =
         [options.read_only, options.destructive, options.idempotent, options.open_world]
             .map(|claim| optional(claim.map(|claim| quote!(#claim))));
-    let returned = signature::returned(&function.sig);
-    // At the type's own place, so that a type that cannot be a result is underlined there.
+    let returned = signature::return_type(&function.sig);
+    // With the span of the type, so that the compiler marks a type that cannot be a result.
     let kind = quote_spanned! {returned.span()=>
-        (&&&&&::fumehood_guest::__private::Returned::<#returned>::new()).kind()
+        (&&&&&::fumehood_guest::__private::ReturnProbe::<#returned>::new()).kind()
     };
     quote! {
         #[doc(hidden)]
@@ -100,7 +102,7 @@ fn implementation(
 
                 fn definition() -> ::fumehood_guest::Definition {
                     #[allow(unused_imports, reason = "which one is used depends on the type")]
-                    use ::fumehood_guest::__private::{ReturnKind as _, Unreturnable as _};
+                    use ::fumehood_guest::__private::{ReturnKind as _, UnsupportedKind as _};
                     ::fumehood_guest::Definition {
                         name: ::std::string::String::from(#name),
                         title: #title,
@@ -120,9 +122,9 @@ fn implementation(
                     arguments: &str,
                 ) -> ::core::result::Result<::std::vec::Vec<::fumehood_guest::Content>, ::fumehood_guest::ToolError> {
                     #[allow(unused_imports, reason = "which one is used depends on the type")]
-                    use ::fumehood_guest::__private::{ReturnKind as _, Unreturnable as _};
+                    use ::fumehood_guest::__private::{ReturnKind as _, UnsupportedKind as _};
                     #[allow(unused_variables, reason = "a tool may take no arguments")]
-                    let arguments: #arguments = ::fumehood_guest::__private::arguments(arguments)?;
+                    let arguments: #arguments = ::fumehood_guest::__private::parse_arguments(arguments)?;
                     #[allow(clippy::let_unit_value, reason = "a tool may return nothing")]
                     let returned: #returned = #ident(#values);
                     ::fumehood_guest::__private::Outcome::<#returned>::outcome(&#kind, returned)
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_function_stays_and_gains_a_type_of_its_name() {
+    fn expands_to_the_function_and_a_type_of_its_name() {
         let expanded = tool(
             quote!(name = "add-up"),
             quote! {
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_tool_is_refused() {
+    fn rejects_items_that_cannot_be_tools() {
         assert!(
             refusal(quote!(
                 struct Add;

@@ -8,13 +8,13 @@ mod signature;
 
 use proc_macro::TokenStream;
 
-/// Makes a tool of an ordinary function. See the documentation of `fumehood_guest::tool`.
+/// Turns a function into a tool. See the documentation of `fumehood_guest::tool`.
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
     match expand::tool(attribute.into(), item.clone().into()) {
         Ok(tokens) => tokens.into(),
-        // The function stays as it was written, so that one mistake in the attribute does not bury itself under
-        // complaints about a function that no longer exists.
+        // The function is kept, so that a mistake in the attribute does not cause further errors about a missing
+        // function.
         Err(error) => {
             let mut tokens = TokenStream::from(error.into_compile_error());
             tokens.extend(expand::without_helpers(item));

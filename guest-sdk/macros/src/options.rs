@@ -1,11 +1,11 @@
-//! What stands between the parentheses of `#[tool(…)]`.
+//! The options in `#[tool(…)]`.
 
 use proc_macro2::TokenStream;
 use syn::meta::ParseNestedMeta;
 use syn::parse::Parser;
 use syn::{Error, LitBool, LitStr, Result, Token};
 
-/// The options of one `#[tool]`. What is absent was not said.
+/// The options of one `#[tool]`. `None` for those that are absent.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) name: Option<LitStr>,
@@ -19,27 +19,27 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn parse(attribute: TokenStream) -> Result<Self> {
         let mut options = Self::default();
-        syn::meta::parser(|meta| options.take(&meta)).parse2(attribute)?;
+        syn::meta::parser(|meta| options.set(&meta)).parse2(attribute)?;
         Ok(options)
     }
 
-    fn take(&mut self, meta: &ParseNestedMeta<'_>) -> Result<()> {
+    fn set(&mut self, meta: &ParseNestedMeta<'_>) -> Result<()> {
         let Some(option) = meta.path.get_ident().map(ToString::to_string) else {
-            return Err(unknown(meta));
+            return Err(unknown_option(meta));
         };
         match option.as_str() {
-            "name" => text(&mut self.name, meta),
-            "title" => text(&mut self.title, meta),
-            "read_only" => flag(&mut self.read_only, meta),
-            "destructive" => flag(&mut self.destructive, meta),
-            "idempotent" => flag(&mut self.idempotent, meta),
-            "open_world" => flag(&mut self.open_world, meta),
-            _ => Err(unknown(meta)),
+            "name" => set_text(&mut self.name, meta),
+            "title" => set_text(&mut self.title, meta),
+            "read_only" => set_flag(&mut self.read_only, meta),
+            "destructive" => set_flag(&mut self.destructive, meta),
+            "idempotent" => set_flag(&mut self.idempotent, meta),
+            "open_world" => set_flag(&mut self.open_world, meta),
+            _ => Err(unknown_option(meta)),
         }
     }
 }
 
-fn unknown(meta: &ParseNestedMeta<'_>) -> Error {
+fn unknown_option(meta: &ParseNestedMeta<'_>) -> Error {
     Error::new_spanned(
         &meta.path,
         "`#[tool]` has no such option; it has name = \"…\", title = \"…\", read_only, destructive, idempotent and \
@@ -47,25 +47,25 @@ fn unknown(meta: &ParseNestedMeta<'_>) -> Error {
     )
 }
 
-fn text(slot: &mut Option<LitStr>, meta: &ParseNestedMeta<'_>) -> Result<()> {
-    set(slot, meta.value()?.parse()?, meta)
+fn set_text(slot: &mut Option<LitStr>, meta: &ParseNestedMeta<'_>) -> Result<()> {
+    set_once(slot, meta.value()?.parse()?, meta)
 }
 
-/// `read_only` means `read_only = true`.
-fn flag(slot: &mut Option<bool>, meta: &ParseNestedMeta<'_>) -> Result<()> {
+/// Sets a flag. `read_only` alone means `read_only = true`.
+fn set_flag(slot: &mut Option<bool>, meta: &ParseNestedMeta<'_>) -> Result<()> {
     let value = if meta.input.peek(Token![=]) { meta.value()?.parse::<LitBool>()?.value } else { true };
-    set(slot, value, meta)
+    set_once(slot, value, meta)
 }
 
-fn set<T>(slot: &mut Option<T>, value: T, meta: &ParseNestedMeta<'_>) -> Result<()> {
+fn set_once<T>(slot: &mut Option<T>, value: T, meta: &ParseNestedMeta<'_>) -> Result<()> {
     if slot.replace(value).is_some() {
         return Err(Error::new_spanned(&meta.path, "this option is given twice; keep one of them"));
     }
     Ok(())
 }
 
-/// `name`, if it is what the contract calls a tool name.
-pub(crate) fn checked_name(name: String, at: proc_macro2::Span) -> Result<String> {
+/// Returns `name` if it is a valid tool name in the contract.
+pub(crate) fn validate_name(name: String, at: proc_macro2::Span) -> Result<String> {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
     if (1..=64).contains(&name.len()) && name.bytes().all(allowed) {
         return Ok(name);
@@ -84,14 +84,14 @@ mod tests {
     use proc_macro2::{Span, TokenStream};
     use quote::quote;
 
-    use super::{Options, checked_name};
+    use super::{Options, validate_name};
 
     fn refusal(attribute: TokenStream) -> String {
         Options::parse(attribute).err().expect("an error").to_string()
     }
 
     #[test]
-    fn every_option_is_read() {
+    fn parses_every_option() {
         let options =
             Options::parse(quote!(name = "add-up", title = "Add", read_only, destructive = false, idempotent = true))
                 .unwrap();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn rejects_unknown_and_repeated_options() {
         assert!(refusal(quote!(readonly)).contains("no such option"));
         assert!(refusal(quote!(a::b)).contains("no such option"));
         assert!(refusal(quote!(read_only, read_only)).contains("given twice"));
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn names_follow_the_contract() {
-        let accepted = |name: &str| checked_name(name.to_owned(), Span::call_site()).is_ok();
+        let accepted = |name: &str| validate_name(name.to_owned(), Span::call_site()).is_ok();
         assert!(accepted("a") && accepted("add_2-up") && accepted(&"x".repeat(64)));
         assert!(
             !accepted("") && !accepted("Add") && !accepted("ädd") && !accepted("a.b") && !accepted(&"x".repeat(65))

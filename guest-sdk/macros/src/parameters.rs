@@ -1,31 +1,31 @@
-//! A function's parameters as the properties of one JSON object.
+//! Conversion of a function's parameters to the properties of one JSON object.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Error, Expr, ExprLit, FnArg, Ident, Lit, Meta, Pat, PatType, Result, Token, Type};
 
-use crate::signature::joined;
+use crate::signature::combine;
 
-/// How a tool takes its arguments.
+/// The parameters of a tool's function.
 pub(crate) enum Parameters {
-    /// One parameter called `args` takes the whole object.
+    /// One parameter called `args`, for the whole object.
     Whole(Box<Type>),
-    /// Each parameter is one property.
+    /// One parameter for each property.
     Properties(Vec<Property>),
 }
 
-/// One parameter that is one property.
+/// A parameter for one property.
 pub(crate) struct Property {
     name: Ident,
-    of: Type,
-    /// What the property says to serde and schemars, doc comments included.
+    ty: Type,
+    /// The attributes for serde and schemars, doc comments included.
     attributes: Vec<Attribute>,
-    default: Option<Absent>,
+    default: Option<DefaultValue>,
 }
 
-/// What an absent property means.
-enum Absent {
+/// The value of an absent property.
+enum DefaultValue {
     /// The type's own default.
     TypeDefault,
     Value(Box<Expr>),
@@ -43,7 +43,7 @@ impl Parameters {
         if let [only] = typed.as_slice()
             && is_whole(only)
         {
-            return whole(only);
+            return parse_whole(only);
         }
         let mut properties = Vec::new();
         let mut problem: Option<Error> = None;
@@ -52,7 +52,7 @@ impl Parameters {
                 Ok(property) => properties.push(property),
                 Err(error) => {
                     problem = Some(match problem {
-                        Some(first) => joined(first, error),
+                        Some(first) => combine(first, error),
                         None => error,
                     });
                 }
@@ -61,11 +61,11 @@ impl Parameters {
         problem.map_or(Ok(Self::Properties(properties)), Err)
     }
 
-    /// The type that the arguments are read into; what has to be declared for it; and the values to call with, taken
-    /// from a variable `arguments` of that type.
+    /// Returns the type that the arguments are parsed into, the declarations of that type, and the values to call the
+    /// function with, taken from a variable `arguments` of that type.
     pub(crate) fn expand(&self) -> (TokenStream, TokenStream, TokenStream) {
         match self {
-            Self::Whole(of) => (quote!(#of), TokenStream::new(), quote!(arguments)),
+            Self::Whole(ty) => (quote!(#ty), TokenStream::new(), quote!(arguments)),
             Self::Properties(properties) => {
                 let fields = properties.iter().map(Property::field);
                 let defaults = properties.iter().filter_map(Property::default_function);
@@ -93,7 +93,7 @@ fn is_whole(parameter: &PatType) -> bool {
     matches!(&*parameter.pat, Pat::Ident(pattern) if pattern.ident == "args" || pattern.ident == "_args")
 }
 
-fn whole(parameter: &PatType) -> Result<Parameters> {
+fn parse_whole(parameter: &PatType) -> Result<Parameters> {
     match parameter.attrs.iter().find(|attribute| is_helper(attribute)) {
         Some(attribute) => Err(Error::new_spanned(
             attribute,
@@ -127,26 +127,26 @@ impl Property {
         let mut attributes = Vec::new();
         for attribute in &parameter.attrs {
             if attribute.path().is_ident("default") {
-                if default.replace(Absent::parse(attribute)?).is_some() {
+                if default.replace(DefaultValue::parse(attribute)?).is_some() {
                     return Err(Error::new_spanned(attribute, "a parameter has one default; keep one of them"));
                 }
             } else if is_helper(attribute) {
                 attributes.push(attribute.clone());
             }
         }
-        Ok(Self { name, of: (*parameter.ty).clone(), attributes, default })
+        Ok(Self { name, ty: (*parameter.ty).clone(), attributes, default })
     }
 
     fn field(&self) -> TokenStream {
-        let Self { name, of, attributes, default } = self;
-        let default = default.as_ref().map(|absent| match absent {
-            Absent::TypeDefault => quote!(#[serde(default)]),
-            Absent::Value(_) => {
+        let Self { name, ty, attributes, default } = self;
+        let default = default.as_ref().map(|default| match default {
+            DefaultValue::TypeDefault => quote!(#[serde(default)]),
+            DefaultValue::Value(_) => {
                 let function = self.default_name().to_string();
                 quote!(#[serde(default = #function)])
             }
         });
-        quote!(#(#attributes)* #default #name: #of)
+        quote!(#(#attributes)* #default #name: #ty)
     }
 
     fn default_name(&self) -> Ident {
@@ -154,20 +154,20 @@ impl Property {
     }
 
     fn default_function(&self) -> Option<TokenStream> {
-        let Some(Absent::Value(value)) = &self.default else {
+        let Some(DefaultValue::Value(value)) = &self.default else {
             return None;
         };
-        let (function, of) = (self.default_name(), &self.of);
-        // So that a `String` can have a literal as its default.
+        let (function, ty) = (self.default_name(), &self.ty);
+        // Converted, so that a `String` can have a literal as its default.
         let value = match &**value {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => quote!(::core::convert::From::from(#text)),
             other => quote!(#other),
         };
-        Some(quote!(fn #function() -> #of { #value }))
+        Some(quote!(fn #function() -> #ty { #value }))
     }
 }
 
-impl Absent {
+impl DefaultValue {
     fn parse(attribute: &Attribute) -> Result<Self> {
         match &attribute.meta {
             Meta::Path(_) => Ok(Self::TypeDefault),
@@ -177,7 +177,7 @@ impl Absent {
     }
 }
 
-/// Whether an attribute of a parameter is for this macro, not for the compiler.
+/// Returns whether an attribute of a parameter is for this macro, not for the compiler.
 pub(crate) fn is_helper(attribute: &Attribute) -> bool {
     ["doc", "default", "serde", "schemars"].iter().any(|name| attribute.path().is_ident(name))
 }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_becomes_a_field() {
+    fn parameters_become_fields() {
         let function: ItemFn = parse_quote!(
             fn f(
                 #[doc = " How often"]
@@ -237,8 +237,8 @@ mod tests {
             ) {
             }
         );
-        let (of, declared, values) = parse(&function).unwrap().expand();
-        assert_eq!(of.to_string(), "__Arguments");
+        let (ty, declared, values) = parse(&function).unwrap().expand();
+        assert_eq!(ty.to_string(), "__Arguments");
         assert_eq!(values.to_string(), quote!(arguments.times, arguments.with).to_string());
         let declared = declared.to_string();
         for part in [
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_property_is_refused() {
+    fn rejects_parameters_that_cannot_be_properties() {
         assert!(
             refusal(&parse_quote!(
                 fn f((a, b): (u8, u8)) {}

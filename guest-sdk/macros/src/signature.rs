@@ -1,10 +1,10 @@
-//! Which functions can be tools.
+//! Validation of a function's signature.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Error, FnArg, Result, ReturnType, Signature, Type};
 
-/// Refuses a function that no call with JSON arguments could reach. All that is wrong with it is said at once.
+/// Rejects a function that cannot be called with JSON arguments. All problems are reported at once.
 pub(crate) fn check(signature: &Signature) -> Result<()> {
     let mut problems = Vec::new();
     if let Some(token) = &signature.asyncness {
@@ -41,20 +41,20 @@ pub(crate) fn check(signature: &Signature) -> Result<()> {
     {
         problems.push(Error::new_spanned(returned, "a tool's result needs a schema; name its type instead of `impl`"));
     }
-    match problems.into_iter().reduce(joined) {
+    match problems.into_iter().reduce(combine) {
         Some(problem) => Err(problem),
         None => Ok(()),
     }
 }
 
-/// Both errors as one.
-pub(crate) fn joined(mut first: Error, second: Error) -> Error {
+/// Combines two errors into one.
+pub(crate) fn combine(mut first: Error, second: Error) -> Error {
     first.combine(second);
     first
 }
 
-/// The type that the function returns, `()` included.
-pub(crate) fn returned(signature: &Signature) -> TokenStream {
+/// Returns the return type of the function, `()` included.
+pub(crate) fn return_type(signature: &Signature) -> TokenStream {
     match &signature.output {
         ReturnType::Default => quote!(()),
         ReturnType::Type(_, returned) => quote!(#returned),
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_function_passes() {
+    fn accepts_an_ordinary_function() {
         let function: ItemFn = parse_quote!(
             fn add(args: Add) -> Result<Sum, ToolError> {}
         );
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_named() {
+    fn reports_every_problem() {
         assert!(
             refusal(&parse_quote!(
                 async fn f() {}

@@ -1,4 +1,4 @@
-//! What a host does with a tool before it calls it, and with its result: the same checks, made by the same code.
+//! The host's checks of a tool's definition, arguments and result, by the same code.
 
 use fumehood_core::definition::{Annotations, DefinitionLimits, RawDefinition, ToolDefinition};
 use fumehood_core::gate::{Gate, GateLimits};
@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use crate::{Content, Tool, ToolError};
 
-/// Calls a tool with arguments that fit its schema.
+/// Validates the arguments, calls a tool, and validates its result.
 pub(super) fn call<T: Tool>(arguments: &Value) -> Result<Vec<Content>, ToolError> {
     let definition = definition::<T>()?;
     let gate = Gate::for_arguments(definition.input_schema.expose_raw(), GateLimits::default());
-    let gate = gate.map_err(|error| not_loaded(format!("the schema of its arguments is refused: {error}")))?;
+    let gate = gate.map_err(|error| load_error(format!("the schema of its arguments is refused: {error}")))?;
     gate.check(arguments).map_err(ToolError::invalid_arguments)?;
     let parts = T::call(&arguments.to_string())?;
     if let Some(schema) = &definition.output_schema {
         let gate = Gate::for_results(schema.expose_raw(), GateLimits::default());
-        let gate = gate.map_err(|error| not_loaded(format!("the schema of its result is refused: {error}")))?;
+        let gate = gate.map_err(|error| load_error(format!("the schema of its result is refused: {error}")))?;
         check_result(&gate, &parts)?;
     }
     Ok(parts)
@@ -32,10 +32,10 @@ fn definition<T: Tool>() -> Result<ToolDefinition, ToolError> {
         output_schema: output_schema.map(|schema| schema.to_string()),
         annotations: Annotations { read_only, destructive, idempotent, open_world },
     };
-    raw.parse(&DefinitionLimits::default()).map_err(|error| not_loaded(error.to_string()))
+    raw.parse(&DefinitionLimits::default()).map_err(|error| load_error(error.to_string()))
 }
 
-fn not_loaded(why: String) -> ToolError {
+fn load_error(why: String) -> ToolError {
     ToolError::failed(format!("a host does not load this tool: {why}"))
 }
 
@@ -49,8 +49,8 @@ fn check_result(gate: &Gate, parts: &[Content]) -> Result<(), ToolError> {
             "a host refuses this result: a tool with an output schema returns one JSON value",
         ));
     };
-    let refused = |violations| {
+    let result_error = |violations| {
         ToolError::failed(format!("a host refuses this result: it does not match the output schema: {violations}"))
     };
-    gate.check(value).map_err(refused)
+    gate.check(value).map_err(result_error)
 }

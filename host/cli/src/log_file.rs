@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use etcetera::BaseStrategy as _;
-use fumehood::event_log::{EventLog, Keep, OpenError, Options, Reader};
+use fumehood::event_log::{EventLog, OpenError, Options, Reader, Retention};
 use fumehood::time::Timestamp;
 
 use crate::args::log::{Recording, parse_hex_32};
@@ -67,10 +67,10 @@ pub(crate) fn options(typed: Option<&Path>, config: &Config) -> Result<Options> 
 
 /// Returns the rules of the configuration for what is kept, as of `now`. All of them have to hold; without any,
 /// everything is kept.
-pub(crate) fn retention(config: &Config, now: Timestamp) -> Vec<Keep> {
+pub(crate) fn retention(config: &Config, now: Timestamp) -> Vec<Retention> {
     let since = config.log.keep.map(|age| u64::try_from(age.0.as_millis()).unwrap_or(u64::MAX));
-    let since = since.map(|age| Keep::Since(Timestamp(now.0.saturating_sub(age))));
-    let newest = config.log.keep_rows.map(|rows| Keep::Newest(rows.0));
+    let since = since.map(|age| Retention::Since(Timestamp(now.0.saturating_sub(age))));
+    let newest = config.log.keep_rows.map(|rows| Retention::Newest(rows.0));
     since.into_iter().chain(newest).collect()
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::{Context as _, Result};
 use fumehood::agent::persistence::Persistence;
-use fumehood::event_log::{EventLog, Keep, Options};
+use fumehood::event_log::{EventLog, Options, Retention};
 use fumehood::record::Recorder;
 use fumehood::{CallLog, CallLogOptions, HostBuilder};
 
@@ -41,7 +41,7 @@ pub(crate) struct Recording {
     log: Arc<EventLog>,
     calls: CallLog,
     persist: PersistRules,
-    retention: Vec<Keep>,
+    retention: Vec<Retention>,
     /// The files of the log and its key, which no tool may reach.
     files: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What keeping records costs, beside inserting them one by one.
+//! Throughput of the event log, compared with plain inserts into SQLite.
 //!
 //! `cargo bench -p fumehood-event-log --bench append`
 
@@ -39,8 +39,8 @@ fn record(number: u64) -> Record {
     }
 }
 
-/// Durable records per second, of so many threads that each wait for one after the other.
-fn durable(writers: u64) -> f64 {
+/// Measures durable records per second, with this number of threads that each wait for one record after the other.
+fn measure_durable(writers: u64) -> f64 {
     let folder = tempfile::tempdir().expect("a folder");
     let log = EventLog::open(folder.path().join("events.db"), &Options::default()).expect("a log");
     let next = AtomicU64::new(1);
@@ -58,8 +58,8 @@ fn durable(writers: u64) -> f64 {
     (next.into_inner() - 1) as f64 / started.elapsed().as_secs_f64()
 }
 
-/// How long a caller is held up by a record that it does not wait for, at 5000 records per second.
-fn queued() -> (Duration, Duration) {
+/// Measures the delay of a caller by a queued record at 5000 records per second: the median and the 99th percentile.
+fn measure_queued() -> (Duration, Duration) {
     let folder = tempfile::tempdir().expect("a folder");
     let log = EventLog::open(folder.path().join("events.db"), &Options::default()).expect("a log");
     let mut times: Vec<Duration> = (1..=15_000)
@@ -76,8 +76,8 @@ fn queued() -> (Duration, Duration) {
     (times[times.len() / 2], times[times.len() * 99 / 100])
 }
 
-/// The same row in the same kind of table, each in a transaction of its own.
-fn one_by_one() -> f64 {
+/// Measures inserts of the same rows into a plain table, each in a transaction of its own.
+fn measure_plain_inserts() -> f64 {
     let folder = tempfile::tempdir().expect("a folder");
     let database = Connection::open(folder.path().join("raw.db")).expect("a database");
     let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
@@ -95,8 +95,8 @@ fn one_by_one() -> f64 {
     done as f64 / started.elapsed().as_secs_f64()
 }
 
-/// Rows per second that `verify` checks.
-fn verified() -> f64 {
+/// Measures the rows per second of `verify`.
+fn measure_verify() -> f64 {
     const ROWS: u64 = 100_000;
     let log = EventLog::in_memory(&Options::default()).expect("a log");
     for number in 1..=ROWS {
@@ -109,11 +109,11 @@ fn verified() -> f64 {
 }
 
 fn main() {
-    println!("one by one without the log   {:>9.0} records/s", one_by_one());
+    println!("one by one without the log   {:>9.0} records/s", measure_plain_inserts());
     for writers in [1, 8, 64, 256] {
-        println!("durable, {writers:>3} writers         {:>9.0} records/s", durable(writers));
+        println!("durable, {writers:>3} writers         {:>9.0} records/s", measure_durable(writers));
     }
-    let (p50, p99) = queued();
+    let (p50, p99) = measure_queued();
     println!("queued: the caller waits     {p50:>9.1?} in the median, {p99:.1?} at the 99th percentile");
-    println!("verify                       {:>9.0} rows/s", verified());
+    println!("verify                       {:>9.0} rows/s", measure_verify());
 }

@@ -1,4 +1,4 @@
-//! A checkpoint: one line of text that an independent party keeps, and that the log is later compared with.
+//! Checkpoints: one line of text each, which an independent party keeps, and with which the log is later compared.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,44 +7,44 @@ use std::time::{Duration, UNIX_EPOCH};
 use fumehood_core::time::Timestamp;
 use serde::{Serialize, Serializer};
 
-use crate::hash::{Hash, Mark};
+use crate::chain::{Hash, Mark};
 
 /// The first word of a checkpoint: the format and its version.
 const FORMAT: &str = "fumehood-log-v1";
 /// The first millisecond that the calendar of RFC 3339 does not have: the year 10000.
 const END_OF_CALENDAR_MS: u64 = 253_402_300_800_000;
 
-/// The identity of a log, chosen at random when the log is created. Shown as 32 hexadecimal digits.
+/// The identity of a log, chosen at random when the log is created. Displayed as 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LogId(pub [u8; 16]);
 
 /// The state of a log at one moment: its identity, its last row and that row's hash, which covers all rows before it.
 ///
-/// A checkpoint serves as an external witness. Whoever can rewrite a log and its seals cannot rewrite a checkpoint that
-/// is kept elsewhere; see [`crate::Reader::verify_since`]. It follows the checkpoints of transparency logs (C2SP
-/// `tlog-checkpoint`: origin, size, root hash), in one line:
+/// A checkpoint serves as an external witness: an attacker who can rewrite a log and its seals cannot rewrite a
+/// checkpoint that is kept elsewhere. See [`crate::Reader::verify_since`]. It is modelled on the checkpoints of
+/// transparency logs (C2SP `tlog-checkpoint`: origin, size, root hash), in one line:
 ///
 /// `fumehood-log-v1 <log id> <row> <hash> <time>`
 ///
-/// The identity and the hash are hexadecimal, the row is decimal, and the time is RFC 3339 in UTC. The time says when
-/// the checkpoint was made; it is not compared.
+/// The identity and the hash are hexadecimal, the row is decimal, and the time is RFC 3339 in UTC. The time of creation
+/// is for information only, and is not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The identity of the log.
     pub log: LogId,
-    /// The last row. Row 0 is the beginning of a log without records.
+    /// The last row. Row 0 stands for the beginning of a log without records.
     pub mark: Mark,
-    /// When the checkpoint was made.
+    /// The time at which the checkpoint was created.
     pub at: Timestamp,
 }
 
-/// A text that is not a checkpoint.
+/// Errors of parsing a [`Checkpoint`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
-    /// Another release may have written it.
+    /// An unknown format, possibly of another release.
     #[error("unknown checkpoint format `{0}`; this release reads `{FORMAT}`")]
     Format(String),
-    /// A field is missing or malformed.
+    /// A field that is missing or malformed.
     #[error(
         "expected a checkpoint as `fumehood log head` prints it: \
          `{FORMAT} LOG ROW HASH TIME`, but its {0} is missing or malformed"
@@ -75,9 +75,9 @@ impl FromStr for Checkpoint {
         if fields.next().is_some() {
             return Err(CheckpointError::Field("end"));
         }
-        let log = hex(log).map(LogId).ok_or(CheckpointError::Field("log"))?;
+        let log = parse_hex(log).map(LogId).ok_or(CheckpointError::Field("log"))?;
         let seq = row.parse().map_err(|_| CheckpointError::Field("row"))?;
-        let hash = hex(hash).map(Hash).ok_or(CheckpointError::Field("hash"))?;
+        let hash = parse_hex(hash).map(Hash).ok_or(CheckpointError::Field("hash"))?;
         let at = humantime::parse_rfc3339(at).ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let at = at.and_then(|at| u64::try_from(at.as_millis()).ok()).ok_or(CheckpointError::Field("time"))?;
         Ok(Self { log, mark: Mark { seq, hash }, at: Timestamp(at) })
@@ -108,8 +108,8 @@ impl fmt::Debug for LogId {
     }
 }
 
-/// Exactly `N` bytes from hexadecimal digits.
-pub(crate) fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+/// Parses exactly `N` bytes from hexadecimal digits.
+pub(crate) fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = Vec::with_capacity(N);
     let mut digits = text.chars();
     while let Some(high) = digits.next() {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_is_one_line_and_reads_back() {
+    fn checkpoint_round_trips_through_one_line() {
         let text = checkpoint().to_string();
         let hash = "ab".repeat(32);
         assert_eq!(text, format!("fumehood-log-v1 {} 42 {hash} 2026-11-21T16:30:00.123Z", "07".repeat(16)));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_checkpoint_names_the_field() {
+    fn parse_error_names_the_field() {
         let good = checkpoint().to_string();
         let check = |from: &str, to: &str, expected: CheckpointError| {
             assert_eq!(good.replace(from, to).parse::<Checkpoint>(), Err(expected), "{from} -> {to}");

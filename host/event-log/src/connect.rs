@@ -1,5 +1,6 @@
-//! Opening a database: who may read it, what is refused before anything is changed, and how safely it writes.
+//! Options of a log, and opening its database: permissions, checks before anything is changed, and durability settings.
 
+use std::fmt;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,21 +10,64 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::key::{self, KeyError};
-use crate::schema::{self, Found, SchemaError};
+use crate::schema::{self, DatabaseState, SchemaError};
 use crate::storage_error::StorageError;
 
-/// Between two tries to open a file that another process is making.
-const PAUSE: Duration = Duration::from_millis(5);
+/// Time between two attempts to open a file that another process is creating.
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Why a log was not opened.
+/// Options for opening a log.
+#[derive(Clone)]
+pub struct Options {
+    /// The key that seals the anchors. `None`: the key in `key_file`.
+    pub key: Option<[u8; 32]>,
+    /// The file with the key, unless `key` is set. It is created with a new log. `None`: `<path>.key` beside the
+    /// database; then anyone with write access to both can rewrite the whole log undetected.
+    pub key_file: Option<PathBuf>,
+    /// Number of records that may wait to be written before [`record`](fumehood_core::record::Recorder::record) waits
+    /// for room. At four times this number further records are rejected; that many accumulate only if callers do not
+    /// wait, or while writing fails.
+    pub capacity: usize,
+    /// Maximum time to wait for another process that has locked the database.
+    pub busy_timeout: Duration,
+    /// Maximum time that closing or dropping the log waits for the records that are not on disk yet.
+    pub close_timeout: Duration,
+    /// True if a small journal stays beside the database when the log is closed. Moving it into the database takes
+    /// longer than a short session.
+    pub keep_journal: bool,
+}
+
+impl Default for Options {
+    /// Returns options with the key beside the database, a capacity of 8192 records, both timeouts of 5 s, and no
+    /// journal after closing.
+    fn default() -> Self {
+        let (busy_timeout, close_timeout) = (Duration::from_secs(5), Duration::from_secs(5));
+        Self { key: None, key_file: None, capacity: 8192, busy_timeout, close_timeout, keep_journal: false }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("key", &self.key.map(|_| "…"))
+            .field("key_file", &self.key_file)
+            .field("capacity", &self.capacity)
+            .field("busy_timeout", &self.busy_timeout)
+            .field("close_timeout", &self.close_timeout)
+            .field("keep_journal", &self.keep_journal)
+            .finish()
+    }
+}
+
+/// Errors of opening a log.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The file or its folder cannot be made or read.
+    /// The file or its folder cannot be created or read.
     #[error("the event log {path} cannot be opened; check its folder, and that this user may write there")]
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The file is not an event log that this release can use.
@@ -31,19 +75,19 @@ pub enum OpenError {
     Schema {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: SchemaError,
     },
-    /// There is no key to seal anchors with.
+    /// The key that seals anchors is missing or unusable.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The system starts no thread that could write.
+    /// The writer thread cannot be started.
     #[error("the system starts no thread to write the event log")]
     Thread(#[source] io::Error),
 }
 
 impl OpenError {
-    /// A refusal of the database at `path`.
+    /// Creates the error of a database that cannot be used.
     pub(crate) fn schema(path: &Path, source: impl Into<SchemaError>) -> Self {
         Self::Schema { path: path.to_owned(), source: source.into() }
     }
@@ -53,35 +97,36 @@ impl OpenError {
     }
 }
 
-/// A connection that writes, to a database of this version.
-pub(crate) fn writable(path: &Path, busy: Duration, keep_journal: bool) -> Result<Connection, OpenError> {
-    make_file(path).map_err(|error| OpenError::file(path, error))?;
+/// Opens a connection for writing, and brings the database up to the current version.
+pub(crate) fn open_writable(path: &Path, busy: Duration, keep_journal: bool) -> Result<Connection, OpenError> {
+    create_file(path).map_err(|error| OpenError::file(path, error))?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connect = || -> Result<Connection, SchemaError> {
         let mut connection = Connection::open_with_flags(path, flags)?;
         prepare(&mut connection, busy)?;
-        // Otherwise the last connection that is closed moves the journal into the database.
+        // By default the last connection that is closed moves the journal into the database.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep_journal)?;
         Ok(connection)
     };
-    patiently(busy, connect).map_err(|error| OpenError::schema(path, error))
+    retry_while_locked(busy, connect).map_err(|error| OpenError::schema(path, error))
 }
 
-/// Tries again while another process is making the same file: SQLite does not wait for whoever changes the journal's mode.
-fn patiently<T>(patience: Duration, connect: impl Fn() -> Result<T, SchemaError>) -> Result<T, SchemaError> {
+/// Retries while another process is creating the same file: SQLite's busy timeout does not cover a change of the
+/// journal mode.
+fn retry_while_locked<T>(patience: Duration, connect: impl Fn() -> Result<T, SchemaError>) -> Result<T, SchemaError> {
     let began = Instant::now();
     loop {
         match connect() {
-            Err(SchemaError::StorageError(StorageError::Locked)) if began.elapsed() < patience => {
-                std::thread::sleep(PAUSE)
+            Err(SchemaError::Storage(StorageError::Locked)) if began.elapsed() < patience => {
+                std::thread::sleep(RETRY_INTERVAL)
             }
             ended => return ended,
         }
     }
 }
 
-/// A connection that writes to memory.
-pub(crate) fn in_memory() -> Result<Connection, OpenError> {
+/// Opens a database in memory.
+pub(crate) fn open_in_memory() -> Result<Connection, OpenError> {
     let connect = || -> Result<Connection, SchemaError> {
         let mut connection = Connection::open_in_memory()?;
         prepare(&mut connection, Duration::ZERO)?;
@@ -90,8 +135,8 @@ pub(crate) fn in_memory() -> Result<Connection, OpenError> {
     connect().map_err(|error| OpenError::schema(Path::new(":memory:"), error))
 }
 
-/// A connection that cannot write.
-pub(crate) fn read_only(path: &Path, busy: Duration) -> Result<Connection, OpenError> {
+/// Opens a connection for reading only.
+pub(crate) fn open_read_only(path: &Path, busy: Duration) -> Result<Connection, OpenError> {
     if let Err(error) = fs::metadata(path) {
         return Err(OpenError::file(path, error));
     }
@@ -100,19 +145,18 @@ pub(crate) fn read_only(path: &Path, busy: Duration) -> Result<Connection, OpenE
         connection.busy_timeout(busy)?;
         connection.execute_batch("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON")?;
         match schema::inspect(&connection, known)? {
-            Found::Empty => Err(SchemaError::NotALog),
-            Found::Version(found) if found < known => Err(SchemaError::TooOld { found, known }),
-            Found::Version(_) => Ok(connection),
+            DatabaseState::Empty => Err(SchemaError::NotALog),
+            DatabaseState::Version(found) if found < known => Err(SchemaError::TooOld { found, known }),
+            DatabaseState::Version(_) => Ok(connection),
         }
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = Connection::open_with_flags(path, flags).map_err(SchemaError::from).and_then(connect);
     let opened = match opened {
-        // Where nothing may be written, not even what readers share, a log that nobody writes is read as it is.
-        Err(SchemaError::StorageError(StorageError::CannotOpen | StorageError::ReadOnly))
-            if journal_bytes(path) == 0 =>
-        {
-            Connection::open_with_flags(immutable(path), flags | OpenFlags::SQLITE_OPEN_URI)
+        // Without write access not even the files that readers share can be created. A log without a journal can be
+        // read without.
+        Err(SchemaError::Storage(StorageError::CannotOpen | StorageError::ReadOnly)) if journal_bytes(path) == 0 => {
+            Connection::open_with_flags(immutable_uri(path), flags | OpenFlags::SQLITE_OPEN_URI)
                 .map_err(SchemaError::from)
                 .and_then(connect)
         }
@@ -127,8 +171,8 @@ fn prepare(connection: &mut Connection, busy: Duration) -> Result<(), SchemaErro
     if connection.is_readonly("main")? {
         return Err(StorageError::ReadOnly.into());
     }
-    if found == Found::Empty {
-        // Only possible before the first table: gives back the room of removed rows.
+    if found == DatabaseState::Empty {
+        // Lets pruning return space to the file system. It can be set only before the first table is created.
         connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL")?;
     }
     let _: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
@@ -138,29 +182,29 @@ fn prepare(connection: &mut Connection, busy: Duration) -> Result<(), SchemaErro
     )?;
     connection.set_prepared_statement_cache_capacity(32);
     match found {
-        Found::Version(version) if version == schema::version(schema::MIGRATIONS) => Ok(()),
+        DatabaseState::Version(version) if version == schema::version(schema::MIGRATIONS) => Ok(()),
         _ => schema::migrate(connection, schema::MIGRATIONS),
     }
 }
 
-/// The size of the journal beside a database, in bytes: 0 if there is none.
+/// Returns the size of the journal beside a database, in bytes; 0 if there is none.
 pub(crate) fn journal_bytes(database: &Path) -> u64 {
-    fs::metadata(beside(database, "-wal")).map_or(0, |metadata| metadata.len())
+    fs::metadata(with_suffix(database, "-wal")).map_or(0, |metadata| metadata.len())
 }
 
-/// The files that SQLite keeps beside a database: the journal of what was written last, and the index of that.
-pub(crate) fn companions(database: &Path) -> [PathBuf; 2] {
-    ["-wal", "-shm"].map(|ending| beside(database, ending))
+/// Returns the paths of the files that SQLite keeps beside a database: the write-ahead log and its index.
+pub(crate) fn companion_files(database: &Path) -> [PathBuf; 2] {
+    ["-wal", "-shm"].map(|ending| with_suffix(database, ending))
 }
 
-fn beside(database: &Path, ending: &str) -> PathBuf {
+fn with_suffix(database: &Path, ending: &str) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(ending);
     name.into()
 }
 
-/// SQLite gives what it makes the mode of the database itself; so that is made first, for its owner alone.
-fn make_file(path: &Path) -> io::Result<()> {
+/// Creates the database file for its owner only. SQLite creates the files beside it with the same mode.
+fn create_file(path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
         let mut builder = DirBuilder::new();
         builder.recursive(true);
@@ -168,17 +212,17 @@ fn make_file(path: &Path) -> io::Result<()> {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(folder)?;
     }
-    match key::private().create_new(true).open(path) {
+    match key::private_options().create_new(true).open(path) {
         Ok(file) => {
             file.sync_all()?;
-            key::sync_folder(path)
+            key::sync_parent(path)
         }
         Err(_) if path.is_file() => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-fn immutable(path: &Path) -> String {
+fn immutable_uri(path: &Path) -> String {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
@@ -195,12 +239,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_keeps_its_meaning_in_a_uri() {
-        assert_eq!(immutable(Path::new("/a b/ü?#.db")), "file:/a%20b/%c3%bc%3f%23.db?immutable=1");
+    fn immutable_uri_escapes_the_path() {
+        assert_eq!(immutable_uri(Path::new("/a b/ü?#.db")), "file:/a%20b/%c3%bc%3f%23.db?immutable=1");
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_is_said_to_be_read_only() {
+    fn unwritable_file_is_reported_as_read_only() {
         let mut connection = Connection::open_in_memory().unwrap();
         connection.execute_batch("PRAGMA query_only = ON").unwrap();
         assert_eq!(prepare(&mut connection, Duration::ZERO), Err(StorageError::ReadOnly.into()));

@@ -1,4 +1,4 @@
-//! Which records are asked for, and in which order.
+//! Filter and order of a query.
 
 use fumehood_core::record::RecordKind;
 use fumehood_core::time::Timestamp;
@@ -6,53 +6,53 @@ use rusqlite::types::Value;
 
 use crate::row::{self, CELLS};
 
-/// In which order records come.
+/// The order of the records in a result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {
-    /// The oldest first.
+    /// Oldest first.
     #[default]
     Ascending,
-    /// The newest first.
+    /// Newest first.
     Descending,
 }
 
-/// Which records are asked for: those that fit everything that is set. The default asks for all.
+/// A filter of records, which selects those that match every field that is set. The default selects all records.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Filter {
-    /// Of this session.
+    /// The session.
     pub session: Option<String>,
-    /// On behalf of this actor.
+    /// The actor on whose behalf the call ran.
     pub actor: Option<String>,
-    /// About the tool of this full name.
+    /// The full name of the tool.
     pub tool: Option<String>,
-    /// Of this kind.
+    /// The kind of record.
     pub kind: Option<RecordKind>,
-    /// With this status.
+    /// The status.
     pub status: Option<String>,
-    /// About the call of this id.
+    /// The id of the call.
     pub call: Option<String>,
-    /// About a call that the model gave this id. Models reuse ids: several calls may fit, in one session, too.
+    /// The id that the model gave to the call. Models reuse ids, so several calls may match, even in one session.
     pub model_call: Option<String>,
-    /// Made at this moment or later.
+    /// The earliest time of a record, inclusive.
     pub since: Option<Timestamp>,
-    /// Made before this moment.
+    /// The latest time of a record, exclusive.
     pub until: Option<Timestamp>,
-    /// Beyond this number, in the order that is asked for: to go on where a page ended.
+    /// The row after which the result begins, in the order of the query; the last row of the previous page.
     pub after_seq: Option<u64>,
-    /// At most this many. `None`: 1000.
+    /// Maximum number of records. `None`: [`Filter::DEFAULT_LIMIT`].
     pub limit: Option<usize>,
-    /// Which come first.
+    /// The order of the result.
     pub order: Order,
 }
 
 impl Filter {
-    /// How many records a query returns that does not say.
-    pub const LIMIT: usize = 1000;
+    /// Maximum number of records of a query without a limit.
+    pub const DEFAULT_LIMIT: usize = 1000;
 
-    /// The query, and what it is about.
+    /// Returns the SQL query and its parameters.
     pub(crate) fn sql(&self) -> (String, Vec<Value>) {
         let text = |value: &Option<String>| value.clone().map(Value::Text);
-        let moment = |value: Option<Timestamp>| value.map(|value| Value::Integer(row::integer(value.0)));
+        let moment = |value: Option<Timestamp>| value.map(|value| Value::Integer(row::to_sql(value.0)));
         let beyond = match self.order {
             Order::Ascending => "seq >",
             Order::Descending => "seq <",
@@ -67,7 +67,7 @@ impl Filter {
             ("json_extract(body, '$.model_call') =", text(&self.model_call)),
             ("at >=", moment(self.since)),
             ("at <", moment(self.until)),
-            (beyond, self.after_seq.map(|seq| Value::Integer(row::integer(seq)))),
+            (beyond, self.after_seq.map(|seq| Value::Integer(row::to_sql(seq)))),
         ];
         let mut sql = format!("SELECT seq, hash, {CELLS} FROM records");
         let mut values = Vec::new();
@@ -80,7 +80,7 @@ impl Filter {
             Order::Ascending => " ORDER BY seq LIMIT ?",
             Order::Descending => " ORDER BY seq DESC LIMIT ?",
         });
-        values.push(Value::Integer(i64::try_from(self.limit.unwrap_or(Self::LIMIT)).unwrap_or(i64::MAX)));
+        values.push(Value::Integer(i64::try_from(self.limit.unwrap_or(Self::DEFAULT_LIMIT)).unwrap_or(i64::MAX)));
         (sql, values)
     }
 }

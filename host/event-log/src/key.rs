@@ -1,4 +1,5 @@
-//! The key that seals anchors: 32 random bytes in a file that only its owner may read, beside the database or elsewhere.
+//! The key that seals anchors: 32 random bytes in a file that only its owner may read, beside the database or
+//! elsewhere.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -7,29 +8,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::chain::Key;
 use crate::checkpoint;
-use crate::options::Options;
 
-/// More than any key file has.
+/// Maximum size of a key file that is read, in bytes. Any key is shorter.
 const MAX_KEY_FILE_BYTES: u64 = 1024;
 
-/// Why there is no key.
+/// Errors of reading or creating a key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The log has rows, and its key is gone.
+    /// The key of a log with records is missing.
     #[error(
         "the log has records, but its key {0} is gone, so nobody could tell a forged log from a true one; \
          restore the key from a copy, or move the log away and begin a new one"
     )]
     Missing(PathBuf),
-    /// The file holds something else.
+    /// The file does not contain a key.
     #[error("{path} is no key: it has {found} bytes instead of 32 (or 64 hexadecimal digits); restore it from a copy")]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// How many bytes it has; a file of more than 1 KiB is not read further.
+        /// Its size in bytes; of a larger file only the first KiB is read.
         found: usize,
     },
-    /// Others than its owner may read or write the file, so the seals prove nothing.
+    /// The file is accessible to users other than its owner, so the seals prove nothing.
     #[error(
         "the key {path} is open to others (mode {mode:o}), who could forge the log with it; close it with \
          `chmod 600 {path}`, and if anybody may have read it, begin a new log with a new key"
@@ -40,39 +40,39 @@ pub enum KeyError {
         /// Its permission bits.
         mode: u32,
     },
-    /// There is something else than a file.
+    /// The path is not a regular file.
     #[error("the key {0} is not a regular file; name the file that holds the key")]
     NotAFile(PathBuf),
-    /// The file cannot be read or made.
+    /// The file cannot be read or created.
     #[error("the key {path} cannot be read or written; check who owns it and its folder")]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The system has no random bytes.
+    /// The system provides no random bytes.
     #[error("the system gave no random bytes for a new key: {0}")]
     Random(String),
 }
 
-/// Where the key of a database is.
-pub(crate) fn beside(database: &Path) -> PathBuf {
-    let mut name = database.as_os_str().to_owned();
-    name.push(".key");
-    name.into()
+/// Returns the path of a database's key: `key_file` if it is set, otherwise `<path>.key` beside the database.
+pub(crate) fn path_of(database: &Path, key_file: Option<&Path>) -> PathBuf {
+    match key_file {
+        Some(path) => path.to_owned(),
+        None => {
+            let mut name = database.as_os_str().to_owned();
+            name.push(".key");
+            name.into()
+        }
+    }
 }
 
-/// Where the key of a database is, with these options.
-pub(crate) fn file(database: &Path, options: &Options) -> PathBuf {
-    options.key_file.clone().unwrap_or_else(|| beside(database))
-}
-
-/// The key in that file, or nothing if there is no such file. Either 32 bytes, as [`read_or_make`] writes them, or 64
-/// hexadecimal digits.
+/// Reads a key: either 32 bytes, as [`read_or_create`] writes them, or 64 hexadecimal digits. Returns `None` if the
+/// file does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<Key>, KeyError> {
     let failed = |source| KeyError::Io { path: path.to_owned(), source };
-    // Looked at before it is opened: opening a pipe would wait for whoever writes to it.
+    // Checked before the file is opened: opening a pipe would block until another process writes to it.
     match fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => return Err(KeyError::NotAFile(path.to_owned())),
         Ok(_) => {}
@@ -83,19 +83,19 @@ pub(crate) fn read(path: &Path) -> Result<Option<Key>, KeyError> {
     check_private(&file, path)?;
     let mut bytes = Vec::new();
     file.take(MAX_KEY_FILE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
-    let digits = || std::str::from_utf8(&bytes).ok().and_then(|text| checkpoint::hex(text.trim()));
+    let digits = || std::str::from_utf8(&bytes).ok().and_then(|text| checkpoint::parse_hex(text.trim()));
     match Key::try_from(bytes.as_slice()).ok().or_else(digits) {
         Some(key) => Ok(Some(key)),
         None => Err(KeyError::Damaged { path: path.to_owned(), found: bytes.len() }),
     }
 }
 
-/// The key in that file, which must be there.
+/// Reads a key from a file that must exist.
 pub(crate) fn read_existing(path: &Path) -> Result<Key, KeyError> {
     read(path)?.ok_or_else(|| KeyError::Missing(path.to_owned()))
 }
 
-/// Refuses a key that its owner shares, by the permissions of the file that was opened.
+/// Rejects a key file that other users may access. Checks the opened file, so that it cannot be exchanged in between.
 fn check_private(file: &File, path: &Path) -> Result<(), KeyError> {
     #[cfg(unix)]
     {
@@ -109,42 +109,42 @@ fn check_private(file: &File, path: &Path) -> Result<(), KeyError> {
     Ok(())
 }
 
-/// Tells apart keys that are being made by this process.
-static MADE: AtomicU64 = AtomicU64::new(0);
+/// The number of the next temporary file, which keeps those of several threads apart.
+static NEXT_TEMPORARY: AtomicU64 = AtomicU64::new(0);
 
-/// The key in that file, which is made if it is not there. If several make it at once, all get the same.
-pub(crate) fn read_or_make(path: &Path) -> Result<Key, KeyError> {
+/// Reads a key, and creates it if the file does not exist. Concurrent callers all get the same key.
+pub(crate) fn read_or_create(path: &Path) -> Result<Key, KeyError> {
     if let Some(key) = read(path)? {
         return Ok(key);
     }
-    let key = random()?;
-    // Linked under its name only when it is whole, which fails if somebody else was faster.
-    let (process, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+    let key = generate()?;
+    // Linked under its name only when it is complete. That fails if another process was faster, whose key is then used.
+    let (process, number) = (std::process::id(), NEXT_TEMPORARY.fetch_add(1, Ordering::Relaxed));
     let unfinished = path.with_extension(format!("key-{process}-{number}"));
     let made = write_private(&unfinished, &key).and_then(|()| match fs::hard_link(&unfinished, path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-        _ => sync_folder(path),
+        _ => sync_parent(path),
     });
     drop(fs::remove_file(&unfinished));
     made.map_err(|source| KeyError::Io { path: path.to_owned(), source })?;
     read(path)?.ok_or_else(|| KeyError::Missing(path.to_owned()))
 }
 
-/// A key out of random bytes.
-pub(crate) fn random() -> Result<Key, KeyError> {
+/// Generates a random key.
+pub(crate) fn generate() -> Result<Key, KeyError> {
     let mut key = Key::default();
     getrandom::fill(&mut key).map_err(|error| KeyError::Random(error.to_string()))?;
     Ok(key)
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = private().truncate(true).create(true).open(path)?;
+    let mut file = private_options().truncate(true).create(true).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
 
-/// How to open a file for writing that, if it is made, only its owner may read and write.
-pub(crate) fn private() -> OpenOptions {
+/// Returns options to open a file for writing. If the file is created, only its owner may access it.
+pub(crate) fn private_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true);
     #[cfg(unix)]
@@ -152,8 +152,8 @@ pub(crate) fn private() -> OpenOptions {
     options
 }
 
-/// Makes sure that a new name is still there after a crash.
-pub(crate) fn sync_folder(file: &Path) -> io::Result<()> {
+/// Syncs the folder of a file, so that a new name survives a crash.
+pub(crate) fn sync_parent(file: &Path) -> io::Result<()> {
     match file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         Some(folder) if cfg!(unix) => File::open(folder)?.sync_all(),
         _ => Ok(()),

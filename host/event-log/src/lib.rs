@@ -1,21 +1,22 @@
-//! Records on disk: written in order by one thread, read by many, chained so that a change shows.
+//! An append-only log of records on disk, written in order by one thread and chained by hashes, so that changes are
+//! detected.
 //!
-//! - [`EventLog`] is the [`fumehood_core::record::Recorder`] that keeps records in SQLite: one thread writes what has
-//!   come together since its last transaction as one more (group commit), and then answers everybody who waited for
-//!   it. [`Reader`] finds records again, follows new ones, exports and verifies them, from this process or another.
-//! - Every row holds a hash over the row before it and all that it says itself. Anchors, sealed with a key that is
-//!   not in the database, are set every [`ANCHOR_EVERY`] rows, at the end of every session, when old rows are removed
-//!   and when the log is closed. So [`Reader::verify`] finds an edited, removed or reordered row at once, and a chain
-//!   that somebody computed anew, without the key, at the next anchor.
-//! - What it cannot find: rows cut from the end together with all anchors after them, changes after the last anchor
-//!   whose maker computed the chain anew, and anything that somebody did who has the key, which lies beside the database
-//!   unless it is put elsewhere. A [`Checkpoint`] that is kept elsewhere closes that gap: [`Reader::verify_since`].
-//! - The newest records may be in the journal beside the database (`<path>-wal`), also after the log was closed, where
-//!   [`Options::keep_journal`] says so. [`EventLog::files`] names all files that make up a log.
-//! - Nothing here redacts: whoever makes a record has taken out what must not be kept.
+//! - [`EventLog`] implements [`fumehood_core::record::Recorder`] with SQLite. One thread writes all records that
+//!   arrived during its last transaction in the next one (group commit), and then wakes their callers. [`Reader`]
+//!   queries, follows, exports and verifies records, from the same process or another.
+//! - Every row contains a hash over the previous row and its own contents. Anchors, sealed with a key that is not in
+//!   the database, are written every [`ANCHOR_INTERVAL_ROWS`] rows, at the end of every session, when old rows are
+//!   removed and when the log is closed. So [`Reader::verify`] detects an edited, removed or reordered row directly,
+//!   and a chain that was recomputed without the key at the next anchor.
+//! - Not detected by `verify`: rows cut from the end together with all later anchors, changes after the last anchor
+//!   with a recomputed chain, and any change by an attacker who has the key, which lies beside the database unless it
+//!   is stored elsewhere. A [`Checkpoint`] that is kept elsewhere closes that gap: [`Reader::verify_since`].
+//! - The newest records may be in the journal beside the database (`<path>-wal`), even after the log was closed if
+//!   [`Options::keep_journal`] is set. [`EventLog::files`] lists all files of a log.
+//! - Records are stored as they are given. Redaction is up to the caller.
 //!
-//! Reading blocks the calling thread on the disk. An asynchronous program does it on a thread for blocking work.
-//! Clones of one [`Reader`] wait for each other; one that is opened anew does not.
+//! Reading blocks the calling thread on the disk; an asynchronous program should use a thread for blocking work. Clones
+//! of one [`Reader`] share a connection and wait for each other; readers that are opened separately do not.
 //!
 //! ```
 //! use fumehood_core::record::{Durability, Record, RecordKind, Recorder};
@@ -34,39 +35,34 @@
 //! # }
 //! ```
 
+mod call_history;
 mod chain;
 mod checkpoint;
 mod connect;
 mod filter;
-mod follow;
-mod hash;
 mod key;
 mod log;
-mod options;
 mod queue;
 mod reader;
 mod retention;
 mod row;
 mod schema;
-mod show;
 mod storage_error;
 mod store;
 mod verify;
 mod writer;
 
+pub use call_history::CallHistory;
+pub use chain::{Hash, Mark};
 pub use checkpoint::{Checkpoint, CheckpointError, LogId};
-pub use connect::OpenError;
+pub use connect::{OpenError, Options};
 pub use filter::{Filter, Order};
-pub use follow::Follow;
-pub use hash::{Hash, Mark};
 pub use key::KeyError;
 pub use log::{CloseError, EventLog};
-pub use options::Options;
-pub use reader::{ExportError, ReadError, Reader};
-pub use retention::{Keep, Pruned};
-pub use row::Stored;
+pub use reader::{ExportError, Follower, ReadError, Reader};
+pub use retention::{PruneReport, Retention};
+pub use row::StoredRecord;
 pub use schema::SchemaError;
-pub use show::CallHistory;
 pub use storage_error::StorageError;
-pub use store::ANCHOR_EVERY;
+pub use store::ANCHOR_INTERVAL_ROWS;
 pub use verify::{Continuity, Finding, Problem, Report};

@@ -1,4 +1,4 @@
-//! The log as whoever records sees it.
+//! The event log, as its recorder.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -10,37 +10,38 @@ use fumehood_core::record::{Durability, Record, RecordError, Recorder};
 use rusqlite::Connection;
 
 use crate::chain::Key;
+use crate::connect::Options;
 use crate::connect::{self, OpenError};
 use crate::key;
-use crate::options::Options;
-use crate::queue::{Awaited, Queue, Taken, Work};
+use crate::queue::{Enqueued, Queue, ReplyReceiver, Work};
 use crate::reader::Reader;
-use crate::retention::{Keep, Pruned};
+use crate::retention::{PruneReport, Retention};
 use crate::store::{self, Sealer};
 use crate::writer::Writer;
 
-/// Records were left behind when the log was closed.
+/// An error of closing a log: some records were not written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the event log was closed with {lost} records that are not on disk; free some space or let go of the file")]
 pub struct CloseError {
-    /// How many.
+    /// Number of records that were not written.
     pub lost: usize,
 }
 
-/// An event log that takes records.
+/// An event log that is open for writing.
 ///
-/// While the disk refuses (full, locked, read-only), records are kept in memory and tried again, and whoever records
-/// is told so with a [`RecordError`]; to send the same record again is harmless. A record that was refused because
-/// far too many wait is not kept; its error says how many wait. Nor is one with the id of another record, or one too
-/// large for the database: whoever waits until it is durable is told, and the records around it are kept.
+/// While writing fails (disk full, locked, read-only), records are kept in memory and retried, and callers get a
+/// [`RecordError`]; sending the same record again is harmless. A record that was rejected because the queue is full is
+/// not kept; its error states how many records are waiting. Neither is a record with the id of another record, or one
+/// too large for the database: a caller that waits until it is durable gets an error, and the records around it are
+/// written.
 ///
-/// When the log is dropped it is closed as by [`EventLog::close`].
+/// Dropping the log closes it like [`EventLog::close`].
 pub struct EventLog {
     queue: Arc<Queue>,
     connection: Arc<Mutex<Connection>>,
-    /// Opened when it is first asked for.
+    /// The reader, opened on first use.
     reader: OnceLock<Reader>,
-    /// The file, unless the log is in memory.
+    /// The path and options of the file, unless the log is in memory.
     place: Option<(PathBuf, Options)>,
     key: Key,
     writer: Option<JoinHandle<()>>,
@@ -48,24 +49,24 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// Opens the log in this file for reading and writing. A log that is not there is made: the file for its owner
-    /// alone (0600), and folders that are missing too (0700). Several processes may write to one log.
+    /// Opens the log in a file for reading and writing. A missing log is created for its owner only (mode 0600), with
+    /// its missing folders (0700). Several processes may write to one log.
     ///
     /// # Errors
-    /// The file cannot be made or written, is not an event log, is one of a newer version, or lost its key. Nothing
-    /// is ever overwritten.
+    /// If the file cannot be created or written, is not an event log, has a newer version, or its key is missing. An
+    /// existing file is never overwritten.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        let connection = connect::writable(path, options.busy_timeout, options.keep_journal)?;
+        let connection = connect::open_writable(path, options.busy_timeout, options.keep_journal)?;
         let log = store::log_id(&connection).map_err(|error| OpenError::schema(path, error))?;
         let key = match options.key {
             Some(key) => key,
             None => {
-                let file = key::file(path, options);
+                let file = key::path_of(path, options.key_file.as_deref());
                 let head = store::head(&connection, &log).map_err(|error| OpenError::schema(path, error))?;
                 match key::read(&file)? {
                     Some(key) => key,
-                    None if head.seq == 0 => key::read_or_make(&file)?,
+                    None if head.seq == 0 => key::read_or_create(&file)?,
                     None => return Err(key::KeyError::Missing(file).into()),
                 }
             }
@@ -74,22 +75,22 @@ impl EventLog {
         Self::start(Arc::new(Mutex::new(connection)), place, Sealer { log, key }, options)
     }
 
-    /// Opens the log in this file for reading alone: see [`Reader::open`].
+    /// Opens the log in a file for reading only. See [`Reader::open`].
     ///
     /// # Errors
-    /// The file cannot be read, or is not an event log of this version.
+    /// If the file cannot be read, or is not an event log of this version.
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Reader, OpenError> {
         Reader::open(path, options)
     }
 
-    /// A log that is gone with the process, for tests and for hosts that keep nothing.
+    /// Creates a log in memory, for tests and for hosts that keep no records.
     ///
     /// # Errors
-    /// There is no memory, no randomness or no thread for it.
+    /// If memory, random bytes or a thread are not available.
     pub fn in_memory(options: &Options) -> Result<Self, OpenError> {
-        let connection = connect::in_memory()?;
+        let connection = connect::open_in_memory()?;
         let log = store::log_id(&connection).map_err(|error| OpenError::schema(Path::new(":memory:"), error))?;
-        let key = options.key.map_or_else(key::random, Ok)?;
+        let key = options.key.map_or_else(key::generate, Ok)?;
         Self::start(Arc::new(Mutex::new(connection)), None, Sealer { log, key }, options)
     }
 
@@ -107,48 +108,49 @@ impl EventLog {
         Ok(Self { queue, connection, reader, place, key, writer, close_timeout })
     }
 
-    /// Finds what was recorded. A record can be found as soon as it is on disk.
+    /// Returns a reader of this log. A record is visible to it as soon as it is on disk.
     #[must_use]
     pub fn reader(&self) -> &Reader {
         self.reader.get_or_init(|| {
             let opened = self.place.as_ref().and_then(|(path, options)| {
                 Reader::open(path, &Options { key: Some(self.key), ..options.clone() }).ok()
             });
-            // Where the file cannot be opened once more, it is read over the connection that writes.
-            opened.unwrap_or_else(|| Reader::sharing(Arc::clone(&self.connection), self.key))
+            // If the file cannot be opened a second time, the connection of the writer is shared.
+            opened.unwrap_or_else(|| Reader::from_connection(Arc::clone(&self.connection), self.key))
         })
     }
 
-    /// The files of the log in `path`: the database, and what SQLite keeps beside it. The newest records may be in the
-    /// second, so a copy of the log is a copy of all of them, or an [export](Reader::export).
+    /// Returns the paths of the files of the log at `path`: the database, and the files that SQLite keeps beside it.
+    /// The newest records may be in the second, so a backup copies all of them, or is an [export](Reader::export).
     #[must_use]
     pub fn files(path: impl AsRef<Path>) -> Vec<PathBuf> {
         let path = path.as_ref();
-        [path.to_owned()].into_iter().chain(connect::companions(path)).collect()
+        [path.to_owned()].into_iter().chain(connect::companion_files(path)).collect()
     }
 
-    /// Waits until all that was recorded before is on disk.
+    /// Waits until all earlier records are on disk.
     ///
     /// # Errors
-    /// The disk refuses. The records wait in memory and are tried again.
+    /// If writing fails. The records stay in memory and are retried.
     pub fn flush(&self) -> BoxFuture<'_, Result<(), RecordError>> {
-        let awaited = self.queue.ask(Work::Flush);
-        Box::pin(answered(awaited))
+        let reply = self.queue.submit(Work::Flush);
+        Box::pin(await_reply(reply))
     }
 
-    /// Removes old rows, and seals where the rest begins, so that it can still be verified.
+    /// Removes old rows, and seals the row where the rest begins, so that the rest can still be verified.
     ///
     /// # Errors
-    /// The disk refuses. Some of the rows may be gone all the same, sealed as they should be.
-    pub fn retain(&self, keep: Keep) -> BoxFuture<'_, Result<Pruned, RecordError>> {
-        let awaited = self.queue.ask(|answer| Work::Prune(keep, answer));
-        Box::pin(answered(awaited))
+    /// If writing fails. Some of the rows may have been removed, properly sealed.
+    pub fn retain(&self, keep: Retention) -> BoxFuture<'_, Result<PruneReport, RecordError>> {
+        let reply = self.queue.submit(|answer| Work::Prune(keep, answer));
+        Box::pin(await_reply(reply))
     }
 
-    /// Writes what waits, seals the end and closes the file; blocks for [`Options::close_timeout`] at most.
+    /// Writes the waiting records, seals the last row and closes the file. Blocks for at most
+    /// [`Options::close_timeout`].
     ///
     /// # Errors
-    /// Some records are not on disk.
+    /// If some records could not be written.
     pub fn close(mut self) -> Result<(), CloseError> {
         self.end()
     }
@@ -158,7 +160,7 @@ impl EventLog {
             return Ok(());
         };
         let (ended, lost) = self.queue.close(self.close_timeout);
-        // A writer that hangs on the disk is left alone: it ends by itself when the disk answers.
+        // A writer that hangs on the disk is not joined: it ends by itself when the disk responds.
         if ended {
             drop(writer.join());
         }
@@ -175,15 +177,15 @@ impl Drop for EventLog {
 impl Recorder for EventLog {
     fn record(&self, record: Record, durability: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
         match self.queue.put(record, durability) {
-            Taken::Now => Box::pin(std::future::ready(Ok(()))),
-            Taken::Refused(error) => Box::pin(std::future::ready(Err(error))),
-            Taken::Later(awaited) => Box::pin(answered(awaited)),
+            Enqueued::Done => Box::pin(std::future::ready(Ok(()))),
+            Enqueued::Rejected(error) => Box::pin(std::future::ready(Err(error))),
+            Enqueued::Pending(reply) => Box::pin(await_reply(reply)),
         }
     }
 }
 
-async fn answered<T>(awaited: Awaited<T>) -> Result<T, RecordError> {
-    awaited.await.unwrap_or_else(|_| Err(RecordError("it was closed before the record was on disk".to_owned())))
+async fn await_reply<T>(reply: ReplyReceiver<T>) -> Result<T, RecordError> {
+    reply.await.unwrap_or_else(|_| Err(RecordError("it was closed before the record was on disk".to_owned())))
 }
 
 #[cfg(test)]
@@ -216,11 +218,11 @@ mod tests {
         }
     }
 
-    /// A log whose disk can be made to refuse, and what makes it.
+    /// Opens a log, and returns it with its connection, through which a test can make writing fail.
     fn failing(folder: &Path) -> (EventLog, Arc<Mutex<Connection>>) {
         let path = folder.join("events.db");
         let options = Options { close_timeout: Duration::from_millis(300), ..Options::default() };
-        let connection = Arc::new(Mutex::new(connect::writable(&path, Duration::ZERO, false).unwrap()));
+        let connection = Arc::new(Mutex::new(connect::open_writable(&path, Duration::ZERO, false).unwrap()));
         let sealer = Sealer { log: store::log_id(&lock(&connection)).unwrap(), key: [1; 32] };
         let place = Some((path, options.clone()));
         (EventLog::start(Arc::clone(&connection), place, sealer, &options).unwrap(), connection)
@@ -236,7 +238,7 @@ mod tests {
         }
     }
 
-    /// Breaks the disk, records until that is noticed, mends it, and finds everything.
+    /// Makes writing fail, records until that is noticed, repairs it, and expects every record to be there.
     fn check(break_it: &str, mend_it: &str, words: &str) {
         let folder = tempfile::tempdir().unwrap();
         let (log, connection) = failing(folder.path());
@@ -255,7 +257,7 @@ mod tests {
             block_on(log.record(record(sent), Durability::Queued)).unwrap_err();
             sent += 1;
         }
-        block_on(log.retain(Keep::Newest(0))).unwrap_err();
+        block_on(log.retain(Retention::Newest(0))).unwrap_err();
         let _: Result<(), _> = lock(&connection).query_row(mend_it, [], |_| Ok(()));
         soon(|| log.flush());
         let found = log.reader().query(&Filter::default()).unwrap();
@@ -266,17 +268,17 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_said_and_nothing_is_lost_once_there_is_room() {
+    fn full_disk_is_reported_and_loses_no_record() {
         check("PRAGMA max_page_count = 40", "PRAGMA max_page_count = 100000", "the disk is full");
     }
 
     #[test]
-    fn a_disk_that_turns_read_only_is_said_and_nothing_is_lost_once_it_turns_back() {
+    fn read_only_disk_is_reported_and_loses_no_record() {
         check("PRAGMA query_only = ON", "PRAGMA query_only = OFF", "read-only");
     }
 
     #[test]
-    fn a_disk_that_stays_full_holds_nobody_up() {
+    fn closing_does_not_wait_for_a_failing_disk() {
         let folder = tempfile::tempdir().unwrap();
         let (log, connection) = failing(folder.path());
         lock(&connection).execute_batch("PRAGMA query_only = ON").unwrap();

@@ -1,4 +1,4 @@
-//! What waits to be written: in order, bounded, and answered once it is on disk.
+//! The bounded queue between the callers of a log and its writer.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -8,52 +8,52 @@ use std::time::{Duration, Instant};
 use fumehood_core::record::{Durability, Record, RecordError};
 use futures_channel::oneshot;
 
-use crate::retention::{Keep, Pruned};
+use crate::retention::{PruneReport, Retention};
 
-/// Tells one waiter what came of it.
-pub(crate) type Answer<T = ()> = oneshot::Sender<Result<T, RecordError>>;
+/// Sends the outcome to one caller.
+pub(crate) type ReplySender<T = ()> = oneshot::Sender<Result<T, RecordError>>;
 
-/// What the future of one waiter awaits.
-pub(crate) type Awaited<T = ()> = oneshot::Receiver<Result<T, RecordError>>;
+/// Receives the outcome for one caller.
+pub(crate) type ReplyReceiver<T = ()> = oneshot::Receiver<Result<T, RecordError>>;
 
-/// How many times the capacity may wait before a record is refused.
-const REFUSE_AT: usize = 4;
+/// Multiple of the capacity at which records are rejected.
+const REJECT_FACTOR: usize = 4;
 
-/// How many pieces of work may wait before even a deferred record wakes the writer.
-const MAX_DEFERRED: usize = 64;
+/// Maximum number of work items that wait before even a deferred record wakes the writer.
+const MAX_DEFERRED_WORK: usize = 64;
 
-/// One piece of work for the writer.
+/// One work item of the writer.
 pub(crate) enum Work {
-    Record(Box<Record>, Option<Answer>),
-    Flush(Answer),
-    Prune(Keep, Answer<Pruned>),
+    Record(Box<Record>, Option<ReplySender>),
+    Flush(ReplySender),
+    Prune(Retention, ReplySender<PruneReport>),
 }
 
-/// What became of a record that was brought.
-pub(crate) enum Taken {
-    Now,
-    Later(Awaited),
-    Refused(RecordError),
+/// The state of a record after [`Queue::put`].
+pub(crate) enum Enqueued {
+    Done,
+    Pending(ReplyReceiver),
+    Rejected(RecordError),
 }
 
-/// What the writer is to do next.
-pub(crate) struct Turn {
+/// The next work of the writer.
+pub(crate) struct Batch {
     pub(crate) work: Vec<Work>,
-    /// The log is being closed, and until when there is time for that.
+    /// The deadline for closing, if the log is being closed.
     pub(crate) closing: Option<Instant>,
 }
 
 #[derive(Default)]
 struct State {
     work: VecDeque<Work>,
-    /// Records that are not on disk: those in `work`, and those that the writer holds.
-    held: usize,
-    waiting_for_room: Vec<Answer>,
-    writer_sleeps: bool,
+    /// Number of records that are not on disk: those in `work`, and those that the writer is processing.
+    unwritten: usize,
+    waiting_for_room: Vec<ReplySender>,
+    is_writer_idle: bool,
     closing: Option<Instant>,
     ended: bool,
-    /// Why the last transaction failed, until one succeeds.
-    trouble: Option<String>,
+    /// The error of the last transaction, until one succeeds.
+    last_error: Option<String>,
 }
 
 pub(crate) struct Queue {
@@ -69,48 +69,51 @@ impl Queue {
         Self { capacity, state: Mutex::default(), arrived: Condvar::new(), ended: Condvar::new() }
     }
 
-    /// Takes a record, unless far too many wait.
-    pub(crate) fn put(&self, record: Record, durability: Durability) -> Taken {
+    /// Adds a record, unless the queue is full.
+    pub(crate) fn put(&self, record: Record, durability: Durability) -> Enqueued {
         let mut state = self.lock();
         if state.ended {
-            return Taken::Refused(RecordError("it is closed".to_owned()));
+            return Enqueued::Rejected(RecordError("it is closed".to_owned()));
         }
-        if state.held >= self.capacity.saturating_mul(REFUSE_AT) {
-            let why = state.trouble.as_deref().unwrap_or("the disk is too slow for them");
-            return Taken::Refused(RecordError(format!("{} records wait to be written already: {why}", state.held)));
+        if state.unwritten >= self.capacity.saturating_mul(REJECT_FACTOR) {
+            let why = state.last_error.as_deref().unwrap_or("the disk is too slow for them");
+            return Enqueued::Rejected(RecordError(format!(
+                "{} records wait to be written already: {why}",
+                state.unwritten
+            )));
         }
-        state.held = state.held.saturating_add(1);
-        let mut taken = Taken::Now;
+        state.unwritten = state.unwritten.saturating_add(1);
+        let mut enqueued = Enqueued::Done;
         let mut answer = None;
         match durability {
             Durability::Durable => {
                 let (sender, receiver) = oneshot::channel();
                 answer = Some(sender);
-                taken = Taken::Later(receiver);
+                enqueued = Enqueued::Pending(receiver);
             }
             Durability::Deferred | Durability::Queued => {
-                if let Some(trouble) = &state.trouble {
-                    taken = Taken::Refused(not_yet(trouble));
-                } else if state.held > self.capacity {
+                if let Some(last_error) = &state.last_error {
+                    enqueued = Enqueued::Rejected(retry_error(last_error));
+                } else if state.unwritten > self.capacity {
                     let (sender, receiver) = oneshot::channel();
                     state.waiting_for_room.push(sender);
-                    taken = Taken::Later(receiver);
+                    enqueued = Enqueued::Pending(receiver);
                 }
             }
         }
         state.work.push_back(Work::Record(Box::new(record), answer));
-        let is_deferred = durability == Durability::Deferred && matches!(taken, Taken::Now);
-        if !is_deferred || state.work.len() > MAX_DEFERRED {
+        let is_deferred = durability == Durability::Deferred && matches!(enqueued, Enqueued::Done);
+        if !is_deferred || state.work.len() > MAX_DEFERRED_WORK {
             self.wake(state);
         }
-        taken
+        enqueued
     }
 
-    /// Asks for something that comes after all records so far.
-    pub(crate) fn ask<T>(&self, work: impl FnOnce(Answer<T>) -> Work) -> Awaited<T> {
+    /// Adds a work item, to be done after all earlier records.
+    pub(crate) fn submit<T>(&self, work: impl FnOnce(ReplySender<T>) -> Work) -> ReplyReceiver<T> {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.lock();
-        // Once the writer is gone, the sender is dropped at once, and whoever waits hears of it.
+        // Without a writer the sender is dropped at once, which wakes the receiver.
         if !state.ended {
             state.work.push_back(work(sender));
             self.wake(state);
@@ -118,8 +121,8 @@ impl Queue {
         receiver
     }
 
-    /// Asks the writer to end, and waits until it did or the time is over. Says whether it did, and how many records
-    /// are not on disk.
+    /// Stops the writer, and waits until it has stopped or the time is over. Returns whether it has stopped, and the
+    /// number of records that are not on disk.
     pub(crate) fn close(&self, timeout: Duration) -> (bool, usize) {
         let deadline = Instant::now().checked_add(timeout);
         let mut state = self.lock();
@@ -127,67 +130,70 @@ impl Queue {
         self.arrived.notify_one();
         let waited = self.ended.wait_timeout_while(state, timeout, |state| !state.ended);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        (state.ended, state.held)
+        (state.ended, state.unwritten)
     }
 
-    /// The writer's next turn: waits for work, for the end, or, if there is a `pause`, until that is over.
-    pub(crate) fn next(&self, pause: Option<Duration>) -> Turn {
+    /// Waits for the writer's next work: for new work, for closing, or, if there is a `retry_delay`, until that is
+    /// over.
+    pub(crate) fn next_batch(&self, retry_delay: Option<Duration>) -> Batch {
         let mut state = self.lock();
-        if let Some(pause) = pause {
-            // After a failure. New work does not make the disk any better, so only the end cuts it short.
-            let waited = self.arrived.wait_timeout_while(state, pause, |state| state.closing.is_none());
+        if let Some(retry_delay) = retry_delay {
+            // New work does not repair the disk, so only closing cuts the delay short.
+            let waited = self.arrived.wait_timeout_while(state, retry_delay, |state| state.closing.is_none());
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         } else {
-            state.writer_sleeps = true;
-            let idle = |state: &mut State| state.work.is_empty() && state.closing.is_none();
-            state = self.arrived.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
-            state.writer_sleeps = false;
+            state.is_writer_idle = true;
+            let is_idle = |state: &mut State| state.work.is_empty() && state.closing.is_none();
+            state = self.arrived.wait_while(state, is_idle).unwrap_or_else(PoisonError::into_inner);
+            state.is_writer_idle = false;
         }
-        Turn { work: mem::take(&mut state.work).into(), closing: state.closing }
+        Batch { work: mem::take(&mut state.work).into(), closing: state.closing }
     }
 
-    /// How many pieces of work wait for the next turn.
-    pub(crate) fn waiting(&self) -> usize {
+    /// Returns the number of work items for the next batch.
+    pub(crate) fn len(&self) -> usize {
         self.lock().work.len()
     }
 
-    /// These many records are settled, and the disk does as it should.
-    pub(crate) fn settled(&self, records: usize) {
+    /// Marks `records` records as processed after a successful transaction, and wakes callers that wait for room.
+    pub(crate) fn complete(&self, records: usize) {
         let mut state = self.lock();
-        state.trouble = None;
-        state.held = state.held.saturating_sub(records);
-        if state.held < self.capacity {
+        state.last_error = None;
+        state.unwritten = state.unwritten.saturating_sub(records);
+        if state.unwritten < self.capacity {
             let waiting = mem::take(&mut state.waiting_for_room);
             drop(state);
             waiting.into_iter().for_each(|answer| drop(answer.send(Ok(()))));
         }
     }
 
-    /// The disk refuses. Whoever waits for room is told, so that nobody waits for as long as the trouble lasts.
-    pub(crate) fn failed(&self, trouble: &str) {
+    /// Notes a failed transaction, and returns the error to callers that wait for room, so that none waits until
+    /// writing works again.
+    pub(crate) fn fail(&self, last_error: &str) {
         let mut state = self.lock();
-        state.trouble = Some(trouble.to_owned());
+        state.last_error = Some(last_error.to_owned());
         let waiting = mem::take(&mut state.waiting_for_room);
         drop(state);
-        waiting.into_iter().for_each(|answer| drop(answer.send(Err(not_yet(trouble)))));
+        waiting.into_iter().for_each(|answer| drop(answer.send(Err(retry_error(last_error)))));
     }
 
-    /// The writer is gone, and takes nothing any more.
+    /// Marks the writer as stopped, and drops all remaining work.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
         let left = (mem::take(&mut state.work), mem::take(&mut state.waiting_for_room));
         drop(state);
-        // Dropped without the lock: this wakes whoever waits.
+        // Dropped without the lock, because this wakes the receivers.
         drop(left);
         self.ended.notify_all();
     }
 
-    /// A writer that sleeps is woken; one that works will look by itself, which saves a system call per record.
+    /// Wakes the writer if it is idle. A busy writer looks for work by itself, which saves a system call for each
+    /// record.
     fn wake(&self, mut state: MutexGuard<'_, State>) {
-        let sleeps = mem::take(&mut state.writer_sleeps);
+        let is_idle = mem::take(&mut state.is_writer_idle);
         drop(state);
-        if sleeps {
+        if is_idle {
             self.arrived.notify_one();
         }
     }
@@ -197,7 +203,7 @@ impl Queue {
     }
 }
 
-/// What whoever records is told while the disk refuses.
-pub(crate) fn not_yet(trouble: &str) -> RecordError {
-    RecordError(format!("{trouble} (the record waits in memory, and is tried again)"))
+/// Returns the error of a record that is kept in memory while writing fails.
+pub(crate) fn retry_error(last_error: &str) -> RecordError {
+    RecordError(format!("{last_error} (the record waits in memory, and is tried again)"))
 }

@@ -1,13 +1,13 @@
-//! The tables, and how a database of an older version becomes one of this version.
+//! The tables of the database, and migrations from older versions.
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::storage_error::StorageError;
 
-/// Marks a database as an event log in its header: "FUME".
-const APPLICATION: i32 = 0x4655_4d45;
+/// The application id in the header of an event log: "FUME".
+const APPLICATION_ID: i32 = 0x4655_4d45;
 
-/// What leads from each version to the next. A version that was released is never changed again.
+/// The migrations from each version to the next. A released migration must never change.
 pub(crate) const MIGRATIONS: &[&str] = &["
     CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
     INSERT INTO meta (name, value) VALUES ('log', randomblob(16));
@@ -42,13 +42,13 @@ pub(crate) const MIGRATIONS: &[&str] = &["
     ) STRICT, WITHOUT ROWID;
 "];
 
-/// Why a database is not taken for an event log.
+/// Errors of a database that cannot be used as an event log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
-    /// It belongs to another program.
+    /// The database belongs to another program.
     #[error("it is the database of another program; nothing was changed: choose another path")]
     NotALog,
-    /// A newer release wrote it.
+    /// The database was written by a newer release.
     #[error("it has version {found}, and this release knows versions up to {known}; use a newer release")]
     TooNew {
         /// Its version.
@@ -56,7 +56,7 @@ pub enum SchemaError {
         /// The newest version that is known.
         known: i64,
     },
-    /// An older release wrote it, and reading alone does not bring it up to date.
+    /// The database was written by an older release, and is opened for reading only, which does not migrate it.
     #[error("it has version {found} instead of {known}; open it once for writing, which brings it up to date")]
     TooOld {
         /// Its version.
@@ -64,52 +64,52 @@ pub enum SchemaError {
         /// The newest version that is known.
         known: i64,
     },
-    /// The database does not do what is asked.
+    /// An error of the database.
     #[error(transparent)]
-    StorageError(#[from] StorageError),
+    Storage(#[from] StorageError),
 }
 
 impl From<rusqlite::Error> for SchemaError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::StorageError(error.into())
+        Self::Storage(error.into())
     }
 }
 
-/// What is in a file.
+/// The contents of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// Nothing yet.
+pub(crate) enum DatabaseState {
+    /// An empty database.
     Empty,
-    /// A log of this version.
+    /// An event log of this version.
     Version(i64),
 }
 
-/// One statement, and so one moment: another process may be making the tables.
-const LOOK: &str = "
+/// The query of [`inspect`]. It is one statement, and so consistent while another process creates the tables.
+const INSPECT_SQL: &str = "
     SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
     FROM pragma_application_id, pragma_user_version
 ";
 
-/// Looks, without a change, whether a database is an event log.
-pub(crate) fn inspect(connection: &Connection, known: i64) -> Result<Found, SchemaError> {
+/// Returns whether a database is an event log, without changing it.
+pub(crate) fn inspect(connection: &Connection, known: i64) -> Result<DatabaseState, SchemaError> {
     let (application, found, tables): (i32, i64, i64) =
-        connection.query_row(LOOK, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        connection.query_row(INSPECT_SQL, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     match (application, tables) {
-        (0, 0) if found == 0 => Ok(Found::Empty),
-        (APPLICATION, _) if found > known => Err(SchemaError::TooNew { found, known }),
-        (APPLICATION, _) => Ok(Found::Version(found)),
+        (0, 0) if found == 0 => Ok(DatabaseState::Empty),
+        (APPLICATION_ID, _) if found > known => Err(SchemaError::TooNew { found, known }),
+        (APPLICATION_ID, _) => Ok(DatabaseState::Version(found)),
         _ => Err(SchemaError::NotALog),
     }
 }
 
-/// Brings a database up to date, all of it or not at all.
+/// Applies the missing migrations in one transaction.
 pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), SchemaError> {
     let known = version(migrations);
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Looked at again, because another process may have been faster.
+    // Inspected again under the lock, because another process may have been faster.
     let found = match inspect(&transaction, known)? {
-        Found::Empty => 0,
-        Found::Version(found) => found,
+        DatabaseState::Empty => 0,
+        DatabaseState::Version(found) => found,
     };
     let done = usize::try_from(found).unwrap_or(0);
     if done == migrations.len() {
@@ -118,12 +118,12 @@ pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Resul
     for migration in migrations.iter().skip(done) {
         transaction.execute_batch(migration)?;
     }
-    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", known)?;
     Ok(transaction.commit()?)
 }
 
-/// The version that these migrations lead to.
+/// Returns the version that these migrations lead to.
 pub(crate) fn version(migrations: &[&str]) -> i64 {
     i64::try_from(migrations.len()).unwrap_or(i64::MAX)
 }
@@ -133,13 +133,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_older_database_is_brought_up_to_date_and_keeps_its_rows() {
+    fn migrates_an_older_database_and_keeps_its_rows() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, MIGRATIONS).unwrap();
         let log: Vec<u8> = connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
         let newer = [MIGRATIONS[0], "ALTER TABLE records ADD COLUMN tenant TEXT"];
         migrate(&mut connection, &newer).unwrap();
-        assert_eq!(inspect(&connection, 2), Ok(Found::Version(2)));
+        assert_eq!(inspect(&connection, 2), Ok(DatabaseState::Version(2)));
         connection.prepare("SELECT tenant FROM records").unwrap();
         migrate(&mut connection, &newer).unwrap();
         let kept: Vec<u8> = connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
@@ -148,12 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn a_migration_that_fails_changes_nothing() {
+    fn failed_migration_changes_nothing() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, MIGRATIONS).unwrap();
         let broken = [MIGRATIONS[0], "CREATE TABLE half (a); SELECT nonsense FROM nowhere"];
         migrate(&mut connection, &broken).unwrap_err();
-        assert_eq!(inspect(&connection, 2), Ok(Found::Version(1)));
+        assert_eq!(inspect(&connection, 2), Ok(DatabaseState::Version(1)));
         connection.prepare("SELECT a FROM half").unwrap_err();
     }
 }

@@ -1,32 +1,32 @@
-//! What SQLite's errors mean to a person, and what to do about them.
+//! SQLite's errors, with advice for operators.
 
 use rusqlite::ErrorCode;
 
-/// Why the database does not do what is asked.
+/// An error of the database, with advice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StorageError {
-    /// Nothing may be written there.
+    /// The file or its folder is read-only.
     #[error("the file or its folder is read-only; make both writable for this user, or choose another place")]
     ReadOnly,
     /// The disk is full.
     #[error("the disk is full; free some space, or let the log keep less")]
     Full,
-    /// Somebody else holds the database.
+    /// The database is locked by another process.
     #[error("another process holds the database and did not let go in time; end that process, or try again")]
     Locked,
-    /// SQLite finds the file broken.
+    /// The file is damaged.
     #[error("the file is damaged; nothing was changed: move it away to look into it, and restore a copy")]
     Damaged,
-    /// The file is something else.
+    /// The file is not a database.
     #[error("the file is not a database; nothing was changed: choose another path, or move the file away")]
     NotADatabase,
-    /// The file cannot be opened at all.
+    /// The file cannot be opened.
     #[error("the file cannot be opened; check that it exists, and that this user may read it and its folder")]
     CannotOpen,
-    /// One record is larger than the database takes.
+    /// One record exceeds the size limit of the database.
     #[error("the record is too large for the database; cap results before they are recorded")]
     TooLarge,
-    /// Something else, in SQLite's words.
+    /// Any other error, with SQLite's message.
     #[error("{0}")]
     Other(String),
 }

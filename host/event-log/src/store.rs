@@ -1,20 +1,20 @@
-//! Writing rows and anchors: what happens inside of one transaction.
+//! Rows and anchors, written in one transaction.
 
 use fumehood_core::record::{Record, RecordKind};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params, params_from_iter};
 
 use crate::chain::{self, Key, LogId};
-use crate::hash::{Hash, Mark};
+use crate::chain::{Hash, Mark};
 use crate::row::{self, CELLS};
 use crate::storage_error::StorageError;
 
-/// After how many rows there is an anchor, at the latest.
-pub const ANCHOR_EVERY: u64 = 1024;
+/// Maximum number of rows between two anchors.
+pub const ANCHOR_INTERVAL_ROWS: u64 = 1024;
 
-/// Why there is an anchor.
+/// Reasons for an anchor, as they are stored.
 pub(crate) mod reason {
-    /// [`super::ANCHOR_EVERY`] rows were written.
+    /// [`super::ANCHOR_INTERVAL_ROWS`] rows were written.
     pub(crate) const ROWS: &str = "rows";
     /// A session ended.
     pub(crate) const SESSION: &str = "session";
@@ -24,24 +24,24 @@ pub(crate) mod reason {
     pub(crate) const CUT: &str = "cut";
 }
 
-/// What seals the anchors of one log.
+/// The identity and key that seal the anchors of one log.
 #[derive(Clone)]
 pub(crate) struct Sealer {
     pub(crate) log: LogId,
     pub(crate) key: Key,
 }
 
-/// What came of one record within a transaction that succeeded.
+/// The outcome of one record within a successful transaction.
 pub(crate) type Outcome = Result<(), String>;
 
-/// The random name of a log.
+/// Reads the identity of a log.
 pub(crate) fn log_id(connection: &Connection) -> rusqlite::Result<LogId> {
     connection.query_row("SELECT value FROM meta WHERE name = 'log'", [], |row| row.get(0))
 }
 
-/// The last row; if all were removed, the last that was.
+/// Returns the last row, or the last removed one if no row is left.
 pub(crate) fn head(connection: &Connection, log: &LogId) -> rusqlite::Result<Mark> {
-    let mark = |row: &rusqlite::Row<'_>| Ok(Mark { seq: row::number(row.get(0)?), hash: Hash(row.get(1)?) });
+    let mark = |row: &rusqlite::Row<'_>| Ok(Mark { seq: row::from_sql(row.get(0)?), hash: Hash(row.get(1)?) });
     let mut last = connection.prepare_cached("SELECT seq, hash FROM records ORDER BY seq DESC LIMIT 1")?;
     if let Some(found) = last.query_row([], mark).optional()? {
         return Ok(found);
@@ -49,13 +49,13 @@ pub(crate) fn head(connection: &Connection, log: &LogId) -> rusqlite::Result<Mar
     let mut cut =
         connection.prepare_cached("SELECT seq, hash FROM anchors WHERE reason = 'cut' ORDER BY seq DESC LIMIT 1")?;
     let found = cut.query_row([], mark).optional()?;
-    Ok(found.unwrap_or_else(|| Mark { seq: 0, hash: chain::genesis(log) }))
+    Ok(found.unwrap_or_else(|| Mark { seq: 0, hash: chain::genesis_hash(log) }))
 }
 
-/// Writes records in one transaction, and says what came of each.
+/// Writes records in one transaction, and returns the outcome of each.
 ///
 /// # Errors
-/// The transaction failed, and nothing was written.
+/// If the transaction failed; then nothing was written.
 pub(crate) fn append<'a>(
     connection: &mut Connection,
     sealer: &Sealer,
@@ -67,10 +67,10 @@ pub(crate) fn append<'a>(
     for record in records {
         let before = head.seq;
         outcomes.push(insert(&transaction, &mut head, record)?);
-        if head.seq > before && head.seq.is_multiple_of(ANCHOR_EVERY) {
-            anchor(&transaction, sealer, head, reason::ROWS)?;
+        if head.seq > before && head.seq.is_multiple_of(ANCHOR_INTERVAL_ROWS) {
+            insert_anchor(&transaction, sealer, head, reason::ROWS)?;
         } else if head.seq > before && record.kind == RecordKind::SessionFinished {
-            anchor(&transaction, sealer, head, reason::SESSION)?;
+            insert_anchor(&transaction, sealer, head, reason::SESSION)?;
         }
     }
     transaction.commit()?;
@@ -79,30 +79,35 @@ pub(crate) fn append<'a>(
 
 /// Seals the last row when the log is closed.
 pub(crate) fn anchor_head(connection: &mut Connection, sealer: &Sealer) -> rusqlite::Result<()> {
-    // Looked at without a lock first: at the end of a session there is nothing to do.
+    // Checked first without a lock: after the end of a session there is nothing to do.
     if is_head_sealed(connection, head(connection, &sealer.log)?)? {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let head = head(&transaction, &sealer.log)?;
     if !is_head_sealed(&transaction, head)? {
-        anchor(&transaction, sealer, head, reason::CLOSE)?;
+        insert_anchor(&transaction, sealer, head, reason::CLOSE)?;
     }
     transaction.commit()
 }
 
-/// Whether the last row has an anchor, or there is no row that could have one.
+/// Returns whether the last row has an anchor, or there are no rows.
 fn is_head_sealed(connection: &Connection, head: Mark) -> rusqlite::Result<bool> {
     let mut sealed = connection.prepare_cached("SELECT 1 FROM anchors WHERE seq = ?1")?;
-    Ok(head.seq == 0 || sealed.exists([row::integer(head.seq)])?)
+    Ok(head.seq == 0 || sealed.exists([row::to_sql(head.seq)])?)
 }
 
-/// Sets an anchor at this row.
-pub(crate) fn anchor(transaction: &Transaction<'_>, sealer: &Sealer, mark: Mark, reason: &str) -> rusqlite::Result<()> {
+/// Inserts an anchor at a row.
+pub(crate) fn insert_anchor(
+    transaction: &Transaction<'_>,
+    sealer: &Sealer,
+    mark: Mark,
+    reason: &str,
+) -> rusqlite::Result<()> {
     let seal = chain::seal(&sealer.key, &sealer.log, mark.seq, reason, mark.hash);
     transaction
         .prepare_cached("INSERT OR REPLACE INTO anchors (seq, reason, hash, seal) VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![row::integer(mark.seq), reason, mark.hash.0, seal.0])?;
+        .execute(params![row::to_sql(mark.seq), reason, mark.hash.0, seal.0])?;
     Ok(())
 }
 
@@ -111,14 +116,14 @@ fn insert(transaction: &Transaction<'_>, head: &mut Mark, record: &Record) -> ru
         Ok(body) => body,
         Err(error) => return Ok(Err(format!("the body of record {} cannot be written: {error}", record.id))),
     };
-    let cells = row::cells(record, &body);
-    let content = chain::content(&cells);
+    let cells = row::to_cells(record, &body);
+    let content = chain::content_hash(&cells);
     let seq = head.seq.saturating_add(1);
-    let hash = chain::link(head.hash, seq, content);
+    let hash = chain::row_hash(head.hash, seq, content);
     let mut statement = transaction.prepare_cached(&format!(
         "INSERT INTO records (seq, {CELLS}, content, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
     ))?;
-    let values = [ValueRef::Integer(row::integer(seq))]
+    let values = [ValueRef::Integer(row::to_sql(seq))]
         .into_iter()
         .chain(cells)
         .chain([ValueRef::Blob(&content.0), ValueRef::Blob(&hash.0)]);
@@ -127,19 +132,19 @@ fn insert(transaction: &Transaction<'_>, head: &mut Mark, record: &Record) -> ru
             *head = Mark { seq, hash };
             Ok(Ok(()))
         }
-        // These two concern one record; the rest of the transaction goes on.
+        // These two errors concern one record only; the transaction continues.
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig) => {
             Ok(Err(StorageError::TooLarge.to_string()))
         }
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
-            repeated(transaction, record, content)
+            check_repeated(transaction, record, content)
         }
         Err(error) => Err(error),
     }
 }
 
-/// Whoever was told of a failure may send the same record again: that is harmless. Another one under its id is not.
-fn repeated(transaction: &Transaction<'_>, record: &Record, content: Hash) -> rusqlite::Result<Outcome> {
+/// Accepts a record that was sent again after a failure, and rejects another record with the same id.
+fn check_repeated(transaction: &Transaction<'_>, record: &Record, content: Hash) -> rusqlite::Result<Outcome> {
     let mut statement = transaction.prepare_cached("SELECT content FROM records WHERE id = ?1")?;
     let kept: Option<Vec<u8>> = statement.query_row([&record.id], |row| row.get(0)).optional()?;
     Ok(match kept {

@@ -1,4 +1,4 @@
-//! Is the log what was written? The first thing that is not, and where.
+//! Verification of a log: the chain of hashes, the anchors and their seals.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,94 +8,93 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
 use crate::chain::{self, Key, LogId};
+use crate::chain::{Hash, Mark};
 use crate::checkpoint::{self, Checkpoint};
-use crate::hash::{Hash, Mark};
 use crate::reader::{ReadError, Reader};
 use crate::row::{self, CELL_COUNT, CELLS};
-use crate::store::{self, ANCHOR_EVERY, reason};
+use crate::store::{self, ANCHOR_INTERVAL_ROWS, reason};
 
-/// How far from its place a moved row is looked for.
-const NEARBY: u64 = 64;
+/// Maximum distance at which the original place of a moved row is searched for, in rows.
+const MAX_MOVE_ROWS: u64 = 64;
 
-/// What a check found. It is in order if there is no `finding`.
+/// The result of verifying a log. The log is intact if there is no `finding`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// The identity of the log.
     pub log: checkpoint::LogId,
-    /// How many rows were checked.
+    /// Number of rows that were checked.
     pub rows: u64,
-    /// The last row that was removed because it was old; 0 if none was.
+    /// The last row that was pruned; 0 if none was.
     pub pruned_up_to: u64,
-    /// The last row that a good anchor covers: up to here, nobody without the key can have changed anything unseen.
+    /// The last row with a valid anchor. Up to here, any change without the key is detected.
     pub sealed_up_to: u64,
-    /// The last row that there is; 0 if the log has no records.
+    /// The last row; 0 if the log has no records.
     pub last: u64,
-    /// Whether there was a key to check the seals of anchors with. Without it, a log that was rewritten as a whole, with
-    /// its hashes, looks like a true one.
+    /// True if the seals of anchors were checked. Without the key, a log that was rewritten as a whole, with its
+    /// hashes, cannot be distinguished from the original.
     pub seals_checked: bool,
-    /// How the log compares with the place in it that was kept elsewhere; `None` if none was given, or if the check
-    /// ended before it got there.
+    /// The comparison with the mark or checkpoint that was given; `None` if there was none, or if the verification
+    /// ended before it was reached.
     pub continuity: Option<Continuity>,
-    /// The first thing that is wrong.
+    /// The first problem, if any.
     pub finding: Option<Finding>,
 }
 
-/// How a log compares with a mark or a [`Checkpoint`] of it that was kept elsewhere.
+/// The comparison of a log with a mark or a [`Checkpoint`] that was kept elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Continuity {
-    /// The log goes through that row, with that hash: nothing up to it was changed, added or reordered, and nothing is
-    /// missing but the rows up to [`Report::pruned_up_to`].
+    /// The log contains that row with that hash: nothing up to it was changed, added or reordered, and nothing is
+    /// missing except the rows up to [`Report::pruned_up_to`].
     Proven,
-    /// That row itself was removed because it was old, so nothing could be compared. Whether the removed rows were the
-    /// true ones is unknown.
+    /// That row was pruned, so nothing could be compared. It is unknown if the pruned rows were the original ones.
     Removed,
 }
 
-/// Something that is wrong with the log.
+/// A problem of a log, and its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The number of the row that it is about.
+    /// The number of the affected row.
     pub seq: u64,
-    /// The problem that was found.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// What can be wrong with a row.
+/// A problem with a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Problem {
-    /// It does not say what it said when it was written.
+    /// The contents of the row do not match its hash.
     Edited,
-    /// It and the rows up to this one are gone.
+    /// The row and the ones after it, up to and including `through`, are missing.
     Missing {
-        /// The last one that is gone.
+        /// The last missing row.
         through: u64,
     },
-    /// It was written as another row.
+    /// The row was written as another row.
     Moved {
-        /// Which.
+        /// The original number of the row.
         from: u64,
     },
-    /// It was not written in this place: it was moved, or replaced together with its hashes, or the row before it is
-    /// gone and the numbers were closed up.
+    /// The row does not follow the row before it: it was moved or replaced together with its hashes, or a row before it
+    /// was removed and the rest renumbered.
     Replaced,
-    /// It, or one before it as far as the row after this number, was written anew together with the chain.
+    /// The row, or one before it back to the row after `after`, was rewritten together with the chain.
     Rewritten {
-        /// The last row that is certainly the old one.
+        /// The last row that is certainly original.
         after: u64,
     },
-    /// It was removed because it was old, and is there again.
+    /// A pruned row that was put back.
     BackAgain,
-    /// Its anchor is gone.
+    /// The anchor of the row is missing.
     AnchorMissing,
-    /// Its anchor was not sealed with the key of this log.
+    /// The anchor of the row was not sealed with the key of this log.
     AnchorForged,
-    /// It is not the row whose mark was kept elsewhere.
+    /// The row does not have the hash of the mark that was kept elsewhere.
     NotAsMarked,
-    /// The checkpoint is that of another log.
+    /// The checkpoint belongs to another log.
     OtherLog,
-    /// The file itself is not in order, in SQLite's words.
+    /// The file is damaged, with SQLite's message.
     Structure(String),
 }
 
@@ -130,30 +129,29 @@ impl fmt::Display for Finding {
 }
 
 impl Reader {
-    /// Checks every row and every anchor, in one view of the log that writers do not disturb, and that the chain
-    /// goes through `mark`, if one was kept elsewhere. Takes some seconds for a million rows.
+    /// Verifies every row and every anchor in a consistent snapshot of the log, and that the chain contains `mark`, if
+    /// one was kept elsewhere. Takes some seconds for a million rows.
     ///
     /// # Errors
-    /// The database cannot be read.
+    /// If the database cannot be read.
     pub fn verify(&self, mark: Option<Mark>) -> Result<Report, ReadError> {
-        self.verified(None, mark)
+        self.verify_log(None, mark)
     }
 
-    /// Like [`Self::verify`], and checks that this is the log of the checkpoint, and that it still leads to it.
+    /// Like [`Self::verify`], and checks that this is the log of the checkpoint and still contains it.
     ///
-    /// [`Report::continuity`] says whether that is proven. It is not where the row of the checkpoint was removed
-    /// because it was old.
+    /// [`Report::continuity`] states the result. Nothing is proven if the row of the checkpoint was pruned.
     ///
     /// # Errors
-    /// The database cannot be read.
+    /// If the database cannot be read.
     pub fn verify_since(&self, checkpoint: &Checkpoint) -> Result<Report, ReadError> {
-        self.verified(Some(checkpoint.log), Some(checkpoint.mark))
+        self.verify_log(Some(checkpoint.log), Some(checkpoint.mark))
     }
 
-    fn verified(&self, log: Option<checkpoint::LogId>, mark: Option<Mark>) -> Result<Report, ReadError> {
+    fn verify_log(&self, log: Option<checkpoint::LogId>, mark: Option<Mark>) -> Result<Report, ReadError> {
         let mut connection = self.connection();
         let transaction = connection.transaction()?;
-        let mut report = check(&transaction, self.key(), mark)?;
+        let mut report = verify(&transaction, self.key(), mark)?;
         if log.is_some_and(|log| report.log != log) {
             let seq = mark.map_or(0, |mark| mark.seq);
             (report.finding, report.continuity) = (Some(Finding { seq, problem: Problem::OtherLog }), None);
@@ -162,11 +160,11 @@ impl Reader {
         Ok(report)
     }
 
-    /// The present state of the log, to be kept elsewhere. It is taken from the database as it is: verify the log
-    /// first, since the checkpoint of a changed log vouches for the change.
+    /// Returns a checkpoint of the current state, to be kept elsewhere. It is taken without verification: verify the
+    /// log first, since the checkpoint of a changed log confirms the change.
     ///
     /// # Errors
-    /// The database cannot be read.
+    /// If the database cannot be read.
     pub fn checkpoint(&self, now: Timestamp) -> Result<Checkpoint, ReadError> {
         let mut connection = self.connection();
         let transaction = connection.transaction()?;
@@ -176,14 +174,14 @@ impl Reader {
     }
 }
 
-/// An anchor, and whether its seal is right.
+/// An anchor with the result of checking its seal.
 struct Anchor {
     hash: Hash,
-    is_good: bool,
+    is_valid: bool,
 }
 
-/// The check so far.
-struct Check<'a> {
+/// The state of a verification.
+struct Verifier<'a> {
     connection: &'a Connection,
     anchors: BTreeMap<u64, Vec<Anchor>>,
     mark: Option<Mark>,
@@ -191,14 +189,14 @@ struct Check<'a> {
     report: Report,
 }
 
-fn check(connection: &Connection, key: Option<&Key>, mark: Option<Mark>) -> rusqlite::Result<Report> {
+fn verify(connection: &Connection, key: Option<&Key>, mark: Option<Mark>) -> rusqlite::Result<Report> {
     let log = store::log_id(connection)?;
-    let anchors = anchors(connection, key, &log)?;
+    let anchors = read_anchors(connection, key, &log)?;
     let cut = "SELECT seq, hash FROM anchors WHERE reason = ?1 ORDER BY seq DESC LIMIT 1";
     let cut = connection
-        .query_row(cut, [reason::CUT], |row| Ok(Mark { seq: row::number(row.get(0)?), hash: bytes(row, 1)? }))
+        .query_row(cut, [reason::CUT], |row| Ok(Mark { seq: row::from_sql(row.get(0)?), hash: hash_column(row, 1)? }))
         .optional()?;
-    let head = cut.unwrap_or_else(|| Mark { seq: 0, hash: chain::genesis(&log) });
+    let head = cut.unwrap_or_else(|| Mark { seq: 0, hash: chain::genesis_hash(&log) });
     let report = Report {
         log: checkpoint::LogId(log),
         rows: 0,
@@ -209,18 +207,18 @@ fn check(connection: &Connection, key: Option<&Key>, mark: Option<Mark>) -> rusq
         continuity: mark.filter(|mark| mark.seq < head.seq).map(|_| Continuity::Removed),
         finding: None,
     };
-    let mut check = Check { connection, anchors, mark, head, report };
-    let problem = check.run()?;
-    check.report.last = check.head.seq;
-    check.report.finding = problem.map(|(seq, problem)| Finding { seq, problem });
-    Ok(check.report)
+    let mut verifier = Verifier { connection, anchors, mark, head, report };
+    let problem = verifier.run()?;
+    verifier.report.last = verifier.head.seq;
+    verifier.report.finding = problem.map(|(seq, problem)| Finding { seq, problem });
+    Ok(verifier.report)
 }
 
-type Wrong = Option<(u64, Problem)>;
+type Violation = Option<(u64, Problem)>;
 
-impl Check<'_> {
-    fn run(&mut self) -> rusqlite::Result<Wrong> {
-        let beginning = if self.head.seq > 0 { self.at_anchor() } else { self.at_mark() };
+impl Verifier<'_> {
+    fn run(&mut self) -> rusqlite::Result<Violation> {
+        let beginning = if self.head.seq > 0 { self.check_anchors() } else { self.check_mark() };
         if beginning.is_some() {
             return Ok(beginning);
         }
@@ -228,7 +226,7 @@ impl Check<'_> {
         let mut statement = self.connection.prepare(&all)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            if let Some(wrong) = self.row(row)? {
+            if let Some(wrong) = self.check_row(row)? {
                 return Ok(Some(wrong));
             }
         }
@@ -241,8 +239,8 @@ impl Check<'_> {
         Ok((sound != "ok").then_some((last, Problem::Structure(sound))))
     }
 
-    fn row(&mut self, row: &Row<'_>) -> rusqlite::Result<Wrong> {
-        let seq = row::number(row.get(0)?);
+    fn check_row(&mut self, row: &Row<'_>) -> rusqlite::Result<Violation> {
+        let seq = row::from_sql(row.get(0)?);
         let expected = self.head.seq.saturating_add(1);
         if seq < expected {
             return Ok(Some((seq, Problem::BackAgain)));
@@ -250,29 +248,29 @@ impl Check<'_> {
         if seq > expected {
             return Ok(Some((expected, Problem::Missing { through: seq.saturating_sub(1) })));
         }
-        let (hash, content) = (bytes(row, 1)?, bytes(row, 2)?);
+        let (hash, content) = (hash_column(row, 1)?, hash_column(row, 2)?);
         let cells = (3..3 + CELL_COUNT).map(|index| row.get_ref(index)).collect::<rusqlite::Result<Vec<_>>>()?;
-        if chain::content(&cells) != content {
+        if chain::content_hash(&cells) != content {
             return Ok(Some((seq, Problem::Edited)));
         }
-        if chain::link(self.head.hash, seq, content) != hash {
-            return self.misplaced(seq, hash, content).map(Some);
+        if chain::row_hash(self.head.hash, seq, content) != hash {
+            return self.classify_misplaced(seq, hash, content).map(Some);
         }
         self.head = Mark { seq, hash };
         self.report.rows = self.report.rows.saturating_add(1);
-        Ok(self.at_anchor())
+        Ok(self.check_anchors())
     }
 
-    /// Holds the row that was reached against its anchors, and against the mark.
-    fn at_anchor(&mut self) -> Wrong {
+    /// Compares the current row with its anchors, and with the mark.
+    fn check_anchors(&mut self) -> Violation {
         let Mark { seq, hash } = self.head;
-        if let Some(wrong) = self.at_mark() {
+        if let Some(wrong) = self.check_mark() {
             return Some(wrong);
         }
         let Some(anchors) = self.anchors.get(&seq) else {
-            return seq.is_multiple_of(ANCHOR_EVERY).then_some((seq, Problem::AnchorMissing));
+            return seq.is_multiple_of(ANCHOR_INTERVAL_ROWS).then_some((seq, Problem::AnchorMissing));
         };
-        if anchors.iter().any(|anchor| !anchor.is_good) {
+        if anchors.iter().any(|anchor| !anchor.is_valid) {
             return Some((seq, Problem::AnchorForged));
         }
         if anchors.iter().any(|anchor| anchor.hash != hash) {
@@ -282,8 +280,8 @@ impl Check<'_> {
         None
     }
 
-    /// Compares the row that was reached with the one that was kept elsewhere, if it is that.
-    fn at_mark(&mut self) -> Wrong {
+    /// Compares the current row with the mark, if it is the marked row.
+    fn check_mark(&mut self) -> Violation {
         let mark = self.mark.filter(|mark| mark.seq == self.head.seq)?;
         if mark.hash != self.head.hash {
             return Some((mark.seq, Problem::NotAsMarked));
@@ -292,36 +290,40 @@ impl Check<'_> {
         None
     }
 
-    /// A row with the right hash of its contents, and not in its place: where was it written?
-    fn misplaced(&self, seq: u64, hash: Hash, content: Hash) -> rusqlite::Result<(u64, Problem)> {
-        let (low, high) = (seq.saturating_sub(NEARBY), seq.saturating_add(NEARBY));
+    /// Finds the original place of a row whose contents match their hash, but whose link does not.
+    fn classify_misplaced(&self, seq: u64, hash: Hash, content: Hash) -> rusqlite::Result<(u64, Problem)> {
+        let (low, high) = (seq.saturating_sub(MAX_MOVE_ROWS), seq.saturating_add(MAX_MOVE_ROWS));
         let mut statement = self.connection.prepare("SELECT hash FROM records WHERE seq BETWEEN ?1 AND ?2")?;
-        let mut rows = statement.query([row::integer(low), row::integer(high)])?;
+        let mut rows = statement.query([row::to_sql(low), row::to_sql(high)])?;
         let mut before = vec![self.head.hash];
         while let Some(row) = rows.next()? {
-            before.push(bytes(row, 0)?);
+            before.push(hash_column(row, 0)?);
         }
-        let from =
-            (low..=high).find(|place| before.iter().any(|previous| chain::link(*previous, *place, content) == hash));
+        let from = (low..=high)
+            .find(|place| before.iter().any(|previous| chain::row_hash(*previous, *place, content) == hash));
         Ok((seq, from.filter(|from| *from != seq).map_or(Problem::Replaced, |from| Problem::Moved { from })))
     }
 }
 
-fn anchors(connection: &Connection, key: Option<&Key>, log: &LogId) -> rusqlite::Result<BTreeMap<u64, Vec<Anchor>>> {
+fn read_anchors(
+    connection: &Connection,
+    key: Option<&Key>,
+    log: &LogId,
+) -> rusqlite::Result<BTreeMap<u64, Vec<Anchor>>> {
     let mut statement = connection.prepare("SELECT seq, reason, hash, seal FROM anchors ORDER BY seq")?;
     let mut rows = statement.query([])?;
     let mut anchors: BTreeMap<u64, Vec<Anchor>> = BTreeMap::new();
     while let Some(row) = rows.next()? {
-        let seq = row::number(row.get(0)?);
+        let seq = row::from_sql(row.get(0)?);
         let reason: String = row.get(1)?;
-        let (hash, seal) = (bytes(row, 2)?, bytes(row, 3)?);
-        let is_good = key.is_none_or(|key| chain::is_sealed(key, log, seq, &reason, hash, seal));
-        anchors.entry(seq).or_default().push(Anchor { hash, is_good });
+        let (hash, seal) = (hash_column(row, 2)?, hash_column(row, 3)?);
+        let is_valid = key.is_none_or(|key| chain::is_valid_seal(key, log, seq, &reason, hash, seal));
+        anchors.entry(seq).or_default().push(Anchor { hash, is_valid });
     }
     Ok(anchors)
 }
 
-/// A hash in a column; one that somebody made longer or shorter fits nothing.
-fn bytes(row: &Row<'_>, index: usize) -> rusqlite::Result<Hash> {
+/// Reads a hash from a column. One of the wrong length becomes a hash that matches nothing.
+fn hash_column(row: &Row<'_>, index: usize) -> rusqlite::Result<Hash> {
     Ok(row.get_ref(index)?.as_blob().ok().and_then(Hash::from_bytes).unwrap_or(Hash([0; 32])))
 }

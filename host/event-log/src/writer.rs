@@ -1,4 +1,4 @@
-//! The thread that writes: what has come together is one transaction, and a transaction that failed is tried again.
+//! The writer thread: it writes queued records in one transaction, and retries a transaction that failed.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -10,32 +10,33 @@ use fumehood_core::record::{Record, RecordError};
 use rusqlite::Connection;
 
 use crate::connect;
-use crate::queue::{Answer, Queue, Work, not_yet};
-use crate::retention::{self, Keep, Pruned};
+use crate::queue::{Queue, ReplySender, Work, retry_error};
+use crate::retention::{self, PruneReport, Retention};
 use crate::storage_error::StorageError;
 use crate::store::{self, Sealer};
 
-/// The most records in one transaction, so that none waits long for the others.
-const MOST_AT_ONCE: usize = 4096;
+/// Maximum number of records in one transaction, so that none waits long for the others.
+const MAX_BATCH_RECORDS: usize = 4096;
 
-/// A journal that is larger than this is moved into the database when the log is closed, in any case.
+/// Maximum size of a journal that may stay when the log is closed, in bytes.
 const MAX_JOURNAL_BYTES: u64 = 2 << 20;
 
-/// Between the first failure and the next try; doubled until [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Delay before the first retry of a failed transaction; doubled up to [`MAX_RETRY_DELAY`].
+const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(50);
+/// Maximum delay before a retry.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 pub(crate) struct Writer {
     queue: Arc<Queue>,
     connection: Arc<Mutex<Connection>>,
     sealer: Sealer,
-    records: VecDeque<(Box<Record>, Option<Answer>)>,
-    flushes: Vec<Answer>,
-    prunes: Vec<(Keep, Answer<Pruned>)>,
-    pause: Option<Duration>,
-    /// Whether a small journal stays when the log is closed.
+    records: VecDeque<(Box<Record>, Option<ReplySender>)>,
+    flushes: Vec<ReplySender>,
+    prunes: Vec<(Retention, ReplySender<PruneReport>)>,
+    retry_delay: Option<Duration>,
+    /// True if a small journal stays when the log is closed.
     keep_journal: bool,
-    /// Whether old records were removed, of which the journal may have copies.
+    /// True if old records were removed, of which the journal may contain copies.
     has_pruned: bool,
 }
 
@@ -47,15 +48,15 @@ impl Writer {
         keep_journal: bool,
     ) -> Self {
         let (records, flushes, prunes) = (VecDeque::new(), Vec::new(), Vec::new());
-        Self { queue, connection, sealer, records, flushes, prunes, pause: None, keep_journal, has_pruned: false }
+        Self { queue, connection, sealer, records, flushes, prunes, retry_delay: None, keep_journal, has_pruned: false }
     }
 
-    /// Works until the log is closed.
+    /// Runs until the log is closed.
     pub(crate) fn run(mut self) {
-        let _end = End(Arc::clone(&self.queue));
+        let _end = EndGuard(Arc::clone(&self.queue));
         loop {
-            let turn = self.queue.next(self.pause);
-            for work in turn.work {
+            let batch = self.queue.next_batch(self.retry_delay);
+            for work in batch.work {
                 match work {
                     Work::Record(record, answer) => self.records.push_back((record, answer)),
                     Work::Flush(answer) => self.flushes.push(answer),
@@ -63,13 +64,13 @@ impl Writer {
                 }
             }
             self.write_all();
-            if let Some(deadline) = turn.closing {
-                let is_done = self.records.is_empty() && self.queue.waiting() == 0;
+            if let Some(deadline) = batch.closing {
+                let is_done = self.records.is_empty() && self.queue.len() == 0;
                 if is_done || Instant::now() >= deadline {
                     break;
                 }
-                // `next` no longer waits once the log is being closed.
-                thread::sleep(self.pause.map_or(Duration::ZERO, |_| FIRST_PAUSE));
+                // `next_batch` does not wait while the log is being closed.
+                thread::sleep(self.retry_delay.map_or(Duration::ZERO, |_| INITIAL_RETRY_DELAY));
             }
         }
         self.finish();
@@ -77,11 +78,11 @@ impl Writer {
 
     fn write_all(&mut self) {
         while !self.records.is_empty() {
-            if let Err(trouble) = self.write_some() {
-                return self.fail(&trouble);
+            if let Err(error) = self.write_batch() {
+                return self.fail(&error);
             }
         }
-        self.pause = None;
+        self.retry_delay = None;
         self.flushes.drain(..).for_each(|answer| drop(answer.send(Ok(()))));
         for (keep, answer) in std::mem::take(&mut self.prunes) {
             let pruned = retention::prune(&mut lock(&self.connection), &self.sealer, keep);
@@ -90,12 +91,12 @@ impl Writer {
         }
     }
 
-    fn write_some(&mut self) -> Result<(), StorageError> {
-        let count = self.records.len().min(MOST_AT_ONCE);
+    fn write_batch(&mut self) -> Result<(), StorageError> {
+        let count = self.records.len().min(MAX_BATCH_RECORDS);
         let records = self.records.iter().take(count).map(|(record, _)| &**record);
         let outcomes = store::append(&mut lock(&self.connection), &self.sealer, records)?;
-        // Settled before anybody is answered: whoever goes on at once finds room.
-        self.queue.settled(count);
+        // Done before the replies, so that a caller that continues at once finds room.
+        self.queue.complete(count);
         for ((record, answer), outcome) in self.records.drain(..count).zip(outcomes) {
             drop(record);
             if let Some(answer) = answer {
@@ -105,20 +106,21 @@ impl Writer {
         Ok(())
     }
 
-    /// Everybody who waits is told; the records stay, in their order.
-    fn fail(&mut self, trouble: &StorageError) {
-        let trouble = trouble.to_string();
-        self.queue.failed(&trouble);
+    /// Returns the error to all waiting callers. The records stay queued, in their order.
+    fn fail(&mut self, error: &StorageError) {
+        let error = error.to_string();
+        self.queue.fail(&error);
         let waiting = self.records.iter_mut().filter_map(|(_, answer)| answer.take());
-        waiting.chain(self.flushes.drain(..)).for_each(|answer| drop(answer.send(Err(not_yet(&trouble)))));
+        waiting.chain(self.flushes.drain(..)).for_each(|answer| drop(answer.send(Err(retry_error(&error)))));
         for (_, answer) in self.prunes.drain(..) {
-            drop(answer.send(Err(RecordError(trouble.clone()))));
+            drop(answer.send(Err(RecordError(error.clone()))));
         }
-        self.pause = Some(self.pause.map_or(FIRST_PAUSE, |pause| pause.saturating_mul(2).min(LONGEST_PAUSE)));
+        let doubled = self.retry_delay.map(|delay| delay.saturating_mul(2).min(MAX_RETRY_DELAY));
+        self.retry_delay = Some(doubled.unwrap_or(INITIAL_RETRY_DELAY));
     }
 
-    /// Seals the end, and moves the journal into the database, unless it is small and may stay. Neither is needed for what was written to be safe, so a
-    /// failure is not reported: `verify` then finds the end to be as sealed as after a crash.
+    /// Seals the last row, and moves the journal into the database unless it is small and may stay. Written records are
+    /// safe without either, so a failure is not reported; the log is then left like after a crash.
     fn finish(self) {
         let mut connection = lock(&self.connection);
         drop(store::anchor_head(&mut connection, &self.sealer));
@@ -131,10 +133,10 @@ impl Writer {
     }
 }
 
-/// Tells the queue that the writer is gone, however it went.
-struct End(Arc<Queue>);
+/// Marks the queue as without a writer when dropped, even after a panic.
+struct EndGuard(Arc<Queue>);
 
-impl Drop for End {
+impl Drop for EndGuard {
     fn drop(&mut self) {
         self.0.end();
     }

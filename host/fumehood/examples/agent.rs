@@ -37,9 +37,9 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
 
     let model = ScriptedModel::new(vec![
         ScriptedReply::call("calculator__add", r#"{"a": 3, "b": "five"}"#),
-        ScriptedReply::call("calculator__add", r#"{"a": 3, "b": 5}"#).expecting("expected a number"),
-        ScriptedReply::call("calculator__multiply", r#"{"a": 8, "b": 2}"#).expecting("8"),
-        ScriptedReply::text("(3 + 5) * 2 is 16.").expecting("16"),
+        ScriptedReply::call("calculator__add", r#"{"a": 3, "b": 5}"#).expect_text("expected a number"),
+        ScriptedReply::call("calculator__multiply", r#"{"a": 8, "b": 2}"#).expect_text("8"),
+        ScriptedReply::text("(3 + 5) * 2 is 16.").expect_text("16"),
     ]);
     let ask = RuleFn::new("large_numbers", |proposed: &ProposedCall| {
         match proposed.arguments.get("a").and_then(serde_json::Value::as_i64) {

@@ -71,8 +71,8 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
     let add = r#"{"a": 3, "b": 5}"#;
     let model = ScriptedModel::new(vec![
         ScriptedReply::call("calculator__add", add),
-        ScriptedReply::call("calculator__add", add).expecting("8"),
-        ScriptedReply::text("8, both times.").expecting("8"),
+        ScriptedReply::call("calculator__add", add).expect_text("8"),
+        ScriptedReply::text("8, both times.").expect_text("8"),
     ]);
     let mut events = host.subscribe();
     let mut agent = host.agent(Arc::new(model)).with_executor(Arc::new(executor)).build()?;

@@ -39,8 +39,8 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
 
     let model = ScriptedModel::new(vec![
         ScriptedReply::call("calculator__add", r#"{"a": 3000, "b": 5}"#),
-        ScriptedReply::call("calculator__multiply", r#"{"a": 2, "b": 2}"#).expecting("105"),
-        ScriptedReply::text("105, and I may not multiply.").expecting("no products"),
+        ScriptedReply::call("calculator__multiply", r#"{"a": 2, "b": 2}"#).expect_text("105"),
+        ScriptedReply::text("105, and I may not multiply.").expect_text("no products"),
     ]);
     let agent = host.agent(Arc::new(model)).allow_everything();
     let agent = agent.pipeline(|pipeline| pipeline.rule(Arc::new(clamp)).judge(Arc::new(judge), policy));

@@ -39,8 +39,8 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
 
     let model = ScriptedModel::new(vec![
         ScriptedReply::call("account", "{}"),
-        ScriptedReply::call("close_account", "{}").expecting("token=[redacted], balance=12"),
-        ScriptedReply::text("12, and it stays open.").expecting("not closed here"),
+        ScriptedReply::call("close_account", "{}").expect_text("token=[redacted], balance=12"),
+        ScriptedReply::text("12, and it stays open.").expect_text("not closed here"),
     ]);
     let host = Host::builder().build()?;
     let agent = host.agent(Arc::new(model)).allow_everything().with_built_ins(Arc::new(tools));

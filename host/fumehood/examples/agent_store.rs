@@ -76,7 +76,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
     let model = ScriptedModel::new(vec![
         ScriptedReply::call("memory_write", r#"{"key": "colour", "text": "blue"}"#),
         ScriptedReply::call("memory_read", r#"{"key": "colour"}"#),
-        ScriptedReply::text("Your colour is blue.").expecting("blue"),
+        ScriptedReply::text("Your colour is blue.").expect_text("blue"),
     ]);
     let host = Host::builder().build()?;
     let agent = host.agent(Arc::new(model)).with_actor("ann").with_memory(Arc::clone(&notes) as Arc<dyn Memory>);

@@ -76,7 +76,7 @@ impl Host {
     /// // A model of any provider stands here; this one says what it was told to say.
     /// let model = ScriptedModel::new(vec![
     ///     ScriptedReply::call("calculator__add", r#"{"a": 3, "b": 5}"#),
-    ///     ScriptedReply::text("It is 8.").expecting("8"),
+    ///     ScriptedReply::text("It is 8.").expect_text("8"),
     /// ]);
     /// let mut agent = host.agent(Arc::new(model)).allow_everything().build()?;
     /// assert_eq!(agent.run("What is 3 + 5?").await?.text(), "It is 8.");

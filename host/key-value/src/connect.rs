@@ -1,4 +1,4 @@
-//! Opening a file: who may read it, what is refused before anything is changed, and how safely it writes.
+//! Opening the database: permissions, checks before anything is changed, and durability settings.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
-use crate::schema::{self, Found, SchemaError};
+use crate::schema::{self, DatabaseState, SchemaError};
 use crate::storage_error::StorageError;
 
-/// How long opening waits for another process that holds the file.
-const BUSY: Duration = Duration::from_secs(5);
-/// Between two tries.
-const PAUSE: Duration = Duration::from_millis(5);
+/// Maximum time that opening waits for another process that has locked the file.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time between two attempts to open a file that another process is creating.
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Why a store was not opened.
+/// Errors of opening a store.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The file or its folder cannot be made.
+    /// The file or its folder cannot be created.
     #[error("the key-value store {path} cannot be opened; check its folder, and that this user may write there")]
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The file is not a store that this release can use.
@@ -31,47 +31,48 @@ pub enum OpenError {
     Schema {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: SchemaError,
     },
 }
 
-/// A connection to a store that is made if there is none.
-pub(crate) fn make(path: &Path) -> Result<Connection, OpenError> {
-    make_file(path).map_err(|source| OpenError::File { path: path.to_owned(), source })?;
+/// Opens a connection to a store, and creates the store if it does not exist.
+pub(crate) fn open_or_create(path: &Path) -> Result<Connection, OpenError> {
+    create_file(path).map_err(|source| OpenError::File { path: path.to_owned(), source })?;
     let connect = || {
-        let mut connection = open(path, BUSY)?;
+        let mut connection = open(path, OPEN_TIMEOUT)?;
         if connection.is_readonly("main")? {
             return Err(StorageError::ReadOnly.into());
         }
-        if schema::inspect(&connection)? == Found::Empty {
+        if schema::inspect(&connection)? == DatabaseState::Empty {
             let _: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
             schema::create(&mut connection)?;
         }
         Ok(connection)
     };
-    patiently(BUSY, connect).map_err(|source| OpenError::Schema { path: path.to_owned(), source })
+    retry_while_locked(OPEN_TIMEOUT, connect).map_err(|source| OpenError::Schema { path: path.to_owned(), source })
 }
 
-/// Tries again while another process is making the same file: SQLite does not wait for whoever changes the journal's mode.
-fn patiently<T>(patience: Duration, connect: impl Fn() -> Result<T, SchemaError>) -> Result<T, SchemaError> {
+/// Retries while another process is creating the same file: SQLite's busy timeout does not cover a change of the
+/// journal mode.
+fn retry_while_locked<T>(patience: Duration, connect: impl Fn() -> Result<T, SchemaError>) -> Result<T, SchemaError> {
     let began = Instant::now();
     loop {
         match connect() {
-            Err(SchemaError::StorageError(StorageError::Locked)) if began.elapsed() < patience => {
-                std::thread::sleep(PAUSE)
+            Err(SchemaError::Storage(StorageError::Locked)) if began.elapsed() < patience => {
+                std::thread::sleep(RETRY_INTERVAL)
             }
             ended => return ended,
         }
     }
 }
 
-/// One more connection to a store that is there.
-pub(crate) fn again(path: &Path, busy: Duration) -> Result<Connection, SchemaError> {
+/// Opens another connection to an existing store.
+pub(crate) fn open_existing(path: &Path, busy: Duration) -> Result<Connection, SchemaError> {
     let connection = open(path, busy)?;
     match schema::inspect(&connection)? {
-        Found::Empty => Err(SchemaError::NotAStore),
-        Found::Store => Ok(connection),
+        DatabaseState::Empty => Err(SchemaError::NotAStore),
+        DatabaseState::Store => Ok(connection),
     }
 }
 
@@ -86,8 +87,8 @@ fn open(path: &Path, busy: Duration) -> Result<Connection, SchemaError> {
     Ok(connection)
 }
 
-/// SQLite gives what it makes the mode of the file itself; so that is made first, for its owner alone.
-fn make_file(path: &Path) -> io::Result<()> {
+/// Creates the file for its owner only. SQLite creates the files beside it with the same mode.
+fn create_file(path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
         let mut builder = DirBuilder::new();
         builder.recursive(true);

@@ -1,10 +1,10 @@
-//! Keys and values of tools on disk: one SQLite file for a host, or for several hosts and processes at once.
+//! The key-value store of tools on disk: one SQLite file for one host, or for several hosts and processes at once.
 //!
-//! [`DiskStore`] is a [`KeyValueStore`](fumehood_core::key_value::KeyValueStore). What it has said is set survives the end
-//! of the process however it comes. After a loss of power the file is whole, and the last steps may be missing: nothing
-//! waits for the disk to have written.
+//! [`DiskStore`] implements [`KeyValueStore`](fumehood_core::key_value::KeyValueStore). A completed operation survives
+//! a crash of the process. After a power failure the file is intact, but the last operations may be lost: no operation
+//! waits for the disk (`synchronous = NORMAL`).
 //!
-//! Nothing in the file is encrypted. It is readable for its owner only.
+//! The file is not encrypted. It is readable by its owner only.
 //!
 //! ```
 //! use std::time::Duration;
@@ -25,12 +25,11 @@
 //! ```
 
 mod connect;
-mod disk;
-mod pool;
+mod disk_store;
 mod schema;
 mod storage_error;
 
 pub use connect::OpenError;
-pub use disk::DiskStore;
+pub use disk_store::DiskStore;
 pub use schema::SchemaError;
 pub use storage_error::StorageError;

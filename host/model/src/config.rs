@@ -1,16 +1,16 @@
-//! What an operator sets for a provider.
+//! Settings of a provider: timeouts, retries, sampling and keys.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-/// A provider's key. Shown to nobody: neither `Debug` nor any error has it.
+/// A provider's API key. It appears neither in `Debug` output nor in any error.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(String);
 
 impl Key {
-    /// Takes a text for a key, without the white space around it.
+    /// Creates a key from a text, without surrounding white space.
     pub fn new(text: impl AsRef<str>) -> Self {
         Self(text.as_ref().trim().to_owned())
     }
@@ -26,17 +26,17 @@ impl fmt::Debug for Key {
     }
 }
 
-/// How long to wait for a provider.
+/// Limits on the time that a request to a provider may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until there is a connection: 10 s.
+    /// Time until a connection is established. Default: 10 s.
     pub connect: Duration,
-    /// From asking until the first piece of the answer, connection included: 5 min. A model on this machine is loaded and reads
-    /// the whole prompt within that time.
+    /// Time from the request to the first piece of the answer, connecting included. Default: 5 min, because a local
+    /// model is loaded and reads the whole prompt within that time.
     pub first_token: Duration,
-    /// Between two pieces of an answer: 60 s.
+    /// Time between two pieces of an answer. Default: 60 s.
     pub between_chunks: Duration,
-    /// For everything, all tries and the waits between them: 10 min.
+    /// Time for the whole request, all retries and the waits between them included. Default: 10 min.
     pub total: Duration,
 }
 
@@ -51,25 +51,25 @@ impl Default for Timeouts {
     }
 }
 
-/// How often a provider that is busy or failing is asked again. It is never asked again once a piece of the answer was
-/// handed on, because that piece would come twice.
+/// Retries of a request to a provider that is busy or failing. A request is never retried once a piece of the answer
+/// was passed on, because that piece would arrive twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retries {
-    /// Most tries after the first: 3.
-    pub most: u32,
-    /// The wait before the first of them: 500 ms. It doubles each time, and a random half of it is taken off.
-    pub first_wait: Duration,
-    /// The longest wait: 30 s. A provider that asks for more by `retry-after` is not asked again at all.
-    pub longest_wait: Duration,
+    /// Maximum number of retries. Default: 3.
+    pub max_retries: u32,
+    /// Delay before the first retry. Default: 500 ms. It doubles each time, less a random amount of up to half of it.
+    pub initial_delay: Duration,
+    /// Maximum delay. Default: 30 s. A provider that asks for more by `retry-after` is not retried at all.
+    pub max_delay: Duration,
 }
 
 impl Default for Retries {
     fn default() -> Self {
-        Self { most: 3, first_wait: Duration::from_millis(500), longest_wait: Duration::from_secs(30) }
+        Self { max_retries: 3, initial_delay: Duration::from_millis(500), max_delay: Duration::from_secs(30) }
     }
 }
 
-/// The amount of reasoning before an answer, where a model can be told.
+/// The amount of reasoning before an answer, for models with such a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReasoningEffort {
     /// Not at all.
@@ -82,7 +82,7 @@ pub enum ReasoningEffort {
     Medium,
     /// Much.
     High,
-    /// More than that, where the model knows it.
+    /// More than [`High`](Self::High), for models with such a level.
     ExtraHigh,
     /// As much as possible.
     Max,
@@ -90,7 +90,7 @@ pub enum ReasoningEffort {
 
 /// Settings of one provider.
 ///
-/// What is `None` here is looked up in the environment:
+/// A base URL or key that is `None` is read from the environment:
 ///
 /// | provider | base URL | key |
 /// |---|---|---|
@@ -100,33 +100,34 @@ pub enum ReasoningEffort {
 /// | `ollama` | `OLLAMA_HOST` (a host, `host:port` or a URL), else `http://localhost:11434/` | none is sent |
 /// | `compatible` | `OPENAI_COMPATIBLE_URL` | `OPENAI_COMPATIBLE_KEY`; none is fine |
 ///
-/// `compatible` never gets OpenAI's key: it is somebody else's server.
+/// `compatible` never gets OpenAI's key, because its server belongs to another party.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderConfig {
-    /// Where the provider is: an `http` or `https` URL without user, password, query or fragment.
+    /// The base URL of the provider: `http` or `https`, without user, password, query or fragment.
     pub base_url: Option<String>,
-    /// What the provider knows its customer by.
+    /// The API key.
     pub key: Option<Key>,
-    /// Whether a key may travel over plain `http` to another machine. `false`.
+    /// True if a key may be sent over plain `http` to another machine. Default: `false`.
     pub key_over_plain_http: bool,
-    /// The URL of an `http` proxy to go through, without a password. `None`: none at all, whatever the environment says.
+    /// The URL of an `http` proxy, without a password. `None`: no proxy, not even one from the environment.
     pub proxy: Option<String>,
-    /// Sampling temperature where a request does not say. `None`: the provider's own; reasoning models refuse any other.
+    /// The sampling temperature of requests that set none. `None`: the provider's default; reasoning models reject any
+    /// other.
     pub temperature: Option<f64>,
-    /// Most tokens of an answer where a request does not say. `None`: the model's own limit.
+    /// Maximum number of tokens in an answer, for requests that set none. `None`: the model's own limit.
     pub max_tokens: Option<u32>,
-    /// The amount of reasoning. `None`: as the model does by itself; models without reasoning refuse the setting.
+    /// The amount of reasoning. `None`: the model's default; models without reasoning reject the setting.
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// Settings of the provider that are sent as they are. Those of a request go before them.
+    /// Settings that are sent to the provider unchanged. Those of a request take precedence.
     pub options: Map<String, Value>,
-    /// Whether the model knows tools: `true`. If not, no tools are mentioned to it, and calls in its answers are not
-    /// looked for.
+    /// True if the model supports tools. Default: `true`. Otherwise no tools are sent to it, and tool calls in its
+    /// answers are ignored.
     pub supports_tools: bool,
-    /// Most bytes of text, thoughts and arguments in one answer: 8 MiB.
+    /// Maximum size of the text, thoughts and arguments of one answer, in bytes. Default: 8 MiB.
     pub max_reply_bytes: usize,
-    /// How long to wait.
+    /// Limits on the time that a request may take.
     pub timeouts: Timeouts,
-    /// How often to try again.
+    /// Retries of failed requests.
     pub retries: Retries,
 }
 
@@ -152,22 +153,22 @@ impl Default for ProviderConfig {
 impl ProviderConfig {
     /// Sets the base URL.
     #[must_use]
-    pub fn with_base_url(mut self, url: impl Into<String>) -> Self {
+    pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = Some(url.into());
         self
     }
 
-    /// Sets the key.
+    /// Sets the API key.
     #[must_use]
-    pub fn with_key(mut self, key: Key) -> Self {
+    pub fn key(mut self, key: Key) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// Says that the model knows no tools.
+    /// Sets whether the model supports tools.
     #[must_use]
-    pub fn without_tools(mut self) -> Self {
-        self.supports_tools = false;
+    pub fn supports_tools(mut self, supports_tools: bool) -> Self {
+        self.supports_tools = supports_tools;
         self
     }
 }
@@ -177,8 +178,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_not_shown() {
-        let config = ProviderConfig::default().with_key(Key::new(" secret-1 \n"));
+    fn debug_output_hides_the_key() {
+        let config = ProviderConfig::default().key(Key::new(" secret-1 \n"));
         assert!(!format!("{config:?}").contains("secret-1"));
         assert_eq!(config.key.unwrap().reveal(), "secret-1");
     }

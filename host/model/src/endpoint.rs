@@ -1,64 +1,64 @@
-//! Where a provider is and what it knows us by, from settings and environment.
+//! The base URL and key of a provider, from its settings and the environment.
 
 use reqwest::Url;
 
 use crate::config::{Key, ProviderConfig};
 use crate::spec::Service;
 
-/// A provider can not be set up.
+/// Errors returned by [`Provider::new`](crate::Provider::new).
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// The model is a script.
+    /// The model is a script, not a provider.
     #[error("`{0}` is a script and not a provider; open it as a scripted model")]
     NotAProvider(String),
-    /// There is no key.
+    /// The key is missing.
     #[error("no key for {service}; set {variable} or give one in the settings")]
     NoKey {
-        /// Which provider.
+        /// The provider.
         service: Service,
-        /// The variable that could hold it.
+        /// The environment variable that may hold the key.
         variable: &'static str,
     },
-    /// A key holds what no header can.
+    /// The key contains characters that a header value cannot hold.
     #[error("the key for {0} has characters that no key has; look whether something else was pasted")]
     BadKey(Service),
-    /// There is no address.
+    /// The base URL is missing.
     #[error("no base URL for {service}; set {variable} or give one in the settings")]
     NoUrl {
-        /// Which provider.
+        /// The provider.
         service: Service,
-        /// The variable that could hold it.
+        /// The environment variable that may hold the URL.
         variable: &'static str,
     },
-    /// The address is none. What was given is not repeated: it may hold a password.
+    /// The base URL is invalid. It is not repeated in the message, because it may hold a password.
     #[error("the base URL for {service} {problem}; expected http(s)://HOST[:PORT]/PATH")]
     BadUrl {
-        /// Which provider.
+        /// The provider.
         service: Service,
-        /// What is wrong with it.
+        /// The problem with the URL.
         problem: &'static str,
     },
-    /// The key would cross a network for all to read.
+    /// The key would cross a network unencrypted.
     #[error("the key for {0} would travel over plain http to another machine; use https or allow it in the settings")]
     KeyInTheOpen(Service),
-    /// The proxy's address is none.
+    /// The URL of the proxy is invalid.
     #[error("the proxy for {0} is no http URL or has a user or a password in it; expected http://HOST:PORT")]
     BadProxy(Service),
-    /// The HTTP client can not be made.
+    /// The HTTP client cannot be set up.
     #[error("the HTTP client can not be set up; look whether the system has root certificates")]
     Client(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Where to ask, and as whom.
+/// The address of a provider and the key that is sent to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
-    /// Ends in a slash. `None`: the client library's own.
+    /// The base URL; its path ends in a slash. `None`: the client library's default.
     pub(crate) url: Option<Url>,
-    /// `None`: no key is sent.
+    /// The key. `None`: no key is sent.
     pub(crate) key: Option<Key>,
 }
 
-/// Finds both; what the settings do not say, the environment may.
+/// Finds the endpoint of a provider. The settings take precedence over the environment.
 pub(crate) fn resolve(
     service: Service,
     config: &ProviderConfig,
@@ -78,9 +78,9 @@ pub(crate) fn resolve(
             None => None,
         },
     };
-    // Nothing is sent to Ollama that could be a key.
-    let given = config.key.clone().or_else(|| key_variable.and_then(found).map(Key::new));
-    let key = if service == Service::Ollama { None } else { given.filter(|key| !key.reveal().is_empty()) };
+    // Ollama has no keys: one that was set for another provider must not reach it.
+    let configured = config.key.clone().or_else(|| key_variable.and_then(found).map(Key::new));
+    let key = if service == Service::Ollama { None } else { configured.filter(|key| !key.reveal().is_empty()) };
     match (&key, key_variable) {
         (None, Some(variable)) if service != Service::Compatible => {
             return Err(SetupError::NoKey { service, variable });
@@ -90,14 +90,14 @@ pub(crate) fn resolve(
         }
         _ => {}
     }
-    let in_the_open = url.as_ref().is_some_and(|url| url.scheme() == "http" && !is_this_machine(url));
-    if key.is_some() && in_the_open && !config.key_over_plain_http {
+    let is_unencrypted = url.as_ref().is_some_and(|url| url.scheme() == "http" && !is_loopback(url));
+    if key.is_some() && is_unencrypted && !config.key_over_plain_http {
         return Err(SetupError::KeyInTheOpen(service));
     }
     Ok(Endpoint { url, key })
 }
 
-/// The variables that hold a provider's base URL and key.
+/// Returns the names of the variables that hold a provider's base URL and key.
 fn variables(service: Service) -> (&'static str, Option<&'static str>) {
     match service {
         Service::OpenAi => ("OPENAI_BASE_URL", Some("OPENAI_API_KEY")),
@@ -108,7 +108,8 @@ fn variables(service: Service) -> (&'static str, Option<&'static str>) {
     }
 }
 
-/// Ollama's variable tells a server where to listen as well, so it may have no scheme, no port, or mean every address.
+/// Converts the value of `OLLAMA_HOST` to a URL. The server listens on the same variable, so it may have no scheme, no
+/// port, or mean every address.
 fn ollama_url(host: &str) -> String {
     if host.contains("://") {
         return host.to_owned();
@@ -140,14 +141,14 @@ fn parse(service: Service, text: &str) -> Result<Url, SetupError> {
     Ok(url)
 }
 
-/// The proxy with that address.
-pub(crate) fn through(service: Service, address: &str) -> Result<reqwest::Proxy, SetupError> {
+/// Returns the proxy at `address`.
+pub(crate) fn parse_proxy(service: Service, address: &str) -> Result<reqwest::Proxy, SetupError> {
     let url = parse(service, address).map_err(|_| SetupError::BadProxy(service))?;
     reqwest::Proxy::all(url).map_err(|_| SetupError::BadProxy(service))
 }
 
-/// Whether the address never leaves this machine.
-fn is_this_machine(url: &Url) -> bool {
+/// Returns whether a request to the URL never leaves this machine.
+fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
@@ -186,8 +187,8 @@ mod tests {
     }
 
     #[test]
-    fn settings_come_before_the_environment() {
-        let given = ProviderConfig::default().with_base_url("https://a.example/v1").with_key(Key::new("mine"));
+    fn settings_take_precedence_over_the_environment() {
+        let given = ProviderConfig::default().base_url("https://a.example/v1").key(Key::new("mine"));
         let environment = [("OPENAI_API_KEY", "theirs"), ("OPENAI_BASE_URL", "https://b.example/v1/")];
         check(Service::OpenAi, &given, &environment, "https://a.example/v1/ mine");
         let none = ProviderConfig::default();
@@ -204,8 +205,8 @@ mod tests {
     }
 
     #[test]
-    fn a_compatible_server_never_gets_the_key_of_openai() {
-        let config = ProviderConfig::default().with_base_url("http://localhost:8080/v1");
+    fn compatible_server_never_gets_the_openai_key() {
+        let config = ProviderConfig::default().base_url("http://localhost:8080/v1");
         check(Service::Compatible, &config, &[("OPENAI_API_KEY", "theirs")], "http://localhost:8080/v1/ -");
         check(Service::Compatible, &config, &[("OPENAI_COMPATIBLE_KEY", "k")], "http://localhost:8080/v1/ k");
         let none = ProviderConfig::default();
@@ -214,18 +215,18 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_is_an_address_without_a_password() {
-        assert!(through(Service::OpenAi, "http://box:3128").is_ok());
+    fn rejects_invalid_proxy_without_repeating_its_password() {
+        assert!(parse_proxy(Service::OpenAi, "http://box:3128").is_ok());
         for address in ["box", "socks5://box:1", "http://me:pw@box:3128", ""] {
-            let error = through(Service::OpenAi, address).unwrap_err().to_string();
+            let error = parse_proxy(Service::OpenAi, address).unwrap_err().to_string();
             assert!(error.starts_with("the proxy for openai is no http URL") && !error.contains("pw"), "{error}");
         }
     }
 
     #[test]
-    fn an_address_that_could_leak_is_refused() {
+    fn rejects_base_url_that_could_leak_a_secret() {
         let check = |url: &str, expected: &str| {
-            let config = ProviderConfig::default().with_base_url(url).with_key(Key::new("k"));
+            let config = ProviderConfig::default().base_url(url).key(Key::new("k"));
             let found = resolve(Service::OpenAi, &config, &|_| None).map_err(|error| error.to_string());
             assert!(found.as_ref().is_err_and(|error| error.contains(expected)), "{url}: {found:?}");
         };
@@ -234,7 +235,7 @@ mod tests {
         check("https://me:pw@box/", "has a user or a password");
         check("https://box/?k=1", "has a query");
         check("http://box.example/v1", "would travel over plain http");
-        let mut open = ProviderConfig::default().with_base_url("http://box.example/v1").with_key(Key::new("k"));
+        let mut open = ProviderConfig::default().base_url("http://box.example/v1").key(Key::new("k"));
         open.key_over_plain_http = true;
         assert!(resolve(Service::OpenAi, &open, &|_| None).is_ok());
     }

@@ -1,6 +1,7 @@
-//! Models behind the one port of `fumehood_core::chat`: providers over the network, and a script.
+//! Implementations of [`fumehood_core::chat::Model`]: providers over the network, and a scripted model for tests.
 //!
-//! A closure is a model too; `fumehood_core::chat` sees to that. Nothing outside this crate knows the client library.
+//! Closures implement the trait too, in `fumehood_core::chat`. The client library (`genai`) is not named outside this
+//! crate.
 //!
 //! ```
 //! use fumehood_core::chat::{Message, Model, Request, NullDeltaSink};
@@ -8,11 +9,11 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // Set up now, asked for the first time when `chat` is called.
+//! // No request is sent before `chat` is called.
 //! let provider = Provider::new(&ModelSpec::parse("ollama:llama3.2")?, ProviderConfig::default())?;
 //! assert_eq!(provider.model(), "llama3.2");
 //!
-//! let script = ScriptedModel::new(vec![ScriptedReply::text("16").expecting("(3 + 5) * 2")]);
+//! let script = ScriptedModel::new(vec![ScriptedReply::text("16").expect_text("(3 + 5) * 2")]);
 //! let request = Request { messages: vec![Message::user("What is (3 + 5) * 2?")], ..Request::default() };
 //! assert_eq!(script.chat(&request, &mut NullDeltaSink).await?.reply.text(), "16");
 //! # Ok(())

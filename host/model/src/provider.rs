@@ -1,4 +1,4 @@
-//! A provider over the network.
+//! A model of a provider, over the network.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,38 +14,41 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 use tokio::time::Instant;
 
 use crate::config::ProviderConfig;
-use crate::endpoint::{Endpoint, SetupError, resolve, through};
-use crate::retry::wait;
+use crate::endpoint::{Endpoint, SetupError, parse_proxy, resolve};
+use crate::retry::retry_delay;
 use crate::spec::{ModelSpec, Service, is_name};
-use crate::wire::{Adjustments, Failure, Frames, Pieces, Prepared, Remedy, Writing, cut, explain, late, prepare};
+use crate::wire::{
+    Adjustments, AttemptError, FrameWatcher, PreparedRequest, Progress, Remedy, ResponseBuilder, classify, prepare,
+    timeout_error, truncated_error,
+};
 
 /// A model of a provider.
 ///
-/// Every answer is asked for as a stream. Redirects are not followed: the key would go along. No proxy is used unless
-/// the settings name one; the HTTP library would otherwise take one from `HTTP_PROXY` and its like.
+/// Every answer is requested as a stream. Redirects are not followed, because the key would be sent along. No proxy is
+/// used unless the settings name one; the HTTP library would otherwise take one from variables such as `HTTP_PROXY`.
 #[derive(Debug)]
 pub struct Provider {
     service: Service,
     model: String,
-    /// Both, as a person writes them.
+    /// Service and model as `SERVICE:MODEL`.
     spec: String,
     config: ProviderConfig,
     endpoint: Endpoint,
     client: Client,
-    /// The findings on each model, by its name.
+    /// Adjustments learned from rejected requests, by model name.
     adjustments: Mutex<BTreeMap<String, Adjustments>>,
 }
 
 impl Provider {
-    /// Sets a provider up with what the settings and the environment of the process say. Nothing is asked yet.
+    /// Creates a provider from its settings and the environment of the process. No request is sent yet.
     ///
     /// # Errors
-    /// If an address or a key is missing or is none; the message says which variable could hold it.
+    /// If a base URL or a key is missing or invalid; the message names the variable that may hold it.
     pub fn new(spec: &ModelSpec, config: ProviderConfig) -> Result<Self, SetupError> {
         Self::with_environment(spec, config, |name| std::env::var(name).ok())
     }
 
-    /// Sets a provider up with another environment than that of the process.
+    /// Like [`Provider::new`], with `environment` instead of the environment of the process.
     ///
     /// # Errors
     /// See [`Provider::new`].
@@ -72,39 +75,41 @@ impl Provider {
         })
     }
 
-    /// Which model is asked if a request names none.
+    /// The model of requests that name none.
     #[must_use]
     pub fn model(&self) -> &str {
         &self.model
     }
 
-    async fn ask(&self, request: &Request, deltas: &mut dyn DeltaSink) -> Result<Response, ModelError> {
+    /// Sends a request, and retries it where that can help.
+    async fn send(&self, request: &Request, deltas: &mut dyn DeltaSink) -> Result<Response, ModelError> {
         let name = request.model.as_deref().unwrap_or(&self.model);
         if !is_name(self.service, name) {
-            let message = "the request names a model that no model can be called; see `ModelSpec::parse` for the rules";
+            let message = "the model name of the request is invalid; see `ModelSpec::parse` for the rules";
             return Err(ModelError::new(ModelFailure::Setup, message));
         }
-        let (mut tries, mut notices) = (0, Vec::new());
+        let (mut failures, mut notices) = (0, Vec::new());
         loop {
             let mut prepared = prepare(self.service, &self.config, name, request, &self.adjustments_of(name))?;
             let names = std::mem::take(&mut prepared.names);
-            let mut pieces = Pieces::new(self.service, prepared.with_tools, names, self.config.max_reply_bytes);
-            let Failure { error, remedy } = match self.try_once(name, prepared, &mut pieces, deltas).await {
+            let mut builder =
+                ResponseBuilder::new(self.service, prepared.with_tools, names, self.config.max_reply_bytes);
+            let AttemptError { error, remedy } = match self.try_once(name, prepared, &mut builder, deltas).await {
                 Ok(response) => return Ok(Response { notices, ..response }),
                 Err(failure) => failure,
             };
-            if pieces.handed_on() {
+            if builder.has_forwarded() {
                 return Err(error);
             }
             if let Some(remedy) = remedy.filter(|remedy| self.adjust(name, remedy)) {
-                notices.extend(self.notice(&remedy, &error));
+                notices.extend(Self::notice(&remedy, &error));
                 continue;
             }
-            tries += 1;
+            failures += 1;
             let random = getrandom::u64().unwrap_or_default();
-            let Some(wait) = wait(&self.config.retries, tries, &error, random) else { return Err(error) };
+            let Some(delay) = retry_delay(&self.config.retries, failures, &error, random) else { return Err(error) };
             deltas.activity(Activity::Waiting);
-            tokio::time::sleep(wait).await;
+            tokio::time::sleep(delay).await;
         }
     }
 
@@ -113,7 +118,8 @@ impl Provider {
         adjustments.get(name).cloned().unwrap_or_default()
     }
 
-    /// Asks this model otherwise from now on. Returns whether that is new: what did not help once is not tried again.
+    /// Applies a remedy to all later requests to this model. Returns whether it is new: a remedy that did not help is
+    /// not tried again.
     fn adjust(&self, name: &str, remedy: &Remedy) -> bool {
         let mut adjustments = self.adjustments.lock().unwrap_or_else(PoisonError::into_inner);
         let adjustments = adjustments.entry(name.to_owned()).or_default();
@@ -123,8 +129,9 @@ impl Provider {
         }
     }
 
-    /// Says that a setting of the operator's has no effect. What nobody set is left out without a word.
-    fn notice(&self, remedy: &Remedy, error: &ModelError) -> Option<String> {
+    /// Returns a notice that a setting of the operator has no effect. A parameter that no setting controls is left out
+    /// silently.
+    fn notice(remedy: &Remedy, error: &ModelError) -> Option<String> {
         let Remedy::LeaveOut(parameter) = remedy else { return None };
         let setting = parameter.setting()?;
         Some(format!("the model was asked again without `{setting}`, because {}; change that setting", error.message))
@@ -133,36 +140,37 @@ impl Provider {
     async fn try_once(
         &self,
         name: &str,
-        prepared: Prepared,
-        pieces: &mut Pieces,
+        prepared: PreparedRequest,
+        builder: &mut ResponseBuilder,
         deltas: &mut dyn DeltaSink,
-    ) -> Result<Response, Failure> {
-        let Prepared { chat, options, with_tools, names: _, parameters } = prepared;
-        let explain =
-            |error: &genai::Error| explain(self.service, self.endpoint.key.as_ref(), with_tools, &parameters, error);
-        let (frames, sink) = Frames::watch(self.service);
+    ) -> Result<Response, AttemptError> {
+        let PreparedRequest { chat, options, with_tools, names: _, parameters } = prepared;
+        let classify =
+            |error: &genai::Error| classify(self.service, self.endpoint.key.as_ref(), with_tools, &parameters, error);
+        let (frames, sink) = FrameWatcher::new(self.service);
         let options = options.with_raw_frame_sink_arc(sink);
         let started = Instant::now();
-        let target = self.target(name).await.map_err(|error| explain(&error))?;
+        let target = self.target(name).await.map_err(|error| classify(&error))?;
         let answer = self.client.exec_chat_stream(target, chat, Some(&options)).await;
-        let mut stream = answer.map_err(|error| explain(&error))?.stream;
+        let mut stream = answer.map_err(|error| classify(&error))?.stream;
         loop {
-            let patience = match pieces.began() {
+            let timeout = match builder.has_started() {
                 true => self.config.timeouts.between_chunks,
                 false => self.config.timeouts.first_token.saturating_sub(started.elapsed()),
             };
-            let next = tokio::time::timeout(patience, stream.next()).await;
-            let Some(event) = next.map_err(|_| late(self.service, !pieces.began()))? else {
-                return Err(cut(self.service).into());
+            let next = tokio::time::timeout(timeout, stream.next()).await;
+            let Some(event) = next.map_err(|_| timeout_error(self.service, !builder.has_started()))? else {
+                return Err(truncated_error(self.service).into());
             };
-            let event = event.map_err(|error| explain(&error))?;
-            if let Writing::Ended(response) = pieces.take(event, &frames, deltas)? {
+            let event = event.map_err(|error| classify(&error))?;
+            if let Progress::Complete(response) = builder.push(event, &frames, deltas)? {
                 return Ok(response);
             }
         }
     }
 
-    /// Whom to ask. The kind is always named, so that the library never guesses a provider from a model's name.
+    /// Returns the target of a request. The adapter is always named, so that the library never guesses a provider from
+    /// a model's name.
     async fn target(&self, name: &str) -> Result<ServiceTarget, genai::Error> {
         let kind = match self.service {
             Service::OpenAi | Service::Compatible => AdapterKind::OpenAI,
@@ -176,7 +184,7 @@ impl Provider {
         }
         target.auth = match (&self.endpoint.key, &self.endpoint.url) {
             (Some(key), _) => AuthData::from_single(key.reveal()),
-            // The library wants a key for this protocol; a request of our own making has none.
+            // The library requires a key for this protocol; an overridden request needs none.
             (None, Some(url)) if self.service == Service::Compatible => {
                 AuthData::RequestOverride { url: format!("{url}chat/completions"), headers: Headers::default() }
             }
@@ -198,7 +206,7 @@ impl Model for Provider {
     ) -> BoxFuture<'a, Result<Response, ModelError>> {
         let total = self.config.timeouts.total;
         Box::pin(async move {
-            tokio::time::timeout(total, self.ask(request, deltas)).await.unwrap_or_else(|_| {
+            tokio::time::timeout(total, self.send(request, deltas)).await.unwrap_or_else(|_| {
                 let message = format!("{} gave no whole answer within {} s", self.service, total.as_secs_f64());
                 Err(ModelError::new(ModelFailure::Timeout, message))
             })
@@ -206,7 +214,7 @@ impl Model for Provider {
     }
 }
 
-/// One client for each provider: its connections are kept and used again.
+/// Creates the HTTP client of one provider, which reuses its connections.
 fn http_client(service: Service, config: &ProviderConfig, endpoint: &Endpoint) -> Result<reqwest::Client, SetupError> {
     let encrypted = endpoint.url.as_ref().is_none_or(|url| url.scheme() == "https");
     let mut client = reqwest::Client::builder()
@@ -218,13 +226,13 @@ fn http_client(service: Service, config: &ProviderConfig, endpoint: &Endpoint) -
         .pool_idle_timeout(Duration::from_secs(60))
         .user_agent(concat!("fumehood/", env!("CARGO_PKG_VERSION")));
     if let Some(proxy) = &config.proxy {
-        client = client.proxy(through(service, proxy)?);
+        client = client.proxy(parse_proxy(service, proxy)?);
     }
     client.build().map_err(|error| SetupError::Client(Box::new(error)))
 }
 
-/// The system's root certificates; none for an address that is not encrypted, so that a small container without any
-/// can still ask its own Ollama.
+/// Returns a TLS configuration with the system's root certificates. Without encryption there are none, so that a small
+/// container without any can still reach its own Ollama.
 fn tls(encrypted: bool) -> Result<rustls::ClientConfig, Box<dyn std::error::Error + Send + Sync>> {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;

@@ -1,4 +1,4 @@
-//! Whether to ask a provider again, and when.
+//! The retry policy: delays between attempts, and the `retry-after` header.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,28 +6,28 @@ use fumehood_core::chat::{ModelError, ModelFailure};
 
 use crate::config::Retries;
 
-/// How long to wait before the try after `tries` tries; `None`: do not try again.
+/// Returns the delay before the next attempt after `failures` failed ones, or `None` if there is no point in another.
 ///
-/// `random` is any number; it takes up to half off the wait, so that many clients do not come back at once.
-pub(crate) fn wait(retries: &Retries, tries: u32, error: &ModelError, random: u64) -> Option<Duration> {
-    let passing = matches!(error.failure, ModelFailure::RateLimited | ModelFailure::Unavailable);
-    if !passing || tries > retries.most {
+/// `random` is any number. It shortens the delay by up to half (jitter), so that many clients do not return at once.
+pub(crate) fn retry_delay(retries: &Retries, failures: u32, error: &ModelError, random: u64) -> Option<Duration> {
+    let is_transient = matches!(error.failure, ModelFailure::RateLimited | ModelFailure::Unavailable);
+    if !is_transient || failures > retries.max_retries {
         return None;
     }
     match error.retry_after {
-        Some(asked) if asked > retries.longest_wait => None,
-        Some(asked) => Some(asked),
+        Some(requested) if requested > retries.max_delay => None,
+        Some(requested) => Some(requested),
         None => {
-            let doublings = 2_u32.saturating_pow(tries.saturating_sub(1));
-            let full = retries.first_wait.saturating_mul(doublings).min(retries.longest_wait);
-            let off = u32::try_from(random % 1024).unwrap_or(0);
-            Some(full - full / 2 * off / 1024)
+            let factor = 2_u32.saturating_pow(failures.saturating_sub(1));
+            let full = retries.initial_delay.saturating_mul(factor).min(retries.max_delay);
+            let jitter = u32::try_from(random % 1024).unwrap_or(0);
+            Some(full - full / 2 * jitter / 1024)
         }
     }
 }
 
-/// What `retry-after` or `retry-after-ms` ask for: milliseconds, seconds, or a date.
-pub(crate) fn asked_for(seconds: Option<&str>, millis: Option<&str>, now: SystemTime) -> Option<Duration> {
+/// Parses `retry-after-ms` in milliseconds, or else `retry-after` in seconds or as a date (RFC 9110, section 10.2.3).
+pub(crate) fn parse_retry_after(seconds: Option<&str>, millis: Option<&str>, now: SystemTime) -> Option<Duration> {
     if let Some(millis) = millis.and_then(|text| text.trim().parse().ok()) {
         return Some(Duration::from_millis(millis));
     }
@@ -48,11 +48,11 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_up_to_the_longest() {
-        let retries = Retries { most: 9, ..Retries::default() };
-        let check = |tries, random, expected| {
-            let found = wait(&retries, tries, &error(ModelFailure::Unavailable, None), random);
-            assert_eq!(found.map(|wait| wait.as_millis()), expected);
+    fn delay_doubles_up_to_the_maximum() {
+        let retries = Retries { max_retries: 9, ..Retries::default() };
+        let check = |failures, random, expected| {
+            let found = retry_delay(&retries, failures, &error(ModelFailure::Unavailable, None), random);
+            assert_eq!(found.map(|delay| delay.as_millis()), expected);
         };
         check(1, 0, Some(500));
         check(2, 0, Some(1000));
@@ -64,10 +64,13 @@ mod tests {
     }
 
     #[test]
-    fn only_what_passes_is_tried_again() {
+    fn only_transient_failures_are_retried() {
         let retries = Retries::default();
         let check = |failure, retry_after, expected| {
-            assert_eq!(wait(&retries, 1, &error(failure, retry_after), 0).map(|wait| wait.as_secs()), expected);
+            assert_eq!(
+                retry_delay(&retries, 1, &error(failure, retry_after), 0).map(|delay| delay.as_secs()),
+                expected
+            );
         };
         check(ModelFailure::RateLimited, Some(2), Some(2));
         check(ModelFailure::RateLimited, Some(30), Some(30));
@@ -85,10 +88,10 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_read_in_its_three_forms() {
+    fn parses_retry_after_in_its_three_forms() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
         let check = |seconds, millis, expected: Option<u64>| {
-            assert_eq!(asked_for(seconds, millis, now), expected.map(Duration::from_millis));
+            assert_eq!(parse_retry_after(seconds, millis, now), expected.map(Duration::from_millis));
         };
         check(Some("2"), None, Some(2000));
         check(Some("0.5"), None, Some(500));

@@ -1,16 +1,16 @@
-//! Which model is meant: `openai:gpt-4o-mini`, `ollama:llama3.2`, `scripted:demo.json`.
+//! Model names of the form `PROVIDER:NAME`: `openai:gpt-4o-mini`, `ollama:llama3.2`, `scripted:demo.json`.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The longest name of a model, in bytes.
-const MAX_NAME: usize = 256;
+/// Maximum size of a model's name, in bytes.
+const MAX_NAME_BYTES: usize = 256;
 
-/// A kind of provider, by the wire format that it speaks.
+/// A kind of provider, identified by its wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Service {
-    /// OpenAI's chat completions, at OpenAI unless told otherwise.
+    /// OpenAI's chat completions, at OpenAI unless a base URL is set.
     OpenAi,
     /// Anthropic's messages.
     Anthropic,
@@ -18,15 +18,15 @@ pub enum Service {
     Gemini,
     /// Ollama's own `/api/chat`.
     Ollama,
-    /// OpenAI's chat completions at somebody else's address.
+    /// OpenAI's chat completions, at another party's server.
     Compatible,
 }
 
 impl Service {
-    /// Every kind, in the order in which messages list them.
+    /// All kinds, in the order in which messages list them.
     pub const ALL: [Self; 5] = [Self::OpenAi, Self::Anthropic, Self::Gemini, Self::Ollama, Self::Compatible];
 
-    /// The word before the colon.
+    /// Returns the prefix of a [`ModelSpec`], before the colon.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -45,74 +45,75 @@ impl fmt::Display for Service {
     }
 }
 
-/// One model, as an operator names it.
+/// A reference to one model, as an operator writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelSpec {
     /// A model of a provider.
     Provider {
-        /// Whose wire format.
+        /// The kind of provider.
         service: Service,
-        /// What the provider calls the model.
+        /// The provider's name for the model.
         name: String,
     },
     /// Replies from a file: see [`crate::ScriptedModel`].
     Scripted(PathBuf),
 }
 
-/// A text names no model.
+/// Errors of parsing a [`ModelSpec`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// There is no colon.
+    /// The colon is missing.
     #[error("`{0}` names no model; write PROVIDER:NAME, for example `ollama:llama3.2`, or scripted:FILE")]
     NoProvider(String),
-    /// The word before the colon is none that is known.
-    #[error("`{0}` is no provider; expected openai, anthropic, gemini, ollama, compatible or scripted")]
+    /// The word before the colon is not a known provider.
+    #[error("unknown provider `{0}`; expected openai, anthropic, gemini, ollama, compatible or scripted")]
     UnknownProvider(String),
-    /// The part after the colon can not be the name of a model.
+    /// The part after the colon is not a valid model name.
     #[error("`{0}` is no name of a model; a name has 1 to 256 bytes, no spaces, no control characters and no `::`")]
     BadName(String),
 }
 
 impl ModelSpec {
-    /// Reads `PROVIDER:NAME` or `scripted:FILE`. Only the first colon counts: `ollama:llama3.2:1b` names `llama3.2:1b`.
+    /// Parses `PROVIDER:NAME` or `scripted:FILE`. Only the first colon separates: `ollama:llama3.2:1b` names
+    /// `llama3.2:1b`.
     ///
-    /// For Gemini and Anthropic the client library may take a name that ends in `-low`, `-medium`, `-high` and the like
-    /// for a model with that reasoning effort, and not send the ending as a part of the name.
+    /// For Gemini and Anthropic the client library may interpret a suffix such as `-low`, `-medium` or `-high` as a
+    /// reasoning effort, and not send it as a part of the name.
     ///
     /// # Errors
-    /// If there is no colon, the provider is not known, or the name is none.
+    /// If the colon is missing, the provider is unknown, or the name is invalid.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
-        let shown = |text: &str| text.chars().take(80).collect::<String>().escape_debug().to_string();
-        let (provider, name) = text.split_once(':').ok_or_else(|| SpecError::NoProvider(shown(text)))?;
+        let quote = |text: &str| text.chars().take(80).collect::<String>().escape_debug().to_string();
+        let (provider, name) = text.split_once(':').ok_or_else(|| SpecError::NoProvider(quote(text)))?;
         if provider == "scripted" && !name.is_empty() {
             return Ok(Self::Scripted(PathBuf::from(name)));
         }
         let service = Service::ALL.into_iter().find(|service| service.name() == provider);
         let service = match service {
             Some(service) => service,
-            None if provider == "scripted" => return Err(SpecError::BadName(shown(name))),
-            None => return Err(SpecError::UnknownProvider(shown(provider))),
+            None if provider == "scripted" => return Err(SpecError::BadName(quote(name))),
+            None => return Err(SpecError::UnknownProvider(quote(provider))),
         };
         if !is_name(service, name) {
-            return Err(SpecError::BadName(shown(name)));
+            return Err(SpecError::BadName(quote(name)));
         }
         Ok(Self::Provider { service, name: name.to_owned() })
     }
 
-    /// A model that an Ollama server on this machine has.
+    /// Creates a reference to a model of an Ollama server.
     pub fn ollama(name: impl Into<String>) -> Self {
         Self::Provider { service: Service::Ollama, name: name.into() }
     }
 }
 
-/// Whether a provider's model may be called that.
+/// Returns whether `name` is a valid model name for a provider.
 pub(crate) fn is_name(service: Service, name: &str) -> bool {
-    let hidden = |c: char| c.is_whitespace() || fumehood_core::sanitize::is_hidden(c);
-    // `::` would make the client library see a namespace and leave it out.
-    let plain = !name.is_empty() && !name.starts_with(':') && !name.contains("::") && !name.chars().any(hidden);
-    // The name becomes a part of Gemini's address.
-    let harmless = service != Service::Gemini || !name.contains(['/', '?', '#', '%', '\\']);
-    plain && harmless && name.len() <= MAX_NAME
+    let is_hidden = |c: char| c.is_whitespace() || fumehood_core::sanitize::is_hidden(c);
+    // The client library takes a prefix before `::` for a namespace, and removes it.
+    let is_plain = !name.is_empty() && !name.starts_with(':') && !name.contains("::") && !name.chars().any(is_hidden);
+    // The name becomes a part of Gemini's URL.
+    let is_url_safe = service != Service::Gemini || !name.contains(['/', '?', '#', '%', '\\']);
+    is_plain && is_url_safe && name.len() <= MAX_NAME_BYTES
 }
 
 impl FromStr for ModelSpec {
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_a_provider_and_a_name() {
+    fn parses_provider_and_name() {
         check("openai:gpt-4o-mini", "OpenAi, name: \"gpt-4o-mini\"");
         check("anthropic:claude-x", "Anthropic");
         check("gemini:gemini-2.5-flash", "Gemini");
@@ -151,8 +152,8 @@ mod tests {
         check("scripted:demo.json", "Scripted(\"demo.json\")");
         check("llama3.2", "error: `llama3.2` names no model");
         check("", "error: `` names no model");
-        check("grok:x", "error: `grok` is no provider; expected openai");
-        check("OpenAI:x", "error: `OpenAI` is no provider");
+        check("grok:x", "error: unknown provider `grok`; expected openai");
+        check("OpenAI:x", "error: unknown provider `OpenAI`");
         check("openai:", "error: `` is no name");
         check("scripted:", "error: `` is no name");
         check("openai::x", "error: `:x` is no name");

@@ -20,7 +20,7 @@ fn request(last: &str) -> Request {
 }
 
 #[tokio::test]
-async fn replies_come_in_order_and_then_end() {
+async fn replies_in_order_and_then_ends() {
     let script = r#"[
         {"calls": [{"name": "add", "arguments": {"a": 3, "b": 5}}, {"id": "mine", "name": "add"}], "text": "One moment."},
         {"text": "It is 8.", "expect": "8", "usage": {"input": 5, "output": 2}},
@@ -32,7 +32,7 @@ async fn replies_come_in_order_and_then_end() {
     assert_eq!(ids, ["call_1_1", "mine"]);
     assert_eq!(first.reply.calls()[0].arguments, r#"{"a": 3, "b": 5}"#);
 
-    // A wrong result does not let the script go on, however often it is asked.
+    // A wrong result does not advance the script, however often it is repeated.
     for _ in 0..2 {
         let error = model.chat(&request("it failed"), &mut NullDeltaSink).await.unwrap_err();
         assert_eq!(error.failure, ModelFailure::Setup);
@@ -57,11 +57,11 @@ async fn replies_come_in_order_and_then_end() {
 }
 
 #[tokio::test]
-async fn a_script_is_a_value_too() {
+async fn builds_a_script_in_code() {
     let calls = vec![ToolIntent { id: String::new(), name: "f".to_owned(), arguments: "{}".to_owned() }];
     let model = ScriptedModel::new(vec![
         ScriptedReply::calls(calls),
-        ScriptedReply::text("done").expecting("ok").after(Duration::from_millis(30)),
+        ScriptedReply::text("done").expect_text("ok").delay(Duration::from_millis(30)),
         ScriptedReply::error(ModelError::new(ModelFailure::Unavailable, "gone")),
     ]);
     assert_eq!(model.chat(&request(""), &mut NullDeltaSink).await.unwrap().reply.calls().len(), 1);
@@ -74,7 +74,7 @@ async fn a_script_is_a_value_too() {
 }
 
 #[test]
-fn a_script_is_read_from_a_file() {
+fn reads_a_script_from_a_file() {
     let folder = std::env::temp_dir().join(format!("fumehood-script-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("script.jsonl");

@@ -50,7 +50,7 @@ fn executions(outcome: &Outcome) -> Vec<(String, Status)> {
 }
 
 fn expecting(reply: ScriptedReply, what: &str) -> ScriptedReply {
-    reply.expecting(what)
+    reply.expect_text(what)
 }
 
 #[tokio::test]

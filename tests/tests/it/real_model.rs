@@ -19,7 +19,7 @@ use fumehood::agent::native::NativeDriver;
 use fumehood::agent::react::ReactDriver;
 use fumehood::agent::transcript::Ending;
 use fumehood::chat::{Model, Usage};
-use fumehood::event_log::{EventLog, Filter, Options, Stored};
+use fumehood::event_log::{EventLog, Filter, Options, StoredRecord};
 use fumehood::model::{ModelSpec, Provider, ProviderConfig, Timeouts};
 use fumehood::record::{RecordKind, Recorder};
 use fumehood::{AgentBuilder, Host, Load};
@@ -57,7 +57,7 @@ const DRIVERS: [(&str, With); 3] = [
 ];
 
 /// One question to the model with one driver, and the records of it.
-async fn ask(model: Arc<dyn Model>, with: With, task: Task) -> (Outcome, Vec<Stored>) {
+async fn ask(model: Arc<dyn Model>, with: With, task: Task) -> (Outcome, Vec<StoredRecord>) {
     let host = Host::builder().concurrency(4).memory_ceiling(64 << 20).build().unwrap();
     host.load(Load::path(Path::new(CALCULATOR))).await.unwrap();
     let log = Arc::new(EventLog::in_memory(&Options::default()).unwrap());
@@ -80,7 +80,7 @@ async fn ask(model: Arc<dyn Model>, with: With, task: Task) -> (Outcome, Vec<Sto
 }
 
 /// Asserts all that holds whatever a model said.
-fn hold(driver: &str, task: Task, outcome: &Outcome, stored: &[Stored]) {
+fn hold(driver: &str, task: Task, outcome: &Outcome, stored: &[StoredRecord]) {
     if let Ending::Answered { text } = &outcome.ending {
         assert!(!text.trim().is_empty(), "{driver}");
     }
@@ -116,7 +116,7 @@ async fn exercise(url: &str, name: &str, task: Task) -> Vec<(&'static str, Outco
         let timeouts = Timeouts { total: Duration::from_secs(900), ..Timeouts::default() };
         // Without it, one run says nothing of the next.
         let config = ProviderConfig { timeouts, temperature: Some(0.0), ..ProviderConfig::default() };
-        let config = config.with_base_url(url);
+        let config = config.base_url(url);
         let provider = Provider::new(&spec, config).unwrap();
         let begun = Instant::now();
         let (outcome, stored) = ask(Arc::new(provider), with, task).await;

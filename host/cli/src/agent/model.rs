@@ -41,7 +41,7 @@ pub(crate) fn from_arguments(typed: &ModelArguments, config: &Config) -> Result<
         spec @ ModelSpec::Provider { .. } => {
             let settings = settings::provider(config, !is_other_provider(&spec, configured), typed)?;
             let settings = match &typed.base_url {
-                Some(url) => settings.with_base_url(url),
+                Some(url) => settings.base_url(url),
                 None => settings,
             };
             let provider = Provider::new(&spec, settings).map_err(|source| {

@@ -11,7 +11,7 @@ use fumehood::agent::native::NativeDriver;
 use fumehood::agent::react::ReactDriver;
 use fumehood::agent::registry::ToolProvider as _;
 use fumehood::chat::ToolSpec;
-use fumehood::event_log::{EventLog, Keep};
+use fumehood::event_log::{EventLog, Retention};
 use fumehood::key_value::DiskStore;
 use fumehood::record::{NullRecorder, Recorder};
 use fumehood::{AgentBuilder, Grant, Host, HostBuilder, Limits, McpTools, StoredNotes};
@@ -38,7 +38,7 @@ pub(crate) struct AgentSession {
     remotes: Arc<McpTools>,
     agent: Agent,
     log: Option<Arc<EventLog>>,
-    retention: Vec<Keep>,
+    retention: Vec<Retention>,
     events: Events,
     view: View,
     interrupts: Interrupts,

@@ -53,7 +53,7 @@ pub(crate) fn provider(
     timeouts.first_token = first_token.unwrap_or(timeouts.first_token);
     timeouts.between_chunks = section.between_chunks_timeout.map_or(timeouts.between_chunks, |time| time.0);
     timeouts.total = section.timeout.map_or(timeouts.total, |time| time.0);
-    settings.retries.most = section.retries.unwrap_or(settings.retries.most);
+    settings.retries.max_retries = section.retries.unwrap_or(settings.retries.max_retries);
     Ok(settings)
 }
 

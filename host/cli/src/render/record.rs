@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fumehood::event_log::Stored;
+use fumehood::event_log::StoredRecord;
 use fumehood::record::{Record, RecordKind};
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::moment;
 const MAX_TEXT_CHARS: usize = 100;
 
 /// Describes a record in a line, with its number, time and session.
-pub(crate) fn to_line(row: &Stored) -> String {
+pub(crate) fn to_line(row: &StoredRecord) -> String {
     let when = format!("{:>6}  {}  {}", row.seq, moment::format_second(row.record.at), one_line(&row.record.session));
     format!("{}  {}", styled(FAINT, &when), describe(&row.record))
 }

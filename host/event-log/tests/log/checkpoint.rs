@@ -1,11 +1,11 @@
-//! A checkpoint that was kept elsewhere finds what no seal can: a log that was cut, replaced, or rewritten with its key.
+//! Checkpoints detect changes that no seal can: a log that was cut, replaced, or rewritten with its key.
 
 use std::path::Path;
 
-use crate::sample::{keep, keep_all, place, record};
+use crate::sample::{record, temporary_path, write, write_all};
 use fumehood_core::record::Record;
 use fumehood_core::time::Timestamp;
-use fumehood_event_log::{Checkpoint, Continuity, EventLog, Keep, KeyError, Options, Problem, Reader, Report};
+use fumehood_event_log::{Checkpoint, Continuity, EventLog, KeyError, Options, Problem, Reader, Report, Retention};
 use futures_executor::block_on;
 use rusqlite::Connection;
 
@@ -15,10 +15,10 @@ fn reader(path: &Path) -> Reader {
     Reader::open(path, &Options::default()).unwrap()
 }
 
-/// A log of these records, closed, and its checkpoint, which went through text.
+/// Writes these records to a log, closes it, and returns its checkpoint, converted to text and back.
 fn log_of(path: &Path, numbers: std::ops::RangeInclusive<u64>) -> Checkpoint {
     let log = EventLog::open(path, &Options::default()).unwrap();
-    keep_all(&log, numbers);
+    write_all(&log, numbers);
     log.close().unwrap();
     reader(path).checkpoint(NOW).unwrap().to_string().parse().unwrap()
 }
@@ -32,8 +32,8 @@ fn problem(path: &Path, checkpoint: &Checkpoint) -> Problem {
 }
 
 #[test]
-fn a_log_that_grew_still_leads_to_its_checkpoint() {
-    let (_folder, path) = place();
+fn grown_log_still_matches_its_checkpoint() {
+    let (_folder, path) = temporary_path();
     let checkpoint = log_of(&path, 1..=10);
     assert_eq!((checkpoint.mark.seq, checkpoint.at), (10, NOW));
     assert_eq!(since(&path, &checkpoint).continuity, Some(Continuity::Proven));
@@ -44,8 +44,8 @@ fn a_log_that_grew_still_leads_to_its_checkpoint() {
 }
 
 #[test]
-fn a_log_without_records_has_a_checkpoint_too() {
-    let (_folder, path) = place();
+fn empty_log_has_a_checkpoint() {
+    let (_folder, path) = temporary_path();
     let checkpoint = log_of(&path, std::ops::RangeInclusive::new(1, 0));
     assert_eq!(checkpoint.mark.seq, 0);
     log_of(&path, 1..=3);
@@ -53,12 +53,12 @@ fn a_log_without_records_has_a_checkpoint_too() {
 }
 
 #[test]
-fn rows_cut_off_together_with_their_seals_are_found() {
-    let (_folder, path) = place();
+fn detects_rows_cut_off_together_with_their_seals() {
+    let (_folder, path) = temporary_path();
     let checkpoint = log_of(&path, 1..=10);
     let cut = "DELETE FROM records WHERE seq > 6; DELETE FROM anchors WHERE seq > 6";
     Connection::open(&path).unwrap().execute_batch(cut).unwrap();
-    assert_eq!(reader(&path).verify(None).unwrap().finding, None, "what no seal can find");
+    assert_eq!(reader(&path).verify(None).unwrap().finding, None, "no seal can detect this");
     assert_eq!(problem(&path, &checkpoint), Problem::Missing { through: 10 });
     let all = "DELETE FROM records; DELETE FROM anchors";
     Connection::open(&path).unwrap().execute_batch(all).unwrap();
@@ -66,13 +66,13 @@ fn rows_cut_off_together_with_their_seals_are_found() {
 }
 
 #[test]
-fn a_log_rewritten_with_its_own_key_is_found() {
-    let (_folder, path) = place();
+fn detects_a_log_rewritten_with_its_own_key() {
+    let (_folder, path) = temporary_path();
     let checkpoint = log_of(&path, 1..=10);
     Connection::open(&path).unwrap().execute_batch("DELETE FROM records; DELETE FROM anchors").unwrap();
     let log = EventLog::open(&path, &Options::default()).unwrap();
     for number in 1..=12 {
-        keep(&log, Record { body: serde_json::json!("nothing to see"), ..record(number) }).unwrap();
+        write(&log, Record { body: serde_json::json!("nothing to see"), ..record(number) }).unwrap();
     }
     log.close().unwrap();
     assert_eq!(reader(&path).verify(None).unwrap().finding, None, "its key sealed it");
@@ -80,26 +80,26 @@ fn a_log_rewritten_with_its_own_key_is_found() {
 }
 
 #[test]
-fn another_log_in_its_place_is_found() {
-    let (_folder, path) = place();
+fn detects_another_log_in_its_place() {
+    let (_folder, path) = temporary_path();
     let checkpoint = log_of(&path, 1..=10);
-    let (_other_folder, other) = place();
+    let (_other_folder, other) = temporary_path();
     log_of(&other, 1..=10);
     assert_eq!(problem(&other, &checkpoint), Problem::OtherLog);
 }
 
 #[test]
-fn what_retention_removed_is_told_apart_from_what_vanished() {
-    let (_folder, path) = place();
+fn distinguishes_pruned_rows_from_missing_rows() {
+    let (_folder, path) = temporary_path();
     let early = log_of(&path, 1..=10);
     let log = EventLog::open(&path, &Options::default()).unwrap();
-    keep_all(&log, 11..=30);
+    write_all(&log, 11..=30);
     let late = log.reader().checkpoint(NOW).unwrap();
-    block_on(log.retain(Keep::Newest(10))).unwrap();
+    block_on(log.retain(Retention::Newest(10))).unwrap();
     log.close().unwrap();
     let report = since(&path, &late);
     assert_eq!((report.continuity, report.pruned_up_to, report.finding), (Some(Continuity::Proven), 20, None));
-    // The row of the earlier checkpoint was removed: nothing can be compared, and that is not taken for a proof.
+    // The row of the earlier checkpoint was pruned, so nothing can be compared and nothing is proven.
     let report = since(&path, &early);
     assert_eq!((report.continuity, report.finding), (Some(Continuity::Removed), None));
     assert_eq!(reader(&path).verify(Some(early.mark)).unwrap().continuity, Some(Continuity::Removed));
@@ -108,8 +108,8 @@ fn what_retention_removed_is_told_apart_from_what_vanished() {
 }
 
 #[test]
-fn without_the_key_nothing_is_said_to_be_sealed() {
-    let (_folder, path) = place();
+fn without_the_key_no_row_is_reported_as_sealed() {
+    let (_folder, path) = temporary_path();
     let checkpoint = log_of(&path, 1..=10);
     let key = path.with_extension("db.key");
     std::fs::remove_file(&key).unwrap();
@@ -120,9 +120,9 @@ fn without_the_key_nothing_is_said_to_be_sealed() {
 
 #[cfg(unix)]
 #[test]
-fn a_key_that_others_may_read_is_refused() {
+fn rejects_a_key_that_others_may_read() {
     use std::os::unix::fs::PermissionsExt as _;
-    let (_folder, path) = place();
+    let (_folder, path) = temporary_path();
     log_of(&path, 1..=10);
     let key = path.with_extension("db.key");
     for mode in [0o640, 0o604, 0o620] {
@@ -135,13 +135,13 @@ fn a_key_that_others_may_read_is_refused() {
 }
 
 #[test]
-fn a_key_file_elsewhere_is_made_once_and_read_in_both_forms() {
-    let (folder, path) = place();
+fn creates_a_key_file_once_and_reads_both_forms() {
+    let (folder, path) = temporary_path();
     let key = folder.path().join("elsewhere");
     let options = Options { key_file: Some(key.clone()), ..Options::default() };
     for number in 1..=2 {
         let log = EventLog::open(&path, &options).unwrap();
-        keep_all(&log, number..=number);
+        write_all(&log, number..=number);
         log.close().unwrap();
     }
     assert!(!path.with_extension("db.key").exists());

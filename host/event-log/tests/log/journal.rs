@@ -1,13 +1,13 @@
-//! What a log leaves beside its database when it is closed, and how records that belong together are written.
+//! The journal of a closed log, and deferred records.
 
 use fumehood_core::record::{Durability, Record, Recorder as _};
-use fumehood_event_log::{EventLog, Filter, Keep, Options};
+use fumehood_event_log::{EventLog, Filter, Options, Retention};
 use futures_executor::block_on;
 use serde_json::json;
 
-use crate::sample::{place, record};
+use crate::sample::{record, temporary_path};
 
-/// The size of the journal beside a log, in bytes.
+/// Returns the size of the journal beside a log, in bytes.
 fn journal_bytes(path: &std::path::Path) -> u64 {
     let journal = EventLog::files(path).into_iter().nth(1).unwrap();
     journal.metadata().map_or(0, |metadata| metadata.len())
@@ -18,8 +18,8 @@ fn keeping() -> Options {
 }
 
 #[test]
-fn a_short_session_leaves_its_journal_and_is_read_with_it() {
-    let (_folder, path) = place();
+fn short_session_keeps_its_journal_and_is_readable() {
+    let (_folder, path) = temporary_path();
     let log = EventLog::open(&path, &keeping()).unwrap();
     for number in 1..=3 {
         drop(log.record(record(number), Durability::Deferred));
@@ -29,14 +29,14 @@ fn a_short_session_leaves_its_journal_and_is_read_with_it() {
     let reader = EventLog::open_read_only(&path, &Options::default()).unwrap();
     let report = reader.verify(None).unwrap();
     assert_eq!((report.rows, report.finding), (3, None));
-    // Whoever opens it next without that wish makes it one file.
+    // Opening it without that option moves the journal into the database.
     EventLog::open(&path, &Options::default()).unwrap().close().unwrap();
     assert_eq!(journal_bytes(&path), 0);
 }
 
 #[test]
-fn a_large_journal_is_moved_into_the_database_when_the_log_is_closed() {
-    let (_folder, path) = place();
+fn closing_moves_a_large_journal_into_the_database() {
+    let (_folder, path) = temporary_path();
     let log = EventLog::open(&path, &keeping()).unwrap();
     for number in 1..=200 {
         let long = json!("x".repeat(20_000));
@@ -48,20 +48,20 @@ fn a_large_journal_is_moved_into_the_database_when_the_log_is_closed() {
 }
 
 #[test]
-fn removed_records_are_not_left_in_the_journal() {
-    let (_folder, path) = place();
+fn pruned_records_do_not_stay_in_the_journal() {
+    let (_folder, path) = temporary_path();
     let log = EventLog::open(&path, &keeping()).unwrap();
     let secret = json!("a word that nobody else writes");
     block_on(log.record(Record { body: secret, ..record(1) }, Durability::Durable)).unwrap();
     block_on(log.record(record(2), Durability::Durable)).unwrap();
-    block_on(log.retain(Keep::Newest(1))).unwrap();
+    block_on(log.retain(Retention::Newest(1))).unwrap();
     log.close().unwrap();
     assert_eq!(journal_bytes(&path), 0);
 }
 
 #[test]
-fn a_deferred_record_is_on_disk_with_the_next_and_before_it() {
-    let (_folder, path) = place();
+fn deferred_record_is_written_with_the_next_one() {
+    let (_folder, path) = temporary_path();
     let log = EventLog::open(&path, &Options::default()).unwrap();
     drop(log.record(record(1), Durability::Deferred));
     block_on(log.record(record(2), Durability::Durable)).unwrap();

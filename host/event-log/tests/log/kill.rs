@@ -1,17 +1,17 @@
-//! Killed at any moment, the log has every record that was acknowledged, and is in order.
+//! A log whose process is killed at any moment contains every acknowledged record, and verifies.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::sample::{keep, place, record};
+use crate::sample::{record, temporary_path, write};
 use fumehood_event_log::{EventLog, Filter, Options};
 
 const PLACE: &str = "FUMEHOOD_TEST_KILLED_LOG";
 const WRITERS: u64 = 4;
 
-/// Writes until it is killed, if it was started by the test below.
+/// Writes until the process is killed, if it was started by the test below.
 #[test]
 fn write_until_killed() {
     let Some(path) = std::env::var_os(PLACE) else {
@@ -22,12 +22,12 @@ fn write_until_killed() {
         for writer in 0..WRITERS {
             let log = &log;
             scope.spawn(move || {
-                // No two of these processes may use the same ids.
+                // The ids of all these processes must differ.
                 let first = u64::from(std::process::id()) * 1_000_000;
                 for number in first.. {
                     let record = record(number * WRITERS + writer);
                     let line = format!("\n{} kept\n", record.id);
-                    keep(log, record).unwrap();
+                    write(log, record).unwrap();
                     std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
                 }
             });
@@ -37,7 +37,7 @@ fn write_until_killed() {
 
 #[test]
 fn no_acknowledged_record_is_lost_to_a_kill() {
-    let (_folder, path) = place();
+    let (_folder, path) = temporary_path();
     let mut acknowledged = BTreeSet::new();
     for round in 0..8_u64 {
         let mut child = Command::new(std::env::current_exe().unwrap())

@@ -1,4 +1,4 @@
-//! The log as whoever records, reads and verifies sees it.
+//! Tests of the public interface of the event log.
 
 #![allow(
     clippy::expect_used,

@@ -1,8 +1,8 @@
-//! What was recorded is found again: by filter, page by page, with its chain, as lines, and as it comes.
+//! Queries, pages, call histories, exports and following.
 
 use std::time::Duration;
 
-use crate::sample::{keep, keep_all, place, record};
+use crate::sample::{record, temporary_path, write, write_all};
 use fumehood_core::record::{Durability, Record, RecordKind, Recorder};
 use fumehood_core::time::Timestamp;
 use fumehood_event_log::{EventLog, Filter, Options, Order};
@@ -13,15 +13,15 @@ fn numbers(log: &EventLog, filter: &Filter) -> Vec<u64> {
 }
 
 #[test]
-fn a_record_comes_back_as_it_was() {
+fn record_round_trips() {
     let log = EventLog::in_memory(&Options::default()).unwrap();
     let sparse = Record { parent: None, actor: None, tool: None, call: None, status: None, ..record(2) };
-    keep(&log, record(1)).unwrap();
-    keep(&log, sparse.clone()).unwrap();
+    write(&log, record(1)).unwrap();
+    write(&log, sparse.clone()).unwrap();
     let mut records = vec![record(1), sparse];
     for (number, kind) in (3..).zip(RecordKind::ALL) {
         records.push(Record { kind, ..record(number) });
-        keep(&log, Record { kind, ..record(number) }).unwrap();
+        write(&log, Record { kind, ..record(number) }).unwrap();
     }
     let found = log.reader().query(&Filter::default()).unwrap();
     assert_eq!(found.into_iter().map(|row| row.record).collect::<Vec<_>>(), records);
@@ -30,7 +30,7 @@ fn a_record_comes_back_as_it_was() {
 
 #[test]
 fn c20_records_are_found_by_every_part_of_a_filter() {
-    let (_folder, path) = place();
+    let (_folder, path) = temporary_path();
     let log = EventLog::open(&path, &Options::default()).unwrap();
     for number in 1..=9 {
         let mut record = record(number);
@@ -39,7 +39,7 @@ fn c20_records_are_found_by_every_part_of_a_filter() {
         record.kind = if number < 5 { RecordKind::Verdict } else { RecordKind::ToolRejected };
         record.status = Some(if number == 7 { "denied" } else { "ok" }.to_owned());
         record.actor = (number == 3).then(|| "bob".to_owned());
-        keep(&log, record).unwrap();
+        write(&log, record).unwrap();
     }
     let all = Filter::default();
     let some = |value: &str| Some(value.to_owned());
@@ -57,9 +57,9 @@ fn c20_records_are_found_by_every_part_of_a_filter() {
 }
 
 #[test]
-fn pages_go_on_where_the_last_one_ended() {
+fn pages_continue_after_the_previous_one() {
     let log = EventLog::in_memory(&Options::default()).unwrap();
-    keep_all(&log, 1..=5);
+    write_all(&log, 1..=5);
     let mut page = Filter { limit: Some(2), ..Filter::default() };
     assert_eq!(numbers(&log, &page), [1, 2]);
     page.after_seq = Some(2);
@@ -78,11 +78,11 @@ fn c20_a_call_is_shown_with_what_led_to_it_and_what_followed() {
     let after = [("answer", Some("ran"), None), ("end", Some("answer"), None)];
     for (id, parent, call) in chain.into_iter().chain(call).chain(after) {
         let (id, parent, call) = (id.to_owned(), parent.map(str::to_owned), call.map(str::to_owned));
-        keep(&log, Record { id, parent, call, ..record(1) }).unwrap();
+        write(&log, Record { id, parent, call, ..record(1) }).unwrap();
     }
     let elsewhere = Record { session: "later".to_owned(), call: Some("a".to_owned()), ..record(2) };
-    keep(&log, elsewhere).unwrap();
-    let ids = |rows: &[fumehood_event_log::Stored]| {
+    write(&log, elsewhere).unwrap();
+    let ids = |rows: &[fumehood_event_log::StoredRecord]| {
         rows.iter().map(|row| row.record.id.clone()).collect::<Vec<_>>().join(" ")
     };
     let shown = log.reader().show("a", None).unwrap();
@@ -96,7 +96,7 @@ fn c20_a_call_is_shown_with_what_led_to_it_and_what_followed() {
 }
 
 #[test]
-fn an_id_of_a_model_finds_each_of_its_calls() {
+fn model_call_id_finds_all_its_calls() {
     let log = EventLog::in_memory(&Options::default()).unwrap();
     let call = |number, call: &str, model_call: &str| Record {
         call: Some(call.to_owned()),
@@ -104,7 +104,7 @@ fn an_id_of_a_model_finds_each_of_its_calls() {
         ..record(number)
     };
     for record in [call(1, "one", "call_1_1"), call(2, "two", "call_1_1"), call(3, "three", "one")] {
-        keep(&log, record).unwrap();
+        write(&log, record).unwrap();
     }
     let found = |id: &str| {
         let calls = log.reader().show(id, None).unwrap();
@@ -115,18 +115,18 @@ fn an_id_of_a_model_finds_each_of_its_calls() {
 }
 
 #[test]
-fn a_circle_of_parents_comes_to_an_end() {
+fn cycle_of_parents_terminates() {
     let log = EventLog::in_memory(&Options::default()).unwrap();
-    keep(&log, Record { parent: Some("r2".to_owned()), ..record(1) }).unwrap();
-    keep(&log, Record { parent: Some("r1".to_owned()), ..record(2) }).unwrap();
+    write(&log, Record { parent: Some("r2".to_owned()), ..record(1) }).unwrap();
+    write(&log, Record { parent: Some("r1".to_owned()), ..record(2) }).unwrap();
     let shown = log.reader().show("call-1", None).unwrap();
     assert_eq!((shown[0].before.len(), shown[0].call.len(), shown[0].after.len()), (1, 1, 0));
 }
 
 #[test]
-fn an_export_is_one_line_of_json_per_record() {
+fn exports_json_lines() {
     let log = EventLog::in_memory(&Options::default()).unwrap();
-    keep_all(&log, 1..=1201);
+    write_all(&log, 1..=1201);
     let mut out = Vec::new();
     assert_eq!(log.reader().export(&Filter::default(), &mut out).unwrap(), 1201);
     let text = String::from_utf8(out).unwrap();
@@ -140,17 +140,17 @@ fn an_export_is_one_line_of_json_per_record() {
 }
 
 #[test]
-fn following_sees_what_comes_from_another_connection() {
-    let (_folder, path) = place();
+fn follower_sees_records_of_another_connection() {
+    let (_folder, path) = temporary_path();
     let log = EventLog::open(&path, &Options::default()).unwrap();
-    keep_all(&log, 1..=2);
+    write_all(&log, 1..=2);
     let mut follow = EventLog::open_read_only(&path, &Options::default()).unwrap().follow(Filter::default());
     assert_eq!(follow.next(Duration::ZERO).unwrap().len(), 2);
     assert_eq!(follow.next(Duration::from_millis(20)).unwrap(), []);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(100));
-            keep(&log, record(3)).unwrap();
+            write(&log, record(3)).unwrap();
         });
         let new = follow.next(Duration::from_secs(10)).unwrap();
         assert_eq!(new.iter().map(|row| row.seq).collect::<Vec<_>>(), [3]);
@@ -158,8 +158,8 @@ fn following_sees_what_comes_from_another_connection() {
 }
 
 #[test]
-fn a_record_is_taken_even_if_nobody_awaits_it() {
-    let (_folder, path) = place();
+fn record_is_written_even_if_not_awaited() {
+    let (_folder, path) = temporary_path();
     let log = EventLog::open(&path, &Options::default()).unwrap();
     for number in 1..=100 {
         let durability = if number % 2 == 0 { Durability::Durable } else { Durability::Queued };

@@ -1,4 +1,4 @@
-//! Records to try the log with.
+//! Sample records.
 
 use std::path::PathBuf;
 
@@ -9,14 +9,14 @@ use futures_executor::block_on;
 use serde_json::json;
 use tempfile::TempDir;
 
-/// A folder that goes away, and a place for a log in it.
-pub fn place() -> (TempDir, PathBuf) {
+/// Creates a temporary folder, and returns the path of a log in it.
+pub fn temporary_path() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("events.db");
     (folder, path)
 }
 
-/// The record of this number, of session `s`, about a call.
+/// Returns the record with this number, of session `s`, about a call.
 pub fn record(number: u64) -> Record {
     Record {
         id: format!("r{number}"),
@@ -33,13 +33,13 @@ pub fn record(number: u64) -> Record {
     }
 }
 
-/// Records, and waits until it is on disk.
-pub fn keep(log: &EventLog, record: Record) -> Result<(), RecordError> {
+/// Writes a record, and waits until it is on disk.
+pub fn write(log: &EventLog, record: Record) -> Result<(), RecordError> {
     block_on(log.record(record, Durability::Durable))
 }
 
-/// Records these numbers, and waits until they are on disk.
-pub fn keep_all(log: &EventLog, numbers: std::ops::RangeInclusive<u64>) {
+/// Writes the records with these numbers, and waits until they are on disk.
+pub fn write_all(log: &EventLog, numbers: std::ops::RangeInclusive<u64>) {
     for number in numbers {
         drop(log.record(record(number), Durability::Queued));
     }

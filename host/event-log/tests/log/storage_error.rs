@@ -1,4 +1,4 @@
-//! What goes wrong with the disk is said in words, and loses nothing that can be kept.
+//! Storage errors: their messages, and that no record is lost.
 
 use std::error::Error;
 use std::fs;
@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::sample::{keep, keep_all, place, record};
+use crate::sample::{record, temporary_path, write, write_all};
 use fumehood_core::record::{Durability, Record, Recorder};
 use fumehood_event_log::{EventLog, Filter, OpenError, Options, Reader, SchemaError, StorageError};
 use futures_executor::block_on;
@@ -23,13 +23,13 @@ fn refusal(path: &Path) -> OpenError {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_refused_and_kept() {
-    let (_folder, path) = place();
+fn rejects_and_preserves_a_file_that_is_not_a_database() {
+    let (_folder, path) = temporary_path();
     let text = "these are my notes, not a database, and I want to keep them. ".repeat(20);
     fs::write(&path, &text).unwrap();
     assert!(matches!(
         refusal(&path),
-        OpenError::Schema { source: SchemaError::StorageError(StorageError::NotADatabase), .. }
+        OpenError::Schema { source: SchemaError::Storage(StorageError::NotADatabase), .. }
     ));
     assert!(Reader::open(&path, &quick()).is_err());
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
@@ -37,8 +37,8 @@ fn a_file_that_is_no_database_is_refused_and_kept() {
 }
 
 #[test]
-fn the_database_of_another_program_is_refused_and_kept() {
-    let (_folder, path) = place();
+fn rejects_and_preserves_a_foreign_database() {
+    let (_folder, path) = temporary_path();
     Connection::open(&path).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
     let before = fs::read(&path).unwrap();
     let error = refusal(&path);
@@ -47,10 +47,10 @@ fn the_database_of_another_program_is_refused_and_kept() {
 }
 
 #[test]
-fn a_damaged_log_is_refused_and_kept() {
-    let (_folder, path) = place();
+fn rejects_and_preserves_a_damaged_log() {
+    let (_folder, path) = temporary_path();
     let log = EventLog::open(&path, &quick()).unwrap();
-    keep_all(&log, 1..=2000);
+    write_all(&log, 1..=2000);
     log.close().unwrap();
     let mut bytes = fs::read(&path).unwrap();
     bytes[4096..].fill(0xa5);
@@ -61,8 +61,8 @@ fn a_damaged_log_is_refused_and_kept() {
 }
 
 #[test]
-fn a_log_of_a_newer_release_is_refused() {
-    let (_folder, path) = place();
+fn rejects_a_log_of_a_newer_release() {
+    let (_folder, path) = temporary_path();
     EventLog::open(&path, &quick()).unwrap().close().unwrap();
     Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
     let error = refusal(&path).to_string();
@@ -72,11 +72,11 @@ fn a_log_of_a_newer_release_is_refused() {
 }
 
 #[test]
-fn a_place_where_nothing_can_be_made_is_named() {
+fn error_names_a_path_that_cannot_be_created() {
     let error = refusal(Path::new("/proc/nowhere/events.db"));
     assert!(error.to_string().contains("/proc/nowhere/events.db"), "{error}");
     assert!(error.source().is_some());
-    let (folder, _) = place();
+    let (folder, _) = temporary_path();
     assert!(matches!(refusal(folder.path()), OpenError::File { .. }));
     let missing = Reader::open(folder.path().join("none.db"), &quick()).err().unwrap();
     assert!(matches!(missing, OpenError::File { .. }));
@@ -85,12 +85,12 @@ fn a_place_where_nothing_can_be_made_is_named() {
 
 #[cfg(unix)]
 #[test]
-fn only_the_owner_may_read_the_log_and_its_key() {
+fn log_and_key_are_readable_by_owner_only() {
     use std::os::unix::fs::PermissionsExt;
-    let (folder, _) = place();
+    let (folder, _) = temporary_path();
     let path = folder.path().join("a/b/events.db");
     let log = EventLog::open(&path, &quick()).unwrap();
-    keep(&log, record(1)).unwrap();
+    write(&log, record(1)).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(path.parent().unwrap()), 0o700);
     assert_eq!(mode(path.parent().unwrap().parent().unwrap()), 0o700);
@@ -100,14 +100,14 @@ fn only_the_owner_may_read_the_log_and_its_key() {
     }
 }
 
-/// Root may write everywhere; then only the reading is tried.
+/// As root only reading is tested, because root may write everywhere.
 #[cfg(unix)]
 #[test]
-fn a_log_where_nothing_may_be_written_can_still_be_read() {
+fn reads_a_log_in_a_read_only_folder() {
     use std::os::unix::fs::PermissionsExt;
-    let (folder, path) = place();
+    let (folder, path) = temporary_path();
     let log = EventLog::open(&path, &quick()).unwrap();
-    keep_all(&log, 1..=3);
+    write_all(&log, 1..=3);
     log.close().unwrap();
     let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     set(&path, 0o400);
@@ -122,10 +122,10 @@ fn a_log_where_nothing_may_be_written_can_still_be_read() {
 }
 
 #[test]
-fn a_log_without_its_key_is_not_continued_but_can_be_read() {
-    let (_folder, path) = place();
+fn log_without_its_key_is_read_only() {
+    let (_folder, path) = temporary_path();
     let log = EventLog::open(&path, &quick()).unwrap();
-    keep_all(&log, 1..=3);
+    write_all(&log, 1..=3);
     log.close().unwrap();
     let key = path.with_extension("db.key");
     fs::remove_file(&key).unwrap();
@@ -138,14 +138,14 @@ fn a_log_without_its_key_is_not_continued_but_can_be_read() {
 }
 
 #[test]
-fn a_lock_is_said_and_nothing_is_lost_once_it_is_gone() {
-    let (_folder, path) = place();
+fn lock_is_reported_and_loses_no_record() {
+    let (_folder, path) = temporary_path();
     let log = EventLog::open(&path, &quick()).unwrap();
-    keep(&log, record(1)).unwrap();
+    write(&log, record(1)).unwrap();
     let big = |number| Record { body: json!("x".repeat(100_000)), ..record(number) };
     let blocker = Connection::open(&path).unwrap();
     blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let error = keep(&log, big(2)).unwrap_err().to_string();
+    let error = write(&log, big(2)).unwrap_err().to_string();
     assert!(error.contains("another process holds the database"), "{error}");
     assert!(error.contains("waits in memory"), "{error}");
     let queued = block_on(log.record(big(3), Durability::Queued)).unwrap_err();
@@ -154,26 +154,26 @@ fn a_lock_is_said_and_nothing_is_lost_once_it_is_gone() {
     blocker.execute_batch("COMMIT").unwrap();
     while block_on(log.flush()).is_err() {}
     assert_eq!(block_on(log.record(record(4), Durability::Queued)), Ok(()));
-    // Sent again after the error, as a careful caller would.
-    assert_eq!(keep(&log, big(2)), Ok(()));
+    // Sent again after the error, as a careful caller does.
+    assert_eq!(write(&log, big(2)), Ok(()));
     let ids: Vec<_> = log.reader().query(&Filter::default()).unwrap().into_iter().map(|row| row.record.id).collect();
     assert_eq!(ids, ["r1", "r2", "r3", "r4"]);
     assert_eq!(log.reader().verify(None).unwrap().finding, None);
 }
 
 #[test]
-fn an_id_is_not_used_twice_and_that_stops_nobody_else() {
+fn rejects_a_reused_id_and_continues() {
     let log = EventLog::in_memory(&quick()).unwrap();
-    keep(&log, record(1)).unwrap();
+    write(&log, record(1)).unwrap();
     let other = Record { id: "r1".to_owned(), ..record(2) };
-    assert!(keep(&log, other).unwrap_err().to_string().contains("belongs to another record"));
-    keep(&log, record(3)).unwrap();
+    assert!(write(&log, other).unwrap_err().to_string().contains("belongs to another record"));
+    write(&log, record(3)).unwrap();
     assert_eq!(log.reader().verify(None).unwrap().rows, 2);
 }
 
 #[test]
-fn whoever_brings_too_much_waits_or_is_refused_and_closing_takes_its_time_only() {
-    let (_folder, path) = place();
+fn full_queue_rejects_records_and_close_respects_its_timeout() {
+    let (_folder, path) = temporary_path();
     let log = EventLog::open(&path, &Options { capacity: 2, ..quick() }).unwrap();
     let blocker = Connection::open(&path).unwrap();
     blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -191,23 +191,23 @@ fn whoever_brings_too_much_waits_or_is_refused_and_closing_takes_its_time_only()
 }
 
 #[test]
-fn two_writers_make_one_chain() {
-    let (_folder, path) = place();
+fn two_writers_produce_one_chain() {
+    let (_folder, path) = temporary_path();
     let (one, two) =
         (EventLog::open(&path, &Options::default()).unwrap(), EventLog::open(&path, &Options::default()).unwrap());
     std::thread::scope(|scope| {
-        scope.spawn(|| (1..=200).for_each(|number| keep(&one, record(number)).unwrap()));
-        scope.spawn(|| (201..=400).for_each(|number| keep(&two, record(number)).unwrap()));
+        scope.spawn(|| (1..=200).for_each(|number| write(&one, record(number)).unwrap()));
+        scope.spawn(|| (201..=400).for_each(|number| write(&two, record(number)).unwrap()));
     });
     let report = one.reader().verify(None).unwrap();
     assert_eq!((report.rows, report.finding), (400, None));
 }
 
-/// Whoever looks while another makes the tables sees either none of them or all.
+/// A process that inspects the database while another creates the tables must see either none of them or all.
 #[test]
-fn a_log_that_several_make_at_once_is_one_log() {
+fn concurrent_creation_yields_one_log() {
     for _ in 0..20 {
-        let (_folder, path) = place();
+        let (_folder, path) = temporary_path();
         let begin = std::sync::Barrier::new(4);
         std::thread::scope(|scope| {
             for number in 1..=4 {
@@ -215,7 +215,7 @@ fn a_log_that_several_make_at_once_is_one_log() {
                 scope.spawn(move || {
                     begin.wait();
                     let log = EventLog::open(path, &Options::default()).unwrap();
-                    keep(&log, record(number)).unwrap();
+                    write(&log, record(number)).unwrap();
                 });
             }
         });
@@ -225,8 +225,8 @@ fn a_log_that_several_make_at_once_is_one_log() {
 }
 
 #[test]
-fn dropping_writes_what_waits() {
-    let (_folder, path) = place();
+fn drop_writes_waiting_records() {
+    let (_folder, path) = temporary_path();
     let log = EventLog::open(&path, &Options::default()).unwrap();
     (1..=50).for_each(|number| drop(log.record(record(number), Durability::Queued)));
     drop(log);

@@ -1,4 +1,4 @@
-//! A model that says what a script says: for tests, demos and examples.
+//! A model that replies from a script, for tests, demos and examples.
 
 mod model;
 mod parse;

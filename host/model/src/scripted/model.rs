@@ -1,4 +1,4 @@
-//! The model that follows a script.
+//! The scripted model.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -11,10 +11,10 @@ use fumehood_core::sanitize::{printable, truncate_str};
 use super::parse::{MAX_SCRIPT_BYTES, ScriptError, parse};
 use super::reply::{ScriptedAnswer, ScriptedReply};
 
-/// Answers the first request with the first reply of a script, the second with the second, and so on.
+/// A model that answers the first request with the first reply of a script, the second with the second, and so on.
 ///
-/// A script is a JSON array of replies, or JSON Lines with one reply on each line; at most [`MAX_SCRIPT_BYTES`]. Each is
-/// one of
+/// A script is a JSON array of replies, or JSON Lines with one reply on each line, of at most [`MAX_SCRIPT_BYTES`].
+/// Each reply is one of
 ///
 /// ```json
 /// {"text": "The result is 16."}
@@ -22,9 +22,10 @@ use super::reply::{ScriptedAnswer, ScriptedReply};
 /// {"error": {"failure": "rate_limited", "message": "…", "status": 429, "retry_after_ms": 1000}}
 /// ```
 ///
-/// and may also have `expect` (a string or several: the last message of the request must contain them, so that a script
-/// does not run on past a wrong result), `delay_ms`, `usage` (`{"input": …, "output": …}`) and `stop` (`done`, `length`
-/// or `filtered`). A call may have an `id`. Arguments that are a string are what the model wrote, which need not be JSON.
+/// and may also have `expect` (one string or several that the last message of the request must contain, so that a
+/// script does not continue after a wrong result), `delay_ms`, `usage` (`{"input": …, "output": …}`) and `stop`
+/// (`done`, `length` or `filtered`). A call may have an `id`. Arguments given as a string are passed on literally, and
+/// need not be JSON.
 #[derive(Debug)]
 pub struct ScriptedModel {
     replies: Vec<ScriptedReply>,
@@ -32,24 +33,24 @@ pub struct ScriptedModel {
 }
 
 impl ScriptedModel {
-    /// Follows these replies.
+    /// Creates a model from its replies.
     #[must_use]
     pub fn new(replies: Vec<ScriptedReply>) -> Self {
         Self { replies, next: Mutex::new(0) }
     }
 
-    /// Follows the script in a text.
+    /// Parses a script.
     ///
     /// # Errors
-    /// If it is no script; the message says which reply is wrong, and in which line it begins.
+    /// If the script is malformed; the message names the reply that is wrong, and the line in which it begins.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
         parse(text).map(Self::new)
     }
 
-    /// Follows the script in a file, which is read once, now.
+    /// Reads and parses the script in a file.
     ///
     /// # Errors
-    /// If the file can not be read, is over [`MAX_SCRIPT_BYTES`], or is no script.
+    /// If the file cannot be read, is larger than [`MAX_SCRIPT_BYTES`], or is not a script.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ScriptError> {
         let failed = |source| ScriptError::File { path: path.as_ref().display().to_string(), source };
         let mut bytes = Vec::new();
@@ -61,15 +62,16 @@ impl ScriptedModel {
         Self::parse(std::str::from_utf8(&bytes).map_err(|_| ScriptError::NotText)?)
     }
 
-    /// How many replies nobody has asked for yet.
+    /// Returns the number of replies that were not used yet.
     #[must_use]
     pub fn replies_left(&self) -> usize {
         let next = *self.next.lock().unwrap_or_else(PoisonError::into_inner);
         self.replies.len().saturating_sub(next)
     }
 
-    /// The reply that is due, with its number. One that does not fit stays due.
-    fn turn(&self, request: &Request) -> Result<(usize, &ScriptedReply), ModelError> {
+    /// Returns the next reply with its number, counted from 1. A reply whose expectation is not met remains the next
+    /// one.
+    fn next_reply(&self, request: &Request) -> Result<(usize, &ScriptedReply), ModelError> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(reply) = self.replies.get(*next) else {
             let message = format!(
@@ -81,11 +83,11 @@ impl ScriptedModel {
         let last = request.messages.last().map(|message| message.content.as_str()).unwrap_or_default();
         if let Some(missing) = reply.expect.iter().find(|words| !last.contains(words.as_str())) {
             let place = if reply.line > 0 { format!(" (line {})", reply.line) } else { String::new() };
-            let shown = truncate_str(last, 200);
+            let excerpt = truncate_str(last, 200);
             let message = format!(
                 "reply {}{place} of the script expects {missing:?} in the last message, which is: {}",
                 *next + 1,
-                printable(shown)
+                printable(excerpt)
             );
             return Err(ModelError::new(ModelFailure::Setup, message));
         }
@@ -105,7 +107,7 @@ impl Model for ScriptedModel {
         deltas: &'a mut dyn DeltaSink,
     ) -> BoxFuture<'a, Result<Response, ModelError>> {
         Box::pin(async move {
-            let (number, reply) = self.turn(request)?;
+            let (number, reply) = self.next_reply(request)?;
             if !reply.delay.is_zero() {
                 tokio::time::sleep(reply.delay).await;
             }
@@ -120,7 +122,7 @@ impl Model for ScriptedModel {
                     Reply::ToolCalls { text: text.clone(), calls }
                 }
             };
-            // Word by word, as a provider would.
+            // Providers stream an answer in small pieces, too.
             for word in answer.text().split_inclusive(' ') {
                 deltas.delta(Delta::Text(word.to_owned()));
             }

@@ -1,4 +1,4 @@
-//! Reading a script: a JSON array of replies, or one reply on each line.
+//! The parser of scripts: a JSON array of replies, or one reply on each line.
 
 use std::time::Duration;
 
@@ -8,43 +8,43 @@ use serde_json::value::RawValue;
 
 use super::reply::{ScriptedAnswer, ScriptedReply};
 
-/// The largest script: 4 MiB.
+/// Maximum size of a script, in bytes: 4 MiB.
 pub const MAX_SCRIPT_BYTES: usize = 4 << 20;
 
-/// The longest that a reply may take: an hour.
+/// Maximum delay of a reply: one hour.
 const MAX_DELAY: Duration = Duration::from_secs(3600);
 
-/// A script can not be read.
+/// Errors of reading a script.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
-    /// The file can not be read.
+    /// The file cannot be read.
     #[error("the script {path} can not be read")]
     File {
-        /// Which file.
+        /// The path of the file.
         path: String,
-        /// Why not.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// It is too large.
+    /// The script is larger than [`MAX_SCRIPT_BYTES`].
     #[error("the script has more than {MAX_SCRIPT_BYTES} bytes; make it shorter")]
     TooLong,
-    /// It is no UTF-8.
+    /// The script is not UTF-8.
     #[error("the script is no UTF-8 text; save it as UTF-8")]
     NotText,
-    /// It is a JSON array in which something is wrong.
+    /// The script is a malformed JSON array.
     #[error("the script is no JSON: {0}; expected an array of replies, or one reply on each line")]
     NotJson(serde_json::Error),
-    /// There is no reply in it.
+    /// The script has no replies.
     #[error("the script has no replies; write at least one, such as {{\"text\": \"hello\"}}")]
     Empty,
-    /// One reply is none.
+    /// One reply is invalid.
     #[error("reply {reply} of the script (line {line}) is wrong: {problem}")]
     Reply {
-        /// Which reply, counted from 1.
+        /// The number of the reply, counted from 1.
         reply: usize,
         /// The line in which it begins, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem with the reply.
         problem: String,
     },
 }
@@ -89,31 +89,32 @@ enum Expect {
     All(Vec<String>),
 }
 
-/// Reads a script.
+/// Parses a script.
 pub(crate) fn parse(text: &str) -> Result<Vec<ScriptedReply>, ScriptError> {
     if text.len() > MAX_SCRIPT_BYTES {
         return Err(ScriptError::TooLong);
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let entries = if text.trim_start().starts_with('[') { array(text)? } else { lines(text) };
+    let entries = if text.trim_start().starts_with('[') { split_array(text)? } else { split_lines(text) };
     if entries.is_empty() {
         return Err(ScriptError::Empty);
     }
-    entries.into_iter().enumerate().map(|(index, (line, entry))| read(index + 1, line, entry)).collect()
+    entries.into_iter().enumerate().map(|(index, (line, entry))| parse_reply(index + 1, line, entry)).collect()
 }
 
-/// Each reply with the line in which it begins.
-fn lines(text: &str) -> Vec<(usize, &str)> {
-    let filled = |(_, line): &(usize, &str)| !line.trim().is_empty();
-    text.lines().enumerate().filter(filled).map(|(index, line)| (index + 1, line)).collect()
+/// Splits JSON Lines into replies, each with its line number.
+fn split_lines(text: &str) -> Vec<(usize, &str)> {
+    let is_filled = |(_, line): &(usize, &str)| !line.trim().is_empty();
+    text.lines().enumerate().filter(is_filled).map(|(index, line)| (index + 1, line)).collect()
 }
 
-fn array(text: &str) -> Result<Vec<(usize, &str)>, ScriptError> {
+/// Splits a JSON array into replies, each with the number of the line in which it begins.
+fn split_array(text: &str) -> Result<Vec<(usize, &str)>, ScriptError> {
     let entries: Vec<&RawValue> = serde_json::from_str(text).map_err(ScriptError::NotJson)?;
     let mut found = Vec::with_capacity(entries.len());
     let (mut line, mut seen) = (1, 0);
     for entry in entries {
-        // The raw values are pieces of the text, in its order.
+        // The raw values borrow from the text, in its order.
         let start = (entry.get().as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
         line += text.get(seen..start).unwrap_or_default().matches('\n').count();
         seen = start;
@@ -122,7 +123,7 @@ fn array(text: &str) -> Result<Vec<(usize, &str)>, ScriptError> {
     Ok(found)
 }
 
-fn read(reply: usize, line: usize, text: &str) -> Result<ScriptedReply, ScriptError> {
+fn parse_reply(reply: usize, line: usize, text: &str) -> Result<ScriptedReply, ScriptError> {
     let wrong = |problem: String| ScriptError::Reply { reply, line, problem };
     let entry: Entry = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
     let delay = Duration::from_millis(entry.delay_ms);
@@ -148,7 +149,8 @@ fn read(reply: usize, line: usize, text: &str) -> Result<ScriptedReply, ScriptEr
     Ok(ScriptedReply { answer, expect, delay, usage: entry.usage, stop: entry.stop, line })
 }
 
-/// Arguments stay as they are written. A string is what the model wrote, so that a script can hold a call that is wrong.
+/// Converts a call, with its arguments verbatim. A string is taken as the model's literal output, so that a script can
+/// hold a malformed call.
 fn intent(call: EntryCall) -> ToolIntent {
     let arguments = match call.arguments {
         None => "{}".to_owned(),
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_an_array_or_lines() {
+    fn parses_arrays_and_json_lines() {
         check(r#"[{"text": "a"}, {"text": "b"}]"#, r#"Text("b")"#);
         check("{\"text\": \"a\"}\n\n{\"text\": \"b\"}\n", "line: 3");
         check("\u{feff}[{\"text\": \"a\"}]", r#"Text("a")"#);
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_script_says_where() {
+    fn errors_name_the_reply_and_its_line() {
         check("", "error: the script has no replies");
         check("[]", "error: the script has no replies");
         check(

@@ -1,39 +1,39 @@
-//! One reply of a script.
+//! Replies of a scripted model.
 
 use std::time::Duration;
 
 use fumehood_core::chat::{ModelError, StopReason, ToolIntent, Usage};
 
-/// What is answered.
+/// The content of a scripted reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScriptedAnswer {
     /// Text.
     Text(String),
-    /// Calls, with the text beside them. A call with an empty id gets one, `call_REPLY_CALL`, both counted from 1.
+    /// Tool calls with optional text. A call with an empty id gets the id `call_REPLY_CALL`, both counted from 1.
     Calls {
         /// The text; may be empty.
         text: String,
-        /// At least one.
+        /// The calls, at least one.
         calls: Vec<ToolIntent>,
     },
-    /// No answer.
+    /// A failure of the model.
     Error(ModelError),
 }
 
-/// One reply, and when it fits.
+/// One reply of a script, and the condition for its use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptedReply {
-    /// What is answered.
+    /// The content of the reply.
     pub answer: ScriptedAnswer,
-    /// What the last message must contain, each of them, for the script to go on.
+    /// Texts that the last message of the request must contain, all of them.
     pub expect: Vec<String>,
-    /// How long the answer takes to come: nothing.
+    /// The delay before the reply. Default: none.
     pub delay: Duration,
-    /// What it is said to cost: nothing.
+    /// The token usage that is reported. Default: zero.
     pub usage: Usage,
-    /// Why the model is said to have stopped.
+    /// The stop reason that is reported.
     pub stop: StopReason,
-    /// Where in its file it begins, counted from 1; 0 for one that a program made.
+    /// The line of the script in which the reply begins, counted from 1; 0 for a reply that was built in code.
     pub(crate) line: usize,
 }
 
@@ -43,45 +43,45 @@ impl ScriptedReply {
         Self { answer, expect: Vec::new(), delay: Duration::ZERO, usage, stop, line: 0 }
     }
 
-    /// A text.
+    /// Creates a reply of text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new(ScriptedAnswer::Text(text.into()))
     }
 
-    /// One call, with its arguments as text.
+    /// Creates a reply of one tool call, with its arguments as text.
     pub fn call(name: impl Into<String>, arguments: impl Into<String>) -> Self {
         Self::calls(vec![ToolIntent { id: String::new(), name: name.into(), arguments: arguments.into() }])
     }
 
-    /// Several calls at once.
+    /// Creates a reply of several tool calls.
     #[must_use]
     pub fn calls(calls: Vec<ToolIntent>) -> Self {
         Self::new(ScriptedAnswer::Calls { text: String::new(), calls })
     }
 
-    /// No answer.
+    /// Creates a reply that is a failure.
     #[must_use]
     pub fn error(error: ModelError) -> Self {
         Self::new(ScriptedAnswer::Error(error))
     }
 
-    /// Lets the script go on only if the last message contains `words`.
+    /// Requires the last message of the request to contain `text`. May be called several times.
     #[must_use]
-    pub fn expecting(mut self, words: impl Into<String>) -> Self {
-        self.expect.push(words.into());
+    pub fn expect_text(mut self, text: impl Into<String>) -> Self {
+        self.expect.push(text.into());
         self
     }
 
-    /// Lets the answer take this long.
+    /// Sets the delay before the reply.
     #[must_use]
-    pub fn after(mut self, delay: Duration) -> Self {
+    pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// Says what the answer cost.
+    /// Sets the token usage that is reported.
     #[must_use]
-    pub fn costing(mut self, usage: Usage) -> Self {
+    pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = usage;
         self
     }

@@ -1,4 +1,4 @@
-//! Calls, put together from the pieces that providers send.
+//! Tool calls, assembled from the pieces that providers send.
 
 use fumehood_core::chat::ToolIntent;
 use genai::chat::ToolCall;
@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use crate::spec::Service;
 
-/// The calls of an answer that is still being written.
+/// Assembles the tool calls of an answer that is being streamed.
 ///
-/// The library's own collection is not used: it makes room for as many calls as a provider's index says, and it
-/// replaces the arguments' text by a value, in which duplicate keys are gone before the gate could refuse them.
+/// The library's own collection is not used: it allocates as many calls as a provider's index says, and it replaces the
+/// text of the arguments by a JSON value, in which duplicate keys are gone before the gate could reject them.
 #[derive(Debug, Default)]
-pub(crate) struct Calls {
+pub(crate) struct CallAssembler {
     calls: Vec<ToolIntent>,
 }
 
-impl Calls {
+impl CallAssembler {
     /// Adds one piece. Returns by how many bytes the calls grew.
-    pub(crate) fn piece(&mut self, service: Service, piece: ToolCall) -> usize {
+    pub(crate) fn add(&mut self, service: Service, piece: ToolCall) -> usize {
         let ToolCall { call_id, fn_name, fn_arguments, .. } = piece;
         let text = match fn_arguments {
             Value::String(text) => text,
@@ -30,10 +30,10 @@ impl Calls {
         }
     }
 
-    /// The calls, in the order in which they began.
+    /// Returns the calls, in the order in which they began.
     pub(crate) fn finish(self, service: Service) -> Vec<ToolIntent> {
         let mut calls = self.calls;
-        // A call without arguments has no text of arguments in this protocol.
+        // Anthropic sends no arguments at all for a call without any.
         for call in calls.iter_mut().filter(|call| service == Service::Anthropic && call.arguments.is_empty()) {
             call.arguments.push_str("{}");
         }
@@ -46,8 +46,8 @@ impl Calls {
         grown
     }
 
-    /// A piece has the text that came last. Only the first has the id and the name, mostly; where a piece has no id the
-    /// library makes `call_INDEX` up.
+    /// Adds a piece that holds the text since the previous one. Mostly only the first piece has the id and the name;
+    /// where a piece has no id, the library invents `call_INDEX`.
     fn append(&mut self, id: String, name: String, text: &str) -> usize {
         let known = self.calls.iter().rposition(|call| !id.is_empty() && call.id == id);
         if known.is_none() && !name.is_empty() {
@@ -61,12 +61,12 @@ impl Calls {
                 call.arguments.push_str(text);
                 text.len()
             }
-            // Arguments of no call: kept, so that the caller sees a call that it can refuse.
+            // Arguments without a call become a call, so that the agent can reject it.
             None => self.push(id, name, text.to_owned()),
         }
     }
 
-    /// A piece has the whole text so far.
+    /// Adds a piece that holds the whole text so far.
     fn replace(&mut self, id: String, name: String, text: String) -> usize {
         match self.calls.iter_mut().rev().find(|call| call.id == id) {
             Some(call) => {
@@ -84,9 +84,9 @@ mod tests {
     use super::*;
 
     fn check(service: Service, pieces: &[(&str, &str, &str)], expected: &[(&str, &str, &str)]) {
-        let mut calls = Calls::default();
+        let mut calls = CallAssembler::default();
         for (id, name, text) in pieces {
-            calls.piece(
+            calls.add(
                 service,
                 ToolCall {
                     call_id: (*id).to_owned(),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_parallel_calls_find_their_call() {
+    fn assembles_pieces_of_parallel_calls() {
         let openai = Service::OpenAi;
         check(openai, &[("a", "f", ""), ("call_0", "", "{"), ("call_0", "", "}")], &[("a", "f", "{}")]);
         let two = [("a", "f", ""), ("b", "g", ""), ("call_1", "", "2"), ("call_0", "", "1")];

@@ -1,4 +1,4 @@
-//! What a failure of the client library means, in words without keys.
+//! Classification of the client library's errors, with messages that contain no keys.
 
 use std::time::SystemTime;
 
@@ -10,17 +10,17 @@ use reqwest::header::HeaderMap;
 
 use super::parameter::{Mention, Parameter};
 use crate::config::Key;
-use crate::retry::asked_for;
+use crate::retry::parse_retry_after;
 use crate::spec::Service;
 
-/// Most bytes of a provider's own words.
-const MOST_WORDS: usize = 500;
+/// Maximum size of the quoted message of a provider, in bytes.
+const MAX_PROVIDER_MESSAGE_BYTES: usize = 500;
 
-/// How a refusal says that it is about tools at all.
-const TOOLS: &[&str] = &["tool", "function call", "function_call", "functiondeclarations"];
+/// Words of an error message that is about tools.
+const TOOL_WORDS: &[&str] = &["tool", "function call", "function_call", "functiondeclarations"];
 
-/// How a refusal says that the thing is not there, and not that it is wrong.
-const NOT_THERE: &[&str] = &[
+/// Words of an error message about a feature that is missing, rather than used wrongly.
+const UNSUPPORTED_WORDS: &[&str] = &[
     "support",
     "not enabled",
     "not available",
@@ -34,75 +34,79 @@ const NOT_THERE: &[&str] = &[
     "unknown field",
 ];
 
-/// The field in which some compatible providers want unsigned thoughts back.
-const THOUGHTS: &str = "reasoning_content";
+/// The field in which some compatible providers require unsigned thoughts to be sent back.
+const THOUGHTS_FIELD: &str = "reasoning_content";
 
 /// A change after which the same request may succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// Leave this parameter out.
+    /// The omission of a parameter.
     LeaveOut(Parameter),
-    /// Send unsigned thoughts back with the calls that followed from them.
+    /// The return of unsigned thoughts with the calls that followed from them.
     SendThoughts,
 }
 
-/// A try that came to nothing.
+/// A failed attempt, and the remedy for it, if there is one.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct AttemptError {
     pub(crate) error: ModelError,
     pub(crate) remedy: Option<Remedy>,
 }
 
-impl From<ModelError> for Failure {
+impl From<ModelError> for AttemptError {
     fn from(error: ModelError) -> Self {
         Self { error, remedy: None }
     }
 }
 
-/// Says what a failure of the client library means. `sent` are the parameters of the request that could be left out.
-pub(crate) fn explain(
+/// Converts an error of the client library. `sent` are the parameters of the request that could be left out.
+pub(crate) fn classify(
     service: Service,
     key: Option<&Key>,
     with_tools: bool,
     sent: &[Parameter],
     error: &genai::Error,
-) -> Failure {
-    let told = ErrorBody { service, key, with_tools };
+) -> AttemptError {
+    let classifier = Classifier { service, key, with_tools };
     let error = match error {
-        genai::Error::HttpError { status, body, headers, .. } => return told.status(*status, body, headers, sent),
+        genai::Error::HttpError { status, body, headers, .. } => {
+            return classifier.status_error(*status, body, headers, sent);
+        }
         genai::Error::WebStream { error, .. } => {
             if let Some(inner) = error.downcast_ref::<genai::Error>() {
-                return explain(service, key, with_tools, sent, inner);
+                return classify(service, key, with_tools, sent, inner);
             }
-            if let Some(late) = error.downcast_ref::<StreamTimeout>() {
-                return told.late(matches!(late, StreamTimeout::Headers)).into();
+            if let Some(timeout) = error.downcast_ref::<StreamTimeout>() {
+                return timeout_error(service, matches!(timeout, StreamTimeout::Headers)).into();
             }
             if let Some(error) = error.downcast_ref::<reqwest::Error>() {
-                return told.transport(error).into();
+                return classifier.transport_error(error).into();
             }
-            told.malformed("its answer is not in its own format")
+            classifier.malformed_error("its answer is not in its own format")
         }
         genai::Error::StreamParse { serde_error, .. } => {
-            told.malformed(&format!("its answer is no JSON: {serde_error}"))
+            classifier.malformed_error(&format!("its answer is no JSON: {serde_error}"))
         }
-        genai::Error::ChatResponse { body, .. } => told.in_the_middle(body),
+        genai::Error::ChatResponse { body, .. } => classifier.stream_error(body),
         genai::Error::RequiresApiKey { .. }
         | genai::Error::NoAuthData { .. }
         | genai::Error::NoAuthResolver { .. }
-        | genai::Error::Resolver { .. } => told.say(ModelFailure::Setup, "has no key; give one in the settings"),
+        | genai::Error::Resolver { .. } => {
+            classifier.error(ModelFailure::Setup, "has no key; give one in the settings")
+        }
         genai::Error::NoChatResponse { .. }
         | genai::Error::InvalidJsonResponseElement { .. }
         | genai::Error::JsonValueExt(_)
-        | genai::Error::SerdeJson(_) => told.malformed("its answer lacks a part that every answer has"),
-        // The library's own words are not repeated: some hold the whole request.
-        _ => told.say(ModelFailure::Setup, "can not be sent this request"),
+        | genai::Error::SerdeJson(_) => classifier.malformed_error("its answer lacks a part that every answer has"),
+        // The library's message is not repeated: some contain the whole request.
+        _ => classifier.error(ModelFailure::Setup, "can not be sent this request"),
     };
     error.into()
 }
 
-/// No piece of the answer came in time, or no further one.
-pub(crate) fn late(service: Service, at_first: bool) -> ModelError {
-    let (what, setting) = match at_first {
+/// Returns the error of an answer of which no piece came in time: none at all if `is_first`, no further one otherwise.
+pub(crate) fn timeout_error(service: Service, is_first: bool) -> ModelError {
+    let (what, setting) = match is_first {
         true => ("did not begin to answer in time", "first_token_timeout"),
         false => ("stopped in the middle of its answer", "between_chunks_timeout"),
     };
@@ -110,45 +114,42 @@ pub(crate) fn late(service: Service, at_first: bool) -> ModelError {
     ModelError { setting: Some(setting.to_owned()), ..error }
 }
 
-struct ErrorBody<'a> {
+/// The context in which an error is classified.
+struct Classifier<'a> {
     service: Service,
     key: Option<&'a Key>,
     with_tools: bool,
 }
 
-impl ErrorBody<'_> {
-    fn say(&self, failure: ModelFailure, what: &str) -> ModelError {
+impl Classifier<'_> {
+    fn error(&self, failure: ModelFailure, what: &str) -> ModelError {
         ModelError::new(failure, format!("{} {what}", self.service))
     }
 
-    fn malformed(&self, what: &str) -> ModelError {
-        let what = self.without_key(what);
+    fn malformed_error(&self, what: &str) -> ModelError {
+        let what = self.redact_key(what);
         ModelError::new(ModelFailure::Malformed, format!("{} can not be understood: {what}; ask again", self.service))
     }
 
-    fn late(&self, at_first: bool) -> ModelError {
-        late(self.service, at_first)
-    }
-
-    fn transport(&self, error: &reqwest::Error) -> ModelError {
+    fn transport_error(&self, error: &reqwest::Error) -> ModelError {
         if error.is_timeout() {
-            return self.late(error.is_connect());
+            return timeout_error(self.service, error.is_connect());
         }
         if error.is_connect() || error.is_request() {
             let mut cause: &dyn std::error::Error = error;
             while let Some(deeper) = cause.source() {
                 cause = deeper;
             }
-            let cause = self.without_key(&cause.to_string());
+            let cause = self.redact_key(&cause.to_string());
             let what = format!("can not be reached: {cause}; look whether it runs and whether the base URL is right");
-            return self.say(ModelFailure::Unavailable, &what);
+            return self.error(ModelFailure::Unavailable, &what);
         }
         // The connection broke while the answer was on its way.
-        self.malformed("the connection broke off in the middle of its answer")
+        self.malformed_error("the connection broke off in the middle of its answer")
     }
 
-    /// Explains a refusal with its status. One that finds fault with a parameter names its setting.
-    fn status(&self, status: StatusCode, body: &str, headers: &HeaderMap, sent: &[Parameter]) -> Failure {
+    /// Converts an HTTP error status. The error names the setting of the parameter that was rejected, if there is one.
+    fn status_error(&self, status: StatusCode, body: &str, headers: &HeaderMap, sent: &[Parameter]) -> AttemptError {
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let is_about_request = matches!(status.as_u16(), 400 | 422);
         let mention = Mention::find(body, sent).filter(|_| is_about_request);
@@ -156,11 +157,11 @@ impl ErrorBody<'_> {
             _ if matches!(mention, Some(Mention::Field(_))) => ModelFailure::Refused,
             429 => ModelFailure::RateLimited,
             408 | 500.. => ModelFailure::Unavailable,
-            // 401, 403 and 404 are about the customer and the model, whatever else their text mentions.
+            // 401, 403 and 404 are about the account and the model, whatever else their text mentions.
             401 | 403 | 404 => ModelFailure::Refused,
-            400..=499 if self.with_tools && says_no_tools(body) => ModelFailure::ToolsUnsupported,
+            400..=499 if self.with_tools && is_tools_unsupported(body) => ModelFailure::ToolsUnsupported,
             400..=499 => ModelFailure::Refused,
-            // A redirect would carry the key to another place.
+            // Following a redirect would send the key to another server.
             300..=399 => ModelFailure::Refused,
             _ => ModelFailure::Malformed,
         };
@@ -170,37 +171,37 @@ impl ErrorBody<'_> {
             300..=399 => "; redirects are not followed, set the base URL to where it leads",
             _ => "",
         };
-        let what = format!("answered with status {}: {}{hint}", status.as_u16(), self.words(body));
-        let mut error = self.say(failure, &what);
+        let what = format!("answered with status {}: {}{hint}", status.as_u16(), self.provider_message(body));
+        let mut error = self.error(failure, &what);
         error.status = Some(status.as_u16());
-        error.retry_after = asked_for(header("retry-after"), header("retry-after-ms"), SystemTime::now());
+        error.retry_after = parse_retry_after(header("retry-after"), header("retry-after-ms"), SystemTime::now());
         let parameter = mention.filter(|_| failure == ModelFailure::Refused).map(Mention::into_parameter);
         error.setting = parameter.as_ref().and_then(Parameter::setting);
-        let wants_thoughts = self.service == Service::Compatible && is_about_request && body.contains(THOUGHTS);
+        let wants_thoughts = self.service == Service::Compatible && is_about_request && body.contains(THOUGHTS_FIELD);
         let remedy = if wants_thoughts { Some(Remedy::SendThoughts) } else { parameter.map(Remedy::LeaveOut) };
-        Failure { error, remedy }
+        AttemptError { error, remedy }
     }
 
-    /// An error that came instead of the next piece of an answer.
-    fn in_the_middle(&self, body: &serde_json::Value) -> ModelError {
-        let what = format!("broke its answer off: {}", self.words(&body.to_string()));
-        let busy = what.contains("rate_limit");
-        self.say(if busy { ModelFailure::RateLimited } else { ModelFailure::Unavailable }, &what)
+    /// Converts an error that was sent instead of the next piece of an answer.
+    fn stream_error(&self, body: &serde_json::Value) -> ModelError {
+        let what = format!("broke its answer off: {}", self.provider_message(&body.to_string()));
+        let is_busy = what.contains("rate_limit");
+        self.error(if is_busy { ModelFailure::RateLimited } else { ModelFailure::Unavailable }, &what)
     }
 
-    /// What a provider says, out of its JSON if it is in one.
-    fn words(&self, body: &str) -> String {
+    /// Extracts the message of an error body, which may be JSON or plain text.
+    fn provider_message(&self, body: &str) -> String {
         let json = serde_json::from_str::<serde_json::Value>(body).ok();
-        let places = ["/error/message", "/message", "/error", "/0/error/message", "/detail"];
-        let found = json.as_ref().and_then(|json| places.iter().find_map(|place| json.pointer(place)?.as_str()));
-        // Before it is cut: half a key would not be found.
-        let words = self.without_key(found.unwrap_or(body).trim());
-        let words = truncate_str(&words, MOST_WORDS);
-        if words.is_empty() { "no reason given".to_owned() } else { printable(words).into_owned() }
+        let pointers = ["/error/message", "/message", "/error", "/0/error/message", "/detail"];
+        let found = json.as_ref().and_then(|json| pointers.iter().find_map(|pointer| json.pointer(pointer)?.as_str()));
+        // Redacted before it is truncated: half a key would not be found.
+        let message = self.redact_key(found.unwrap_or(body).trim());
+        let message = truncate_str(&message, MAX_PROVIDER_MESSAGE_BYTES);
+        if message.is_empty() { "no reason given".to_owned() } else { printable(message).into_owned() }
     }
 
-    /// Some providers repeat the key that they refuse.
-    fn without_key(&self, text: &str) -> String {
+    /// Replaces the key, which some providers repeat when they reject it.
+    fn redact_key(&self, text: &str) -> String {
         match self.key.map(Key::reveal).filter(|key| !key.is_empty()) {
             Some(key) => text.replace(key, "(key)"),
             None => text.to_owned(),
@@ -208,12 +209,12 @@ impl ErrorBody<'_> {
     }
 }
 
-/// Whether a refusal says that the model knows no tools. One that finds fault with a tool's schema does not: asked again
-/// without tools, the model would answer, and nobody would know that it had none.
-fn says_no_tools(body: &str) -> bool {
+/// Returns whether an error message says that the model does not support tools. A message about the schema of one tool
+/// does not count: without tools the model would answer, and nothing would show that it had none.
+fn is_tools_unsupported(body: &str) -> bool {
     let body = body.to_lowercase();
-    let about_schema = body.contains("schema") || body.contains("tool_call_id");
-    !about_schema && TOOLS.iter().any(|word| body.contains(word)) && NOT_THERE.iter().any(|word| body.contains(word))
+    let contains_any = |words: &[&str]| words.iter().any(|word| body.contains(word));
+    !contains_any(&["schema", "tool_call_id"]) && contains_any(TOOL_WORDS) && contains_any(UNSUPPORTED_WORDS)
 }
 
 #[cfg(test)]
@@ -221,16 +222,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_would_be_cut_in_half_is_taken_out_whole() {
+    fn redacts_a_key_that_truncation_would_split() {
         let key = Key::new("k".repeat(40));
-        let told = ErrorBody { service: Service::OpenAi, key: Some(&key), with_tools: true };
-        let words = told.words(&format!("{}{}", "x".repeat(MOST_WORDS - 20), "k".repeat(40)));
-        assert!(words.ends_with("x(key)") && words.len() <= MOST_WORDS, "{words}");
+        let classifier = Classifier { service: Service::OpenAi, key: Some(&key), with_tools: true };
+        let body = format!("{}{}", "x".repeat(MAX_PROVIDER_MESSAGE_BYTES - 20), "k".repeat(40));
+        let message = classifier.provider_message(&body);
+        assert!(message.ends_with("x(key)") && message.len() <= MAX_PROVIDER_MESSAGE_BYTES, "{message}");
     }
 
     #[test]
     fn l14_a_refusal_of_tools_is_told_from_a_refusal_of_one_tool() {
-        let check = |body: &str, expected: bool| assert_eq!(says_no_tools(body), expected, "{body}");
+        let check = |body: &str, expected: bool| assert_eq!(is_tools_unsupported(body), expected, "{body}");
         check("registry/library/gemma:2b does not support tools", true);
         check("Unrecognized request argument supplied: tools", true);
         check("Function calling is not enabled for this model", true);

@@ -1,4 +1,4 @@
-//! The messages of a request, in the client library's terms.
+//! Translation of a request's messages.
 
 use std::borrow::Cow;
 
@@ -8,38 +8,38 @@ use genai::chat::{
 };
 use serde_json::{Value, json};
 
-use super::names::Names;
+use super::names::ToolNames;
 use super::parameter::Adjustments;
 use crate::spec::Service;
 
-/// Translates the messages, with the names of tools that the provider knows.
-pub(super) fn messages(
+/// Translates the messages of a request, with the tool names that were sent to the provider.
+pub(super) fn translate_messages(
     service: Service,
     request: &Request,
-    names: &Names,
+    names: &ToolNames,
     adjustments: &Adjustments,
 ) -> Vec<ChatMessage> {
     let cached = if service == Service::Anthropic { request.cached_messages } else { 0 };
     let translator = Translator { service, names, sends_thoughts: adjustments.sends_thoughts };
     let mut translated = Vec::with_capacity(request.messages.len());
-    let whole = match sends_back(service) {
-        true => Cow::Owned(whole_replies(&request.messages)),
+    let messages = match requires_whole_replies(service) {
+        true => Cow::Owned(merge_replies(&request.messages)),
         false => Cow::Borrowed(request.messages.as_slice()),
     };
-    for (index, said) in whole.iter().enumerate() {
-        let Some(message) = translator.message(said) else { continue };
+    for (index, message) in messages.iter().enumerate() {
+        let Some(message) = translator.message(message) else { continue };
         let is_cached = index.saturating_add(1) == cached;
         let message = if is_cached { message.with_options(CacheControl::Ephemeral) } else { message };
         match translated.last_mut().filter(|last| service == Service::Anthropic && are_results(last, &message)) {
-            Some(last) => add_results(last, message),
+            Some(last) => merge_results(last, message),
             None => translated.push(message),
         }
     }
     translated
 }
 
-/// Returns whether thoughts go back to this provider with the calls of one reply together.
-fn sends_back(service: Service) -> bool {
+/// Returns whether a provider requires all calls of one reply in one message, with their thoughts.
+fn requires_whole_replies(service: Service) -> bool {
     matches!(service, Service::Anthropic | Service::Gemini)
 }
 
@@ -47,62 +47,64 @@ fn are_results(last: &ChatMessage, next: &ChatMessage) -> bool {
     [last, next].iter().all(|message| message.role == ChatRole::Tool)
 }
 
-/// Anthropic wants the results of all calls of a reply in one message.
-fn add_results(last: &mut ChatMessage, next: ChatMessage) {
+/// Appends results to a message: Anthropic requires the results of all calls of a reply in one message.
+fn merge_results(last: &mut ChatMessage, next: ChatMessage) {
     for part in next.content {
         last.content.push(part);
     }
     last.options = next.options.or(last.options.take());
 }
 
-/// Puts the calls of one reply back into one message, where the reply has thoughts: providers want those before all of its
-/// calls, and the results after them.
-fn whole_replies(messages: &[Message]) -> Vec<Message> {
-    let mut whole: Vec<Message> = Vec::with_capacity(messages.len());
+/// Merges the calls of one reply into one message, where the reply has thoughts: providers require those before all of
+/// its calls, and the results after them.
+fn merge_replies(messages: &[Message]) -> Vec<Message> {
+    let mut merged: Vec<Message> = Vec::with_capacity(messages.len());
     for message in messages {
-        let first = whole.iter().rposition(|earlier| earlier.role != Role::Tool);
-        let first = first.and_then(|at| whole.get_mut(at)).filter(|first| is_of_same_reply(first, message));
+        let first = merged.iter().rposition(|earlier| earlier.role != Role::Tool);
+        let first = first.and_then(|at| merged.get_mut(at)).filter(|first| is_of_same_reply(first, message));
         match first {
             Some(first) => first.tool_calls.extend(message.tool_calls.iter().cloned()),
-            None => whole.push(message.clone()),
+            None => merged.push(message.clone()),
         }
     }
-    whole
+    merged
 }
 
 fn is_of_same_reply(first: &Message, next: &Message) -> bool {
-    let asks = |message: &Message| message.role == Role::Assistant && !message.tool_calls.is_empty();
-    asks(first) && asks(next) && next.content.is_empty() && !next.thoughts.is_empty() && first.thoughts == next.thoughts
+    let has_calls = |message: &Message| message.role == Role::Assistant && !message.tool_calls.is_empty();
+    let has_same_thoughts = !next.thoughts.is_empty() && first.thoughts == next.thoughts;
+    has_calls(first) && has_calls(next) && next.content.is_empty() && has_same_thoughts
 }
 
 struct Translator<'a> {
     service: Service,
-    names: &'a Names,
+    names: &'a ToolNames,
     sends_thoughts: bool,
 }
 
 impl Translator<'_> {
-    /// Translates one message; `None` if it says nothing, which some providers refuse.
-    fn message(&self, said: &Message) -> Option<ChatMessage> {
-        let text = || MessageContent::from_text(said.content.as_str());
-        match said.role {
-            Role::System => (!said.content.is_empty()).then(|| ChatMessage::system(text())),
+    /// Translates one message; `None` if it is empty, which some providers reject.
+    fn message(&self, message: &Message) -> Option<ChatMessage> {
+        let text = || MessageContent::from_text(message.content.as_str());
+        match message.role {
+            Role::System => (!message.content.is_empty()).then(|| ChatMessage::system(text())),
             Role::User => Some(ChatMessage::user(text())),
             Role::Assistant => {
-                let text = (!said.content.is_empty()).then(|| ContentPart::from_text(said.content.as_str()));
-                let calls = said.tool_calls.iter().map(|intent| ContentPart::ToolCall(self.call(intent, said)));
-                let thoughts = if said.tool_calls.is_empty() { Vec::new() } else { self.thoughts(&said.thoughts) };
+                let text = (!message.content.is_empty()).then(|| ContentPart::from_text(message.content.as_str()));
+                let calls = message.tool_calls.iter().map(|intent| ContentPart::ToolCall(self.call(intent, message)));
+                let thoughts =
+                    if message.tool_calls.is_empty() { Vec::new() } else { self.thoughts(&message.thoughts) };
                 let parts: Vec<ContentPart> = thoughts.into_iter().chain(text).chain(calls).collect();
                 (!parts.is_empty()).then(|| ChatMessage::assistant(MessageContent::from_parts(parts)))
             }
             Role::Tool => {
-                let id = said.tool_call_id.clone().unwrap_or_default();
-                Some(ChatMessage::from(ToolResponse::new(id, said.content.as_str())))
+                let id = message.tool_call_id.clone().unwrap_or_default();
+                Some(ChatMessage::from(ToolResponse::new(id, message.content.as_str())))
             }
         }
     }
 
-    /// The thoughts that this provider wants back.
+    /// Translates the thoughts that this provider requires to be sent back.
     fn thoughts(&self, thoughts: &[Thought]) -> Vec<ContentPart> {
         let parts = thoughts.iter().flat_map(|thought| match (self.service, thought) {
             (Service::Anthropic, Thought::Signed { text, signature }) => {
@@ -121,8 +123,8 @@ impl Translator<'_> {
         parts.collect()
     }
 
-    /// A call of an earlier answer. Providers refuse arguments that are no object, so those are shown to the model inside
-    /// one.
+    /// Translates a call of an earlier answer. Providers reject arguments that are not an object, so such arguments are
+    /// wrapped in one.
     fn call(&self, intent: &ToolIntent, message: &Message) -> ToolCall {
         let arguments = match serde_json::from_str::<Value>(&intent.arguments) {
             Ok(arguments @ Value::Object(_)) => arguments,
@@ -135,7 +137,7 @@ impl Translator<'_> {
         let signatures: Vec<String> = signatures.filter(|_| self.service == Service::Gemini).collect();
         ToolCall {
             call_id: intent.id.clone(),
-            fn_name: self.names.theirs(&intent.name).to_owned(),
+            fn_name: self.names.to_wire(&intent.name).to_owned(),
             fn_arguments: arguments,
             thought_signatures: (!signatures.is_empty()).then_some(signatures),
         }

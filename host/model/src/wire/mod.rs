@@ -1,4 +1,4 @@
-//! Between the vocabulary of the agent loop and that of the client library.
+//! Translation between [`fumehood_core::chat`] and the types of the client library.
 
 mod calls;
 mod failure;
@@ -10,8 +10,8 @@ mod parameter;
 mod reply;
 mod request;
 
-pub(crate) use failure::{Failure, Remedy, explain, late};
-pub(crate) use frames::Frames;
+pub(crate) use failure::{AttemptError, Remedy, classify, timeout_error};
+pub(crate) use frames::FrameWatcher;
 pub(crate) use parameter::Adjustments;
-pub(crate) use reply::{Pieces, Writing, cut};
-pub(crate) use request::{Prepared, prepare};
+pub(crate) use reply::{Progress, ResponseBuilder, truncated_error};
+pub(crate) use request::{PreparedRequest, prepare};

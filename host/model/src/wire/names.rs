@@ -1,83 +1,86 @@
-//! Names of tools as providers take them, and back: ours may be longer and have dots.
+//! Tool names in the form that every provider accepts. Names of tools may be longer, and contain dots.
 
 use std::collections::{BTreeSet, HashMap};
 
 use fumehood_core::chat::{Request, ToolChoice};
 
-/// The longest name that every provider takes, in bytes.
-const LONGEST: usize = 64;
-/// Of those, the digits that tell names apart which begin alike, and the `_` before them.
-const TAIL: usize = 9;
+/// Maximum size of a name that every provider accepts, in bytes.
+const MAX_WIRE_NAME_BYTES: usize = 64;
+/// Size of the hash at the end of an alias, with the `_` before it, in bytes.
+const SUFFIX_BYTES: usize = 9;
 
-/// The names of one request that a provider would refuse, each with another that it takes. A name that fits is itself.
+/// Aliases for the tool names of one request that a provider would reject. Any other name is sent unchanged.
 ///
-/// The same name becomes the same other one in every request, so that a conversation stays one; only where two would
-/// become the same does it depend on which others there are.
+/// A name has the same alias in every request, so that a conversation stays consistent. Only where two aliases would
+/// collide do they depend on the other names of the request.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Names {
-    theirs: HashMap<String, String>,
-    ours: HashMap<String, String>,
+pub(crate) struct ToolNames {
+    to_wire: HashMap<String, String>,
+    from_wire: HashMap<String, String>,
 }
 
-impl Names {
-    /// Those of the tools that it offers, of the one that it asks for, and of the calls that it tells of again.
-    pub(crate) fn of(request: &Request) -> Self {
+impl ToolNames {
+    /// Collects the names of a request: of the tools it offers, of a tool it requires, and of the calls in its
+    /// messages.
+    pub(crate) fn from_request(request: &Request) -> Self {
         let offered = request.tools.iter().map(|tool| tool.name.as_str());
-        let told = request.messages.iter().flat_map(|message| message.tool_calls.iter().map(|call| call.name.as_str()));
+        let called =
+            request.messages.iter().flat_map(|message| message.tool_calls.iter().map(|call| call.name.as_str()));
         let chosen = match &request.tool_choice {
             ToolChoice::Specific(name) => Some(name.as_str()),
             ToolChoice::Auto | ToolChoice::Required | ToolChoice::None => None,
         };
-        let all: BTreeSet<&str> = offered.chain(told).chain(chosen).collect();
-        let (fitting, others): (BTreeSet<&str>, Vec<&str>) = {
-            let (fitting, others): (Vec<&str>, Vec<&str>) = all.into_iter().partition(|name| fits(name));
-            (fitting.into_iter().collect(), others)
+        let all: BTreeSet<&str> = offered.chain(called).chain(chosen).collect();
+        let (accepted, others): (BTreeSet<&str>, Vec<&str>) = {
+            let (accepted, others): (Vec<&str>, Vec<&str>) = all.into_iter().partition(|name| is_accepted(name));
+            (accepted.into_iter().collect(), others)
         };
         let mut names = Self::default();
-        for ours in others {
-            let taken = |theirs: &String| fitting.contains(theirs.as_str()) || names.ours.contains_key(theirs);
-            if let Some(theirs) = (0..=u32::MAX).map(|salt| alias(ours, salt)).find(|theirs| !taken(theirs)) {
-                names.ours.insert(theirs.clone(), ours.to_owned());
-                names.theirs.insert(ours.to_owned(), theirs);
+        for name in others {
+            let is_taken = |alias: &String| accepted.contains(alias.as_str()) || names.from_wire.contains_key(alias);
+            if let Some(alias) = (0..=u32::MAX).map(|salt| alias(name, salt)).find(|alias| !is_taken(alias)) {
+                names.from_wire.insert(alias.clone(), name.to_owned());
+                names.to_wire.insert(name.to_owned(), alias);
             }
         }
         names
     }
 
-    /// What the provider is told.
-    pub(crate) fn theirs<'a>(&'a self, ours: &'a str) -> &'a str {
-        self.theirs.get(ours).map_or(ours, String::as_str)
+    /// Returns the name that is sent for a tool.
+    pub(crate) fn to_wire<'a>(&'a self, name: &'a str) -> &'a str {
+        self.to_wire.get(name).map_or(name, String::as_str)
     }
 
-    /// What the provider means. A name that it was never told stays as it is, for the loop to refuse.
-    pub(crate) fn ours<'a>(&'a self, theirs: &'a str) -> &'a str {
-        self.ours.get(theirs).map_or(theirs, String::as_str)
+    /// Returns the tool that a name in an answer refers to. A name that was never sent is returned unchanged; the agent
+    /// rejects it.
+    pub(crate) fn resolve<'a>(&'a self, wire_name: &'a str) -> &'a str {
+        self.from_wire.get(wire_name).map_or(wire_name, String::as_str)
     }
 }
 
-/// Whether every provider takes the name: one of them wants a letter or `_` first.
-fn fits(name: &str) -> bool {
-    let first = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
-    first && name.len() <= LONGEST && name.chars().all(is_theirs)
+/// Returns whether every provider accepts the name. One of them requires a letter or `_` first.
+fn is_accepted(name: &str) -> bool {
+    let starts_well = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    starts_well && name.len() <= MAX_WIRE_NAME_BYTES && name.chars().all(is_accepted_char)
 }
 
-fn is_theirs(c: char) -> bool {
+fn is_accepted_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
-/// The beginning of the name, so that a model can still read it, and a number made of all of it.
+/// Returns the beginning of the name, so that a model can still read it, followed by a hash of all of it.
 fn alias(name: &str, salt: u32) -> String {
-    let mut alias: String = name.chars().map(|c| if is_theirs(c) { c } else { '_' }).collect();
+    let mut alias: String = name.chars().map(|c| if is_accepted_char(c) { c } else { '_' }).collect();
     if !alias.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
         alias.insert(0, '_');
     }
-    alias.truncate(LONGEST - TAIL);
-    alias.push_str(&format!("_{:08x}", number(name, salt)));
+    alias.truncate(MAX_WIRE_NAME_BYTES - SUFFIX_BYTES);
+    alias.push_str(&format!("_{:08x}", hash(name, salt)));
     alias
 }
 
-/// FNV-1a: short, and the same in every release. Nothing rests on it but that names differ, which is looked at.
-fn number(name: &str, salt: u32) -> u32 {
+/// Computes the FNV-1a hash, which is the same in every release. It need not resist collisions: those are detected.
+fn hash(name: &str, salt: u32) -> u32 {
     let bytes = name.bytes().chain(salt.to_le_bytes());
     bytes.fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
@@ -89,56 +92,56 @@ mod tests {
 
     use super::*;
 
-    fn names(offered: &[&str]) -> Names {
+    fn names(offered: &[&str]) -> ToolNames {
         let spec = |name: &&str| ToolSpec {
             name: (*name).to_owned(),
             description: String::new(),
             parameters: json!({"type": "object"}),
         };
-        Names::of(&Request { tools: offered.iter().map(spec).collect(), ..Request::default() })
+        ToolNames::from_request(&Request { tools: offered.iter().map(spec).collect(), ..Request::default() })
     }
 
     #[test]
-    fn a_name_that_fits_is_itself() {
+    fn accepted_name_is_sent_unchanged() {
         for name in ["add", "calculator__add", "a-b_C9", "_x", &"x".repeat(64)] {
-            assert_eq!(names(&[name]).theirs(name), name);
-            assert_eq!(names(&[name]).ours(name), name);
+            assert_eq!(names(&[name]).to_wire(name), name);
+            assert_eq!(names(&[name]).resolve(name), name);
         }
     }
 
     #[test]
-    fn any_other_becomes_one_that_fits_and_comes_back() {
+    fn other_names_have_aliases_that_resolve() {
         let long = "n".repeat(65);
         let longest = format!("{}__{}", "a".repeat(64), "b".repeat(64));
         let twin = format!("{}__{}c", "a".repeat(64), "b".repeat(63));
         let many = ["files.read", "files_read", "7zip__list", "-x", "", "ä\u{202e}", &long, &longest, &twin];
         let names = names(&many);
-        let told: BTreeSet<&str> = many.iter().map(|name| names.theirs(name)).collect();
-        assert_eq!(told.len(), many.len(), "{told:?}");
+        let sent: BTreeSet<&str> = many.iter().map(|name| names.to_wire(name)).collect();
+        assert_eq!(sent.len(), many.len(), "{sent:?}");
         for name in many {
-            let theirs = names.theirs(name);
-            assert!(fits(theirs), "{theirs}");
-            assert_eq!(names.ours(theirs), name);
+            let alias = names.to_wire(name);
+            assert!(is_accepted(alias), "{alias}");
+            assert_eq!(names.resolve(alias), name);
         }
-        assert!(names.theirs(&longest).starts_with("aaaa"));
-        assert_eq!(names.ours("never_told"), "never_told");
+        assert!(names.to_wire(&longest).starts_with("aaaa"));
+        assert_eq!(names.resolve("never_sent"), "never_sent");
     }
 
     #[test]
-    fn one_that_stands_for_another_gives_way_to_one_that_is_called_so() {
+    fn alias_avoids_the_real_name_of_another_tool() {
         let alone = names(&["a.b"]);
-        let taken = alone.theirs("a.b").to_owned();
+        let taken = alone.to_wire("a.b").to_owned();
         let both = names(&["a.b", &taken]);
-        assert_eq!((both.theirs(&taken), both.ours(&taken)), (taken.as_str(), taken.as_str()));
-        assert_ne!(both.theirs("a.b"), taken);
-        assert_eq!(both.ours(both.theirs("a.b")), "a.b");
+        assert_eq!((both.to_wire(&taken), both.resolve(&taken)), (taken.as_str(), taken.as_str()));
+        assert_ne!(both.to_wire("a.b"), taken);
+        assert_eq!(both.resolve(both.to_wire("a.b")), "a.b");
     }
 
     #[test]
-    fn a_call_that_is_told_again_has_the_name_that_its_tool_has() {
+    fn call_in_the_history_has_the_alias_of_its_tool() {
         let call = ToolIntent { id: "c".to_owned(), name: "files.read".to_owned(), arguments: "{}".to_owned() };
         let message = Message { tool_calls: vec![call], ..Message::assistant("") };
-        let again = Names::of(&Request { messages: vec![message], ..Request::default() });
-        assert_eq!(again.theirs("files.read"), names(&["files.read"]).theirs("files.read"));
+        let history = ToolNames::from_request(&Request { messages: vec![message], ..Request::default() });
+        assert_eq!(history.to_wire("files.read"), names(&["files.read"]).to_wire("files.read"));
     }
 }

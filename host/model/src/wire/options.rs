@@ -1,4 +1,4 @@
-//! Options of an answer, in the client library's terms.
+//! Translation of a request's options.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use fumehood_core::chat::{ModelError, ModelFailure, Request, ToolChoice};
 use genai::chat::{ChatOptions, ChatResponseFormat, JsonSpec};
 use serde_json::{Map, Value, json};
 
-use super::names::Names;
+use super::names::ToolNames;
 use super::parameter::{Adjustments, Parameter};
 use crate::config::{ProviderConfig, ReasoningEffort};
 use crate::spec::Service;
 
-/// Settings of a provider that would replace what the rest of the request says.
+/// Fields that a free-form option may not set, because it would replace another part of the request.
 const RESERVED: &[&str] = &[
     "model",
     "messages",
@@ -26,61 +26,61 @@ const RESERVED: &[&str] = &[
     "stream",
 ];
 
-/// The time that the library waits longer than this crate.
-const SLACK: Duration = Duration::from_secs(1);
+/// Time by which the library's timeouts exceed those of this crate, which then fire first.
+const TIMEOUT_MARGIN: Duration = Duration::from_secs(1);
 
-/// The name of the JSON Schema of an answer, which some providers want to have.
+/// The name of the JSON Schema of an answer, which some providers require.
 const SCHEMA_NAME: &str = "answer";
 
-/// Translates how a request is to be answered. `names` if it mentions tools. Also returns the parameters that could be left
-/// out.
-pub(super) fn options(
+/// Translates the options of a request, and returns the parameters among them that could be left out. `names` is `None`
+/// if the request has no tools.
+pub(super) fn translate_options(
     service: Service,
     config: &ProviderConfig,
     request: &Request,
-    names: Option<&Names>,
+    names: Option<&ToolNames>,
     adjustments: &Adjustments,
 ) -> Result<(ChatOptions, Vec<Parameter>), ModelError> {
-    let mut sent = Sent { adjustments, parameters: Vec::new() };
-    // `Provider` itself keeps the times between pieces, and knows which of the two it is.
-    let patience = config.timeouts.first_token.max(config.timeouts.between_chunks).saturating_add(SLACK);
+    let mut sent = SentParameters { adjustments, parameters: Vec::new() };
+    // `Provider` enforces both timeouts itself, and so can name the setting of the one that expired.
+    let read_timeout = config.timeouts.first_token.max(config.timeouts.between_chunks).saturating_add(TIMEOUT_MARGIN);
     let mut options = ChatOptions::default()
         .with_capture_usage(true)
-        // Only then are its thoughts told with their signatures.
+        // The library passes thoughts on with their signatures only if it captures them.
         .with_capture_reasoning_content(service == Service::Anthropic)
         .with_stream_header_timeout(config.timeouts.first_token)
-        .with_stream_read_timeout(patience);
+        .with_stream_read_timeout(read_timeout);
     options.temperature = sent.unless_left_out(Parameter::Temperature, request.temperature.or(config.temperature));
     options.max_tokens = sent.unless_left_out(Parameter::MaxTokens, request.max_tokens.or(config.max_tokens));
     let effort = sent.unless_left_out(Parameter::ReasoningEffort, config.reasoning_effort);
-    options.reasoning_effort = effort.map(in_library_terms);
+    options.reasoning_effort = effort.map(translate_effort);
     if let Some(names) = names.filter(|_| service != Service::Ollama) {
         options.tool_choice = match &request.tool_choice {
-            // What a provider does when nothing is said.
+            // The default of every provider.
             ToolChoice::Auto => None,
             ToolChoice::Required => Some(genai::chat::ToolChoice::Required),
             ToolChoice::None => Some(genai::chat::ToolChoice::None),
-            ToolChoice::Specific(name) => Some(genai::chat::ToolChoice::tool(names.theirs(name))),
+            ToolChoice::Specific(name) => Some(genai::chat::ToolChoice::tool(names.to_wire(name))),
         };
     }
-    let mut extra = extra(config, request, &mut sent)?;
+    let mut extra = extra_fields(config, request, &mut sent)?;
     if service == Service::Ollama {
-        ollama_options(&mut options, &extra)?;
+        set_ollama_options(&mut options, &extra)?;
         extra.clear();
     }
-    format(service, request, names.is_some(), &mut sent, &mut options, &mut extra);
+    set_response_format(service, request, names.is_some(), &mut sent, &mut options, &mut extra);
     options.extra_body = (!extra.is_empty()).then_some(Value::Object(extra));
     Ok((options, sent.parameters))
 }
 
-/// The parameters that are sent.
-struct Sent<'a> {
+/// The parameters that are sent, without those that the model rejected before.
+struct SentParameters<'a> {
     adjustments: &'a Adjustments,
     parameters: Vec<Parameter>,
 }
 
-impl Sent<'_> {
-    /// Returns the value, and notes that it is sent, unless the model refused it before.
+impl SentParameters<'_> {
+    /// Returns the value and records the parameter as sent, unless the model rejected it before.
     fn unless_left_out<T>(&mut self, parameter: Parameter, value: Option<T>) -> Option<T> {
         let value = value.filter(|_| self.adjustments.allows(&parameter))?;
         self.parameters.push(parameter);
@@ -88,7 +88,7 @@ impl Sent<'_> {
     }
 }
 
-fn in_library_terms(effort: ReasoningEffort) -> genai::chat::ReasoningEffort {
+fn translate_effort(effort: ReasoningEffort) -> genai::chat::ReasoningEffort {
     match effort {
         ReasoningEffort::None => genai::chat::ReasoningEffort::Zero,
         ReasoningEffort::Minimal => genai::chat::ReasoningEffort::Minimal,
@@ -100,36 +100,40 @@ fn in_library_terms(effort: ReasoningEffort) -> genai::chat::ReasoningEffort {
     }
 }
 
-/// The settings that are sent as they are: those of the request, and then those of the provider.
-fn extra(config: &ProviderConfig, request: &Request, sent: &mut Sent<'_>) -> Result<Map<String, Value>, ModelError> {
+/// Returns the options that are sent unchanged. Those of the request take precedence over those of the provider.
+fn extra_fields(
+    config: &ProviderConfig,
+    request: &Request,
+    sent: &mut SentParameters<'_>,
+) -> Result<Map<String, Value>, ModelError> {
     let mut all = config.options.clone();
     all.extend(request.options.clone());
     if let Some(name) = all.keys().find(|name| RESERVED.contains(&name.as_str())) {
-        return Err(no_option(name, "the request itself says that; set it there"));
+        return Err(option_error(name, "the request itself says that; set it there"));
     }
-    let kept = all.into_iter().filter_map(|(name, value)| {
+    let fields = all.into_iter().filter_map(|(name, value)| {
         let value = sent.unless_left_out(Parameter::Option(name.clone()), Some(value))?;
         Some((name, value))
     });
-    Ok(kept.collect())
+    Ok(fields.collect())
 }
 
-/// Says in the provider's own way that the answer is JSON, and of which schema.
-fn format(
+/// Requests an answer in JSON, with its schema, in the provider's own way.
+fn set_response_format(
     service: Service,
     request: &Request,
     with_tools: bool,
-    sent: &mut Sent<'_>,
+    sent: &mut SentParameters<'_>,
     options: &mut ChatOptions,
     extra: &mut Map<String, Value>,
 ) {
-    // Gemini takes neither beside tools. Ollama could take a schema, but the library has no way to send it one.
+    // Gemini accepts neither together with tools. Ollama accepts a schema, but the library cannot send it one.
     let is_openai = matches!(service, Service::OpenAi | Service::Compatible);
     let takes_schema = is_openai || (service == Service::Gemini && !with_tools);
     let schema = request.json_schema.as_ref().filter(|_| request.json && takes_schema);
     if let Some(schema) = sent.unless_left_out(Parameter::JsonSchema, schema) {
         if is_openai {
-            // Not the library's own: that is `strict`, which knows a part of JSON Schema only.
+            // The library's own format is `strict`, which supports only a subset of JSON Schema.
             let format = json!({"name": SCHEMA_NAME, "strict": false, "schema": schema});
             extra.entry("response_format").or_insert(json!({"type": "json_schema", "json_schema": format}));
         } else {
@@ -141,14 +145,15 @@ fn format(
         return;
     }
     options.response_format = Some(ChatResponseFormat::JsonMode);
-    // The library knows JSON for Gemini only with a schema.
+    // For Gemini the library supports JSON only with a schema.
     if service == Service::Gemini && !with_tools {
-        gemini_json(options, extra);
+        set_gemini_json(options, extra);
     }
 }
 
-/// An extra field replaces the library's own of that name, so that it has to say again what the library would.
-fn gemini_json(options: &ChatOptions, extra: &mut Map<String, Value>) {
+/// Requests JSON from Gemini. The extra field replaces the library's field of that name, so its other values are
+/// repeated here.
+fn set_gemini_json(options: &ChatOptions, extra: &mut Map<String, Value>) {
     let generation = extra.entry("generationConfig").or_insert_with(|| json!({}));
     let Some(generation) = generation.as_object_mut() else {
         return;
@@ -165,21 +170,21 @@ fn gemini_json(options: &ChatOptions, extra: &mut Map<String, Value>) {
     }
 }
 
-/// The library sends no others to Ollama. Nothing is dropped in silence.
-fn ollama_options(options: &mut ChatOptions, extra: &Map<String, Value>) -> Result<(), ModelError> {
+/// Sets the options that the library can send to Ollama. Any other is an error, so that none is dropped silently.
+fn set_ollama_options(options: &mut ChatOptions, extra: &Map<String, Value>) -> Result<(), ModelError> {
     for (name, value) in extra {
-        let taken = match name.as_str() {
+        let applied = match name.as_str() {
             "top_p" => value.as_f64().map(|top_p| options.top_p = Some(top_p)),
             "seed" => value.as_u64().map(|seed| options.seed = Some(seed)),
             "stop" => serde_json::from_value(value.clone()).ok().map(|stop| options.stop_sequences = stop),
-            _ => return Err(no_option(name, "Ollama can be told `top_p`, `seed` and `stop`; remove it")),
+            _ => return Err(option_error(name, "Ollama can be told `top_p`, `seed` and `stop`; remove it")),
         };
-        taken.ok_or_else(|| no_option(name, "its value is of the wrong type"))?;
+        applied.ok_or_else(|| option_error(name, "its value is of the wrong type"))?;
     }
     Ok(())
 }
 
-fn no_option(name: &str, why: &str) -> ModelError {
+fn option_error(name: &str, why: &str) -> ModelError {
     let error = ModelError::new(ModelFailure::Setup, format!("the option `{name}` can not be sent: {why}"));
     ModelError { setting: Some(format!("options.{name}")), ..error }
 }

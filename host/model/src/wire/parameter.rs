@@ -1,4 +1,4 @@
-//! Parameters that a provider may refuse: how a refusal names them, and what a model was found to refuse.
+//! Parameters that a provider may reject, their mention in its error messages, and the adjustments made for each model.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ pub(crate) enum Parameter {
     MaxTokens,
     /// The amount of reasoning.
     ReasoningEffort,
-    /// The JSON Schema of the answer. Without it, any JSON object is asked for.
+    /// The JSON Schema of the answer. Without it, any JSON object is requested.
     JsonSchema,
-    /// That the answer is a JSON object.
+    /// The request for a JSON object.
     Json,
-    /// A setting that is passed on as it is.
+    /// An option that is passed on unchanged.
     Option(String),
 }
 
@@ -31,7 +31,7 @@ impl Parameter {
         })
     }
 
-    /// Returns the names that providers have for it, in lower case.
+    /// Returns the providers' names for it, in lower case.
     fn names(&self) -> Vec<String> {
         let names: &[&str] = match self {
             Self::Temperature => &["temperature"],
@@ -75,33 +75,33 @@ impl Parameter {
         self.names().iter().any(|known| *known == name || known == first)
     }
 
-    /// Returns where a text in lower case names it first.
+    /// Returns the position at which a text in lower case first names it.
     fn position(&self, text: &str) -> Option<usize> {
-        self.names().iter().filter_map(|name| word(text, name)).min()
+        self.names().iter().filter_map(|name| find_word(text, name)).min()
     }
 }
 
-/// Returns where a word stands in a text: not as a part of a longer one.
-fn word(text: &str, word: &str) -> Option<usize> {
-    let inside = |c: char| c.is_alphanumeric() || c == '_';
+/// Returns the position of a whole word in a text.
+fn find_word(text: &str, word: &str) -> Option<usize> {
+    let is_word_char = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).map(|(at, _)| at).find(|at| {
         let before = text.get(..*at).and_then(|before| before.chars().next_back());
         let after = text.get(at + word.len()..).and_then(|after| after.chars().next());
-        !before.is_some_and(inside) && !after.is_some_and(inside)
+        !before.is_some_and(is_word_char) && !after.is_some_and(is_word_char)
     })
 }
 
-/// The way in which a refusal mentions a parameter.
+/// A parameter that an error response is about.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mention {
-    /// In the field that is there for that.
+    /// Named in the `param` field.
     Field(Parameter),
-    /// In its words.
+    /// Named in the message.
     Words(Parameter),
 }
 
 impl Mention {
-    /// Finds the parameter, among those that were sent, that a refusal is about.
+    /// Finds the parameter, among those that were sent, that an error response is about.
     pub(crate) fn find(body: &str, sent: &[Parameter]) -> Option<Self> {
         let json = serde_json::from_str::<serde_json::Value>(body).ok();
         let field = json.as_ref().and_then(|json| json.pointer("/error/param").or_else(|| json.get("param"))?.as_str());
@@ -120,11 +120,11 @@ impl Mention {
     }
 }
 
-/// The ways in which one model wants to be asked otherwise than by default.
+/// Deviations from the default request that one model requires.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Adjustments {
     left_out: BTreeSet<Parameter>,
-    /// Whether unsigned thoughts go back with the calls that followed from them.
+    /// True if unsigned thoughts are sent back with the calls that followed from them.
     pub(crate) sends_thoughts: bool,
 }
 
@@ -134,7 +134,7 @@ impl Adjustments {
         !self.left_out.contains(parameter)
     }
 
-    /// Leaves a parameter out from now on. Returns whether that is new.
+    /// Leaves a parameter out of later requests. Returns whether that is new.
     pub(crate) fn leave_out(&mut self, parameter: Parameter) -> bool {
         self.left_out.insert(parameter)
     }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_a_parameter_by_field_or_in_words() {
+    fn finds_a_parameter_by_field_or_in_the_message() {
         let unsupported = r#"{"error": {"message": "Unsupported value: 'temperature' does not support 0.7 with this model.", "param": "temperature"}}"#;
         assert_eq!(Mention::find(unsupported, &ALL), Some(Mention::Field(Parameter::Temperature)));
         let large = r#"{"error": {"message": "max_tokens is too large: 20000.", "param": "max_tokens"}}"#;
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_sent_is_named_and_only_as_a_word() {
+    fn finds_only_sent_parameters_and_whole_words() {
         check("temperature is not supported", &[], None);
         check("temperature is not supported", &[Parameter::MaxTokens], None);
         check("the temperatures differ; my_max_tokens", &ALL, None);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_is_left_out_once() {
+    fn leaves_a_parameter_out_once() {
         let mut adjustments = Adjustments::default();
         assert!(adjustments.allows(&Parameter::Temperature));
         assert!(adjustments.leave_out(Parameter::Temperature));

@@ -1,4 +1,4 @@
-//! An answer, put together while it is being written.
+//! The response, assembled while an answer is being streamed.
 
 use fumehood_core::chat::{
     Activity, Delta, DeltaSink, ModelError, ModelFailure, Reply, Response, StopReason, Thought, Usage,
@@ -6,89 +6,89 @@ use fumehood_core::chat::{
 use fumehood_core::sanitize::{printable, truncate_str};
 use genai::chat::{ChatStreamEvent, ContentPart, StreamEnd, ToolChunk};
 
-use super::calls::Calls;
-use super::frames::Frames;
-use super::names::Names;
+use super::calls::CallAssembler;
+use super::frames::FrameWatcher;
+use super::names::ToolNames;
 use crate::spec::Service;
 
-/// What to do after a piece.
+/// The state of an answer after an event.
 #[derive(Debug)]
-pub(crate) enum Writing {
-    /// Wait for the next.
-    Goes,
-    /// That was the last.
-    Ended(Response),
+pub(crate) enum Progress {
+    /// More events follow.
+    Partial,
+    /// The answer is complete.
+    Complete(Response),
 }
 
-/// The pieces of one answer.
-pub(crate) struct Pieces {
+/// Builds the response from the events of one answer.
+pub(crate) struct ResponseBuilder {
     service: Service,
     with_tools: bool,
     bytes_left: usize,
     text: String,
-    calls: Calls,
-    names: Names,
+    calls: CallAssembler,
+    names: ToolNames,
     thoughts: Vec<Thought>,
     /// The thoughts of a provider that does not sign them.
     thinking: String,
-    handed_on: bool,
-    began: bool,
+    has_forwarded: bool,
+    has_started: bool,
 }
 
-impl Pieces {
-    /// Nothing yet.
-    pub(crate) fn new(service: Service, with_tools: bool, names: Names, max_bytes: usize) -> Self {
+impl ResponseBuilder {
+    /// Creates a builder that accepts up to `max_bytes` of text, thoughts and arguments.
+    pub(crate) fn new(service: Service, with_tools: bool, names: ToolNames, max_bytes: usize) -> Self {
         Self {
             service,
             with_tools,
             bytes_left: max_bytes,
             text: String::new(),
-            calls: Calls::default(),
+            calls: CallAssembler::default(),
             names,
             thoughts: Vec::new(),
             thinking: String::new(),
-            handed_on: false,
-            began: false,
+            has_forwarded: false,
+            has_started: false,
         }
     }
 
-    /// Whether the answer has begun.
-    pub(crate) fn began(&self) -> bool {
-        self.began
+    /// Returns whether the answer has begun.
+    pub(crate) fn has_started(&self) -> bool {
+        self.has_started
     }
 
-    /// Whether anybody has seen a piece.
-    pub(crate) fn handed_on(&self) -> bool {
-        self.handed_on
+    /// Returns whether any piece was passed on to the sink.
+    pub(crate) fn has_forwarded(&self) -> bool {
+        self.has_forwarded
     }
 
-    /// Takes one piece.
+    /// Adds one event, and passes its text on to the sink.
     ///
     /// # Errors
-    /// If the answer grows over its cap, or ends as no answer ends.
-    pub(crate) fn take(
+    /// If the answer exceeds the size limit, or is truncated.
+    pub(crate) fn push(
         &mut self,
         event: ChatStreamEvent,
-        frames: &Frames,
+        frames: &FrameWatcher,
         deltas: &mut dyn DeltaSink,
-    ) -> Result<Writing, ModelError> {
-        self.began |= !matches!(event, ChatStreamEvent::Start | ChatStreamEvent::Heartbeat);
+    ) -> Result<Progress, ModelError> {
+        self.has_started |= !matches!(event, ChatStreamEvent::Start | ChatStreamEvent::Heartbeat);
         let grown = match event {
             ChatStreamEvent::Chunk(chunk) => {
                 self.text.push_str(&chunk.content);
-                self.hand_on(Delta::Text(chunk.content), deltas)
+                self.forward(Delta::Text(chunk.content), deltas)
             }
             ChatStreamEvent::ReasoningChunk(chunk) => {
                 if self.service == Service::Compatible {
                     self.thinking.push_str(&chunk.content);
                 }
-                self.hand_on(Delta::Thought(chunk.content), deltas)
+                self.forward(Delta::Thought(chunk.content), deltas)
             }
             ChatStreamEvent::ToolCallChunk(chunk) if self.with_tools => {
                 deltas.activity(Activity::Writing);
-                self.call(chunk)
+                self.add_call(chunk)
             }
-            ChatStreamEvent::End(end) => return self.end(&end, frames).map(Writing::Ended),
+            ChatStreamEvent::End(end) => return self.finish(&end, frames).map(Progress::Complete),
             ChatStreamEvent::Start
             | ChatStreamEvent::ToolCallChunk(_)
             | ChatStreamEvent::ThoughtSignatureChunk(_)
@@ -96,13 +96,15 @@ impl Pieces {
         };
         match self.bytes_left.checked_sub(grown) {
             Some(left) => self.bytes_left = left,
-            None => return Err(malformed("the answer is longer than the settings allow; raise `max_reply_bytes`")),
+            None => {
+                return Err(malformed_error("the answer is longer than the settings allow; raise `max_reply_bytes`"));
+            }
         }
-        Ok(Writing::Goes)
+        Ok(Progress::Partial)
     }
 
-    /// Takes a piece of a call, and the signature of the thought before it.
-    fn call(&mut self, chunk: ToolChunk) -> usize {
+    /// Adds a piece of a call, and the signature of the thought before it. Returns by how many bytes the response grew.
+    fn add_call(&mut self, chunk: ToolChunk) -> usize {
         let mut call = chunk.tool_call;
         let signatures = call.thought_signatures.take().unwrap_or_default();
         let mut grown = 0;
@@ -112,34 +114,34 @@ impl Pieces {
                 self.thoughts.push(Thought::Call { call: call.call_id.clone(), signature });
             }
         }
-        grown + self.calls.piece(self.service, call)
+        grown + self.calls.add(self.service, call)
     }
 
-    fn hand_on(&mut self, delta: Delta, deltas: &mut dyn DeltaSink) -> usize {
+    fn forward(&mut self, delta: Delta, deltas: &mut dyn DeltaSink) -> usize {
         let (Delta::Text(text) | Delta::Thought(text)) = &delta;
         let grown = text.len();
         if grown > 0 {
-            self.handed_on = true;
+            self.has_forwarded = true;
             deltas.delta(delta);
         }
         grown
     }
 
-    fn end(&mut self, end: &StreamEnd, frames: &Frames) -> Result<Response, ModelError> {
+    fn finish(&mut self, end: &StreamEnd, frames: &FrameWatcher) -> Result<Response, ModelError> {
         if let Some(error) = frames.error() {
-            let shown = printable(truncate_str(&error, 300));
-            let message = format!("{} broke its answer off: {shown}", self.service);
+            let excerpt = printable(truncate_str(&error, 300));
+            let message = format!("{} broke its answer off: {excerpt}", self.service);
             return Err(ModelError::new(ModelFailure::Unavailable, message));
         }
-        if matches!(self.service, Service::Gemini | Service::Ollama) && !frames.ended() {
-            return Err(cut(self.service));
+        if matches!(self.service, Service::Gemini | Service::Ollama) && !frames.is_finished() {
+            return Err(truncated_error(self.service));
         }
         let mut calls = std::mem::take(&mut self.calls).finish(self.service);
         for call in &mut calls {
-            call.name = self.names.ours(&call.name).to_owned();
+            call.name = self.names.resolve(&call.name).to_owned();
         }
         let text = std::mem::take(&mut self.text);
-        let thoughts = if calls.is_empty() { Vec::new() } else { self.thoughts(end) };
+        let thoughts = if calls.is_empty() { Vec::new() } else { self.take_thoughts(end) };
         let usage = end.captured_usage.as_ref();
         let tokens = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
         Ok(Response {
@@ -158,8 +160,8 @@ impl Pieces {
         })
     }
 
-    /// The thoughts that have to go back with the calls.
-    fn thoughts(&mut self, end: &StreamEnd) -> Vec<Thought> {
+    /// Takes the thoughts that must be sent back with the calls.
+    fn take_thoughts(&mut self, end: &StreamEnd) -> Vec<Thought> {
         let mut thoughts = std::mem::take(&mut self.thoughts);
         if !self.thinking.is_empty() {
             thoughts.push(Thought::Plain { text: std::mem::take(&mut self.thinking) });
@@ -170,7 +172,9 @@ impl Pieces {
                     (ContentPart::ThoughtSignature(signature), _) => {
                         thoughts.push(Thought::Signed { text: String::new(), signature: signature.clone() });
                     }
-                    (ContentPart::ReasoningContent(said), Some(Thought::Signed { text, .. })) => text.clone_from(said),
+                    (ContentPart::ReasoningContent(content), Some(Thought::Signed { text, .. })) => {
+                        text.clone_from(content);
+                    }
                     (ContentPart::Custom(block), _) => thoughts.push(Thought::Sealed { block: block.data.to_string() }),
                     _ => {}
                 }
@@ -180,11 +184,11 @@ impl Pieces {
     }
 }
 
-/// The answer has no end.
-pub(crate) fn cut(service: Service) -> ModelError {
-    malformed(&format!("{service}'s answer stopped before its end, or is no stream of answers; ask again"))
+/// Returns the error of an answer that ended too early.
+pub(crate) fn truncated_error(service: Service) -> ModelError {
+    malformed_error(&format!("{service}'s answer stopped before its end, or is no stream of answers; ask again"))
 }
 
-fn malformed(message: &str) -> ModelError {
+fn malformed_error(message: &str) -> ModelError {
     ModelError::new(ModelFailure::Malformed, message)
 }

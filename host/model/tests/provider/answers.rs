@@ -1,14 +1,14 @@
-//! What comes back: text, calls, pieces, cost.
+//! Responses: text, calls, pieces and usage.
 
 use fumehood_core::chat::{Delta, Reply, StopReason, Usage};
 
 use super::server::{Play, Server};
-use super::{SERVICES, answered, ask, config, fixture, provider, question, stream};
+use super::{SERVICES, answered_conversation, ask, config, fixture, provider, question, stream};
 
 #[tokio::test]
 async fn i8_every_provider_streams_text_and_says_what_it_cost() {
     for (service, kind) in SERVICES {
-        let server = Server::playing(vec![stream(&format!("{service}/text.{kind}"))]).await;
+        let server = Server::start(vec![stream(&format!("{service}/text.{kind}"))]).await;
         let (answer, heard) = ask(&provider(service, config(&server)), &question()).await;
         let answer = answer.unwrap_or_else(|error| panic!("{service}: {error}"));
         assert_eq!(answer.reply, Reply::Text("The result is 16 ✓.".to_owned()), "{service}");
@@ -26,7 +26,7 @@ async fn i8_pieces_of_one_byte_are_the_same_answer() {
     for (service, kind) in SERVICES {
         let body = fixture(&format!("{service}/text.{kind}"));
         let play = Play::Reply { status: 200, headers: "content-type: text/event-stream\r\n", body, piece: 1 };
-        let server = Server::playing(vec![play]).await;
+        let server = Server::start(vec![play]).await;
         let (answer, _) = ask(&provider(service, config(&server)), &question()).await;
         assert_eq!(answer.unwrap().reply.text(), "The result is 16 ✓.", "{service}");
     }
@@ -35,7 +35,7 @@ async fn i8_pieces_of_one_byte_are_the_same_answer() {
 #[tokio::test]
 async fn i8_parallel_calls_come_in_the_order_asked() {
     for (service, kind) in SERVICES {
-        let server = Server::playing(vec![stream(&format!("{service}/calls.{kind}"))]).await;
+        let server = Server::start(vec![stream(&format!("{service}/calls.{kind}"))]).await;
         let (answer, _) = ask(&provider(service, config(&server)), &question()).await;
         let answer = answer.unwrap_or_else(|error| panic!("{service}: {error}"));
         let calls: Vec<_> = answer
@@ -54,32 +54,32 @@ async fn i8_parallel_calls_come_in_the_order_asked() {
 #[tokio::test]
 async fn l13_without_tools_calls_in_an_answer_are_not_looked_for() {
     for (service, kind) in SERVICES {
-        let server = Server::playing(vec![stream(&format!("{service}/calls.{kind}"))]).await;
-        let (answer, _) = ask(&provider(service, config(&server).without_tools()), &question()).await;
+        let server = Server::start(vec![stream(&format!("{service}/calls.{kind}"))]).await;
+        let (answer, _) = ask(&provider(service, config(&server).supports_tools(false)), &question()).await;
         assert_eq!(answer.unwrap().reply, Reply::Text(String::new()), "{service}");
     }
 }
 
 #[tokio::test]
-async fn an_index_makes_no_room_and_duplicate_keys_stay() {
-    let server = Server::playing(vec![stream("openai/bomb.sse")]).await;
-    let (answer, _) = ask(&provider("openai", config(&server)), &answered()).await;
+async fn large_call_index_allocates_nothing_and_duplicate_keys_stay() {
+    let server = Server::start(vec![stream("openai/bomb.sse")]).await;
+    let (answer, _) = ask(&provider("openai", config(&server)), &answered_conversation()).await;
     assert_eq!(answer.unwrap().reply.calls()[0].arguments, r#"{"a":1,"a":2}"#);
 }
 
 #[tokio::test]
-async fn an_answer_cut_by_its_limit_says_so() {
-    let server = Server::playing(vec![stream("openai/length.sse")]).await;
+async fn reports_an_answer_cut_by_its_token_limit() {
+    let server = Server::start(vec![stream("openai/length.sse")]).await;
     let (answer, _) = ask(&provider("openai", config(&server)), &question()).await;
     assert_eq!(answer.unwrap().stop, StopReason::Length);
 }
 
 #[tokio::test]
-async fn an_answer_of_two_megabytes_is_an_answer() {
+async fn accepts_an_answer_of_two_megabytes() {
     let text = "x".repeat(2 << 20);
     let message = serde_json::json!({"message": {"role": "assistant", "content": text}, "done": true});
     let play = Play::Reply { status: 200, headers: "", body: format!("{message}\n").into_bytes(), piece: 8192 };
-    let server = Server::playing(vec![play]).await;
+    let server = Server::start(vec![play]).await;
     let (answer, _) = ask(&provider("ollama", config(&server)), &question()).await;
     assert_eq!(answer.unwrap().reply, Reply::Text(text));
 }

@@ -1,4 +1,4 @@
-//! Providers over real sockets, against recorded replies in each one's wire format.
+//! Providers over real sockets, against recorded replies in the wire format of each.
 
 #![allow(
     clippy::expect_used,
@@ -24,7 +24,7 @@ use fumehood_model::{Key, ModelSpec, Provider, ProviderConfig, Retries, Timeouts
 use serde_json::json;
 use server::{Play, Server};
 
-/// Each provider, and how its streams are called.
+/// Each provider, and the file extension of its recorded streams.
 const SERVICES: [(&str, &str); 4] = [("openai", "sse"), ("anthropic", "sse"), ("gemini", "sse"), ("ollama", "ndjson")];
 
 const KEY: &str = "test-key-1";
@@ -42,14 +42,14 @@ fn stream(path: &str) -> Play {
     reply(200, "content-type: text/event-stream\r\n", fixture(path))
 }
 
-/// A provider's settings with short waits.
+/// Returns settings with short timeouts and delays.
 fn config(server: &Server) -> ProviderConfig {
     let (connect, first_token) = (Duration::from_secs(2), Duration::from_millis(400));
     let (between_chunks, total) = (Duration::from_millis(400), Duration::from_secs(20));
     ProviderConfig {
         timeouts: Timeouts { connect, first_token, between_chunks, total },
-        retries: Retries { first_wait: Duration::from_millis(20), ..Retries::default() },
-        ..ProviderConfig::default().with_base_url(server.url.clone()).with_key(Key::new(KEY))
+        retries: Retries { initial_delay: Duration::from_millis(20), ..Retries::default() },
+        ..ProviderConfig::default().base_url(server.url.clone()).key(Key::new(KEY))
     }
 }
 
@@ -58,7 +58,7 @@ fn provider(service: &str, config: ProviderConfig) -> Provider {
     Provider::with_environment(&spec, config, |_| None).unwrap()
 }
 
-/// A question with two tools on offer.
+/// Returns a request with two tools.
 fn question() -> Request {
     let tool = |name: &str| ToolSpec {
         name: name.to_owned(),
@@ -72,8 +72,8 @@ fn question() -> Request {
     }
 }
 
-/// A conversation in which two calls were answered.
-fn answered() -> Request {
+/// Returns a conversation with two calls and their results.
+fn answered_conversation() -> Request {
     let mut request = question();
     let mut asks = Message::assistant("Let me see.");
     asks.tool_calls = [("call_a", "calculator__add", r#"{"a":3}"#), ("call_b", "calculator__multiply", "not json")]
@@ -83,7 +83,7 @@ fn answered() -> Request {
     request
 }
 
-/// Asks once; the pieces that came are returned beside the answer.
+/// Sends a request. Returns the answer, and the pieces that were streamed.
 async fn ask(provider: &Provider, request: &Request) -> (Result<Response, ModelError>, Vec<Delta>) {
     let mut heard = Vec::new();
     let answer = provider.chat(request, &mut |delta| heard.push(delta)).await;

@@ -1,4 +1,4 @@
-//! A 400 that names a parameter: asked once more without it, and never with it again.
+//! Rejected parameters: the request is repeated without them, and they are never sent again.
 
 use fumehood_core::chat::{ModelFailure, Request};
 use fumehood_model::{ProviderConfig, ReasoningEffort};
@@ -9,17 +9,17 @@ use super::{SERVICES, ask, config, provider, question, reply, stream};
 
 const JSON: &str = "content-type: application/json\r\n";
 
-/// OpenAI's words about a reasoning model.
+/// OpenAI's error message for a reasoning model.
 const TEMPERATURE: &str = r#"{"error": {"message": "Unsupported value: 'temperature' does not support 0.7 with this model.", "type": "invalid_request_error", "param": "temperature", "code": "unsupported_value"}}"#;
-/// OpenAI's words about a small model.
+/// OpenAI's error message for a small model.
 const MAX_TOKENS: &str = r#"{"error": {"message": "max_tokens is too large: 20000. This model supports at most 16384 completion tokens.", "type": "invalid_request_error", "param": "max_tokens", "code": "invalid_value"}}"#;
 
 fn refusal(body: &str) -> Play {
     reply(400, JSON, body)
 }
 
-/// Both settings at once.
-fn hot(server: &Server) -> ProviderConfig {
+/// Returns settings with both parameters.
+fn with_both_parameters(server: &Server) -> ProviderConfig {
     ProviderConfig { temperature: Some(0.7), max_tokens: Some(20_000), ..config(server) }
 }
 
@@ -28,94 +28,94 @@ fn parameters(asked: &ReceivedRequest) -> (Option<&Value>, Option<&Value>) {
 }
 
 #[tokio::test]
-async fn a_refused_parameter_is_left_out_and_an_operator_told() {
+async fn leaves_out_a_rejected_parameter_and_notifies_the_operator() {
     let text = || stream("openai/text.sse");
-    let server = Server::playing(vec![refusal(TEMPERATURE), refusal(MAX_TOKENS), text(), text()]).await;
-    let provider = provider("openai", hot(&server));
+    let server = Server::start(vec![refusal(TEMPERATURE), refusal(MAX_TOKENS), text(), text()]).await;
+    let provider = provider("openai", with_both_parameters(&server));
     let response = ask(&provider, &question()).await.0.unwrap();
     assert_eq!(response.reply.text(), "The result is 16 ✓.");
     let expected = "the model was asked again without `temperature`, because openai answered with status 400: \
                     Unsupported value: 'temperature' does not support 0.7 with this model.; change that setting";
     assert_eq!(response.notices[0], expected);
     assert!(response.notices[1].contains("without `max_tokens`"), "{:?}", response.notices);
-    // What the model refuses is not sent to it a second time.
+    // A rejected parameter is not sent to that model again.
     assert_eq!(ask(&provider, &question()).await.0.unwrap().notices, [] as [String; 0]);
-    let asked = server.asked();
+    let asked = server.requests();
     let found: Vec<_> = asked.iter().map(parameters).collect();
     let (temperature, tokens) = (json!(0.7), json!(20_000));
     assert_eq!(found, [(Some(&temperature), Some(&tokens)), (None, Some(&tokens)), (None, None), (None, None)]);
 }
 
 #[tokio::test]
-async fn a_parameter_that_is_refused_for_another_model_is_still_sent() {
+async fn still_sends_a_parameter_that_another_model_rejected() {
     let text = || stream("openai/text.sse");
-    let server = Server::playing(vec![refusal(TEMPERATURE), text(), text()]).await;
-    let provider = provider("openai", hot(&server));
+    let server = Server::start(vec![refusal(TEMPERATURE), text(), text()]).await;
+    let provider = provider("openai", with_both_parameters(&server));
     ask(&provider, &question()).await.0.unwrap();
     let other = Request { model: Some("other".to_owned()), ..question() };
     ask(&provider, &other).await.0.unwrap();
-    assert_eq!(server.asked()[2].body["temperature"], json!(0.7));
+    assert_eq!(server.requests()[2].body["temperature"], json!(0.7));
 }
 
 #[tokio::test]
-async fn a_refusal_that_stays_names_the_setting() {
-    let server = Server::playing(vec![refusal(TEMPERATURE), refusal(TEMPERATURE)]).await;
+async fn persistent_rejection_names_the_setting() {
+    let server = Server::start(vec![refusal(TEMPERATURE), refusal(TEMPERATURE)]).await;
     let config = ProviderConfig { temperature: Some(0.7), ..config(&server) };
     let error = ask(&provider("openai", config), &question()).await.0.unwrap_err();
     assert_eq!((error.failure, error.setting), (ModelFailure::Refused, None), "it was not sent any more");
-    assert_eq!(server.asked().len(), 2);
+    assert_eq!(server.requests().len(), 2);
 
-    // Anthropic wants a limit in every request: without one of the operator's, there is the library's own.
+    // Anthropic requires a limit in every request: without the operator's, the library sends its own.
     let words =
         r#"{"type": "error", "error": {"type": "invalid_request_error", "message": "max_tokens: 99999 > 64000"}}"#;
-    let server = Server::playing(vec![refusal(words), stream("anthropic/text.sse")]).await;
+    let server = Server::start(vec![refusal(words), stream("anthropic/text.sse")]).await;
     let config = ProviderConfig { max_tokens: Some(99_999), ..super::config(&server) };
     ask(&provider("anthropic", config), &question()).await.0.unwrap();
-    let tokens: Vec<_> = server.asked().iter().map(|asked| asked.body["max_tokens"].clone()).collect();
+    let tokens: Vec<_> = server.requests().iter().map(|asked| asked.body["max_tokens"].clone()).collect();
     assert_eq!(tokens, [json!(99_999), json!(64_000)]);
 }
 
 #[tokio::test]
-async fn what_was_not_sent_is_a_refusal_like_any_other() {
+async fn rejection_of_an_unsent_parameter_is_not_retried() {
     for (service, _) in SERVICES {
-        let server = Server::playing(vec![refusal(TEMPERATURE)]).await;
+        let server = Server::start(vec![refusal(TEMPERATURE)]).await;
         let error = ask(&provider(service, config(&server)), &question()).await.0.unwrap_err();
-        assert_eq!((error.failure, error.status, server.asked().len()), (ModelFailure::Refused, Some(400), 1));
+        assert_eq!((error.failure, error.status, server.requests().len()), (ModelFailure::Refused, Some(400), 1));
     }
-    // Another status is about something else, whatever it mentions.
-    let server = Server::playing(vec![reply(403, JSON, TEMPERATURE)]).await;
-    let error = ask(&provider("openai", hot(&server)), &question()).await.0.unwrap_err();
-    assert_eq!((error.status, server.asked().len()), (Some(403), 1));
+    // With another status a mention of the parameter does not count.
+    let server = Server::start(vec![reply(403, JSON, TEMPERATURE)]).await;
+    let error = ask(&provider("openai", with_both_parameters(&server)), &question()).await.0.unwrap_err();
+    assert_eq!((error.status, server.requests().len()), (Some(403), 1));
 }
 
 #[tokio::test]
-async fn effort_and_options_that_a_model_does_not_know_are_left_out() {
+async fn leaves_out_unsupported_effort_and_options() {
     let thinking = r#"{"error": "\"m\" does not support thinking"}"#;
-    let server = Server::playing(vec![refusal(thinking), stream("ollama/text.ndjson")]).await;
+    let server = Server::start(vec![refusal(thinking), stream("ollama/text.ndjson")]).await;
     let config = ProviderConfig { reasoning_effort: Some(ReasoningEffort::High), ..config(&server) };
     let response = ask(&provider("ollama", config), &question()).await.0.unwrap();
     assert!(response.notices[0].contains("without `reasoning_effort`"), "{:?}", response.notices);
-    assert_eq!(server.asked()[1].body.get("think"), None);
+    assert_eq!(server.requests()[1].body.get("think"), None);
 
     let unknown = r#"{"error": {"message": "Unrecognized request argument supplied: top_k"}}"#;
-    let server = Server::playing(vec![refusal(unknown), stream("openai/text.sse")]).await;
+    let server = Server::start(vec![refusal(unknown), stream("openai/text.sse")]).await;
     let options = json!({"top_k": 5, "top_p": 0.5}).as_object().unwrap().clone();
     let response = ask(&provider("openai", ProviderConfig { options, ..super::config(&server) }), &question()).await;
     assert!(response.0.unwrap().notices[0].contains("without `options.top_k`"));
-    let body = server.asked().remove(1).body;
+    let body = server.requests().remove(1).body;
     assert_eq!((body.get("top_k"), &body["top_p"]), (None, &json!(0.5)));
 }
 
 #[tokio::test]
-async fn a_schema_gives_way_to_json_and_json_to_words() {
+async fn falls_back_from_schema_to_json_and_from_json_to_text() {
     let schema = json!({"type": "object"});
     let request = Request { json: true, json_schema: Some(schema), tools: Vec::new(), ..question() };
     let no_schema = r#"{"error": {"message": "This response_format type is unavailable now"}}"#;
     let no_json = r#"{"error": "'response_format.type' must be 'json_schema' or 'text'"}"#;
-    let server = Server::playing(vec![refusal(no_schema), refusal(no_json), stream("openai/text.sse")]).await;
+    let server = Server::start(vec![refusal(no_schema), refusal(no_json), stream("openai/text.sse")]).await;
     let response = ask(&provider("compatible", config(&server)), &request).await.0.unwrap();
     assert_eq!(response.notices, [] as [String; 0], "nobody set it");
-    let asked = server.asked();
+    let asked = server.requests();
     let kinds: Vec<_> = asked.iter().map(|asked| asked.body.pointer("/response_format/type")).collect();
     assert_eq!(kinds, [Some(&json!("json_schema")), Some(&json!("json_object")), None]);
 }

@@ -1,22 +1,22 @@
-//! What is sent.
+//! Requests as they are sent.
 
 use fumehood_core::chat::{Request, ToolChoice};
 use fumehood_model::{ProviderConfig, ReasoningEffort};
 use serde_json::{Value, json};
 
 use super::server::{ReceivedRequest, Server};
-use super::{KEY, SERVICES, answered, ask, config, provider, question, stream};
+use super::{KEY, SERVICES, answered_conversation, ask, config, provider, question, stream};
 
-/// Asks a provider that answers with text, and returns what it was asked.
+/// Sends a request to a server that answers with text, and returns the request that arrived.
 async fn sent(service: &str, request: &Request, change: impl FnOnce(&mut ProviderConfig)) -> ReceivedRequest {
     let kind = SERVICES.iter().find(|(name, _)| *name == service).map_or("sse", |(_, kind)| kind);
     let answers = if service == "compatible" { "openai" } else { service };
-    let server = Server::playing(vec![stream(&format!("{answers}/text.{kind}"))]).await;
+    let server = Server::start(vec![stream(&format!("{answers}/text.{kind}"))]).await;
     let mut config = config(&server);
     change(&mut config);
     let (answer, _) = ask(&provider(service, config), request).await;
     answer.unwrap_or_else(|error| panic!("{service}: {error}"));
-    server.asked().remove(0)
+    server.requests().remove(0)
 }
 
 #[tokio::test]
@@ -39,8 +39,8 @@ async fn k1_no_temperature_is_sent_unless_somebody_says_so() {
         assert_eq!(body.pointer(place(service)), None, "{service}");
         let found = sent(service, &question(), |config| config.temperature = Some(0.7)).await.body;
         assert_eq!(found.pointer(place(service)), Some(&json!(0.7)), "{service}");
-        let hot = Request { temperature: Some(0.0), max_tokens: Some(50), ..question() };
-        let found = sent(service, &hot, |_| {}).await.body.pointer(place(service)).cloned();
+        let with_both_parameters = Request { temperature: Some(0.0), max_tokens: Some(50), ..question() };
+        let found = sent(service, &with_both_parameters, |_| {}).await.body.pointer(place(service)).cloned();
         assert_eq!(found, Some(json!(0.0)), "{service}");
     }
 }
@@ -69,7 +69,7 @@ async fn i8_a_request_carries_model_messages_tools_and_the_key_in_a_header() {
 }
 
 #[tokio::test]
-async fn a_compatible_server_without_a_key_gets_none() {
+async fn compatible_server_without_a_key_gets_none() {
     let asked = sent("compatible", &question(), |config| config.key = None).await;
     assert!(asked.head.starts_with("POST /chat/completions "), "{}", asked.head);
     assert!(!asked.head.to_lowercase().contains("authorization"), "{}", asked.head);
@@ -104,7 +104,7 @@ async fn i8_the_tool_choice_is_said_in_each_providers_words() {
         ("gemini", &ToolChoice::Required, mode, json!("ANY")),
         ("gemini", &ToolChoice::None, mode, json!("NONE")),
         ("gemini", &specific, "/toolConfig/functionCallingConfig/allowedFunctionNames/0", json!("calculator__add")),
-        // Ollama has no tool choice: none means no tools, a specific one means no others.
+        // Ollama has no tool choice: "none" sends no tools, a specific one only that tool.
         ("ollama", &ToolChoice::None, "/tools", Value::Null),
         ("ollama", &specific, "/tools/0/function/name", json!("calculator__add")),
         ("ollama", &specific, "/tools/1", Value::Null),
@@ -119,7 +119,7 @@ async fn i8_the_tool_choice_is_said_in_each_providers_words() {
 
 #[tokio::test]
 async fn i8_calls_and_their_results_go_back_under_their_ids() {
-    let body = sent("openai", &answered(), |_| {}).await.body;
+    let body = sent("openai", &answered_conversation(), |_| {}).await.body;
     let messages = body["messages"].as_array().unwrap();
     assert_eq!(messages[2]["tool_calls"][0]["id"], "call_a");
     assert_eq!(messages[2]["tool_calls"][0]["function"]["arguments"], r#"{"a":3}"#);
@@ -128,15 +128,15 @@ async fn i8_calls_and_their_results_go_back_under_their_ids() {
     assert_eq!((&messages[3]["role"], &messages[3]["tool_call_id"]), (&json!("tool"), &json!("call_a")));
     assert_eq!((&messages[4]["content"], &messages[4]["tool_call_id"]), (&json!("malformed"), &json!("call_b")));
 
-    let body = sent("anthropic", &answered(), |_| {}).await.body;
+    let body = sent("anthropic", &answered_conversation(), |_| {}).await.body;
     let text = body.to_string();
     assert!(text.contains(r#""id":"call_a""#) && text.contains(r#""tool_use_id":"call_b""#), "{text}");
 
-    let body = sent("gemini", &answered(), |_| {}).await.body;
+    let body = sent("gemini", &answered_conversation(), |_| {}).await.body;
     let response = body.pointer("/contents/2/parts/0/functionResponse/name");
     assert_eq!(response, Some(&json!("calculator__add")), "{body}");
 
-    let body = sent("ollama", &answered(), |_| {}).await.body;
+    let body = sent("ollama", &answered_conversation(), |_| {}).await.body;
     assert_eq!(body["messages"][2]["tool_calls"][0]["function"]["arguments"], json!({"a": 3}), "{body}");
     assert_eq!((&body["messages"][3]["role"], &body["messages"][3]["content"]), (&json!("tool"), &json!("8")));
 }
@@ -157,7 +157,7 @@ async fn i8_options_json_and_the_cached_context_are_passed_on() {
 }
 
 #[tokio::test]
-async fn settings_of_the_provider_are_sent_where_a_request_does_not_say() {
+async fn provider_settings_are_defaults_of_a_request() {
     let options = |value: Value| value.as_object().unwrap().clone();
     let set = |config: &mut ProviderConfig| {
         config.max_tokens = Some(900);
@@ -173,7 +173,7 @@ async fn settings_of_the_provider_are_sent_where_a_request_does_not_say() {
     let body = sent("ollama", &question(), set).await.body;
     assert_eq!((&body["options"]["num_predict"], &body["options"]["seed"]), (&json!(900), &json!(7)));
     assert_eq!(body["think"], "low");
-    // Only Anthropic has to be told a limit; the library knows that of each model.
+    // Only Anthropic requires a limit; the library knows that of each model.
     for (service, _) in SERVICES.into_iter().filter(|(service, _)| *service != "anthropic") {
         let text = sent(service, &question(), |_| {}).await.body.to_string().to_lowercase();
         for word in ["max_tokens", "max_completion_tokens", "maxoutputtokens", "num_predict", "effort", "thinking"] {
@@ -183,7 +183,7 @@ async fn settings_of_the_provider_are_sent_where_a_request_does_not_say() {
 }
 
 #[tokio::test]
-async fn a_schema_of_the_answer_is_sent_where_the_provider_takes_one() {
+async fn sends_a_schema_where_the_provider_supports_one() {
     let schema = json!({"type": "object", "properties": {"type": {"enum": ["call_tool", "final_answer"]}}});
     let request = Request { json: true, json_schema: Some(schema.clone()), tools: Vec::new(), ..question() };
     for service in ["openai", "compatible"] {
@@ -201,14 +201,14 @@ async fn a_schema_of_the_answer_is_sent_where_the_provider_takes_one() {
 }
 
 #[tokio::test]
-async fn an_option_that_can_not_be_sent_is_not_dropped_in_silence() {
+async fn rejects_an_option_that_cannot_be_sent() {
     for (service, options, expected) in [
         ("openai", json!({"tools": []}), "`tools` can not be sent: the request itself"),
         ("gemini", json!({"contents": []}), "`contents` can not be sent"),
         ("ollama", json!({"mirostat": 1}), "`mirostat` can not be sent: Ollama can be told"),
         ("ollama", json!({"seed": "x"}), "`seed` can not be sent: its value"),
     ] {
-        let server = Server::playing(Vec::new()).await;
+        let server = Server::start(Vec::new()).await;
         let request = Request { options: options.as_object().unwrap().clone(), ..question() };
         let (answer, _) = ask(&provider(service, config(&server)), &request).await;
         let error = answer.unwrap_err().message;
@@ -217,7 +217,7 @@ async fn an_option_that_can_not_be_sent_is_not_dropped_in_silence() {
 }
 
 #[tokio::test]
-async fn a_name_is_sent_as_it_is() {
+async fn model_name_is_sent_unchanged() {
     for service in ["openai", "compatible"] {
         for (name, effort) in
             [("mistral-medium", Some(&Value::Null)), ("qwen-max", Some(&Value::Null)), ("gpt-4o", None)]
@@ -232,10 +232,10 @@ async fn a_name_is_sent_as_it_is() {
     let body = sent("openai", &request, |_| {}).await.body;
     assert_eq!((&body["model"], &body["reasoning_effort"]), (&json!("a-high"), &json!("low")));
 
-    let server = Server::playing(Vec::new()).await;
+    let server = Server::start(Vec::new()).await;
     for (service, name) in [("gemini", "../../x"), ("openai", "groq::x"), ("ollama", "")] {
         let request = Request { model: Some(name.to_owned()), ..question() };
         let (answer, _) = ask(&provider(service, config(&server)), &request).await;
-        assert!(answer.unwrap_err().message.contains("no model can be called"), "{service}");
+        assert!(answer.unwrap_err().message.contains("the model name of the request is invalid"), "{service}");
     }
 }

@@ -1,4 +1,4 @@
-//! A server on this machine that plays recorded replies, one for each connection, and keeps what it was asked.
+//! A local server that plays recorded replies, one for each connection, and records the requests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,22 +7,22 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What one connection gets.
+/// The reply to one connection.
 #[derive(Clone)]
 pub enum Play {
     /// A whole response, written in pieces of this many bytes.
     Reply { status: u16, headers: &'static str, body: Vec<u8>, piece: usize },
-    /// The beginning of a response; then the connection ends as if that had been all.
+    /// The beginning of a response without a length; then the connection ends.
     Ends(Vec<u8>),
-    /// The beginning of a response that says that more is to come; then the connection ends.
+    /// The beginning of a response with a greater length; then the connection ends.
     Cut(Vec<u8>),
-    /// The beginning of a response, and then nothing.
+    /// The beginning of a response; then the connection stays open.
     Hangs(Vec<u8>),
-    /// Nothing at all.
+    /// No reply.
     Silent,
 }
 
-/// What was asked.
+/// A request that arrived.
 #[derive(Debug, Clone)]
 pub struct ReceivedRequest {
     /// The request line and the headers.
@@ -38,8 +38,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Plays these, in order, and then no more.
-    pub async fn playing(plays: Vec<Play>) -> Self {
+    /// Starts a server that plays these replies in order, and then accepts no more connections.
+    pub async fn start(plays: Vec<Play>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -53,8 +53,8 @@ impl Server {
         Self { url, asked }
     }
 
-    /// What it was asked so far.
-    pub fn asked(&self) -> Vec<ReceivedRequest> {
+    /// Returns the requests so far.
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.asked.lock().unwrap().clone()
     }
 }

@@ -1,4 +1,4 @@
-//! Thoughts that a provider wants back with the calls that followed from them.
+//! Thoughts that a provider requires to be sent back with the calls that followed from them.
 
 use fumehood_core::chat::{Message, Reply, Request, Response, Thought};
 use serde_json::{Value, json};
@@ -8,8 +8,8 @@ use super::{ask, config, provider, question, reply, stream};
 
 const SSE: &str = "content-type: text/event-stream\r\n";
 
-/// An answer of Anthropic that thinks, openly and in secret, before it asks for two calls.
-fn thinking_aloud() -> String {
+/// Returns an answer of Anthropic with a signed and a redacted thought before two calls.
+fn thinking_answer() -> String {
     let event = |kind: &str, mut data: Value| {
         data["type"] = json!(kind);
         format!("event: {kind}\ndata: {data}\n\n")
@@ -38,8 +38,8 @@ fn thinking_aloud() -> String {
     .concat()
 }
 
-/// The conversation after a reply with calls: a pair of messages for each of them, as the loop tells it.
-fn answered(response: &Response) -> Request {
+/// Returns the conversation after a reply with calls, with a pair of messages for each call, as the agent builds it.
+fn answered_conversation(response: &Response) -> Request {
     let mut request = question();
     let Reply::ToolCalls { calls, .. } = &response.reply else { panic!("{response:?}") };
     for call in calls {
@@ -52,16 +52,16 @@ fn answered(response: &Response) -> Request {
 }
 
 #[tokio::test]
-async fn anthropic_gets_its_thinking_back_before_all_calls_of_the_reply() {
-    let server = Server::playing(vec![reply(200, SSE, thinking_aloud()), stream("anthropic/text.sse")]).await;
+async fn anthropic_gets_its_thinking_back_before_all_calls() {
+    let server = Server::start(vec![reply(200, SSE, thinking_answer()), stream("anthropic/text.sse")]).await;
     let provider = provider("anthropic", config(&server));
     let response = ask(&provider, &question()).await.0.unwrap();
     let signed = Thought::Signed { text: "Eight by two.".to_owned(), signature: "c2ln".to_owned() };
     let block = json!({"type": "redacted_thinking", "data": "ZW5jcnlwdGVk"});
     assert_eq!(response.thoughts, [signed, Thought::Sealed { block: block.to_string() }]);
 
-    ask(&provider, &answered(&response)).await.0.unwrap();
-    let asked = server.asked();
+    ask(&provider, &answered_conversation(&response)).await.0.unwrap();
+    let asked = server.requests();
     let messages = asked[1].body["messages"].as_array().unwrap();
     let call = |id: &str, a: u32| json!({"type": "tool_use", "id": id, "name": "calculator__add", "input": {"a": a}});
     let thinking = json!({"type": "thinking", "thinking": "Eight by two.", "signature": "c2ln"});
@@ -82,22 +82,22 @@ async fn gemini_gets_the_signature_back_with_its_call() {
     };
     let parts = [part("calculator__add", "call_a", Some("c2ln")), part("calculator__multiply", "call_b", None)];
     let body = json!({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]});
-    let server = Server::playing(vec![reply(200, SSE, format!("data: {body}\n\n")), stream("gemini/text.sse")]).await;
+    let server = Server::start(vec![reply(200, SSE, format!("data: {body}\n\n")), stream("gemini/text.sse")]).await;
     let provider = provider("gemini", config(&server));
     let response = ask(&provider, &question()).await.0.unwrap();
     let thought = Thought::Call { call: "call_a".to_owned(), signature: "c2ln".to_owned() };
     assert_eq!(response.thoughts, [thought]);
 
-    ask(&provider, &answered(&response)).await.0.unwrap();
-    let asked = server.asked();
+    ask(&provider, &answered_conversation(&response)).await.0.unwrap();
+    let asked = server.requests();
     let parts = asked[1].body["contents"][1]["parts"].as_array().unwrap();
     assert_eq!((&parts[0]["thoughtSignature"], parts[1].get("thoughtSignature")), (&json!("c2ln"), None));
     assert_eq!(parts[1]["functionCall"]["id"], "call_b");
     assert_eq!(asked[1].body["contents"][2]["parts"].as_array().map(Vec::len), Some(2));
 }
 
-/// An answer of a compatible server that thinks, and then asks for a call.
-fn reasoning() -> String {
+/// Returns an answer of a compatible server with unsigned thoughts before a call.
+fn reasoning_answer() -> String {
     let chunk = |delta: Value, finish: Value| {
         let choice = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
         format!("data: {}\n\n", json!({"id": "1", "object": "chat.completion.chunk", "created": 1, "choices": choice}))
@@ -115,24 +115,24 @@ fn reasoning() -> String {
 }
 
 #[tokio::test]
-async fn unsigned_thoughts_go_back_only_to_who_asks_for_them() {
+async fn unsigned_thoughts_go_back_only_on_demand() {
     let text = || stream("openai/text.sse");
-    let server = Server::playing(vec![reply(200, SSE, reasoning()), text()]).await;
+    let server = Server::start(vec![reply(200, SSE, reasoning_answer()), text()]).await;
     let known = provider("compatible", config(&server));
     let response = ask(&known, &question()).await.0.unwrap();
     assert_eq!(response.thoughts, [Thought::Plain { text: "Eight by two.".to_owned() }]);
-    let again = answered(&response);
+    let again = answered_conversation(&response);
     ask(&known, &again).await.0.unwrap();
-    assert!(!server.asked()[1].body.to_string().contains("reasoning_content"));
+    assert!(!server.requests()[1].body.to_string().contains("reasoning_content"));
 
     let missing = r#"{"error": {"message": "Missing `reasoning_content` field in the assistant message at index 2."}}"#;
     let refusal = reply(400, "content-type: application/json\r\n", missing);
-    let server = Server::playing(vec![refusal, text(), text()]).await;
+    let server = Server::start(vec![refusal, text(), text()]).await;
     let strict = provider("compatible", config(&server));
     for _ in 0..2 {
         assert_eq!(ask(&strict, &again).await.0.unwrap().notices, [] as [String; 0]);
     }
-    let asked = server.asked();
+    let asked = server.requests();
     let sent: Vec<_> = asked.iter().map(|asked| asked.body["messages"][2].get("reasoning_content")).collect();
     let thought = json!("Eight by two.");
     assert_eq!(sent, [None, Some(&thought), Some(&thought)]);

@@ -139,9 +139,9 @@ pub(super) const fn expected_calls() -> usize {
 }
 
 async fn converse(host: &Host, log: Arc<dyn Recorder>) -> Result<Outcome> {
-    let call = |turn: &Turn| ScriptedReply::call(turn.tool, turn.arguments).expecting(turn.after);
+    let call = |turn: &Turn| ScriptedReply::call(turn.tool, turn.arguments).expect_text(turn.after);
     let mut replies: Vec<ScriptedReply> = TURNS.iter().map(call).collect();
-    replies.push(ScriptedReply::text(ANSWER).expecting(LAST_EXPECTED));
+    replies.push(ScriptedReply::text(ANSWER).expect_text(LAST_EXPECTED));
     let own = ["calculator__add", "calculator__multiply", "stranger__run"];
     let skill = own.into_iter().fold(Skill::new(), |skill, tool| skill.component_tool(tool));
     let mut agent = host

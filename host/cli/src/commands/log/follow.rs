@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use fumehood::event_log::{Filter, Order, ReadError, Reader, Stored};
+use fumehood::event_log::{Filter, Order, ReadError, Reader, StoredRecord};
 
 use super::to_filter;
 use crate::args::log;
@@ -43,7 +43,7 @@ pub(super) async fn run(reader: Reader, follow: &log::Follow, json: bool) -> Res
 }
 
 /// Returns the last matching records, and the number of the last row of the log.
-fn query_last(reader: &Reader, filter: &Filter, last: u32) -> Result<(Vec<Stored>, u64), ReadError> {
+fn query_last(reader: &Reader, filter: &Filter, last: u32) -> Result<(Vec<StoredRecord>, u64), ReadError> {
     let end = reader.last()?.map_or(0, |mark| mark.seq);
     let limit = Some(usize::try_from(last).unwrap_or(usize::MAX));
     let before = Some(end.saturating_add(1));
@@ -53,6 +53,6 @@ fn query_last(reader: &Reader, filter: &Filter, last: u32) -> Result<(Vec<Stored
     Ok((found, end))
 }
 
-fn print(record: &Stored, json: bool) -> Result<()> {
+fn print(record: &StoredRecord, json: bool) -> Result<()> {
     if json { render::json_line(record) } else { render::line(&render::record::to_line(record)) }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use anyhow::Result;
 use comfy_table::Cell;
-use fumehood::event_log::{Filter, Order, ReadError, Reader, Stored};
+use fumehood::event_log::{Filter, Order, ReadError, Reader, StoredRecord};
 use fumehood::record::RecordKind;
 use serde::Serialize;
 use serde_json::Value;
@@ -81,7 +81,12 @@ pub(super) fn run(reader: &Reader, list: &List, json: bool) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn query_newest(reader: &Reader, filter: &Filter, kind: RecordKind, limit: usize) -> Result<Vec<Stored>, ReadError> {
+fn query_newest(
+    reader: &Reader,
+    filter: &Filter,
+    kind: RecordKind,
+    limit: usize,
+) -> Result<Vec<StoredRecord>, ReadError> {
     let filter = Filter { kind: Some(kind), limit: Some(limit), order: Order::Descending, ..filter.clone() };
     reader.query(&filter)
 }
@@ -131,7 +136,7 @@ fn query_calls(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<Cal
     Ok(rows)
 }
 
-fn has_end(reader: &Reader, started: &Stored) -> Result<bool, ReadError> {
+fn has_end(reader: &Reader, started: &StoredRecord) -> Result<bool, ReadError> {
     let end = Filter {
         session: Some(started.record.session.clone()),
         call: started.record.call.clone(),
@@ -143,7 +148,7 @@ fn has_end(reader: &Reader, started: &Stored) -> Result<bool, ReadError> {
     Ok(!reader.query(&end)?.is_empty())
 }
 
-fn call_row(row: &Stored, status: Option<&str>) -> CallRow {
+fn call_row(row: &StoredRecord, status: Option<&str>) -> CallRow {
     let record = &row.record;
     let text = |field: &str| record.body.get(field).and_then(Value::as_str).map(str::to_owned);
     CallRow {
@@ -166,7 +171,7 @@ fn query_sessions(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<
     // The status of a session is in its last record, which need not match the other filters.
     let wanted = filter.status.as_deref();
     let started = Filter { status: None, ..filter.clone() };
-    let max_rows = if wanted.is_some() { Filter::LIMIT } else { limit };
+    let max_rows = if wanted.is_some() { Filter::DEFAULT_LIMIT } else { limit };
     let mut rows = Vec::new();
     for start in query_newest(reader, &started, RecordKind::SessionStarted, max_rows)? {
         let row = session_row(reader, &start)?;
@@ -180,15 +185,15 @@ fn query_sessions(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<
     Ok(rows)
 }
 
-fn session_row(reader: &Reader, start: &Stored) -> Result<SessionRow, ReadError> {
+fn session_row(reader: &Reader, start: &StoredRecord) -> Result<SessionRow, ReadError> {
     let session = &start.record.session;
     let of_session = Filter { session: Some(session.clone()), ..Filter::default() };
     let last = query_newest(reader, &of_session, RecordKind::SessionFinished, 1)?;
     let first = Filter { kind: Some(RecordKind::UserMessage), limit: Some(1), ..of_session.clone() };
     let first = reader.query(&first)?;
     let message = first.first().and_then(|row| row.record.body.get("text")).and_then(Value::as_str);
-    let finished = query_newest(reader, &of_session, RecordKind::ToolFinished, Filter::LIMIT)?.len();
-    let rejected = query_newest(reader, &of_session, RecordKind::ToolRejected, Filter::LIMIT)?.len();
+    let finished = query_newest(reader, &of_session, RecordKind::ToolFinished, Filter::DEFAULT_LIMIT)?.len();
+    let rejected = query_newest(reader, &of_session, RecordKind::ToolRejected, Filter::DEFAULT_LIMIT)?.len();
     let status = last.first().map_or("open", |row| row.record.status.as_deref().unwrap_or("?"));
     Ok(SessionRow {
         at: start.record.at.0,

@@ -1,7 +1,7 @@
 //! `fumehood log show`: shows one call with its causal chain.
 
 use anyhow::Result;
-use fumehood::event_log::{CallHistory, Reader, Stored};
+use fumehood::event_log::{CallHistory, Reader, StoredRecord};
 use fumehood::record::{Record, RecordKind};
 use serde_json::Value;
 
@@ -105,7 +105,7 @@ fn describe_usage(ended: Option<&Record>) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-fn print_section(title: &str, records: &[Stored]) -> Result<()> {
+fn print_section(title: &str, records: &[StoredRecord]) -> Result<()> {
     if records.is_empty() {
         return Ok(());
     }

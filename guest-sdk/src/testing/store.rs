@@ -1,46 +1,46 @@
-//! The store of a call natively: a map that keeps to the rules of the real one.
+//! The store of a call in tests: a map with the rules of the real one.
 
 use std::collections::BTreeMap;
 
 use crate::store::{Page, StoreError};
 
-const MOST_KEY_BYTES: usize = 256;
-const MOST_VALUE_BYTES: usize = 64 << 10;
-const MOST_KEYS: usize = 1000;
-/// What a key counts for besides its own bytes and those of its value.
-const ENTRY_BYTES: usize = 64;
+const MAX_KEY_BYTES: usize = 256;
+const MAX_VALUE_BYTES: usize = 64 << 10;
+const MAX_PAGE_KEYS: usize = 1000;
+/// Number of bytes that an entry counts for in addition to its key and its value.
+const ENTRY_OVERHEAD_BYTES: usize = 64;
 
-/// What is kept, and how much may be.
+/// The entries and the quota of a store.
 #[derive(Clone, Debug)]
-pub(super) struct Shelf {
+pub(super) struct MemoryStore {
     pub(super) entries: BTreeMap<String, Vec<u8>>,
-    /// `None`: there is no store.
+    /// The quota in bytes. `None`: there is no store.
     pub(super) quota: Option<usize>,
 }
 
-impl Default for Shelf {
+impl Default for MemoryStore {
     fn default() -> Self {
         Self { entries: BTreeMap::new(), quota: Some(1 << 20) }
     }
 }
 
-impl Shelf {
+impl MemoryStore {
     pub(super) fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.granted()?;
+        self.require_quota()?;
         check_key(key)?;
         Ok(self.entries.get(key).cloned())
     }
 
     pub(super) fn set(&mut self, key: &str, value: &[u8]) -> Result<(), StoreError> {
-        let quota = self.granted()?;
+        let quota = self.require_quota()?;
         check_key(key)?;
-        if value.len() > MOST_VALUE_BYTES {
+        if value.len() > MAX_VALUE_BYTES {
             return Err(StoreError::TooLarge);
         }
-        let entry = |(key, value): (&String, &Vec<u8>)| key.len() + value.len() + ENTRY_BYTES;
+        let entry = |(key, value): (&String, &Vec<u8>)| key.len() + value.len() + ENTRY_OVERHEAD_BYTES;
         let kept: usize = self.entries.iter().map(entry).sum();
         let old = self.entries.get_key_value(key).map_or(0, entry);
-        let new = kept - old + key.len() + value.len() + ENTRY_BYTES;
+        let new = kept - old + key.len() + value.len() + ENTRY_OVERHEAD_BYTES;
         if new > quota && new > kept {
             return Err(StoreError::Full);
         }
@@ -49,16 +49,17 @@ impl Shelf {
     }
 
     pub(super) fn delete(&mut self, key: &str) -> Result<bool, StoreError> {
-        self.granted()?;
+        self.require_quota()?;
         check_key(key)?;
         Ok(self.entries.remove(key).is_some())
     }
 
     pub(super) fn list(&self, prefix: &str, cursor: Option<&str>, limit: u32) -> Result<Page, StoreError> {
-        self.granted()?;
+        self.require_quota()?;
         check_text(prefix)?;
         cursor.map_or(Ok(()), check_key)?;
-        let limit = usize::try_from(limit).ok().filter(|limit| (1..MOST_KEYS).contains(limit)).unwrap_or(MOST_KEYS);
+        let limit =
+            usize::try_from(limit).ok().filter(|limit| (1..MAX_PAGE_KEYS).contains(limit)).unwrap_or(MAX_PAGE_KEYS);
         let is_wanted = |key: &&String| key.starts_with(prefix) && cursor.is_none_or(|cursor| key.as_str() > cursor);
         let mut wanted = self.entries.keys().filter(is_wanted).cloned();
         let keys: Vec<String> = wanted.by_ref().take(limit).collect();
@@ -66,7 +67,7 @@ impl Shelf {
         Ok(Page { keys, next })
     }
 
-    fn granted(&self) -> Result<usize, StoreError> {
+    fn require_quota(&self) -> Result<usize, StoreError> {
         self.quota.ok_or(StoreError::Denied)
     }
 }
@@ -76,6 +77,6 @@ fn check_key(key: &str) -> Result<(), StoreError> {
 }
 
 fn check_text(text: &str) -> Result<(), StoreError> {
-    let plain = text.len() <= MOST_KEY_BYTES && !text.chars().any(char::is_control);
+    let plain = text.len() <= MAX_KEY_BYTES && !text.chars().any(char::is_control);
     if plain { Ok(()) } else { Err(StoreError::InvalidKey) }
 }

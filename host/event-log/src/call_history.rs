@@ -1,4 +1,4 @@
-//! One call with its causal chain: what led to it, what happened to it, and what came of it.
+//! The history of one call: its own records, their causes and their effects.
 
 use std::collections::BTreeSet;
 
@@ -6,51 +6,51 @@ use rusqlite::types::Value;
 
 use crate::filter::{Filter, Order};
 use crate::reader::{ReadError, Reader};
-use crate::row::{CELLS, Stored};
+use crate::row::{CELLS, StoredRecord};
 
-/// How long a causal chain may be. A longer one was not made by a session.
-const LONGEST: i64 = 10_000;
+/// Maximum number of records in a causal chain. No session produces a longer one.
+const MAX_CHAIN_RECORDS: i64 = 10_000;
 
-/// One call of one session.
+/// One call of a session, with the records before and after it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct CallHistory {
     /// The session that made it.
     pub session: String,
-    /// What led to it, from the start of the session on, as far as it is still there.
-    pub before: Vec<Stored>,
-    /// What is recorded about the call itself, in order.
-    pub call: Vec<Stored>,
-    /// What followed from it, in order.
-    pub after: Vec<Stored>,
+    /// The records that led to the call, from the start of the session on, unless they were pruned.
+    pub before: Vec<StoredRecord>,
+    /// The records of the call itself, in order.
+    pub call: Vec<StoredRecord>,
+    /// The records that followed from the call, in order.
+    pub after: Vec<StoredRecord>,
 }
 
 impl Reader {
-    /// Returns the call of this id with its history. If there is none, returns the calls that a model gave this id, the newest
-    /// first: models reuse ids, in one session, too. `session` narrows both.
+    /// Returns the call with this id and its history. If there is none, returns the calls to which a model gave this
+    /// id, newest first: models reuse ids, even in one session. `session` restricts both searches.
     ///
     /// # Errors
-    /// The database cannot be read, or a row holds no record.
+    /// If the database cannot be read, or a row does not contain a record.
     pub fn show(&self, call: &str, session: Option<&str>) -> Result<Vec<CallHistory>, ReadError> {
         let newest = Filter { session: session.map(str::to_owned), order: Order::Descending, ..Filter::default() };
         let mut left = self.query(&Filter { call: Some(call.to_owned()), ..newest.clone() })?;
         if left.is_empty() {
             left = self.query(&Filter { model_call: Some(call.to_owned()), ..newest })?;
         }
-        let key = |row: &Stored| (row.record.session.clone(), row.record.call.clone());
+        let key = |row: &StoredRecord| (row.record.session.clone(), row.record.call.clone());
         let mut calls = Vec::new();
-        while let Some(of) = left.first().map(key) {
-            let (mut own, others): (Vec<_>, Vec<_>) = left.into_iter().partition(|row| key(row) == of);
+        while let Some(first) = left.first().map(key) {
+            let (mut own, others): (Vec<_>, Vec<_>) = left.into_iter().partition(|row| key(row) == first);
             own.reverse();
             left = others;
-            calls.push(self.history(of.0, own)?);
+            calls.push(self.history(first.0, own)?);
         }
         Ok(calls)
     }
 
-    fn history(&self, session: String, call: Vec<Stored>) -> Result<CallHistory, ReadError> {
+    fn history(&self, session: String, call: Vec<StoredRecord>) -> Result<CallHistory, ReadError> {
         let own: BTreeSet<u64> = call.iter().map(|row| row.seq).collect();
         let ids: Vec<String> = call.iter().map(|row| row.record.id.clone()).collect();
-        // UNION drops what was found before, so that even a forged circle comes to an end.
+        // UNION drops records that were found before, so that even a forged cycle terminates.
         let up = "SELECT r.parent FROM chain JOIN records r ON r.id = chain.id WHERE r.parent IS NOT NULL";
         let down = "SELECT r.id FROM chain JOIN records r ON r.parent = chain.id";
         let mut before = self.chain(&ids, up)?;
@@ -60,10 +60,10 @@ impl Reader {
         Ok(CallHistory { session, before, call, after })
     }
 
-    fn chain(&self, ids: &[String], step: &str) -> Result<Vec<Stored>, ReadError> {
+    fn chain(&self, ids: &[String], step: &str) -> Result<Vec<StoredRecord>, ReadError> {
         let ids = serde_json::to_string(ids).unwrap_or_default();
         let sql = format!(
-            "WITH RECURSIVE chain (id) AS (SELECT value FROM json_each(?1) UNION {step} LIMIT {LONGEST})
+            "WITH RECURSIVE chain (id) AS (SELECT value FROM json_each(?1) UNION {step} LIMIT {MAX_CHAIN_RECORDS})
              SELECT seq, hash, {CELLS} FROM records WHERE id IN (SELECT id FROM chain) ORDER BY seq"
         );
         self.select(&sql, vec![Value::Text(ids)])

@@ -1,8 +1,8 @@
-//! What a tool's function may return, and what becomes of it.
+//! Return types of a tool's function, and their conversion to content.
 //!
-//! `#[tool]` sees only the tokens of a return type, so the choice between text, content and JSON is left to method
-//! resolution on `&&&&&Returned<R>`: it tries the implementation with the most references first, and takes the first
-//! whose bounds hold.
+//! `#[tool]` sees only the tokens of a return type, so the choice between text, content and JSON is made by method
+//! resolution on `&&&&&ReturnProbe<R>` ("autoref specialization"): it tries the implementation with the most references
+//! first, and selects the first whose bounds hold.
 
 use std::marker::PhantomData;
 
@@ -13,11 +13,11 @@ use serde_json::Value;
 use crate::schema::output_schema;
 use crate::{Content, ToolError};
 
-/// What is not written as JSON when a tool returns it.
+/// A return type that is converted to content directly, not to one JSON value.
 ///
-/// Implement it for a type of your own that should become something other than one JSON value.
+/// Implement it for a type that has a better representation than JSON.
 pub trait IntoContent {
-    /// The parts of the result.
+    /// Converts the value to the parts of a result.
     fn into_content(self) -> Vec<Content>;
 }
 
@@ -51,12 +51,12 @@ impl IntoContent for () {
     }
 }
 
-/// Stands for the return type `R` while its kind is found out.
+/// A value of the return type `R`, on which method resolution selects the [`ReturnKind`].
 #[derive(Debug)]
-pub struct Returned<R>(PhantomData<fn() -> R>);
+pub struct ReturnProbe<R>(PhantomData<fn() -> R>);
 
-impl<R> Returned<R> {
-    /// The only value.
+impl<R> ReturnProbe<R> {
+    /// Creates a probe.
     #[expect(clippy::new_without_default, reason = "only `#[tool]` makes one")]
     #[must_use]
     pub const fn new() -> Self {
@@ -64,41 +64,41 @@ impl<R> Returned<R> {
     }
 }
 
-/// Finds the kind of a return type.
+/// Selects the kind of a return type.
 pub trait ReturnKind {
-    /// Implements [`Outcome`] for the return type.
+    /// The implementation of [`Outcome`] for the return type.
     type Kind;
 
-    /// The kind.
+    /// Returns the kind.
     fn kind(&self) -> Self::Kind;
 }
 
-/// What a function returns, as the schema and the result of its tool.
+/// Converts the return type of a function to the schema and the result of its tool.
 pub trait Outcome<R> {
-    /// The schema of the result, if it is one JSON value.
+    /// Returns the schema of the result, if it is one JSON value.
     fn schema(&self) -> Option<Value>;
 
-    /// The result.
+    /// Converts a returned value to the result.
     ///
     /// # Errors
     ///
-    /// The function's own, or that the value has no JSON form.
+    /// The function's own, or one for a value that cannot be serialized as JSON.
     fn outcome(&self, returned: R) -> Result<Vec<Content>, ToolError>;
 }
 
-/// The function returns content.
+/// The kind of a function that returns content.
 #[derive(Debug)]
 pub struct Plain;
 
-/// The function returns a value that is written as JSON.
+/// The kind of a function that returns a value to be serialized as JSON.
 #[derive(Debug)]
 pub struct Json;
 
-/// The function may fail; otherwise its result is of the given kind.
+/// The kind of a function that returns a `Result` whose `Ok` value has the kind `K`.
 #[derive(Debug)]
 pub struct Fallible<K>(K);
 
-impl<R: IntoContent> ReturnKind for &&&&Returned<R> {
+impl<R: IntoContent> ReturnKind for &&&&ReturnProbe<R> {
     type Kind = Plain;
 
     fn kind(&self) -> Plain {
@@ -106,7 +106,7 @@ impl<R: IntoContent> ReturnKind for &&&&Returned<R> {
     }
 }
 
-impl<R: IntoContent, E: Into<ToolError>> ReturnKind for &&&Returned<Result<R, E>> {
+impl<R: IntoContent, E: Into<ToolError>> ReturnKind for &&&ReturnProbe<Result<R, E>> {
     type Kind = Fallible<Plain>;
 
     fn kind(&self) -> Fallible<Plain> {
@@ -114,7 +114,7 @@ impl<R: IntoContent, E: Into<ToolError>> ReturnKind for &&&Returned<Result<R, E>
     }
 }
 
-impl<R: Serialize + JsonSchema, E: Into<ToolError>> ReturnKind for &&Returned<Result<R, E>> {
+impl<R: Serialize + JsonSchema, E: Into<ToolError>> ReturnKind for &&ReturnProbe<Result<R, E>> {
     type Kind = Fallible<Json>;
 
     fn kind(&self) -> Fallible<Json> {
@@ -122,7 +122,7 @@ impl<R: Serialize + JsonSchema, E: Into<ToolError>> ReturnKind for &&Returned<Re
     }
 }
 
-impl<R: Serialize + JsonSchema> ReturnKind for &Returned<R> {
+impl<R: Serialize + JsonSchema> ReturnKind for &ReturnProbe<R> {
     type Kind = Json;
 
     fn kind(&self) -> Json {
@@ -160,7 +160,8 @@ impl<R, E: Into<ToolError>, K: Outcome<R>> Outcome<Result<R, E>> for Fallible<K>
     }
 }
 
-/// Holds for no type; it is asked for where nothing else fits, so that the compiler has something useful to say.
+/// A trait that no type implements. It is required where no other implementation applies, for the sake of its error
+/// message.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "not a tool's result",
@@ -169,28 +170,28 @@ impl<R, E: Into<ToolError>, K: Outcome<R>> Outcome<Result<R, E>> for Fallible<K>
 )]
 pub trait ToolResult {}
 
-/// Comes last, and always fails with the message of `ToolResult`.
-pub trait Unreturnable<R> {
+/// The last candidate of method resolution. It always fails with the message of [`ToolResult`].
+pub trait UnsupportedKind<R> {
     /// Never compiles.
-    fn kind(&self) -> Unreadable
+    fn kind(&self) -> Unsupported
     where
         R: ToolResult;
 }
 
-/// The kind of what cannot be a result. It has an outcome only so that the compiler does not complain about that too.
+/// The kind of a type that cannot be a result. It implements [`Outcome`] only to prevent further compiler errors.
 #[derive(Debug)]
-pub struct Unreadable;
+pub struct Unsupported;
 
-impl<R> Unreturnable<R> for Returned<R> {
-    fn kind(&self) -> Unreadable
+impl<R> UnsupportedKind<R> for ReturnProbe<R> {
+    fn kind(&self) -> Unsupported
     where
         R: ToolResult,
     {
-        Unreadable
+        Unsupported
     }
 }
 
-impl<R> Outcome<R> for Unreadable {
+impl<R> Outcome<R> for Unsupported {
     fn schema(&self) -> Option<Value> {
         None
     }

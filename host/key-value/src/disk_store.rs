@@ -1,7 +1,8 @@
-//! The store: each step is one transaction.
+//! A key-value store on disk. Each operation is one transaction.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use fumehood_core::key_value::{Key, KeyValueStore, Page, Query, StoreError, check_quota, entry_bytes};
@@ -9,33 +10,35 @@ use fumehood_core::name::Namespace;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use crate::connect::{self, OpenError};
-use crate::pool::Pool;
 use crate::schema::SchemaError;
 use crate::storage_error::StorageError;
 
-/// Keeps keys and values in a SQLite file. Several processes may use the same file at once.
+/// Maximum number of idle connections. More may be in use at once; the excess is closed after use.
+const MAX_IDLE_CONNECTIONS: usize = 8;
+
+/// A key-value store in a SQLite file. Several processes may use the same file at once.
 pub struct DiskStore {
     pool: Pool,
 }
 
 impl DiskStore {
-    /// Opens a store, and makes the file and its folder if there is none, for this user alone.
+    /// Opens a store. A missing file and its folder are created for their owner only (modes 0600 and 0700).
     ///
     /// # Errors
-    /// If the file cannot be made or written, is damaged, or belongs to something else. Nothing is changed then.
+    /// If the file cannot be created or written, is damaged, or belongs to another program. It is not changed then.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        Ok(Self { pool: Pool::new(path, connect::make(path)?) })
+        Ok(Self { pool: Pool::new(path, connect::open_or_create(path)?) })
     }
 
-    fn step<R>(
+    fn run<R>(
         &self,
         patience: Duration,
-        step: impl FnOnce(&mut Connection) -> Result<R, StepError>,
+        operation: impl FnOnce(&mut Connection) -> Result<R, OperationError>,
     ) -> Result<R, StoreError> {
-        self.pool.step(patience, step).map_err(|error| match error {
-            StepError::Refused(refused) => refused,
-            StepError::File(why) => StoreError::Unavailable(format!("{}: {why}", self.pool.path().display())),
+        self.pool.run(patience, operation).map_err(|error| match error {
+            OperationError::Rejected(error) => error,
+            OperationError::File(error) => StoreError::Unavailable(format!("{}: {error}", self.pool.path().display())),
         })
     }
 }
@@ -46,35 +49,35 @@ impl fmt::Debug for DiskStore {
     }
 }
 
-/// Why a step was not done.
-enum StepError {
-    /// The owner may not.
-    Refused(StoreError),
-    /// The file does not.
+/// Errors of an operation.
+enum OperationError {
+    /// The operation is not allowed, for example by the quota.
+    Rejected(StoreError),
+    /// The file cannot be used.
     File(SchemaError),
 }
 
-impl From<SchemaError> for StepError {
+impl From<SchemaError> for OperationError {
     fn from(error: SchemaError) -> Self {
         Self::File(error)
     }
 }
 
-impl From<rusqlite::Error> for StepError {
+impl From<rusqlite::Error> for OperationError {
     fn from(error: rusqlite::Error) -> Self {
         Self::File(error.into())
     }
 }
 
-impl From<StoreError> for StepError {
+impl From<StoreError> for OperationError {
     fn from(error: StoreError) -> Self {
-        Self::Refused(error)
+        Self::Rejected(error)
     }
 }
 
 impl KeyValueStore for DiskStore {
     fn get(&self, owner: &Namespace, key: &Key, patience: Duration) -> Result<Option<Vec<u8>>, StoreError> {
-        self.step(patience, |connection| {
+        self.run(patience, |connection| {
             let mut find = connection.prepare_cached(
                 "SELECT value FROM entries WHERE owner = (SELECT id FROM owners WHERE name = ?1) AND key = ?2",
             )?;
@@ -82,32 +85,39 @@ impl KeyValueStore for DiskStore {
         })
     }
 
-    fn set(&self, owner: &Namespace, key: &Key, value: &[u8], most: u64, patience: Duration) -> Result<(), StoreError> {
-        self.step(patience, |connection| {
+    fn set(
+        &self,
+        owner: &Namespace,
+        key: &Key,
+        value: &[u8],
+        max_bytes: u64,
+        patience: Duration,
+    ) -> Result<(), StoreError> {
+        self.run(patience, |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let shelf = Shelf::of(&transaction, owner)?;
-            let old = shelf.value_bytes(&transaction, key)?;
-            let kept = check_quota(shelf.kept, key, old, value.len() as u64, most)?;
+            let usage = OwnerUsage::load(&transaction, owner)?;
+            let old = usage.value_bytes(&transaction, key)?;
+            let kept = check_quota(usage.kept, key, old, value.len() as u64, max_bytes)?;
             let mut set = transaction.prepare_cached(
                 "INSERT INTO entries (owner, key, value) VALUES (?1, ?2, ?3)
                  ON CONFLICT (owner, key) DO UPDATE SET value = excluded.value",
             )?;
-            set.execute(params![shelf.id, key.as_str(), value])?;
+            set.execute(params![usage.id, key.as_str(), value])?;
             drop(set);
-            shelf.keeps(&transaction, kept)?;
+            usage.update(&transaction, kept)?;
             Ok(transaction.commit()?)
         })
     }
 
     fn delete(&self, owner: &Namespace, key: &Key, patience: Duration) -> Result<bool, StoreError> {
-        self.step(patience, |connection| {
+        self.run(patience, |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let shelf = Shelf::of(&transaction, owner)?;
-            let Some(old) = shelf.value_bytes(&transaction, key)? else { return Ok(false) };
+            let usage = OwnerUsage::load(&transaction, owner)?;
+            let Some(old) = usage.value_bytes(&transaction, key)? else { return Ok(false) };
             let mut delete = transaction.prepare_cached("DELETE FROM entries WHERE owner = ?1 AND key = ?2")?;
-            delete.execute(params![shelf.id, key.as_str()])?;
+            delete.execute(params![usage.id, key.as_str()])?;
             drop(delete);
-            shelf.keeps(&transaction, shelf.kept.saturating_sub(entry_bytes(key, old)))?;
+            usage.update(&transaction, usage.kept.saturating_sub(entry_bytes(key, old)))?;
             transaction.commit()?;
             Ok(true)
         })
@@ -116,8 +126,8 @@ impl KeyValueStore for DiskStore {
     fn list(&self, owner: &Namespace, query: &Query, patience: Duration) -> Result<Page, StoreError> {
         let prefix = query.prefix.as_str();
         let after = query.after.as_ref().map_or("", Key::as_str);
-        self.step(patience, |connection| {
-            // One more than asked for, to know whether there is one.
+        self.run(patience, |connection| {
+            // Queries one more key than requested, to find out if there are more.
             let mut find = connection.prepare_cached(
                 "SELECT key FROM entries WHERE owner = (SELECT id FROM owners WHERE name = ?1)
                  AND key >= ?2 AND key <> ?3 ORDER BY key LIMIT ?4",
@@ -141,34 +151,74 @@ impl KeyValueStore for DiskStore {
     }
 }
 
-/// What one owner keeps, as a transaction that may write sees it.
-struct Shelf {
+/// The row of one owner: its id, and the bytes that its entries count for.
+struct OwnerUsage {
     id: i64,
     kept: u64,
 }
 
-impl Shelf {
-    fn of(transaction: &Transaction<'_>, owner: &Namespace) -> rusqlite::Result<Self> {
+impl OwnerUsage {
+    fn load(transaction: &Transaction<'_>, owner: &Namespace) -> rusqlite::Result<Self> {
         let mut make =
             transaction.prepare_cached("INSERT INTO owners (name, kept) VALUES (?1, 0) ON CONFLICT DO NOTHING")?;
         make.execute([owner.as_str()])?;
         let mut find = transaction.prepare_cached("SELECT id, kept FROM owners WHERE name = ?1")?;
-        find.query_row([owner.as_str()], |row| Ok(Self { id: row.get(0)?, kept: bytes(row.get(1)?) }))
+        find.query_row([owner.as_str()], |row| Ok(Self { id: row.get(0)?, kept: from_sql(row.get(1)?) }))
     }
 
     fn value_bytes(&self, transaction: &Transaction<'_>, key: &Key) -> rusqlite::Result<Option<u64>> {
         let mut find = transaction.prepare_cached("SELECT length(value) FROM entries WHERE owner = ?1 AND key = ?2")?;
-        find.query_row(params![self.id, key.as_str()], |row| row.get(0).map(bytes)).optional()
+        find.query_row(params![self.id, key.as_str()], |row| row.get(0).map(from_sql)).optional()
     }
 
-    fn keeps(&self, transaction: &Transaction<'_>, kept: u64) -> rusqlite::Result<()> {
+    fn update(&self, transaction: &Transaction<'_>, kept: u64) -> rusqlite::Result<()> {
         let mut update = transaction.prepare_cached("UPDATE owners SET kept = ?2 WHERE id = ?1")?;
         update.execute(params![self.id, i64::try_from(kept).unwrap_or(i64::MAX)]).map(drop)
     }
 }
 
-/// SQLite has signed numbers only; a length is never below zero.
-fn bytes(number: i64) -> u64 {
+/// A pool of connections to one file. Each is used by one thread at a time.
+pub(crate) struct Pool {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Pool {
+    pub(crate) fn new(path: &Path, first: Connection) -> Self {
+        Self { path: path.to_owned(), idle: Mutex::new(vec![first]) }
+    }
+
+    /// Runs an operation with a connection that waits for locks for at most `patience`. A connection on which an
+    /// operation failed is closed, so that the next operation uses a new one, which sees a file that was restored in
+    /// between.
+    pub(crate) fn run<R, E: From<SchemaError>>(
+        &self,
+        patience: Duration,
+        operation: impl FnOnce(&mut Connection) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut connection = match idle {
+            Some(connection) => {
+                connection.busy_timeout(patience).map_err(SchemaError::from)?;
+                connection
+            }
+            None => connect::open_existing(&self.path, patience)?,
+        };
+        let done = operation(&mut connection)?;
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MAX_IDLE_CONNECTIONS {
+            idle.push(connection);
+        }
+        Ok(done)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Converts a length from SQLite, which only has signed integers. Lengths are never negative.
+fn from_sql(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
@@ -186,11 +236,11 @@ mod tests {
         Namespace::parse("notes").unwrap()
     }
 
-    fn why<R: fmt::Debug>(step: Result<R, StoreError>) -> String {
+    fn error_of<R: fmt::Debug>(step: Result<R, StoreError>) -> String {
         step.unwrap_err().to_string()
     }
 
-    fn new_store() -> (tempfile::TempDir, std::path::PathBuf, DiskStore) {
+    fn new_store() -> (tempfile::TempDir, PathBuf, DiskStore) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("made").join("tools.db");
         let store = DiskStore::open(&path).unwrap();
@@ -199,7 +249,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn file_and_folder_are_for_their_owner_alone() {
+    fn file_and_folder_are_accessible_to_their_owner_only() {
         use std::os::unix::fs::PermissionsExt as _;
         let (_folder, path, store) = new_store();
         store.set(&notes(), &key("a"), b"1", 1 << 20, PATIENCE).unwrap();
@@ -209,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_store_is_refused_and_stays_as_it_is() {
+    fn rejects_and_preserves_a_file_that_is_not_a_store() {
         let folder = tempfile::tempdir().unwrap();
         let check = |name: &str, contents: &[u8], expected: &str| {
             let path = folder.path().join(name);
@@ -232,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_another_holds_is_unavailable_in_time_and_can_be_read() {
+    fn locked_file_is_unavailable_for_writing_and_readable() {
         let (_folder, path, store) = new_store();
         store.set(&notes(), &key("a"), b"1", 1 << 20, PATIENCE).unwrap();
         let other = Connection::open(&path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         let started = std::time::Instant::now();
-        let refused = why(store.set(&notes(), &key("a"), b"2", 1 << 20, PATIENCE));
+        let refused = error_of(store.set(&notes(), &key("a"), b"2", 1 << 20, PATIENCE));
         assert!(refused.contains("another process holds the file"), "{refused}");
         assert!(started.elapsed() < Duration::from_secs(5));
         assert_eq!(store.get(&notes(), &key("a"), PATIENCE).unwrap(), Some(b"1".to_vec()));
@@ -247,19 +297,20 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_can_be_read() {
+    fn unwritable_file_is_readable() {
         let (_folder, _path, store) = new_store();
         store.set(&notes(), &key("a"), b"1", 1 << 20, PATIENCE).unwrap();
-        let only_reads =
-            |connection: &mut Connection| connection.execute_batch("PRAGMA query_only = ON").map_err(StepError::from);
-        store.step(PATIENCE, only_reads).unwrap();
+        let only_reads = |connection: &mut Connection| {
+            connection.execute_batch("PRAGMA query_only = ON").map_err(OperationError::from)
+        };
+        store.run(PATIENCE, only_reads).unwrap();
         assert_eq!(store.get(&notes(), &key("a"), PATIENCE).unwrap(), Some(b"1".to_vec()));
-        let refused = why(store.set(&notes(), &key("a"), b"2", 1 << 20, PATIENCE));
+        let refused = error_of(store.set(&notes(), &key("a"), b"2", 1 << 20, PATIENCE));
         assert!(refused.contains("read-only; make both writable"), "{refused}");
     }
 
     #[test]
-    fn a_file_that_is_gone_or_damaged_is_unavailable() {
+    fn missing_or_damaged_file_is_unavailable() {
         let (_folder, path, store) = new_store();
         let value = vec![7; 60 << 10];
         for number in 0..20 {
@@ -270,17 +321,17 @@ mod tests {
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[4096..].fill(0xa5);
         std::fs::write(&path, &bytes).unwrap();
-        let refused = why(store.get(&notes(), &key("k1"), PATIENCE));
+        let refused = error_of(store.get(&notes(), &key("k1"), PATIENCE));
         assert!(refused.contains("the file is damaged"), "{refused}");
         std::fs::remove_file(&path).unwrap();
-        let refused = why(store.get(&notes(), &key("k1"), PATIENCE));
+        let refused = error_of(store.get(&notes(), &key("k1"), PATIENCE));
         assert!(refused.contains("cannot be opened; check that it exists"), "{refused}");
-        assert!(!path.exists(), "nothing is made in its place");
+        assert!(!path.exists(), "no new file is created in its place");
     }
 
-    /// Whoever looks while another makes the tables sees either none of them or all.
+    /// A thread that inspects the database while another creates the tables must see either none of them or all.
     #[test]
-    fn a_store_that_several_make_at_once_is_one_store() {
+    fn concurrent_creation_yields_one_store() {
         for _ in 0..20 {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("tools.db");
@@ -297,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn several_may_open_and_write_at_once_and_no_byte_is_lost() {
+    fn concurrent_writers_keep_the_usage_exact() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tools.db");
         let patience = Duration::from_secs(30);
@@ -314,7 +365,7 @@ mod tests {
             }
         });
         let store = DiskStore::open(&path).unwrap();
-        let kept = store.step(patience, |connection| {
+        let kept = store.run(patience, |connection| {
             Ok(connection.query_row("SELECT kept FROM owners", [], |row| row.get::<_, i64>(0))?)
         });
         assert_eq!(kept.unwrap(), 100 * (64 + 4 + 5));

@@ -1,13 +1,13 @@
-//! Which folders this tool was given, and whether a path lies in one of them.
+//! The granted folders, and checks that a path is inside one of them.
 //!
-//! The host decides that again for every path, and better: it knows where links lead. What is said here is only clearer.
+//! These checks only serve clearer messages. The host checks every path itself, and also resolves links.
 
 use std::path::{Component, Path, PathBuf};
 
 use fumehood_guest::ToolError;
 
-/// The folders that were granted, as this tool sees them.
-pub(crate) fn granted() -> Vec<String> {
+/// Returns the paths of the granted folders.
+pub(crate) fn folders() -> Vec<String> {
     granted_by_host()
 }
 
@@ -16,20 +16,20 @@ fn granted_by_host() -> Vec<String> {
     wasip2::filesystem::preopens::get_directories().into_iter().map(|(_, path)| path).collect()
 }
 
-/// Natively only tests grant anything.
+/// Returns the folders that a test granted; natively there are no others.
 #[cfg(not(target_arch = "wasm32"))]
 fn granted_by_host() -> Vec<String> {
     #[cfg(test)]
-    return tests::granted();
+    return tests::folders();
     #[cfg(not(test))]
     Vec::new()
 }
 
-/// The path, if it is absolute and below a folder that was granted.
-pub(crate) fn inside(path: &str) -> Result<PathBuf, ToolError> {
-    let folders = granted();
+/// Returns the path if it is absolute and inside a granted folder.
+pub(crate) fn check_path(path: &str) -> Result<PathBuf, ToolError> {
+    let folders = folders();
     if folders.is_empty() {
-        return Err(nothing());
+        return Err(none_error());
     }
     let listed = folders.join("`, `");
     let asked = Path::new(path);
@@ -48,8 +48,8 @@ pub(crate) fn inside(path: &str) -> Result<PathBuf, ToolError> {
     Err(ToolError::denied(format!("`{path}` is in no folder that was granted; those are `{listed}`")))
 }
 
-/// Nothing at all was granted.
-pub(crate) fn nothing() -> ToolError {
+/// Returns the error of a tool without any granted folder.
+pub(crate) fn none_error() -> ToolError {
     ToolError::denied("no folder was granted; whoever runs this tool can grant it one")
 }
 
@@ -66,11 +66,11 @@ pub(crate) mod tests {
         static GRANTED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     }
 
-    pub(super) fn granted() -> Vec<String> {
+    pub(super) fn folders() -> Vec<String> {
         GRANTED.with(|granted| granted.borrow().clone())
     }
 
-    /// A folder with files in it, granted to the tests of one thread.
+    /// A folder with files, granted to the tests of one thread.
     pub(crate) struct Folder(tempfile::TempDir);
 
     impl Folder {
@@ -85,7 +85,7 @@ pub(crate) mod tests {
             folder
         }
 
-        /// The absolute path of something in it.
+        /// Returns the absolute path of an entry.
         pub(crate) fn path(&self, name: &str) -> String {
             let root = self.0.path().to_str().unwrap();
             if name.is_empty() { root.to_owned() } else { format!("{root}/{name}") }
@@ -99,13 +99,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_what_lies_in_a_granted_folder_is_inside() {
-        let error = |path: &str| inside(path).unwrap_err();
+    fn accepts_only_paths_in_granted_folders() {
+        let error = |path: &str| check_path(path).unwrap_err();
         assert_eq!(error("/docs/a").kind(), FailureKind::Denied);
         let folder = Folder::with(&[]);
         let root = folder.path("");
-        assert_eq!(inside(&root), Ok(PathBuf::from(&root)));
-        assert!(inside(&folder.path("a/./b")).is_ok());
+        assert_eq!(check_path(&root), Ok(PathBuf::from(&root)));
+        assert!(check_path(&folder.path("a/./b")).is_ok());
         for (path, kind) in [
             ("/", FailureKind::Denied),
             ("/etc/passwd", FailureKind::Denied),
