@@ -1,5 +1,5 @@
 //! The bodies of the fuzz targets. Each takes bytes, and panics if an invariant is violated.
-//! `tests/tests/fuzz/replay.rs` runs them on the corpus without a fuzzer.
+//! `tests/tests/it/fuzz/replay.rs` runs them on the corpus without a fuzzer.
 
 pub mod batch_parser;
 #[cfg(feature = "engine")]
