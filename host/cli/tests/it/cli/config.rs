@@ -1,0 +1,205 @@
+//! The configuration: its check, its schema, and the messages for faulty ones.
+
+use expect_test::{Expect, expect};
+
+use super::workbench::Workbench;
+
+fn check(bench: &Workbench, arguments: &[&str], expected: Expect) {
+    expected.assert_eq(&bench.run(arguments).shown());
+}
+
+#[test]
+fn a_valid_file_is_accepted() {
+    let bench = Workbench::new();
+    bench.example("notes");
+    bench.put("fumehood.toml", "[tools.notes]\ncomponent = \"notes.wasm\"\n[mcp.servers.a]\ncommand = [\"a\"]\n");
+    check(
+        &bench,
+        &["config", "check"],
+        expect![[r#"
+        ── stdout
+        fumehood.toml is fine: 1 component, 1 MCP server, 0 skills
+        ── exit 0
+    "#]],
+    );
+    let json = bench.run(&["config", "check", "--json"]).json();
+    assert_eq!(json["tools"]["notes"]["approval"], "required");
+}
+
+#[test]
+fn all_faults_are_reported_with_their_places() {
+    let bench = Workbench::new();
+    let text = r#"
+[limits]
+deadline = "soon"
+dealine = "2s"
+
+[tools.notes]
+component = "notes.wasm"
+read = ["./docs", "/:/everything", "~/x:/x"]
+write = [{ folder = "./out", guest = "/out", bytes = "0" }]
+http = ["GET https://*/**", "FETCH https://example.com/v1", "https://münchen.example/**", "GET https://a.example/*"]
+private_addresses = ["0.0.0.0/0", "localhost"]
+env = { "A B" = "1" }
+clock = "0s"
+key_value = "1"
+scratch = "0"
+
+[[tools.notes.secrets]]
+name = "token"
+from = { env = "TOKEN" }
+for = "https://*.example.com/**"
+header = "Host"
+
+[tools.fetch]
+component = "fetch.wasm"
+private_addresses = ["10.0.0.0/8"]
+
+[tools.local]
+component = "fetch.wasm"
+http = ["http://127.0.0.1:8080/**"]
+"#;
+    bench.put("bad.toml", text);
+    check(
+        &bench,
+        &["config", "check", "bad.toml"],
+        expect![[r#"
+            ── stderr
+            error: bad.toml:3:12: `limits.deadline`: `soon` is not an amount of time; write a number and a unit, such as `250ms`, `2s` or `1m 30s`
+                bad.toml:4:1: [limits] has the unknown key `dealine`; did you mean `deadline`?; known there: deadline, fuel, log, memory, output, string
+                bad.toml:8:9: `./docs` does not say where the tool sees the folder; write both paths, such as `./docs:/docs`
+                bad.toml:8:36: `~/x` begins with `~`, which is not resolved here; write the path out
+                bad.toml:9:10: a quota of zero bytes lets the tool write nothing; leave it out for the default, or grant the folder for reading only
+                bad.toml:10:9: `GET https://*/**` is no rule for requests: `*` would be every host there is; name one, such as `api.example.com`, or write `*.example.com`
+                bad.toml:10:29: `FETCH https://example.com/v1` names the unknown HTTP method `FETCH`; did you mean `PATCH`?
+                bad.toml:10:61: `https://münchen.example/**` is no rule for requests: the host `münchen.example` is really `xn--mnchen-3ya.example`; write that, so that everybody sees which one it is
+                bad.toml:10:91: `GET https://a.example/*` is no rule for requests: the path may have a star only in `/**` at its end, and no `.`, `..` or backslash
+                bad.toml:11:35: `localhost` is no address; write one such as 127.0.0.1, or a network such as 10.1.0.0/16
+                bad.toml:12:17: `A B` is not the name of a variable; give letters, digits and `_`, not beginning with a digit
+                bad.toml:13:9: a clock whose step is zero has no meaning; give 1us to 1s, or leave it out for 1ms
+                bad.toml:14:13: a store of 1 B holds no key; give at least 1.0 KiB, or leave it out
+                bad.toml:15:11: a quota of zero bytes lets the tool write nothing; leave it out for the default, or grant the folder for reading only
+                bad.toml:17:1: `host` is no header that a secret could go into; such a one is `authorization` or `x-api-key`
+                bad.toml:25:21: `private_addresses` is of no use without `http`; add http = ["GET https://HOST/**"]
+                bad.toml:29:8: the rule `GET,HEAD http://127.0.0.1:8080/**` can never match: 127.0.0.1 is a loopback address; allow it by private_addresses = ["127.0.0.1/32"]
+            ── exit 2
+        "#]],
+    );
+    let called = bench.run(&["call", "notes", "read", "--config", "bad.toml"]);
+    assert_eq!((called.code, called.stdout.as_str()), (2, ""), "{called:?}");
+}
+
+#[test]
+fn unusable_configurations_are_refused() {
+    let bench = Workbench::new();
+    check(
+        &bench,
+        &["config", "check"],
+        expect![[r#"
+        ── stderr
+        error: cannot read fumehood.toml; name the configuration with `--config FILE`
+          because: No such file or directory (os error 2)
+        ── exit 2
+    "#]],
+    );
+    bench.put("large.toml", vec![b'#'; (1 << 20) + 1]);
+    check(
+        &bench,
+        &["config", "check", "large.toml"],
+        expect![[r#"
+        ── stderr
+        error: large.toml is larger than 1 MiB; a configuration is smaller than that
+        ── exit 2
+    "#]],
+    );
+    bench.put("latin.toml", b"a = \"\xe9\"");
+    check(
+        &bench,
+        &["config", "check", "latin.toml"],
+        expect![[r#"
+        ── stderr
+        error: latin.toml is not UTF-8 text; a configuration is TOML
+        ── exit 2
+    "#]],
+    );
+    check(
+        &bench,
+        &["config", "check", "."],
+        expect![[r#"
+        ── stderr
+        error: . is not a regular file; give the path of a `fumehood.toml`
+        ── exit 2
+    "#]],
+    );
+    check(
+        &bench,
+        &["call", "notes", "read", "--config", "absent.toml"],
+        expect![[r#"
+        ── stderr
+        error: cannot read absent.toml; name the configuration with `--config FILE`
+          because: No such file or directory (os error 2)
+        ── exit 2
+    "#]],
+    );
+}
+
+#[test]
+fn the_schema_is_printed() {
+    let bench = Workbench::new();
+    let schema = bench.run(&["config", "schema"]).json();
+    assert_eq!(schema["title"], "fumehood.toml");
+    assert!(schema["properties"]["tools"]["description"].as_str().unwrap().contains("Components"));
+}
+
+#[test]
+fn files_of_a_configuration_are_opened() {
+    let bench = Workbench::new();
+    bench.example("notes").put("file.txt", "Dear diary");
+    let text = r#"
+tools_in = ["absent"]
+[tools.notes]
+component = "notes.wasm"
+read = [".:/here", "./gone:/gone"]
+write = [{ folder = "./file.txt", guest = "/out" }]
+[tools.other]
+component = "other.wasm"
+[tools.text]
+component = "file.txt"
+[mcp.servers.here]
+command = ["./no-server"]
+folder = "nowhere"
+[agent]
+system = { file = "system.md" }
+[guardrails]
+ignore_file = "."
+"#;
+    bench.put("fumehood.toml", text);
+    check(
+        &bench,
+        &["config", "check"],
+        expect![[r#"
+        ── stderr
+        error: fumehood.toml:2:13: the folder absent cannot be used: No such file or directory (os error 2); create it, or correct the path
+            fumehood.toml:5:20: the folder ./gone cannot be used: No such file or directory (os error 2); create it, or correct the path
+            fumehood.toml:6:10: ./file.txt is not a folder; name one
+            fumehood.toml:8:13: the component other.wasm cannot be read: No such file or directory (os error 2); correct the path
+            fumehood.toml:10:13: file.txt is no WebAssembly; name a component, a `.wasm` file
+            fumehood.toml:12:11: the program ./no-server cannot be read: No such file or directory (os error 2); correct the path
+            fumehood.toml:13:10: the folder nowhere cannot be used: No such file or directory (os error 2); create it, or correct the path
+            fumehood.toml:15:10: the text system.md cannot be read: No such file or directory (os error 2); correct the path
+            fumehood.toml:17:15: the ignore list . is not a regular file; correct the path
+        ── exit 2
+    "#]],
+    );
+    assert_eq!(bench.run(&["config", "check", "--json"]).json()["error"]["kind"], "usage");
+    bench.put("fumehood.toml", "[tools.notes]\ncomponent = \"notes.wasm\"\nhttp = [\"GETT https://a.example/**\"]\n");
+    check(
+        &bench,
+        &["config", "check"],
+        expect![[r#"
+        ── stderr
+        error: fumehood.toml:3:9: `GETT https://a.example/**` names the unknown HTTP method `GETT`; did you mean `GET`?
+        ── exit 2
+    "#]],
+    );
+}

@@ -1,0 +1,136 @@
+//! Limits on the command line and in the configuration, and the messages for those that are refused.
+
+use expect_test::expect;
+
+use super::arguments::{calculator, check};
+use super::workbench::Workbench;
+
+#[test]
+fn limits_of_zero_or_above_the_ceiling_are_refused() {
+    let bench = calculator();
+    check(
+        &bench,
+        &["--timeout", "0s"],
+        expect![[r#"
+            ── stderr
+            error: --timeout: the deadline limit is zero, so that no call could succeed; leave it out for the default
+            ── exit 2
+        "#]],
+    );
+    check(
+        &bench,
+        &["--timeout", "fast"],
+        expect![[r#"
+        ── stderr
+        error: invalid value 'fast' for '--timeout <TIME>': `fast` is not an amount of time; write a number and a unit, such as `250ms`, `2s` or `1m 30s`
+
+        For more information, try '--help'.
+        ── exit 2
+    "#]],
+    );
+    check(
+        &bench,
+        &["--timeout", "100000 years"],
+        expect![[r#"
+            ── stderr
+            error: --timeout: the deadline limit is 100000years; this host gives at most 1day
+            ── exit 2
+        "#]],
+    );
+    check(
+        &bench,
+        &["--memory", "0"],
+        expect![[r#"
+            ── stderr
+            error: --memory: the memory limit is zero, so that no call could succeed; leave it out for the default
+            ── exit 2
+        "#]],
+    );
+    check(
+        &bench,
+        &["--memory", "1TiB"],
+        expect![[r#"
+            ── stderr
+            error: --memory: the memory limit is 1.0 TiB; this host gives at most 4.0 GiB
+            ── exit 2
+        "#]],
+    );
+}
+
+#[test]
+fn limits_that_are_no_amount_are_refused() {
+    let bench = calculator();
+    check(
+        &bench,
+        &["--memory", "much"],
+        expect![[r#"
+        ── stderr
+        error: invalid value 'much' for '--memory <BYTES>': `much` is not an amount of bytes; write a number and a unit, such as `512KiB` or `64MiB`
+
+        For more information, try '--help'.
+        ── exit 2
+    "#]],
+    );
+    check(
+        &bench,
+        &["--fuel", "0"],
+        expect![[r#"
+            ── stderr
+            error: --fuel: the fuel limit is zero, so that no call could succeed; leave it out for the default
+            ── exit 2
+        "#]],
+    );
+    check(
+        &bench,
+        &["--fuel", "-1"],
+        expect![[r#"
+            ── stderr
+            error: invalid value '-1' for '--fuel <COUNT>': `-1` is not a count; write a whole number, with `k`, `M` or `G` for thousands, millions or billions
+
+            For more information, try '--help'.
+            ── exit 2
+        "#]],
+    );
+    check(
+        &bench,
+        &["--fuel", "99999999999999999999"],
+        expect![[r#"
+        ── stderr
+        error: invalid value '99999999999999999999' for '--fuel <COUNT>': `99999999999999999999` is not a count; write a whole number, with `k`, `M` or `G` for thousands, millions or billions
+
+        For more information, try '--help'.
+        ── exit 2
+    "#]],
+    );
+    check(
+        &bench,
+        &["--max-output", "0"],
+        expect![[r#"
+            ── stderr
+            error: --max-output: the output limit is zero, so that no call could succeed; leave it out for the default
+            ── exit 2
+        "#]],
+    );
+}
+
+#[test]
+fn the_operator_sets_the_limit_on_a_string() {
+    let bench = Workbench::new();
+    bench.example("text");
+    bench.put("long.json", format!(r#"{{"text": "{}"}}"#, "x".repeat(11_000)));
+    let call = |component: &str, more: &[&str]| {
+        bench.run(&[&["call", component, "statistics", "--args-file", "long.json"], more].concat())
+    };
+    let ran = call("text.wasm", &[]);
+    assert!(ran.code == 3 && ran.stderr.contains("/text: expected a string of at most 10240 bytes"), "{ran:?}");
+    assert_eq!(call("text.wasm", &["--max-string", "20KiB"]).code, 0);
+    let ran = call("text.wasm", &["--max-string", "0"]);
+    assert!(ran.code == 2 && ran.stderr.contains("--max-string: the string limit is zero"), "{ran:?}");
+    let configured = |limits: &str| {
+        let tool = "[tools.words]\ncomponent = \"text.wasm\"\napproval = \"off\"\n";
+        bench.put("fumehood.toml", format!("[limits]\nstring = \"20KiB\"\n{tool}{limits}"));
+        call("words", &["--trust-config"]).code
+    };
+    assert_eq!(configured(""), 0);
+    assert_eq!(configured("limits.string = \"1KiB\"\n"), 3);
+}

@@ -1,0 +1,264 @@
+//! MCP over pipes: the program as a server, and the program as a client of itself.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::session::Session;
+use super::workbench::Workbench;
+
+#[test]
+fn a_client_lists_and_calls_over_pipes() {
+    let bench = Workbench::new();
+    bench.example("calculator").example("text");
+    let mut session = Session::start(&bench, &["calculator.wasm", "text.wasm"]);
+    session.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
+    let listed = session.next();
+    assert!(listed["result"]["tools"].as_array().unwrap().len() > 5, "{listed}");
+    session.call(2, "calculator__add", json!({"a": 3, "b": 5}));
+    assert_eq!(session.next()["result"]["structuredContent"], json!({"result": 8}));
+    let (rest, _, code) = session.leave();
+    assert_eq!((rest.as_str(), code), ("", Some(0)));
+}
+
+#[test]
+fn the_server_ends_with_its_input_despite_running_guests() {
+    let bench = Workbench::new();
+    bench.program("spin").program("sleep").program("stdout-flood");
+    let mut session = Session::start(&bench, &["spin.wasm", "sleep.wasm", "stdout-flood.wasm"]);
+    for (id, tool) in ["spin__run", "spin__run", "sleep__run", "stdout-flood__run"].into_iter().enumerate() {
+        session.call(id as u64 + 1, tool, json!({}));
+    }
+    session.send(&json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
+    assert_eq!(session.next(), json!({"jsonrpc": "2.0", "id": 9, "result": {}}));
+    let (rest, took, code) = session.leave();
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert_eq!(code, Some(0));
+    // Calls that were stopped may still be answered; nothing that a guest printed is.
+    for line in rest.lines() {
+        let message: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(message["result"]["isError"], true, "{message}");
+    }
+}
+
+#[test]
+fn an_unservable_component_is_reported_on_stderr_only() {
+    let bench = Workbench::new();
+    let ran = bench.run(&["serve", "mcp", "--json", "nothing.wasm"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (6, ""), "{ran:?}");
+    bench.example("calculator");
+    let ran = bench.run(&["serve", "mcp", "calculator.wasm", "--http", "0.0.0.0:0", "--no-auth"]);
+    assert!(ran.code != 0 && ran.stderr.contains("can be reached from other machines"), "{ran:?}");
+    let ran = bench.run(&["serve", "mcp"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+}
+
+#[test]
+fn flags_of_http_are_refused_without_http() {
+    let bench = Workbench::new();
+    bench.example("calculator").put("token", "0123456789abcdef");
+    for flag in [&["--no-auth"][..], &["--token-file", "token"], &["--allow-host", "a"], &["--allow-origin", "a"]] {
+        let ran = bench.run(&[&["serve", "mcp", "calculator.wasm"], flag].concat());
+        let says = format!("`{}` has a use over HTTP only; add `--http ADDRESS`", flag[0]);
+        assert!(ran.code == 2 && ran.stderr.contains(&says), "{ran:?}");
+    }
+}
+
+#[test]
+fn output_of_a_guest_reaches_neither_client_nor_terminal() {
+    let bench = Workbench::new();
+    bench.program("forge-message").program("stdout-flood");
+    let mut session = Session::start(&bench, &["forge-message.wasm", "stdout-flood.wasm"]);
+    session.call(1, "stdout-flood__run", json!({}));
+    let answer = session.request(2, "tools/call", json!({"name": "forge-message__run"}));
+    assert_eq!((&answer["result"]["isError"], &answer["result"]["content"]), (&json!(false), &json!([])), "{answer}");
+    assert!(session.is_quiet_for(Duration::from_millis(300)));
+    assert!(!session.said().contains("FORGED"), "{}", session.said());
+}
+
+/// Returns the processor time of a process so far.
+fn used(process: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let after_name: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    let ticks = |at: usize| after_name[at].parse::<u64>().unwrap();
+    // Hundredths of a second, wherever Linux runs.
+    Duration::from_millis((ticks(11) + ticks(12)) * 10)
+}
+
+#[test]
+fn cancelling_stops_the_processor_time_of_a_guest() {
+    let bench = Workbench::new();
+    bench.program("spin");
+    let mut session =
+        Session::start(&bench, &["spin.wasm", "--timeout", "60s", "--fuel", "900G", "--isolation", "in-process"]);
+    let process = session.process();
+    let (before, began) = (used(process), Instant::now());
+    for id in 1..=2 {
+        session.call(id, "spin__run", json!({}));
+    }
+    while used(process) < before + Duration::from_millis(500) {
+        assert!(began.elapsed() < Duration::from_secs(30), "they do not spin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for id in 1..=2 {
+        session.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let before = used(process);
+    std::thread::sleep(Duration::from_secs(1));
+    let still = used(process).saturating_sub(before);
+    assert!(still < Duration::from_millis(100), "{still:?}");
+}
+
+#[test]
+fn knowledge_and_prompts_are_served_as_configured() {
+    let bench = Workbench::new();
+    bench.put("rules.md", "# Rules");
+    bench.put("picture.png", [0x89, b'P', b'N', b'G']);
+    bench.put(
+        "fumehood.toml",
+        "[knowledge.rules]\ndescription = \"How.\"\ntext = { file = \"rules.md\" }\nmime = \"text/markdown\"\n\
+         [knowledge.picture]\ndescription = \"What.\"\ntext = { file = \"picture.png\" }\nmime = \"image/png\"\n\
+         uri = \"test://picture\"\ntitle = \"A picture\"\n\
+         [prompts.review]\ntext = \"Review: {text}\"\nknowledge = [\"rules\"]\n\
+         arguments = { text = { description = \"What.\", required = true } }\n",
+    );
+    let mut session = Session::start(&bench, &[]);
+    let read = session.request(1, "resources/read", json!({"uri": "fumehood://knowledge/rules"}));
+    assert_eq!(read["result"]["contents"][0]["text"], "# Rules", "{read}");
+    // It is what the file says now.
+    bench.put("rules.md", "# New rules");
+    let filled = session.request(2, "prompts/get", json!({"name": "review", "arguments": {"text": "this"}}));
+    let messages = &filled["result"]["messages"];
+    assert_eq!(messages[0]["content"]["resource"]["text"], "# New rules", "{filled}");
+    assert_eq!(messages[1]["content"]["text"], "Review: this");
+    let listed = session.request(3, "resources/list", json!({}));
+    let picture = json!({
+        "uri": "test://picture", "name": "picture", "title": "A picture", "description": "What.", "mimeType": "image/png"
+    });
+    assert_eq!(listed["result"]["resources"][1], picture);
+    let read = session.request(4, "resources/read", json!({"uri": "test://picture"}));
+    assert_eq!(read["result"]["contents"][0]["blob"], "iVBORw==", "{read}");
+    std::fs::remove_file(bench.path("rules.md")).unwrap();
+    let read = session.request(5, "resources/read", json!({"uri": "fumehood://knowledge/rules"}));
+    assert_eq!(read["error"]["code"], -32603, "{read}");
+    session.leave();
+    bench.put("fumehood.toml", "[knowledge.rules]\ndescription = \"\"\ntext = \"\"\nuri = \"no address\"\n");
+    let ran = bench.run(&["serve", "mcp"]);
+    assert!(ran.code == 2 && ran.stderr.contains("[knowledge.rules]: `no address` is not an address"), "{ran:?}");
+}
+
+#[test]
+fn people_list_and_call_the_tools_of_a_server() {
+    let bench = Workbench::new();
+    bench.example("calculator");
+    let program = env!("CARGO_BIN_EXE_fumehood");
+    let cache = format!("FUMEHOOD_CACHE_DIR={}", bench.cache().display());
+    let server = [program, "serve", "mcp", "--no-log", "calculator.wasm"];
+    let ran = bench.run(&[&["mcp", "list", "--env", &cache], server.as_slice()].concat());
+    assert!(ran.code == 0 && ran.stdout.contains("calculator__add │ Adds two numbers: a + b."), "{ran:?}");
+    // What comes after `--` is the command, whatever it looks like.
+    let ran =
+        bench.run(&[&["mcp", "list", "--json", "--env", &cache, "--"], server.as_slice(), &["--short-names"]].concat());
+    assert!(ran.code == 0 && ran.json()["tools"][0]["name"] == "add", "{ran:?}");
+    let call = |tool: &str, arguments: &str| {
+        bench.run(&[&["mcp", "call", "--json", "--env", &cache, tool, arguments, "--"], server.as_slice()].concat())
+    };
+    let ran = call("calculator__add", r#"{"a": 3, "b": 5}"#);
+    assert_eq!((ran.code, &ran.json()["content"][0]["value"]), (0, &json!({"result": 8})), "{ran:?}");
+    let ran = call("calculator__add", r#"{"a": "3"}"#);
+    assert_eq!((ran.code, &ran.json()["error"]["kind"]), (3, &json!("invalid_arguments")), "{ran:?}");
+    assert_eq!(call("calculator__ad", "{}").code, 3);
+    let ran = bench.run(&["mcp", "list", "/nowhere/at-all"]);
+    assert_eq!(ran.code, 7);
+    assert_eq!(ran.stderr, "error: cannot start `/nowhere/at-all`: there is no such file; correct the path\n");
+    let ran = bench.run(&["mcp", "list", "--timeout", "200ms", "sleep", "1000"]);
+    assert!(ran.code == 7 && ran.stderr.contains("within 200ms; give it longer with `--timeout`"), "{ran:?}");
+}
+
+#[test]
+fn the_snippet_for_a_client_is_json_with_whole_paths() {
+    let bench = Workbench::new();
+    bench.example("calculator");
+    let ran = bench.run(&["mcp", "config", "claude-desktop", "calculator.wasm"]);
+    let server = ran.json()["mcpServers"]["fumehood"].clone();
+    assert!(std::path::Path::new(server["command"].as_str().unwrap()).is_absolute());
+    let path = bench.path("calculator.wasm").canonicalize().unwrap();
+    assert_eq!(server["args"], json!(["serve", "mcp", path]));
+    assert_eq!(bench.run(&["mcp", "config", "vscode", "nothing.wasm"]).code, 2);
+}
+
+#[test]
+fn clients_see_the_powers_of_components() {
+    let bench = Workbench::new();
+    bench.example("calculator").example("text");
+    std::fs::create_dir(bench.path("docs")).unwrap();
+    bench.put(
+        "fumehood.toml",
+        "[tools.words]\ncomponent = \"text.wasm\"\napproval = \"off\"\nread = [\"docs:/docs\"]\nenv = { KEY = \"hush\" }\n",
+    );
+    let session = Session::start(&bench, &["calculator.wasm"]);
+    let about = session.hello()["result"]["instructions"].as_str().unwrap().to_owned();
+    let lines: Vec<&str> = about.lines().skip(1).collect();
+    assert!(lines[0].starts_with("- calculator (") && lines[0].ends_with("may compute, and nothing else"), "{about}");
+    assert!(lines[1].starts_with("- words (") && lines[1].contains("read files in /docs; read its own"), "{about}");
+    assert!(!about.contains("hush") && !about.contains(bench.path("docs").to_str().unwrap()), "{about}");
+    session.leave();
+}
+
+#[test]
+fn configured_tools_are_served_as_far_as_they_are_offered() {
+    let bench = Workbench::new();
+    bench.example("calculator").example("text");
+    bench.put(
+        "fumehood.toml",
+        "[tools.sums]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n[serve]\ntools = [\"sums__add\", \"text__statistics\"]\n",
+    );
+    let ran = bench.run(&["serve", "mcp"]);
+    assert!(ran.code == 2 && ran.stderr.contains("`text__statistics`"), "{ran:?}");
+    let mut session = Session::start(&bench, &["text.wasm", "--short-names"]);
+    assert_eq!(session.names(), ["add", "statistics"]);
+    session.call(2, "add", json!({"a": 3, "b": 5}));
+    assert_eq!(session.next()["result"]["structuredContent"], json!({"result": 8}));
+    session.call(3, "multiply", json!({"a": 3, "b": 5}));
+    assert_eq!(session.next()["error"]["code"], -32602, "what is not offered cannot be called");
+    session.leave();
+    let ran = bench.run(&["mcp", "config", "cursor"]);
+    let path = bench.path("fumehood.toml").canonicalize().unwrap();
+    assert_eq!(ran.json()["mcpServers"]["fumehood"]["args"], json!(["serve", "mcp", "--config", path]), "{ran:?}");
+}
+
+/// Returns the resident KiB, open files and threads of a process.
+fn held(process: u32) -> (u64, usize, usize) {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let figure = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    let files = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count();
+    (figure("VmRSS:"), files, usize::try_from(figure("Threads:")).unwrap())
+}
+
+#[test]
+fn ten_thousand_calls_leave_nothing_behind() {
+    let bench = Workbench::new();
+    bench.example("calculator").example("countdown");
+    let mut session = Session::start(&bench, &["calculator.wasm", "countdown.wasm"]);
+    let mut calls = |from: u64, count: u64| {
+        for id in from..from + count {
+            match id % 10 {
+                0 => session.call(id, "calculator__divide", json!({"a": 1, "b": 0})),
+                1 => session.call(id, "countdown__countdown", json!({"from": 1, "step_ms": 0})),
+                _ => session.call(id, "calculator__add", json!({"a": 3, "b": 5})),
+            }
+            assert_eq!(session.next()["id"], id);
+        }
+        held(session.process())
+    };
+    let (memory, files, threads) = calls(1, 1_000);
+    let (memory_after, files_after, threads_after) = calls(2_000, 10_000);
+    assert!(memory_after <= memory + (8 << 10), "{memory} KiB became {memory_after} KiB");
+    // The socket of each worker is watched through a second descriptor for as long as a call is waited for.
+    assert!(files_after <= files + 2 && threads_after <= threads + 1, "{files_after} files, {threads_after} threads");
+    session.leave();
+}

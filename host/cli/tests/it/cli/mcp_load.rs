@@ -1,0 +1,182 @@
+//! `serve mcp` under load: messages that are cheap to send and expensive to parse, and more sockets than file
+//! descriptors.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+use serde_json::json;
+
+use super::session::Session;
+use super::workbench::Workbench;
+
+/// Maximum time that a well-behaved client waits, on a loaded machine.
+const SOON: Duration = Duration::from_secs(2);
+/// Time that the server has to end, on a loaded machine.
+const GRACE: Duration = Duration::from_secs(4);
+/// Timeout of every wait, far above what any of them takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Number of clients that send the same message concurrently.
+const CLIENTS: usize = 48;
+const LARGEST_BODY: usize = 4 << 20;
+
+/// The program, serving over HTTP. It ends when this is dropped.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(bench: &Workbench) -> Self {
+        bench.example("calculator");
+        let errors = tempfile::NamedTempFile::new().unwrap();
+        let mut command = bench.command(&["serve", "mcp", "calculator.wasm", "--http", "127.0.0.1:0", "--no-auth"]);
+        let child = command.stdout(Stdio::null()).stderr(errors.reopen().unwrap()).spawn().unwrap();
+        let mut server = Self { child, address: String::new() };
+        let started = Instant::now();
+        while server.address.is_empty() {
+            assert!(started.elapsed() < PATIENCE, "it never serves");
+            std::thread::sleep(Duration::from_millis(20));
+            let said = std::fs::read_to_string(errors.path()).unwrap();
+            let found = said.split_once(" at http://").and_then(|(_, rest)| rest.split_once("/mcp\n"));
+            server.address = found.map(|(address, _)| address.to_owned()).unwrap_or_default();
+        }
+        server
+    }
+
+    /// Sends a message without waiting for the answer.
+    fn send(&self, body: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nConnection: close\r\nHost: {}\r\nContent-Length: {}\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\n\r\n",
+            self.address,
+            body.len()
+        );
+        // A server may hang up on what it does not want.
+        let _refused = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+        stream
+    }
+
+    /// Sends a message. Returns the status of the answer, and the time that it took.
+    fn ask(&self, body: &[u8]) -> (String, Duration) {
+        let asked = Instant::now();
+        let mut answer = Vec::new();
+        let _reset = self.send(body).read_to_end(&mut answer);
+        (String::from_utf8_lossy(&answer).chars().skip(9).take(3).collect(), asked.elapsed())
+    }
+
+    /// Returns the peak of its memory, in MiB.
+    fn peak(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() >> 10
+    }
+
+    /// Sends a signal to end it. Returns the time that it took.
+    fn terminate(&mut self) -> Duration {
+        let told = Instant::now();
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(told.elapsed() < PATIENCE, "it never ends");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        told.elapsed()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+fn hello() -> Vec<u8> {
+    let client = json!({"name": "test", "version": "0"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string().into_bytes()
+}
+
+fn zeroes(count: usize) -> String {
+    format!("[{}0]", "0,".repeat(count - 1))
+}
+
+fn call(values: usize) -> Vec<u8> {
+    let (before, after) = (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":"#, r#"}}}"#);
+    format!("{before}{}{after}", zeroes(values)).into_bytes()
+}
+
+/// Checks that while many clients send a message, a well-behaved one is answered soon, memory stays bounded, and a
+/// signal ends it.
+fn check_that_nobody_starves(body: &[u8], statuses: &[&str], growth: u64) {
+    let bench = Workbench::new();
+    let mut server = Server::start(&bench);
+    assert_eq!(server.ask(&hello()).0, "200");
+    let before = server.peak();
+    let (status, took) = server.ask(body);
+    assert!(statuses.contains(&status.as_str()) && took < SOON, "{status} after {took:?}");
+    std::thread::scope(|scope| {
+        let sending: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(|| server.send(body))).collect();
+        std::thread::sleep(Duration::from_millis(300));
+        for _ in 0..3 {
+            let (status, took) = server.ask(&hello());
+            assert!(status == "200" && took < SOON, "{status} after {took:?}");
+        }
+        drop(sending);
+    });
+    let after = server.peak();
+    assert!(after < before + growth, "{before} MiB became {after} MiB");
+    let _open: Vec<_> = (0..CLIENTS).map(|_| server.send(body)).collect();
+    let took = server.terminate();
+    assert!(took < GRACE, "{took:?}");
+}
+
+#[test]
+fn bodies_of_too_many_values_starve_nobody() {
+    let zeroes = zeroes(LARGEST_BODY / 2 - 1);
+    check_that_nobody_starves(zeroes.as_bytes(), &["413"], 300);
+    check_that_nobody_starves(&call(LARGEST_BODY / 2 - 100), &["413"], 300);
+}
+
+#[test]
+fn the_costliest_bodies_that_are_taken_starve_nobody() {
+    // The rest of the message has a few more values.
+    check_that_nobody_starves(&call(99_900), &["200", "400", "422"], 300);
+}
+
+#[test]
+fn more_sockets_than_files_are_survived() {
+    let bench = Workbench::new();
+    let server = Server::start(&bench);
+    assert_eq!(server.ask(&hello()).0, "200");
+    let process = server.child.id();
+    let open = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count() as u64;
+    let limit = Rlimit { current: Some(open + 16), maximum: Some(open + 16) };
+    prlimit(Some(Pid::from_child(&server.child)), Resource::Nofile, limit).unwrap();
+    let silent: Vec<_> = (0..200).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    for _ in 0..3 {
+        let (status, took) = server.ask(&hello());
+        assert!(status == "200" && took < SOON, "{status} after {took:?}");
+    }
+    drop(silent);
+}
+
+#[test]
+fn a_line_of_too_many_values_is_answered_unparsed() {
+    let bench = Workbench::new();
+    bench.example("calculator");
+    let mut session = Session::start(&bench, &["calculator.wasm"]);
+    let asked = Instant::now();
+    let values: Vec<u8> = vec![0; LARGEST_BODY / 2 - 100];
+    session.call(7, "calculator__add", json!({"a": values}));
+    let answer = session.next();
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32600)), "{answer}");
+    assert!(asked.elapsed() < PATIENCE, "{:?}", asked.elapsed());
+    session.call(8, "calculator__add", json!({"a": 3, "b": 5}));
+    assert_eq!(session.next()["result"]["structuredContent"], json!({"result": 8}));
+    session.leave();
+}

@@ -1,0 +1,78 @@
+//! Powers of the command line for the components of a run.
+
+use super::workbench::{Ran, Workbench};
+
+const READ: &str = r#"
+{"calls": [{"name": "files__read", "arguments": {"path": "/docs/a.txt"}}]}
+{"text": "It says so.", "expect": "EXPECTED"}
+"#;
+
+fn bench(expected: &str) -> Workbench {
+    let bench = Workbench::new();
+    bench.example("files").put("script.jsonl", READ.replace("EXPECTED", expected));
+    ["docs", "log"].iter().for_each(|folder| std::fs::create_dir(bench.path(folder)).unwrap());
+    bench.put("docs/a.txt", "the words of the file");
+    bench
+}
+
+fn run(bench: &Workbench, more: &[&str]) -> Ran {
+    let usual = ["run", "Read it", "--tool", "files.wasm", "--script", "script.jsonl", "--log", "log/e.db"];
+    bench.run(&[&usual, more].concat())
+}
+
+#[test]
+fn a_folder_that_was_typed_can_be_read() {
+    let ran = run(&bench("the words of the file"), &["--allow-read", "./docs:/docs"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "It says so.\n"), "{ran:?}");
+}
+
+#[test]
+fn without_the_option_the_folder_cannot_be_read() {
+    let ran = run(&bench("no folder was granted"), &[]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "It says so.\n"), "{ran:?}");
+    assert!(ran.stderr.contains("✗ files__read"), "{ran:?}");
+}
+
+#[test]
+fn a_component_of_the_configuration_has_nothing_of_it() {
+    let bench = bench("no folder was granted");
+    bench.put("fumehood.toml", "[tools.files]\ncomponent = \"files.wasm\"\napproval = \"off\"\n");
+    bench.example("calculator");
+    let run = ["run", "Read it", "--tool", "calculator.wasm", "--script", "script.jsonl", "--no-log"];
+    let ran = bench.run(&[&run[..], &["--allow-read", "./docs:/docs"]].concat());
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "It says so.\n"), "{ran:?}");
+}
+
+#[test]
+fn what_cannot_be_granted_is_refused_before_anything_runs() {
+    let check = |more: &[&str], code: i32, words: &str| {
+        let ran = run(&bench("never"), more);
+        assert_eq!((ran.code, ran.stdout.as_str()), (code, ""), "{ran:?}");
+        assert!(ran.stderr.contains(words), "{words}: {ran:?}");
+    };
+    check(&["--allow-read", "./docs"], 2, "--allow-read: ");
+    check(&["--allow-http", "https://*/**"], 2, "--allow-http: ");
+    check(&["--allow-write", "./log:/log"], 6, "where the host keeps its own files");
+    check(&["--allow-read", ".:/all"], 6, "where the host keeps its own files");
+    let bench = bench("never");
+    let ran = bench.run(&["run", "Hi", "--script", "script.jsonl", "--no-log", "--allow-read", "./docs:/docs"]);
+    assert!(ran.code == 2 && ran.stderr.contains("named with `--tool FILE`, and none is"), "{ran:?}");
+}
+
+#[test]
+fn the_named_store_is_used_unless_one_is_configured() {
+    let script = r#"
+{"calls": [{"name": "notes__write", "arguments": {"title": "t", "text": "buy milk"}}]}
+{"text": "Kept."}
+"#;
+    let bench = Workbench::new();
+    bench.example("notes").put("script.jsonl", script);
+    let run = ["run", "Keep", "--tool", "notes.wasm", "--script", "script.jsonl", "--no-log", "--key-value", "1MiB"];
+    let run = [&run[..], &["--key-value-store", "kept.db"]].concat();
+    let ran = bench.run(&run);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(bench.path("kept.db").exists());
+    bench.put("fumehood.toml", "[tools.mine]\ncomponent = \"notes.wasm\"\nkey_value = \"1MiB\"\n");
+    let ran = bench.run(&run);
+    assert!(ran.code == 2 && ran.stderr.contains("`--key-value-store`: fumehood.toml has tools that keep"), "{ran:?}");
+}

@@ -1,0 +1,148 @@
+//! The official conformance suite, against `fumehood serve mcp` and `fumehood mcp`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::expected::{self, Check};
+use super::served::{FUMEHOOD, Served};
+use super::tools::{Printed, folder, node, root, run};
+
+const SUITE: &str = "@modelcontextprotocol/conformance/dist/index.js";
+/// The revision with a handshake, and the one without.
+const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
+
+/// The suite's name for the revision of scenarios that belong to none.
+const EXTENSION: &str = "extension";
+/// The revisions of client scenarios.
+const CLIENTS: [&str; 5] = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", EXTENSION];
+
+/// The findings of the suite.
+#[derive(Debug, Default)]
+struct Found {
+    passed: usize,
+    failed: BTreeSet<Check>,
+    scenarios: BTreeSet<String>,
+    /// True if warnings count too, as they do in the suite's verdict on a client.
+    warnings_fail: bool,
+}
+
+impl Found {
+    /// Adds the results that the suite wrote into a folder: `ROLE-SCENARIO-TIME/checks.json`.
+    fn read(&mut self, folder: &Path, scenarios: &[String]) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.join("checks.json").exists() {
+                self.read(&path, scenarios);
+                continue;
+            }
+            // A scenario `auth/…` has a folder in a folder.
+            let name = path.to_string_lossy().replace('/', "-");
+            let Some(scenario) = longest_in(&name, scenarios) else { continue };
+            let checks: Value = serde_json::from_slice(&std::fs::read(path.join("checks.json")).unwrap()).unwrap();
+            self.scenarios.insert(scenario.clone());
+            for check in checks.as_array().unwrap() {
+                match check["status"].as_str().unwrap() {
+                    "SUCCESS" => self.passed += 1,
+                    status if status == "FAILURE" || (status == "WARNING" && self.warnings_fail) => {
+                        self.failed.insert((scenario.clone(), check["id"].as_str().unwrap().to_owned()));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Checks that the failures are exactly the known ones.
+    fn is_as_expected(&self, role: &str, revision: &str, printed: &str) {
+        let known = expected::failures(role, revision);
+        let whole = |scenario: &String| (scenario.clone(), expected::ANY.to_owned());
+        let new: Vec<_> =
+            self.failed.difference(&known).filter(|(scenario, _)| !known.contains(&whole(scenario))).collect();
+        let fails = |scenario: &String| self.failed.iter().any(|(name, _)| name == scenario);
+        let is_stale = |(scenario, check): &&Check| !(check == expected::ANY && fails(scenario));
+        let stale: Vec<_> = known.difference(&self.failed).filter(is_stale).collect();
+        assert!(
+            new.is_empty() && stale.is_empty(),
+            "{role}, {revision}: {} checks passed.\nnew failures: {new:#?}\nno failures any more: {stale:#?}\n{printed}",
+            self.passed
+        );
+    }
+}
+
+/// Returns the scenario that a folder is named after.
+fn longest_in(folder: &str, scenarios: &[String]) -> Option<String> {
+    let plain = |scenario: &str| scenario.replace('/', "-");
+    scenarios.iter().filter(|scenario| folder.contains(&plain(scenario))).max_by_key(|name| name.len()).cloned()
+}
+
+/// Returns the names of the scenarios of a role.
+fn scenarios(tools: &Path, role: &str) -> Vec<String> {
+    let listed = run(node(tools, SUITE).args(["list", &format!("--{role}")]));
+    let named = |line: &str| line.trim().strip_prefix("- ").and_then(|rest| rest.split(' ').next()).map(str::to_owned);
+    let names: Vec<String> = listed.stdout.lines().filter_map(named).collect();
+    assert!(names.len() > 10, "{listed:?}");
+    names
+}
+
+#[test]
+fn our_server_conforms() {
+    let Some(tools) = folder("node", "the conformance of the server") else { return };
+    let names = scenarios(&tools, "server");
+    for revision in REVISIONS {
+        let server = Served::fixture();
+        let out = server.folder().join("results");
+        let mut command = node(&tools, SUITE);
+        command.args(["server", "--url", &server.url, "--suite", "all", "--spec-version", revision, "-o"]).arg(&out);
+        let Printed { stdout, .. } = run(&mut command);
+        let mut found = Found::default();
+        found.read(&out, &names);
+        assert!(found.scenarios.len() > 20 && found.passed > 20, "{revision}: {found:?}\n{stdout}");
+        found.is_as_expected("server", revision, &stdout);
+    }
+}
+
+/// Returns the scenarios of a role, each with its revisions.
+fn revisions(tools: &Path, role: &str) -> Vec<(String, Vec<String>)> {
+    let listed = run(node(tools, SUITE).args(["list", &format!("--{role}")]));
+    let scenarios = listed.stdout.lines().filter_map(|line| {
+        let (name, revisions) = line.trim().strip_prefix("- ")?.strip_suffix(']')?.split_once(" [")?;
+        Some((name.to_owned(), revisions.split(',').map(str::to_owned).collect()))
+    });
+    scenarios.collect()
+}
+
+#[test]
+fn our_client_conforms() {
+    let Some(tools) = folder("node", "the conformance of the client") else { return };
+    let scenarios = revisions(&tools, "client");
+    let names: Vec<String> = scenarios.iter().map(|(name, _)| name.clone()).collect();
+    assert!(names.len() > 30, "{names:?}");
+    let ours = format!("node {} {FUMEHOOD}", root().join("tests/mcp/scenario.mjs").display());
+    for revision in CLIENTS {
+        let out = tempfile::tempdir().unwrap();
+        let (mut printed, mut passed) = (String::new(), BTreeSet::new());
+        let here = scenarios.iter().filter(|(_, revisions)| revisions.iter().any(|it| it == revision));
+        for (scenario, _) in here.clone() {
+            let mut command = node(&tools, SUITE);
+            command.args(["client", "--command", &ours, "--scenario", scenario, "-o"]).arg(out.path());
+            if revision != EXTENSION {
+                command.args(["--spec-version", revision]);
+            }
+            let ran = run(command.current_dir(out.path()));
+            printed.push_str(&format!("{}{}", ran.stdout, ran.stderr));
+            // The suite's own verdict, which is also about how our program ended.
+            if ran.succeeded {
+                passed.insert(scenario.clone());
+            }
+        }
+        let mut found = Found { warnings_fail: true, ..Found::default() };
+        found.read(out.path(), &names);
+        assert_eq!(found.scenarios, here.map(|(name, _)| name.clone()).collect(), "{revision}: {printed}");
+        found.is_as_expected("client", revision, &printed);
+        let known = expected::failures("client", revision);
+        let expected = found.scenarios.iter().filter(|name| known.iter().all(|(failing, _)| failing != *name));
+        assert_eq!(passed, expected.cloned().collect(), "{revision}: the suite's verdicts\n{printed}");
+    }
+}
