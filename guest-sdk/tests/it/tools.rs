@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// What `Add` takes.
+/// The arguments of `add`.
 #[derive(Deserialize, JsonSchema)]
 struct Add {
     /// The first number.
@@ -37,11 +37,11 @@ fn add(args: Add) -> Result<Sum, ToolError> {
 fn greet(
     /// Whom to greet.
     name: String,
-    /// How often.
+    /// Number of greetings.
     #[default(1)]
     #[schemars(range(max = 3))]
     times: u32,
-    /// What to say.
+    /// The greeting.
     #[default("Hello")]
     word: String,
     tone: Option<Tone>,
@@ -150,7 +150,7 @@ fn describes_whole_arguments_by_their_type() {
         description: "Adds two numbers.\n\nUse it for sums.".to_owned(),
         input_schema: json!({
             "type": "object",
-            "description": "What `Add` takes.",
+            "description": "The arguments of `add`.",
             "properties": {"a": integer("The first number."), "b": b},
             "required": ["a"],
         }),
@@ -180,7 +180,7 @@ fn describes_each_parameter() {
     assert_eq!(properties["name"], json!({"type": "string", "description": "Whom to greet."}));
     assert_eq!(
         properties["times"],
-        json!({"type": "integer", "minimum": 0, "maximum": 3, "default": 1, "description": "How often."})
+        json!({"type": "integer", "minimum": 0, "maximum": 3, "default": 1, "description": "Number of greetings."})
     );
     assert_eq!(properties["word"]["default"], "Hello");
     assert_eq!(properties["shout"], json!({"type": "boolean", "default": false}));

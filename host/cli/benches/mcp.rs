@@ -1,4 +1,4 @@
-//! What MCP costs, seen by a raw client: `fumehood serve mcp` against a server without any sandbox, in the same run.
+//! The cost of MCP, seen by a raw client: `fumehood serve mcp` against a server without any sandbox, in the same run.
 //!
 //! `cargo bench -p fumehood-cli --bench mcp`
 
@@ -155,7 +155,7 @@ impl Drop for Wire {
     }
 }
 
-/// What is measured, and where it keeps its code.
+/// A measured program and the folder of its code.
 struct Bench {
     folder: tempfile::TempDir,
     arguments: Value,

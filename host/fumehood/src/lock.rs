@@ -20,7 +20,7 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Between two looks whether it has written.
 const POLL: Duration = Duration::from_millis(10);
 /// More than this is no lock: a component says at most some megabytes about itself.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 const HEAD: &str = "\
 # What was approved, written by `fumehood approve`: not to be edited by hand.
 # Every entry is held against its pin, and an entry that does not fit it is refused.
@@ -327,8 +327,8 @@ fn text_of(path: &Path) -> Result<Option<String>, LockError> {
         return Err(refused());
     }
     let mut bytes = Vec::new();
-    File::open(path).map_err(io)?.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
-    if bytes.len() as u64 > MOST_BYTES {
+    File::open(path).map_err(io)?.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > MAX_BYTES {
         return Err(refused());
     }
     let not_text = |_| LockError::Damaged { path: path.to_owned(), message: "it is not UTF-8 text".to_owned() };

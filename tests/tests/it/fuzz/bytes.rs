@@ -11,7 +11,7 @@ use super::cases::{Random, run};
 use super::guests::Guests;
 
 /// Small, so that a run tries many.
-const LARGEST: usize = 4096;
+const MAX_BYTES: usize = 4096;
 /// Functions of a module that become tools.
 const TOOLS: usize = 6;
 
@@ -55,7 +55,7 @@ fn made_up_and_damaged_bytes() {
 fn made_up(random: &mut Random) -> Vec<u8> {
     let heads: [&[u8]; 4] = [b"", b"\0asm", b"\0asm\x0d\0\x01\0", b"\0asm\x0d\0\x01\0\x01\x40\0asm\x01\0\0\0"];
     let head = *random.pick(&heads);
-    let length = random.below(LARGEST);
+    let length = random.below(MAX_BYTES);
     [head, &random.bytes(length)].concat()
 }
 
@@ -88,7 +88,7 @@ fn damaged(random: &mut Random, real: &[Vec<u8>]) -> Vec<u8> {
 fn senseless_components() {
     let mut guests = Guests::new();
     run("senseless components", |random| {
-        let length = random.below(LARGEST);
+        let length = random.below(MAX_BYTES);
         let raw = random.bytes(length);
         if let Ok(component) = Component::new(config(), &mut Unstructured::new(&raw)) {
             guests.try_one(component.to_bytes(), random);
@@ -101,7 +101,7 @@ fn senseless_components() {
 fn senseless_functions() {
     let mut guests = Guests::new();
     run("senseless functions", |random| {
-        let length = random.below(LARGEST);
+        let length = random.below(MAX_BYTES);
         let raw = random.bytes(length);
         let config = Config { max_imports: 0, export_everything: true, min_funcs: 1, ..config() };
         if let Ok(module) = Module::new(config, &mut Unstructured::new(&raw)) {

@@ -7,7 +7,7 @@ const SEED: u64 = 0x5eed_f00d_cafe_0001;
 const SECONDS: f64 = 30.0;
 const GROUPS: f64 = 7.0;
 /// On a machine with no time at all, as many cases are tried all the same.
-const FEWEST: u64 = 8;
+const MIN_CASES: u64 = 8;
 
 fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
     let text = std::env::var(name).ok()?;
@@ -67,7 +67,7 @@ pub(crate) fn run(group: &str, mut case: impl FnMut(&mut Random)) {
     let time = Duration::from_secs_f64(setting("FUMEHOOD_FUZZ_SECONDS").unwrap_or(SECONDS) / GROUPS);
     let started = Instant::now();
     let mut number = 0;
-    while number < FEWEST || started.elapsed() < time {
+    while number < MIN_CASES || started.elapsed() < time {
         try_one(number);
         number += 1;
     }

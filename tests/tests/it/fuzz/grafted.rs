@@ -13,7 +13,7 @@ use super::bytes::config;
 use super::cases::{Random, run};
 use super::guests::Guests;
 
-const LARGEST: usize = 4096;
+const MAX_BYTES: usize = 4096;
 /// Functions of the module that one call runs.
 const CALLED: usize = 6;
 /// Steps of code that is made to end, so that there is a result.
@@ -36,7 +36,7 @@ const DATA: u8 = 11;
 fn senseless_tools_of_the_contract() {
     let mut guests = Guests::new();
     run("senseless tools of the contract", |random| {
-        let length = 64 + random.below(LARGEST);
+        let length = 64 + random.below(MAX_BYTES);
         let raw = random.bytes(length);
         let starts = random.below(4) == 0;
         let config = Config { max_imports: 0, min_memories: 1, min_funcs: 1, allow_start_export: starts, ..config() };

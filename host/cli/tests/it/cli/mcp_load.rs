@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(4);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Number of clients that send the same message concurrently.
 const CLIENTS: usize = 48;
-const LARGEST_BODY: usize = 4 << 20;
+const MAX_BODY_BYTES: usize = 4 << 20;
 
 /// The program, serving over HTTP. It ends when this is dropped.
 struct Server {
@@ -137,9 +137,9 @@ fn check_that_nobody_starves(body: &[u8], statuses: &[&str], growth: u64) {
 
 #[test]
 fn bodies_of_too_many_values_starve_nobody() {
-    let zeroes = zeroes(LARGEST_BODY / 2 - 1);
+    let zeroes = zeroes(MAX_BODY_BYTES / 2 - 1);
     check_that_nobody_starves(zeroes.as_bytes(), &["413"], 300);
-    check_that_nobody_starves(&call(LARGEST_BODY / 2 - 100), &["413"], 300);
+    check_that_nobody_starves(&call(MAX_BODY_BYTES / 2 - 100), &["413"], 300);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_line_of_too_many_values_is_answered_unparsed() {
     bench.example("calculator");
     let mut session = Session::start(&bench, &["calculator.wasm"]);
     let asked = Instant::now();
-    let values: Vec<u8> = vec![0; LARGEST_BODY / 2 - 100];
+    let values: Vec<u8> = vec![0; MAX_BODY_BYTES / 2 - 100];
     session.call(7, "calculator__add", json!({"a": values}));
     let answer = session.next();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32600)), "{answer}");
