@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::agent::identity::ActorArguments;
-use fumehood::mcp::{Endpoint, Headers, Launch, Remote, RemoteOptions, Through, Token, ToolNotice};
+use fumehood::mcp::{Endpoint, Headers, Launch, Remote, RemoteOptions, LaunchWrapper, Token, ToolNotice};
 use fumehood::redact::Redactor;
 use fumehood::{Lock, McpTools, Namespace};
 use tokio::task::JoinSet;
@@ -217,7 +217,7 @@ fn endpoint(
     secrets: &[ServerSecret],
 ) -> Result<Endpoint> {
     if let Some(url) = &section.url {
-        let token = of_kind(secrets, Kind::Bearer).next().map(|secret| Token::foreign(&secret.value)).transpose();
+        let token = of_kind(secrets, Kind::Bearer).next().map(|secret| Token::from_foreign(&secret.value)).transpose();
         let token = token.map_err(|error| wrong(&format!("[mcp.servers.{name}] `bearer`"), &error))?;
         return Ok(Endpoint::Http { url: url.clone(), token });
     }
@@ -235,13 +235,13 @@ fn endpoint(
         arguments: arguments.to_vec(),
         environment,
         folder: section.folder.as_ref().map(|folder| config.absolute_folder().join(folder)),
-        through: Some(ending_with_us()),
+        wrapper: Some(ending_with_us()),
     }))
 }
 
 /// Servers are started through this very program, so that they end even where it is killed.
-pub(crate) fn ending_with_us() -> Through {
-    Through {
+pub(crate) fn ending_with_us() -> LaunchWrapper {
+    LaunchWrapper {
         program: PathBuf::from("/proc/self/exe"),
         arguments: vec![END_WITH_PARENT.to_owned(), std::process::id().to_string()],
     }

@@ -11,11 +11,11 @@ use fumehood_core::untrusted::PrintableText;
 
 use crate::template::{self, Parameter, TemplateError};
 
-type Read = dyn Fn() -> BoxFuture<'static, Result<Vec<u8>, String>> + Send + Sync;
+type ReadFn = dyn Fn() -> BoxFuture<'static, Result<Vec<u8>, String>> + Send + Sync;
 
 /// Where bytes come from, each time that they are asked for.
 #[derive(Clone)]
-pub struct Source(Arc<Read>);
+pub struct Source(Arc<ReadFn>);
 
 impl Source {
     /// Bytes that `read` gives. It must not block, and bounds how much it gives. An error is told to the client, in words.
@@ -126,7 +126,7 @@ impl Library {
     pub fn add_entry(&mut self, mut entry: Entry) -> Result<(), LibraryError> {
         let texts = [&mut entry.name, &mut entry.mime_type];
         sanitize(texts.into_iter().chain(&mut entry.title).chain(&mut entry.description));
-        if !is_address(&entry.uri) {
+        if !is_uri(&entry.uri) {
             return Err(LibraryError::NoAddress(entry.uri));
         }
         match self.entries.entry(entry.uri.clone()) {
@@ -173,13 +173,13 @@ impl Library {
     }
 
     /// The text of a prompt with its arguments in it, and what comes before it: the entries, each with what it says.
-    pub(crate) async fn prompt(
+    pub(crate) async fn render_prompt(
         &self,
         name: &str,
         arguments: &serde_json::Map<String, serde_json::Value>,
     ) -> Result<(Vec<(&Entry, Vec<u8>)>, String), PromptError> {
         let prompt = self.prompts.get(name).ok_or(PromptError::Unknown)?;
-        let arguments = template::arguments(&prompt.parameters, arguments).map_err(PromptError::Arguments)?;
+        let arguments = template::bind_arguments(&prompt.parameters, arguments).map_err(PromptError::Arguments)?;
         let text = prompt.text.read().await.map_err(PromptError::Unreadable)?;
         let text = String::from_utf8(text)
             .map_err(|_| PromptError::Unreadable("the text of this prompt is not UTF-8".to_owned()))?;
@@ -187,7 +187,7 @@ impl Library {
         for entry in prompt.entries.iter().filter_map(|uri| self.entries.get(uri)) {
             before.push((entry, entry.source.read().await.map_err(PromptError::Unreadable)?));
         }
-        let text = template::filled(&text, &arguments).map_err(PromptError::Arguments)?;
+        let text = template::fill(&text, &arguments).map_err(PromptError::Arguments)?;
         Ok((before, text))
     }
 }
@@ -200,7 +200,7 @@ fn sanitize<'a>(texts: impl Iterator<Item = &'a mut String>) {
 }
 
 /// A scheme, a colon and more, all of it visible ASCII.
-fn is_address(text: &str) -> bool {
+fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.bytes().all(|c| c.is_ascii_alphanumeric() || b"+-.".contains(&c));

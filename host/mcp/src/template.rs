@@ -36,7 +36,7 @@ pub(crate) enum TemplateError {
 }
 
 /// The arguments by their names. Those that were not given and need not be are empty.
-pub(crate) fn arguments<'a>(
+pub(crate) fn bind_arguments<'a>(
     parameters: &'a [Parameter],
     given: &'a Map<String, Value>,
 ) -> Result<BTreeMap<&'a str, &'a str>, TemplateError> {
@@ -45,8 +45,8 @@ pub(crate) fn arguments<'a>(
         names => format!("it takes: {names}"),
     };
     if let Some(name) = given.keys().find(|name| !parameters.iter().any(|it| it.name == **name)) {
-        let shown = fumehood_core::sanitize::printable(name).chars().take(80).collect();
-        return Err(TemplateError::Unknown(shown, known()));
+        let name = fumehood_core::sanitize::printable(name).chars().take(80).collect();
+        return Err(TemplateError::Unknown(name, known()));
     }
     let mut arguments = BTreeMap::new();
     for Parameter { name, required, .. } in parameters {
@@ -66,7 +66,7 @@ pub(crate) fn arguments<'a>(
 
 /// The text with `{NAME}` replaced by the argument of that name. Braces around anything else stay as they are, and so do
 /// those that an argument brings along.
-pub(crate) fn filled(text: &str, arguments: &BTreeMap<&str, &str>) -> Result<String, TemplateError> {
+pub(crate) fn fill(text: &str, arguments: &BTreeMap<&str, &str>) -> Result<String, TemplateError> {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
@@ -97,13 +97,14 @@ mod tests {
     use super::*;
 
     fn parameters() -> Vec<Parameter> {
-        let of = |name: &str, required| Parameter { name: name.to_owned(), description: String::new(), required };
-        vec![of("a", true), of("b", false)]
+        let parameter =
+            |name: &str, required| Parameter { name: name.to_owned(), description: String::new(), required };
+        vec![parameter("a", true), parameter("b", false)]
     }
 
     fn check(text: &str, given: Value, expected: &str) {
         let (parameters, given) = (parameters(), given.as_object().unwrap().clone());
-        let found = arguments(&parameters, &given).and_then(|arguments| filled(text, &arguments));
+        let found = bind_arguments(&parameters, &given).and_then(|arguments| fill(text, &arguments));
         assert_eq!(found.unwrap_or_else(|error| error.to_string()), expected, "{text:?} {given:?}");
     }
 

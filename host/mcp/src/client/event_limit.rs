@@ -26,7 +26,7 @@ impl<S> EventLimit<S> {
         Self { inner: Box::pin(inner), max_event_bytes, event: 0, line: 0, after_return: false, failed: false }
     }
 
-    /// Whether all events in it are still within the limit. Lines end as the specification of server-sent events says.
+    /// Whether all events in it are still within the limit. LineTransport end as the specification of server-sent events says.
     fn admits(&mut self, chunk: &[u8]) -> bool {
         chunk.iter().all(|byte| {
             let is_rest_of_end = std::mem::replace(&mut self.after_return, *byte == b'\r') && *byte == b'\n';

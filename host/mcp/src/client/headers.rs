@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use http::{HeaderName, HeaderValue};
 
 /// Headers that belong to HTTP or to the protocol itself.
-const OWNED: [&str; 13] = [
+const RESERVED: [&str; 13] = [
     "accept",
     "connection",
     "content-encoding",
@@ -21,7 +21,7 @@ const OWNED: [&str; 13] = [
     "user-agent",
 ];
 /// What the protocol's own headers begin with.
-const OWNED_BEGINNING: &str = "mcp-";
+const RESERVED_PREFIX: &str = "mcp-";
 
 /// Headers besides those of the protocol. Values may be secret: `Debug` does not print them.
 #[derive(Debug, Clone, Default)]
@@ -38,7 +38,7 @@ pub enum HeaderError {
     Owned(String),
     /// It has two values.
     #[error("the header `{0}` is set twice; names are the same in any case")]
-    Twice(String),
+    DuplicateMember(String),
     /// It is no value.
     #[error("the value for the header `{0}` has characters that no header has; look whether something else was pasted")]
     Value(String),
@@ -50,20 +50,20 @@ impl Headers {
     /// # Errors
     /// If it is no header, one of the protocol's own, or there already.
     pub fn add(&mut self, name: &str, value: &str) -> Result<(), HeaderError> {
-        let shown = || name.chars().take(80).collect::<String>();
-        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| HeaderError::Name(shown()))?;
-        if OWNED.contains(&parsed.as_str()) || parsed.as_str().starts_with(OWNED_BEGINNING) {
-            return Err(HeaderError::Owned(shown()));
+        let short_name = || name.chars().take(80).collect::<String>();
+        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| HeaderError::Name(short_name()))?;
+        if RESERVED.contains(&parsed.as_str()) || parsed.as_str().starts_with(RESERVED_PREFIX) {
+            return Err(HeaderError::Owned(short_name()));
         }
-        let mut value = HeaderValue::from_str(value).map_err(|_| HeaderError::Value(shown()))?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| HeaderError::Value(short_name()))?;
         value.set_sensitive(true);
         match self.0.insert(parsed, value) {
             None => Ok(()),
-            Some(_) => Err(HeaderError::Twice(shown())),
+            Some(_) => Err(HeaderError::DuplicateMember(short_name())),
         }
     }
 
-    pub(crate) fn all(&self) -> HashMap<HeaderName, HeaderValue> {
+    pub(crate) fn to_map(&self) -> HashMap<HeaderName, HeaderValue> {
         self.0.clone()
     }
 }

@@ -10,10 +10,10 @@ use rustix::fs::{Access, access};
 use super::endpoint::Launch;
 
 /// Where programs are looked for if there is no `PATH`.
-const USUAL_PATH: &str = "/usr/local/bin:/bin:/usr/bin";
+const DEFAULT_PATH: &str = "/usr/local/bin:/bin:/usr/bin";
 
 /// Says why a program cannot be started, where that can be told from its name alone.
-pub(super) fn check(launch: &Launch) -> Result<(), &'static str> {
+pub(super) fn check_program(launch: &Launch) -> Result<(), &'static str> {
     let Launch { program, folder, .. } = launch;
     if program.as_os_str().is_empty() {
         return Err("it has no name; write the program to start");
@@ -37,7 +37,7 @@ pub(super) fn check(launch: &Launch) -> Result<(), &'static str> {
 fn search_path(launch: &Launch) -> OsString {
     let own = launch.environment.iter().rev().find(|(name, _)| name == "PATH");
     let own = own.map(|(_, value)| OsString::from(value));
-    own.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| USUAL_PATH.into())
+    own.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| DEFAULT_PATH.into())
 }
 
 fn is_executable(path: &PathBuf) -> bool {
@@ -53,7 +53,7 @@ mod tests {
         let found = |program: &str, path: Option<&str>, folder: Option<&str>| {
             let environment = path.map(|path| ("PATH".to_owned(), path.to_owned())).into_iter().collect();
             let (program, folder) = (PathBuf::from(program), folder.map(PathBuf::from));
-            check(&Launch { program, environment, folder, ..Launch::default() }).is_ok()
+            check_program(&Launch { program, environment, folder, ..Launch::default() }).is_ok()
         };
         assert!(found("sh", None, None));
         assert!(found("/bin/sh", None, None));

@@ -13,24 +13,24 @@ use fumehood_core::untrusted::Untrusted;
 use rmcp::model::Tool;
 use serde_json::Value;
 
-use super::foreign::RemoteTool;
-use super::notice::ToolNotice;
+use super::remote_tool::RemoteTool;
+use super::tool_notice::ToolNotice;
 
 /// Why the results of a tool are not checked.
-const UNREADABLE_OUTPUT: &str = "its output schema cannot be read, so that its results are not checked";
+const UNREADABLE_OUTPUT_SCHEMA: &str = "its output schema cannot be read, so that its results are not checked";
 
 /// A tool, and what its results have to be.
 #[derive(Clone)]
-pub(crate) struct Known {
+pub(crate) struct ListedTool {
     pub(crate) tool: RemoteTool,
     pub(crate) results: Option<Arc<Gate>>,
 }
 
 /// The tools of one listing.
 #[derive(Default)]
-pub(crate) struct Listed {
-    tools: BTreeMap<Arc<str>, Known>,
-    refused: Vec<ToolNotice>,
+pub(crate) struct ToolList {
+    tools: BTreeMap<Arc<str>, ListedTool>,
+    rejected: Vec<ToolNotice>,
     unchecked: Vec<ToolNotice>,
 }
 
@@ -46,28 +46,28 @@ pub(crate) struct Sizes {
 /// What is known of the tools.
 #[derive(Default)]
 pub(crate) struct ToolPins {
-    listed: Listed,
+    listed: ToolList,
     pins: BTreeMap<Arc<str>, Digest>,
 }
 
-impl Listed {
+impl ToolList {
     /// What a server of this name listed, as far as it is wanted. Compiles schemas, which takes its time.
-    pub(crate) fn of(server: &Namespace, tools: &[Tool], only: Option<&BTreeSet<String>>, sizes: Sizes) -> Self {
+    pub(crate) fn new(server: &Namespace, tools: &[Tool], only: Option<&BTreeSet<String>>, sizes: Sizes) -> Self {
         let mut listed = Self::default();
         for tool in tools.iter().filter(|tool| only.is_none_or(|only| only.contains(tool.name.as_ref()))) {
-            match listed.known(server, tool, sizes) {
+            match listed.parse_tool(server, tool, sizes) {
                 Ok(known) => drop(listed.tools.insert(Arc::clone(&known.tool.foreign), known)),
-                Err(why) => listed.refused.push(why),
+                Err(why) => listed.rejected.push(why),
             }
         }
         let missing = only.into_iter().flatten().filter(|name| tools.iter().all(|tool| tool.name != **name));
-        listed.refused.extend(missing.map(|name| ToolNotice::new(name, "the server has no such tool")));
+        listed.rejected.extend(missing.map(|name| ToolNotice::new(name, "the server has no such tool")));
         listed
     }
 
-    fn known(&mut self, server: &Namespace, tool: &Tool, sizes: Sizes) -> Result<Known, ToolNotice> {
+    fn parse_tool(&mut self, server: &Namespace, tool: &Tool, sizes: Sizes) -> Result<ListedTool, ToolNotice> {
         let limits = GateLimits::default().with_string_bytes(sizes.string);
-        let (tool, mut notices) = RemoteTool::of(server, tool, &limits)?;
+        let (tool, mut notices) = RemoteTool::from_tool(server, tool, &limits)?;
         self.unchecked.append(&mut notices);
         // Results are bounded as a whole; a long text in one is no sign of anything.
         let limits = GateLimits { document_bytes: sizes.output, string_bytes: sizes.output, ..GateLimits::default() };
@@ -76,23 +76,23 @@ impl Listed {
             Some(Ok(gate)) => Some(Arc::new(gate)),
             // The server promised something that nobody here can hold it to: its results are taken as they come.
             Some(Err(_)) => {
-                self.unchecked.push(ToolNotice::new(&tool.foreign, UNREADABLE_OUTPUT));
+                self.unchecked.push(ToolNotice::new(&tool.foreign, UNREADABLE_OUTPUT_SCHEMA));
                 None
             }
             None => None,
         };
-        Ok(Known { tool, results })
+        Ok(ListedTool { tool, results })
     }
 }
 
 impl ToolPins {
     /// With tools that were pinned before.
-    pub(crate) fn pinned(pins: BTreeMap<Arc<str>, Digest>) -> Self {
-        Self { pins, listed: Listed::default() }
+    pub(crate) fn new(pins: BTreeMap<Arc<str>, Digest>) -> Self {
+        Self { pins, listed: ToolList::default() }
     }
 
     /// They were listed anew. What was not pinned is pinned as it is now.
-    pub(crate) fn update(&mut self, listed: Listed) {
+    pub(crate) fn update(&mut self, listed: ToolList) {
         for (name, known) in &listed.tools {
             self.pins.entry(Arc::clone(name)).or_insert(known.tool.digest);
         }
@@ -101,15 +101,15 @@ impl ToolPins {
 
     /// Those that are as they were pinned.
     pub(crate) fn tools(&self) -> Vec<RemoteTool> {
-        let good = self.listed.tools.values().filter(|known| !self.is_changed(&known.tool));
-        good.map(|known| known.tool.clone()).collect()
+        let unchanged = self.listed.tools.values().filter(|known| !self.is_changed(&known.tool));
+        unchanged.map(|known| known.tool.clone()).collect()
     }
 
     /// Those that cannot be used, each with the reason.
-    pub(crate) fn refused(&self) -> Vec<ToolNotice> {
+    pub(crate) fn rejected(&self) -> Vec<ToolNotice> {
         let changed = self.listed.tools.values().filter(|known| self.is_changed(&known.tool));
         let changed = changed.map(|known| ToolNotice::new(&known.tool.foreign, "it is not what was approved"));
-        self.listed.refused.iter().cloned().chain(changed).collect()
+        self.listed.rejected.iter().cloned().chain(changed).collect()
     }
 
     /// What of the schemas of tools is not checked.
@@ -118,7 +118,7 @@ impl ToolPins {
     }
 
     /// The tool of this name, if it may be called.
-    pub(crate) fn callable(&self, server: &Namespace, foreign: &str) -> Result<Known, CallError> {
+    pub(crate) fn callable(&self, server: &Namespace, foreign: &str) -> Result<ListedTool, CallError> {
         match self.listed.tools.get(foreign) {
             None => Err(CallError::new(
                 ErrorKind::UnknownTool,

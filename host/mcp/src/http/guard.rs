@@ -78,40 +78,40 @@ impl Guard {
 
     /// Who asks: the number of a principal, 0 if anyone may.
     pub(crate) fn admit(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<usize, Rejection> {
-        let turned = |status, why| Err(Rejection { status, why });
-        match one(headers, &HOST) {
+        let reject = |status, why| Err(Rejection { status, why });
+        match single_value(headers, &HOST) {
             Some(host) if self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) => {}
-            _ => return turned(StatusCode::FORBIDDEN, "this server does not answer to that Host; allow it by name"),
+            _ => return reject(StatusCode::FORBIDDEN, "this server does not answer to that Host; allow it by name"),
         }
         if headers.contains_key(ORIGIN) {
-            match one(headers, &ORIGIN) {
+            match single_value(headers, &ORIGIN) {
                 Some(origin) if self.origins.iter().any(|known| known.eq_ignore_ascii_case(origin)) => {}
-                _ => return turned(StatusCode::FORBIDDEN, "pages of that Origin may not call; allow it by name"),
+                _ => return reject(StatusCode::FORBIDDEN, "pages of that Origin may not call; allow it by name"),
             }
         }
         if uri.path() != self.path {
-            return turned(
+            return reject(
                 StatusCode::NOT_FOUND,
                 "there is nothing here; MCP is at /mcp, and /health says whether the server is up",
             );
         }
-        let Some(principal) = self.principal(headers) else {
-            return turned(StatusCode::UNAUTHORIZED, "show the server's token: `Authorization: Bearer TOKEN`");
+        let Some(principal) = self.find_principal(headers) else {
+            return reject(StatusCode::UNAUTHORIZED, "show the server's token: `Authorization: Bearer TOKEN`");
         };
         if *method == Method::POST && !is_json(headers) {
-            return turned(StatusCode::UNSUPPORTED_MEDIA_TYPE, "a message has the Content-Type application/json");
+            return reject(StatusCode::UNSUPPORTED_MEDIA_TYPE, "a message has the Content-Type application/json");
         }
         Ok(principal)
     }
 
-    fn principal(&self, headers: &HeaderMap) -> Option<usize> {
+    fn find_principal(&self, headers: &HeaderMap) -> Option<usize> {
         let Access::Tokens(principals) = &self.access else { return Some(0) };
-        let shown = one(headers, &AUTHORIZATION)?;
-        let (scheme, token) = shown.split_once(' ')?;
+        let credentials = single_value(headers, &AUTHORIZATION)?;
+        let (scheme, token) = credentials.split_once(' ')?;
         let mut found = None;
         // All of them, so that how long it takes does not say which it was.
         for (at, principal) in principals.iter().enumerate() {
-            if principal.token.is(token.trim()) {
+            if principal.token.matches(token.trim()) {
                 found = Some(at);
             }
         }
@@ -120,14 +120,14 @@ impl Guard {
 }
 
 /// The value of a header that is there exactly once.
-fn one<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
+fn single_value<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
     value.to_str().ok()
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let essence = one(headers, &CONTENT_TYPE).and_then(|value| value.split(';').next());
+    let essence = single_value(headers, &CONTENT_TYPE).and_then(|value| value.split(';').next());
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
@@ -146,8 +146,9 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_str(value).unwrap());
         }
-        let found =
-            guard.admit(method, &path.parse().unwrap(), &map).map_or_else(|turned| turned.status.as_u16(), |_| 200);
+        let found = guard
+            .admit(method, &path.parse().unwrap(), &map)
+            .map_or_else(|rejection| rejection.status.as_u16(), |_| 200);
         assert_eq!(found, expected, "{method} {path} {headers:?}");
     }
 

@@ -17,25 +17,25 @@ use tokio_util::task::TaskTracker;
 
 use super::connections::{Capacity, Connection, Connections};
 use super::guard::{Access, Guard};
-use super::requests::{Door, Doors, HEAD_BYTES, Service};
-use super::share::{Share, memory_of};
+use super::principal_limits::{PrincipalLimits, message_memory_bytes};
+use super::request_handler::{MAX_HEAD_BYTES, McpService, PrincipalService, RequestHandler};
 use super::write_deadline::WriteDeadline;
 use crate::bounds::{MAX_VALUES, Size};
-use crate::parsing::ParseQueue;
+use crate::parse_queue::ParseQueue;
 use crate::server::{Server, Session};
 
 /// Where MCP is.
 const PATH: &str = "/mcp";
 /// How long the head of a request may take, from the moment that the connection waits for it.
-const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take nothing of a response.
-const WRITE_PATIENCE: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes that the kernel holds for a client that takes nothing; it doubles the number. Otherwise that is megabytes for each.
 const SEND_BUFFER_BYTES: usize = 128 << 10;
 /// Headers of a request.
-const HEADERS: usize = 64;
+const MAX_HEADERS: usize = 64;
 /// How long open requests have when the server stops.
-const GRACE: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long nothing is accepted where the system refuses to accept.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(20);
 /// The same, where a connection was dropped to make room.
@@ -105,7 +105,7 @@ pub enum HttpError {
 pub struct HttpListener {
     listener: TcpListener,
     address: SocketAddr,
-    doors: Arc<Doors>,
+    handler: Arc<RequestHandler>,
     connections: Connections,
     stop: CancellationToken,
 }
@@ -130,16 +130,16 @@ impl HttpListener {
         let guard = Guard::new(options.access, address, &options.hosts, &options.origins, PATH);
         let stop = CancellationToken::new();
         let body_bytes = server.options().message_bytes;
-        let largest = memory_of(Size { bytes: body_bytes, values: MAX_VALUES });
+        let largest = message_memory_bytes(Size { bytes: body_bytes, values: MAX_VALUES });
         let in_flight = options.in_flight_bytes.max(largest.saturating_mul(2));
-        let door = |(principal, actor)| {
-            let (service, sessions) = service(server, actor, &guard, &stop);
-            Door { service, sessions, share: Share::new(principal, options.requests, in_flight) }
+        let principal_service = |(principal, actor)| {
+            let (service, sessions) = mcp_service(server, actor, &guard, &stop);
+            PrincipalService { service, sessions, limits: PrincipalLimits::new(principal, options.requests, in_flight) }
         };
-        let doors = principals.into_iter().enumerate().map(door).collect();
-        let doors = Doors { guard, doors, body_bytes, parsers: ParseQueue::new() };
+        let principals = principals.into_iter().enumerate().map(principal_service).collect();
+        let handler = RequestHandler { guard, principals, body_bytes, parsers: ParseQueue::new() };
         let capacity = Capacity { pending: options.unauthenticated_connections, authenticated: options.connections };
-        Ok(Self { listener, address, doors: Arc::new(doors), connections: Connections::new(capacity), stop })
+        Ok(Self { listener, address, handler: Arc::new(handler), connections: Connections::new(capacity), stop })
     }
 
     /// Where it listens.
@@ -165,11 +165,11 @@ impl HttpListener {
             match accepted {
                 Ok((stream, _)) => {
                     let connection = Arc::new(self.connections.add());
-                    tasks.spawn(serve(stream, connection, Arc::clone(&self.doors), self.stop.clone()));
+                    tasks.spawn(serve_connection(stream, connection, Arc::clone(&self.handler), self.stop.clone()));
                     // Many connections at once do not keep those before them from sending their heads.
                     tokio::task::yield_now().await;
                 }
-                Err(error) if is_of_peer(&error) => {}
+                Err(error) if is_peer_error(&error) => {}
                 // Such as too many open files. One connection less makes room for the next.
                 Err(_) => {
                     let backoff = if self.connections.shed() { SHED_BACKOFF } else { ACCEPT_BACKOFF };
@@ -179,22 +179,22 @@ impl HttpListener {
         }
         self.stop.cancel();
         tasks.close();
-        let _in_time = tokio::time::timeout(GRACE, tasks.wait()).await;
+        let _in_time = tokio::time::timeout(SHUTDOWN_TIMEOUT, tasks.wait()).await;
     }
 }
 
 /// Whether a connection was gone before it was accepted.
-fn is_of_peer(error: &io::Error) -> bool {
+fn is_peer_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-fn service(
+fn mcp_service(
     server: &Server,
     actor: Option<Arc<str>>,
     guard: &Guard,
     stop: &CancellationToken,
-) -> (Service, Arc<LocalSessionManager>) {
+) -> (McpService, Arc<LocalSessionManager>) {
     let config = StreamableHttpServerConfig::default()
         .with_allowed_hosts(guard.hosts())
         .with_allowed_origins(guard.origins())
@@ -204,22 +204,30 @@ fn service(
     let sessions = Arc::new(LocalSessionManager::default());
     let (server, closed) = (server.clone(), stop.clone());
     let make = move || Ok(Session::new(server.clone(), actor.clone(), closed.child_token()));
-    (Service::new(make, Arc::clone(&sessions), config), sessions)
+    (McpService::new(make, Arc::clone(&sessions), config), sessions)
 }
 
 /// Serves a connection until it ends, has to make room for another one, or `stop`.
-async fn serve(stream: TcpStream, connection: Arc<Connection>, doors: Arc<Doors>, stop: CancellationToken) {
+async fn serve_connection(
+    stream: TcpStream,
+    connection: Arc<Connection>,
+    handler: Arc<RequestHandler>,
+    stop: CancellationToken,
+) {
     // Small answers go out at once: waiting for more costs 40 ms.
     let _slower = stream.set_nodelay(true);
     let _larger = rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
-    let stream = WriteDeadline::new(stream, WRITE_PATIENCE, Arc::clone(&connection));
-    let of_request = Arc::clone(&connection);
+    let stream = WriteDeadline::new(stream, WRITE_TIMEOUT, Arc::clone(&connection));
+    let request_connection = Arc::clone(&connection);
     let service = service_fn(move |request| {
-        let (doors, connection) = (Arc::clone(&doors), Arc::clone(&of_request));
-        async move { Ok::<_, Infallible>(doors.answer(request, connection).await) }
+        let (handler, connection) = (Arc::clone(&handler), Arc::clone(&request_connection));
+        async move { Ok::<_, Infallible>(handler.handle(request, connection).await) }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD_BYTES).max_headers(HEADERS);
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .max_headers(MAX_HEADERS);
     let mut serving = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         _ended = serving.as_mut() => return,

@@ -12,13 +12,13 @@ use fumehood_core::digest::Digest;
 use subtle::ConstantTimeEq as _;
 
 /// The shortest token that is taken, in bytes.
-const SHORTEST: usize = 16;
+const MIN_BYTES: usize = 16;
 /// The longest, in bytes.
-const LONGEST: usize = 1024;
+const MAX_BYTES: usize = 1024;
 /// The longest of somebody else's, in bytes.
-const FOREIGN: usize = 8 << 10;
+const MAX_FOREIGN_BYTES: usize = 8 << 10;
 /// Random bytes of a token that is made here.
-const RANDOM: usize = 32;
+const RANDOM_BYTES: usize = 32;
 
 /// A secret that a client shows. It is never printed by `Debug`.
 #[derive(Clone)]
@@ -39,11 +39,11 @@ pub enum TokenError {
     #[error("{0} can be read by others than its owner; run `chmod 600` on it and take a new token")]
     Open(PathBuf),
     /// It is no token.
-    #[error("a token has {SHORTEST} to {LONGEST} visible ASCII characters without spaces; this one does not")]
+    #[error("a token has {MIN_BYTES} to {MAX_BYTES} visible ASCII characters without spaces; this one does not")]
     Form,
     /// It is no token that a server could want.
     #[error(
-        "a token has 1 to {FOREIGN} visible ASCII characters without spaces; look whether something else was pasted"
+        "a token has 1 to {MAX_FOREIGN_BYTES} visible ASCII characters without spaces; look whether something else was pasted"
     )]
     Foreign,
     /// The system gave no randomness.
@@ -58,7 +58,7 @@ impl Token {
     /// If it is too short to be a secret, too long, or has other characters than visible ASCII.
     pub fn parse(text: &str) -> Result<Self, TokenError> {
         let text = text.trim_matches(['\r', '\n']);
-        let fits = (SHORTEST..=LONGEST).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_graphic());
+        let fits = (MIN_BYTES..=MAX_BYTES).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_graphic());
         if fits { Ok(Self(text.to_owned())) } else { Err(TokenError::Form) }
     }
 
@@ -66,9 +66,9 @@ impl Token {
     ///
     /// # Errors
     /// If it is empty, too long, or has other characters than visible ASCII.
-    pub fn foreign(text: &str) -> Result<Self, TokenError> {
+    pub fn from_foreign(text: &str) -> Result<Self, TokenError> {
         let text = text.trim_matches(['\r', '\n']);
-        let fits = (1..=FOREIGN).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_graphic());
+        let fits = (1..=MAX_FOREIGN_BYTES).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_graphic());
         if fits { Ok(Self(text.to_owned())) } else { Err(TokenError::Foreign) }
     }
 
@@ -87,7 +87,7 @@ impl Token {
             return Err(TokenError::Open(path.to_owned()));
         }
         let mut text = String::new();
-        file.take(LONGEST as u64 + 3).read_to_string(&mut text).map_err(failed)?;
+        file.take(MAX_BYTES as u64 + 3).read_to_string(&mut text).map_err(failed)?;
         Self::parse(&text)
     }
 
@@ -96,7 +96,7 @@ impl Token {
     /// # Errors
     /// If the system gives no random bytes.
     pub fn generate() -> Result<Self, TokenError> {
-        let mut bytes = [0; RANDOM];
+        let mut bytes = [0; RANDOM_BYTES];
         getrandom::fill(&mut bytes).map_err(|_| TokenError::Random)?;
         Ok(Self(BASE64_URL_SAFE_NO_PAD.encode(bytes)))
     }
@@ -108,9 +108,9 @@ impl Token {
     }
 
     /// Whether this is it. How long that takes says nothing about the token, not even its length.
-    pub(crate) fn is(&self, shown: &str) -> bool {
+    pub(crate) fn matches(&self, presented: &str) -> bool {
         let digest = |text: &str| Digest::of(text.as_bytes()).hex();
-        digest(&self.0).as_bytes().ct_eq(digest(shown).as_bytes()).into()
+        digest(&self.0).as_bytes().ct_eq(digest(presented).as_bytes()).into()
     }
 }
 
@@ -141,9 +141,9 @@ mod tests {
     #[test]
     fn only_the_whole_token_is_it() {
         let token = Token::parse("0123456789abcdef").unwrap();
-        assert!(token.is("0123456789abcdef"));
+        assert!(token.matches("0123456789abcdef"));
         for other in ["", "0123456789abcde", "0123456789abcdeF", "0123456789abcdef0"] {
-            assert!(!token.is(other), "{other:?}");
+            assert!(!token.matches(other), "{other:?}");
         }
     }
 
@@ -156,7 +156,7 @@ mod tests {
         mode(0o640);
         assert!(matches!(Token::read(&path), Err(TokenError::Open(_))));
         mode(0o600);
-        assert!(Token::read(&path).unwrap().is("0123456789abcdef"));
+        assert!(Token::read(&path).unwrap().matches("0123456789abcdef"));
         assert!(matches!(Token::read(folder.path()), Err(TokenError::Read { .. })));
     }
 }

@@ -4,19 +4,19 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use fumehood_core::definition::Annotations;
+use fumehood_core::digest::Digest;
 use fumehood_core::untrusted::Untrusted;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use super::about;
-use super::client_name::{Naming, for_clients};
+use super::instructions::instructions;
 use super::sanitizer::Sanitizer;
 use crate::toolbox::Listing;
 
 /// How many known names the answer to an unknown one has.
-const SUGGESTIONS: usize = 10;
+const MAX_SUGGESTIONS: usize = 10;
 /// In front of a name in a cursor, so that other texts are refused.
-const CURSOR: &str = "after:";
+const CURSOR_PREFIX: &str = "after:";
 
 /// The tools at one moment.
 #[derive(Debug, Default)]
@@ -39,19 +39,19 @@ pub(crate) struct Entry {
 
 /// A cursor that this server never gave out.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct BadCursor;
+pub(crate) struct InvalidCursor;
 
 impl Catalogue {
     /// The tools under these names; `own` is what the operator has to say of them.
     pub(crate) fn new(listings: Vec<Listing>, naming: Naming, own: Option<&str>) -> Self {
-        let mut catalogue = Self { instructions: about::instructions(own, &listings), ..Self::default() };
-        let ambiguous = ambiguous(&listings);
+        let mut catalogue = Self { instructions: instructions(own, &listings), ..Self::default() };
+        let ambiguous = ambiguous_names(&listings);
         for listing in listings {
             let name = match listing.definition.name.as_str() {
                 short if naming == Naming::Short && !ambiguous.contains(short) => short.to_owned(),
-                _ => for_clients(&listing.name),
+                _ => to_client_name(&listing.name),
             };
-            let tool = describe(name.clone(), &listing);
+            let tool = to_tool(name.clone(), &listing);
             let entry = Entry { full_name: listing.name.into(), structured: tool.output_schema.is_some() };
             // Two names of one digest: the second cannot be called, so it is not shown either.
             if let std::collections::hash_map::Entry::Vacant(free) = catalogue.entries.entry(name) {
@@ -81,23 +81,23 @@ impl Catalogue {
 
     /// At most `size` tools from the cursor on, and the cursor of the next page. A cursor names the last tool before
     /// it, so that pages stay right while tools come and go.
-    pub(crate) fn page(&self, cursor: Option<&str>, size: usize) -> Result<(Vec<Tool>, Option<String>), BadCursor> {
+    pub(crate) fn page(&self, cursor: Option<&str>, size: usize) -> Result<(Vec<Tool>, Option<String>), InvalidCursor> {
         let start = match cursor {
             None => 0,
             Some(cursor) => {
-                let last = cursor.strip_prefix(CURSOR).ok_or(BadCursor)?;
+                let last = cursor.strip_prefix(CURSOR_PREFIX).ok_or(InvalidCursor)?;
                 self.tools.partition_point(|tool| tool.name.as_ref() <= last)
             }
         };
         let rest = self.tools.get(start..).unwrap_or_default();
         let page = rest.get(..size).unwrap_or(rest);
-        let next = page.last().filter(|_| page.len() < rest.len()).map(|last| format!("{CURSOR}{}", last.name));
+        let next = page.last().filter(|_| page.len() < rest.len()).map(|last| format!("{CURSOR_PREFIX}{}", last.name));
         Ok((page.to_vec(), next))
     }
 
     /// Some of the names, for whoever asked for one that is not there.
     pub(crate) fn suggestions(&self) -> String {
-        let names: Vec<&str> = self.tools.iter().take(SUGGESTIONS).map(|tool| tool.name.as_ref()).collect();
+        let names: Vec<&str> = self.tools.iter().take(MAX_SUGGESTIONS).map(|tool| tool.name.as_ref()).collect();
         match self.tools.len() {
             0 => "no tools are loaded".to_owned(),
             all if all > names.len() => format!("some of the {all} tools are: {}", names.join(", ")),
@@ -107,13 +107,13 @@ impl Catalogue {
 }
 
 /// Bare names that say nothing: two tools have them, or they are the full name of another.
-fn ambiguous(listings: &[Listing]) -> HashSet<String> {
+fn ambiguous_names(listings: &[Listing]) -> HashSet<String> {
     let mut seen: HashSet<&str> = listings.iter().map(|listing| listing.name.as_str()).collect();
     let names = listings.iter().map(|listing| listing.definition.name.as_str());
     names.filter(|name| !seen.insert(name)).map(str::to_owned).collect()
 }
 
-fn describe(name: String, listing: &Listing) -> Tool {
+fn to_tool(name: String, listing: &Listing) -> Tool {
     let definition = &listing.definition;
     let mut sanitizer = Sanitizer::default();
     let input_schema = definition.input_schema.sanitized();
@@ -138,10 +138,36 @@ fn object_schema(schema: &Value) -> Arc<JsonObject> {
     Arc::new(schema)
 }
 
-fn annotations(of: Annotations) -> Option<ToolAnnotations> {
-    let Annotations { read_only, destructive, idempotent, open_world } = of;
-    (of != Annotations::default())
+fn annotations(hints: Annotations) -> Option<ToolAnnotations> {
+    let Annotations { read_only, destructive, idempotent, open_world } = hints;
+    (hints != Annotations::default())
         .then(|| ToolAnnotations::from_raw(None, read_only, destructive, idempotent, open_world))
+}
+
+/// The longest name that all clients accept, in bytes.
+const MAX_NAME_BYTES: usize = 64;
+/// Hexadecimal digits that stand for what was cut off.
+const DIGEST_DIGITS: usize = 12;
+
+/// What clients call the tools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Naming {
+    /// By their full names, `component__tool`, which stay the same whatever else is served.
+    #[default]
+    Full,
+    /// By their bare names, `tool`. Tools that share theirs with another keep their full names, all of them.
+    Short,
+}
+
+/// The name under which clients see the tool of this full name: the name itself, or, if that is too long, its beginning
+/// and a piece of its digest. The same name always becomes the same; the way back is a look into the catalogue.
+pub(crate) fn to_client_name(full_name: &str) -> String {
+    if full_name.len() <= MAX_NAME_BYTES {
+        return full_name.to_owned();
+    }
+    let digits: String = Digest::of(full_name.as_bytes()).hex().chars().take(DIGEST_DIGITS).collect();
+    let start: String = full_name.chars().take(MAX_NAME_BYTES - DIGEST_DIGITS - 1).collect();
+    format!("{start}-{digits}")
 }
 
 #[cfg(test)]
@@ -167,7 +193,7 @@ mod tests {
         let fewer = of(&["a__1", "d__1", "e__1"]);
         let (second, end) = fewer.page(next.as_deref(), 2).unwrap();
         assert_eq!((names(&second).as_str(), end), ("d__1 e__1", None));
-        assert_eq!(all.page(Some("2"), 2).unwrap_err(), BadCursor);
+        assert_eq!(all.page(Some("2"), 2).unwrap_err(), InvalidCursor);
         assert_eq!(Catalogue::default().page(None, 2).unwrap(), (Vec::new(), None));
     }
 
@@ -202,5 +228,17 @@ mod tests {
         assert_eq!(catalogue.suggestions(), "the tools are: a__get, add, b__get");
         assert_eq!(catalogue.find("add").unwrap().full_name.as_ref(), "a__add");
         assert!(catalogue.find("a__add").is_none(), "what is not listed cannot be called");
+    }
+
+    #[test]
+    fn names_fit_and_stay_apart() {
+        assert_eq!(to_client_name("calculator__add"), "calculator__add");
+        let longest = "a".repeat(64);
+        assert_eq!(to_client_name(&longest), longest);
+        let long = |last: char| format!("{}__{}{last}", "n".repeat(64), "t".repeat(63));
+        let (a, b) = (to_client_name(&long('a')), to_client_name(&long('b')));
+        assert_eq!((a.len(), b.len()), (64, 64));
+        assert_ne!(a, b);
+        assert!(a.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'-'), "{a}");
     }
 }

@@ -8,7 +8,7 @@ use rmcp::model::MetaObject;
 use serde_json::{Value, json};
 
 /// Under this name, `_meta` of a result, a tool or a prompt says how many characters were written out.
-const SANITIZED: &str = "fumehood/sanitized";
+const META_KEY: &str = "fumehood/sanitized";
 
 /// Sanitizes the parts of one answer and counts the characters that it wrote out.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ impl Sanitizer {
     /// Says in `meta` how many characters were written out, if any were.
     pub(crate) fn report(&self, meta: &mut Option<MetaObject>) {
         if self.count > 0 {
-            meta.get_or_insert_with(MetaObject::new).0.insert(SANITIZED.to_owned(), json!(self.count));
+            meta.get_or_insert_with(MetaObject::new).0.insert(META_KEY.to_owned(), json!(self.count));
         }
     }
 }

@@ -26,10 +26,10 @@ pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
     let listed = remote.tools().await;
     remote.close().await;
     let tools = listed.map_err(|error| cannot_list(error, "--timeout"))?;
-    for line in ToolNotice::lines(&remote.refused()) {
+    for line in ToolNotice::lines(&remote.rejected_tools()) {
         render::warning(&format!("left out {line}"));
     }
-    for line in ToolNotice::lines(&remote.unchecked()) {
+    for line in ToolNotice::lines(&remote.unchecked_schemas()) {
         render::warning(&format!("not all is checked of {line}"));
     }
     if arguments.json {
@@ -152,7 +152,7 @@ fn remote(server: &[String], options: &ServerOptions, limits: RemoteOptions) -> 
             arguments: rest.to_vec(),
             environment: options.env.clone(),
             folder: None,
-            through: Some(ending_with_us()),
+            wrapper: Some(ending_with_us()),
         }),
     };
     Ok(Remote::new(Namespace::parse(SERVER)?, endpoint, limits))

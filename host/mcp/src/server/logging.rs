@@ -8,12 +8,12 @@ use rmcp::model::LoggingLevel;
 const LEVELS: [Level; 5] = [Level::Trace, Level::Debug, Level::Info, Level::Warn, Level::Error];
 
 /// The level of this rank, which is `level as u8`.
-pub(crate) fn at(rank: u8) -> Option<Level> {
+pub(crate) fn from_rank(rank: u8) -> Option<Level> {
     LEVELS.get(usize::from(rank)).copied()
 }
 
 /// The least of our levels that a client wants who asked for this.
-pub(crate) fn wanted(name: LoggingLevel) -> Level {
+pub(crate) fn from_logging_level(name: LoggingLevel) -> Level {
     match name {
         LoggingLevel::Debug => Level::Trace,
         LoggingLevel::Info | LoggingLevel::Notice => Level::Info,
@@ -23,7 +23,7 @@ pub(crate) fn wanted(name: LoggingLevel) -> Level {
 }
 
 /// What the protocol calls a level of ours.
-pub(crate) fn name(level: Level) -> LoggingLevel {
+pub(crate) fn to_logging_level(level: Level) -> LoggingLevel {
     match level {
         Level::Trace | Level::Debug => LoggingLevel::Debug,
         Level::Info => LoggingLevel::Info,
@@ -39,9 +39,9 @@ mod tests {
     #[test]
     fn ranks_are_the_order_of_the_levels() {
         for (rank, level) in LEVELS.into_iter().enumerate() {
-            assert_eq!((level as usize, at(level as u8)), (rank, Some(level)));
+            assert_eq!((level as usize, from_rank(level as u8)), (rank, Some(level)));
         }
-        assert_eq!(at(5), None);
+        assert_eq!(from_rank(5), None);
         assert!(LEVELS.is_sorted());
     }
 }

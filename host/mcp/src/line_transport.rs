@@ -1,6 +1,6 @@
 //! MCP over a pair of byte streams: one message a line, nothing else.
 //!
-//! Lines have a longest length, and memory for them is bounded by it and by what parsing one may take. What is no message is
+//! LineTransport have a max_line_bytes length, and memory for them is bounded by it and by what parsing one may take. What is no message is
 //! answered, not ignored, so that nobody waits for an answer that never comes.
 
 use std::io;
@@ -22,67 +22,67 @@ use tokio_util::bytes::BytesMut;
 use tokio_util::sync::CancellationToken;
 
 use crate::bounds::{self, BoundsError};
-use crate::splitter::{Line, Splitter};
-use crate::written;
+use crate::line_splitter::{Line, LineSplitter};
+use crate::raw_arguments;
 
-/// Lines in a row that are no messages, before a server is taken for one that speaks something else.
-const JUNK: u32 = 10_000;
+/// LineTransport in a row that are no messages, before a server is taken for one that speaks something else.
+const MAX_JUNK_LINES: u32 = 10_000;
 
 /// Maximum length of a request's id that is repeated in a refusal, in bytes.
 const MAX_ID_BYTES: usize = 256;
 
 /// Messages over a reader and a writer.
-pub(crate) struct Lines<Role: ServiceRole, R, W> {
+pub(crate) struct LineTransport<Role: ServiceRole, R, W> {
     reader: R,
-    lines: Splitter,
+    lines: LineSplitter,
     writer: Arc<Mutex<Option<W>>>,
     /// An answer to a line that was no message, on its way.
     answering: Option<BoxFuture<'static, ()>>,
     /// A line that is parsed on another thread.
-    parsing: Option<JoinHandle<Parsed<Role>>>,
+    parsing: Option<JoinHandle<ParsedLine<Role>>>,
     /// Whether the other side has asked for anything. What comes before that is no reason to end.
     opened: bool,
     /// Cancelled as soon as either stream has ended, long before rmcp is done with what is left to do.
     closed: CancellationToken,
     /// Whether a line was too long.
-    flooded: Arc<AtomicBool>,
-    /// Lines in a row that were no messages.
+    overflowed: Arc<AtomicBool>,
+    /// LineTransport in a row that were no messages.
     junk: u32,
 }
 
 /// What a line is.
-enum Parsed<Role: ServiceRole> {
+enum ParsedLine<Role: ServiceRole> {
     Message(RxJsonRpcMessage<Role>),
     /// No message, with the id of the request that it may be meant to be.
-    Refused(ErrorData, Option<RequestId>),
+    Rejected(ErrorData, Option<RequestId>),
     Empty,
 }
 
-impl<Role, R, W> Lines<Role, R, W>
+impl<Role, R, W> LineTransport<Role, R, W>
 where
     Role: ServiceRole,
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    /// Lines of at most `longest` bytes. `closed` is cancelled when a stream ends; cancelling it ends them.
-    pub(crate) fn new(reader: R, writer: W, longest: usize, closed: CancellationToken) -> Self {
+    /// LineTransport of at most `max_line_bytes` bytes. `closed` is cancelled when a stream ends; cancelling it ends them.
+    pub(crate) fn new(reader: R, writer: W, max_line_bytes: usize, closed: CancellationToken) -> Self {
         let writer = Arc::new(Mutex::new(Some(writer)));
         Self {
             reader,
-            lines: Splitter::new(longest),
+            lines: LineSplitter::new(max_line_bytes),
             writer,
             answering: None,
             parsing: None,
             opened: false,
             closed,
-            flooded: Arc::default(),
+            overflowed: Arc::default(),
             junk: 0,
         }
     }
 
     /// Becomes true once a line was too long.
-    pub(crate) fn flooded(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.flooded)
+    pub(crate) fn overflow_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.overflowed)
     }
 
     /// Writes one message. It is turned into text at once and sent when it is its turn.
@@ -106,7 +106,7 @@ where
         }
     }
 
-    fn refuse(&mut self, error: ErrorData, id: Option<RequestId>) {
+    fn reject(&mut self, error: ErrorData, id: Option<RequestId>) {
         // A client's peer is a server that prints something: no reason to send it anything.
         if !Role::IS_CLIENT {
             let answer = self.write(&JsonRpcMessage::error(error, id));
@@ -115,33 +115,35 @@ where
     }
 
     /// A server that prints something else than messages is left alone for a while, not for ever.
-    fn passed_over(&mut self) {
+    fn record_junk(&mut self) {
         self.junk = self.junk.saturating_add(1);
-        if Role::IS_CLIENT && self.junk > JUNK {
-            self.flooded.store(true, Ordering::Relaxed);
+        if Role::IS_CLIENT && self.junk > MAX_JUNK_LINES {
+            self.overflowed.store(true, Ordering::Relaxed);
             self.closed.cancel();
         }
     }
 
     /// Parses a line, elsewhere if that takes long. What it would cost is known beforehand.
-    fn parse(&mut self, line: BytesMut) -> Option<Parsed<Role>> {
+    fn parse_or_offload(&mut self, line: BytesMut) -> Option<ParsedLine<Role>> {
         match bounds::measure(&line) {
-            Ok(size) if size.is_cheap() => Some(parsed(&line)),
+            Ok(size) if size.is_cheap() => Some(parse_line(&line)),
             Ok(_) => {
-                self.parsing = Some(tokio::task::spawn_blocking(move || parsed(&line)));
+                self.parsing = Some(tokio::task::spawn_blocking(move || parse_line(&line)));
                 None
             }
             Err(error) => {
                 if Role::IS_CLIENT && error == BoundsError::Values {
                     // As with a line that is too long.
-                    self.flooded.store(true, Ordering::Relaxed);
+                    self.overflowed.store(true, Ordering::Relaxed);
                     self.closed.cancel();
                 }
                 Some(match error {
-                    BoundsError::Depth => Parsed::Refused(ErrorData::parse_error(error.to_string(), None), None),
-                    BoundsError::Batch => Parsed::Refused(ErrorData::invalid_request(error.to_string(), None), None),
+                    BoundsError::Depth => ParsedLine::Rejected(ErrorData::parse_error(error.to_string(), None), None),
+                    BoundsError::Batch => {
+                        ParsedLine::Rejected(ErrorData::invalid_request(error.to_string(), None), None)
+                    }
                     BoundsError::Values => {
-                        Parsed::Refused(ErrorData::invalid_request(error.to_string(), None), id_of(&line))
+                        ParsedLine::Rejected(ErrorData::invalid_request(error.to_string(), None), parse_id(&line))
                     }
                 })
             }
@@ -149,17 +151,17 @@ where
     }
 
     /// The message that was parsed, unless it is to be passed over.
-    fn message(&mut self, parsed: Parsed<Role>) -> Option<RxJsonRpcMessage<Role>> {
+    fn accept(&mut self, parsed: ParsedLine<Role>) -> Option<RxJsonRpcMessage<Role>> {
         match parsed {
-            Parsed::Message(message) => {
+            ParsedLine::Message(message) => {
                 self.opened |= Role::IS_CLIENT || matches!(message, JsonRpcMessage::Request(_));
                 self.opened.then_some(message)
             }
-            Parsed::Refused(error, id) => {
-                self.refuse(error, id);
+            ParsedLine::Rejected(error, id) => {
+                self.reject(error, id);
                 None
             }
-            Parsed::Empty => None,
+            ParsedLine::Empty => None,
         }
     }
 
@@ -168,58 +170,58 @@ where
         let read = tokio::select! {
             biased;
             () = self.closed.cancelled() => Ok(0),
-            read = self.reader.read_buf(self.lines.space()) => read,
+            read = self.reader.read_buf(self.lines.read_buffer()) => read,
         };
-        let came = read.is_ok_and(|bytes| bytes > 0);
-        if !came {
+        let has_data = read.is_ok_and(|bytes| bytes > 0);
+        if !has_data {
             self.closed.cancel();
         }
-        came
+        has_data
     }
 
-    fn too_long(&mut self) {
-        self.flooded.store(true, Ordering::Relaxed);
+    fn reject_long_line(&mut self) {
+        self.overflowed.store(true, Ordering::Relaxed);
         if Role::IS_CLIENT {
             // Whatever call it answers, its result is lost; nothing that comes after can be trusted to be in order.
             self.closed.cancel();
         }
-        let why = format!("a message is longer than {} bytes; send less at once", self.lines.longest());
-        self.refuse(ErrorData::invalid_request(why, None), None);
+        let why = format!("a message is longer than {} bytes; send less at once", self.lines.max_line_bytes());
+        self.reject(ErrorData::invalid_request(why, None), None);
     }
 }
 
 /// Parses a line, with the arguments of a request as they are in it.
-fn parsed<Role: ServiceRole>(line: &[u8]) -> Parsed<Role> {
+fn parse_line<Role: ServiceRole>(line: &[u8]) -> ParsedLine<Role> {
     let line = line.trim_ascii();
     if line.is_empty() {
-        return Parsed::Empty;
+        return ParsedLine::Empty;
     }
     match serde_json::from_slice::<RxJsonRpcMessage<Role>>(line) {
         Ok(JsonRpcMessage::Request(request)) if !Role::IS_CLIENT => with_arguments(request, line),
-        Ok(message) => Parsed::Message(message),
+        Ok(message) => ParsedLine::Message(message),
         Err(error) if error.classify() == Category::Data => {
             let why = "this is JSON, and no JSON-RPC 2.0 message of MCP; send an object with `jsonrpc`, `method`, \
                        and `id` if it wants an answer";
-            Parsed::Refused(ErrorData::invalid_request(why, None), id_of(line))
+            ParsedLine::Rejected(ErrorData::invalid_request(why, None), parse_id(line))
         }
-        Err(error) => Parsed::Refused(ErrorData::parse_error(format!("this is not JSON: {error}"), None), None),
+        Err(error) => ParsedLine::Rejected(ErrorData::parse_error(format!("this is not JSON: {error}"), None), None),
     }
 }
 
-fn with_arguments<Role: ServiceRole>(mut request: JsonRpcRequest<Role::PeerReq>, line: &[u8]) -> Parsed<Role> {
-    match written::arguments(line) {
+fn with_arguments<Role: ServiceRole>(mut request: JsonRpcRequest<Role::PeerReq>, line: &[u8]) -> ParsedLine<Role> {
+    match raw_arguments::extract(line) {
         Ok(None) => {}
         Ok(Some(arguments)) => drop(request.request.extensions_mut().insert(arguments)),
-        Err(written::Twice(what)) => {
-            let why = format!("the message can be read in two ways: {}; send each member once", printable(&what));
-            return Parsed::Refused(ErrorData::invalid_request(why, None), Some(request.id));
+        Err(raw_arguments::DuplicateMember(member)) => {
+            let why = format!("the message can be read in two ways: {}; send each member once", printable(&member));
+            return ParsedLine::Rejected(ErrorData::invalid_request(why, None), Some(request.id));
         }
     }
-    Parsed::Message(JsonRpcMessage::Request(request))
+    ParsedLine::Message(JsonRpcMessage::Request(request))
 }
 
 /// The id in a line that is JSON.
-pub(crate) fn id_of(line: &[u8]) -> Option<RequestId> {
+pub(crate) fn parse_id(line: &[u8]) -> Option<RequestId> {
     #[derive(Deserialize)]
     struct WithId<'a> {
         #[serde(borrow)]
@@ -230,7 +232,7 @@ pub(crate) fn id_of(line: &[u8]) -> Option<RequestId> {
     is_short.then(|| serde_json::from_str(id.get()).ok()).flatten()
 }
 
-impl<Role, R, W> Transport<Role> for Lines<Role, R, W>
+impl<Role, R, W> Transport<Role> for LineTransport<Role, R, W>
 where
     Role: ServiceRole,
     R: AsyncRead + Send + Unpin + 'static,
@@ -252,7 +254,7 @@ where
                 answer.await;
                 self.answering = None;
             }
-            if Role::IS_CLIENT && self.flooded.load(Ordering::Relaxed) {
+            if Role::IS_CLIENT && self.overflowed.load(Ordering::Relaxed) {
                 return None;
             }
             let parsed = match &mut self.parsing {
@@ -260,26 +262,26 @@ where
                     let parsed = parsing.await;
                     self.parsing = None;
                     let why = "the message could not be parsed; send a simpler one";
-                    parsed.unwrap_or_else(|_| Parsed::Refused(ErrorData::internal_error(why, None), None))
+                    parsed.unwrap_or_else(|_| ParsedLine::Rejected(ErrorData::internal_error(why, None), None))
                 }
                 None => match self.lines.next_line() {
-                    Some(Line::Whole(line)) => match self.parse(line) {
+                    Some(Line::Whole(line)) => match self.parse_or_offload(line) {
                         Some(parsed) => parsed,
                         None => continue,
                     },
                     Some(Line::TooLong) => {
-                        self.too_long();
+                        self.reject_long_line();
                         continue;
                     }
                     None if self.read_more().await => continue,
                     None => return None,
                 },
             };
-            if let Some(message) = self.message(parsed) {
+            if let Some(message) = self.accept(parsed) {
                 self.junk = 0;
                 return Some(message);
             }
-            self.passed_over();
+            self.record_junk();
         }
     }
 

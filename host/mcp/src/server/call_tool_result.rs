@@ -10,32 +10,32 @@ use serde_json::Value;
 use super::sanitizer::Sanitizer;
 
 /// Under this name, a failure says again what it is, for programs.
-const ERROR: &str = "fumehood/error";
+const ERROR_META_KEY: &str = "fumehood/error";
 /// What bytes are that do not say, or say something that is no MIME type.
-const UNKNOWN: &str = "application/octet-stream";
+const FALLBACK_MIME_TYPE: &str = "application/octet-stream";
 
 /// The result of a call. `structured`: the client expects structured content, because the tool has an output schema.
-pub(crate) fn of(result: CallResult, structured: bool) -> CallToolResult {
+pub(crate) fn into_call_tool_result(result: CallResult, structured: bool) -> CallToolResult {
     let CallResult { id, outcome, metadata, .. } = result;
     let mut sanitizer = Sanitizer::default();
     let mut answer = match outcome {
-        Ok(parts) => success(parts, &id, structured, &mut sanitizer),
-        Err(error) => failure(&error),
+        Ok(parts) => success_result(parts, &id, structured, &mut sanitizer),
+        Err(error) => error_result(&error),
     };
     sanitizer.at_least(metadata.sanitized);
     sanitizer.report(&mut answer.meta);
     answer
 }
 
-fn success(parts: Vec<Content>, call: &str, structured: bool, sanitizer: &mut Sanitizer) -> CallToolResult {
+fn success_result(parts: Vec<Content>, call: &str, structured: bool, sanitizer: &mut Sanitizer) -> CallToolResult {
     let mut value = None;
     let blocks = parts.into_iter().enumerate().map(|(at, part)| match part {
         Content::Json { value: text } => {
-            let (text, read) = json(&text, structured && value.is_none(), sanitizer);
+            let (text, read) = json_text(&text, structured && value.is_none(), sanitizer);
             value = value.take().or(read);
             ContentBlock::text(text)
         }
-        other => block(other, call, at, sanitizer),
+        other => content_block(other, call, at, sanitizer),
     });
     let mut answer = CallToolResult::success(blocks.collect());
     answer.structured_content = value;
@@ -43,7 +43,7 @@ fn success(parts: Vec<Content>, call: &str, structured: bool, sanitizer: &mut Sa
 }
 
 /// What a model can repair the call from: the kind, what was wrong, what to do. All of it is printable text already.
-fn failure(error: &CallError) -> CallToolResult {
+fn error_result(error: &CallError) -> CallToolResult {
     let mut text = format!("{}: {}", error.kind, error.message);
     if let Some(hint) = &error.hint {
         text.push_str(&format!("\n{hint}"));
@@ -54,14 +54,14 @@ fn failure(error: &CallError) -> CallToolResult {
     let mut answer = CallToolResult::error(vec![ContentBlock::text(text)]);
     if let Ok(value) = serde_json::to_value(error) {
         let mut meta = MetaObject::new();
-        meta.0.insert(ERROR.to_owned(), value);
+        meta.0.insert(ERROR_META_KEY.to_owned(), value);
         answer.meta = Some(meta);
     }
     answer
 }
 
 /// JSON of a tool as text, and as a value if that is wanted. Where nothing is hidden, the text is the tool's own.
-fn json(value: &JsonText, structured: bool, sanitizer: &mut Sanitizer) -> (String, Option<Value>) {
+fn json_text(value: &JsonText, structured: bool, sanitizer: &mut Sanitizer) -> (String, Option<Value>) {
     let is_plain = value.hidden() == 0;
     if is_plain && !structured {
         return (value.sanitized().into_owned(), None);
@@ -74,41 +74,41 @@ fn json(value: &JsonText, structured: bool, sanitizer: &mut Sanitizer) -> (Strin
     (text, structured.then_some(clean))
 }
 
-fn block(part: Content, call: &str, at: usize, sanitizer: &mut Sanitizer) -> ContentBlock {
+fn content_block(part: Content, call: &str, at: usize, sanitizer: &mut Sanitizer) -> ContentBlock {
     match part {
         Content::Text { text } => ContentBlock::text(sanitizer.untrusted(&text)),
-        Content::Json { value } => ContentBlock::text(json(&value, false, sanitizer).0),
+        Content::Json { value } => ContentBlock::text(json_text(&value, false, sanitizer).0),
         Content::Blob { mime_type, data } => {
             let mime_type = sanitizer.untrusted(&mime_type);
-            blob(&mime_type, data, format!("fumehood://{call}/{at}"), sanitizer)
+            blob_block(&mime_type, data, format!("fumehood://{call}/{at}"), sanitizer)
         }
         Content::Link { uri, title, mime_type } => {
             let title = title.map(|title| sanitizer.untrusted(&title));
             let uri = sanitizer.uri(&uri);
             let mut link = Resource::new(uri.clone(), title.clone().unwrap_or(uri));
             link.title = title;
-            link.mime_type = mime_type.map(|mime| sound(&sanitizer.untrusted(&mime)).to_owned());
+            link.mime_type = mime_type.map(|mime| valid_mime_type(&sanitizer.untrusted(&mime)).to_owned());
             ContentBlock::ResourceLink(link)
         }
     }
 }
 
 /// Bytes of a media type as the content type that clients expect for it.
-pub(crate) fn blob(mime_type: &str, data: Vec<u8>, uri: String, sanitizer: &mut Sanitizer) -> ContentBlock {
-    let mime = sound(mime_type);
+pub(crate) fn blob_block(mime_type: &str, data: Vec<u8>, uri: String, sanitizer: &mut Sanitizer) -> ContentBlock {
+    let mime = valid_mime_type(mime_type);
     match mime.split_once('/').map_or("", |(kind, _)| kind) {
-        "image" => ContentBlock::image(encoded(&data), mime),
-        "audio" => ContentBlock::audio(encoded(&data), mime),
+        "image" => ContentBlock::image(encode_base64(&data), mime),
+        "audio" => ContentBlock::audio(encode_base64(&data), mime),
         "text" => match String::from_utf8(data) {
-            Ok(text) => resource(ResourceContents::text(sanitizer.text(text), uri), mime),
-            Err(bytes) => resource(ResourceContents::blob(encoded(bytes.as_bytes()), uri), mime),
+            Ok(text) => embedded_resource(ResourceContents::text(sanitizer.text(text), uri), mime),
+            Err(bytes) => embedded_resource(ResourceContents::blob(encode_base64(bytes.as_bytes()), uri), mime),
         },
-        _ => resource(ResourceContents::blob(encoded(&data), uri), mime),
+        _ => embedded_resource(ResourceContents::blob(encode_base64(&data), uri), mime),
     }
 }
 
 /// The text that these bytes are, unless their media type says otherwise or they are none.
-pub(crate) fn text_of(mime_type: &str, bytes: Vec<u8>, sanitizer: &mut Sanitizer) -> Result<String, Vec<u8>> {
+pub(crate) fn decode_text(mime_type: &str, bytes: Vec<u8>, sanitizer: &mut Sanitizer) -> Result<String, Vec<u8>> {
     if ["image/", "audio/", "video/"].iter().any(|kind| mime_type.starts_with(kind)) {
         return Err(bytes);
     }
@@ -118,23 +118,23 @@ pub(crate) fn text_of(mime_type: &str, bytes: Vec<u8>, sanitizer: &mut Sanitizer
 }
 
 /// Bytes as the protocol has them.
-pub(crate) fn encoded(data: &[u8]) -> String {
+pub(crate) fn encode_base64(data: &[u8]) -> String {
     BASE64_STANDARD.encode(data)
 }
 
-fn resource(contents: ResourceContents, mime: &str) -> ContentBlock {
+fn embedded_resource(contents: ResourceContents, mime: &str) -> ContentBlock {
     ContentBlock::resource(contents.with_mime_type(mime))
 }
 
 /// The text if it looks like a MIME type, such as `image/png` or `text/plain; charset=utf-8`.
-fn sound(mime_type: &str) -> &str {
+fn valid_mime_type(mime_type: &str) -> &str {
     let token =
         |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&c));
     let (essence, rest) = mime_type.split_once(';').unwrap_or((mime_type, ""));
     let plain = rest.bytes().all(|c| c.is_ascii_graphic() || c == b' ');
     match essence.trim_end().split_once('/') {
         Some((kind, subtype)) if token(kind) && token(subtype) && plain => mime_type,
-        _ => UNKNOWN,
+        _ => FALLBACK_MIME_TYPE,
     }
 }
 
@@ -150,7 +150,7 @@ mod tests {
 
     fn check(outcome: Result<Vec<Content>, CallError>, structured: bool, expected: Value) {
         let result = CallResult { id: "1".to_owned(), tool: "t".to_owned(), outcome, metadata: Metadata::default() };
-        let mut found = serde_json::to_value(of(result, structured)).unwrap();
+        let mut found = serde_json::to_value(into_call_tool_result(result, structured)).unwrap();
         found.as_object_mut().unwrap().remove("resultType");
         assert_eq!(found, expected);
     }

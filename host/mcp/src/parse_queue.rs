@@ -7,10 +7,10 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::Semaphore;
 
 /// Messages that are parsed at once.
-const PARSERS: usize = 2;
+const MAX_PARSERS: usize = 2;
 
 /// A future that was begun, and its output if it has ended.
-type Begun<F> = Result<<F as Future>::Output, Pin<Box<F>>>;
+type Started<F> = Result<<F as Future>::Output, Pin<Box<F>>>;
 
 /// Runs work on other threads, a little at a time.
 ///
@@ -21,7 +21,7 @@ pub(crate) struct ParseQueue {
 
 impl ParseQueue {
     pub(crate) fn new() -> Self {
-        Self { places: Arc::new(Semaphore::new(PARSERS)) }
+        Self { places: Arc::new(Semaphore::new(MAX_PARSERS)) }
     }
 
     /// Runs `work` when it is the turn of whoever `turn` belongs to. Work that was begun goes on, and keeps its place, when
@@ -44,12 +44,12 @@ impl ParseQueue {
     }
 
     /// Completes `future`, with everything that it computes before it waits for the first time done like other work.
-    pub(crate) async fn begin<F>(&self, turn: Arc<Semaphore>, future: F) -> Option<F::Output>
+    pub(crate) async fn start<F>(&self, turn: Arc<Semaphore>, future: F) -> Option<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send,
     {
-        let begin = move || -> Begun<F> {
+        let start = move || -> Started<F> {
             let mut future = Box::pin(future);
             // Whoever waits for it polls it again, with a waker that counts.
             match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -57,7 +57,7 @@ impl ParseQueue {
                 Poll::Pending => Err(future),
             }
         };
-        match self.run(turn, begin).await? {
+        match self.run(turn, start).await? {
             Ok(output) => Some(output),
             Err(future) => Some(future.await),
         }
@@ -109,8 +109,8 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(20)).await;
             (first == here, std::thread::current().id() == here)
         };
-        assert_eq!(queue.begin(turn(), future).await, Some((false, true)));
-        assert_eq!(queue.begin(turn(), async { 7 }).await, Some(7));
+        assert_eq!(queue.start(turn(), future).await, Some((false, true)));
+        assert_eq!(queue.start(turn(), async { 7 }).await, Some(7));
         let panicking = queue.run(turn(), || -> u8 { panic!("for this test") });
         assert_eq!(panicking.await, None);
     }

@@ -1,4 +1,4 @@
-//! Bytes into lines, with a longest length.
+//! Bytes into lines, with a max_line_bytes length.
 
 use tokio_util::bytes::BytesMut;
 
@@ -11,29 +11,29 @@ pub(crate) enum Line {
     TooLong,
 }
 
-/// Takes lines out of what was read. Holds at most the longest line and one read.
-pub(crate) struct Splitter {
+/// Takes lines out of what was read. Holds at most the max_line_bytes line and one read.
+pub(crate) struct LineSplitter {
     buffer: BytesMut,
     /// Bytes at the start of the buffer that hold no line feed.
     searched: usize,
     /// Whether the rest of a line that was too long is still to come.
     skipping: bool,
-    longest: usize,
+    max_line_bytes: usize,
 }
 
-impl Splitter {
-    /// Lines of at most `longest` bytes.
-    pub(crate) fn new(longest: usize) -> Self {
-        Self { buffer: BytesMut::new(), searched: 0, skipping: false, longest }
+impl LineSplitter {
+    /// LineTransport of at most `max_line_bytes` bytes.
+    pub(crate) fn new(max_line_bytes: usize) -> Self {
+        Self { buffer: BytesMut::new(), searched: 0, skipping: false, max_line_bytes }
     }
 
-    /// The longest line, in bytes.
-    pub(crate) fn longest(&self) -> usize {
-        self.longest
+    /// The max_line_bytes line, in bytes.
+    pub(crate) fn max_line_bytes(&self) -> usize {
+        self.max_line_bytes
     }
 
     /// Where to read to.
-    pub(crate) fn space(&mut self) -> &mut BytesMut {
+    pub(crate) fn read_buffer(&mut self) -> &mut BytesMut {
         self.buffer.reserve(8 << 10);
         &mut self.buffer
     }
@@ -42,7 +42,7 @@ impl Splitter {
     pub(crate) fn next_line(&mut self) -> Option<Line> {
         let rest = self.buffer.get(self.searched..).unwrap_or_default();
         let Some(found) = rest.iter().position(|byte| *byte == b'\n') else {
-            return self.unfinished();
+            return self.take_incomplete();
         };
         let mut line = self.buffer.split_to(self.searched + found + 1);
         self.searched = 0;
@@ -50,12 +50,12 @@ impl Splitter {
         if std::mem::take(&mut self.skipping) {
             return self.next_line();
         }
-        Some(if line.len() > self.longest { Line::TooLong } else { Line::Whole(line) })
+        Some(if line.len() > self.max_line_bytes { Line::TooLong } else { Line::Whole(line) })
     }
 
-    fn unfinished(&mut self) -> Option<Line> {
+    fn take_incomplete(&mut self) -> Option<Line> {
         self.searched = self.buffer.len();
-        if self.skipping || self.searched > self.longest {
+        if self.skipping || self.searched > self.max_line_bytes {
             self.buffer = BytesMut::new();
             self.searched = 0;
             return (!std::mem::replace(&mut self.skipping, true)).then_some(Line::TooLong);
@@ -70,10 +70,10 @@ mod tests {
 
     /// Reads in pieces of `size`, and writes down the lines: `!` is one that was too long.
     fn check(input: &str, size: usize, expected: &[&str]) {
-        let mut lines = Splitter::new(4);
+        let mut lines = LineSplitter::new(4);
         let mut found = Vec::new();
         for piece in input.as_bytes().chunks(size) {
-            lines.space().extend_from_slice(piece);
+            lines.read_buffer().extend_from_slice(piece);
             while let Some(line) = lines.next_line() {
                 found.push(match line {
                     Line::Whole(line) => String::from_utf8(line.to_vec()).unwrap(),
@@ -95,9 +95,9 @@ mod tests {
 
     #[test]
     fn a_line_that_never_ends_is_not_kept() {
-        let mut lines = Splitter::new(16);
+        let mut lines = LineSplitter::new(16);
         for _ in 0..1000 {
-            lines.space().extend_from_slice(&[b'x'; 1000]);
+            lines.read_buffer().extend_from_slice(&[b'x'; 1000]);
             lines.next_line();
             assert!(lines.buffer.len() <= 16);
         }

@@ -65,28 +65,28 @@ pub enum ConnectError {
 }
 
 /// The failure of a handshake with a program, and its last words.
-pub(super) fn from_handshake(error: ClientInitializeError, words: &str) -> ConnectError {
-    let said = match printable(words) {
-        words if words.is_empty() => String::new(),
-        words => format!("; it said: {words}"),
+pub(super) fn from_handshake(error: ClientInitializeError, stderr_tail: &str) -> ConnectError {
+    let said = match printable(stderr_tail) {
+        text if text.is_empty() => String::new(),
+        text => format!("; it said: {text}"),
     };
     ConnectError::Handshake { said, source: Box::new(error) }
 }
 
 /// The failure of a handshake with a server at an address.
 pub(super) fn from_address(error: ClientInitializeError, url: &str) -> ConnectError {
-    match connect_failure(&error) {
+    match connect_error_cause(&error) {
         Some(why) => ConnectError::Unreachable { address: origin(url), why },
         None => from_handshake(error, ""),
     }
 }
 
 /// Why no connection came about, if that is what failed.
-fn connect_failure(error: &ClientInitializeError) -> Option<String> {
+fn connect_error_cause(error: &ClientInitializeError) -> Option<String> {
     let error = match error {
         ClientInitializeError::TransportError { error, .. } => error,
         ClientInitializeError::LegacyFallbackFailed { discover, fallback } => {
-            return connect_failure(fallback).or_else(|| connect_failure(discover));
+            return connect_error_cause(fallback).or_else(|| connect_error_cause(discover));
         }
         _ => return None,
     };

@@ -9,11 +9,11 @@ use serde_json::value::RawValue;
 
 /// The text of the arguments: one JSON value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Written(pub(crate) String);
+pub(crate) struct RawArguments(pub(crate) String);
 
 /// Something that decides what a message means is in it twice.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Twice(pub(crate) String);
+pub(crate) struct DuplicateMember(pub(crate) String);
 
 #[derive(Deserialize)]
 struct Message<'a> {
@@ -43,16 +43,16 @@ struct Params<'a> {
 ///
 /// # Errors
 /// If the message can be read in two ways.
-pub(crate) fn arguments(message: &[u8]) -> Result<Option<Written>, Twice> {
-    let Some(Message { params: Some(params), .. }) = object::<Message<'_>>(message)? else { return Ok(None) };
-    let Some(Params { arguments: Some(arguments), .. }) = object::<Params<'_>>(params.get().as_bytes())? else {
+pub(crate) fn extract(message: &[u8]) -> Result<Option<RawArguments>, DuplicateMember> {
+    let Some(Message { params: Some(params), .. }) = parse_object::<Message<'_>>(message)? else { return Ok(None) };
+    let Some(Params { arguments: Some(arguments), .. }) = parse_object::<Params<'_>>(params.get().as_bytes())? else {
         return Ok(None);
     };
-    Ok(Some(Written(arguments.get().to_owned())))
+    Ok(Some(RawArguments(arguments.get().to_owned())))
 }
 
 /// Every member is taken whatever it is, so that only one that is there twice does not fit.
-fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<Option<T>, Twice> {
+fn parse_object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<Option<T>, DuplicateMember> {
     if !text.trim_ascii_start().starts_with(b"{") {
         return Ok(None);
     }
@@ -60,7 +60,7 @@ fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<Option<T>, Twice> {
         Ok(object) => Ok(Some(object)),
         Err(error) if error.is_data() => {
             let message = error.to_string();
-            Err(Twice(message.split(" at line ").next().unwrap_or_default().to_owned()))
+            Err(DuplicateMember(message.split(" at line ").next().unwrap_or_default().to_owned()))
         }
         Err(_not_json) => Ok(None),
     }
@@ -71,10 +71,10 @@ mod tests {
     use super::*;
 
     fn check(message: &str, expected: Result<Option<&str>, &str>) {
-        let found = arguments(message.as_bytes());
+        let found = extract(message.as_bytes());
         let expected = expected
-            .map(|text| text.map(|text| Written(text.to_owned())))
-            .map_err(|name| Twice(format!("duplicate field `{name}`")));
+            .map(|text| text.map(|text| RawArguments(text.to_owned())))
+            .map_err(|name| DuplicateMember(format!("duplicate field `{name}`")));
         assert_eq!(found, expected, "{message}");
     }
 

@@ -12,11 +12,11 @@ use crate::bounds::Size;
 const FREE_BYTES: usize = 64 << 10;
 /// Bytes that a parsed value takes at most while a message is handled, besides the message itself.
 const VALUE_BYTES: usize = 64;
-/// How long a request waits for a place that is being freed.
-const PLACE_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a request waits for a slot that is being freed.
+const SLOT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The share of one principal.
-pub(crate) struct Share {
+pub(crate) struct PrincipalLimits {
     principal: usize,
     requests: Arc<Semaphore>,
     /// In units of a kibibyte.
@@ -27,21 +27,21 @@ pub(crate) struct Share {
 
 /// Bytes of memory that a request holds. Clones share them; they are free again when the last clone is gone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct InFlight {
-    _held: Option<Arc<OwnedSemaphorePermit>>,
+pub(crate) struct MemoryPermit {
+    _permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 /// A reservation that can grow.
 #[derive(Debug, Default)]
-pub(crate) struct Reservation(Option<OwnedSemaphorePermit>);
+pub(crate) struct MemoryReservation(Option<OwnedSemaphorePermit>);
 
-impl Reservation {
-    pub(crate) fn share(self) -> InFlight {
-        InFlight { _held: self.0.map(Arc::new) }
+impl MemoryReservation {
+    pub(crate) fn into_permit(self) -> MemoryPermit {
+        MemoryPermit { _permit: self.0.map(Arc::new) }
     }
 }
 
-impl Share {
+impl PrincipalLimits {
     /// At most `requests` at once, whose messages take at most `bytes` of memory. Small messages are not counted.
     pub(crate) fn new(principal: usize, requests: usize, bytes: usize) -> Self {
         let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
@@ -49,27 +49,27 @@ impl Share {
     }
 
     /// The turn of this principal to have a message parsed.
-    pub(crate) fn parsing(&self) -> Arc<Semaphore> {
+    pub(crate) fn parse_turn(&self) -> Arc<Semaphore> {
         Arc::clone(&self.parsing)
     }
 
-    /// Takes a place among the requests. Where there is none, a request that has stalled is dropped for it.
+    /// Takes a slot among the requests. Where there is none, a request that has stalled is dropped for it.
     ///
     /// Returns `None` if all of them are busy.
-    pub(crate) async fn place(&self, connection: &Connection) -> Option<OwnedSemaphorePermit> {
-        if let Ok(place) = Arc::clone(&self.requests).try_acquire_owned() {
-            return Some(place);
+    pub(crate) async fn acquire_slot(&self, connection: &Connection) -> Option<OwnedSemaphorePermit> {
+        if let Ok(slot) = Arc::clone(&self.requests).try_acquire_owned() {
+            return Some(slot);
         }
         if !connection.make_room_among_requests(self.principal) {
             return None;
         }
-        let place = tokio::time::timeout(PLACE_PATIENCE, Arc::clone(&self.requests).acquire_owned()).await;
-        place.ok()?.ok()
+        let slot = tokio::time::timeout(SLOT_TIMEOUT, Arc::clone(&self.requests).acquire_owned()).await;
+        slot.ok()?.ok()
     }
 
     /// Extends a reservation to `bytes`. Where there is not so much left, a request that has stalled is dropped for it, and
     /// the others are waited for.
-    pub(crate) async fn reserve(&self, held: &mut Reservation, bytes: usize, connection: &Connection) {
+    pub(crate) async fn reserve(&self, held: &mut MemoryReservation, bytes: usize, connection: &Connection) {
         if bytes <= FREE_BYTES {
             return;
         }
@@ -94,6 +94,6 @@ impl Share {
 }
 
 /// Bytes of memory that a message takes while it is handled.
-pub(crate) fn memory_of(size: Size) -> usize {
+pub(crate) fn message_memory_bytes(size: Size) -> usize {
     size.bytes.saturating_add(size.values.saturating_mul(VALUE_BYTES))
 }

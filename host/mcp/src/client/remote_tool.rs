@@ -11,7 +11,7 @@ use fumehood_core::untrusted::Untrusted;
 use rmcp::model::Tool;
 use serde_json::{Value, json};
 
-use super::notice::ToolNotice;
+use super::tool_notice::ToolNotice;
 
 /// A tool of a server, as it was when its description was first seen.
 #[derive(Debug, Clone)]
@@ -42,13 +42,13 @@ impl RemoteTool {
     ///
     /// # Errors
     /// If it cannot be one of ours.
-    pub(crate) fn of(
+    pub(crate) fn from_tool(
         server: &Namespace,
         tool: &Tool,
         limits: &GateLimits,
     ) -> Result<(Self, Vec<ToolNotice>), ToolNotice> {
-        let refused = |reason: String| ToolNotice::new(&tool.name, reason);
-        let name = ToolName::from_foreign(&tool.name).map_err(|error| refused(error.to_string()))?;
+        let notice = |reason: String| ToolNotice::new(&tool.name, reason);
+        let name = ToolName::from_foreign(&tool.name).map_err(|error| notice(error.to_string()))?;
         let caps = DefinitionLimits::default();
         let title = tool.title.as_deref().map(|title| truncate(title, caps.title_bytes));
         let whole_description = tool.description.as_deref().unwrap_or_default();
@@ -57,21 +57,21 @@ impl RemoteTool {
         let output_schema = tool.output_schema.as_ref().map(|schema| Value::Object(schema.as_ref().clone()));
         let size = |schema: &Value| schema.to_string().len();
         let compiled = compile_arguments(&input_schema, limits);
-        let ForeignGate { gate, schema, unchecked } = compiled.map_err(|error| refused(error.to_string()))?;
+        let ForeignGate { gate, schema, unchecked } = compiled.map_err(|error| notice(error.to_string()))?;
         // What is too large for an approval and a model is told as far as it is checked.
         let input_schema = if size(&input_schema) > caps.schema_bytes { schema } else { input_schema };
         let reasons: BTreeSet<_> = unchecked.into_iter().map(|part| part.reason).collect();
-        let mut notices: Vec<_> = reasons.into_iter().map(|reason| refused(reason.to_string())).collect();
+        let mut notices: Vec<_> = reasons.into_iter().map(|reason| notice(reason.to_string())).collect();
         if description.len() < whole_description.len() {
-            let (found, most) = (whole_description.len(), caps.description_bytes);
-            notices.push(refused(format!("its description has {found} bytes; the first {most} are used")));
+            let (found, max) = (whole_description.len(), caps.description_bytes);
+            notices.push(notice(format!("its description has {found} bytes; the first {max} are used")));
         }
         let found = output_schema.as_ref().map_or(0, size);
         let output_schema = output_schema.filter(|_| found <= caps.schema_bytes);
         if found > caps.schema_bytes {
-            let most = caps.schema_bytes;
-            notices.push(refused(format!(
-                "its output schema has more than {most} bytes, so that its results are not checked"
+            let max = caps.schema_bytes;
+            notices.push(notice(format!(
+                "its output schema has more than {max} bytes, so that its results are not checked"
             )));
         }
         let tool = Self {
@@ -83,15 +83,15 @@ impl RemoteTool {
             output_schema: output_schema.map(Untrusted::new),
             arguments: Arc::new(gate),
             annotations: annotations(tool),
-            digest: digest(tool),
+            digest: compute_digest(tool),
         };
         Ok((tool, notices))
     }
 }
 
 /// Returns the beginning of a text: at most this many bytes, and whole characters.
-fn truncate(text: &str, most: usize) -> &str {
-    text.get(..text.floor_char_boundary(most)).unwrap_or_default()
+fn truncate(text: &str, max_bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(max_bytes)).unwrap_or_default()
 }
 
 /// Compiles a schema of arguments, whatever draft it is of.
@@ -136,7 +136,7 @@ fn annotations(tool: &Tool) -> Annotations {
 }
 
 /// Over everything that a model or a person sees, names sorted.
-fn digest(tool: &Tool) -> Digest {
+fn compute_digest(tool: &Tool) -> Digest {
     let mut whole = json!({
         "name": tool.name,
         "title": tool.title,
@@ -155,19 +155,19 @@ mod tests {
 
     fn tool(value: Value) -> Result<RemoteTool, String> {
         let (server, tool) = (Namespace::parse("server").unwrap(), serde_json::from_value(value).unwrap());
-        let found = RemoteTool::of(&server, &tool, &GateLimits::default());
+        let found = RemoteTool::from_tool(&server, &tool, &GateLimits::default());
         found.map(|(tool, _)| tool).map_err(|notice| notice.to_string())
     }
 
     #[test]
     fn names_become_ours_and_oversized_parts_are_cut() {
-        let of = |name: &str| tool(json!({"name": name, "inputSchema": {}})).map(|tool| tool.name);
-        assert_eq!(of("repo.search").unwrap(), "server__repo_x2e_search");
-        assert!(of("").unwrap_err().contains("empty"));
-        assert!(of(&"x".repeat(65)).unwrap_err().contains("too long"));
+        let parse = |name: &str| tool(json!({"name": name, "inputSchema": {}})).map(|tool| tool.name);
+        assert_eq!(parse("repo.search").unwrap(), "server__repo_x2e_search");
+        assert!(parse("").unwrap_err().contains("empty"));
+        assert!(parse(&"x".repeat(65)).unwrap_err().contains("too long"));
         let long = json!({"name": "a", "title": "ü".repeat(200), "description": "ü".repeat(2049), "inputSchema": {}});
         let (server, parsed) = (Namespace::parse("server").unwrap(), serde_json::from_value(long).unwrap());
-        let (cut, notices) = RemoteTool::of(&server, &parsed, &GateLimits::default()).unwrap();
+        let (cut, notices) = RemoteTool::from_tool(&server, &parsed, &GateLimits::default()).unwrap();
         assert_eq!(cut.description.expose_raw(), &"ü".repeat(2048));
         assert_eq!(cut.title.unwrap().expose_raw().len(), 256);
         let notices: Vec<_> = notices.iter().map(ToString::to_string).collect();
@@ -185,10 +185,19 @@ mod tests {
 
     #[test]
     fn every_word_counts_for_the_digest_and_their_order_does_not() {
-        let of = |value| tool(value).unwrap().digest;
-        let one = of(json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "x"}}));
-        assert_eq!(one, of(json!({"inputSchema": {"title": "x", "type": "object"}, "description": "b", "name": "a"})));
-        assert_ne!(one, of(json!({"name": "a", "description": "B", "inputSchema": {"type": "object", "title": "x"}})));
-        assert_ne!(one, of(json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "y"}})));
+        let parse = |value| tool(value).unwrap().digest;
+        let one = parse(json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "x"}}));
+        assert_eq!(
+            one,
+            parse(json!({"inputSchema": {"title": "x", "type": "object"}, "description": "b", "name": "a"}))
+        );
+        assert_ne!(
+            one,
+            parse(json!({"name": "a", "description": "B", "inputSchema": {"type": "object", "title": "x"}}))
+        );
+        assert_ne!(
+            one,
+            parse(json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "y"}}))
+        );
     }
 }

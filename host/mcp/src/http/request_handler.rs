@@ -1,12 +1,17 @@
 //! The way of a request: the guard, its body, the limits of its principal, and the session that answers it.
 
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::{
     CACHE_CONTROL, CONNECTION, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Method, Request, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use rmcp::transport::StreamableHttpService;
@@ -17,39 +22,38 @@ use tokio_util::bytes::{Bytes, BytesMut};
 
 use super::connections::{Connection, Phase};
 use super::guard::{Guard, Rejection};
-use super::guarded_body::{Answer, GuardedBody};
-use super::share::{InFlight, Reservation, Share, memory_of};
+use super::principal_limits::{MemoryPermit, MemoryReservation, PrincipalLimits, message_memory_bytes};
 use crate::bounds::{self, BoundsError, CHEAP_BYTES, Size};
-use crate::parsing::ParseQueue;
+use crate::parse_queue::ParseQueue;
+use crate::raw_arguments::{self, DuplicateMember, RawArguments};
 use crate::server::Session;
-use crate::written::{self, Twice, Written};
 
 /// Maximum size of the head of a request, in bytes.
-pub(crate) const HEAD_BYTES: usize = 32 << 10;
+pub(crate) const MAX_HEAD_BYTES: usize = 32 << 10;
 /// How long the body of a request may take, with the wait for memory to hold it.
-const BODY_PATIENCE: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Sessions of one principal.
-const SESSIONS: usize = 256;
+const MAX_SESSIONS: usize = 256;
 /// Where the server says that it is up.
 const HEALTH_PATH: &str = "/health";
 /// After how many seconds a full server is worth another try.
-const RETRY: HeaderValue = HeaderValue::from_static("1");
-const TWICE: &str = "the message can be read in two ways; send each member once";
+const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
+const DUPLICATE_MEMBER: &str = "the message can be read in two ways; send each member once";
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
-pub(crate) type Service = StreamableHttpService<Session, LocalSessionManager>;
+pub(crate) type McpService = StreamableHttpService<Session, LocalSessionManager>;
 
 /// What serves one principal.
-pub(crate) struct Door {
-    pub(crate) service: Service,
+pub(crate) struct PrincipalService {
+    pub(crate) service: McpService,
     pub(crate) sessions: Arc<LocalSessionManager>,
-    pub(crate) share: Share,
+    pub(crate) limits: PrincipalLimits,
 }
 
-/// The way in: the guard, and behind it a door for each principal.
-pub(crate) struct Doors {
+/// The way in: the guard, and behind it a principal for each principal.
+pub(crate) struct RequestHandler {
     pub(crate) guard: Guard,
-    pub(crate) doors: Vec<Door>,
+    pub(crate) principals: Vec<PrincipalService>,
     pub(crate) body_bytes: usize,
     pub(crate) parsers: ParseQueue,
 }
@@ -58,29 +62,33 @@ pub(crate) struct Doors {
 struct Message {
     body: Bytes,
     size: Size,
-    written: Option<Written>,
+    raw_arguments: Option<RawArguments>,
     method: String,
 }
 
 /// Held until a response was sent or given up. Then the connection waits for the next request.
-struct InResponse {
+struct ResponseGuard {
     connection: Arc<Connection>,
-    _place: Option<OwnedSemaphorePermit>,
+    _slot: Option<OwnedSemaphorePermit>,
 }
 
-impl Drop for InResponse {
+impl Drop for ResponseGuard {
     fn drop(&mut self) {
         self.connection.enter(Phase::Head);
     }
 }
 
-impl Doors {
-    pub(crate) async fn answer(&self, request: Request<Incoming>, connection: Arc<Connection>) -> Response<Answer> {
-        let mut response = match self.admitted(request, &connection).await {
+impl RequestHandler {
+    pub(crate) async fn handle(
+        &self,
+        request: Request<Incoming>,
+        connection: Arc<Connection>,
+    ) -> Response<ResponseBody> {
+        let mut response = match self.admit(request, &connection).await {
             Ok(response) => response,
-            Err(turned) => {
+            Err(rejection) => {
                 connection.enter(Phase::Head);
-                refusal(&turned)
+                rejection_response(&rejection)
             }
         };
         let headers = response.headers_mut();
@@ -89,13 +97,13 @@ impl Doors {
         response
     }
 
-    async fn admitted(
+    async fn admit(
         &self,
         request: Request<Incoming>,
         connection: &Arc<Connection>,
-    ) -> Result<Response<Answer>, Rejection> {
+    ) -> Result<Response<ResponseBody>, Rejection> {
         // The connection reads in large pieces, and may have taken up to twice as much.
-        if head_bytes(&request) > HEAD_BYTES {
+        if head_bytes(&request) > MAX_HEAD_BYTES {
             let why = "the head of the request is too large; send fewer or shorter headers";
             return Err(Rejection { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, why });
         }
@@ -103,80 +111,84 @@ impl Doors {
             connection.enter(Phase::Head);
             return Ok(health_response());
         }
-        let principal = self.guard.admit(request.method(), request.uri(), request.headers())?;
+        let number = self.guard.admit(request.method(), request.uri(), request.headers())?;
         let unknown = Rejection { status: StatusCode::UNAUTHORIZED, why: "there is nobody of that token" };
-        let door = self.doors.get(principal).ok_or(unknown)?;
-        if !connection.authenticate(principal) {
-            return Err(full());
+        let principal = self.principals.get(number).ok_or(unknown)?;
+        if !connection.authenticate(number) {
+            return Err(overloaded());
         }
         let (head, body) = request.into_parts();
-        let mut reserved = Reservation::default();
-        let reading = self.read(body, &door.share, &mut reserved, connection);
-        let body = tokio::time::timeout(BODY_PATIENCE, reading).await.unwrap_or_else(|_| Err(slow()))?;
+        let mut reserved = MemoryReservation::default();
+        let reading = self.read_body(body, &principal.limits, &mut reserved, connection);
+        let body = tokio::time::timeout(BODY_TIMEOUT, reading).await.unwrap_or_else(|_| Err(timed_out()))?;
         match head.method {
-            Method::POST => self.message(door, head, body, reserved, connection).await,
+            Method::POST => self.handle_message(principal, head, body, reserved, connection).await,
             // Open for hours, and limited as connections.
             _ => {
                 connection.enter(Phase::Stream);
-                let held = InResponse { connection: Arc::clone(connection), _place: None };
-                let response = door.service.handle(Request::from_parts(head, Full::new(body))).await;
+                let held = ResponseGuard { connection: Arc::clone(connection), _slot: None };
+                let response = principal.service.handle(Request::from_parts(head, Full::new(body))).await;
                 Ok(response.map(|body| GuardedBody::new(body, held).boxed()))
             }
         }
     }
 
     /// Hands a message to the session that it is for.
-    async fn message(
+    async fn handle_message(
         &self,
-        door: &Door,
+        principal: &PrincipalService,
         mut head: http::request::Parts,
         body: Bytes,
-        mut reserved: Reservation,
+        mut reserved: MemoryReservation,
         connection: &Arc<Connection>,
-    ) -> Result<Response<Answer>, Rejection> {
+    ) -> Result<Response<ResponseBody>, Rejection> {
         // From here on it waits for this server, not for its client.
         connection.enter(Phase::Response);
         let message = match body.len() <= CHEAP_BYTES {
             true => inspect(body)?,
-            false => self.parsers.run(door.share.parsing(), move || inspect(body)).await.ok_or_else(full)??,
+            false => self
+                .parsers
+                .run(principal.limits.parse_turn(), move || inspect(body))
+                .await
+                .ok_or_else(overloaded)??,
         };
-        let reserving = door.share.reserve(&mut reserved, memory_of(message.size), connection);
-        tokio::time::timeout(BODY_PATIENCE, reserving).await.map_err(|_| full())?;
+        let reserving = principal.limits.reserve(&mut reserved, message_memory_bytes(message.size), connection);
+        tokio::time::timeout(BODY_TIMEOUT, reserving).await.map_err(|_| overloaded())?;
         let is_stream = message.method == "subscriptions/listen";
-        let place = match is_stream {
+        let slot = match is_stream {
             true => None,
-            false => Some(door.share.place(connection).await.ok_or_else(full)?),
+            false => Some(principal.limits.acquire_slot(connection).await.ok_or_else(overloaded)?),
         };
         if is_stream {
             connection.enter(Phase::Stream);
         }
-        let opens = message.method == "initialize" && !head.headers.contains_key(SESSION_ID);
-        if opens && door.sessions.sessions.read().await.len() >= SESSIONS {
-            return Err(full());
+        let opens_session = message.method == "initialize" && !head.headers.contains_key(SESSION_ID);
+        if opens_session && principal.sessions.sessions.read().await.len() >= MAX_SESSIONS {
+            return Err(overloaded());
         }
         // With the request until its call has ended, which may be after its connection.
-        head.extensions.insert::<InFlight>(reserved.share());
-        if let Some(written) = message.written {
-            head.extensions.insert(written);
+        head.extensions.insert::<MemoryPermit>(reserved.into_permit());
+        if let Some(raw_arguments) = message.raw_arguments {
+            head.extensions.insert(raw_arguments);
         }
-        let held = InResponse { connection: Arc::clone(connection), _place: place };
+        let held = ResponseGuard { connection: Arc::clone(connection), _slot: slot };
         let request = Request::from_parts(head, Full::new(message.body));
         let response = match message.size.is_cheap() {
-            true => door.service.handle(request).await,
+            true => principal.service.handle(request).await,
             false => {
-                let service = door.service.clone();
+                let service = principal.service.clone();
                 let handling = async move { service.handle(request).await };
-                self.parsers.begin(door.share.parsing(), handling).await.ok_or_else(full)?
+                self.parsers.start(principal.limits.parse_turn(), handling).await.ok_or_else(overloaded)?
             }
         };
         Ok(response.map(|body| GuardedBody::new(body, held).boxed()))
     }
 
-    async fn read(
+    async fn read_body(
         &self,
         body: Incoming,
-        share: &Share,
-        reserved: &mut Reservation,
+        limits: &PrincipalLimits,
+        reserved: &mut MemoryReservation,
         connection: &Connection,
     ) -> Result<Bytes, Rejection> {
         let mut body = Limited::new(body, self.body_bytes);
@@ -190,7 +202,7 @@ impl Doors {
                 false => Rejection { status: StatusCode::BAD_REQUEST, why: "the message broke off" },
             })?;
             if let Ok(data) = frame.into_data() {
-                share.reserve(reserved, read.len().saturating_add(data.len()), connection).await;
+                limits.reserve(reserved, read.len().saturating_add(data.len()), connection).await;
                 read.extend_from_slice(&data);
             }
         }
@@ -204,7 +216,7 @@ fn is_health_check<T>(request: &Request<T>) -> bool {
 }
 
 /// Says that connections are accepted, and nothing else.
-fn health_response() -> Response<Answer> {
+fn health_response() -> Response<ResponseBody> {
     let mut response = Response::new(Full::new(Bytes::from_static(br#"{"status":"ok"}"#)).boxed());
     response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
@@ -212,14 +224,14 @@ fn health_response() -> Response<Answer> {
 
 /// Bounds a message and reads what has to be known before it is parsed.
 fn inspect(body: Bytes) -> Result<Message, Rejection> {
-    let size = bounds::measure(&body).map_err(|error| over(&error))?;
-    let written =
-        written::arguments(&body).map_err(|Twice(_)| Rejection { status: StatusCode::BAD_REQUEST, why: TWICE })?;
-    let method = method(&body).unwrap_or_default();
-    Ok(Message { body, size, written, method })
+    let size = bounds::measure(&body).map_err(|error| out_of_bounds(&error))?;
+    let raw_arguments = raw_arguments::extract(&body)
+        .map_err(|DuplicateMember(_)| Rejection { status: StatusCode::BAD_REQUEST, why: DUPLICATE_MEMBER })?;
+    let method = parse_method(&body).unwrap_or_default();
+    Ok(Message { body, size, raw_arguments, method })
 }
 
-fn over(error: &BoundsError) -> Rejection {
+fn out_of_bounds(error: &BoundsError) -> Rejection {
     match error {
         BoundsError::Values => Rejection {
             status: StatusCode::PAYLOAD_TOO_LARGE,
@@ -244,7 +256,7 @@ fn head_bytes<T>(request: &Request<T>) -> usize {
 }
 
 /// The method of a message.
-fn method(body: &[u8]) -> Option<String> {
+fn parse_method(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct WithMethod<'a> {
         #[serde(borrow)]
@@ -253,26 +265,61 @@ fn method(body: &[u8]) -> Option<String> {
     serde_json::from_slice::<WithMethod<'_>>(body).ok().map(|message| message.method.into_owned())
 }
 
-fn full() -> Rejection {
+fn overloaded() -> Rejection {
     Rejection { status: StatusCode::SERVICE_UNAVAILABLE, why: "this server is full; try again in a second" }
 }
 
-fn slow() -> Rejection {
+fn timed_out() -> Rejection {
     Rejection { status: StatusCode::REQUEST_TIMEOUT, why: "the message came too slowly" }
 }
 
-fn refusal(turned: &Rejection) -> Response<Answer> {
-    let mut response = Response::new(Full::new(Bytes::from_static(turned.why.as_bytes())).boxed());
-    *response.status_mut() = turned.status;
+fn rejection_response(rejection: &Rejection) -> Response<ResponseBody> {
+    let mut response = Response::new(Full::new(Bytes::from_static(rejection.why.as_bytes())).boxed());
+    *response.status_mut() = rejection.status;
     let headers = response.headers_mut();
     headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    match turned.status {
+    match rejection.status {
         StatusCode::UNAUTHORIZED => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
         StatusCode::SERVICE_UNAVAILABLE => {
-            headers.insert(RETRY_AFTER, RETRY);
+            headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS);
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         _ => {}
     }
     response
+}
+
+/// What is sent back.
+pub(crate) type ResponseBody = BoxBody<Bytes, Infallible>;
+
+/// A body, and what it holds.
+pub(crate) struct GuardedBody<T> {
+    body: ResponseBody,
+    _held: T,
+}
+
+impl<T> GuardedBody<T> {
+    pub(crate) fn new(body: ResponseBody, held: T) -> Self {
+        Self { body, _held: held }
+    }
+}
+
+impl<T: Unpin> Body for GuardedBody<T> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }

@@ -8,7 +8,7 @@ use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use tokio::sync::watch;
 
 use super::catalogue::Catalogue;
-use super::client_name::Naming;
+use super::catalogue::Naming;
 use crate::library::Library;
 use crate::toolbox::Toolbox;
 
@@ -91,20 +91,20 @@ impl Server {
 
     /// The tools as they are now.
     pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
-        // The number first: a change in between means one list too many, never an old one kept.
+        // The number first: a change in between means one list too many, never an old one cached.
         let change = *self.inner.changes.borrow();
-        let mut kept = self.inner.catalogue.lock().unwrap_or_else(PoisonError::into_inner);
-        match kept.as_ref() {
-            Some((of, catalogue)) if *of == change => Arc::clone(catalogue),
+        let mut cached = self.inner.catalogue.lock().unwrap_or_else(PoisonError::into_inner);
+        match cached.as_ref() {
+            Some((revision, catalogue)) if *revision == change => Arc::clone(catalogue),
             _ => {
-                let catalogue = Arc::new(self.make_catalogue());
-                *kept = Some((change, Arc::clone(&catalogue)));
+                let catalogue = Arc::new(self.build_catalogue());
+                *cached = Some((change, Arc::clone(&catalogue)));
                 catalogue
             }
         }
     }
 
-    fn make_catalogue(&self) -> Catalogue {
+    fn build_catalogue(&self) -> Catalogue {
         let ServerOptions { naming, instructions, .. } = self.options();
         Catalogue::new(self.inner.toolbox.list(), *naming, instructions.as_deref())
     }

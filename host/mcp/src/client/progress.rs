@@ -1,17 +1,27 @@
 //! What a server reports of a call that is still running, as progress of ours.
 
+use std::sync::Arc;
+
 use fumehood_core::event::Progress;
 use fumehood_core::untrusted::PrintableText;
 use rmcp::model::ProgressNotificationParam;
 
-/// Characters of a message.
-const MESSAGE: usize = 1000;
+/// A callback for the progress of one call. It must not block.
+pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// The callback of one call, carried in the extensions of its request through rmcp to the transport.
+#[derive(Clone)]
+pub(crate) struct ProgressListener(pub(crate) OnProgress);
+
+/// Maximum length of a progress message, in characters.
+const MAX_MESSAGE_CHARS: usize = 1000;
 
 /// One report. Numbers that make no fraction are left out.
-pub(crate) fn progress(told: &ProgressNotificationParam) -> Progress {
-    let fraction = told.total.map(|total| told.progress / total).filter(|fraction| fraction.is_finite());
-    let message = told.message.as_deref().map(|text| {
-        let beginning: String = text.chars().take(MESSAGE).collect();
+pub(crate) fn from_notification(notification: &ProgressNotificationParam) -> Progress {
+    let fraction =
+        notification.total.map(|total| notification.progress / total).filter(|fraction| fraction.is_finite());
+    let message = notification.message.as_deref().map(|text| {
+        let beginning: String = text.chars().take(MAX_MESSAGE_CHARS).collect();
         PrintableText::from(beginning)
     });
     Progress { fraction: fraction.map(|fraction| fraction.clamp(0.0, 1.0)), message, partial: Vec::new() }
@@ -25,10 +35,10 @@ mod tests {
 
     #[test]
     fn only_what_makes_a_fraction_is_one() {
-        let check = |told: Value, fraction: Option<f64>, message: Option<&str>| {
+        let check = |reported: Value, fraction: Option<f64>, message: Option<&str>| {
             let mut whole = json!({"progressToken": 1});
-            whole.as_object_mut().unwrap().extend(told.as_object().unwrap().clone());
-            let found = progress(&serde_json::from_value(whole).unwrap());
+            whole.as_object_mut().unwrap().extend(reported.as_object().unwrap().clone());
+            let found = from_notification(&serde_json::from_value(whole).unwrap());
             assert_eq!((found.fraction, found.message.as_deref()), (fraction, message));
         };
         check(json!({"progress": 1, "total": 4, "message": "a\u{1b}"}), Some(0.25), Some("a\\u{1b}"));

@@ -28,14 +28,14 @@ pub(crate) fn instructions(own: Option<&str>, listings: &[Listing]) -> Option<St
                 .to_owned(),
         );
     }
-    lines.extend(components.iter().take(MAX_COMPONENTS).map(|(name, (tools, may))| line(name, *tools, may)));
+    lines.extend(components.iter().take(MAX_COMPONENTS).map(|(name, (tools, may))| component_line(name, *tools, may)));
     if let Some(more @ 1..) = components.len().checked_sub(MAX_COMPONENTS) {
         lines.push(format!("- and {more} more components"));
     }
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-fn line(component: &str, tools: usize, may: &[String]) -> String {
+fn component_line(component: &str, tools: usize, may: &[String]) -> String {
     let noun = if tools == 1 { "tool" } else { "tools" };
     let may = if may.is_empty() { "compute, and nothing else".to_owned() } else { may.join("; ") };
     let line = format!("- {component} ({tools} {noun}): may {may}");

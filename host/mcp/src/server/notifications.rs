@@ -1,0 +1,313 @@
+//! What a running call says, on its way to the client: never blocking the guest, never more than a client can take.
+#![allow(deprecated, reason = "logging is on its way out of the protocol, and clients of older revisions have it")]
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fumehood_core::event::{Level, Progress};
+use fumehood_core::untrusted::PrintableText;
+use rmcp::model::{LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
+use rmcp::{Peer, RoleServer};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::logging;
+use crate::toolbox::Watcher;
+
+/// Reports of progress that wait; of more, the newest counts.
+const MAX_QUEUED_REPORTS: usize = 8;
+/// Log lines that wait; of more, the oldest are dropped, with a count.
+const MAX_QUEUED_LINES: usize = 64;
+/// Between two messages of one call, if the first few were not enough for it.
+const MIN_INTERVAL: Duration = Duration::from_millis(2);
+/// Messages of one call before the pace counts.
+const MAX_BURST_MESSAGES: u32 = 32;
+
+/// One thing to tell.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Notification {
+    /// `done` grows with every report. `total` is 1 where the tool speaks in has_fractions.
+    Progress {
+        /// How far it is.
+        done: f64,
+        /// Of how much.
+        total: Option<f64>,
+        /// What is being done.
+        message: Option<PrintableText>,
+    },
+    /// A log line.
+    Log(Level, PrintableText),
+    /// So many log lines were dropped at this point.
+    Dropped(u64),
+}
+
+/// The notification of one call.
+pub(crate) struct Outbox {
+    wants_progress: bool,
+    /// The min level of log lines that the client wants; `None` for none.
+    level: Option<Level>,
+    queued: Mutex<Queued>,
+    arrived: Notify,
+}
+
+#[derive(Default)]
+struct Queued {
+    queue: VecDeque<Notification>,
+    reports: usize,
+    lines: usize,
+    dropped: u64,
+    /// What was reported last.
+    done: f64,
+    /// Whether any report had a fraction.
+    has_fractions: bool,
+    closed: bool,
+}
+
+impl Outbox {
+    /// For a client that wants this. `None` if it wants nothing: then nothing is spent on it.
+    pub(crate) fn for_client(wants_progress: bool, level: Option<Level>) -> Option<Arc<Self>> {
+        let outbox = Self { wants_progress, level, queued: Mutex::default(), arrived: Notify::new() };
+        (wants_progress || level.is_some()).then(|| Arc::new(outbox))
+    }
+
+    /// Nothing more will come.
+    pub(crate) fn close(&self) {
+        self.queued().closed = true;
+        self.arrived.notify_one();
+    }
+
+    /// What is to be drained next; `None` after [`Outbox::close`], when nothing is left.
+    pub(crate) async fn next(&self, pace: &mut Pace) -> Option<Notification> {
+        loop {
+            match self.take() {
+                Next::Notification(notification) => {
+                    if !self.queued().closed {
+                        pace.wait().await;
+                    }
+                    pace.record_sent();
+                    return Some(notification);
+                }
+                Next::Wait => self.arrived.notified().await,
+                Next::End => return None,
+            }
+        }
+    }
+
+    fn take(&self) -> Next {
+        let mut queued = self.queued();
+        if queued.dropped > 0 {
+            return Next::Notification(Notification::Dropped(std::mem::take(&mut queued.dropped)));
+        }
+        match queued.queue.pop_front() {
+            Some(notification) => {
+                match notification {
+                    Notification::Progress { .. } => queued.reports -= 1,
+                    Notification::Log(..) => queued.lines -= 1,
+                    Notification::Dropped(_) => {}
+                }
+                Next::Notification(notification)
+            }
+            None if queued.closed => Next::End,
+            None => Next::Wait,
+        }
+    }
+
+    fn queued(&self) -> MutexGuard<'_, Queued> {
+        // Nothing between lock and unlock can panic half-way.
+        self.queued.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How much a client was drained of one call, and when.
+pub(crate) struct Pace {
+    sent: u32,
+    last: Instant,
+}
+
+impl Pace {
+    pub(crate) fn new() -> Self {
+        Self { sent: 0, last: Instant::now() }
+    }
+
+    async fn wait(&self) {
+        if self.sent >= MAX_BURST_MESSAGES {
+            tokio::time::sleep_until(self.last + MIN_INTERVAL).await;
+        }
+    }
+
+    fn record_sent(&mut self) {
+        self.sent = self.sent.saturating_add(1);
+        self.last = Instant::now();
+    }
+}
+
+enum Next {
+    Notification(Notification),
+    Wait,
+    End,
+}
+
+impl Queued {
+    fn push_progress(&mut self, progress: Progress) {
+        let Progress { fraction, message, partial: _ } = progress;
+        let fraction = fraction.filter(|fraction| fraction.is_finite());
+        self.has_fractions |= fraction.is_some();
+        // The protocol wants every report to be larger than the one before.
+        self.done = match fraction {
+            Some(fraction) if fraction > self.done || self.has_no_reports() => fraction,
+            Some(_) if message.is_none() => return,
+            _ if self.has_fractions => self.done.next_up(),
+            _ => self.done + 1.0,
+        };
+        let report = Notification::Progress { done: self.done, total: self.has_fractions.then_some(1.0), message };
+        if self.reports >= MAX_QUEUED_REPORTS
+            && let Some(newest) =
+                self.queue.iter_mut().rev().find(|notification| matches!(notification, Notification::Progress { .. }))
+        {
+            *newest = report;
+        } else {
+            self.reports += 1;
+            self.queue.push_back(report);
+        }
+    }
+
+    /// Zero is a report too, if it is the first.
+    fn has_no_reports(&self) -> bool {
+        self.done == 0.0 && self.reports == 0
+    }
+
+    fn push_log(&mut self, level: Level, message: &str) {
+        if self.lines >= MAX_QUEUED_LINES
+            && let Some(oldest) =
+                self.queue.iter().position(|notification| matches!(notification, Notification::Log(..)))
+        {
+            self.queue.remove(oldest);
+            self.dropped += 1;
+            self.lines -= 1;
+        }
+        self.lines += 1;
+        self.queue.push_back(Notification::Log(level, message.into()));
+    }
+}
+
+impl Watcher for Outbox {
+    fn log(&self, level: Level, message: &str) {
+        if self.level.is_some_and(|min| level >= min) {
+            self.queued().push_log(level, message);
+            self.arrived.notify_one();
+        }
+    }
+
+    fn progress(&self, progress: Progress) {
+        if self.wants_progress {
+            self.queued().push_progress(progress);
+            self.arrived.notify_one();
+        }
+    }
+}
+
+/// Whom the notification of one call goes to.
+pub(crate) struct Notifier<'a> {
+    pub(crate) peer: &'a Peer<RoleServer>,
+    pub(crate) token: Option<ProgressToken>,
+    /// The tool, as the client knows it.
+    pub(crate) tool: &'a str,
+}
+
+impl Notifier<'_> {
+    /// Tells everything, until the call has ended and nothing is left.
+    pub(crate) async fn send_all(&self, outbox: &Outbox) {
+        let mut pace = Pace::new();
+        while let Some(notification) = outbox.next(&mut pace).await {
+            self.send(notification).await;
+        }
+    }
+
+    /// A client that is gone is drained nothing; its calls end by themselves.
+    async fn send(&self, notification: Notification) {
+        match notification {
+            Notification::Progress { done, total, message } => {
+                let Some(token) = self.token.clone() else { return };
+                let mut report = ProgressNotificationParam::new(token, done);
+                report.total = total;
+                report.message = message.map(String::from);
+                let _disconnected = self.peer.notify_progress(report).await;
+            }
+            Notification::Log(level, line) => self.log(level, line).await,
+            Notification::Dropped(lines) => {
+                self.log(Level::Warn, format!("{lines} log lines were dropped").into()).await
+            }
+        }
+    }
+
+    async fn log(&self, level: Level, line: PrintableText) {
+        let line = LoggingMessageNotificationParam::new(logging::to_logging_level(level), Value::String(line.into()))
+            .with_logger(self.tool);
+        let _disconnected = self.peer.notify_logging_message(line).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn drain(outbox: &Outbox) -> Vec<String> {
+        outbox.close();
+        let (mut drained, mut pace) = (Vec::new(), Pace::new());
+        while let Some(notification) = outbox.next(&mut pace).await {
+            drained.push(match notification {
+                Notification::Progress { done, total, message } => {
+                    format!("{done}/{} {}", total.unwrap_or(0.0), message.unwrap_or_default())
+                }
+                Notification::Log(level, line) => format!("{} {line}", level.as_str()),
+                Notification::Dropped(lines) => format!("dropped {lines}"),
+            });
+        }
+        drained
+    }
+
+    fn report(fraction: Option<f64>, message: Option<&str>) -> Progress {
+        Progress { fraction, message: message.map(PrintableText::from), partial: Vec::new() }
+    }
+
+    #[tokio::test]
+    async fn reports_only_grow() {
+        let outbox = Outbox::for_client(true, None).unwrap();
+        for (fraction, message) in
+            [(Some(0.0), None), (Some(0.5), None), (Some(0.5), None), (Some(0.2), None), (Some(1.0), Some("end"))]
+        {
+            outbox.progress(report(fraction, message));
+        }
+        outbox.log(Level::Error, "not wanted");
+        assert_eq!(drain(&outbox).await, ["0/1 ", "0.5/1 ", "1/1 end"]);
+
+        let outbox = Outbox::for_client(true, None).unwrap();
+        for message in ["a", "b"] {
+            outbox.progress(report(None, Some(message)));
+        }
+        assert_eq!(drain(&outbox).await, ["1/0 a", "2/0 b"]);
+        assert!(Outbox::for_client(false, None).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_flood_is_cut_and_counted() {
+        let outbox = Outbox::for_client(true, Some(Level::Info)).unwrap();
+        for at in 0..100 {
+            outbox.progress(report(Some(f64::from(at) / 100.0), None));
+        }
+        assert_eq!(
+            drain(&outbox).await,
+            ["0/1 ", "0.01/1 ", "0.02/1 ", "0.03/1 ", "0.04/1 ", "0.05/1 ", "0.06/1 ", "0.99/1 "]
+        );
+
+        let outbox = Outbox::for_client(true, Some(Level::Info)).unwrap();
+        outbox.log(Level::Debug, "too small");
+        for at in 0..100 {
+            outbox.log(Level::Warn, &at.to_string());
+        }
+        let drained = drain(&outbox).await;
+        assert_eq!((drained.len(), drained[0].as_str(), drained[1].as_str()), (65, "dropped 36", "warn 36"));
+    }
+}
