@@ -1,6 +1,6 @@
 //! MCP both ways: tools of this host for MCP clients, and tools of MCP servers for this host.
 //!
-//! The only crate that names rmcp. It knows no sandbox and no agent loop: a [`Toolbox`] is what it serves.
+//! The only crate that names rmcp. It is independent of the sandbox and the agent loop: it serves a [`Toolbox`].
 
 mod bounds;
 mod client;

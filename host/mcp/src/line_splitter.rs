@@ -1,44 +1,44 @@
-//! Bytes into lines, with a max_line_bytes length.
+//! A splitter of bytes into lines of limited length.
 
 use tokio_util::bytes::BytesMut;
 
-/// One line.
+/// A line of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// Without its line feed.
+    /// A line without its line feed.
     Whole(BytesMut),
-    /// It was longer than allowed. It is gone, and told of once.
+    /// A line over the maximum length. Its bytes are dropped, and it is reported once.
     TooLong,
 }
 
-/// Takes lines out of what was read. Holds at most the max_line_bytes line and one read.
+/// A splitter of input into lines. Holds at most one line of maximum length and one read.
 pub(crate) struct LineSplitter {
     buffer: BytesMut,
-    /// Bytes at the start of the buffer that hold no line feed.
+    /// Number of bytes at the start of the buffer that contain no line feed.
     searched: usize,
-    /// Whether the rest of a line that was too long is still to come.
+    /// True while the rest of a line that was too long is skipped.
     skipping: bool,
     max_line_bytes: usize,
 }
 
 impl LineSplitter {
-    /// LineTransport of at most `max_line_bytes` bytes.
+    /// Creates a splitter for lines of at most `max_line_bytes`.
     pub(crate) fn new(max_line_bytes: usize) -> Self {
         Self { buffer: BytesMut::new(), searched: 0, skipping: false, max_line_bytes }
     }
 
-    /// The max_line_bytes line, in bytes.
+    /// Returns the maximum length of a line, in bytes.
     pub(crate) fn max_line_bytes(&self) -> usize {
         self.max_line_bytes
     }
 
-    /// Where to read to.
+    /// Returns the buffer to read into.
     pub(crate) fn read_buffer(&mut self) -> &mut BytesMut {
         self.buffer.reserve(8 << 10);
         &mut self.buffer
     }
 
-    /// The next line; `None`: read more.
+    /// Returns the next line, or `None` if more has to be read.
     pub(crate) fn next_line(&mut self) -> Option<Line> {
         let rest = self.buffer.get(self.searched..).unwrap_or_default();
         let Some(found) = rest.iter().position(|byte| *byte == b'\n') else {
@@ -68,7 +68,7 @@ impl LineSplitter {
 mod tests {
     use super::*;
 
-    /// Reads in pieces of `size`, and writes down the lines: `!` is one that was too long.
+    /// Reads in pieces of `size`, and collects the lines: `!` is one that was too long.
     fn check(input: &str, size: usize, expected: &[&str]) {
         let mut lines = LineSplitter::new(4);
         let mut found = Vec::new();

@@ -1,7 +1,7 @@
-//! MCP over a pair of byte streams: one message a line, nothing else.
+//! A transport of newline-delimited messages over a pair of byte streams (MCP specification, "stdio").
 //!
-//! LineTransport have a max_line_bytes length, and memory for them is bounded by it and by what parsing one may take. What is no message is
-//! answered, not ignored, so that nobody waits for an answer that never comes.
+//! Lines have a maximum length, and memory for them is bounded by it and by what parsing one may take. Lines that are
+//! not messages are answered with an error, not ignored, so that no peer waits for an answer that never comes.
 
 use std::io;
 use std::sync::Arc;
@@ -25,35 +25,36 @@ use crate::bounds::{self, BoundsError};
 use crate::line_splitter::{Line, LineSplitter};
 use crate::raw_arguments;
 
-/// LineTransport in a row that are no messages, before a server is taken for one that speaks something else.
+/// Maximum number of consecutive lines that are not messages, before the server is treated as one that speaks another
+/// protocol.
 const MAX_JUNK_LINES: u32 = 10_000;
 
-/// Maximum length of a request's id that is repeated in a refusal, in bytes.
+/// Maximum length of a request's id that is repeated in an error, in bytes.
 const MAX_ID_BYTES: usize = 256;
 
-/// Messages over a reader and a writer.
+/// A transport over a reader and a writer.
 pub(crate) struct LineTransport<Role: ServiceRole, R, W> {
     reader: R,
     lines: LineSplitter,
     writer: Arc<Mutex<Option<W>>>,
-    /// An answer to a line that was no message, on its way.
+    /// The pending error response to a line that was not a message.
     answering: Option<BoxFuture<'static, ()>>,
-    /// A line that is parsed on another thread.
+    /// The task that parses a line on another thread.
     parsing: Option<JoinHandle<ParsedLine<Role>>>,
-    /// Whether the other side has asked for anything. What comes before that is no reason to end.
+    /// True once the peer has sent a request. Malformed input before that does not end the connection.
     opened: bool,
-    /// Cancelled as soon as either stream has ended, long before rmcp is done with what is left to do.
+    /// Cancelled as soon as either stream has ended, long before rmcp has finished its remaining work.
     closed: CancellationToken,
-    /// Whether a line was too long.
+    /// True once a line was too long.
     overflowed: Arc<AtomicBool>,
-    /// LineTransport in a row that were no messages.
+    /// Number of consecutive lines that were not messages.
     junk: u32,
 }
 
-/// What a line is.
+/// The result of parsing a line.
 enum ParsedLine<Role: ServiceRole> {
     Message(RxJsonRpcMessage<Role>),
-    /// No message, with the id of the request that it may be meant to be.
+    /// Not a message, with the id of the request that it may be meant as.
     Rejected(ErrorData, Option<RequestId>),
     Empty,
 }
@@ -64,7 +65,8 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    /// LineTransport of at most `max_line_bytes` bytes. `closed` is cancelled when a stream ends; cancelling it ends them.
+    /// Creates a transport with lines of at most `max_line_bytes`. `closed` is cancelled when a stream ends; cancelling
+    /// it ends the streams.
     pub(crate) fn new(reader: R, writer: W, max_line_bytes: usize, closed: CancellationToken) -> Self {
         let writer = Arc::new(Mutex::new(Some(writer)));
         Self {
@@ -80,14 +82,14 @@ where
         }
     }
 
-    /// Becomes true once a line was too long.
+    /// Returns a flag that becomes true once a line was too long.
     pub(crate) fn overflow_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.overflowed)
     }
 
-    /// Writes one message. It is turned into text at once and sent when it is its turn.
+    /// Writes one message. It is serialised at once, and sent after the messages before it.
     fn write(&self, message: &TxJsonRpcMessage<Role>) -> impl Future<Output = io::Result<()>> + Send + use<Role, R, W> {
-        // A last line of defence for texts that the protocol's library makes itself: nothing hidden is on the wire as such.
+        // A second line of defence, for texts that rmcp makes itself: no hidden character is sent as such.
         let line = serde_json::to_string(message).map(|text| {
             let mut line = printable_json(&text).into_owned();
             line.push('\n');
@@ -107,14 +109,14 @@ where
     }
 
     fn reject(&mut self, error: ErrorData, id: Option<RequestId>) {
-        // A client's peer is a server that prints something: no reason to send it anything.
+        // The peer of a client is a server that prints something: there is no reason to send it anything.
         if !Role::IS_CLIENT {
             let answer = self.write(&JsonRpcMessage::error(error, id));
             self.answering = Some(Box::pin(async { drop(answer.await) }));
         }
     }
 
-    /// A server that prints something else than messages is left alone for a while, not for ever.
+    /// Counts a line that was not a message. A server that prints other text is tolerated up to [`MAX_JUNK_LINES`].
     fn record_junk(&mut self) {
         self.junk = self.junk.saturating_add(1);
         if Role::IS_CLIENT && self.junk > MAX_JUNK_LINES {
@@ -123,7 +125,7 @@ where
         }
     }
 
-    /// Parses a line, elsewhere if that takes long. What it would cost is known beforehand.
+    /// Parses a line, on another thread if that takes long. The cost is measured beforehand.
     fn parse_or_offload(&mut self, line: BytesMut) -> Option<ParsedLine<Role>> {
         match bounds::measure(&line) {
             Ok(size) if size.is_cheap() => Some(parse_line(&line)),
@@ -133,7 +135,7 @@ where
             }
             Err(error) => {
                 if Role::IS_CLIENT && error == BoundsError::Values {
-                    // As with a line that is too long.
+                    // Like a line that is too long.
                     self.overflowed.store(true, Ordering::Relaxed);
                     self.closed.cancel();
                 }
@@ -150,7 +152,7 @@ where
         }
     }
 
-    /// The message that was parsed, unless it is to be passed over.
+    /// Returns the message that was parsed, unless it is to be skipped.
     fn accept(&mut self, parsed: ParsedLine<Role>) -> Option<RxJsonRpcMessage<Role>> {
         match parsed {
             ParsedLine::Message(message) => {
@@ -165,7 +167,7 @@ where
         }
     }
 
-    /// Whether anything more came.
+    /// Reads more input. Returns false at its end.
     async fn read_more(&mut self) -> bool {
         let read = tokio::select! {
             biased;
@@ -182,7 +184,7 @@ where
     fn reject_long_line(&mut self) {
         self.overflowed.store(true, Ordering::Relaxed);
         if Role::IS_CLIENT {
-            // Whatever call it answers, its result is lost; nothing that comes after can be trusted to be in order.
+            // The result of the call that it answers is lost, and what comes after cannot be trusted to be in order.
             self.closed.cancel();
         }
         let why = format!("a message is longer than {} bytes; send less at once", self.lines.max_line_bytes());
@@ -190,7 +192,7 @@ where
     }
 }
 
-/// Parses a line, with the arguments of a request as they are in it.
+/// Parses a line, and attaches the arguments of a request as text.
 fn parse_line<Role: ServiceRole>(line: &[u8]) -> ParsedLine<Role> {
     let line = line.trim_ascii();
     if line.is_empty() {
@@ -220,7 +222,7 @@ fn with_arguments<Role: ServiceRole>(mut request: JsonRpcRequest<Role::PeerReq>,
     ParsedLine::Message(JsonRpcMessage::Request(request))
 }
 
-/// The id in a line that is JSON.
+/// Returns the id in a line that is JSON.
 pub(crate) fn parse_id(line: &[u8]) -> Option<RequestId> {
     #[derive(Deserialize)]
     struct WithId<'a> {
@@ -247,7 +249,7 @@ where
         self.write(&message)
     }
 
-    /// May be dropped at any point and called again: nothing is lost.
+    /// Cancel safe: nothing is lost if the future is dropped.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<Role>> {
         loop {
             if let Some(answer) = &mut self.answering {
@@ -287,7 +289,7 @@ where
 
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.closed.cancel();
-        // Whoever still writes is stuck on a reader that does not read.
+        // A writer that is still locked waits for a peer that does not read.
         if let Ok(mut writer) = self.writer.try_lock() {
             drop(writer.take());
         }

@@ -1,4 +1,4 @@
-//! Parsing of expensive messages, away from the thread that serves connections and listens for signals.
+//! A queue for parsing expensive messages, away from the thread that serves connections and listens for signals.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::sync::Semaphore;
 
-/// Messages that are parsed at once.
+/// Maximum number of messages that are parsed at once.
 const MAX_PARSERS: usize = 2;
 
-/// A future that was begun, and its output if it has ended.
+/// The output of a future that was started, or the future if it has not ended.
 type Started<F> = Result<<F as Future>::Output, Pin<Box<F>>>;
 
-/// Runs work on other threads, a little at a time.
+/// A queue of work that runs on other threads, a little at a time.
 ///
-/// Each principal has one turn and waits for the next one in a queue of all, so principals take turns.
+/// Each principal has one permit and waits for the next one in a common queue, so principals take turns.
 pub(crate) struct ParseQueue {
     places: Arc<Semaphore>,
 }
@@ -24,8 +24,8 @@ impl ParseQueue {
         Self { places: Arc::new(Semaphore::new(MAX_PARSERS)) }
     }
 
-    /// Runs `work` when it is the turn of whoever `turn` belongs to. Work that was begun goes on, and keeps its place, when
-    /// nobody waits for it any more.
+    /// Runs `work` once the permit `turn` of its principal and a parser are free. Work that has started runs to its
+    /// end, and keeps its permits, even if the returned future is dropped.
     ///
     /// Returns `None` if the work panicked or the runtime is shutting down.
     pub(crate) async fn run<T: Send + 'static>(
@@ -43,7 +43,8 @@ impl ParseQueue {
         working.await.ok()
     }
 
-    /// Completes `future`, with everything that it computes before it waits for the first time done like other work.
+    /// Completes `future`. Its first poll, up to the first time that it waits, runs in the queue; the rest runs on the
+    /// caller's task.
     pub(crate) async fn start<F>(&self, turn: Arc<Semaphore>, future: F) -> Option<F::Output>
     where
         F: Future + Send + 'static,
@@ -51,7 +52,7 @@ impl ParseQueue {
     {
         let start = move || -> Started<F> {
             let mut future = Box::pin(future);
-            // Whoever waits for it polls it again, with a waker that counts.
+            // The caller polls it again, with a real waker.
             match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(output) => Ok(output),
                 Poll::Pending => Err(future),

@@ -1,7 +1,7 @@
 //! The arguments of a call as its client wrote them.
 //!
-//! The protocol's library reads a message into values, and what it reads has lost something: of two members with one name
-//! the first, of a long number its last digits. So the text goes along with the request, and the gate reads that.
+//! rmcp reads a message into values, which loses something: of two members with one name the first, of a long number
+//! its last digits. So the text is attached to the request, and the gate reads that.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RawArguments(pub(crate) String);
 
-/// Something that decides what a message means is in it twice.
+/// A member that decides the meaning of a message and occurs twice (RFC 8259, section 4, leaves the meaning open).
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DuplicateMember(pub(crate) String);
 
@@ -39,10 +39,10 @@ struct Params<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// The arguments in a message, if it has any. A text that is no such message has none.
+/// Returns the arguments in a message, or `None` if it has none or is not a request.
 ///
 /// # Errors
-/// If the message can be read in two ways.
+/// If the message has two meanings, because a member occurs twice.
 pub(crate) fn extract(message: &[u8]) -> Result<Option<RawArguments>, DuplicateMember> {
     let Some(Message { params: Some(params), .. }) = parse_object::<Message<'_>>(message)? else { return Ok(None) };
     let Some(Params { arguments: Some(arguments), .. }) = parse_object::<Params<'_>>(params.get().as_bytes())? else {
@@ -51,7 +51,7 @@ pub(crate) fn extract(message: &[u8]) -> Result<Option<RawArguments>, DuplicateM
     Ok(Some(RawArguments(arguments.get().to_owned())))
 }
 
-/// Every member is taken whatever it is, so that only one that is there twice does not fit.
+/// Parses an object. Every member may have any value, so that the only error is a member that occurs twice.
 fn parse_object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<Option<T>, DuplicateMember> {
     if !text.trim_ascii_start().starts_with(b"{") {
         return Ok(None);

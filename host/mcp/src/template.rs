@@ -1,12 +1,12 @@
-//! The texts of prompts: their arguments, checked, and put in.
+//! Templates of prompts: validation and substitution of their arguments.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// Bytes of one argument.
+/// Maximum size of an argument, in bytes.
 const MAX_ARGUMENT_BYTES: usize = 64 << 10;
-/// Bytes of a text with its arguments in it.
+/// Maximum size of a text with its arguments, in bytes.
 const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// An argument of a prompt. Arguments are texts.
@@ -16,11 +16,11 @@ pub struct Parameter {
     pub name: String,
     /// A description for people.
     pub description: String,
-    /// True if it has to be given. An optional one that is not counts as empty.
+    /// True if it has to be given. An optional one that is absent counts as empty.
     pub required: bool,
 }
 
-/// What is wrong with the arguments of a prompt.
+/// Errors in the arguments of a prompt.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TemplateError {
     #[error("the argument `{0}` is missing; {1}")]
@@ -35,7 +35,7 @@ pub(crate) enum TemplateError {
     TooMuch,
 }
 
-/// The arguments by their names. Those that were not given and need not be are empty.
+/// Returns the arguments by their names. Optional ones that are absent are empty.
 pub(crate) fn bind_arguments<'a>(
     parameters: &'a [Parameter],
     given: &'a Map<String, Value>,
@@ -64,8 +64,8 @@ pub(crate) fn bind_arguments<'a>(
     Ok(arguments)
 }
 
-/// The text with `{NAME}` replaced by the argument of that name. Braces around anything else stay as they are, and so do
-/// those that an argument brings along.
+/// Returns the text with `{NAME}` replaced by the argument of that name. Braces around anything else are left alone,
+/// and so are those in an argument.
 pub(crate) fn fill(text: &str, arguments: &BTreeMap<&str, &str>) -> Result<String, TemplateError> {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! What a server answered, as content of ours.
+//! Conversion of a server's [`CallToolResult`] into [`Content`].
 
 use std::sync::Arc;
 
@@ -11,17 +11,18 @@ use fumehood_core::result::CallError;
 use fumehood_core::untrusted::Untrusted;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
-/// Steps of a check that are made without going elsewhere, some 5 ms at worst.
+/// Maximum number of validation steps that run on the current thread; they take about 5 ms at worst.
 const MAX_INLINE_STEPS: u64 = 100_000;
 
-/// The parts of an answer; what a server calls an error is the tool's failure.
+/// Converts an answer into content. A result with `isError` becomes the failure of the tool.
 ///
 /// # Errors
-/// If the tool failed, answered with something that is no content, or with more than `most` bytes.
+/// If the tool failed, or answered with content of an unknown kind or with more than `max_bytes` bytes.
 pub(crate) fn into_content(answer: CallToolResult, max_bytes: usize) -> Result<Vec<Content>, CallError> {
     let failed = answer.is_error == Some(true);
     let mut parts = Vec::new();
-    // The structure is the result, and text beside it repeats it for clients that know no structure.
+    // `structuredContent` is the result. Text beside it repeats it for clients that do not support it (MCP
+    // specification, "Structured Content").
     match answer.structured_content.filter(|_| !failed) {
         Some(value) => {
             parts.push(Content::json(value.to_string()).map_err(|error| invalid_result(&error.to_string()))?);
@@ -41,10 +42,10 @@ pub(crate) fn into_content(answer: CallToolResult, max_bytes: usize) -> Result<V
     if failed { Err(tool_failure(&parts)) } else { Ok(parts) }
 }
 
-/// The parts, if they are what the tool's own output schema promises.
+/// Returns the content if it matches the tool's own output schema.
 ///
 /// # Errors
-/// If there is no structure, or it does not fit.
+/// If there is no structured content, or it does not match.
 pub(crate) async fn check_output(gate: Arc<Gate>, parts: Vec<Content>) -> Result<Vec<Content>, CallError> {
     let bytes = parts.iter().map(Content::bytes).sum();
     if gate.most_steps(bytes) <= MAX_INLINE_STEPS {
@@ -74,7 +75,7 @@ fn tool_failure(parts: &[Content]) -> CallError {
     let texts: Vec<_> = parts
         .iter()
         .filter_map(|part| match part {
-            // Raw: the message makes it printable, and counts what it wrote out.
+            // Raw, because the error message escapes hidden characters and counts them.
             Content::Text { text } => Some(text.expose_raw().as_str()),
             Content::Json { .. } | Content::Blob { .. } | Content::Link { .. } => None,
         })

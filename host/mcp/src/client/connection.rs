@@ -1,4 +1,4 @@
-//! One connection to a server, from its start to its end.
+//! A connection to a server: its start, its handshake, its calls and its end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,19 +29,19 @@ use super::{MAX_LISTED_TOOLS, MAX_PAGES};
 use crate::http::Token;
 use crate::line_transport::LineTransport;
 
-/// How long a program may think about whether it knows the newest revision. It may have to start first.
+/// Timeout for the answer of a program to `server/discover`. It may have to start first.
 const PROCESS_DISCOVERY_TIMEOUT: Duration = Duration::from_secs(4);
-/// How long a server at a URL may. The network may be slow.
+/// Timeout for the answer of a server at a URL to `server/discover`. The network may be slow.
 const HTTP_DISCOVERY_TIMEOUT: Duration = Duration::from_secs(9);
 
-/// What holds for a connection.
+/// The limits and headers of a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectOptions {
-    /// Bytes of a message. A longer one ends the connection.
+    /// Maximum size of a message, in bytes. A longer one ends the connection.
     pub(crate) max_message_bytes: usize,
-    /// Messages that nobody asked for, in one call or one minute. More end the connection.
+    /// Maximum number of unsolicited messages in one call or one minute. More end the connection.
     pub(crate) max_unsolicited: u32,
-    /// Sent with every request over HTTP.
+    /// Headers of every request over HTTP.
     pub(crate) headers: Headers,
 }
 
@@ -51,15 +51,15 @@ pub(crate) struct Connection {
     process: Option<Process>,
     closed: CancellationToken,
     tracker: Arc<MessageTracker>,
-    /// Becomes true once a line was too long, or too many were no messages.
+    /// Becomes true once a line was too long, or too many lines were not messages.
     overflowed: Arc<AtomicBool>,
 }
 
 impl Connection {
-    /// Connects and shakes hands.
+    /// Connects and completes the handshake.
     pub(crate) async fn open(endpoint: &Endpoint, options: &ConnectOptions) -> Result<Self, ConnectError> {
-        // Some servers answer the question of the newest revision with something that is no answer, or by ending. They are
-        // greeted once more, as the revisions before it do.
+        // Some servers answer `server/discover` with something that is not an answer, or end. A second connection then
+        // begins with `initialize`, as in earlier revisions.
         match Self::connect(endpoint, options, lifecycle_mode()).await {
             Err(ConnectError::Handshake { .. }) => {
                 Self::connect(endpoint, options, ClientLifecycleMode::Initialize).await
@@ -95,7 +95,7 @@ impl Connection {
         match handshake(lines, &tracker, &closed, lifecycle).await {
             Ok(service) => Ok(Self { service, process: Some(process), closed, tracker, overflowed }),
             Err(error) => {
-                // A program that could not start says why, and then ends.
+                // A program that could not start writes the reason, and then ends.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 Err(connect_error::from_handshake(error, &process.stderr_tail()))
             }
@@ -125,7 +125,7 @@ impl Connection {
         Ok(Self { service, process: None, closed, tracker, overflowed: Arc::default() })
     }
 
-    /// What is known of it from its messages.
+    /// Returns the state that is derived from the messages of the connection.
     pub(crate) fn tracker(&self) -> &MessageTracker {
         &self.tracker
     }
@@ -134,12 +134,13 @@ impl Connection {
         self.closed.is_cancelled() || self.service.is_closed() || self.service.is_transport_closed()
     }
 
-    /// Whether it was closed because a message was far too long, or too much was none.
+    /// Returns true if the connection was closed because a message was far too long, or too many lines were not
+    /// messages.
     pub(crate) fn has_overflowed(&self) -> bool {
         self.overflowed.load(Ordering::Relaxed)
     }
 
-    /// What the program behind it said last.
+    /// Returns the end of what the program wrote to its standard error.
     pub(crate) fn stderr_tail(&self) -> String {
         self.process.as_ref().map(Process::stderr_tail).unwrap_or_default()
     }
@@ -165,7 +166,7 @@ impl Connection {
         Err(ConnectError::Endless)
     }
 
-    /// Calls a tool. Dropping the future tells the server to stop.
+    /// Calls a tool. Dropping the future sends `notifications/cancelled`.
     pub(crate) async fn call(
         &self,
         call: CallToolRequestParams,
@@ -179,7 +180,7 @@ impl Connection {
         let sent = peer.send_request_with_option(ClientRequest::CallToolRequest(request), request_options).await?;
         let id = sent.id.clone();
         let answer = self.unless_closed(InFlightRequest::new(sent).answer()).await;
-        // Where a request could not be sent, no answer ever comes that would end it.
+        // If a request could not be sent, no answer ever removes it.
         self.tracker.forget(&id);
         match answer? {
             ServerResult::CallToolResult(result) => Ok(CallToolResponse::Complete(result)),
@@ -189,7 +190,7 @@ impl Connection {
         }
     }
 
-    /// The library notices a closed connection only when it has done what is left to do.
+    /// Waits for an answer until the connection is closed. rmcp notices that only once its remaining work is done.
     async fn unless_closed<T>(&self, answer: impl Future<Output = Result<T, ServiceError>>) -> Result<T, ServiceError> {
         tokio::select! {
             biased;
@@ -198,7 +199,7 @@ impl Connection {
         }
     }
 
-    /// Ends it in good order.
+    /// Closes the connection: the transport first, then the program.
     pub(crate) async fn close(self) {
         self.closed.cancel();
         let Self { mut service, process, .. } = self;
@@ -209,7 +210,7 @@ impl Connection {
     }
 }
 
-/// The newest revision first, and the one before it for those that do not know that.
+/// Returns the order of revisions to try: the newest first, and the one before it for servers that do not support that.
 fn lifecycle_mode() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
@@ -229,14 +230,14 @@ async fn handshake<T: Transport<RoleClient> + 'static>(
     Ok(service)
 }
 
-/// A request without an answer yet.
+/// A request without an answer yet. Dropping it cancels the request.
 pub(crate) struct InFlightRequest {
     sent: Option<RequestHandle<RoleClient>>,
     runtime: Handle,
 }
 
 impl InFlightRequest {
-    /// It was sent.
+    /// Wraps a request that was sent.
     pub(crate) fn new(sent: RequestHandle<RoleClient>) -> Self {
         Self { sent: Some(sent), runtime: Handle::current() }
     }
@@ -258,10 +259,12 @@ impl Drop for InFlightRequest {
     }
 }
 
+/// Wait after the first failure.
 const MIN_BACKOFF: Duration = Duration::from_millis(100);
+/// Maximum wait between two attempts.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Failures in a row, and until when nothing is tried.
+/// Exponential backoff of connection attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     failures: u32,
@@ -269,26 +272,27 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// How long it is still too early.
+    /// Returns the time until the next attempt is allowed, if that is not now.
     pub(crate) fn remaining(&self, now: Instant) -> Option<Duration> {
         self.until.and_then(|until| until.checked_duration_since(now)).filter(|wait| !wait.is_zero())
     }
 
-    /// It failed again: twice as long as before, at most half a minute.
+    /// Records a failure and doubles the wait, up to [`MAX_BACKOFF`].
     pub(crate) fn record_failure(&mut self, now: Instant) {
         let wait = MIN_BACKOFF.saturating_mul(1 << self.failures.min(16)).min(MAX_BACKOFF);
         self.failures = self.failures.saturating_add(1);
         self.until = now.checked_add(wait);
     }
 
-    /// It worked.
+    /// Resets the wait after a success.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }
 }
 
-/// Asks for the tracker, for as long as the connection is there. What they say is read where all messages are looked at. A
-/// server that does not want to tell does not: its tools are looked at again with the next connection.
+/// Subscribes to changes of the tools with `subscriptions/listen` for as long as the connection is open. Servers of the
+/// newest revision send these notifications to subscribers only; [`MessageTracker`] reads them. A server that does not
+/// offer them has its tools listed again with the next connection.
 pub(crate) fn subscribe_to_tool_changes(peer: &Peer<RoleClient>, closed: &CancellationToken) {
     if !peer.peer_info().is_some_and(|server| offers_tool_subscription(&server)) {
         return;

@@ -1,4 +1,4 @@
-//! Where a server is.
+//! Endpoints of servers: programs to start, and URLs.
 
 use std::path::PathBuf;
 
@@ -6,48 +6,48 @@ use reqwest::Url;
 
 use crate::http::Token;
 
-/// A server: a program to start, or an address.
+/// The endpoint of a server.
 #[derive(Debug, Clone)]
 pub enum Endpoint {
-    /// A program that speaks over its standard input and output. It ends with the connection.
+    /// A program that speaks MCP over its standard input and output. It ends with the connection.
     Process(Launch),
-    /// A streamable HTTP server.
+    /// A server over streamable HTTP.
     Http {
-        /// `http://` or `https://`.
+        /// The URL, with the scheme `http` or `https`.
         url: String,
-        /// What to show it.
+        /// The bearer token to send.
         token: Option<Token>,
     },
 }
 
-/// How a program is started.
+/// The command line and environment of a program.
 #[derive(Debug, Clone, Default)]
 pub struct Launch {
-    /// The program: a path, or a name to be looked for in `PATH`.
+    /// The program: a path, or a name that is searched in `PATH`.
     pub program: PathBuf,
-    /// Its arguments.
+    /// The arguments.
     pub arguments: Vec<String>,
-    /// Its environment, besides `PATH`, `HOME`, `LANG` and `TZ`, which it has from this process. Nothing else is handed
-    /// on.
+    /// Its environment besides `PATH`, `HOME`, `LANG` and `TZ`, which it inherits from this process. Nothing else is
+    /// inherited.
     pub environment: Vec<(String, String)>,
-    /// Where it runs; where this process does, if not said.
+    /// The working directory; `None` for that of this process.
     pub folder: Option<PathBuf>,
-    /// A program that becomes it: see [`end_with_parent`](crate::end_with_parent). Without one, a program that does not
-    /// look whether its input has ended outlives this process where that is killed.
+    /// A program that starts it, see [`end_with_parent`](crate::end_with_parent). Without one, a program that does not
+    /// exit at the end of its input outlives this process if that is killed.
     pub wrapper: Option<LaunchWrapper>,
 }
 
-/// A program that is given a command line, after arguments of its own, and becomes the program in it.
+/// A program that gets a command line after arguments of its own, and becomes the program in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchWrapper {
     /// The program.
     pub program: PathBuf,
-    /// Its arguments before the command line.
+    /// The arguments before the command line.
     pub arguments: Vec<String>,
 }
 
 impl Endpoint {
-    /// For people: the address, or the program.
+    /// Returns the program or the URL, to be displayed.
     #[must_use]
     pub fn display_name(&self) -> String {
         match self {
@@ -57,24 +57,24 @@ impl Endpoint {
     }
 }
 
-/// Why no server is asked there. The address is not repeated: it may hold a password.
+/// Errors returned by [`check_address`]. The URL is not repeated: it may contain a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// It is no address of the web.
+    /// Not a URL with the scheme `http` or `https` and a host.
     #[error("the address is not one such as https://mcp.example.com/mcp")]
     NotHttp,
-    /// It holds what is secret, in a place that is shown and logged.
+    /// A user or a password in the URL, which is displayed and logged.
     #[error("the address has a user or a password in it; give a token or a header instead")]
     Credentials,
-    /// Anybody on the way could read it.
+    /// A secret that would be sent unencrypted to another machine.
     #[error("a token or a secret header would travel over plain http to another machine; use https")]
     InTheOpen,
 }
 
-/// Looks at the address of a server, to which something secret is sent or not.
+/// Validates the URL of a server. `with_secret` is true if a token or a secret header is sent to it.
 ///
 /// # Errors
-/// If no server can be there, or the secret would be seen by others on the way.
+/// If the URL is invalid, contains credentials, or would send the secret over plain HTTP to another machine.
 pub fn check_address(address: &str, with_secret: bool) -> Result<(), AddressError> {
     let url = Url::parse(address).map_err(|_| AddressError::NotHttp)?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {

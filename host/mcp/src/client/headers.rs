@@ -1,10 +1,10 @@
-//! Headers that go with every request to a server at a URL.
+//! Headers of every request to a server at a URL.
 
 use std::collections::HashMap;
 
 use http::{HeaderName, HeaderValue};
 
-/// Headers that belong to HTTP or to the protocol itself.
+/// Headers that belong to HTTP or to MCP.
 const RESERVED: [&str; 13] = [
     "accept",
     "connection",
@@ -20,35 +20,35 @@ const RESERVED: [&str; 13] = [
     "upgrade",
     "user-agent",
 ];
-/// What the protocol's own headers begin with.
+/// Prefix of the headers of MCP.
 const RESERVED_PREFIX: &str = "mcp-";
 
 /// Headers besides those of the protocol. Values may be secret: `Debug` does not print them.
 #[derive(Debug, Clone, Default)]
 pub struct Headers(HashMap<HeaderName, HeaderValue>);
 
-/// Why a header cannot be sent. Values are not repeated: they may be secret.
+/// Errors returned by [`Headers::add`]. Values are not repeated: they may be secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// It is no name.
+    /// An invalid name.
     #[error("`{0}` is not the name of a header; such a one is `x-api-key`")]
     Name(String),
-    /// It is not the caller's to set.
+    /// A name that is reserved for the protocol.
     #[error("`{0}` is set by the protocol itself; leave it out")]
     Owned(String),
-    /// It has two values.
+    /// A header that is set already.
     #[error("the header `{0}` is set twice; names are the same in any case")]
     DuplicateMember(String),
-    /// It is no value.
+    /// An invalid value.
     #[error("the value for the header `{0}` has characters that no header has; look whether something else was pasted")]
     Value(String),
 }
 
 impl Headers {
-    /// Adds one.
+    /// Adds a header.
     ///
     /// # Errors
-    /// If it is no header, one of the protocol's own, or there already.
+    /// If the name or value is invalid, or the name is reserved or set already.
     pub fn add(&mut self, name: &str, value: &str) -> Result<(), HeaderError> {
         let short_name = || name.chars().take(80).collect::<String>();
         let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| HeaderError::Name(short_name()))?;

@@ -1,6 +1,6 @@
-//! The HTTP client under rmcp's transport. It bounds what a message of a server takes to parse, before it is parsed.
+//! The HTTP client of rmcp's transport, which bounds what a message of a server takes to parse before it is parsed.
 //!
-//! rmcp has a client of its own for `reqwest`, which parses whatever comes, up to 16 MiB. This one answers as that does.
+//! rmcp's own client for `reqwest` parses any message of up to 16 MiB. This one returns the same results otherwise.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,7 +22,7 @@ use super::event_limit::EventLimit;
 use crate::bounds::{self, BoundsError};
 use crate::line_transport::parse_id;
 
-/// Bytes of a body that says why a request was refused.
+/// Maximum size of the body of an error response, in bytes.
 const MAX_REFUSAL_BYTES: usize = 64 << 10;
 const SESSION_ID: &str = "mcp-session-id";
 const EVENTS: &str = "text/event-stream";
@@ -34,7 +34,7 @@ type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// No redirects, no proxy, and the system's root certificates if they are needed.
+/// Builds a client without redirects and without a proxy, and with the system's root certificates if they are needed.
 pub(crate) fn build(encrypted: bool) -> Result<Client, AnyError> {
     use rustls_platform_verifier::BuilderVerifierExt as _;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -52,7 +52,7 @@ pub(crate) fn build(encrypted: bool) -> Result<Client, AnyError> {
     Ok(client.build()?)
 }
 
-/// A client whose messages are bounded.
+/// An HTTP client with a limit on messages.
 #[derive(Clone)]
 pub(crate) struct BoundedClient {
     http: Client,
@@ -60,7 +60,7 @@ pub(crate) struct BoundedClient {
 }
 
 impl BoundedClient {
-    /// Takes messages of at most `max_message_bytes`, within what [`bounds::measure`] allows.
+    /// Creates a client for messages of at most `max_message_bytes` that are within the bounds of [`bounds::measure`].
     pub(crate) fn new(http: Client, max_message_bytes: usize) -> Self {
         Self { http, max_message_bytes }
     }
@@ -128,7 +128,8 @@ impl BoundedClient {
     }
 }
 
-/// Parses a message, elsewhere if that takes long. One that would take too much is an error in answer to the same request.
+/// Parses a message, on another thread if that takes long. A message over the bounds is replaced with an error response
+/// to the same request.
 async fn parse(body: Vec<u8>) -> Result<ServerJsonRpcMessage, String> {
     let size = match bounds::measure(&body) {
         Ok(size) => size,
@@ -141,18 +142,18 @@ async fn parse(body: Vec<u8>) -> Result<ServerJsonRpcMessage, String> {
     }
 }
 
-/// An error for whoever waits for this message, if it answers something.
+/// Returns an error response to the request that this message answers, if it answers one.
 fn error_in_place_of(message: &[u8], error: BoundsError) -> Option<ServerJsonRpcMessage> {
     let why = ErrorData::internal_error(format!("the server answered with too much at once: {error}"), None);
     parse_id(message).map(|id| JsonRpcMessage::error(why, Some(id)))
 }
 
-/// Puts an error in the place of each event that would take too much to parse, or ends the stream there.
+/// Replaces each event that would take too much to parse with an error response, or fails the stream there.
 fn bound_events(events: Events) -> Events {
     let check = |event: Result<Sse, SseError>| {
         let mut event = event?;
         let data = event.data.as_deref().unwrap_or_default().as_bytes();
-        // What is nested too deep, or is several messages, the library refuses by itself.
+        // rmcp itself rejects events that are nested too deep, or contain several messages.
         if let Err(error @ BoundsError::Values) = bounds::measure(data) {
             let refusal = error_in_place_of(data, error).and_then(|refusal| serde_json::to_string(&refusal).ok());
             let refusal = refusal.ok_or_else(|| SseError::Body(Box::new(io::Error::other(error))))?;
@@ -189,7 +190,7 @@ fn auth_error(response: &Response) -> Option<ClientError> {
     }
 }
 
-/// What a response says that is no success.
+/// Reads a response without success into an error or an error response.
 async fn read_refusal(
     message: &ClientJsonRpcMessage,
     has_session: bool,
@@ -216,7 +217,7 @@ async fn read_refusal(
         _ => None,
     };
     let is_unauthorized = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-    // The answer to the question of the newest revision, from a server that does not know it, whatever its id is.
+    // The answer to `server/discover` from a server that does not support it, whatever its id is.
     if let JsonRpcMessage::Request(request) = message
         && matches!(request.request, ClientRequest::DiscoverRequest(_))
         && !has_session

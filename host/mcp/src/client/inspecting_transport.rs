@@ -1,7 +1,8 @@
-//! A transport of which every message is looked at before the protocol's library sees it.
+//! A transport that inspects every message before rmcp receives it.
 //!
-//! Here progress finds its call, in order and without a task for each report; here a server that says far more than it was
-//! asked for is cut off; and here a server that does not know the newest revision is answered for, if it keeps silent.
+//! Inspection passes progress to its call, in order and without a task for each report; it ends the connection of a
+//! server that sends far more than it was asked for; and it answers `server/discover` for a server that leaves it
+//! unanswered.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::message_tracker::{MessageTracker, Verdict};
 
-/// A transport whose messages are looked at.
+/// A transport that inspects the messages of another one.
 pub(crate) struct InspectingTransport<T> {
     inner: T,
     tracker: Arc<MessageTracker>,
@@ -42,7 +43,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for InspectingTransport<T> 
         self.inner.send(message)
     }
 
-    /// May be dropped at any point and called again, if that of the transport below may.
+    /// Cancel safe, if that of the inner transport is.
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             let message = tokio::select! {

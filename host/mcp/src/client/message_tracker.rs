@@ -12,16 +12,16 @@ use rmcp::model::{
 
 use super::progress::{self, ProgressListener};
 
-/// Questions that were taken back and may still be answered.
+/// Maximum number of cancelled requests that are remembered, because they may still be answered.
 const MAX_CANCELLED: usize = 256;
 
-/// What is known of a connection from its messages.
+/// The state of a connection, derived from its messages.
 pub(crate) struct MessageTracker {
-    /// Whether the server said that its tools changed.
+    /// True if the server has sent `notifications/tools/list_changed`.
     changed: AtomicBool,
-    /// Whether it said far more than it was asked for.
+    /// True if the server has sent more unsolicited messages than allowed.
     flooded: AtomicBool,
-    /// Answers to questions that nobody asked, since the last good one.
+    /// Number of answers to unknown requests since the last matching one.
     unmatched_answers: AtomicU32,
     requests: Mutex<PendingRequests>,
 }
@@ -31,14 +31,15 @@ struct PendingRequests {
     open: HashMap<RequestId, Option<ProgressToken>>,
     cancelled: VecDeque<RequestId>,
     listeners: HashMap<ProgressToken, ProgressListener>,
-    /// The question whether it knows the newest revision, and until when that is waited for.
+    /// The open `server/discover` request, and its deadline.
     discovery: Option<(RequestId, tokio::time::Instant)>,
     discovery_timeout: Duration,
 }
 
 impl MessageTracker {
-    /// Of a connection whose server may say `most` messages that nobody asked for, in a call or a minute, and may think
-    /// for `think` about whether it knows the newest revision: some of those that do not never answer.
+    /// Creates the state of a connection. The server may send `max_unsolicited` unsolicited messages in a call or a
+    /// minute, and may take `discovery_timeout` to answer `server/discover`: some servers that do not support it never
+    /// answer.
     pub(crate) fn new(max_unsolicited: u32, discovery_timeout: Duration) -> Arc<Self> {
         let requests = PendingRequests {
             unsolicited: UnsolicitedLimit::new(max_unsolicited),
@@ -56,7 +57,7 @@ impl MessageTracker {
         })
     }
 
-    /// Whether the server said that its tools changed, since this was asked last.
+    /// Returns whether the tools have changed since the last call of this method.
     pub(crate) fn take_changed(&self) -> bool {
         self.changed.swap(false, Ordering::Relaxed)
     }
@@ -65,12 +66,12 @@ impl MessageTracker {
         self.flooded.load(Ordering::Relaxed)
     }
 
-    /// Answers to questions that nobody asked, since the last good one.
+    /// Returns the number of answers to unknown requests since the last matching one.
     pub(crate) fn unmatched_answers(&self) -> u32 {
         self.unmatched_answers.load(Ordering::Relaxed)
     }
 
-    /// Nobody waits for the answer to this request any more.
+    /// Removes a request whose answer is not awaited any more.
     pub(crate) fn forget(&self, id: &RequestId) {
         self.lock().close(id);
     }
@@ -131,7 +132,7 @@ impl MessageTracker {
                 self.unmatched_answers.store(0, Ordering::Relaxed);
                 Verdict::Pass
             }
-            // The library would take it for the end of a handshake that has not begun.
+            // rmcp would treat it as the end of a handshake that has not begun.
             AnswerKind::Late => Verdict::Drop,
             AnswerKind::Unmatched => {
                 self.unmatched_answers.fetch_add(1, Ordering::Relaxed);
@@ -208,7 +209,7 @@ impl PendingRequests {
     }
 
     fn match_answer(&mut self, id: &RequestId) -> AnswerKind {
-        // Some servers send a number back as a text.
+        // Some servers send a number back as a string.
         let number = match id {
             RequestId::String(text) => text.parse().ok().map(RequestId::Number),
             RequestId::Number(_) => None,
@@ -229,9 +230,9 @@ impl PendingRequests {
 
 enum AnswerKind {
     Open,
-    /// The question was taken back.
+    /// The answer to a cancelled request.
     Late,
-    /// Nobody asked.
+    /// The answer to an unknown request.
     Unmatched,
 }
 
@@ -241,10 +242,10 @@ pub(crate) enum Verdict {
     Flood,
 }
 
-/// After so long the count begins anew.
+/// The time after which the count starts again.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Counts messages that are no answers: news, requests, answers to questions that nobody asked.
+/// A limit on unsolicited messages: notifications, requests, and answers to unknown requests.
 #[derive(Debug)]
 pub(crate) struct UnsolicitedLimit {
     max: u32,
@@ -253,17 +254,17 @@ pub(crate) struct UnsolicitedLimit {
 }
 
 impl UnsolicitedLimit {
-    /// So many for one call, and for one minute between calls.
+    /// Creates a limit of `max` messages for one call, and for one minute between calls.
     pub(crate) fn new(max: u32) -> Self {
         Self { max, count: 0, since: None }
     }
 
-    /// Something was asked or answered: the count begins anew.
+    /// Starts the count again, after a request or its answer.
     pub(crate) fn reset(&mut self) {
         (self.count, self.since) = (0, None);
     }
 
-    /// One more was said. Whether it was within what is allowed.
+    /// Counts one message. Returns whether it is within the limit.
     pub(crate) fn admit(&mut self, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
         if now.saturating_duration_since(since) > WINDOW {

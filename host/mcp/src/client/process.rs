@@ -1,4 +1,4 @@
-//! A server that is a program: started with a clean environment, ended together with whatever it started.
+//! Programs of servers: started with a clean environment, ended together with all their children.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -19,15 +19,15 @@ use tokio::sync::oneshot;
 
 use super::endpoint::{Launch, LaunchWrapper};
 
-/// What a program has from this process's environment.
+/// Variables that a program inherits from this process.
 const INHERITED_VARIABLES: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
-/// Bytes of the last words of a program that are kept.
+/// Maximum size of the end of a program's standard error that is kept, in bytes.
 const MAX_STDERR_TAIL_BYTES: usize = 2048;
-/// Bytes of words that are bytes_read in a second.
+/// Maximum number of bytes of a program's standard error that are read in a second.
 const MAX_STDERR_BYTES_PER_SECOND: usize = 4 << 20;
-/// How long a program has to end once its input has ended.
+/// Time for a program to exit once its input has ended.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Between two looks whether it has.
+/// Interval of the checks whether it has exited.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A running program. Dropping it kills it and its children.
@@ -37,7 +37,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts it.
+    /// Starts a program. Returns it with its standard output and input.
     pub(crate) async fn start(launch: &Launch) -> io::Result<(Self, ChildStdout, ChildStdin)> {
         let mut child = spawn(command(launch)).await?;
         let missing = || io::Error::other("the program was started without its streams");
@@ -49,14 +49,15 @@ impl Process {
         Ok((Self { child, stderr_tail }, output, input))
     }
 
-    /// The end of what it wrote to its standard error.
+    /// Returns the end of what it wrote to its standard error.
     pub(crate) fn stderr_tail(&self) -> String {
         let stderr_tail = self.stderr_tail.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = stderr_tail.iter().copied().collect();
         String::from_utf8_lossy(&bytes).trim().to_owned()
     }
 
-    /// Waits a moment for it to end by itself, as its input has ended. Then whatever is left of it is killed.
+    /// Waits up to a second for it to exit by itself, as its input has ended. Then all processes that are left of it
+    /// are killed.
     pub(crate) async fn end(self) {
         let deadline = tokio::time::Instant::now() + EXIT_TIMEOUT;
         while self.is_running() && tokio::time::Instant::now() < deadline {
@@ -64,7 +65,8 @@ impl Process {
         }
     }
 
-    /// Looks without collecting its exit status: that would free its number while its children may go on.
+    /// Returns whether it runs, without collecting its exit status: that would free its number while its children may
+    /// go on.
     fn is_running(&self) -> bool {
         let Some(id) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else { return false };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -88,21 +90,22 @@ fn command(launch: &Launch) -> Command {
         command.current_dir(folder);
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // A group of its own: it is ended as a whole, and Ctrl-C in a terminal is for this process only.
+    // A process group of its own: it is ended as a whole, and Ctrl-C in a terminal is for this process only.
     command.process_group(0).kill_on_drop(true);
     command
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // While it was not waited for, nobody else can have its number.
+        // Until it is waited for, no other process can have its number.
         if let Some(group) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
             let _gone = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
-/// Reads what a program writes, so that it is not held up by it, and keeps the end. One that writes without end is.
+/// Reads the standard error of a program, so that it does not block on it, and keeps the end. A program that writes
+/// without end is slowed down.
 async fn drain_stderr(mut errors: impl AsyncRead + Unpin, stderr_tail: Arc<Mutex<VecDeque<u8>>>) {
     let mut read = vec![0; 4096];
     let (mut second, mut bytes_read) = (tokio::time::Instant::now(), 0);
@@ -121,14 +124,17 @@ async fn drain_stderr(mut errors: impl AsyncRead + Unpin, stderr_tail: Arc<Mutex
 
 struct LaunchRequest {
     command: Command,
-    /// Where the child's streams belong.
+    /// The runtime of the child's streams.
     runtime: Handle,
     started: oneshot::Sender<io::Result<Child>>,
 }
 
 static LAUNCHER: OnceLock<Option<Sender<LaunchRequest>>> = OnceLock::new();
 
-/// Starts a program.
+/// Starts a program on a thread that lives as long as this process.
+///
+/// A parent-death signal is sent when the thread that started the program ends (`PR_SET_PDEATHSIG(2const)`), so a
+/// thread of a runtime would not do.
 ///
 /// # Errors
 /// If it cannot be started.
@@ -145,7 +151,7 @@ fn start_launcher() -> Option<Sender<LaunchRequest>> {
     let serve = move || {
         for LaunchRequest { mut command, runtime, started } in receiver {
             let _here = runtime.enter();
-            // Whoever does not wait any more has dropped the child, which kills it.
+            // If the receiver is gone, the child is dropped, which kills it.
             let _unwanted = started.send(command.spawn());
         }
     };
@@ -153,8 +159,8 @@ fn start_launcher() -> Option<Sender<LaunchRequest>> {
     Some(sender)
 }
 
-/// Becomes this program. The system kills it once the process `parent`, which started this one, is gone, however that
-/// comes about. Returns only if that cannot be. For a hidden command of a program that is named in [`Launch::wrapper`].
+/// Becomes this program. The system kills it once the process `parent`, which started this one, is gone for any reason.
+/// Returns only on failure. It is meant for a hidden command of a program that is named in [`Launch::wrapper`].
 ///
 /// [`Launch::wrapper`]: crate::Launch::wrapper
 #[must_use]
@@ -162,7 +168,7 @@ pub fn end_with_parent(parent: u32, program: OsString, arguments: impl IntoItera
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
     }
-    // It may have gone before that was asked for, and then nothing will ever come.
+    // The parent may have ended before the signal was requested, and then it is never sent.
     if getppid().map(|found| found.as_raw_nonzero().get().cast_unsigned()) != Some(parent) {
         return io::Error::other("the process that started this one is gone");
     }

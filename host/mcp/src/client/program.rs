@@ -1,6 +1,6 @@
-//! Whether the program of a server is there, before anything is started.
+//! A check of a server's program before anything is started.
 //!
-//! It is started through another program, which could only fail in its place.
+//! The program is started by another program, which could only fail in its place.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use rustix::fs::{Access, access};
 
 use super::endpoint::Launch;
 
-/// Where programs are looked for if there is no `PATH`.
+/// Search path of programs if `PATH` is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/bin:/usr/bin";
 
-/// Says why a program cannot be started, where that can be told from its name alone.
+/// Checks that a program can be found and executed. Returns the reason if not.
 pub(super) fn check_program(launch: &Launch) -> Result<(), &'static str> {
     let Launch { program, folder, .. } = launch;
     if program.as_os_str().is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn check_program(launch: &Launch) -> Result<(), &'static str> {
     }
 }
 
-/// The `PATH` that the program is started with.
+/// Returns the `PATH` that the program is started with.
 fn search_path(launch: &Launch) -> OsString {
     let own = launch.environment.iter().rev().find(|(name, _)| name == "PATH");
     let own = own.map(|(_, value)| OsString::from(value));

@@ -1,4 +1,4 @@
-//! What a server reports of a call that is still running, as progress of ours.
+//! Progress notifications of a server.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) struct ProgressListener(pub(crate) OnProgress);
 /// Maximum length of a progress message, in characters.
 const MAX_MESSAGE_CHARS: usize = 1000;
 
-/// One report. Numbers that make no fraction are left out.
+/// Converts a notification. Numbers that do not make a fraction are left out.
 pub(crate) fn from_notification(notification: &ProgressNotificationParam) -> Progress {
     let fraction =
         notification.total.map(|total| notification.progress / total).filter(|fraction| fraction.is_finite());

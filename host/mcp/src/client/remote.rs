@@ -1,4 +1,4 @@
-//! A server as a set of tools: connected when needed, listed, pinned, called.
+//! A server as a set of tools, which are connected to on demand, listed, pinned and called.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex as Lock, PoisonError};
@@ -25,39 +25,43 @@ use super::remote_tool::RemoteTool;
 use super::tool_notice::ToolNotice;
 use super::tool_pins::{Sizes, ToolList, ToolPins};
 
-/// Room in a message for all that is not the result.
+/// Size of a message besides the result, in bytes.
 const MAX_ENVELOPE_BYTES: usize = 64 << 10;
-/// Characters of a server's own words about a failure.
+/// Maximum length of a server's own text in an error, in characters.
 const MAX_QUOTED_CHARS: usize = 1000;
 
-/// Limits for a server.
+/// Limits and settings of a server.
 #[derive(Debug, Clone)]
 pub struct RemoteOptions {
-    /// How long a call may take, however long the server would.
+    /// Deadline of a call, whatever the server would take.
     pub deadline: Duration,
-    /// How long connecting and listing may take together.
+    /// Timeout of connecting and listing together.
     pub patience: Duration,
-    /// Bytes of a result.
+    /// Maximum size of a result, in bytes.
     pub output: usize,
-    /// Bytes of a single string in the arguments of a call.
+    /// Maximum size of a single string in the arguments of a call, in bytes.
     pub string: usize,
-    /// Messages that the server may send without being asked, in one call or in one minute between calls: news, logs,
+    /// Maximum number of unsolicited messages in one call or in one minute between calls: notifications, logs,
     /// requests. More end the connection.
     pub unasked: u32,
-    /// Only these of its tools are used, by the server's own names; all if not said.
+    /// The tools to use, by the server's own names; `None` for all.
     pub only: Option<BTreeSet<String>>,
-    /// Sent with every request to a server at a URL.
+    /// Headers of every request to a server at a URL.
     pub headers: Headers,
-    /// Takes what is secret out of whatever the server says in its calls.
+    /// Redacts secrets from everything that the server sends in its calls.
     pub redactor: Option<Redactor>,
-    /// Tools that were approved, under the server's names, and the digests they were approved with. Those that are not
-    /// among them are pinned as they are first seen.
+    /// The digests of approved tools, by the server's own names. Other tools are pinned as they are first seen.
     pub pins: BTreeMap<String, Digest>,
 }
 
 impl Default for RemoteOptions {
-    /// A deadline of 30 s, 15 s to connect, results and strings of 1 MiB, 10,000 messages that nobody asked for, all tools, no further
-    /// headers, no secrets, no pins.
+    /// Returns the defaults:
+    ///
+    /// - a deadline of 30 s, and 15 s to connect
+    /// - results and strings of at most 1 MiB
+    /// - 10,000 unsolicited messages
+    /// - all tools, and no pins
+    /// - no headers, no redaction
     fn default() -> Self {
         Self {
             deadline: Duration::from_secs(30),
@@ -73,7 +77,7 @@ impl Default for RemoteOptions {
     }
 }
 
-/// A server and its tools. Cheap to clone; all clones are the same.
+/// A server and its tools. Cheap to clone; clones share their state.
 #[derive(Clone)]
 pub struct Remote(Arc<Inner>);
 
@@ -92,7 +96,7 @@ struct ConnectionState {
 }
 
 impl Remote {
-    /// A server of this name. Nothing is started or connected to yet.
+    /// Creates a server with this name. Nothing is started or connected to yet.
     #[must_use]
     pub fn new(name: Namespace, endpoint: Endpoint, options: RemoteOptions) -> Self {
         let pins = options.pins.iter().map(|(name, digest)| (Arc::from(name.as_str()), *digest)).collect();
@@ -100,13 +104,13 @@ impl Remote {
         Self(Arc::new(Inner { name, endpoint, options, state: Mutex::default(), pins }))
     }
 
-    /// What the server is called here.
+    /// Returns the name of the server in this host.
     #[must_use]
     pub fn name(&self) -> &Namespace {
         &self.0.name
     }
 
-    /// Its tools, in the order of their names, after connecting if need be. Those in quarantine are left out.
+    /// Returns its tools, sorted by their names, and connects if necessary. Quarantined tools are left out.
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -115,35 +119,35 @@ impl Remote {
         Ok(self.pins().tools())
     }
 
-    /// Tools that the server has and that cannot be used, each with the reason: a name or a description that is not
-    /// acceptable, or one that is not what was pinned.
+    /// Returns the tools of the server that cannot be used, each with the reason: an unacceptable name or description,
+    /// or a difference from what was pinned.
     #[must_use]
     pub fn rejected_tools(&self) -> Vec<ToolNotice> {
         self.pins().rejected()
     }
 
-    /// What of the schemas of its tools is not checked here, such as patterns with look-around. The server checks its
-    /// arguments itself.
+    /// Returns the parts of its tools' schemas that are not checked here, such as patterns with look-around. The server
+    /// checks its arguments itself.
     #[must_use]
     pub fn unchecked_schemas(&self) -> Vec<ToolNotice> {
         self.pins().unchecked()
     }
 
-    /// How long one of its calls may take.
+    /// Returns the deadline of its calls.
     #[must_use]
     pub fn deadline(&self) -> Duration {
         self.0.options.deadline
     }
 
-    /// Calls a tool under the server's own name for it, within the deadline. Arguments were checked before.
+    /// Calls a tool by the server's own name, within the deadline. The arguments have to be validated before.
     ///
     /// # Errors
-    /// Whatever happened to the call or the server, as the failure of this one call.
+    /// Every failure of the call or the server is the failure of this one call.
     pub async fn call(&self, foreign: &str, arguments: Value) -> Result<Vec<Content>, CallError> {
         self.call_observed(foreign, arguments, None).await
     }
 
-    /// The same, with somebody to tell of its progress.
+    /// Like [`Remote::call`], with a callback for progress.
     ///
     /// # Errors
     /// As for [`Remote::call`].
@@ -168,7 +172,7 @@ impl Remote {
         outcome
     }
 
-    /// Tells of progress without what is secret.
+    /// Wraps a callback so that secrets are redacted from messages.
     fn redact_progress(&self, listener: OnProgress) -> OnProgress {
         let this = self.clone();
         Arc::new(move |mut progress| {
@@ -210,7 +214,7 @@ impl Remote {
     fn deadline_error(&self) -> CallError {
         let deadline = self.0.options.deadline.as_millis();
         let mut why = format!("the server `{}` did not answer within {deadline} ms, its `timeout`", self.0.name);
-        // Somebody who connects holds the lock, and then there is nothing to tell.
+        // A task that connects holds the lock, and then there is no connection to report on.
         let unmatched = self.0.state.try_lock().ok();
         let unmatched =
             unmatched.and_then(|state| Some(state.connection.as_ref()?.tracker().unmatched_answers())).unwrap_or(0);
@@ -220,7 +224,7 @@ impl Remote {
         CallError::new(ErrorKind::Deadline, why).with_hint("ask for less at once")
     }
 
-    /// The failure of a call whose server broke, or said no.
+    /// Creates the error of a call that the server refused or that its failure ended.
     fn service_error(&self, connection: &Connection, error: ServiceError) -> CallError {
         let name = &self.0.name;
         match error {
@@ -264,8 +268,8 @@ impl Remote {
         failure
     }
 
-    /// The connection, made anew if there is none that works. Tools are listed, and compared with their pins, with every
-    /// new one and whenever the server says that they changed.
+    /// Returns the connection, and makes a new one if none works. Tools are listed, and compared with their pins, on
+    /// every new connection and whenever the server reports that they have changed.
     async fn connection(&self) -> Result<Arc<Connection>, ConnectError> {
         let mut state = self.0.state.lock().await;
         if let Some(connection) = state.connection.take_if(|connection| connection.is_closed()) {
@@ -303,7 +307,7 @@ impl Remote {
 
     async fn connect(&self) -> Result<Arc<Connection>, ConnectError> {
         let RemoteOptions { output, unasked, headers, .. } = &self.0.options;
-        // Base64 makes four bytes of three, and escapes can double a text.
+        // Base64 takes four bytes for three, and escapes can double a text.
         let max_message_bytes = output.saturating_mul(2).saturating_add(MAX_ENVELOPE_BYTES).max(1 << 20);
         let connect_options = ConnectOptions { max_message_bytes, max_unsolicited: *unasked, headers: headers.clone() };
         let connection = Arc::new(Connection::open(&self.0.endpoint, &connect_options).await?);
@@ -318,7 +322,7 @@ impl Remote {
             let RemoteOptions { only, output, string, .. } = &this.0.options;
             ToolList::new(&this.0.name, &tools, only.as_ref(), Sizes { string: *string, output: *output })
         };
-        // Other people's schemas may take long to compile.
+        // Schemas of servers may take long to compile.
         let listed = tokio::task::spawn_blocking(parse).await.map_err(|error| ConnectError::List(Box::new(error)))?;
         self.pins().update(listed);
         Ok(())
@@ -328,7 +332,7 @@ impl Remote {
         self.0.pins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the connection, and the program behind it, in good order.
+    /// Closes the connection, and ends the program behind it.
     pub async fn close(&self) {
         let connection = self.0.state.lock().await.connection.take();
         if let Some(connection) = connection.and_then(Arc::into_inner) {

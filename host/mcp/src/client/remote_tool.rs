@@ -1,4 +1,4 @@
-//! Tools of servers: their names as ours, and what they are known by.
+//! Tools of servers: their names and schemas in this host, and their digests.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,32 +16,32 @@ use super::tool_notice::ToolNotice;
 /// A tool of a server, as it was when its description was first seen.
 #[derive(Debug, Clone)]
 pub struct RemoteTool {
-    /// Its name among ours: `server__tool`.
+    /// The name in this host: `server__tool`.
     pub name: String,
-    /// What its server calls it.
+    /// The name that its server uses.
     pub foreign: Arc<str>,
     /// A short name for people.
     pub title: Option<Untrusted<String>>,
-    /// What it does, at most 4 KiB.
+    /// A description, at most 4 KiB.
     pub description: Untrusted<String>,
-    /// JSON Schema of its arguments: as the server wrote it, or, if that has more than 64 KiB, only what is at its top.
+    /// JSON Schema of its arguments: as the server wrote it, or, if that is larger than 64 KiB, the top level only.
     pub input_schema: Untrusted<Value>,
-    /// What its arguments have to pass: the schema, as far as it can be checked here.
+    /// The validator of its arguments: the schema, as far as it can be checked here.
     pub arguments: Arc<Gate>,
     /// JSON Schema of its structured results, if it has one.
     pub output_schema: Option<Untrusted<Value>>,
-    /// What the server promises about its effects.
+    /// The server's claims about its effects.
     pub annotations: Annotations,
-    /// What it is pinned by: the digest of all of the above as the server wrote it.
+    /// The digest that it is pinned by: of all of the above, as the server wrote it.
     pub digest: Digest,
 }
 
 impl RemoteTool {
-    /// A tool of the server of this name, with notices about what of its schema is not checked; `limits` are those of its
-    /// arguments.
+    /// Converts a tool of the server with this name. Returns it with notices about the parts of its schema that are not
+    /// checked; `limits` are those of its arguments.
     ///
     /// # Errors
-    /// If it cannot be one of ours.
+    /// If its name or schema cannot be used.
     pub(crate) fn from_tool(
         server: &Namespace,
         tool: &Tool,
@@ -58,7 +58,7 @@ impl RemoteTool {
         let size = |schema: &Value| schema.to_string().len();
         let compiled = compile_arguments(&input_schema, limits);
         let ForeignGate { gate, schema, unchecked } = compiled.map_err(|error| notice(error.to_string()))?;
-        // What is too large for an approval and a model is told as far as it is checked.
+        // A schema that is too large for an approval and a model is presented as far as it is checked.
         let input_schema = if size(&input_schema) > caps.schema_bytes { schema } else { input_schema };
         let reasons: BTreeSet<_> = unchecked.into_iter().map(|part| part.reason).collect();
         let mut notices: Vec<_> = reasons.into_iter().map(|reason| notice(reason.to_string())).collect();
@@ -89,27 +89,27 @@ impl RemoteTool {
     }
 }
 
-/// Returns the beginning of a text: at most this many bytes, and whole characters.
+/// Truncates a text to at most this many bytes, at a character boundary.
 fn truncate(text: &str, max_bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(max_bytes)).unwrap_or_default()
 }
 
-/// Compiles a schema of arguments, whatever draft it is of.
+/// Compiles a schema of arguments of any draft.
 fn compile_arguments(schema: &Value, limits: &GateLimits) -> Result<ForeignGate, SchemaError> {
     Gate::for_foreign_arguments(&ForeignSchema::translate(schema, limits), limits.clone())
 }
 
 impl RemoteTool {
-    /// The schema of its arguments in the draft that models are told in: complete, and without `$schema`.
+    /// Returns the schema of its arguments in the draft that models are given: complete, and without `$schema`.
     #[must_use]
     pub fn parameters(&self) -> Value {
         ForeignSchema::translate(self.input_schema.expose_raw(), &GateLimits::default()).schema
     }
 
-    /// What an approval of it is about.
+    /// Returns the definition that an approval covers.
     ///
     /// # Errors
-    /// If its name is none of ours, which it is for every tool that was listed.
+    /// If its name is invalid, which does not occur for a tool that was listed.
     pub fn definition(&self) -> Result<ToolDefinition, NameError> {
         let name = ToolName::from_foreign(&self.foreign)?;
         let export = (name.as_str() != &*self.foreign).then(|| Untrusted::from(&*self.foreign));
@@ -135,7 +135,7 @@ fn annotations(tool: &Tool) -> Annotations {
     }
 }
 
-/// Over everything that a model or a person sees, names sorted.
+/// Computes the digest of everything that a model or a person sees, with names sorted.
 fn compute_digest(tool: &Tool) -> Digest {
     let mut whole = json!({
         "name": tool.name,

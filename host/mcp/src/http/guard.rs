@@ -1,4 +1,4 @@
-//! What is let in: decided from the head of a request alone, before anything of it is believed.
+//! Admission of requests, decided from the head alone before anything of it is trusted.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,36 +8,36 @@ use http::{HeaderMap, Method, StatusCode, Uri};
 
 use super::token::Token;
 
-/// Someone who may call.
+/// A client that may call.
 #[derive(Debug, Clone)]
 pub struct Principal {
-    /// On whose behalf the calls are made. Tools may be told.
+    /// The actor of its calls. Tools may be given it.
     pub actor: Option<Arc<str>>,
-    /// What they show.
+    /// The token that it sends.
     pub token: Token,
 }
 
-/// Who may call.
+/// The clients that may call.
 #[derive(Debug, Clone)]
 pub enum Access {
-    /// Those with a token. Sessions of one are unknown to the others.
+    /// Clients with a token. The sessions of one principal do not exist for the others.
     Tokens(Vec<Principal>),
-    /// Every program on this machine. Only for addresses that others cannot reach.
+    /// Every program on this machine. For loopback addresses only.
     Anyone,
 }
 
-/// The rules of one listener.
+/// The admission rules of one listener.
 #[derive(Debug, Clone)]
 pub(crate) struct Guard {
     access: Access,
-    /// `Host` headers that are right, in lower case: `host:port`.
+    /// Accepted `Host` headers, in lower case: `host:port`. They defend against DNS rebinding.
     hosts: Vec<String>,
-    /// `Origin` headers that are right, in lower case: `scheme://host:port`.
+    /// Accepted `Origin` headers, in lower case: `scheme://host:port`.
     origins: Vec<String>,
     path: &'static str,
 }
 
-/// Why a request was turned away.
+/// A rejected request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rejection {
     pub(crate) status: StatusCode,
@@ -45,8 +45,8 @@ pub(crate) struct Rejection {
 }
 
 impl Guard {
-    /// For a listener at `address`. Without further names, it is known by its address only, and by `localhost` if that is
-    /// what it is.
+    /// Creates the guard of a listener at `address`. Without further names, it accepts its own address, and `localhost`
+    /// if that is a loopback address.
     pub(crate) fn new(
         access: Access,
         address: SocketAddr,
@@ -66,17 +66,20 @@ impl Guard {
         Self { access, hosts, origins, path }
     }
 
-    /// The names that this listener answers to.
+    /// Returns the accepted `Host` headers.
     pub(crate) fn hosts(&self) -> &[String] {
         &self.hosts
     }
 
-    /// The origins of pages that may call.
+    /// Returns the accepted `Origin` headers.
     pub(crate) fn origins(&self) -> &[String] {
         &self.origins
     }
 
-    /// Who asks: the number of a principal, 0 if anyone may.
+    /// Returns the index of the principal that sent the request; 0 with [`Access::Anyone`].
+    ///
+    /// # Errors
+    /// If the host, the origin, the path, the token or the content type is not accepted.
     pub(crate) fn admit(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<usize, Rejection> {
         let reject = |status, why| Err(Rejection { status, why });
         match single_value(headers, &HOST) {
@@ -109,7 +112,7 @@ impl Guard {
         let credentials = single_value(headers, &AUTHORIZATION)?;
         let (scheme, token) = credentials.split_once(' ')?;
         let mut found = None;
-        // All of them, so that how long it takes does not say which it was.
+        // All tokens are compared, so that the time it takes does not reveal which one matched.
         for (at, principal) in principals.iter().enumerate() {
             if principal.token.matches(token.trim()) {
                 found = Some(at);
@@ -119,7 +122,7 @@ impl Guard {
     }
 }
 
-/// The value of a header that is there exactly once.
+/// Returns the value of a header that is present exactly once.
 fn single_value<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };

@@ -1,4 +1,4 @@
-//! The listener: it accepts connections, and holds each phase of one to a deadline.
+//! The HTTP listener: accepts connections, and enforces a deadline for each phase of one.
 
 use std::convert::Infallible;
 use std::io;
@@ -24,49 +24,56 @@ use crate::bounds::{MAX_VALUES, Size};
 use crate::parse_queue::ParseQueue;
 use crate::server::{Server, Session};
 
-/// Where MCP is.
+/// The path of the MCP endpoint.
 const PATH: &str = "/mcp";
-/// How long the head of a request may take, from the moment that the connection waits for it.
+/// Deadline for the head of a request, from the moment that the connection waits for it.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client may take nothing of a response.
+/// Maximum time in which a client takes nothing of a response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes that the kernel holds for a client that takes nothing; it doubles the number. Otherwise that is megabytes for each.
+/// Size of the kernel's send buffer of a connection, in bytes; the kernel doubles it. The default is megabytes for each
+/// client that takes nothing.
 const SEND_BUFFER_BYTES: usize = 128 << 10;
-/// Headers of a request.
+/// Maximum number of headers of a request.
 const MAX_HEADERS: usize = 64;
-/// How long open requests have when the server stops.
+/// Time for open requests to end when the server stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long nothing is accepted where the system refuses to accept.
+/// Pause after the system refused to accept a connection.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(20);
-/// The same, where a connection was dropped to make room.
+/// Pause after the system refused to accept a connection and another one was dropped to make room.
 const SHED_BACKOFF: Duration = Duration::from_millis(1);
 
-/// How a listener lets clients in.
+/// The address, access rules and limits of a listener.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
-    /// Where it listens. Port 0: any free one.
+    /// The address to listen at. Port 0 selects any free one.
     pub address: SocketAddr,
-    /// Who may call.
+    /// The clients that may call.
     pub access: Access,
-    /// More `Host` headers that are right, besides the address: `name:port`, or `name` for the usual port.
+    /// Accepted `Host` headers besides the address: `name:port`, or `name` for the default port.
     pub hosts: Vec<String>,
-    /// More `Origin` headers that are right: `https://app.example`.
+    /// Accepted `Origin` headers besides the address: `https://app.example`.
     pub origins: Vec<String>,
-    /// Connections at once on which a request was let in. For one more, the one that has stalled the longest is dropped:
-    /// idle, in the middle of a body, or not taking a response. If none has stalled, its request is refused.
+    /// Maximum number of connections with an admitted request. For one more, the one that has stalled the longest is
+    /// dropped: idle, in the middle of a body, or not taking a response. If none has stalled, the new request is
+    /// rejected.
     pub connections: usize,
-    /// Connections at once on which no request was let in yet. For one more, the oldest is dropped. None ever waits to be
-    /// accepted.
+    /// Maximum number of connections without an admitted request. For one more, the oldest is dropped. None ever waits
+    /// to be accepted.
     pub unauthenticated_connections: usize,
-    /// Requests of one principal at once; more are refused.
+    /// Maximum number of concurrent requests of one principal; more are rejected.
     pub requests: usize,
-    /// Bytes that the messages of one principal may take while they are handled, with what they are parsed into. More wait,
-    /// for ten seconds at most. Messages of up to 64 KiB are not counted. At least two of the largest messages fit.
+    /// Maximum memory of the messages of one principal while they are handled, with what they are parsed into, in
+    /// bytes. More wait, for ten seconds at most. Messages of up to 64 KiB are not counted. At least two of the largest
+    /// messages fit.
     pub in_flight_bytes: usize,
 }
 
 impl HttpOptions {
-    /// At this address, for these: 256 connections, 128 unauthenticated ones, 256 requests, and 64 MiB in flight.
+    /// Returns options for this address and these clients:
+    ///
+    /// - 256 connections with an admitted request, and 128 without
+    /// - 256 requests of one principal
+    /// - 64 MiB of messages of one principal
     #[must_use]
     pub fn new(address: SocketAddr, access: Access) -> Self {
         Self {
@@ -82,26 +89,26 @@ impl HttpOptions {
     }
 }
 
-/// Why nothing is served.
+/// Errors returned by [`HttpListener::bind`].
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// Anyone could call from anywhere.
+    /// An address that other machines can reach, without tokens.
     #[error("{0} can be reached from other machines, so calls need a token; give one, or listen on 127.0.0.1")]
     OpenToAll(SocketAddr),
-    /// There is nobody who may call.
+    /// An empty list of principals.
     #[error("nobody may call: there is no token")]
     Nobody,
-    /// The address is taken, or not this machine's.
+    /// The address is in use, or not this machine's.
     #[error("cannot listen on {address}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// A server that listens and has not yet begun to accept.
+/// A server that is bound to an address and does not accept yet.
 pub struct HttpListener {
     listener: TcpListener,
     address: SocketAddr,
@@ -111,7 +118,7 @@ pub struct HttpListener {
 }
 
 impl HttpListener {
-    /// Takes the address. Nothing is served before [`HttpListener::serve`].
+    /// Binds to the address. Nothing is served before [`HttpListener::serve`].
     ///
     /// # Errors
     /// See [`HttpError`].
@@ -142,19 +149,19 @@ impl HttpListener {
         Ok(Self { listener, address, handler: Arc::new(handler), connections: Connections::new(capacity), stop })
     }
 
-    /// Where it listens.
+    /// Returns the address that it is bound to.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address that clients are given.
+    /// Returns the URL for clients.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}{PATH}", self.address)
     }
 
-    /// Serves until `stop`; then open requests have a second to end, and their calls are stopped.
+    /// Serves until `stop` is cancelled; then open requests have a second to end, and their calls are stopped.
     pub async fn serve(self, stop: CancellationToken) {
         let tasks = TaskTracker::new();
         loop {
@@ -166,11 +173,11 @@ impl HttpListener {
                 Ok((stream, _)) => {
                     let connection = Arc::new(self.connections.add());
                     tasks.spawn(serve_connection(stream, connection, Arc::clone(&self.handler), self.stop.clone()));
-                    // Many connections at once do not keep those before them from sending their heads.
+                    // Otherwise many connections at once would keep those before them from sending their heads.
                     tokio::task::yield_now().await;
                 }
                 Err(error) if is_peer_error(&error) => {}
-                // Such as too many open files. One connection less makes room for the next.
+                // For example too many open files: one connection fewer makes room for the next.
                 Err(_) => {
                     let backoff = if self.connections.shed() { SHED_BACKOFF } else { ACCEPT_BACKOFF };
                     let _stopped = stop.run_until_cancelled(tokio::time::sleep(backoff)).await;
@@ -183,7 +190,7 @@ impl HttpListener {
     }
 }
 
-/// Whether a connection was gone before it was accepted.
+/// Returns whether the error means that the connection was gone before it was accepted.
 fn is_peer_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
@@ -207,14 +214,14 @@ fn mcp_service(
     (McpService::new(make, Arc::clone(&sessions), config), sessions)
 }
 
-/// Serves a connection until it ends, has to make room for another one, or `stop`.
+/// Serves a connection until it ends, has to make room for another one, or `stop` is cancelled.
 async fn serve_connection(
     stream: TcpStream,
     connection: Arc<Connection>,
     handler: Arc<RequestHandler>,
     stop: CancellationToken,
 ) {
-    // Small answers go out at once: waiting for more costs 40 ms.
+    // Without it, Nagle's algorithm holds small responses back for 40 ms.
     let _slower = stream.set_nodelay(true);
     let _larger = rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
     let stream = WriteDeadline::new(stream, WRITE_TIMEOUT, Arc::clone(&connection));

@@ -1,4 +1,4 @@
-//! What one principal may use at once, so that it cannot use what the others need.
+//! Limits of one principal, so that it cannot use what the others need.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,30 +8,30 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::connections::Connection;
 use crate::bounds::Size;
 
-/// A message that takes at most this many bytes is not counted.
+/// Size of a message up to which it is not counted, in bytes.
 const FREE_BYTES: usize = 64 << 10;
-/// Bytes that a parsed value takes at most while a message is handled, besides the message itself.
+/// Maximum memory of a parsed value while a message is handled, besides the message itself, in bytes.
 const VALUE_BYTES: usize = 64;
-/// How long a request waits for a slot that is being freed.
+/// Time that a request waits for a slot that is being freed.
 const SLOT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The share of one principal.
+/// The limits of one principal.
 pub(crate) struct PrincipalLimits {
     principal: usize,
     requests: Arc<Semaphore>,
-    /// In units of a kibibyte.
+    /// Permits of 1 KiB each.
     memory: Arc<Semaphore>,
-    /// At most one message of a principal is parsed at a time.
+    /// A single permit: one message of a principal is parsed at a time.
     parsing: Arc<Semaphore>,
 }
 
-/// Bytes of memory that a request holds. Clones share them; they are free again when the last clone is gone.
+/// Memory that a request holds. Clones share it; it is free again when the last clone is dropped.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemoryPermit {
     _permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
-/// A reservation that can grow.
+/// A memory reservation that can grow.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryReservation(Option<OwnedSemaphorePermit>);
 
@@ -42,20 +42,21 @@ impl MemoryReservation {
 }
 
 impl PrincipalLimits {
-    /// At most `requests` at once, whose messages take at most `bytes` of memory. Small messages are not counted.
+    /// Creates limits of `requests` concurrent requests, whose messages take at most `bytes` of memory. Messages of at
+    /// most [`FREE_BYTES`] are not counted.
     pub(crate) fn new(principal: usize, requests: usize, bytes: usize) -> Self {
         let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
         Self { principal, requests: semaphore(requests), memory: semaphore(bytes >> 10), parsing: semaphore(1) }
     }
 
-    /// The turn of this principal to have a message parsed.
+    /// Returns the semaphore of this principal for parsing a message.
     pub(crate) fn parse_turn(&self) -> Arc<Semaphore> {
         Arc::clone(&self.parsing)
     }
 
-    /// Takes a slot among the requests. Where there is none, a request that has stalled is dropped for it.
+    /// Acquires a slot for a request. If there is none, a request that has stalled is dropped for it.
     ///
-    /// Returns `None` if all of them are busy.
+    /// Returns `None` if all requests are busy.
     pub(crate) async fn acquire_slot(&self, connection: &Connection) -> Option<OwnedSemaphorePermit> {
         if let Ok(slot) = Arc::clone(&self.requests).try_acquire_owned() {
             return Some(slot);
@@ -67,8 +68,8 @@ impl PrincipalLimits {
         slot.ok()?.ok()
     }
 
-    /// Extends a reservation to `bytes`. Where there is not so much left, a request that has stalled is dropped for it, and
-    /// the others are waited for.
+    /// Extends a reservation to `bytes`. If less is left, a request that has stalled is dropped for it, and the others
+    /// are waited for.
     pub(crate) async fn reserve(&self, held: &mut MemoryReservation, bytes: usize, connection: &Connection) {
         if bytes <= FREE_BYTES {
             return;
@@ -93,7 +94,7 @@ impl PrincipalLimits {
     }
 }
 
-/// Bytes of memory that a message takes while it is handled.
+/// Returns the memory that a message takes while it is handled, in bytes.
 pub(crate) fn message_memory_bytes(size: Size) -> usize {
     size.bytes.saturating_add(size.values.saturating_mul(VALUE_BYTES))
 }

@@ -1,4 +1,4 @@
-//! The way of a request: the guard, its body, the limits of its principal, and the session that answers it.
+//! The stages of a request: the guard, its body, the limits of its principal, and the session that answers it.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -30,27 +30,27 @@ use crate::server::Session;
 
 /// Maximum size of the head of a request, in bytes.
 pub(crate) const MAX_HEAD_BYTES: usize = 32 << 10;
-/// How long the body of a request may take, with the wait for memory to hold it.
+/// Deadline for the body of a request, with the wait for memory to hold it.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Sessions of one principal.
+/// Maximum number of sessions of one principal.
 const MAX_SESSIONS: usize = 256;
-/// Where the server says that it is up.
+/// The path of the health check.
 const HEALTH_PATH: &str = "/health";
-/// After how many seconds a full server is worth another try.
+/// `Retry-After` of a response of an overloaded server, in seconds.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
 const DUPLICATE_MEMBER: &str = "the message can be read in two ways; send each member once";
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 pub(crate) type McpService = StreamableHttpService<Session, LocalSessionManager>;
 
-/// What serves one principal.
+/// The MCP service, sessions and limits of one principal.
 pub(crate) struct PrincipalService {
     pub(crate) service: McpService,
     pub(crate) sessions: Arc<LocalSessionManager>,
     pub(crate) limits: PrincipalLimits,
 }
 
-/// The way in: the guard, and behind it a principal for each principal.
+/// Handler of all requests of a listener: the guard, and a service for each principal.
 pub(crate) struct RequestHandler {
     pub(crate) guard: Guard,
     pub(crate) principals: Vec<PrincipalService>,
@@ -58,7 +58,7 @@ pub(crate) struct RequestHandler {
     pub(crate) parsers: ParseQueue,
 }
 
-/// A body, and what can be said of it without parsing it as a whole.
+/// A body, and the properties that are read before it is parsed as a whole.
 struct Message {
     body: Bytes,
     size: Size,
@@ -66,7 +66,7 @@ struct Message {
     method: String,
 }
 
-/// Held until a response was sent or given up. Then the connection waits for the next request.
+/// Guard that is held until a response was sent or dropped. Then the connection waits for the next request.
 struct ResponseGuard {
     connection: Arc<Connection>,
     _slot: Option<OwnedSemaphorePermit>,
@@ -102,7 +102,7 @@ impl RequestHandler {
         request: Request<Incoming>,
         connection: &Arc<Connection>,
     ) -> Result<Response<ResponseBody>, Rejection> {
-        // The connection reads in large pieces, and may have taken up to twice as much.
+        // The connection reads in large pieces, and may have accepted up to twice as much.
         if head_bytes(&request) > MAX_HEAD_BYTES {
             let why = "the head of the request is too large; send fewer or shorter headers";
             return Err(Rejection { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, why });
@@ -133,7 +133,7 @@ impl RequestHandler {
         }
     }
 
-    /// Hands a message to the session that it is for.
+    /// Passes a message to the session that it is for.
     async fn handle_message(
         &self,
         principal: &PrincipalService,
@@ -142,7 +142,7 @@ impl RequestHandler {
         mut reserved: MemoryReservation,
         connection: &Arc<Connection>,
     ) -> Result<Response<ResponseBody>, Rejection> {
-        // From here on it waits for this server, not for its client.
+        // From here on the connection waits for this server, not for its client.
         connection.enter(Phase::Response);
         let message = match body.len() <= CHEAP_BYTES {
             true => inspect(body)?,
@@ -166,7 +166,7 @@ impl RequestHandler {
         if opens_session && principal.sessions.sessions.read().await.len() >= MAX_SESSIONS {
             return Err(overloaded());
         }
-        // With the request until its call has ended, which may be after its connection.
+        // Stays with the request until its call has ended, which may be after its connection.
         head.extensions.insert::<MemoryPermit>(reserved.into_permit());
         if let Some(raw_arguments) = message.raw_arguments {
             head.extensions.insert(raw_arguments);
@@ -210,19 +210,20 @@ impl RequestHandler {
     }
 }
 
-/// Whether somebody asks if this server is up: a load balancer or a supervisor, which knows neither name nor token.
+/// Returns whether the request is a health check of a load balancer or supervisor, which has neither the host name nor
+/// a token.
 fn is_health_check<T>(request: &Request<T>) -> bool {
     matches!(*request.method(), Method::GET | Method::HEAD) && request.uri().path() == HEALTH_PATH
 }
 
-/// Says that connections are accepted, and nothing else.
+/// Returns the response of the health check. It states only that connections are accepted.
 fn health_response() -> Response<ResponseBody> {
     let mut response = Response::new(Full::new(Bytes::from_static(br#"{"status":"ok"}"#)).boxed());
     response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-/// Bounds a message and reads what has to be known before it is parsed.
+/// Measures a message and reads what has to be known before it is parsed.
 fn inspect(body: Bytes) -> Result<Message, Rejection> {
     let size = bounds::measure(&body).map_err(|error| out_of_bounds(&error))?;
     let raw_arguments = raw_arguments::extract(&body)
@@ -248,14 +249,14 @@ fn out_of_bounds(error: &BoundsError) -> Rejection {
     }
 }
 
-/// Bytes of the head as HTTP/1.1 usually has it, with the empty line at its end.
+/// Returns the size of the head in the usual form of HTTP/1.1, with the empty line at its end, in bytes.
 fn head_bytes<T>(request: &Request<T>) -> usize {
     let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
     let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
     request.method().as_str().len() + uri + " HTTP/1.1 \r\n\r\n".len() + headers.sum::<usize>()
 }
 
-/// The method of a message.
+/// Returns the `method` of a message.
 fn parse_method(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct WithMethod<'a> {
@@ -289,10 +290,10 @@ fn rejection_response(rejection: &Rejection) -> Response<ResponseBody> {
     response
 }
 
-/// What is sent back.
+/// The body of a response.
 pub(crate) type ResponseBody = BoxBody<Bytes, Infallible>;
 
-/// A body, and what it holds.
+/// A body that holds a value until it has been sent or dropped.
 pub(crate) struct GuardedBody<T> {
     body: ResponseBody,
     _held: T,

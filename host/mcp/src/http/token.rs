@@ -1,4 +1,4 @@
-//! Bearer tokens: where they come from, and how they are compared.
+//! Bearer tokens: parsing, generation and comparison (RFC 6750).
 
 use std::fmt;
 use std::fs::File;
@@ -11,48 +11,48 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use fumehood_core::digest::Digest;
 use subtle::ConstantTimeEq as _;
 
-/// The shortest token that is taken, in bytes.
+/// Minimum length of a token, in bytes.
 const MIN_BYTES: usize = 16;
-/// The longest, in bytes.
+/// Maximum length of a token, in bytes.
 const MAX_BYTES: usize = 1024;
-/// The longest of somebody else's, in bytes.
+/// Maximum length of the token of another party's server, in bytes.
 const MAX_FOREIGN_BYTES: usize = 8 << 10;
-/// Random bytes of a token that is made here.
+/// Number of random bytes of a generated token.
 const RANDOM_BYTES: usize = 32;
 
-/// A secret that a client shows. It is never printed by `Debug`.
+/// A bearer token. `Debug` does not print it.
 #[derive(Clone)]
 pub struct Token(String);
 
-/// Why there is no token.
+/// Errors of reading, parsing and generating tokens.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// The file cannot be read.
+    /// An unreadable file.
     #[error("cannot read the token from {path}")]
     Read {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// Others could read it.
+    /// A file that users other than its owner can access.
     #[error("{0} can be read by others than its owner; run `chmod 600` on it and take a new token")]
     Open(PathBuf),
-    /// It is no token.
+    /// A malformed token.
     #[error("a token has {MIN_BYTES} to {MAX_BYTES} visible ASCII characters without spaces; this one does not")]
     Form,
-    /// It is no token that a server could want.
+    /// A malformed token of another party's server.
     #[error(
         "a token has 1 to {MAX_FOREIGN_BYTES} visible ASCII characters without spaces; look whether something else was pasted"
     )]
     Foreign,
-    /// The system gave no randomness.
+    /// No random bytes from the system.
     #[error("the system gave no random bytes for a token")]
     Random,
 }
 
 impl Token {
-    /// Takes a text for a token; line ends around it do not count.
+    /// Parses a token; line ends around it are ignored.
     ///
     /// # Errors
     /// If it is too short to be a secret, too long, or has other characters than visible ASCII.
@@ -62,7 +62,7 @@ impl Token {
         if fits { Ok(Self(text.to_owned())) } else { Err(TokenError::Form) }
     }
 
-    /// The token of somebody else's server, which may be as short as they like.
+    /// Parses the token of another party's server, which may be short.
     ///
     /// # Errors
     /// If it is empty, too long, or has other characters than visible ASCII.
@@ -72,10 +72,10 @@ impl Token {
         if fits { Ok(Self(text.to_owned())) } else { Err(TokenError::Foreign) }
     }
 
-    /// The token in a file that only its owner can read.
+    /// Reads a token from a file that only its owner can access.
     ///
     /// # Errors
-    /// If it cannot be read, others could read it, or it holds no token.
+    /// If the file cannot be read, others can access it, or it does not hold a token.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
         let failed = |source| TokenError::Read { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
@@ -91,7 +91,7 @@ impl Token {
         Self::parse(&text)
     }
 
-    /// A new one: 256 random bits.
+    /// Generates a token of 256 random bits.
     ///
     /// # Errors
     /// If the system gives no random bytes.
@@ -101,13 +101,14 @@ impl Token {
         Ok(Self(BASE64_URL_SAFE_NO_PAD.encode(bytes)))
     }
 
-    /// The secret itself, to be shown once to whoever starts the server, or sent to another server.
+    /// Returns the secret, to be printed once for the operator who starts the server, or sent to another server.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether this is it. How long that takes says nothing about the token, not even its length.
+    /// Returns whether the presented token is this one. The time it takes reveals nothing about the token, not even its
+    /// length.
     pub(crate) fn matches(&self, presented: &str) -> bool {
         let digest = |text: &str| Digest::of(text.as_bytes()).hex();
         digest(&self.0).as_bytes().ct_eq(digest(presented).as_bytes()).into()

@@ -11,7 +11,8 @@ use tokio::time::Sleep;
 
 use super::connections::Connection;
 
-/// A stream with a deadline on the progress of writes. Any progress restarts it; while nothing is written, none runs.
+/// A stream with a deadline on the progress of writes. Any progress restarts it; it does not run while nothing is
+/// written.
 ///
 /// A peer that takes a little at a time is not cut off, but the kernel reports progress only once a third of a socket's
 /// buffer is free.
@@ -19,12 +20,13 @@ pub(crate) struct WriteDeadline<T> {
     inner: T,
     timeout: Duration,
     connection: Arc<Connection>,
-    /// Ends when the peer has taken nothing for [`WriteDeadline::timeout`].
+    /// Ends when the peer has taken nothing for the timeout.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> WriteDeadline<T> {
-    /// Fails a write that makes no progress for `timeout`, and tells `connection` meanwhile.
+    /// Wraps a stream: a write that makes no progress for `timeout` fails, and meanwhile `connection` is marked as
+    /// blocked.
     pub(crate) fn new(inner: T, timeout: Duration, connection: Arc<Connection>) -> Self {
         Self { inner, timeout, connection, waiting: None }
     }

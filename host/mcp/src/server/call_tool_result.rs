@@ -1,4 +1,4 @@
-//! How a call ended, as clients read it.
+//! Conversion of a [`CallResult`] into the `tools/call` result of the protocol.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -9,12 +9,13 @@ use serde_json::Value;
 
 use super::sanitizer::Sanitizer;
 
-/// Under this name, a failure says again what it is, for programs.
+/// Key in `_meta` under which a failed result carries the whole [`CallError`], for programs.
 const ERROR_META_KEY: &str = "fumehood/error";
-/// What bytes are that do not say, or say something that is no MIME type.
+/// MIME type of content whose own type is absent or malformed.
 const FALLBACK_MIME_TYPE: &str = "application/octet-stream";
 
-/// The result of a call. `structured`: the client expects structured content, because the tool has an output schema.
+/// Converts the result of a call. `structured` is true if the client expects structured content, because the tool has
+/// an output schema.
 pub(crate) fn into_call_tool_result(result: CallResult, structured: bool) -> CallToolResult {
     let CallResult { id, outcome, metadata, .. } = result;
     let mut sanitizer = Sanitizer::default();
@@ -42,7 +43,8 @@ fn success_result(parts: Vec<Content>, call: &str, structured: bool, sanitizer: 
     answer
 }
 
-/// What a model can repair the call from: the kind, what was wrong, what to do. All of it is printable text already.
+/// Builds an error result with what a model needs to repair the call: the kind, the message, the hint. All of it is
+/// printable text already.
 fn error_result(error: &CallError) -> CallToolResult {
     let mut text = format!("{}: {}", error.kind, error.message);
     if let Some(hint) = &error.hint {
@@ -60,7 +62,8 @@ fn error_result(error: &CallError) -> CallToolResult {
     answer
 }
 
-/// JSON of a tool as text, and as a value if that is wanted. Where nothing is hidden, the text is the tool's own.
+/// Returns JSON of a tool as text, and as a value if `structured` is true. If nothing in it is hidden, the text is the
+/// tool's own.
 fn json_text(value: &JsonText, structured: bool, sanitizer: &mut Sanitizer) -> (String, Option<Value>) {
     let is_plain = value.hidden() == 0;
     if is_plain && !structured {
@@ -93,7 +96,7 @@ fn content_block(part: Content, call: &str, at: usize, sanitizer: &mut Sanitizer
     }
 }
 
-/// Bytes of a media type as the content type that clients expect for it.
+/// Returns bytes as the content type that clients expect for their MIME type: image, audio or embedded resource.
 pub(crate) fn blob_block(mime_type: &str, data: Vec<u8>, uri: String, sanitizer: &mut Sanitizer) -> ContentBlock {
     let mime = valid_mime_type(mime_type);
     match mime.split_once('/').map_or("", |(kind, _)| kind) {
@@ -107,7 +110,8 @@ pub(crate) fn blob_block(mime_type: &str, data: Vec<u8>, uri: String, sanitizer:
     }
 }
 
-/// The text that these bytes are, unless their media type says otherwise or they are none.
+/// Decodes bytes as UTF-8, with line feeds as line ends. Returns the bytes if the MIME type is that of an image, audio
+/// or video, or if they are not UTF-8.
 pub(crate) fn decode_text(mime_type: &str, bytes: Vec<u8>, sanitizer: &mut Sanitizer) -> Result<String, Vec<u8>> {
     if ["image/", "audio/", "video/"].iter().any(|kind| mime_type.starts_with(kind)) {
         return Err(bytes);
@@ -117,7 +121,7 @@ pub(crate) fn decode_text(mime_type: &str, bytes: Vec<u8>, sanitizer: &mut Sanit
         .map_err(std::string::FromUtf8Error::into_bytes)
 }
 
-/// Bytes as the protocol has them.
+/// Encodes bytes in base64 with padding, as the protocol carries them (RFC 4648, section 4).
 pub(crate) fn encode_base64(data: &[u8]) -> String {
     BASE64_STANDARD.encode(data)
 }
@@ -126,7 +130,8 @@ fn embedded_resource(contents: ResourceContents, mime: &str) -> ContentBlock {
     ContentBlock::resource(contents.with_mime_type(mime))
 }
 
-/// The text if it looks like a MIME type, such as `image/png` or `text/plain; charset=utf-8`.
+/// Returns the text if it has the form of a MIME type, such as `image/png` or `text/plain; charset=utf-8`, and
+/// [`FALLBACK_MIME_TYPE`] otherwise.
 fn valid_mime_type(mime_type: &str) -> &str {
     let token =
         |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&c));

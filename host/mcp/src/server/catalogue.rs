@@ -1,4 +1,4 @@
-//! The tools as clients see them, made once for each change of the set.
+//! The tools as clients see them, computed once for each change of the set, and their names.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,36 +13,36 @@ use super::instructions::instructions;
 use super::sanitizer::Sanitizer;
 use crate::toolbox::Listing;
 
-/// How many known names the answer to an unknown one has.
+/// Maximum number of known names in the error for an unknown one.
 const MAX_SUGGESTIONS: usize = 10;
-/// In front of a name in a cursor, so that other texts are refused.
+/// Prefix of a cursor; other texts are rejected.
 const CURSOR_PREFIX: &str = "after:";
 
-/// The tools at one moment.
+/// An immutable snapshot of the tools.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
-    /// In the order of their names, as clients see these.
+    /// Sorted by the names that clients see.
     tools: Vec<Tool>,
     entries: HashMap<String, Entry>,
-    /// What is said of the tools as a whole.
+    /// The `instructions` of the server.
     instructions: Option<String>,
 }
 
-/// What a call of a tool needs to know.
+/// The data that a call of a tool needs.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// Its name in this host.
+    /// The full name of the tool in this host.
     pub(crate) full_name: Arc<str>,
-    /// Whether clients were told an output schema, so that they expect structured content.
+    /// True if clients were given an output schema, so that they expect structured content.
     pub(crate) structured: bool,
 }
 
-/// A cursor that this server never gave out.
+/// A cursor that this server never returned.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InvalidCursor;
 
 impl Catalogue {
-    /// The tools under these names; `own` is what the operator has to say of them.
+    /// Builds the catalogue with names according to `naming`; `own` is the operator's part of the instructions.
     pub(crate) fn new(listings: Vec<Listing>, naming: Naming, own: Option<&str>) -> Self {
         let mut catalogue = Self { instructions: instructions(own, &listings), ..Self::default() };
         let ambiguous = ambiguous_names(&listings);
@@ -53,7 +53,7 @@ impl Catalogue {
             };
             let tool = to_tool(name.clone(), &listing);
             let entry = Entry { full_name: listing.name.into(), structured: tool.output_schema.is_some() };
-            // Two names of one digest: the second cannot be called, so it is not shown either.
+            // Two names with the same digest: the second cannot be called, so it is not listed either.
             if let std::collections::hash_map::Entry::Vacant(free) = catalogue.entries.entry(name) {
                 free.insert(entry);
                 if listing.is_listed {
@@ -65,7 +65,7 @@ impl Catalogue {
         catalogue
     }
 
-    /// What clients are told of the tools as a whole.
+    /// Returns the `instructions` of the server.
     pub(crate) fn instructions(&self) -> Option<&str> {
         self.instructions.as_deref()
     }
@@ -79,8 +79,8 @@ impl Catalogue {
         self.tools.get(at)
     }
 
-    /// At most `size` tools from the cursor on, and the cursor of the next page. A cursor names the last tool before
-    /// it, so that pages stay right while tools come and go.
+    /// Returns at most `size` tools from the cursor on, and the cursor of the next page. A cursor names the last tool
+    /// before it, so that pages stay correct while tools are added and removed.
     pub(crate) fn page(&self, cursor: Option<&str>, size: usize) -> Result<(Vec<Tool>, Option<String>), InvalidCursor> {
         let start = match cursor {
             None => 0,
@@ -95,7 +95,7 @@ impl Catalogue {
         Ok((page.to_vec(), next))
     }
 
-    /// Some of the names, for whoever asked for one that is not there.
+    /// Returns some of the names, for the error about an unknown one.
     pub(crate) fn suggestions(&self) -> String {
         let names: Vec<&str> = self.tools.iter().take(MAX_SUGGESTIONS).map(|tool| tool.name.as_ref()).collect();
         match self.tools.len() {
@@ -106,7 +106,7 @@ impl Catalogue {
     }
 }
 
-/// Bare names that say nothing: two tools have them, or they are the full name of another.
+/// Returns the bare names that are ambiguous: two tools have them, or they are the full name of another.
 fn ambiguous_names(listings: &[Listing]) -> HashSet<String> {
     let mut seen: HashSet<&str> = listings.iter().map(|listing| listing.name.as_str()).collect();
     let names = listings.iter().map(|listing| listing.definition.name.as_str());
@@ -129,7 +129,7 @@ fn to_tool(name: String, listing: &Listing) -> Tool {
     tool
 }
 
-/// The schema as the protocol wants it: an object that says that arguments are an object.
+/// Returns the schema with `"type": "object"` at its top, which the protocol requires of an `inputSchema`.
 fn object_schema(schema: &Value) -> Arc<JsonObject> {
     let mut schema = schema.as_object().cloned().unwrap_or_default();
     if schema.get("type") != Some(&json!("object")) {
@@ -144,23 +144,26 @@ fn annotations(hints: Annotations) -> Option<ToolAnnotations> {
         .then(|| ToolAnnotations::from_raw(None, read_only, destructive, idempotent, open_world))
 }
 
-/// The longest name that all clients accept, in bytes.
+/// Maximum length of a name that all clients accept, in bytes.
 const MAX_NAME_BYTES: usize = 64;
-/// Hexadecimal digits that stand for what was cut off.
+/// Number of hexadecimal digits of the digest that replace the end of a longer name.
 const DIGEST_DIGITS: usize = 12;
 
-/// What clients call the tools.
+/// The scheme of tool names that clients see.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Naming {
-    /// By their full names, `component__tool`, which stay the same whatever else is served.
+    /// Full names, `component__tool`, which stay the same whatever else is served.
     #[default]
     Full,
-    /// By their bare names, `tool`. Tools that share theirs with another keep their full names, all of them.
+    /// Bare names, `tool`. Tools that share one keep their full names, all of them.
     Short,
 }
 
-/// The name under which clients see the tool of this full name: the name itself, or, if that is too long, its beginning
-/// and a piece of its digest. The same name always becomes the same; the way back is a look into the catalogue.
+/// Returns the name under which clients see the tool with this full name: the full name itself, or, if that is longer
+/// than 64 bytes, its beginning and a part of its digest.
+///
+/// The result depends on the full name alone; the catalogue maps it back. Clients accept at most 64 of the characters
+/// `a-z`, `A-Z`, `0-9`, `_` and `-`.
 pub(crate) fn to_client_name(full_name: &str) -> String {
     if full_name.len() <= MAX_NAME_BYTES {
         return full_name.to_owned();

@@ -1,4 +1,4 @@
-//! What a model is told about the tools as a whole when a client connects.
+//! The `instructions` of the server, which describe the tools as a whole to a model.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use fumehood_core::sanitize::printable;
 
 use crate::toolbox::Listing;
 
-/// Components that are named; the others are counted.
+/// Maximum number of components that are named; the rest are counted.
 const MAX_COMPONENTS: usize = 40;
 /// Maximum size of the line about one component, in bytes.
 const MAX_LINE_BYTES: usize = 400;
 
-/// One line for each component: how many tools of it are offered, and what they may do.
+/// Formats one line for each component: the number of listed tools, and what they may do.
 pub(crate) fn instructions(own: Option<&str>, listings: &[Listing]) -> Option<String> {
     let mut components: BTreeMap<&str, (usize, &[String])> = BTreeMap::new();
     for listing in listings.iter().filter(|listing| listing.is_listed) {

@@ -1,18 +1,18 @@
-//! Our levels of log lines and those of the protocol.
+//! Conversions between the host's log levels and those of the protocol.
 #![allow(deprecated, reason = "logging is on its way out of the protocol, and clients of older revisions have it")]
 
 use fumehood_core::event::Level;
 use rmcp::model::LoggingLevel;
 
-/// The levels in their order.
+/// All levels in ascending order.
 const LEVELS: [Level; 5] = [Level::Trace, Level::Debug, Level::Info, Level::Warn, Level::Error];
 
-/// The level of this rank, which is `level as u8`.
+/// Returns the level with this rank, which is `level as u8`.
 pub(crate) fn from_rank(rank: u8) -> Option<Level> {
     LEVELS.get(usize::from(rank)).copied()
 }
 
-/// The least of our levels that a client wants who asked for this.
+/// Returns the lowest level of log lines for a client that requested this level with `logging/setLevel` or in `_meta`.
 pub(crate) fn from_logging_level(name: LoggingLevel) -> Level {
     match name {
         LoggingLevel::Debug => Level::Trace,
@@ -22,7 +22,7 @@ pub(crate) fn from_logging_level(name: LoggingLevel) -> Level {
     }
 }
 
-/// What the protocol calls a level of ours.
+/// Returns the protocol's level for one of the host's.
 pub(crate) fn to_logging_level(level: Level) -> LoggingLevel {
     match level {
         Level::Trace | Level::Debug => LoggingLevel::Debug,

@@ -1,4 +1,5 @@
-//! What a running call says, on its way to the client: never blocking the guest, never more than a client can take.
+//! Progress and log notifications of a running call. They never block the guest, and are never more than a client can
+//! take.
 #![allow(deprecated, reason = "logging is on its way out of the protocol, and clients of older revisions have it")]
 
 use std::collections::VecDeque;
@@ -16,37 +17,37 @@ use tokio::time::Instant;
 use super::logging;
 use crate::toolbox::Watcher;
 
-/// Reports of progress that wait; of more, the newest counts.
+/// Maximum number of queued progress reports; beyond it, the newest replaces the one before.
 const MAX_QUEUED_REPORTS: usize = 8;
-/// Log lines that wait; of more, the oldest are dropped, with a count.
+/// Maximum number of queued log lines; beyond it, the oldest are dropped, and counted.
 const MAX_QUEUED_LINES: usize = 64;
-/// Between two messages of one call, if the first few were not enough for it.
+/// Minimum interval between two notifications of one call after [`MAX_BURST_MESSAGES`].
 const MIN_INTERVAL: Duration = Duration::from_millis(2);
-/// Messages of one call before the pace counts.
+/// Number of notifications of one call that are sent without an interval.
 const MAX_BURST_MESSAGES: u32 = 32;
 
-/// One thing to tell.
+/// One notification about a call.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Notification {
-    /// `done` grows with every report. `total` is 1 where the tool speaks in has_fractions.
+    /// A progress report. `done` grows with every report; `total` is 1 if the tool reports fractions.
     Progress {
-        /// How far it is.
+        /// The `progress` of the protocol.
         done: f64,
-        /// Of how much.
+        /// The `total` of the protocol.
         total: Option<f64>,
-        /// What is being done.
+        /// A description of the current step.
         message: Option<PrintableText>,
     },
     /// A log line.
     Log(Level, PrintableText),
-    /// So many log lines were dropped at this point.
+    /// The number of log lines that were dropped at this point.
     Dropped(u64),
 }
 
-/// The notification of one call.
+/// The queued notifications of one call.
 pub(crate) struct Outbox {
     wants_progress: bool,
-    /// The min level of log lines that the client wants; `None` for none.
+    /// The minimum level of log lines that the client requested; `None` for no log lines.
     level: Option<Level>,
     queued: Mutex<Queued>,
     arrived: Notify,
@@ -58,27 +59,28 @@ struct Queued {
     reports: usize,
     lines: usize,
     dropped: u64,
-    /// What was reported last.
+    /// The value reported last.
     done: f64,
-    /// Whether any report had a fraction.
+    /// True if any report had a fraction.
     has_fractions: bool,
     closed: bool,
 }
 
 impl Outbox {
-    /// For a client that wants this. `None` if it wants nothing: then nothing is spent on it.
+    /// Creates an outbox for what a client requested. Returns `None` if it requested nothing, so that nothing is spent
+    /// on it.
     pub(crate) fn for_client(wants_progress: bool, level: Option<Level>) -> Option<Arc<Self>> {
         let outbox = Self { wants_progress, level, queued: Mutex::default(), arrived: Notify::new() };
         (wants_progress || level.is_some()).then(|| Arc::new(outbox))
     }
 
-    /// Nothing more will come.
+    /// Marks the end of the call: no notification is added after it.
     pub(crate) fn close(&self) {
         self.queued().closed = true;
         self.arrived.notify_one();
     }
 
-    /// What is to be drained next; `None` after [`Outbox::close`], when nothing is left.
+    /// Returns the next notification, or `None` after [`Outbox::close`] once nothing is left.
     pub(crate) async fn next(&self, pace: &mut Pace) -> Option<Notification> {
         loop {
             match self.take() {
@@ -120,7 +122,7 @@ impl Outbox {
     }
 }
 
-/// How much a client was drained of one call, and when.
+/// The rate of notifications of one call.
 pub(crate) struct Pace {
     sent: u32,
     last: Instant,
@@ -154,7 +156,7 @@ impl Queued {
         let Progress { fraction, message, partial: _ } = progress;
         let fraction = fraction.filter(|fraction| fraction.is_finite());
         self.has_fractions |= fraction.is_some();
-        // The protocol wants every report to be larger than the one before.
+        // `progress` must increase with each notification (MCP specification, "Progress").
         self.done = match fraction {
             Some(fraction) if fraction > self.done || self.has_no_reports() => fraction,
             Some(_) if message.is_none() => return,
@@ -173,7 +175,7 @@ impl Queued {
         }
     }
 
-    /// Zero is a report too, if it is the first.
+    /// Returns true before the first report: zero is a valid first value, and later values have to grow.
     fn has_no_reports(&self) -> bool {
         self.done == 0.0 && self.reports == 0
     }
@@ -208,16 +210,16 @@ impl Watcher for Outbox {
     }
 }
 
-/// Whom the notification of one call goes to.
+/// The recipient of the notifications of one call.
 pub(crate) struct Notifier<'a> {
     pub(crate) peer: &'a Peer<RoleServer>,
     pub(crate) token: Option<ProgressToken>,
-    /// The tool, as the client knows it.
+    /// The name under which the client called the tool.
     pub(crate) tool: &'a str,
 }
 
 impl Notifier<'_> {
-    /// Tells everything, until the call has ended and nothing is left.
+    /// Sends everything that is queued, until the call has ended and nothing is left.
     pub(crate) async fn send_all(&self, outbox: &Outbox) {
         let mut pace = Pace::new();
         while let Some(notification) = outbox.next(&mut pace).await {
@@ -225,7 +227,7 @@ impl Notifier<'_> {
         }
     }
 
-    /// A client that is gone is drained nothing; its calls end by themselves.
+    /// Sends one notification. Errors are ignored: the client is gone, and its calls end by themselves.
     async fn send(&self, notification: Notification) {
         match notification {
             Notification::Progress { done, total, message } => {

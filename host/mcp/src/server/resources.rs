@@ -1,4 +1,4 @@
-//! Entries of the library as resources of the protocol, and its prompts.
+//! The methods of resources and prompts, served from the library.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -16,12 +16,12 @@ use super::sanitizer::Sanitizer;
 use crate::library::{self, Entry, Library, PromptError};
 use crate::template::Parameter;
 
-/// In front of a key in a cursor, so that other texts are refused.
+/// Prefix of a cursor; other texts are rejected.
 const CURSOR_PREFIX: &str = "after:";
-/// Characters of what was request for that are repeated.
+/// Maximum length of a URI or name that an error repeats, in characters.
 const MAX_QUOTED_CHARS: usize = 200;
 
-/// A page of entries.
+/// Returns a page of `resources/list`.
 pub(crate) fn list_resources(
     library: &Library,
     request: Option<PaginatedRequestParams>,
@@ -32,7 +32,7 @@ pub(crate) fn list_resources(
     Ok(ListResourcesResult { next_cursor, ..ListResourcesResult::with_all_items(listed) })
 }
 
-/// A page of prompts.
+/// Returns a page of `prompts/list`.
 pub(crate) fn list_prompts(
     library: &Library,
     request: Option<PaginatedRequestParams>,
@@ -43,7 +43,7 @@ pub(crate) fn list_prompts(
     Ok(ListPromptsResult { next_cursor, ..ListPromptsResult::with_all_items(listed) })
 }
 
-/// What an entry says now.
+/// Reads the current contents of an entry, for `resources/read`.
 pub(crate) async fn read_resource(library: &Library, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let Some(entry) = library.entries().get(uri) else {
         let uri = truncate_printable(uri);
@@ -61,7 +61,7 @@ pub(crate) async fn read_resource(library: &Library, uri: &str) -> Result<ReadRe
     Ok(result)
 }
 
-/// A prompt with its arguments in it. What the text is about comes before it.
+/// Renders a prompt with its arguments, for `prompts/get`. The entries that it refers to come before its text.
 pub(crate) async fn get_prompt(
     library: &Library,
     request: GetPromptRequestParams,
@@ -98,7 +98,8 @@ fn attachment(entry: &Entry, bytes: Vec<u8>, sanitizer: &mut Sanitizer) -> Conte
     }
 }
 
-/// At most `size` values from the cursor on, and the cursor of the next page, which names the last key before it.
+/// Returns at most `size` values from the cursor on, and the cursor of the next page, which names the last key before
+/// it.
 fn paginate<T>(
     items: &BTreeMap<String, T>,
     request: Option<PaginatedRequestParams>,

@@ -1,4 +1,4 @@
-//! One client's session: its requests to calls, and what comes back to messages.
+//! The session of one client: the implementation of rmcp's [`ServerHandler`].
 #![allow(deprecated, reason = "logging is on its way out of the protocol, and clients of older revisions have it")]
 
 use std::pin::pin;
@@ -28,22 +28,22 @@ use crate::library::Library;
 use crate::raw_arguments::RawArguments;
 use crate::toolbox::{Request, Watcher};
 
-/// Characters of an unknown name that are repeated.
+/// Maximum length of an unknown name that an error repeats, in characters.
 const MAX_NAME_CHARS: usize = 130;
 
-/// The maximum length of a client's name and version in records.
+/// Maximum length of a client's name and version in records, in bytes.
 const MAX_CLIENT_NAME_BYTES: usize = 128;
 
-/// One client's session.
+/// The session of one client.
 pub(crate) struct Session {
     server: Server,
-    /// The least level of log lines that this client wants, as an index into [`LEVELS`].
+    /// The minimum level of log lines that this client requested, as an index into the levels.
     level: AtomicU8,
-    /// On whose behalf it calls.
+    /// The actor of its calls.
     actor: Option<Arc<str>>,
     /// Cancelled once the client is gone, before rmcp has cleaned up after it.
     closed: CancellationToken,
-    /// Ends what the session started when rmcp lets go of it.
+    /// Cancels what the session started when rmcp drops it.
     _ended: DropGuard,
 }
 
@@ -53,7 +53,7 @@ impl Session {
         Self { server, level, actor, _ended: closed.clone().drop_guard(), closed }
     }
 
-    /// Revisions without a handshake say with each request which log lines they want.
+    /// Returns the minimum level of log lines for this request. Revisions without a handshake carry it in each request.
     fn min_log_level(&self, context: &RequestContext<RoleServer>) -> Option<Level> {
         if is_stateless(context) {
             context.meta.log_level().map(logging::from_logging_level)
@@ -62,19 +62,19 @@ impl Session {
         }
     }
 
-    /// The library, if it has entries: what is not there is refused, not empty.
+    /// Returns the library if it has entries. Capabilities that are not advertised return an error, not an empty list.
     fn library_with_entries(&self, method: &str) -> Result<&Library, ErrorData> {
         let library = &self.server.options().library;
         if library.entries().is_empty() { Err(method_not_found(method)) } else { Ok(library) }
     }
 
-    /// The same for prompts.
+    /// Like [`Self::library_with_entries`], for prompts.
     fn library_with_prompts(&self, method: &str) -> Result<&Library, ErrorData> {
         let library = &self.server.options().library;
         if library.prompts().is_empty() { Err(method_not_found(method)) } else { Ok(library) }
     }
 
-    /// Whether a method with parameters is one of this server.
+    /// Returns whether this server has a method of this name that takes parameters.
     fn has_method(&self, method: &str, is_stateless: bool) -> bool {
         match method {
             "resources/read" => self.library_with_entries(method).is_ok(),
@@ -116,7 +116,7 @@ impl Session {
         Ok(call_tool_result::into_call_tool_result(result, entry.structured).into())
     }
 
-    /// Runs a call until its client cancels it or is gone.
+    /// Runs a call until it ends, the client cancels it, or the client is gone.
     async fn run(&self, request: Request) -> fumehood_core::result::CallResult {
         let cancelled = request.cancelled.clone();
         let mut call = pin!(self.server.toolbox().call(request));
@@ -167,7 +167,7 @@ impl ServerHandler for Session {
         Ok(())
     }
 
-    /// Tells a client of revisions with a handshake whenever the tools change.
+    /// Notifies a client of revisions with a handshake of every change of the tools.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let (mut changes, closed) = (self.server.changes(), self.closed.clone());
         changes.mark_unchanged();
@@ -182,7 +182,7 @@ impl ServerHandler for Session {
         Some(SubscriptionFilter::builder().tools_list_changed().build())
     }
 
-    /// The same for a client of the stateless revision, which asks for it.
+    /// Notifies a client of the stateless revision, which subscribes with `subscriptions/listen`.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let mut changes = self.server.changes();
         changes.mark_unchanged();
@@ -199,7 +199,8 @@ impl ServerHandler for Session {
         }
     }
 
-    /// rmcp takes a request for one of its own methods that does not fit for a custom one.
+    /// Answers requests that rmcp could not parse. rmcp treats a request of a known method with malformed parameters as
+    /// a custom one.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -257,18 +258,18 @@ impl ServerHandler for Session {
     }
 }
 
-/// Whether the request is of a revision without a handshake.
+/// Returns whether the request is of a revision without a handshake.
 fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| !version.has_initialize())
 }
 
-/// The name and version that a client gives itself.
+/// Returns the name and version that a client claims, as `name/version`.
 fn client_name(client: &Implementation) -> String {
     let name = printable(&format!("{}/{}", client.name, client.version)).into_owned();
     beginning(&name, MAX_CLIENT_NAME_BYTES).to_owned()
 }
 
-/// The arguments as they were written, which only a transport knows.
+/// Returns the arguments as the client wrote them, if the transport attached that text, and else as rmcp parsed them.
 fn call_arguments(extensions: &Extensions, read: Option<JsonObject>) -> Arguments {
     let over_http = || extensions.get::<http::request::Parts>()?.extensions.get::<RawArguments>();
     match extensions.get::<RawArguments>().or_else(over_http) {
@@ -282,7 +283,7 @@ fn method_not_found(method: &str) -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None)
 }
 
-/// Methods with parameters that this server has.
+/// Methods of this server that take parameters.
 const METHODS: [&str; 4] = ["tools/call", "tools/list", "logging/setLevel", "initialize"];
-/// Those of them that revisions without a handshake do not have.
+/// Methods that revisions without a handshake do not have.
 const HANDSHAKE_METHODS: [&str; 2] = ["logging/setLevel", "initialize"];

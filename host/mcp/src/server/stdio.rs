@@ -1,4 +1,4 @@
-//! Serving one client over a pair of byte streams, such as standard input and output.
+//! The stdio transport of the server: one client over a pair of byte streams.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -16,30 +16,30 @@ use super::mcp_server::Server;
 use super::session::Session;
 use crate::line_transport::LineTransport;
 
-/// Why serving over streams did not go on to its end.
+/// Errors of serving over streams.
 #[derive(Debug, thiserror::Error)]
 pub enum StdioError {
-    /// The client began with something that is no MCP.
+    /// The first message of the client was not that of an MCP client.
     #[error("the client did not begin as MCP clients do")]
     Handshake(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The task that served it broke.
+    /// The task that served the client panicked or was aborted.
     #[error("the task that served the client broke")]
     Broken(#[from] tokio::task::JoinError),
 }
 
 impl Server {
-    /// Serves one client over this process's standard input and output until either ends, or until `stop`.
+    /// Serves one client over this process's standard input and output, until either ends or `stop` is cancelled.
     ///
-    /// Nothing else may write to standard output meanwhile. When the client is gone, its calls are stopped at once.
+    /// Nothing else may write to standard output meanwhile. Once the client is gone, its calls are stopped at once.
     ///
     /// # Errors
-    /// See [`StdioError`]. A client that leaves is no error.
+    /// See [`StdioError`]. A client that disconnects is not an error.
     pub async fn serve_stdio(&self, stop: CancellationToken) -> Result<(), StdioError> {
         let (input, output) = standard_streams();
         self.serve_streams(input, output, stop).await
     }
 
-    /// The same over any two streams.
+    /// Like [`Self::serve_stdio`], over any two streams.
     ///
     /// # Errors
     /// See [`StdioError`].
@@ -63,12 +63,13 @@ impl Server {
     }
 }
 
-/// Where messages come from.
+/// The stream that messages are read from.
 pub(crate) type Input = Box<dyn AsyncRead + Send + Unpin>;
-/// Where messages go.
+/// The stream that messages are written to.
 pub(crate) type Output = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// Standard input and output. Pipes and sockets, which clients use, are waited for; anything else is left to threads.
+/// Opens standard input and output. Pipes and sockets, which clients use, are polled; anything else is read and written
+/// on blocking threads.
 pub(crate) fn standard_streams() -> (Input, Output) {
     let input = open_input().unwrap_or_else(|| Box::new(tokio::io::stdin()));
     let output = open_output().unwrap_or_else(|| Box::new(tokio::io::stdout()));
@@ -90,7 +91,7 @@ fn open_output() -> Option<Output> {
     Some(Box::new(open_socket(std::io::stdout())?))
 }
 
-/// A socket has two ends, and this one is nobody else's.
+/// Returns the stream as a non-blocking socket, if it is one. No other process shares this end of a socket.
 fn open_socket(stream: impl AsFd) -> Option<UnixStream> {
     let descriptor = stream.as_fd().try_clone_to_owned().ok()?;
     let file = File::from(descriptor.try_clone().ok()?);
