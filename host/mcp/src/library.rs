@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_one_and_only_once() {
+    fn rejects_invalid_and_duplicate_uris() {
         let check = |uri: &str, expected: bool| {
             assert_eq!(Library::default().add_entry(entry(uri)).is_ok(), expected, "{uri:?}");
         };

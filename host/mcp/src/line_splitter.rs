@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_out_however_they_come_in() {
+    fn splits_lines_in_pieces_of_any_size() {
         for size in 1..20 {
             check("a\nbc\n\nabcd\nrest", size, &["a", "bc", "", "abcd"]);
             check("abcde\nab\n", size, &["!", "ab"]);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_never_ends_is_not_kept() {
+    fn drops_an_endless_line() {
         let mut lines = LineSplitter::new(16);
         for _ in 0..1000 {
             lines.read_buffer().extend_from_slice(&[b'x'; 1000]);

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn principals_take_turns_and_the_serving_thread_goes_on() {
+    async fn principals_take_turns() {
         let queue = Arc::new(ParseQueue::new());
         let done = Arc::new(Mutex::new(Vec::new()));
         let [greedy, modest] = [turn(), turn()];
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_future_that_was_begun_elsewhere_goes_on_here() {
+    async fn polls_a_future_in_the_queue_first() {
         let queue = ParseQueue::new();
         let here = std::thread::current().id();
         let future = async move {

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_taken_as_they_are_written() {
+    fn extracts_arguments_verbatim() {
         check(r#"{"method":"m","params":{"name":"n","arguments":{"a":1, "a":2}}}"#, Ok(Some(r#"{"a":1, "a":2}"#)));
         check(r#" {"params":{"arguments":[1e999]}} "#, Ok(Some("[1e999]")));
         check(r#"{"params":{"arguments":null}}"#, Ok(None));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_has_one_meaning() {
+    fn rejects_duplicate_members() {
         check(r#"{"method":"a","method":"b"}"#, Err("method"));
         check(r#"{"id":1,"id":1}"#, Err("id"));
         check(r#"{"params":{},"params":{}}"#, Err("params"));

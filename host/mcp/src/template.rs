@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_put_in_once() {
+    fn substitutes_arguments_once() {
         check("{a}, {b}!", json!({"a": "x", "b": "y"}), "x, y!");
         check("{a}, {b}!", json!({"a": "{b}", "b": "{a}"}), "{b}, {a}!");
         check("{a}{b}{a}", json!({"a": "x"}), "xx");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn rejects_invalid_arguments() {
         check("", json!({}), "the argument `a` is missing; it takes: a, b");
         check("", json!({"a": "", "c": ""}), "there is no argument `c`; it takes: a, b");
         check("", json!({"a": 1}), "the argument `a` is not a text; arguments of prompts are texts");

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_characters_of_a_failure_are_counted() {
+    fn counts_hidden_characters_of_a_failure() {
         let texts = json!([{"type": "text", "text": "a\u{200b}"}, {"type": "text", "text": "\u{1b}[2J"}]);
         let answer = json!({"content": texts, "isError": true});
         let error = into_content(serde_json::from_value(answer).unwrap(), 100).unwrap_err();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_become_content() {
+    fn converts_answers_to_content() {
         let text = json!({"type": "text", "text": "hi"});
         check(json!({"content": [text]}), json!([{"type": "text", "text": "hi"}]));
         check(json!({"content": [text], "structuredContent": {"a": 1}}), json!([{"type": "json", "value": {"a": 1}}]));

@@ -40,10 +40,10 @@ pub enum ConnectError {
     #[error("cannot make an HTTP client")]
     Client(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A failed handshake: the server does not speak MCP, or no revision that is supported.
-    #[error("the server did not begin as MCP servers do{said}")]
+    #[error("the server did not begin as MCP servers do{stderr}")]
     Handshake {
         /// The end of its standard error, as a suffix of the message.
-        said: String,
+        stderr: String,
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -66,11 +66,11 @@ pub enum ConnectError {
 
 /// Creates the error of a failed handshake with a program, with the end of its standard error.
 pub(super) fn from_handshake(error: ClientInitializeError, stderr_tail: &str) -> ConnectError {
-    let said = match printable(stderr_tail) {
+    let stderr = match printable(stderr_tail) {
         text if text.is_empty() => String::new(),
         text => format!("; it said: {text}"),
     };
-    ConnectError::Handshake { said, source: Box::new(error) }
+    ConnectError::Handshake { stderr, source: Box::new(error) }
 }
 
 /// Creates the error of a failed handshake with a server at a URL.

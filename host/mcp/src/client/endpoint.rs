@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_go_to_this_machine_or_over_tls() {
+    fn requires_tls_for_secrets_beyond_loopback() {
         let check = |address: &str, with_secret: bool, expected: Option<AddressError>| {
             assert_eq!(check_address(address, with_secret).err(), expected, "{address}");
         };

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_header_or_not_ones_own_is_refused() {
+    fn rejects_invalid_and_reserved_headers() {
         let mut headers = Headers::default();
         for (name, value, expected) in [
             ("X-Team", "tools", ""),
@@ -84,9 +84,9 @@ mod tests {
             ("", "1", "is not the name of a header"),
             ("x-key", "hush\r\nhost: evil", "has characters that no header has"),
         ] {
-            let said = headers.add(name, value).map_or_else(|error| error.to_string(), |()| String::new());
-            assert!(said.contains(expected) && !said.contains("hush"), "{name}: {said}");
-            assert_eq!(said.is_empty(), expected.is_empty(), "{name}: {said}");
+            let error = headers.add(name, value).map_or_else(|error| error.to_string(), |()| String::new());
+            assert!(error.contains(expected) && !error.contains("hush"), "{name}: {error}");
+            assert_eq!(error.is_empty(), expected.is_empty(), "{name}: {error}");
         }
         let mut secret = Headers::default();
         secret.add("x-key", "hush").unwrap();

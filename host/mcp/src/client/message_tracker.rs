@@ -202,7 +202,7 @@ impl PendingRequests {
         if let Some(token) = token {
             self.listeners.remove(&token);
         }
-        if self.discovery.as_ref().is_some_and(|(asked, _)| asked == id) {
+        if self.discovery.as_ref().is_some_and(|(discovery, _)| discovery == id) {
             self.discovery = None;
         }
         true
@@ -219,7 +219,7 @@ impl PendingRequests {
                 self.unsolicited.reset();
                 return AnswerKind::Open;
             }
-            if let Some(position) = self.cancelled.iter().position(|taken| taken == id) {
+            if let Some(position) = self.cancelled.iter().position(|cancelled| cancelled == id) {
                 self.cancelled.remove(position);
                 return AnswerKind::Late;
             }
@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_count_begins_anew_with_every_call_and_every_minute() {
+    fn resets_with_every_call_and_every_minute() {
         let (mut unsolicited, start) = (UnsolicitedLimit::new(2), Instant::now());
         let mut take = |seconds: u64| unsolicited.admit(start + Duration::from_secs(seconds));
         assert_eq!(

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_found_as_the_system_finds_them() {
+    fn finds_programs_as_execvp_does() {
         let found = |program: &str, path: Option<&str>, folder: Option<&str>| {
             let environment = path.map(|path| ("PATH".to_owned(), path.to_owned())).into_iter().collect();
             let (program, folder) = (PathBuf::from(program), folder.map(PathBuf::from));

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_makes_a_fraction_is_one() {
+    fn converts_valid_fractions_only() {
         let check = |reported: Value, fraction: Option<f64>, message: Option<&str>| {
             let mut whole = json!({"progressToken": 1});
             whole.as_object_mut().unwrap().extend(reported.as_object().unwrap().clone());

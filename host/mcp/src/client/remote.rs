@@ -229,8 +229,8 @@ impl Remote {
         let name = &self.0.name;
         match error {
             ServiceError::McpError(error) if !connection.is_closed() => {
-                let said: String = error.message.chars().take(MAX_QUOTED_CHARS).collect();
-                CallError::new(ErrorKind::ToolFailed, format!("the server `{name}` refused the call: {said}"))
+                let message: String = error.message.chars().take(MAX_QUOTED_CHARS).collect();
+                CallError::new(ErrorKind::ToolFailed, format!("the server `{name}` refused the call: {message}"))
             }
             _ if connection.has_overflowed() => {
                 let max = self.0.options.output;
@@ -245,9 +245,9 @@ impl Remote {
                 CallError::new(ErrorKind::OutputTooLarge, format!("{why} and was cut off"))
             }
             error => {
-                let words: String = connection.stderr_tail().chars().take(MAX_QUOTED_CHARS).collect();
-                let said = if words.is_empty() { String::new() } else { format!("; it said: {words}") };
-                CallError::new(ErrorKind::Unavailable, format!("the server `{name}` broke off: {error}{said}"))
+                let stderr: String = connection.stderr_tail().chars().take(MAX_QUOTED_CHARS).collect();
+                let suffix = if stderr.is_empty() { String::new() } else { format!("; it said: {stderr}") };
+                CallError::new(ErrorKind::Unavailable, format!("the server `{name}` broke off: {error}{suffix}"))
                     .with_hint("it is started or connected to again with the next call")
             }
         }

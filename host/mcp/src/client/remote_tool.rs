@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn names_become_ours_and_oversized_parts_are_cut() {
+    fn escapes_names_and_truncates_oversized_parts() {
         let parse = |name: &str| tool(json!({"name": name, "inputSchema": {}})).map(|tool| tool.name);
         assert_eq!(parse("repo.search").unwrap(), "server__repo_x2e_search");
         assert!(parse("").unwrap_err().contains("empty"));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_counts_for_the_digest_and_their_order_does_not() {
+    fn digest_covers_content_but_not_order() {
         let parse = |value| tool(value).unwrap().digest;
         let one = parse(json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "x"}}));
         assert_eq!(

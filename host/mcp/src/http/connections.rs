@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_unauthenticated_connection_is_dropped() {
+    fn drops_the_oldest_unauthenticated_connection() {
         let connections = connections(2, 2);
         let [first, second, third] = std::array::from_fn(|_| connections.add());
         check(&first, true);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn stalled_connections_make_room_and_busy_ones_do_not() {
+    fn drops_stalled_connections_but_not_busy_ones() {
         let connections = connections(8, 3);
         let [body, busy, stream, newcomer, last] = std::array::from_fn(|_| connections.add());
         for (connection, phase) in [(&body, Phase::Body), (&busy, Phase::Response), (&stream, Phase::Stream)] {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_principal_makes_room_at_its_own_cost() {
+    fn drops_connections_of_the_same_principal_first() {
         let connections = connections(8, 4);
         let [quiet, a, b, c, newcomer, another] = std::array::from_fn(|_| connections.add());
         assert!(quiet.authenticate(1));

@@ -156,12 +156,12 @@ mod tests {
     }
 
     fn tokens() -> Access {
-        let of = |token: &str| Principal { actor: None, token: Token::parse(token).unwrap() };
-        Access::Tokens(vec![of("fedcba9876543210"), of("0123456789abcdef")])
+        let principal = |token: &str| Principal { actor: None, token: Token::parse(token).unwrap() };
+        Access::Tokens(vec![principal("fedcba9876543210"), principal("0123456789abcdef")])
     }
 
     #[test]
-    fn only_the_right_host_origin_token_and_type_come_in() {
+    fn checks_host_origin_token_and_content_type() {
         let (host, json) = (("host", "127.0.0.1:8080"), ("content-type", "application/json"));
         let post =
             |headers: &[(&'static str, &str)], expected| check(tokens(), &Method::POST, "/mcp", headers, expected);

@@ -70,12 +70,12 @@ impl PrincipalLimits {
 
     /// Extends a reservation to `bytes`. If less is left, a request that has stalled is dropped for it, and the others
     /// are waited for.
-    pub(crate) async fn reserve(&self, held: &mut MemoryReservation, bytes: usize, connection: &Connection) {
+    pub(crate) async fn reserve(&self, reservation: &mut MemoryReservation, bytes: usize, connection: &Connection) {
         if bytes <= FREE_BYTES {
             return;
         }
-        let held = &mut held.0;
-        let has = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let permit = &mut reservation.0;
+        let has = permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let missing = u32::try_from(bytes.div_ceil(1 << 10).saturating_sub(has)).unwrap_or(u32::MAX);
         let memory = Arc::clone(&self.memory);
         let more = match Arc::clone(&memory).try_acquire_many_owned(missing) {
@@ -87,9 +87,9 @@ impl PrincipalLimits {
                 more
             }
         };
-        match held {
-            Some(held) => held.merge(more),
-            None => *held = Some(more),
+        match permit {
+            Some(permit) => permit.merge(more),
+            None => *permit = Some(more),
         }
     }
 }

@@ -126,9 +126,9 @@ impl RequestHandler {
             // Open for hours, and limited as connections.
             _ => {
                 connection.enter(Phase::Stream);
-                let held = ResponseGuard { connection: Arc::clone(connection), _slot: None };
+                let guard = ResponseGuard { connection: Arc::clone(connection), _slot: None };
                 let response = principal.service.handle(Request::from_parts(head, Full::new(body))).await;
-                Ok(response.map(|body| GuardedBody::new(body, held).boxed()))
+                Ok(response.map(|body| GuardedBody::new(body, guard).boxed()))
             }
         }
     }
@@ -171,7 +171,7 @@ impl RequestHandler {
         if let Some(raw_arguments) = message.raw_arguments {
             head.extensions.insert(raw_arguments);
         }
-        let held = ResponseGuard { connection: Arc::clone(connection), _slot: slot };
+        let guard = ResponseGuard { connection: Arc::clone(connection), _slot: slot };
         let request = Request::from_parts(head, Full::new(message.body));
         let response = match message.size.is_cheap() {
             true => principal.service.handle(request).await,
@@ -181,7 +181,7 @@ impl RequestHandler {
                 self.parsers.start(principal.limits.parse_turn(), handling).await.ok_or_else(overloaded)?
             }
         };
-        Ok(response.map(|body| GuardedBody::new(body, held).boxed()))
+        Ok(response.map(|body| GuardedBody::new(body, guard).boxed()))
     }
 
     async fn read_body(

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_has_a_form() {
+    fn rejects_malformed_tokens() {
         let check = |text: &str, fits: bool| assert_eq!(Token::parse(text).is_ok(), fits, "{text:?}");
         check("0123456789abcdef", true);
         check("0123456789abcdef\n", true);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_whole_token_is_it() {
+    fn matches_the_whole_token_only() {
         let token = Token::parse("0123456789abcdef").unwrap();
         assert!(token.matches("0123456789abcdef"));
         for other in ["", "0123456789abcde", "0123456789abcdeF", "0123456789abcdef0"] {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_can_read_is_refused() {
+    fn rejects_a_token_file_that_others_can_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         std::fs::write(&path, "0123456789abcdef\n").unwrap();

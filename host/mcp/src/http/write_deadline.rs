@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_that_reads_nothing_ends_a_write() {
+    async fn fails_a_write_without_progress() {
         let (mut stream, _theirs) = stream(8);
         let started = Instant::now();
         let error = stream.write_all(&[0; 9]).await.unwrap_err();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_that_reads_slowly_does_not() {
+    async fn accepts_a_slow_reader() {
         let (mut stream, mut theirs) = stream(8);
         let reading = tokio::spawn(async move {
             for _ in 0..12 {

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_has_its_content_type() {
+    fn converts_every_kind_of_content() {
         let blob = |mime: &str, data: &[u8]| Content::Blob { mime_type: mime.into(), data: data.to_vec() };
         part(Content::text("hi"), json!({"type": "text", "text": "hi"}));
         part(blob("image/png", &[0]), json!({"type": "image", "data": "AA==", "mimeType": "image/png"}));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_characters_are_written_out_and_counted() {
+    fn escapes_and_counts_hidden_characters() {
         let hidden = |part: Content, structured: bool, count: u64, block: Value, structure: Option<Value>| {
             let mut expected = json!({"content": [block], "isError": false, "_meta": {"fumehood/sanitized": count}});
             if let Some(structure) = structure {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_structured_where_the_client_was_told_a_schema() {
+    fn structures_json_if_an_output_schema_was_listed() {
         let value = || Ok(vec![Content::json(r#"{"a": 1}"#.to_owned()).unwrap()]);
         let text = json!([{"type": "text", "text": "{\"a\": 1}"}]);
         check(value(), false, json!({"content": text, "isError": false}));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_what_to_do() {
+    fn failures_include_hint_and_retry() {
         let mut error = CallError::new(ErrorKind::Unavailable, "busy").with_hint("try again");
         error.retry_after = Some(Duration::from_millis(50));
         let text = "unavailable: busy\ntry again\nIt is worth another try after 50 ms.";

@@ -187,13 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn pages_follow_names_and_survive_changes() {
-        let of = |names: &[&str]| Catalogue::new(names.iter().map(|name| listing(name)).collect(), Naming::Full, None);
+    fn pagination_survives_changes() {
+        let catalogue =
+            |names: &[&str]| Catalogue::new(names.iter().map(|name| listing(name)).collect(), Naming::Full, None);
         let names = |page: &[Tool]| page.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>().join(" ");
-        let all = of(&["c__1", "a__1", "b__1", "d__1", "e__1"]);
+        let all = catalogue(&["c__1", "a__1", "b__1", "d__1", "e__1"]);
         let (first, next) = all.page(None, 2).unwrap();
         assert_eq!((names(&first).as_str(), next.as_deref()), ("a__1 b__1", Some("after:b__1")));
-        let fewer = of(&["a__1", "d__1", "e__1"]);
+        let fewer = catalogue(&["a__1", "d__1", "e__1"]);
         let (second, end) = fewer.page(next.as_deref(), 2).unwrap();
         assert_eq!((names(&second).as_str(), end), ("d__1 e__1", None));
         assert_eq!(all.page(Some("2"), 2).unwrap_err(), InvalidCursor);
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_say_that_arguments_are_an_object() {
+    fn adds_object_type_to_input_schemas() {
         let catalogue = Catalogue::new(vec![listing("a__t")], Naming::Full, None);
         let tool = catalogue.tool("a__t").unwrap();
         assert_eq!(Value::Object(tool.input_schema.as_ref().clone()), json!({"type": "object"}));
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_withheld_keeps_its_name_and_is_not_shown() {
+    fn withheld_tools_keep_their_name_and_are_not_listed() {
         let mut listings = ["a__add", "b__get"].map(listing).to_vec();
         listings[0].is_listed = false;
         let catalogue = Catalogue::new(listings, Naming::Short, None);
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn short_names_are_those_that_say_which_tool_is_meant() {
+    fn uses_short_names_where_unambiguous() {
         let listings = ["a__add", "a__get", "b__get", "c__a__add"].map(listing).to_vec();
         let names = |naming| {
             let (page, _) = Catalogue::new(listings.clone(), naming, None).page(None, 10).unwrap();
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn names_fit_and_stay_apart() {
+    fn truncates_long_names_to_distinct_ones() {
         assert_eq!(to_client_name("calculator__add"), "calculator__add");
         let longest = "a".repeat(64);
         assert_eq!(to_client_name(&longest), longest);

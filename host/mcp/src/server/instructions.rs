@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn components_are_listed_with_what_they_may_do() {
+    fn lists_components_with_their_powers() {
         let mut listings = vec![
             listing("fetch__get", &["make HTTP requests (GET https://example.com/**)"]),
             listing("calc__add", &[]),

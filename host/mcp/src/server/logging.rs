@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_the_order_of_the_levels() {
+    fn ranks_follow_the_order_of_the_levels() {
         for (rank, level) in LEVELS.into_iter().enumerate() {
             assert_eq!((level as usize, from_rank(level as u8)), (rank, Some(level)));
         }

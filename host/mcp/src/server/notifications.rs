@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reports_only_grow() {
+    async fn progress_only_increases() {
         let outbox = Outbox::for_client(true, None).unwrap();
         for (fraction, message) in
             [(Some(0.0), None), (Some(0.5), None), (Some(0.5), None), (Some(0.2), None), (Some(1.0), Some("end"))]
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_flood_is_cut_and_counted() {
+    async fn bounds_the_queue_and_counts_dropped_lines() {
         let outbox = Outbox::for_client(true, Some(Level::Info)).unwrap();
         for at in 0..100 {
             outbox.progress(report(Some(f64::from(at) / 100.0), None));
