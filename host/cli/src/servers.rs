@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::agent::identity::ActorArguments;
-use fumehood::mcp::{Endpoint, Headers, Launch, Remote, RemoteOptions, LaunchWrapper, Token, ToolNotice};
+use fumehood::mcp::{Endpoint, Headers, Launch, LaunchWrapper, Remote, RemoteOptions, Token, ToolNotice};
 use fumehood::redact::Redactor;
 use fumehood::{Lock, McpTools, Namespace};
 use tokio::task::JoinSet;

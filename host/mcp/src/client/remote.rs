@@ -1,6 +1,7 @@
 //! A server as a set of tools, which are connected to on demand, listed, pinned and called.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -93,6 +94,12 @@ struct Inner {
 struct ConnectionState {
     connection: Option<Arc<Connection>>,
     backoff: Backoff,
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("name", &self.0.name).finish_non_exhaustive()
+    }
 }
 
 impl Remote {

@@ -1,6 +1,7 @@
 //! The HTTP listener: accepts connections, and enforces a deadline for each phase of one.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -115,6 +116,12 @@ pub struct HttpListener {
     handler: Arc<RequestHandler>,
     connections: Connections,
     stop: CancellationToken,
+}
+
+impl fmt::Debug for HttpListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpListener").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 impl HttpListener {

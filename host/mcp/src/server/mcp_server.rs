@@ -1,6 +1,7 @@
 //! The server and its options, shared by all sessions.
 #![allow(deprecated, reason = "logging is on its way out of the protocol, and clients of older revisions have it")]
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fumehood_core::sanitize::printable;
@@ -68,6 +69,12 @@ struct Inner {
     /// The catalogue, with the revision of the set that it was built from.
     catalogue: Mutex<Option<(u64, Arc<Catalogue>)>>,
     changes: watch::Receiver<u64>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("options", &self.inner.options).finish_non_exhaustive()
+    }
 }
 
 impl Server {
