@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::agent::identity::ActorArguments;
-use fumehood::mcp::{Endpoint, Headers, Launch, Remote, RemoteOptions, Through, Token, ToolNotice};
+use fumehood::mcp::{Endpoint, Headers, Launch, LaunchWrapper, Remote, RemoteOptions, Token, ToolNotice};
 use fumehood::redact::Redactor;
 use fumehood::{Lock, McpTools, Namespace};
 use tokio::task::JoinSet;
@@ -209,8 +209,10 @@ fn endpoint(
     secrets: &[ServerSecret],
 ) -> Result<Endpoint> {
     if let Some(url) = &section.url {
-        let token =
-            secrets_of_kind(secrets, SecretKind::Bearer).next().map(|secret| Token::foreign(&secret.value)).transpose();
+        let token = secrets_of_kind(secrets, SecretKind::Bearer)
+            .next()
+            .map(|secret| Token::from_foreign(&secret.value))
+            .transpose();
         let token = token.map_err(|error| usage_error(&format!("[mcp.servers.{name}] `bearer`"), &error))?;
         return Ok(Endpoint::Http { url: url.clone(), token });
     }
@@ -230,13 +232,13 @@ fn endpoint(
         arguments: arguments.to_vec(),
         environment,
         folder: section.folder.as_ref().map(|folder| config.absolute_folder().join(folder)),
-        through: Some(through_this_program()),
+        wrapper: Some(through_this_program()),
     }))
 }
 
 /// Returns the wrapper by which servers are started through this very program, so that they end even if it is killed.
-pub(crate) fn through_this_program() -> Through {
-    Through {
+pub(crate) fn through_this_program() -> LaunchWrapper {
+    LaunchWrapper {
         program: PathBuf::from("/proc/self/exe"),
         arguments: vec![END_WITH_PARENT.to_owned(), std::process::id().to_string()],
     }

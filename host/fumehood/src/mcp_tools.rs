@@ -83,8 +83,8 @@ impl McpTools {
     }
 
     fn take(&mut self, remote: &Remote, tools: Vec<RemoteTool>, refusal: Option<CallError>) {
-        self.refused.extend(remote.refused());
-        self.unchecked.extend(remote.unchecked());
+        self.refused.extend(remote.rejected_tools());
+        self.unchecked.extend(remote.unchecked_schemas());
         for tool in tools {
             match McpTool::new(remote, tool, refusal.clone(), &self.actor_arguments) {
                 Ok(tool) => self.tools.push(Arc::new(tool)),

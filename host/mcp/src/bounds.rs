@@ -1,14 +1,14 @@
 //! Limits on what a JSON message costs to parse, checked before it is parsed.
 //!
-//! A parsed value takes some thirty bytes where the message may spend two on it, and the protocol's library reads a message
-//! into generic values first and then tries one type after the other on them. So a short message can cost seconds and
-//! hundreds of megabytes. [`measure`] looks at each byte once, allocates nothing, and bounds what any parser can make of
-//! the message. Every message passes it: bodies, lines, and what servers of others send.
+//! A parsed value takes some thirty bytes where the message may spend two on it, and rmcp reads a message into generic
+//! values first and then tries one type after the other on them. So a short message can cost seconds and hundreds of
+//! megabytes. [`measure`] looks at each byte once, allocates nothing, and bounds what any parser can make of the
+//! message. Every message passes it: HTTP bodies, lines, and what the servers of other parties send.
 
 /// Maximum nesting of arrays and objects. `serde_json` refuses more than this, too.
 pub(crate) const MAX_DEPTH: usize = 127;
-/// Maximum number of values and member names in a message. The largest honest messages, lists of a thousand tools with
-/// their schemas and tables as arguments, have some ten thousand.
+/// Maximum number of values and member names in a message. The largest legitimate messages, lists of a thousand tools
+/// with their schemas and tables as arguments, have some ten thousand.
 pub(crate) const MAX_VALUES: usize = 100_000;
 /// A message with at most this many bytes and [`CHEAP_VALUES`] is parsed where it is read, which takes about a millisecond.
 pub(crate) const CHEAP_BYTES: usize = 64 << 10;
@@ -25,30 +25,30 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Whether the message may be parsed on a thread that serves others.
+    /// Returns whether the message may be parsed on a thread that serves others.
     pub(crate) fn is_cheap(self) -> bool {
         self.bytes <= CHEAP_BYTES && self.values <= CHEAP_VALUES
     }
 }
 
-/// A message that is not parsed.
+/// Errors returned by [`measure`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BoundsError {
-    /// Arrays and objects are nested too deep.
+    /// Nesting over [`MAX_DEPTH`].
     #[error("the message is nested deeper than {MAX_DEPTH} levels; send a flatter one")]
     Depth,
-    /// There are too many values and names.
+    /// More values and names than [`MAX_VALUES`].
     #[error("the message has more than {MAX_VALUES} values and names; send less at once")]
     Values,
-    /// Several messages in an array. The revisions of the protocol that are served have no batches.
+    /// Several messages in an array. The revisions of the protocol that are served do not support batches.
     #[error("batches are not supported; send one message at a time, as an object")]
     Batch,
 }
 
 /// Bounds what parsing the message takes, in one pass and without allocating. It need not be JSON.
 ///
-/// Up to the byte at which a parser finds an error, strings begin and end here where they do for the parser, so the counts
-/// hold for what it has read by then.
+/// Up to the byte at which a parser finds an error, strings begin and end here where they do for the parser, so the
+/// counts hold for what it has read by then.
 ///
 /// # Errors
 /// If the message is over [`MAX_DEPTH`] or [`MAX_VALUES`], or is an array.
@@ -79,7 +79,7 @@ pub(crate) fn measure(message: &[u8]) -> Result<Size, BoundsError> {
     Ok(Size { bytes: message.len(), values })
 }
 
-/// Goes on behind the quote that ends a string.
+/// Skips to the byte after the quote that ends a string.
 fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
     while let Some(byte) = bytes.next() {
         match byte {

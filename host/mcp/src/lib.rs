@@ -1,22 +1,22 @@
 //! MCP both ways: tools of this host for MCP clients, and tools of MCP servers for this host.
 //!
-//! The only crate that names rmcp. It knows no sandbox and no agent loop: a [`Toolbox`] is what it serves.
+//! The only crate that names rmcp. It is independent of the sandbox and the agent loop: it serves a [`Toolbox`].
 
 mod bounds;
 mod client;
 mod http;
 mod library;
-mod lines;
-mod parsing;
+mod line_splitter;
+mod line_transport;
+mod parse_queue;
+mod raw_arguments;
 mod server;
-mod splitter;
 mod template;
 mod toolbox;
-mod written;
 
 pub use client::{
-    AddressError, ConnectError, Endpoint, HeaderError, Headers, Launch, OnProgress, Remote, RemoteOptions, RemoteTool,
-    Through, ToolNotice, check_address, end_with_parent,
+    AddressError, ConnectError, Endpoint, HeaderError, Headers, Launch, LaunchWrapper, OnProgress, Remote,
+    RemoteOptions, RemoteTool, ToolNotice, check_address, end_with_parent,
 };
 pub use http::{Access, HttpError, HttpListener, HttpOptions, Principal, Token, TokenError};
 pub use library::{Entry, Library, LibraryError, Prompt, Source};

@@ -1,5 +1,5 @@
-//! What is offered besides tools: texts that clients can read, and prompts that people can choose. Both are set up by the
-//! operator; no tool and no client adds to them.
+//! Resources and prompts that the server offers besides tools. Both are set up by the operator; no tool and no client
+//! adds to them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,19 +11,20 @@ use fumehood_core::untrusted::PrintableText;
 
 use crate::template::{self, Parameter, TemplateError};
 
-type Read = dyn Fn() -> BoxFuture<'static, Result<Vec<u8>, String>> + Send + Sync;
+type ReadFn = dyn Fn() -> BoxFuture<'static, Result<Vec<u8>, String>> + Send + Sync;
 
-/// Where bytes come from, each time that they are asked for.
+/// A source of bytes that is read on every request.
 #[derive(Clone)]
-pub struct Source(Arc<Read>);
+pub struct Source(Arc<ReadFn>);
 
 impl Source {
-    /// Bytes that `read` gives. It must not block, and bounds how much it gives. An error is told to the client, in words.
+    /// Creates a source from an asynchronous function. `read` must not block, and must bound the size of its output.
+    /// Its error is a message that is sent to the client.
     pub fn new(read: impl Fn() -> BoxFuture<'static, Result<Vec<u8>, String>> + Send + Sync + 'static) -> Self {
         Self(Arc::new(read))
     }
 
-    /// A text in memory.
+    /// Creates a source of constant text.
     #[must_use]
     pub fn text(text: impl Into<Arc<str>>) -> Self {
         let text = text.into();
@@ -41,80 +42,80 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Something that clients can read: a resource of the protocol.
+/// A text or file that clients can read: a resource of the protocol.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// What it is asked for by.
+    /// The URI that identifies it.
     pub uri: String,
-    /// Its name, for programs.
+    /// The name, for programs.
     pub name: String,
-    /// Its name, for people.
+    /// The name, for people.
     pub title: Option<String>,
-    /// What it is, and when it is worth reading.
+    /// A description: what it is, and when it is worth reading.
     pub description: Option<String>,
-    /// Its media type, such as `text/markdown`.
+    /// The MIME type, such as `text/markdown`.
     pub mime_type: String,
-    /// What it says.
+    /// The source of its contents.
     pub source: Source,
 }
 
-/// A text for the user's side of a conversation.
+/// A prompt of the protocol: a template for the user's side of a conversation.
 #[derive(Debug, Clone)]
 pub struct Prompt {
-    /// Its name, for programs.
+    /// The name, for programs.
     pub name: String,
-    /// Its name, for people.
+    /// The name, for people.
     pub title: Option<String>,
-    /// What it is good for.
+    /// A description of its purpose.
     pub description: Option<String>,
-    /// Its arguments.
+    /// The arguments.
     pub parameters: Vec<Parameter>,
-    /// The addresses of entries that come before the text.
+    /// The URIs of entries that come before the text.
     pub entries: Vec<String>,
-    /// The text; `{NAME}` stands for the argument of that name.
+    /// The source of the text; `{NAME}` stands for the argument of that name.
     pub text: Source,
 }
 
-/// All of it.
+/// The resources and prompts of a server.
 #[derive(Debug, Clone, Default)]
 pub struct Library {
     entries: BTreeMap<String, Entry>,
     prompts: BTreeMap<String, Prompt>,
 }
 
-/// Why something cannot be offered.
+/// Errors returned by [`Library::add_entry`] and [`Library::add_prompt`].
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LibraryError {
-    /// Two entries have one address.
+    /// A URI that another entry has.
     #[error("two entries have the address `{0}`; give one of them another")]
     SameAddress(String),
-    /// An address is none.
+    /// An invalid URI.
     #[error("`{0}` is not an address of an entry; write a scheme and a path, such as `fumehood://knowledge/rules`")]
     NoAddress(String),
-    /// Two prompts have one name.
+    /// A name that another prompt has.
     #[error("two prompts are called `{0}`; rename one of them")]
     SameName(String),
-    /// A name that clients have to repeat has characters that nobody sees.
+    /// Hidden characters in a name that clients have to repeat.
     #[error("the name `{0}` has characters that nobody sees; write it without them")]
     HiddenName(PrintableText),
-    /// A prompt names an entry that is not there.
+    /// A prompt that refers to an unknown entry.
     #[error("the prompt `{prompt}` names the entry `{uri}`, and there is none of that address")]
     NoEntry {
-        /// Which prompt.
+        /// The name of the prompt.
         prompt: String,
-        /// What it names.
+        /// The URI that it refers to.
         uri: String,
     },
 }
 
-/// Why a prompt was not given out.
+/// Errors returned by [`Library::render_prompt`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PromptError {
-    /// There is none of that name.
+    /// An unknown name.
     Unknown,
-    /// Its arguments do not fit.
+    /// Invalid arguments.
     Arguments(TemplateError),
-    /// What it is made of cannot be read.
+    /// A text or entry that cannot be read.
     Unreadable(String),
 }
 
@@ -122,11 +123,13 @@ impl Library {
     /// Adds an entry.
     ///
     /// # Errors
-    /// If its address is none, or taken. Hidden characters in its texts are written out.
+    /// If its URI is invalid or taken.
+    ///
+    /// Hidden characters in its texts are escaped.
     pub fn add_entry(&mut self, mut entry: Entry) -> Result<(), LibraryError> {
         let texts = [&mut entry.name, &mut entry.mime_type];
         sanitize(texts.into_iter().chain(&mut entry.title).chain(&mut entry.description));
-        if !is_address(&entry.uri) {
+        if !is_uri(&entry.uri) {
             return Err(LibraryError::NoAddress(entry.uri));
         }
         match self.entries.entry(entry.uri.clone()) {
@@ -138,11 +141,12 @@ impl Library {
         }
     }
 
-    /// Adds a prompt. The entries that it names have to be there already.
+    /// Adds a prompt. The entries that it refers to have to be added before.
     ///
     /// # Errors
-    /// If its name is taken, a name has hidden characters, or an entry is not there. Hidden characters in its texts are
-    /// written out.
+    /// If its name is taken, a name has hidden characters, or an entry is missing.
+    ///
+    /// Hidden characters in its texts are escaped.
     pub fn add_prompt(&mut self, mut prompt: Prompt) -> Result<(), LibraryError> {
         let names = std::iter::once(&prompt.name).chain(prompt.parameters.iter().map(|it| &it.name));
         if let Some(name) = names.into_iter().find(|name| count_hidden(name) > 0) {
@@ -162,24 +166,24 @@ impl Library {
         }
     }
 
-    /// The entries, by their addresses.
+    /// Returns the entries by their URIs.
     pub(crate) fn entries(&self) -> &BTreeMap<String, Entry> {
         &self.entries
     }
 
-    /// The prompts, by their names.
+    /// Returns the prompts by their names.
     pub(crate) fn prompts(&self) -> &BTreeMap<String, Prompt> {
         &self.prompts
     }
 
-    /// The text of a prompt with its arguments in it, and what comes before it: the entries, each with what it says.
-    pub(crate) async fn prompt(
+    /// Renders the text of a prompt with its arguments, and reads the entries that come before it.
+    pub(crate) async fn render_prompt(
         &self,
         name: &str,
         arguments: &serde_json::Map<String, serde_json::Value>,
     ) -> Result<(Vec<(&Entry, Vec<u8>)>, String), PromptError> {
         let prompt = self.prompts.get(name).ok_or(PromptError::Unknown)?;
-        let arguments = template::arguments(&prompt.parameters, arguments).map_err(PromptError::Arguments)?;
+        let arguments = template::bind_arguments(&prompt.parameters, arguments).map_err(PromptError::Arguments)?;
         let text = prompt.text.read().await.map_err(PromptError::Unreadable)?;
         let text = String::from_utf8(text)
             .map_err(|_| PromptError::Unreadable("the text of this prompt is not UTF-8".to_owned()))?;
@@ -187,20 +191,21 @@ impl Library {
         for entry in prompt.entries.iter().filter_map(|uri| self.entries.get(uri)) {
             before.push((entry, entry.source.read().await.map_err(PromptError::Unreadable)?));
         }
-        let text = template::filled(&text, &arguments).map_err(PromptError::Arguments)?;
+        let text = template::fill(&text, &arguments).map_err(PromptError::Arguments)?;
         Ok((before, text))
     }
 }
 
-/// Writes out what is hidden, once and for every client.
+/// Escapes hidden characters once, for every client.
 fn sanitize<'a>(texts: impl Iterator<Item = &'a mut String>) {
     for text in texts.filter(|text| count_hidden(text) > 0) {
         *text = printable(text).into_owned();
     }
 }
 
-/// A scheme, a colon and more, all of it visible ASCII.
-fn is_address(text: &str) -> bool {
+/// Returns whether the text is a scheme, a colon and a rest of visible ASCII, at most 1024 bytes in all (RFC 3986,
+/// section 3).
+fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.bytes().all(|c| c.is_ascii_alphanumeric() || b"+-.".contains(&c));
@@ -224,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_one_and_only_once() {
+    fn rejects_invalid_and_duplicate_uris() {
         let check = |uri: &str, expected: bool| {
             assert_eq!(Library::default().add_entry(entry(uri)).is_ok(), expected, "{uri:?}");
         };

@@ -1,12 +1,12 @@
-//! The texts of prompts: their arguments, checked, and put in.
+//! Templates of prompts: validation and substitution of their arguments.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// Bytes of one argument.
+/// Maximum size of an argument, in bytes.
 const MAX_ARGUMENT_BYTES: usize = 64 << 10;
-/// Bytes of a text with its arguments in it.
+/// Maximum size of a text with its arguments, in bytes.
 const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// An argument of a prompt. Arguments are texts.
@@ -16,11 +16,11 @@ pub struct Parameter {
     pub name: String,
     /// A description for people.
     pub description: String,
-    /// True if it has to be given. An optional one that is not counts as empty.
+    /// True if it has to be given. An optional one that is absent counts as empty.
     pub required: bool,
 }
 
-/// What is wrong with the arguments of a prompt.
+/// Errors in the arguments of a prompt.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TemplateError {
     #[error("the argument `{0}` is missing; {1}")]
@@ -35,8 +35,8 @@ pub(crate) enum TemplateError {
     TooMuch,
 }
 
-/// The arguments by their names. Those that were not given and need not be are empty.
-pub(crate) fn arguments<'a>(
+/// Returns the arguments by their names. Optional ones that are absent are empty.
+pub(crate) fn bind_arguments<'a>(
     parameters: &'a [Parameter],
     given: &'a Map<String, Value>,
 ) -> Result<BTreeMap<&'a str, &'a str>, TemplateError> {
@@ -45,8 +45,8 @@ pub(crate) fn arguments<'a>(
         names => format!("it takes: {names}"),
     };
     if let Some(name) = given.keys().find(|name| !parameters.iter().any(|it| it.name == **name)) {
-        let shown = fumehood_core::sanitize::printable(name).chars().take(80).collect();
-        return Err(TemplateError::Unknown(shown, known()));
+        let name = fumehood_core::sanitize::printable(name).chars().take(80).collect();
+        return Err(TemplateError::Unknown(name, known()));
     }
     let mut arguments = BTreeMap::new();
     for Parameter { name, required, .. } in parameters {
@@ -64,9 +64,9 @@ pub(crate) fn arguments<'a>(
     Ok(arguments)
 }
 
-/// The text with `{NAME}` replaced by the argument of that name. Braces around anything else stay as they are, and so do
-/// those that an argument brings along.
-pub(crate) fn filled(text: &str, arguments: &BTreeMap<&str, &str>) -> Result<String, TemplateError> {
+/// Returns the text with `{NAME}` replaced by the argument of that name. Braces around anything else are left alone,
+/// and so are those in an argument.
+pub(crate) fn fill(text: &str, arguments: &BTreeMap<&str, &str>) -> Result<String, TemplateError> {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
@@ -97,18 +97,19 @@ mod tests {
     use super::*;
 
     fn parameters() -> Vec<Parameter> {
-        let of = |name: &str, required| Parameter { name: name.to_owned(), description: String::new(), required };
-        vec![of("a", true), of("b", false)]
+        let parameter =
+            |name: &str, required| Parameter { name: name.to_owned(), description: String::new(), required };
+        vec![parameter("a", true), parameter("b", false)]
     }
 
     fn check(text: &str, given: Value, expected: &str) {
         let (parameters, given) = (parameters(), given.as_object().unwrap().clone());
-        let found = arguments(&parameters, &given).and_then(|arguments| filled(text, &arguments));
+        let found = bind_arguments(&parameters, &given).and_then(|arguments| fill(text, &arguments));
         assert_eq!(found.unwrap_or_else(|error| error.to_string()), expected, "{text:?} {given:?}");
     }
 
     #[test]
-    fn arguments_are_put_in_once() {
+    fn substitutes_arguments_once() {
         check("{a}, {b}!", json!({"a": "x", "b": "y"}), "x, y!");
         check("{a}, {b}!", json!({"a": "{b}", "b": "{a}"}), "{b}, {a}!");
         check("{a}{b}{a}", json!({"a": "x"}), "xx");
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn rejects_invalid_arguments() {
         check("", json!({}), "the argument `a` is missing; it takes: a, b");
         check("", json!({"a": "", "c": ""}), "there is no argument `c`; it takes: a, b");
         check("", json!({"a": 1}), "the argument `a` is not a text; arguments of prompts are texts");

@@ -1,4 +1,4 @@
-//! The port behind which the served tools stand.
+//! The port for the served tools.
 
 use std::sync::Arc;
 
@@ -10,49 +10,48 @@ use fumehood_core::result::CallResult;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// One tool, as it is offered.
+/// A tool and its presentation to clients.
 #[derive(Debug, Clone)]
 pub struct Listing {
-    /// Its full name: `component__tool`.
+    /// The full name: `component__tool`.
     pub name: String,
-    /// What it says about itself, checked.
+    /// The definition, validated.
     pub definition: ToolDefinition,
-    /// Whether clients are told of it. One that is withheld keeps its name, and whoever calls it hears why it cannot be
-    /// called.
+    /// True if clients see it. A tool that is withheld keeps its name, and a call of it fails with the reason.
     pub is_listed: bool,
-    /// What it may do beyond computing, one phrase for each power, such as `read files in /docs`. In what the server says
-    /// of itself; those of one component are the same.
+    /// The powers of the tool beyond computing, one phrase for each, such as `read files in /docs`. They become part of
+    /// the server's instructions; all tools of one component have the same.
     pub may: Vec<String>,
 }
 
-/// Hears what a running call says. Both methods run while the guest waits: they must return at once and never block.
+/// An observer of a running call. Both methods run while the guest waits: they must return at once and never block.
 pub trait Watcher: Send + Sync {
-    /// A log line, already within the call's cap and printable.
+    /// Receives a log line, already within the call's cap and printable.
     fn log(&self, level: Level, message: &str);
-    /// News of the call, already within its cap.
+    /// Receives a progress report, already within the call's cap.
     fn progress(&self, progress: Progress);
 }
 
-/// One call, and who hears of it.
+/// A call with its observer and its cancellation token.
 pub struct Request {
-    /// The call. Its tool is the full name of a [`Listing`]; its arguments were not checked.
+    /// The call. Its tool is the full name of a [`Listing`]; its arguments are not validated yet.
     pub call: Call,
-    /// Who hears what the tool says while it runs.
+    /// The observer of the call.
     pub watcher: Option<Arc<dyn Watcher>>,
     /// Once this is cancelled, the guest must stop within milliseconds.
     pub cancelled: CancellationToken,
-    /// The client's own name and version, `name/version`, printable and at most 128 bytes. It is the client's word.
+    /// The name and version that the client claims, `name/version`, printable and at most 128 bytes.
     pub client: Option<String>,
 }
 
-/// A set of tools that can be listed and called, and may change. Nothing that grants power is ever in it.
+/// A set of tools that can be listed and called, and may change. It never contains anything that grants power.
 pub trait Toolbox: Send + Sync {
-    /// All tools, in the order of their names. Asked again after every change.
+    /// Returns all tools, sorted by their names. Called again after every change.
     fn list(&self) -> Vec<Listing>;
 
-    /// Calls a tool. Whatever happens is a value. Dropping the future stops the guest too.
+    /// Calls a tool. Every outcome is returned as a value. Dropping the future stops the guest too.
     fn call(&self, request: Request) -> BoxFuture<'_, CallResult>;
 
-    /// A number that is another one whenever the set has changed.
+    /// Returns a receiver of a revision number, which differs after every change of the set.
     fn changes(&self) -> watch::Receiver<u64>;
 }

@@ -1,4 +1,4 @@
-//! What a server may ask of its client: whether it is there, and nothing else.
+//! Answers to requests of a server to its client.
 
 #![expect(deprecated, reason = "servers of the revisions before the newest may still ask for roots")]
 
@@ -9,8 +9,9 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ClientHandler, ErrorData, RoleClient};
 
-/// Hears what a server asks. It offers neither the model, nor the person in front of it, nor folders, and says so: what a
-/// server is told here would be power that nobody granted it.
+/// A handler that answers `ping` and rejects every other request. The client offers neither sampling, nor elicitation,
+/// nor roots, and advertises none of them: each would be power that the operator has not
+/// granted to the server.
 pub(crate) struct ServerRequestHandler;
 
 impl ClientHandler for ServerRequestHandler {

@@ -1,43 +1,47 @@
-//! One connection to a server, from its start to its end.
+//! A connection to a server: its start, its handshake, its calls and its end.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use rmcp::model::{CallToolRequest, CallToolRequestParams, CallToolResponse, ClientRequest, PaginatedRequestParams};
-use rmcp::model::{ProtocolVersion, ServerResult, Tool};
-use rmcp::service::{ClientInitializeError, PeerRequestOptions, RunningService, ServiceError};
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResponse, ClientRequest, PaginatedRequestParams, ProtocolVersion,
+    ServerPeerInfo, ServerResult, SubscriptionFilter, Tool,
+};
+use rmcp::service::{ClientInitializeError, Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use super::changes;
 use super::client_handler::ServerRequestHandler;
+use super::connect_error::{self, ConnectError};
 use super::endpoint::{Endpoint, Launch};
-use super::failure::{self, ConnectError};
 use super::headers::Headers;
-use super::http_client::BoundedClient;
-use super::inspecting_transport::{InspectingTransport, Listener, News, OnProgress};
-use super::pending::Pending;
+use super::http_client::{self, BoundedClient};
+use super::inspecting_transport::InspectingTransport;
+use super::message_tracker::MessageTracker;
 use super::process::Process;
-use super::program;
+use super::program::check_program;
+use super::progress::{OnProgress, ProgressListener};
 use super::{MAX_LISTED_TOOLS, MAX_PAGES};
 use crate::http::Token;
-use crate::lines::Lines;
+use crate::line_transport::LineTransport;
 
-/// How long a program may think about whether it knows the newest revision. It may have to start first.
-const THINK: Duration = Duration::from_secs(4);
-/// How long a server at a URL may. The network may be slow.
-const THINK_LONG: Duration = Duration::from_secs(9);
+/// Timeout for the answer of a program to `server/discover`. It may have to start first.
+const PROCESS_DISCOVERY_TIMEOUT: Duration = Duration::from_secs(4);
+/// Timeout for the answer of a server at a URL to `server/discover`. The network may be slow.
+const HTTP_DISCOVERY_TIMEOUT: Duration = Duration::from_secs(9);
 
-/// What holds for a connection.
+/// The limits and headers of a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectOptions {
-    /// Bytes of a message. A longer one ends the connection.
-    pub(crate) longest: usize,
-    /// Messages that nobody asked for, in one call or one minute. More end the connection.
-    pub(crate) unasked: u32,
-    /// Sent with every request over HTTP.
+    /// Maximum size of a message, in bytes. A longer one ends the connection.
+    pub(crate) max_message_bytes: usize,
+    /// Maximum number of unsolicited messages in one call or one minute. More end the connection.
+    pub(crate) max_unsolicited: u32,
+    /// Headers of every request over HTTP.
     pub(crate) headers: Headers,
 }
 
@@ -46,99 +50,110 @@ pub(crate) struct Connection {
     service: RunningService<RoleClient, ServerRequestHandler>,
     process: Option<Process>,
     closed: CancellationToken,
-    news: Arc<News>,
-    /// Becomes true once a line was too long, or too many were no messages.
-    overflowed: Arc<std::sync::atomic::AtomicBool>,
+    tracker: Arc<MessageTracker>,
+    /// Becomes true once a line was too long, or too many lines were not messages.
+    overflowed: Arc<AtomicBool>,
 }
 
 impl Connection {
-    /// Connects and shakes hands.
-    pub(crate) async fn open(endpoint: &Endpoint, terms: &ConnectOptions) -> Result<Self, ConnectError> {
-        // Some servers answer the question of the newest revision with something that is no answer, or by ending. They are
-        // greeted once more, as the revisions before it do.
-        match Self::greet(endpoint, terms, newest_first()).await {
-            Err(ConnectError::Handshake { .. }) => Self::greet(endpoint, terms, ClientLifecycleMode::Initialize).await,
+    /// Connects and completes the handshake.
+    pub(crate) async fn open(endpoint: &Endpoint, options: &ConnectOptions) -> Result<Self, ConnectError> {
+        // Some servers answer `server/discover` with something that is not an answer, or end. A second connection then
+        // begins with `initialize`, as in earlier revisions.
+        match Self::connect(endpoint, options, lifecycle_mode()).await {
+            Err(ConnectError::Handshake { .. }) => {
+                Self::connect(endpoint, options, ClientLifecycleMode::Initialize).await
+            }
             outcome => outcome,
         }
     }
 
-    async fn greet(
+    async fn connect(
         endpoint: &Endpoint,
-        terms: &ConnectOptions,
-        how: ClientLifecycleMode,
+        options: &ConnectOptions,
+        lifecycle: ClientLifecycleMode,
     ) -> Result<Self, ConnectError> {
         match endpoint {
-            Endpoint::Process(launch) => Self::start(launch, terms, how).await,
-            Endpoint::Http { url, token } => Self::reach(url, token.as_ref(), terms, how).await,
+            Endpoint::Process(launch) => Self::start_process(launch, options, lifecycle).await,
+            Endpoint::Http { url, token } => Self::connect_http(url, token.as_ref(), options, lifecycle).await,
         }
     }
 
-    async fn start(launch: &Launch, terms: &ConnectOptions, how: ClientLifecycleMode) -> Result<Self, ConnectError> {
+    async fn start_process(
+        launch: &Launch,
+        options: &ConnectOptions,
+        lifecycle: ClientLifecycleMode,
+    ) -> Result<Self, ConnectError> {
         let program = || launch.program.display().to_string();
-        program::check(launch).map_err(|why| ConnectError::NoProgram { program: program(), why })?;
+        check_program(launch).map_err(|why| ConnectError::NoProgram { program: program(), why })?;
         let failed = |source| ConnectError::Start { program: program(), source };
         let (process, output, input) = Process::start(launch).await.map_err(failed)?;
-        let (closed, news) = (CancellationToken::new(), News::new(terms.unasked, THINK));
-        let lines = Lines::<RoleClient, _, _>::new(output, input, terms.longest, closed.clone());
-        let overflowed = lines.flooded();
-        match shake_hands(lines, &news, &closed, how).await {
-            Ok(service) => Ok(Self { service, process: Some(process), closed, news, overflowed }),
+        let (closed, tracker) =
+            (CancellationToken::new(), MessageTracker::new(options.max_unsolicited, PROCESS_DISCOVERY_TIMEOUT));
+        let lines = LineTransport::<RoleClient, _, _>::new(output, input, options.max_message_bytes, closed.clone());
+        let overflowed = lines.overflow_flag();
+        match handshake(lines, &tracker, &closed, lifecycle).await {
+            Ok(service) => Ok(Self { service, process: Some(process), closed, tracker, overflowed }),
             Err(error) => {
-                // A program that could not start says why, and then ends.
+                // A program that could not start writes the reason, and then ends.
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                Err(failure::from_handshake(error, &process.last_words()))
+                Err(connect_error::from_handshake(error, &process.stderr_tail()))
             }
         }
     }
 
-    async fn reach(
+    async fn connect_http(
         url: &str,
         token: Option<&Token>,
-        terms: &ConnectOptions,
-        how: ClientLifecycleMode,
+        options: &ConnectOptions,
+        lifecycle: ClientLifecycleMode,
     ) -> Result<Self, ConnectError> {
-        let client = http_client(url.starts_with("https:")).map_err(ConnectError::Client)?;
+        let client = http_client::build(url.starts_with("https:")).map_err(ConnectError::Client)?;
         let mut config = StreamableHttpClientTransportConfig::with_uri(url)
-            .max_sse_event_size(terms.longest)
-            .custom_headers(terms.headers.all());
+            .max_sse_event_size(options.max_message_bytes)
+            .custom_headers(options.headers.to_map());
         if let Some(token) = token {
             config = config.auth_header(token.reveal());
         }
-        let transport = StreamableHttpClientTransport::with_client(BoundedClient::new(client, terms.longest), config);
-        let (closed, news) = (CancellationToken::new(), News::new(terms.unasked, THINK_LONG));
-        let service =
-            shake_hands(transport, &news, &closed, how).await.map_err(|error| failure::from_address(error, url))?;
-        Ok(Self { service, process: None, closed, news, overflowed: Arc::default() })
+        let transport =
+            StreamableHttpClientTransport::with_client(BoundedClient::new(client, options.max_message_bytes), config);
+        let (closed, tracker) =
+            (CancellationToken::new(), MessageTracker::new(options.max_unsolicited, HTTP_DISCOVERY_TIMEOUT));
+        let service = handshake(transport, &tracker, &closed, lifecycle)
+            .await
+            .map_err(|error| connect_error::from_address(error, url))?;
+        Ok(Self { service, process: None, closed, tracker, overflowed: Arc::default() })
     }
 
-    /// What is known of it from its messages.
-    pub(crate) fn news(&self) -> &News {
-        &self.news
+    /// Returns the state that is derived from the messages of the connection.
+    pub(crate) fn tracker(&self) -> &MessageTracker {
+        &self.tracker
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.is_cancelled() || self.service.is_closed() || self.service.is_transport_closed()
     }
 
-    /// Whether it was closed because a message was far too long, or too much was none.
+    /// Returns true if the connection was closed because a message was far too long, or too many lines were not
+    /// messages.
     pub(crate) fn has_overflowed(&self) -> bool {
-        self.overflowed.load(std::sync::atomic::Ordering::Relaxed)
+        self.overflowed.load(Ordering::Relaxed)
     }
 
-    /// What the program behind it said last.
-    pub(crate) fn last_words(&self) -> String {
-        self.process.as_ref().map(Process::last_words).unwrap_or_default()
+    /// Returns the end of what the program wrote to its standard error.
+    pub(crate) fn stderr_tail(&self) -> String {
+        self.process.as_ref().map(Process::stderr_tail).unwrap_or_default()
     }
 
     pub(crate) async fn list(&self) -> Result<Vec<Tool>, ConnectError> {
         let (mut tools, mut cursor) = (Vec::new(), None);
         for _ in 0..MAX_PAGES {
-            let asked = PaginatedRequestParams::default().with_cursor(cursor);
-            let failed = |error: ServiceError| match self.news.was_flooded() || self.has_overflowed() {
+            let params = PaginatedRequestParams::default().with_cursor(cursor);
+            let failed = |error: ServiceError| match self.tracker.is_flooded() || self.has_overflowed() {
                 true => ConnectError::Flooded,
                 false => ConnectError::List(Box::new(error)),
             };
-            let page = self.unless_closed(self.service.list_tools(Some(asked))).await.map_err(failed)?;
+            let page = self.unless_closed(self.service.list_tools(Some(params))).await.map_err(failed)?;
             tools.extend(page.tools);
             cursor = page.next_cursor;
             if tools.len() > MAX_LISTED_TOOLS {
@@ -151,7 +166,7 @@ impl Connection {
         Err(ConnectError::Endless)
     }
 
-    /// Calls a tool. Dropping the future tells the server to stop.
+    /// Calls a tool. Dropping the future sends `notifications/cancelled`.
     pub(crate) async fn call(
         &self,
         call: CallToolRequestParams,
@@ -159,14 +174,14 @@ impl Connection {
     ) -> Result<CallToolResponse, ServiceError> {
         let mut request = CallToolRequest::new(call);
         if let Some(listener) = listener {
-            request.extensions.insert(Listener(listener));
+            request.extensions.insert(ProgressListener(listener));
         }
-        let (peer, options) = (self.service.peer(), PeerRequestOptions::no_options());
-        let sent = peer.send_request_with_option(ClientRequest::CallToolRequest(request), options).await?;
+        let (peer, request_options) = (self.service.peer(), PeerRequestOptions::no_options());
+        let sent = peer.send_request_with_option(ClientRequest::CallToolRequest(request), request_options).await?;
         let id = sent.id.clone();
-        let answer = self.unless_closed(Pending::new(sent).answer()).await;
-        // Where a request could not be sent, no answer ever comes that would end it.
-        self.news.ended(&id);
+        let answer = self.unless_closed(InFlightRequest::new(sent).answer()).await;
+        // If a request could not be sent, no answer ever removes it.
+        self.tracker.forget(&id);
         match answer? {
             ServerResult::CallToolResult(result) => Ok(CallToolResponse::Complete(result)),
             ServerResult::InputRequiredResult(result) => Ok(CallToolResponse::InputRequired(result)),
@@ -175,7 +190,7 @@ impl Connection {
         }
     }
 
-    /// The library notices a closed connection only when it has done what is left to do.
+    /// Waits for an answer until the connection is closed. rmcp notices that only once its remaining work is done.
     async fn unless_closed<T>(&self, answer: impl Future<Output = Result<T, ServiceError>>) -> Result<T, ServiceError> {
         tokio::select! {
             biased;
@@ -184,7 +199,7 @@ impl Connection {
         }
     }
 
-    /// Ends it in good order.
+    /// Closes the connection: the transport first, then the program.
     pub(crate) async fn close(self) {
         self.closed.cancel();
         let Self { mut service, process, .. } = self;
@@ -195,42 +210,126 @@ impl Connection {
     }
 }
 
-/// The newest revision first, and the one before it for those that do not know that.
-fn newest_first() -> ClientLifecycleMode {
+/// Returns the order of revisions to try: the newest first, and the one before it for servers that do not support that.
+fn lifecycle_mode() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
         legacy_version: Some(ProtocolVersion::V_2025_11_25),
     }
 }
 
-async fn shake_hands<T: Transport<RoleClient> + 'static>(
+async fn handshake<T: Transport<RoleClient> + 'static>(
     transport: T,
-    news: &Arc<News>,
+    tracker: &Arc<MessageTracker>,
     closed: &CancellationToken,
-    how: ClientLifecycleMode,
+    lifecycle: ClientLifecycleMode,
 ) -> Result<RunningService<RoleClient, ServerRequestHandler>, ClientInitializeError> {
-    let watched = InspectingTransport::new(transport, Arc::clone(news), closed.clone());
-    let service = ServerRequestHandler.serve_with_lifecycle(watched, how).await?;
-    changes::follow(service.peer(), closed);
+    let transport = InspectingTransport::new(transport, Arc::clone(tracker), closed.clone());
+    let service = ServerRequestHandler.serve_with_lifecycle(transport, lifecycle).await?;
+    subscribe_to_tool_changes(service.peer(), closed);
     Ok(service)
 }
 
-type AnyError = Box<dyn std::error::Error + Send + Sync>;
+/// A request without an answer yet. Dropping it cancels the request.
+pub(crate) struct InFlightRequest {
+    sent: Option<RequestHandle<RoleClient>>,
+    runtime: Handle,
+}
 
-/// No redirects, no proxy, and the system's root certificates if they are needed.
-fn http_client(encrypted: bool) -> Result<reqwest::Client, AnyError> {
-    use rustls_platform_verifier::BuilderVerifierExt as _;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let tls = match encrypted {
-        true => tls.with_platform_verifier()?.with_no_client_auth(),
-        false => tls.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth(),
-    };
-    let client = reqwest::Client::builder()
-        .tls_backend_preconfigured(tls)
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(Duration::from_secs(10))
-        .pool_max_idle_per_host(0);
-    Ok(client.build()?)
+impl InFlightRequest {
+    /// Wraps a request that was sent.
+    pub(crate) fn new(sent: RequestHandle<RoleClient>) -> Self {
+        Self { sent: Some(sent), runtime: Handle::current() }
+    }
+
+    /// Waits for the answer.
+    pub(crate) async fn answer(mut self) -> Result<ServerResult, ServiceError> {
+        let Some(sent) = &mut self.sent else { return Err(ServiceError::TransportClosed) };
+        let answer = (&mut sent.rx).await;
+        self.sent = None;
+        answer.map_err(|_gone| ServiceError::TransportClosed)?
+    }
+}
+
+impl Drop for InFlightRequest {
+    fn drop(&mut self) {
+        if let Some(sent) = self.sent.take() {
+            self.runtime.spawn(sent.cancel(Some("nobody waits for it any more".to_owned())));
+        }
+    }
+}
+
+/// Wait after the first failure.
+const MIN_BACKOFF: Duration = Duration::from_millis(100);
+/// Maximum wait between two attempts.
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
+
+/// Exponential backoff of connection attempts.
+#[derive(Debug, Default)]
+pub(crate) struct Backoff {
+    failures: u32,
+    until: Option<Instant>,
+}
+
+impl Backoff {
+    /// Returns the time until the next attempt is allowed, if that is not now.
+    pub(crate) fn remaining(&self, now: Instant) -> Option<Duration> {
+        self.until.and_then(|until| until.checked_duration_since(now)).filter(|wait| !wait.is_zero())
+    }
+
+    /// Records a failure and doubles the wait, up to [`MAX_BACKOFF`].
+    pub(crate) fn record_failure(&mut self, now: Instant) {
+        let wait = MIN_BACKOFF.saturating_mul(1 << self.failures.min(16)).min(MAX_BACKOFF);
+        self.failures = self.failures.saturating_add(1);
+        self.until = now.checked_add(wait);
+    }
+
+    /// Resets the wait after a success.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Subscribes to changes of the tools with `subscriptions/listen` for as long as the connection is open. Servers of the
+/// newest revision send these notifications to subscribers only; [`MessageTracker`] reads them. A server that does not
+/// offer them has its tools listed again with the next connection.
+pub(crate) fn subscribe_to_tool_changes(peer: &Peer<RoleClient>, closed: &CancellationToken) {
+    if !peer.peer_info().is_some_and(|server| offers_tool_subscription(&server)) {
+        return;
+    }
+    let (peer, closed) = (peer.clone(), closed.clone());
+    tokio::spawn(async move {
+        let listening = peer.listen(SubscriptionFilter::builder().tools_list_changed().build());
+        let Ok(mut subscription) = listening.await else { return };
+        loop {
+            tokio::select! {
+                () = closed.cancelled() => return,
+                event = subscription.next() => if !matches!(event, Ok(Some(_))) { return },
+            }
+        }
+    });
+}
+
+fn offers_tool_subscription(server: &ServerPeerInfo) -> bool {
+    let tools = server.capabilities.tools.as_ref();
+    server.protocol_version >= ProtocolVersion::V_2026_07_28
+        && tools.is_some_and(|tools| tools.list_changed == Some(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubles_the_wait_up_to_a_limit() {
+        let (mut backoff, now) = (Backoff::default(), Instant::now());
+        assert_eq!(backoff.remaining(now), None);
+        for expected in [100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000] {
+            backoff.record_failure(now);
+            assert_eq!(backoff.remaining(now), Some(Duration::from_millis(expected)));
+            assert_eq!(backoff.remaining(now + Duration::from_millis(expected)), None);
+        }
+        backoff.reset();
+        assert_eq!(backoff.remaining(now), None);
+    }
 }

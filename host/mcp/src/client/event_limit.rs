@@ -8,25 +8,26 @@ use std::task::{Context, Poll};
 use futures_util::Stream;
 use tokio_util::bytes::Bytes;
 
-/// The bytes of an event stream, which fails at the first event that is too large.
+/// A byte stream of events that fails at the first event that is too large.
 pub(crate) struct EventLimit<S> {
     inner: Pin<Box<S>>,
     max_event_bytes: usize,
-    /// Bytes of the event so far.
+    /// Number of bytes of the event so far.
     event: usize,
-    /// Bytes of its line so far.
+    /// Number of bytes of its line so far.
     line: usize,
     after_return: bool,
     failed: bool,
 }
 
 impl<S> EventLimit<S> {
-    /// Events of at most `max_event_bytes`, as they are sent, with the names of their fields.
+    /// Wraps a stream whose events have at most `max_event_bytes`, as they are sent, with the names of their fields.
     pub(crate) fn new(inner: S, max_event_bytes: usize) -> Self {
         Self { inner: Box::pin(inner), max_event_bytes, event: 0, line: 0, after_return: false, failed: false }
     }
 
-    /// Whether all events in it are still within the limit. Lines end as the specification of server-sent events says.
+    /// Returns whether all events in the chunk are within the limit. Lines end with CR, LF or CRLF (HTML Standard,
+    /// section 9.2.5).
     fn admits(&mut self, chunk: &[u8]) -> bool {
         chunk.iter().all(|byte| {
             let is_rest_of_end = std::mem::replace(&mut self.after_return, *byte == b'\r') && *byte == b'\n';

@@ -1,11 +1,11 @@
-//! Headers that go with every request to a server at a URL.
+//! Headers of every request to a server at a URL.
 
 use std::collections::HashMap;
 
 use http::{HeaderName, HeaderValue};
 
-/// Headers that belong to HTTP or to the protocol itself.
-const OWNED: [&str; 13] = [
+/// Headers that belong to HTTP or to MCP.
+const RESERVED: [&str; 13] = [
     "accept",
     "connection",
     "content-encoding",
@@ -20,50 +20,50 @@ const OWNED: [&str; 13] = [
     "upgrade",
     "user-agent",
 ];
-/// What the protocol's own headers begin with.
-const OWNED_BEGINNING: &str = "mcp-";
+/// Prefix of the headers of MCP.
+const RESERVED_PREFIX: &str = "mcp-";
 
 /// Headers besides those of the protocol. Values may be secret: `Debug` does not print them.
 #[derive(Debug, Clone, Default)]
 pub struct Headers(HashMap<HeaderName, HeaderValue>);
 
-/// Why a header cannot be sent. Values are not repeated: they may be secret.
+/// Errors returned by [`Headers::add`]. Values are not repeated: they may be secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// It is no name.
+    /// An invalid name.
     #[error("`{0}` is not the name of a header; such a one is `x-api-key`")]
     Name(String),
-    /// It is not the caller's to set.
+    /// A name that is reserved for the protocol.
     #[error("`{0}` is set by the protocol itself; leave it out")]
     Owned(String),
-    /// It has two values.
+    /// A header that is set already.
     #[error("the header `{0}` is set twice; names are the same in any case")]
-    Twice(String),
-    /// It is no value.
+    DuplicateMember(String),
+    /// An invalid value.
     #[error("the value for the header `{0}` has characters that no header has; look whether something else was pasted")]
     Value(String),
 }
 
 impl Headers {
-    /// Adds one.
+    /// Adds a header.
     ///
     /// # Errors
-    /// If it is no header, one of the protocol's own, or there already.
+    /// If the name or value is invalid, or the name is reserved or set already.
     pub fn add(&mut self, name: &str, value: &str) -> Result<(), HeaderError> {
-        let shown = || name.chars().take(80).collect::<String>();
-        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| HeaderError::Name(shown()))?;
-        if OWNED.contains(&parsed.as_str()) || parsed.as_str().starts_with(OWNED_BEGINNING) {
-            return Err(HeaderError::Owned(shown()));
+        let short_name = || name.chars().take(80).collect::<String>();
+        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| HeaderError::Name(short_name()))?;
+        if RESERVED.contains(&parsed.as_str()) || parsed.as_str().starts_with(RESERVED_PREFIX) {
+            return Err(HeaderError::Owned(short_name()));
         }
-        let mut value = HeaderValue::from_str(value).map_err(|_| HeaderError::Value(shown()))?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| HeaderError::Value(short_name()))?;
         value.set_sensitive(true);
         match self.0.insert(parsed, value) {
             None => Ok(()),
-            Some(_) => Err(HeaderError::Twice(shown())),
+            Some(_) => Err(HeaderError::DuplicateMember(short_name())),
         }
     }
 
-    pub(crate) fn all(&self) -> HashMap<HeaderName, HeaderValue> {
+    pub(crate) fn to_map(&self) -> HashMap<HeaderName, HeaderValue> {
         self.0.clone()
     }
 }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_header_or_not_ones_own_is_refused() {
+    fn rejects_invalid_and_reserved_headers() {
         let mut headers = Headers::default();
         for (name, value, expected) in [
             ("X-Team", "tools", ""),
@@ -84,9 +84,9 @@ mod tests {
             ("", "1", "is not the name of a header"),
             ("x-key", "hush\r\nhost: evil", "has characters that no header has"),
         ] {
-            let said = headers.add(name, value).map_or_else(|error| error.to_string(), |()| String::new());
-            assert!(said.contains(expected) && !said.contains("hush"), "{name}: {said}");
-            assert_eq!(said.is_empty(), expected.is_empty(), "{name}: {said}");
+            let error = headers.add(name, value).map_or_else(|error| error.to_string(), |()| String::new());
+            assert!(error.contains(expected) && !error.contains("hush"), "{name}: {error}");
+            assert_eq!(error.is_empty(), expected.is_empty(), "{name}: {error}");
         }
         let mut secret = Headers::default();
         secret.add("x-key", "hush").unwrap();

@@ -1,10 +1,11 @@
-//! The HTTP client under rmcp's transport. It bounds what a message of a server takes to parse, before it is parsed.
+//! The HTTP client of rmcp's transport, which bounds what a message of a server takes to parse before it is parsed.
 //!
-//! rmcp has a client of its own for `reqwest`, which parses whatever comes, up to 16 MiB. This one answers as that does.
+//! rmcp's own client for `reqwest` parses any message of up to 16 MiB. This one returns the same results otherwise.
 
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::{BoxStream, StreamExt as _};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -19,19 +20,39 @@ use sse_stream::{Sse, SseStream};
 
 use super::event_limit::EventLimit;
 use crate::bounds::{self, BoundsError};
-use crate::lines::id_of;
+use crate::line_transport::parse_id;
 
-/// Bytes of a body that says why a request was refused.
+/// Maximum size of the body of an error response, in bytes.
 const MAX_REFUSAL_BYTES: usize = 64 << 10;
 const SESSION_ID: &str = "mcp-session-id";
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
 
 type Headers = HashMap<HeaderName, HeaderValue>;
-type Failed = StreamableHttpError<reqwest::Error>;
+type ClientError = StreamableHttpError<reqwest::Error>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
-/// A client whose messages are bounded.
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Builds a client without redirects and without a proxy, and with the system's root certificates if they are needed.
+pub(crate) fn build(encrypted: bool) -> Result<Client, AnyError> {
+    use rustls_platform_verifier::BuilderVerifierExt as _;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let tls = match encrypted {
+        true => tls.with_platform_verifier()?.with_no_client_auth(),
+        false => tls.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth(),
+    };
+    let client = Client::builder()
+        .tls_backend_preconfigured(tls)
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(Duration::from_secs(10))
+        .pool_max_idle_per_host(0);
+    Ok(client.build()?)
+}
+
+/// An HTTP client with a limit on messages.
 #[derive(Clone)]
 pub(crate) struct BoundedClient {
     http: Client,
@@ -39,7 +60,7 @@ pub(crate) struct BoundedClient {
 }
 
 impl BoundedClient {
-    /// Takes messages of at most `max_message_bytes`, within what [`bounds::measure`] allows.
+    /// Creates a client for messages of at most `max_message_bytes` that are within the bounds of [`bounds::measure`].
     pub(crate) fn new(http: Client, max_message_bytes: usize) -> Self {
         Self { http, max_message_bytes }
     }
@@ -51,7 +72,7 @@ impl BoundedClient {
         session: Option<Arc<str>>,
         token: Option<String>,
         headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+    ) -> Result<StreamableHttpPostResponse, ClientError> {
         let mut request = self.http.post(uri.as_ref()).header(ACCEPT, format!("{EVENTS}, {JSON}"));
         if let Some(token) = token {
             request = request.bearer_auth(token);
@@ -62,8 +83,8 @@ impl BoundedClient {
             request = request.header(SESSION_ID, session.as_ref());
         }
         let response = request.json(&message).send().await?;
-        if let Some(challenge) = challenge(&response) {
-            return Err(challenge);
+        if let Some(error) = auth_error(&response) {
+            return Err(error);
         }
         let status = response.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
@@ -73,29 +94,29 @@ impl BoundedClient {
             return Err(StreamableHttpError::SessionExpired);
         }
         if !status.is_success() {
-            return refused(&message, has_session, response).await;
+            return read_refusal(&message, has_session, response).await;
         }
-        self.answered(&message, response).await
+        self.read_answer(&message, response).await
     }
 
-    async fn answered(
+    async fn read_answer(
         &self,
         message: &ClientJsonRpcMessage,
         response: Response,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+    ) -> Result<StreamableHttpPostResponse, ClientError> {
         let wants_answer = matches!(message, JsonRpcMessage::Request(_));
         if response.content_length() == Some(0) && !wants_answer {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
-        let session = text_of(&response, SESSION_ID);
-        let kind = text_of(&response, CONTENT_TYPE.as_str());
+        let session = header_text(&response, SESSION_ID);
+        let kind = header_text(&response, CONTENT_TYPE.as_str());
         match kind.as_deref() {
             Some(kind) if kind.starts_with(EVENTS) => {
                 let limit = EventLimit::new(response.bytes_stream(), self.max_message_bytes);
-                Ok(StreamableHttpPostResponse::Sse(bounded(SseStream::from_bytes_stream(limit).boxed()), session))
+                Ok(StreamableHttpPostResponse::Sse(bound_events(SseStream::from_bytes_stream(limit).boxed()), session))
             }
             Some(kind) if kind.starts_with(JSON) => {
-                let body = read(response, self.max_message_bytes).await?;
+                let body = read_body(response, self.max_message_bytes).await?;
                 match parse(body).await {
                     Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
                     Err(_) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
@@ -107,11 +128,12 @@ impl BoundedClient {
     }
 }
 
-/// Parses a message, elsewhere if that takes long. One that would take too much is an error in answer to the same request.
+/// Parses a message, on another thread if that takes long. A message over the bounds is replaced with an error response
+/// to the same request.
 async fn parse(body: Vec<u8>) -> Result<ServerJsonRpcMessage, String> {
     let size = match bounds::measure(&body) {
         Ok(size) => size,
-        Err(error) => return in_place_of(&body, error).ok_or_else(|| error.to_string()),
+        Err(error) => return error_in_place_of(&body, error).ok_or_else(|| error.to_string()),
     };
     let parse = move || serde_json::from_slice(&body).map_err(|error| format!("no JSON-RPC message of MCP: {error}"));
     match size.is_cheap() {
@@ -120,20 +142,20 @@ async fn parse(body: Vec<u8>) -> Result<ServerJsonRpcMessage, String> {
     }
 }
 
-/// An error for whoever waits for this message, if it answers something.
-fn in_place_of(message: &[u8], error: BoundsError) -> Option<ServerJsonRpcMessage> {
+/// Returns an error response to the request that this message answers, if it answers one.
+fn error_in_place_of(message: &[u8], error: BoundsError) -> Option<ServerJsonRpcMessage> {
     let why = ErrorData::internal_error(format!("the server answered with too much at once: {error}"), None);
-    id_of(message).map(|id| JsonRpcMessage::error(why, Some(id)))
+    parse_id(message).map(|id| JsonRpcMessage::error(why, Some(id)))
 }
 
-/// Puts an error in the place of each event that would take too much to parse, or ends the stream there.
-fn bounded(events: Events) -> Events {
+/// Replaces each event that would take too much to parse with an error response, or fails the stream there.
+fn bound_events(events: Events) -> Events {
     let check = |event: Result<Sse, SseError>| {
         let mut event = event?;
         let data = event.data.as_deref().unwrap_or_default().as_bytes();
-        // What is nested too deep, or is several messages, the library refuses by itself.
+        // rmcp itself rejects events that are nested too deep, or contain several messages.
         if let Err(error @ BoundsError::Values) = bounds::measure(data) {
-            let refusal = in_place_of(data, error).and_then(|refusal| serde_json::to_string(&refusal).ok());
+            let refusal = error_in_place_of(data, error).and_then(|refusal| serde_json::to_string(&refusal).ok());
             let refusal = refusal.ok_or_else(|| SseError::Body(Box::new(io::Error::other(error))))?;
             event.data = Some(refusal);
         }
@@ -142,23 +164,23 @@ fn bounded(events: Events) -> Events {
     events.map(check).boxed()
 }
 
-async fn read(mut response: Response, max: usize) -> Result<Vec<u8>, Failed> {
+async fn read_body(mut response: Response, max_bytes: usize) -> Result<Vec<u8>, ClientError> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
-        if chunk.len() > max.saturating_sub(body.len()) {
-            return Err(StreamableHttpError::ResponseBodyTooLarge { max_size: max });
+        if chunk.len() > max_bytes.saturating_sub(body.len()) {
+            return Err(StreamableHttpError::ResponseBodyTooLarge { max_size: max_bytes });
         }
         body.extend_from_slice(&chunk);
     }
     Ok(body)
 }
 
-fn text_of(response: &Response, name: &str) -> Option<String> {
+fn header_text(response: &Response, name: &str) -> Option<String> {
     response.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-fn challenge(response: &Response) -> Option<Failed> {
-    let challenge = text_of(response, WWW_AUTHENTICATE.as_str())?;
+fn auth_error(response: &Response) -> Option<ClientError> {
+    let challenge = header_text(response, WWW_AUTHENTICATE.as_str())?;
     match response.status() {
         StatusCode::UNAUTHORIZED => Some(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge))),
         StatusCode::FORBIDDEN => {
@@ -168,34 +190,34 @@ fn challenge(response: &Response) -> Option<Failed> {
     }
 }
 
-/// What a response says that is no success.
-async fn refused(
+/// Reads a response without success into an error or an error response.
+async fn read_refusal(
     message: &ClientJsonRpcMessage,
     has_session: bool,
     response: Response,
-) -> Result<StreamableHttpPostResponse, Failed> {
-    let (status, session) = (response.status(), text_of(&response, SESSION_ID));
-    let is_json = text_of(&response, CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with(JSON));
+) -> Result<StreamableHttpPostResponse, ClientError> {
+    let (status, session) = (response.status(), header_text(&response, SESSION_ID));
+    let is_json = header_text(&response, CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with(JSON));
     let by_status = (status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error())
-        .then(|| HttpStatusError::new(status.as_u16(), text_of(&response, RETRY_AFTER.as_str())));
+        .then(|| HttpStatusError::new(status.as_u16(), header_text(&response, RETRY_AFTER.as_str())));
     let by_status = match by_status {
         Some(error) if !is_json || status == StatusCode::TOO_MANY_REQUESTS => return Err(error.into()),
         by_status => by_status,
     };
-    let body = match read(response, MAX_REFUSAL_BYTES).await {
+    let body = match read_body(response, MAX_REFUSAL_BYTES).await {
         Ok(body) => body,
         Err(error @ StreamableHttpError::ResponseBodyTooLarge { .. }) => {
             return Err(by_status.map_or(error, Into::into));
         }
         Err(_) => Vec::new(),
     };
-    let words = String::from_utf8_lossy(&body).into_owned();
+    let text = String::from_utf8_lossy(&body).into_owned();
     let error = match parse(body).await {
         Ok(JsonRpcMessage::Error(error)) => Some(error),
         _ => None,
     };
     let is_unauthorized = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-    // The answer to the question of the newest revision, from a server that does not know it, whatever its id is.
+    // The answer to `server/discover` from a server that does not support it, whatever its id is.
     if let JsonRpcMessage::Request(request) = message
         && matches!(request.request, ClientRequest::DiscoverRequest(_))
         && !has_session
@@ -203,7 +225,7 @@ async fn refused(
         && !is_unauthorized
     {
         let why =
-            || ErrorData::invalid_request(format!("server/discover was refused with HTTP {status}: {words}"), None);
+            || ErrorData::invalid_request(format!("server/discover was refused with HTTP {status}: {text}"), None);
         let error = error.map_or_else(why, |error| error.error);
         return Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::error(error, Some(request.id.clone())), None));
     }
@@ -212,7 +234,7 @@ async fn refused(
             Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
         }
         (_, Some(by_status)) => Err(by_status.into()),
-        _ => Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {words}").into())),
+        _ => Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {text}").into())),
     }
 }
 
@@ -226,7 +248,7 @@ impl StreamableHttpClient for BoundedClient {
         session_id: Option<Arc<str>>,
         auth_header: Option<String>,
         custom_headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+    ) -> Result<StreamableHttpPostResponse, ClientError> {
         self.post(uri, message, session_id, auth_header, custom_headers).await
     }
 
@@ -236,7 +258,7 @@ impl StreamableHttpClient for BoundedClient {
         session_id: Arc<str>,
         auth_header: Option<String>,
         custom_headers: Headers,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), ClientError> {
         self.http.delete_session(uri, session_id, auth_header, custom_headers).await
     }
 
@@ -247,16 +269,15 @@ impl StreamableHttpClient for BoundedClient {
         last_event_id: Option<String>,
         auth_header: Option<String>,
         custom_headers: Headers,
-    ) -> Result<Events, Failed> {
-        let most = self.max_message_bytes;
+    ) -> Result<Events, ClientError> {
         let opened = self.http.get_stream_with_max_sse_event_size(
             uri,
             session_id,
             last_event_id,
             auth_header,
             custom_headers,
-            most,
+            self.max_message_bytes,
         );
-        opened.await.map(bounded)
+        opened.await.map(bound_events)
     }
 }

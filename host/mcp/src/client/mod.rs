@@ -1,40 +1,33 @@
-//! The client: tools of MCP servers, which may die, hang, flood or change without harm to anybody else.
+//! The MCP client: tools of MCP servers, which may die, hang, flood or change without harm to other tools.
 
-mod address;
-mod allowance;
-mod backoff;
-mod changes;
+mod call_tool_result;
 mod client_handler;
+mod connect_error;
 mod connection;
-mod end_with_parent;
 mod endpoint;
 mod event_limit;
-mod failure;
-mod foreign;
 mod headers;
 mod http_client;
 mod inspecting_transport;
-mod launcher;
-mod notice;
-mod pending;
+mod message_tracker;
 mod process;
 mod program;
+mod progress;
 mod remote;
-mod report;
-mod result;
+mod remote_tool;
+mod tool_notice;
 mod tool_pins;
 
-pub use address::{AddressError, check_address};
-pub use end_with_parent::end_with_parent;
-pub use endpoint::{Endpoint, Launch, Through};
-pub use failure::ConnectError;
-pub use foreign::RemoteTool;
+pub use connect_error::ConnectError;
+pub use endpoint::{AddressError, Endpoint, Launch, LaunchWrapper, check_address};
 pub use headers::{HeaderError, Headers};
-pub use inspecting_transport::OnProgress;
-pub use notice::ToolNotice;
+pub use process::end_with_parent;
+pub use progress::OnProgress;
 pub use remote::{Remote, RemoteOptions};
+pub use remote_tool::RemoteTool;
+pub use tool_notice::ToolNotice;
 
-/// Pages of tools that are asked for.
+/// Maximum number of pages that are requested of one `tools/list`.
 const MAX_PAGES: usize = 64;
-/// Tools that are taken from one server.
+/// Maximum number of tools that are taken from one server.
 const MAX_LISTED_TOOLS: usize = 1000;

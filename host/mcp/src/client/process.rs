@@ -1,73 +1,82 @@
-//! A server that is a program: started with a clean environment, ended together with whatever it started.
+//! Programs of servers: started with a clean environment, ended together with all their children.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process_group, set_parent_process_death_signal, waitid,
+};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
-use super::endpoint::{Launch, Through};
-use super::launcher;
+use super::endpoint::{Launch, LaunchWrapper};
 
-/// What a program has from this process's environment.
-const HANDED_ON: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
-/// Bytes of the last words of a program that are kept.
-const LAST_WORDS: usize = 2048;
-/// Bytes of words that are heard in a second.
-const IN_A_SECOND: usize = 4 << 20;
-/// How long a program has to end once its input has ended.
-const GRACE: Duration = Duration::from_secs(1);
-/// Between two looks whether it has.
-const GLANCE: Duration = Duration::from_millis(5);
+/// Variables that a program inherits from this process.
+const INHERITED_VARIABLES: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
+/// Maximum size of the end of a program's standard error that is kept, in bytes.
+const MAX_STDERR_TAIL_BYTES: usize = 2048;
+/// Maximum number of bytes of a program's standard error that are read in a second.
+const MAX_STDERR_BYTES_PER_SECOND: usize = 4 << 20;
+/// Time for a program to exit once its input has ended.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Interval of the checks whether it has exited.
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A running program. Dropping it kills it and its children.
 pub(crate) struct Process {
     child: Child,
-    words: Arc<Mutex<VecDeque<u8>>>,
+    stderr_tail: Arc<Mutex<VecDeque<u8>>>,
 }
 
 impl Process {
-    /// Starts it.
-    pub(crate) async fn start(launch: &Launch) -> std::io::Result<(Self, ChildStdout, ChildStdin)> {
-        let mut child = launcher::spawn(command(launch)).await?;
-        let missing = || std::io::Error::other("the program was started without its streams");
+    /// Starts a program. Returns it with its standard output and input.
+    pub(crate) async fn start(launch: &Launch) -> io::Result<(Self, ChildStdout, ChildStdin)> {
+        let mut child = spawn(command(launch)).await?;
+        let missing = || io::Error::other("the program was started without its streams");
         let output = child.stdout.take().ok_or_else(missing)?;
         let input = child.stdin.take().ok_or_else(missing)?;
         let errors = child.stderr.take().ok_or_else(missing)?;
-        let words = Arc::default();
-        tokio::spawn(listen(errors, Arc::clone(&words)));
-        Ok((Self { child, words }, output, input))
+        let stderr_tail = Arc::default();
+        tokio::spawn(drain_stderr(errors, Arc::clone(&stderr_tail)));
+        Ok((Self { child, stderr_tail }, output, input))
     }
 
-    /// The end of what it wrote to its standard error.
-    pub(crate) fn last_words(&self) -> String {
-        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes: Vec<u8> = words.iter().copied().collect();
+    /// Returns the end of what it wrote to its standard error.
+    pub(crate) fn stderr_tail(&self) -> String {
+        let stderr_tail = self.stderr_tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = stderr_tail.iter().copied().collect();
         String::from_utf8_lossy(&bytes).trim().to_owned()
     }
 
-    /// Waits a moment for it to end by itself, as its input has ended. Then whatever is left of it is killed.
+    /// Waits up to a second for it to exit by itself, as its input has ended. Then all processes that are left of it
+    /// are killed.
     pub(crate) async fn end(self) {
-        let give_up = tokio::time::Instant::now() + GRACE;
-        while self.is_running() && tokio::time::Instant::now() < give_up {
-            tokio::time::sleep(GLANCE).await;
+        let deadline = tokio::time::Instant::now() + EXIT_TIMEOUT;
+        while self.is_running() && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(EXIT_POLL_INTERVAL).await;
         }
     }
 
-    /// Looks without collecting its exit status: that would free its number while its children may go on.
+    /// Returns whether it runs, without collecting its exit status: that would free its number while its children may
+    /// go on.
     fn is_running(&self) -> bool {
         let Some(id) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else { return false };
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        matches!(waitid(WaitId::Pid(id), look), Ok(None))
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        matches!(waitid(WaitId::Pid(id), options), Ok(None))
     }
 }
 
 fn command(launch: &Launch) -> Command {
-    let mut command = match &launch.through {
-        Some(Through { program, arguments }) => {
+    let mut command = match &launch.wrapper {
+        Some(LaunchWrapper { program, arguments }) => {
             let mut command = Command::new(program);
             command.args(arguments).arg(&launch.program);
             command
@@ -75,39 +84,93 @@ fn command(launch: &Launch) -> Command {
         None => Command::new(&launch.program),
     };
     command.args(&launch.arguments).env_clear();
-    command.envs(HANDED_ON.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    command.envs(INHERITED_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
     if let Some(folder) = &launch.folder {
         command.current_dir(folder);
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // A group of its own: it is ended as a whole, and Ctrl-C in a terminal is for this process only.
+    // A process group of its own: it is ended as a whole, and Ctrl-C in a terminal is for this process only.
     command.process_group(0).kill_on_drop(true);
     command
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // While it was not waited for, nobody else can have its number.
+        // Until it is waited for, no other process can have its number.
         if let Some(group) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
             let _gone = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
-/// Reads what a program writes, so that it is not held up by it, and keeps the end. One that writes without end is.
-async fn listen(mut errors: impl AsyncRead + Unpin, words: Arc<Mutex<VecDeque<u8>>>) {
+/// Reads the standard error of a program, so that it does not block on it, and keeps the end. A program that writes
+/// without end is slowed down.
+async fn drain_stderr(mut errors: impl AsyncRead + Unpin, stderr_tail: Arc<Mutex<VecDeque<u8>>>) {
     let mut read = vec![0; 4096];
-    let (mut second, mut heard) = (tokio::time::Instant::now(), 0);
+    let (mut second, mut bytes_read) = (tokio::time::Instant::now(), 0);
     while let Ok(bytes @ 1..) = errors.read(&mut read).await {
-        heard += bytes;
-        if heard > IN_A_SECOND {
+        bytes_read += bytes;
+        if bytes_read > MAX_STDERR_BYTES_PER_SECOND {
             tokio::time::sleep_until(second + Duration::from_secs(1)).await;
-            (second, heard) = (tokio::time::Instant::now(), 0);
+            (second, bytes_read) = (tokio::time::Instant::now(), 0);
         }
-        let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
-        words.extend(read.iter().take(bytes));
-        let surplus = words.len().saturating_sub(LAST_WORDS);
-        words.drain(..surplus);
+        let mut stderr_tail = stderr_tail.lock().unwrap_or_else(PoisonError::into_inner);
+        stderr_tail.extend(read.iter().take(bytes));
+        let surplus = stderr_tail.len().saturating_sub(MAX_STDERR_TAIL_BYTES);
+        stderr_tail.drain(..surplus);
     }
+}
+
+struct LaunchRequest {
+    command: Command,
+    /// The runtime of the child's streams.
+    runtime: Handle,
+    started: oneshot::Sender<io::Result<Child>>,
+}
+
+static LAUNCHER: OnceLock<Option<Sender<LaunchRequest>>> = OnceLock::new();
+
+/// Starts a program on a thread that lives as long as this process.
+///
+/// A parent-death signal is sent when the thread that started the program ends (`PR_SET_PDEATHSIG(2const)`), so a
+/// thread of a runtime would not do.
+///
+/// # Errors
+/// If it cannot be started.
+async fn spawn(command: Command) -> io::Result<Child> {
+    let gone = || io::Error::other("there is no thread to start programs with");
+    let launcher = LAUNCHER.get_or_init(start_launcher).as_ref().ok_or_else(gone)?;
+    let (started, answer) = oneshot::channel();
+    launcher.send(LaunchRequest { command, runtime: Handle::current(), started }).map_err(|_| gone())?;
+    answer.await.map_err(|_| gone())?
+}
+
+fn start_launcher() -> Option<Sender<LaunchRequest>> {
+    let (sender, receiver) = channel::<LaunchRequest>();
+    let serve = move || {
+        for LaunchRequest { mut command, runtime, started } in receiver {
+            let _here = runtime.enter();
+            // If the receiver is gone, the child is dropped, which kills it.
+            let _unwanted = started.send(command.spawn());
+        }
+    };
+    std::thread::Builder::new().name("mcp-launcher".to_owned()).spawn(serve).ok()?;
+    Some(sender)
+}
+
+/// Becomes this program. The system kills it once the process `parent`, which started this one, is gone for any reason.
+/// Returns only on failure. It is meant for a hidden command of a program that is named in [`Launch::wrapper`].
+///
+/// [`Launch::wrapper`]: crate::Launch::wrapper
+#[must_use]
+pub fn end_with_parent(parent: u32, program: OsString, arguments: impl IntoIterator<Item = OsString>) -> io::Error {
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        return error.into();
+    }
+    // The parent may have ended before the signal was requested, and then it is never sent.
+    if getppid().map(|found| found.as_raw_nonzero().get().cast_unsigned()) != Some(parent) {
+        return io::Error::other("the process that started this one is gone");
+    }
+    std::process::Command::new(program).args(arguments).exec()
 }

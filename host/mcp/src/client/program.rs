@@ -1,6 +1,6 @@
-//! Whether the program of a server is there, before anything is started.
+//! A check of a server's program before anything is started.
 //!
-//! It is started through another program, which could only fail in its place.
+//! The program is started by another program, which could only fail in its place.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use rustix::fs::{Access, access};
 
 use super::endpoint::Launch;
 
-/// Where programs are looked for if there is no `PATH`.
-const USUAL_PATH: &str = "/usr/local/bin:/bin:/usr/bin";
+/// Search path of programs if `PATH` is not set.
+const DEFAULT_PATH: &str = "/usr/local/bin:/bin:/usr/bin";
 
-/// Says why a program cannot be started, where that can be told from its name alone.
-pub(super) fn check(launch: &Launch) -> Result<(), &'static str> {
+/// Checks that a program can be found and executed. Returns the reason if not.
+pub(super) fn check_program(launch: &Launch) -> Result<(), &'static str> {
     let Launch { program, folder, .. } = launch;
     if program.as_os_str().is_empty() {
         return Err("it has no name; write the program to start");
@@ -33,11 +33,11 @@ pub(super) fn check(launch: &Launch) -> Result<(), &'static str> {
     }
 }
 
-/// The `PATH` that the program is started with.
+/// Returns the `PATH` that the program is started with.
 fn search_path(launch: &Launch) -> OsString {
     let own = launch.environment.iter().rev().find(|(name, _)| name == "PATH");
     let own = own.map(|(_, value)| OsString::from(value));
-    own.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| USUAL_PATH.into())
+    own.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| DEFAULT_PATH.into())
 }
 
 fn is_executable(path: &PathBuf) -> bool {
@@ -49,11 +49,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_found_as_the_system_finds_them() {
+    fn finds_programs_as_execvp_does() {
         let found = |program: &str, path: Option<&str>, folder: Option<&str>| {
             let environment = path.map(|path| ("PATH".to_owned(), path.to_owned())).into_iter().collect();
             let (program, folder) = (PathBuf::from(program), folder.map(PathBuf::from));
-            check(&Launch { program, environment, folder, ..Launch::default() }).is_ok()
+            check_program(&Launch { program, environment, folder, ..Launch::default() }).is_ok()
         };
         assert!(found("sh", None, None));
         assert!(found("/bin/sh", None, None));

@@ -1,6 +1,7 @@
-//! A server as a set of tools: connected when needed, listed, pinned, called.
+//! A server as a set of tools, which are connected to on demand, listed, pinned and called.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,50 +16,53 @@ use rmcp::service::ServiceError;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::backoff::Backoff;
-use super::connection::{ConnectOptions, Connection};
+use super::call_tool_result;
+use super::connect_error::ConnectError;
+use super::connection::{Backoff, ConnectOptions, Connection};
 use super::endpoint::Endpoint;
-use super::failure::ConnectError;
-use super::foreign::RemoteTool;
 use super::headers::Headers;
-use super::inspecting_transport::OnProgress;
-use super::notice::ToolNotice;
-use super::result;
-use super::tool_pins::{Listed, Sizes, ToolPins};
+use super::progress::OnProgress;
+use super::remote_tool::RemoteTool;
+use super::tool_notice::ToolNotice;
+use super::tool_pins::{Sizes, ToolList, ToolPins};
 
-/// Room in a message for all that is not the result.
-const ENVELOPE: usize = 64 << 10;
-/// Characters of a server's own words about a failure.
-const WORDS: usize = 1000;
+/// Size of a message besides the result, in bytes.
+const MAX_ENVELOPE_BYTES: usize = 64 << 10;
+/// Maximum length of a server's own text in an error, in characters.
+const MAX_QUOTED_CHARS: usize = 1000;
 
-/// Limits for a server.
+/// Limits and settings of a server.
 #[derive(Debug, Clone)]
 pub struct RemoteOptions {
-    /// How long a call may take, however long the server would.
+    /// Deadline of a call, whatever the server would take.
     pub deadline: Duration,
-    /// How long connecting and listing may take together.
+    /// Timeout of connecting and listing together.
     pub patience: Duration,
-    /// Bytes of a result.
+    /// Maximum size of a result, in bytes.
     pub output: usize,
-    /// Bytes of a single string in the arguments of a call.
+    /// Maximum size of a single string in the arguments of a call, in bytes.
     pub string: usize,
-    /// Messages that the server may send without being asked, in one call or in one minute between calls: news, logs,
+    /// Maximum number of unsolicited messages in one call or in one minute between calls: notifications, logs,
     /// requests. More end the connection.
     pub unasked: u32,
-    /// Only these of its tools are used, by the server's own names; all if not said.
+    /// The tools to use, by the server's own names; `None` for all.
     pub only: Option<BTreeSet<String>>,
-    /// Sent with every request to a server at a URL.
+    /// Headers of every request to a server at a URL.
     pub headers: Headers,
-    /// Takes what is secret out of whatever the server says in its calls.
+    /// Redacts secrets from everything that the server sends in its calls.
     pub redactor: Option<Redactor>,
-    /// Tools that were approved, under the server's names, and the digests they were approved with. Those that are not
-    /// among them are pinned as they are first seen.
+    /// The digests of approved tools, by the server's own names. Other tools are pinned as they are first seen.
     pub pins: BTreeMap<String, Digest>,
 }
 
 impl Default for RemoteOptions {
-    /// A deadline of 30 s, 15 s to connect, results and strings of 1 MiB, 10,000 messages that nobody asked for, all tools, no further
-    /// headers, no secrets, no pins.
+    /// Returns the defaults:
+    ///
+    /// - a deadline of 30 s, and 15 s to connect
+    /// - results and strings of at most 1 MiB
+    /// - 10,000 unsolicited messages
+    /// - all tools, and no pins
+    /// - no headers, no redaction
     fn default() -> Self {
         Self {
             deadline: Duration::from_secs(30),
@@ -74,7 +78,7 @@ impl Default for RemoteOptions {
     }
 }
 
-/// A server and its tools. Cheap to clone; all clones are the same.
+/// A server and its tools. Cheap to clone; clones share their state.
 #[derive(Clone)]
 pub struct Remote(Arc<Inner>);
 
@@ -82,69 +86,75 @@ struct Inner {
     name: Namespace,
     endpoint: Endpoint,
     options: RemoteOptions,
-    link: Mutex<Link>,
-    seen: Lock<ToolPins>,
+    state: Mutex<ConnectionState>,
+    pins: Lock<ToolPins>,
 }
 
 #[derive(Default)]
-struct Link {
+struct ConnectionState {
     connection: Option<Arc<Connection>>,
     backoff: Backoff,
 }
 
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
 impl Remote {
-    /// A server of this name. Nothing is started or connected to yet.
+    /// Creates a server with this name. Nothing is started or connected to yet.
     #[must_use]
     pub fn new(name: Namespace, endpoint: Endpoint, options: RemoteOptions) -> Self {
         let pins = options.pins.iter().map(|(name, digest)| (Arc::from(name.as_str()), *digest)).collect();
-        let seen = Lock::new(ToolPins::pinned(pins));
-        Self(Arc::new(Inner { name, endpoint, options, link: Mutex::default(), seen }))
+        let pins = Lock::new(ToolPins::new(pins));
+        Self(Arc::new(Inner { name, endpoint, options, state: Mutex::default(), pins }))
     }
 
-    /// What the server is called here.
+    /// Returns the name of the server in this host.
     #[must_use]
     pub fn name(&self) -> &Namespace {
         &self.0.name
     }
 
-    /// Its tools, in the order of their names, after connecting if need be. Those in quarantine are left out.
+    /// Returns its tools, sorted by their names, and connects if necessary. Quarantined tools are left out.
     ///
     /// # Errors
     /// See [`ConnectError`].
     pub async fn tools(&self) -> Result<Vec<RemoteTool>, ConnectError> {
         self.connection().await?;
-        Ok(self.seen().tools())
+        Ok(self.pins().tools())
     }
 
-    /// Tools that the server has and that cannot be used, each with the reason: a name or a description that is not
-    /// acceptable, or one that is not what was pinned.
+    /// Returns the tools of the server that cannot be used, each with the reason: an unacceptable name or description,
+    /// or a difference from what was pinned.
     #[must_use]
-    pub fn refused(&self) -> Vec<ToolNotice> {
-        self.seen().refused()
+    pub fn rejected_tools(&self) -> Vec<ToolNotice> {
+        self.pins().rejected()
     }
 
-    /// What of the schemas of its tools is not checked here, such as patterns with look-around. The server checks its
-    /// arguments itself.
+    /// Returns the parts of its tools' schemas that are not checked here, such as patterns with look-around. The server
+    /// checks its arguments itself.
     #[must_use]
-    pub fn unchecked(&self) -> Vec<ToolNotice> {
-        self.seen().unchecked()
+    pub fn unchecked_schemas(&self) -> Vec<ToolNotice> {
+        self.pins().unchecked()
     }
 
-    /// How long one of its calls may take.
+    /// Returns the deadline of its calls.
     #[must_use]
     pub fn deadline(&self) -> Duration {
         self.0.options.deadline
     }
 
-    /// Calls a tool under the server's own name for it, within the deadline. Arguments were checked before.
+    /// Calls a tool by the server's own name, within the deadline. The arguments have to be validated before.
     ///
     /// # Errors
-    /// Whatever happened to the call or the server, as the failure of this one call.
+    /// Every failure of the call or the server is the failure of this one call.
     pub async fn call(&self, foreign: &str, arguments: Value) -> Result<Vec<Content>, CallError> {
         self.call_observed(foreign, arguments, None).await
     }
 
-    /// The same, with somebody to tell of its progress.
+    /// Like [`Remote::call`], with a callback for progress.
     ///
     /// # Errors
     /// As for [`Remote::call`].
@@ -154,11 +164,11 @@ impl Remote {
         arguments: Value,
         listener: Option<OnProgress>,
     ) -> Result<Vec<Content>, CallError> {
-        let listener = listener.map(|listener| self.discreet(listener));
-        let called = tokio::time::timeout(self.0.options.deadline, self.attempt(foreign, arguments, listener)).await;
-        let mut outcome = match called {
+        let listener = listener.map(|listener| self.redact_progress(listener));
+        let result = tokio::time::timeout(self.0.options.deadline, self.attempt(foreign, arguments, listener)).await;
+        let mut outcome = match result {
             Ok(outcome) => outcome,
-            Err(_elapsed) => Err(self.late()),
+            Err(_elapsed) => Err(self.deadline_error()),
         };
         if let Some(redactor) = &self.0.options.redactor {
             match &mut outcome {
@@ -169,8 +179,8 @@ impl Remote {
         outcome
     }
 
-    /// Tells of progress without what is secret.
-    fn discreet(&self, listener: OnProgress) -> OnProgress {
+    /// Wraps a callback so that secrets are redacted from messages.
+    fn redact_progress(&self, listener: OnProgress) -> OnProgress {
         let this = self.clone();
         Arc::new(move |mut progress| {
             if let (Some(redactor), Some(message)) = (&this.0.options.redactor, &mut progress.message) {
@@ -186,17 +196,17 @@ impl Remote {
         arguments: Value,
         listener: Option<OnProgress>,
     ) -> Result<Vec<Content>, CallError> {
-        let connection = self.connection().await.map_err(|error| self.unreachable(&error))?;
-        let known = self.seen().callable(&self.0.name, foreign)?;
+        let connection = self.connection().await.map_err(|error| self.connect_error(&error))?;
+        let known = self.pins().callable(&self.0.name, foreign)?;
         let mut call = CallToolRequestParams::new(foreign.to_owned());
         if let Value::Object(arguments) = arguments {
             call = call.with_arguments(arguments);
         }
         match connection.call(call, listener).await {
             Ok(CallToolResponse::Complete(answer)) => {
-                let parts = result::parts(answer, self.0.options.output)?;
+                let parts = call_tool_result::into_content(answer, self.0.options.output)?;
                 match known.results {
-                    Some(gate) => result::checked(gate, parts).await,
+                    Some(gate) => call_tool_result::check_output(gate, parts).await,
                     None => Ok(parts),
                 }
             }
@@ -204,59 +214,60 @@ impl Remote {
                 ErrorKind::ToolFailed,
                 "the tool asks its user for something, which nobody here can give",
             )),
-            Err(error) => Err(self.broken(&connection, error)),
+            Err(error) => Err(self.service_error(&connection, error)),
         }
     }
 
-    fn late(&self) -> CallError {
+    fn deadline_error(&self) -> CallError {
         let deadline = self.0.options.deadline.as_millis();
         let mut why = format!("the server `{}` did not answer within {deadline} ms, its `timeout`", self.0.name);
-        // Somebody who connects holds the lock, and then there is nothing to tell.
-        let strays = self.0.link.try_lock().ok();
-        let strays = strays.and_then(|link| Some(link.connection.as_ref()?.news().strays())).unwrap_or(0);
-        if strays > 0 {
-            why.push_str(&format!("; it sent {strays} answers to questions that nobody asked"));
+        // A task that connects holds the lock, and then there is no connection to report on.
+        let unmatched = self.0.state.try_lock().ok();
+        let unmatched =
+            unmatched.and_then(|state| Some(state.connection.as_ref()?.tracker().unmatched_answers())).unwrap_or(0);
+        if unmatched > 0 {
+            why.push_str(&format!("; it sent {unmatched} answers to questions that nobody asked"));
         }
         CallError::new(ErrorKind::Deadline, why).with_hint("ask for less at once")
     }
 
-    /// The failure of a call whose server broke, or said no.
-    fn broken(&self, connection: &Connection, error: ServiceError) -> CallError {
+    /// Creates the error of a call that the server refused or that its failure ended.
+    fn service_error(&self, connection: &Connection, error: ServiceError) -> CallError {
         let name = &self.0.name;
         match error {
             ServiceError::McpError(error) if !connection.is_closed() => {
-                let said: String = error.message.chars().take(WORDS).collect();
-                CallError::new(ErrorKind::ToolFailed, format!("the server `{name}` refused the call: {said}"))
+                let message: String = error.message.chars().take(MAX_QUOTED_CHARS).collect();
+                CallError::new(ErrorKind::ToolFailed, format!("the server `{name}` refused the call: {message}"))
             }
             _ if connection.has_overflowed() => {
-                let most = self.0.options.output;
+                let max = self.0.options.output;
                 let why = format!(
-                    "the server `{name}` sent a message far over {most} bytes, or much that is none, and was cut off"
+                    "the server `{name}` sent a message far over {max} bytes, or much that is none, and was cut off"
                 );
                 CallError::new(ErrorKind::OutputTooLarge, why).with_hint("ask for less at once")
             }
-            _ if connection.news().was_flooded() => {
-                let most = self.0.options.unasked;
-                let why = format!("the server `{name}` sent more than {most} messages that nobody asked for");
+            _ if connection.tracker().is_flooded() => {
+                let max = self.0.options.unasked;
+                let why = format!("the server `{name}` sent more than {max} messages that nobody asked for");
                 CallError::new(ErrorKind::OutputTooLarge, format!("{why} and was cut off"))
             }
             error => {
-                let words: String = connection.last_words().chars().take(WORDS).collect();
-                let said = if words.is_empty() { String::new() } else { format!("; it said: {words}") };
-                CallError::new(ErrorKind::Unavailable, format!("the server `{name}` broke off: {error}{said}"))
+                let stderr: String = connection.stderr_tail().chars().take(MAX_QUOTED_CHARS).collect();
+                let suffix = if stderr.is_empty() { String::new() } else { format!("; it said: {stderr}") };
+                CallError::new(ErrorKind::Unavailable, format!("the server `{name}` broke off: {error}{suffix}"))
                     .with_hint("it is started or connected to again with the next call")
             }
         }
     }
 
-    fn unreachable(&self, error: &ConnectError) -> CallError {
+    fn connect_error(&self, error: &ConnectError) -> CallError {
         let mut why = format!("the server `{}` cannot be used: {error}", self.0.name);
         let mut source = std::error::Error::source(error);
         while let Some(cause) = source {
             why.push_str(&format!(": {cause}"));
             source = cause.source();
         }
-        let why: String = why.chars().take(WORDS).collect();
+        let why: String = why.chars().take(MAX_QUOTED_CHARS).collect();
         let mut failure = CallError::new(ErrorKind::Unavailable, why);
         if let ConnectError::TooEarly(wait) = error {
             failure.retry_after = Some(*wait);
@@ -264,23 +275,24 @@ impl Remote {
         failure
     }
 
-    /// The connection, made anew if there is none that works. Tools are listed, and compared with their pins, with every
-    /// new one and whenever the server says that they changed.
+    /// Returns the connection, and makes a new one if none works. Tools are listed, and compared with their pins, on
+    /// every new connection and whenever the server reports that they have changed.
     async fn connection(&self) -> Result<Arc<Connection>, ConnectError> {
-        let mut link = self.0.link.lock().await;
-        if let Some(connection) = link.connection.take_if(|connection| connection.is_closed()) {
+        let mut state = self.0.state.lock().await;
+        if let Some(connection) = state.connection.take_if(|connection| connection.is_closed()) {
             drop(connection);
-            link.backoff.failed(Instant::now());
+            state.backoff.record_failure(Instant::now());
         }
         let patience = self.0.options.patience;
-        let connected = match &link.connection {
-            Some(connection) if !connection.news().take_changed() => return Ok(Arc::clone(connection)),
+        let connected = match &state.connection {
+            Some(connection) if !connection.tracker().take_changed() => return Ok(Arc::clone(connection)),
             Some(connection) => {
                 let connection = Arc::clone(connection);
-                tokio::time::timeout(patience, async { self.look(&connection).await.map(|()| connection) }).await
+                tokio::time::timeout(patience, async { self.refresh_tools(&connection).await.map(|()| connection) })
+                    .await
             }
             None => {
-                if let Some(wait) = link.backoff.wait(Instant::now()) {
+                if let Some(wait) = state.backoff.remaining(Instant::now()) {
                     return Err(ConnectError::TooEarly(wait));
                 }
                 tokio::time::timeout(patience, self.connect()).await
@@ -288,13 +300,13 @@ impl Remote {
         };
         match connected.unwrap_or(Err(ConnectError::Late(patience))) {
             Ok(connection) => {
-                link.backoff.worked();
-                link.connection = Some(Arc::clone(&connection));
+                state.backoff.reset();
+                state.connection = Some(Arc::clone(&connection));
                 Ok(connection)
             }
             Err(error) => {
-                link.connection = None;
-                link.backoff.failed(Instant::now());
+                state.connection = None;
+                state.backoff.record_failure(Instant::now());
                 Err(error)
             }
         }
@@ -302,34 +314,34 @@ impl Remote {
 
     async fn connect(&self) -> Result<Arc<Connection>, ConnectError> {
         let RemoteOptions { output, unasked, headers, .. } = &self.0.options;
-        // Base64 makes four bytes of three, and escapes can double a text.
-        let longest = output.saturating_mul(2).saturating_add(ENVELOPE).max(1 << 20);
-        let terms = ConnectOptions { longest, unasked: *unasked, headers: headers.clone() };
-        let connection = Arc::new(Connection::open(&self.0.endpoint, &terms).await?);
-        self.look(&connection).await?;
+        // Base64 takes four bytes for three, and escapes can double a text.
+        let max_message_bytes = output.saturating_mul(2).saturating_add(MAX_ENVELOPE_BYTES).max(1 << 20);
+        let connect_options = ConnectOptions { max_message_bytes, max_unsolicited: *unasked, headers: headers.clone() };
+        let connection = Arc::new(Connection::open(&self.0.endpoint, &connect_options).await?);
+        self.refresh_tools(&connection).await?;
         Ok(connection)
     }
 
-    async fn look(&self, connection: &Connection) -> Result<(), ConnectError> {
+    async fn refresh_tools(&self, connection: &Connection) -> Result<(), ConnectError> {
         let tools = connection.list().await?;
         let this = self.clone();
-        let read = move || {
+        let parse = move || {
             let RemoteOptions { only, output, string, .. } = &this.0.options;
-            Listed::of(&this.0.name, &tools, only.as_ref(), Sizes { string: *string, output: *output })
+            ToolList::new(&this.0.name, &tools, only.as_ref(), Sizes { string: *string, output: *output })
         };
-        // Other people's schemas may take long to compile.
-        let listed = tokio::task::spawn_blocking(read).await.map_err(|error| ConnectError::List(Box::new(error)))?;
-        self.seen().update(listed);
+        // Schemas of servers may take long to compile.
+        let listed = tokio::task::spawn_blocking(parse).await.map_err(|error| ConnectError::List(Box::new(error)))?;
+        self.pins().update(listed);
         Ok(())
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, ToolPins> {
-        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pins(&self) -> std::sync::MutexGuard<'_, ToolPins> {
+        self.0.pins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the connection, and the program behind it, in good order.
+    /// Closes the connection, and ends the program behind it.
     pub async fn close(&self) {
-        let connection = self.0.link.lock().await.connection.take();
+        let connection = self.0.state.lock().await.connection.take();
         if let Some(connection) = connection.and_then(Arc::into_inner) {
             connection.close().await;
         }

@@ -1,4 +1,4 @@
-//! What is known of the tools of a server: as they were listed last, and as they were when they were pinned.
+//! The tools of a server as they were listed last, and the digests that they are pinned by.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use fumehood_core::untrusted::Untrusted;
 use rmcp::model::Tool;
 use serde_json::Value;
 
-use super::foreign::RemoteTool;
-use super::notice::ToolNotice;
+use super::remote_tool::RemoteTool;
+use super::tool_notice::ToolNotice;
 
-/// Why the results of a tool are not checked.
-const UNREADABLE_OUTPUT: &str = "its output schema cannot be read, so that its results are not checked";
+/// Reason of the notice about a tool whose results are not checked.
+const UNREADABLE_OUTPUT_SCHEMA: &str = "its output schema cannot be read, so that its results are not checked";
 
-/// A tool, and what its results have to be.
+/// A tool, and the validator of its results.
 #[derive(Clone)]
-pub(crate) struct Known {
+pub(crate) struct ListedTool {
     pub(crate) tool: RemoteTool,
     pub(crate) results: Option<Arc<Gate>>,
 }
 
-/// The tools of one listing.
+/// The tools of one `tools/list`.
 #[derive(Default)]
-pub(crate) struct Listed {
-    tools: BTreeMap<Arc<str>, Known>,
-    refused: Vec<ToolNotice>,
+pub(crate) struct ToolList {
+    tools: BTreeMap<Arc<str>, ListedTool>,
+    rejected: Vec<ToolNotice>,
     unchecked: Vec<ToolNotice>,
 }
 
-/// Limits of what passes between a server and its callers, in bytes.
+/// Size limits of arguments and results, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
     /// One string in the arguments of a call.
@@ -43,82 +43,82 @@ pub(crate) struct Sizes {
     pub(crate) output: usize,
 }
 
-/// What is known of the tools.
+/// The current tools of a server and their pins.
 #[derive(Default)]
 pub(crate) struct ToolPins {
-    listed: Listed,
+    listed: ToolList,
     pins: BTreeMap<Arc<str>, Digest>,
 }
 
-impl Listed {
-    /// What a server of this name listed, as far as it is wanted. Compiles schemas, which takes its time.
-    pub(crate) fn of(server: &Namespace, tools: &[Tool], only: Option<&BTreeSet<String>>, sizes: Sizes) -> Self {
+impl ToolList {
+    /// Converts the tools that a server listed, limited to `only`. Compiles their schemas, which may take long.
+    pub(crate) fn new(server: &Namespace, tools: &[Tool], only: Option<&BTreeSet<String>>, sizes: Sizes) -> Self {
         let mut listed = Self::default();
         for tool in tools.iter().filter(|tool| only.is_none_or(|only| only.contains(tool.name.as_ref()))) {
-            match listed.known(server, tool, sizes) {
+            match listed.parse_tool(server, tool, sizes) {
                 Ok(known) => drop(listed.tools.insert(Arc::clone(&known.tool.foreign), known)),
-                Err(why) => listed.refused.push(why),
+                Err(why) => listed.rejected.push(why),
             }
         }
         let missing = only.into_iter().flatten().filter(|name| tools.iter().all(|tool| tool.name != **name));
-        listed.refused.extend(missing.map(|name| ToolNotice::new(name, "the server has no such tool")));
+        listed.rejected.extend(missing.map(|name| ToolNotice::new(name, "the server has no such tool")));
         listed
     }
 
-    fn known(&mut self, server: &Namespace, tool: &Tool, sizes: Sizes) -> Result<Known, ToolNotice> {
+    fn parse_tool(&mut self, server: &Namespace, tool: &Tool, sizes: Sizes) -> Result<ListedTool, ToolNotice> {
         let limits = GateLimits::default().with_string_bytes(sizes.string);
-        let (tool, mut notices) = RemoteTool::of(server, tool, &limits)?;
+        let (tool, mut notices) = RemoteTool::from_tool(server, tool, &limits)?;
         self.unchecked.append(&mut notices);
-        // Results are bounded as a whole; a long text in one is no sign of anything.
+        // Results are bounded as a whole, so a long string in one is accepted.
         let limits = GateLimits { document_bytes: sizes.output, string_bytes: sizes.output, ..GateLimits::default() };
         let compile = |schema: &Untrusted<Value>| Gate::for_foreign_results(schema.expose_raw(), limits);
         let results = match tool.output_schema.as_ref().map(compile) {
             Some(Ok(gate)) => Some(Arc::new(gate)),
-            // The server promised something that nobody here can hold it to: its results are taken as they come.
+            // The output schema cannot be enforced here: its results are taken as they come.
             Some(Err(_)) => {
-                self.unchecked.push(ToolNotice::new(&tool.foreign, UNREADABLE_OUTPUT));
+                self.unchecked.push(ToolNotice::new(&tool.foreign, UNREADABLE_OUTPUT_SCHEMA));
                 None
             }
             None => None,
         };
-        Ok(Known { tool, results })
+        Ok(ListedTool { tool, results })
     }
 }
 
 impl ToolPins {
-    /// With tools that were pinned before.
-    pub(crate) fn pinned(pins: BTreeMap<Arc<str>, Digest>) -> Self {
-        Self { pins, listed: Listed::default() }
+    /// Creates the state of a server with tools that were pinned before.
+    pub(crate) fn new(pins: BTreeMap<Arc<str>, Digest>) -> Self {
+        Self { pins, listed: ToolList::default() }
     }
 
-    /// They were listed anew. What was not pinned is pinned as it is now.
-    pub(crate) fn update(&mut self, listed: Listed) {
+    /// Replaces the list. Tools that were not pinned are pinned as they are now.
+    pub(crate) fn update(&mut self, listed: ToolList) {
         for (name, known) in &listed.tools {
             self.pins.entry(Arc::clone(name)).or_insert(known.tool.digest);
         }
         self.listed = listed;
     }
 
-    /// Those that are as they were pinned.
+    /// Returns the tools that match their pins.
     pub(crate) fn tools(&self) -> Vec<RemoteTool> {
-        let good = self.listed.tools.values().filter(|known| !self.is_changed(&known.tool));
-        good.map(|known| known.tool.clone()).collect()
+        let unchanged = self.listed.tools.values().filter(|known| !self.is_changed(&known.tool));
+        unchanged.map(|known| known.tool.clone()).collect()
     }
 
-    /// Those that cannot be used, each with the reason.
-    pub(crate) fn refused(&self) -> Vec<ToolNotice> {
+    /// Returns the tools that cannot be used, each with the reason.
+    pub(crate) fn rejected(&self) -> Vec<ToolNotice> {
         let changed = self.listed.tools.values().filter(|known| self.is_changed(&known.tool));
         let changed = changed.map(|known| ToolNotice::new(&known.tool.foreign, "it is not what was approved"));
-        self.listed.refused.iter().cloned().chain(changed).collect()
+        self.listed.rejected.iter().cloned().chain(changed).collect()
     }
 
-    /// What of the schemas of tools is not checked.
+    /// Returns the parts of schemas that are not checked.
     pub(crate) fn unchecked(&self) -> Vec<ToolNotice> {
         self.listed.unchecked.clone()
     }
 
-    /// The tool of this name, if it may be called.
-    pub(crate) fn callable(&self, server: &Namespace, foreign: &str) -> Result<Known, CallError> {
+    /// Returns the tool with this name, if it may be called.
+    pub(crate) fn callable(&self, server: &Namespace, foreign: &str) -> Result<ListedTool, CallError> {
         match self.listed.tools.get(foreign) {
             None => Err(CallError::new(
                 ErrorKind::UnknownTool,

@@ -1,7 +1,7 @@
-//! The open connections of a listener: how many there may be, and which one makes room for another.
+//! The open connections of a listener: their limits, and the choice of the connection that is dropped for a new one.
 //!
-//! No connection waits to be accepted. What is over a limit is made room for by dropping the connection that has stalled the
-//! longest. There is no limit per peer address: on loopback, and behind a proxy, all clients have the same one.
+//! No connection waits to be accepted. Above a limit, the connection that has stalled the longest is dropped. There is
+//! no limit per peer address: on loopback, and behind a proxy, all clients have the same one.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,26 +13,26 @@ use tokio_util::sync::CancellationToken;
 /// Limits on open connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Capacity {
-    /// Connections that have not sent a request which passed the guard.
+    /// Maximum number of connections without a request that passed the guard.
     pub(crate) pending: usize,
-    /// Connections that have.
+    /// Maximum number of connections with such a request.
     pub(crate) authenticated: usize,
 }
 
-/// What a connection is doing.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It waits for the head of a request: the first one, or another one.
+    /// Waiting for the head of a request: the first one, or another one.
     Head,
-    /// It waits for the rest of a request's body.
+    /// Waiting for the rest of a request's body.
     Body,
     /// A request is handled, or its response is sent.
     Response,
-    /// It is open for messages of the server, for hours perhaps.
+    /// Open for messages of the server, for hours perhaps.
     Stream,
 }
 
-/// All open connections of a listener. Cheap to clone; all clones are the same.
+/// All open connections of a listener. Cheap to clone; clones share their state.
 #[derive(Clone)]
 pub(crate) struct Connections {
     capacity: Capacity,
@@ -41,24 +41,24 @@ pub(crate) struct Connections {
 
 #[derive(Default)]
 struct Table {
-    /// In the order in which they were accepted.
+    /// Sorted by the order in which they were accepted.
     open: BTreeMap<u64, Entry>,
     next: u64,
 }
 
 struct Entry {
-    /// Whose it is, once a request on it passed the guard.
+    /// The index of the principal, once a request on the connection passed the guard.
     principal: Option<usize>,
     phase: Phase,
-    /// Since when it is in this phase.
+    /// The time at which this phase began.
     since: Instant,
-    /// Since when the peer has not taken any of what is sent to it.
+    /// The time since which the peer has not taken any of what is sent to it.
     blocked: Option<Instant>,
     close: CancellationToken,
 }
 
 impl Entry {
-    /// Since when it waits for its peer, if it does.
+    /// Returns the time since which the connection waits for its peer, if it does.
     fn stalled(&self) -> Option<Instant> {
         self.blocked.or_else(|| matches!(self.phase, Phase::Head | Phase::Body).then_some(self.since))
     }
@@ -84,15 +84,15 @@ impl Connections {
         Connection { id, close, connections: self.clone() }
     }
 
-    /// Drops a connection, because the process has no room for another one: the oldest unauthenticated one, or else the one
-    /// that has stalled the longest. Returns false if there is none.
+    /// Drops a connection because the process has no room for another one: the oldest unauthenticated one, or else the
+    /// one that has stalled the longest. Returns false if there is none.
     pub(crate) fn shed(&self) -> bool {
         let mut table = self.lock();
         table.drop_oldest_pending() || table.drop_stalled(|_, entry| entry.stalled().is_some())
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // Nothing between lock and unlock can panic half-way.
+        // No code that holds the lock can panic half-way.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,8 +109,8 @@ impl Table {
         oldest.inspect(|id| self.remove(*id)).is_some()
     }
 
-    /// Drops the connection that has stalled the longest among those that may be chosen. Streams come last, as nobody can
-    /// tell whether they have stalled.
+    /// Drops the connection that has stalled the longest among those that may be chosen. Streams come last, because
+    /// nothing shows whether they have stalled.
     fn drop_stalled(&mut self, may_be_chosen: impl Fn(u64, &Entry) -> bool) -> bool {
         let candidates = self.open.iter().filter(|(id, entry)| may_be_chosen(**id, entry));
         let rank = |entry: &Entry| (entry.stalled().is_none(), entry.stalled().unwrap_or(entry.since));
@@ -118,7 +118,8 @@ impl Table {
         chosen.inspect(|id| self.remove(*id)).is_some()
     }
 
-    /// Drops a connection of whoever has the most, but of nobody else who has as few as `principal`.
+    /// Drops a connection of the principal with the most, and never one of another principal that has no more than
+    /// `principal`.
     fn make_room_for(&mut self, principal: usize) -> bool {
         let mut held: BTreeMap<usize, usize> = BTreeMap::new();
         for holder in self.open.values().filter_map(|entry| entry.principal) {
@@ -136,7 +137,7 @@ impl Table {
     }
 }
 
-/// One open connection. Dropping it frees its place.
+/// One open connection. Dropping it frees its slot.
 pub(crate) struct Connection {
     id: u64,
     close: CancellationToken,
@@ -144,15 +145,15 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Returns once the connection has to make room for another one.
+    /// Waits until the connection has to make room for another one.
     pub(crate) async fn dropped(&self) {
         self.close.cancelled().await;
     }
 
-    /// Marks the connection as that of a principal, since the head of a request on it passed the guard. If there are too
-    /// many of these, one that has stalled is dropped; of a principal with many connections sooner than of one with few.
+    /// Assigns the connection to a principal, since the head of a request on it passed the guard. If there are too many
+    /// of these, one that has stalled is dropped; of a principal with many connections sooner than of one with few.
     ///
-    /// Returns false if there is none to drop. The connection stays among those that are not authenticated.
+    /// Returns false if there is none to drop. The connection then stays among the unauthenticated ones.
     pub(crate) fn authenticate(&self, principal: usize) -> bool {
         let mut table = self.connections.lock();
         let authenticated = table.open.values().filter(|entry| entry.principal.is_some()).count();
@@ -175,14 +176,14 @@ impl Connection {
         })
     }
 
-    /// Notes that the connection does something else now.
+    /// Sets the phase of the connection.
     pub(crate) fn enter(&self, phase: Phase) {
         if let Some(entry) = self.connections.lock().open.get_mut(&self.id) {
             (entry.phase, entry.since) = (phase, Instant::now());
         }
     }
 
-    /// Notes since when the peer takes nothing of what is sent to it; `None`: it does again.
+    /// Sets the time since which the peer takes nothing of what is sent to it; `None` once it does again.
     pub(crate) fn set_blocked(&self, since: Option<Instant>) {
         if let Some(entry) = self.connections.lock().open.get_mut(&self.id) {
             entry.blocked = since;
@@ -208,13 +209,13 @@ mod tests {
         Connections::new(Capacity { pending, authenticated })
     }
 
-    /// So that what comes next is younger than what was before.
+    /// Waits, so that later connections are younger than earlier ones.
     fn later() {
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
 
     #[test]
-    fn the_oldest_unauthenticated_connection_is_dropped() {
+    fn drops_the_oldest_unauthenticated_connection() {
         let connections = connections(2, 2);
         let [first, second, third] = std::array::from_fn(|_| connections.add());
         check(&first, true);
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn stalled_connections_make_room_and_busy_ones_do_not() {
+    fn drops_stalled_connections_but_not_busy_ones() {
         let connections = connections(8, 3);
         let [body, busy, stream, newcomer, last] = std::array::from_fn(|_| connections.add());
         for (connection, phase) in [(&body, Phase::Body), (&busy, Phase::Response), (&stream, Phase::Stream)] {
@@ -244,7 +245,7 @@ mod tests {
         last.enter(Phase::Response);
         let refused = connections.add();
         assert!(!refused.authenticate(0), "all of them are busy");
-        // One whose peer takes nothing is not.
+        // A connection whose peer takes nothing is not busy.
         busy.set_blocked(Some(Instant::now()));
         assert!(refused.authenticate(0));
         check(&busy, true);
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_principal_makes_room_at_its_own_cost() {
+    fn drops_connections_of_the_same_principal_first() {
         let connections = connections(8, 4);
         let [quiet, a, b, c, newcomer, another] = std::array::from_fn(|_| connections.add());
         assert!(quiet.authenticate(1));
@@ -261,7 +262,7 @@ mod tests {
             assert!(connection.authenticate(0));
             connection.enter(Phase::Body);
         }
-        // Although another's has stalled for longer.
+        // The other principal's connection has stalled for longer, and stays.
         assert!(newcomer.authenticate(0));
         check(&quiet, false);
         check(&a, true);

@@ -1,4 +1,4 @@
-//! What is let in: decided from the head of a request alone, before anything of it is believed.
+//! Admission of requests, decided from the head alone before anything of it is trusted.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,36 +8,36 @@ use http::{HeaderMap, Method, StatusCode, Uri};
 
 use super::token::Token;
 
-/// Someone who may call.
+/// A client that may call.
 #[derive(Debug, Clone)]
 pub struct Principal {
-    /// On whose behalf the calls are made. Tools may be told.
+    /// The actor of its calls. Tools may be given it.
     pub actor: Option<Arc<str>>,
-    /// What they show.
+    /// The token that it sends.
     pub token: Token,
 }
 
-/// Who may call.
+/// The clients that may call.
 #[derive(Debug, Clone)]
 pub enum Access {
-    /// Those with a token. Sessions of one are unknown to the others.
+    /// Clients with a token. The sessions of one principal do not exist for the others.
     Tokens(Vec<Principal>),
-    /// Every program on this machine. Only for addresses that others cannot reach.
+    /// Every program on this machine. For loopback addresses only.
     Anyone,
 }
 
-/// The rules of one listener.
+/// The admission rules of one listener.
 #[derive(Debug, Clone)]
 pub(crate) struct Guard {
     access: Access,
-    /// `Host` headers that are right, in lower case: `host:port`.
+    /// Accepted `Host` headers, in lower case: `host:port`. They defend against DNS rebinding.
     hosts: Vec<String>,
-    /// `Origin` headers that are right, in lower case: `scheme://host:port`.
+    /// Accepted `Origin` headers, in lower case: `scheme://host:port`.
     origins: Vec<String>,
     path: &'static str,
 }
 
-/// Why a request was turned away.
+/// A rejected request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rejection {
     pub(crate) status: StatusCode,
@@ -45,8 +45,8 @@ pub(crate) struct Rejection {
 }
 
 impl Guard {
-    /// For a listener at `address`. Without further names, it is known by its address only, and by `localhost` if that is
-    /// what it is.
+    /// Creates the guard of a listener at `address`. Without further names, it accepts its own address, and `localhost`
+    /// if that is a loopback address.
     pub(crate) fn new(
         access: Access,
         address: SocketAddr,
@@ -66,52 +66,55 @@ impl Guard {
         Self { access, hosts, origins, path }
     }
 
-    /// The names that this listener answers to.
+    /// Returns the accepted `Host` headers.
     pub(crate) fn hosts(&self) -> &[String] {
         &self.hosts
     }
 
-    /// The origins of pages that may call.
+    /// Returns the accepted `Origin` headers.
     pub(crate) fn origins(&self) -> &[String] {
         &self.origins
     }
 
-    /// Who asks: the number of a principal, 0 if anyone may.
+    /// Returns the index of the principal that sent the request; 0 with [`Access::Anyone`].
+    ///
+    /// # Errors
+    /// If the host, the origin, the path, the token or the content type is not accepted.
     pub(crate) fn admit(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<usize, Rejection> {
-        let turned = |status, why| Err(Rejection { status, why });
-        match one(headers, &HOST) {
+        let reject = |status, why| Err(Rejection { status, why });
+        match single_value(headers, &HOST) {
             Some(host) if self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) => {}
-            _ => return turned(StatusCode::FORBIDDEN, "this server does not answer to that Host; allow it by name"),
+            _ => return reject(StatusCode::FORBIDDEN, "this server does not answer to that Host; allow it by name"),
         }
         if headers.contains_key(ORIGIN) {
-            match one(headers, &ORIGIN) {
+            match single_value(headers, &ORIGIN) {
                 Some(origin) if self.origins.iter().any(|known| known.eq_ignore_ascii_case(origin)) => {}
-                _ => return turned(StatusCode::FORBIDDEN, "pages of that Origin may not call; allow it by name"),
+                _ => return reject(StatusCode::FORBIDDEN, "pages of that Origin may not call; allow it by name"),
             }
         }
         if uri.path() != self.path {
-            return turned(
+            return reject(
                 StatusCode::NOT_FOUND,
                 "there is nothing here; MCP is at /mcp, and /health says whether the server is up",
             );
         }
-        let Some(principal) = self.principal(headers) else {
-            return turned(StatusCode::UNAUTHORIZED, "show the server's token: `Authorization: Bearer TOKEN`");
+        let Some(principal) = self.find_principal(headers) else {
+            return reject(StatusCode::UNAUTHORIZED, "show the server's token: `Authorization: Bearer TOKEN`");
         };
         if *method == Method::POST && !is_json(headers) {
-            return turned(StatusCode::UNSUPPORTED_MEDIA_TYPE, "a message has the Content-Type application/json");
+            return reject(StatusCode::UNSUPPORTED_MEDIA_TYPE, "a message has the Content-Type application/json");
         }
         Ok(principal)
     }
 
-    fn principal(&self, headers: &HeaderMap) -> Option<usize> {
+    fn find_principal(&self, headers: &HeaderMap) -> Option<usize> {
         let Access::Tokens(principals) = &self.access else { return Some(0) };
-        let shown = one(headers, &AUTHORIZATION)?;
-        let (scheme, token) = shown.split_once(' ')?;
+        let credentials = single_value(headers, &AUTHORIZATION)?;
+        let (scheme, token) = credentials.split_once(' ')?;
         let mut found = None;
-        // All of them, so that how long it takes does not say which it was.
+        // All tokens are compared, so that the time it takes does not reveal which one matched.
         for (at, principal) in principals.iter().enumerate() {
-            if principal.token.is(token.trim()) {
+            if principal.token.matches(token.trim()) {
                 found = Some(at);
             }
         }
@@ -119,15 +122,15 @@ impl Guard {
     }
 }
 
-/// The value of a header that is there exactly once.
-fn one<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
+/// Returns the value of a header that is present exactly once.
+fn single_value<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
     value.to_str().ok()
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let essence = one(headers, &CONTENT_TYPE).and_then(|value| value.split(';').next());
+    let essence = single_value(headers, &CONTENT_TYPE).and_then(|value| value.split(';').next());
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
@@ -146,18 +149,19 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_str(value).unwrap());
         }
-        let found =
-            guard.admit(method, &path.parse().unwrap(), &map).map_or_else(|turned| turned.status.as_u16(), |_| 200);
+        let found = guard
+            .admit(method, &path.parse().unwrap(), &map)
+            .map_or_else(|rejection| rejection.status.as_u16(), |_| 200);
         assert_eq!(found, expected, "{method} {path} {headers:?}");
     }
 
     fn tokens() -> Access {
-        let of = |token: &str| Principal { actor: None, token: Token::parse(token).unwrap() };
-        Access::Tokens(vec![of("fedcba9876543210"), of("0123456789abcdef")])
+        let principal = |token: &str| Principal { actor: None, token: Token::parse(token).unwrap() };
+        Access::Tokens(vec![principal("fedcba9876543210"), principal("0123456789abcdef")])
     }
 
     #[test]
-    fn only_the_right_host_origin_token_and_type_come_in() {
+    fn checks_host_origin_token_and_content_type() {
         let (host, json) = (("host", "127.0.0.1:8080"), ("content-type", "application/json"));
         let post =
             |headers: &[(&'static str, &str)], expected| check(tokens(), &Method::POST, "/mcp", headers, expected);

@@ -1,6 +1,7 @@
-//! The listener: it accepts connections, and holds each phase of one to a deadline.
+//! The HTTP listener: accepts connections, and enforces a deadline for each phase of one.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,56 +18,63 @@ use tokio_util::task::TaskTracker;
 
 use super::connections::{Capacity, Connection, Connections};
 use super::guard::{Access, Guard};
-use super::requests::{Door, Doors, HEAD_BYTES, Service};
-use super::share::{Share, memory_of};
+use super::principal_limits::{PrincipalLimits, message_memory_bytes};
+use super::request_handler::{MAX_HEAD_BYTES, McpService, PrincipalService, RequestHandler};
 use super::write_deadline::WriteDeadline;
 use crate::bounds::{MAX_VALUES, Size};
-use crate::parsing::ParseQueue;
+use crate::parse_queue::ParseQueue;
 use crate::server::{Server, Session};
 
-/// Where MCP is.
+/// The path of the MCP endpoint.
 const PATH: &str = "/mcp";
-/// How long the head of a request may take, from the moment that the connection waits for it.
-const HEAD_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a client may take nothing of a response.
-const WRITE_PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes that the kernel holds for a client that takes nothing; it doubles the number. Otherwise that is megabytes for each.
+/// Deadline for the head of a request, from the moment that the connection waits for it.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time in which a client takes nothing of a response.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Size of the kernel's send buffer of a connection, in bytes; the kernel doubles it. The default is megabytes for each
+/// client that takes nothing.
 const SEND_BUFFER_BYTES: usize = 128 << 10;
-/// Headers of a request.
-const HEADERS: usize = 64;
-/// How long open requests have when the server stops.
-const GRACE: Duration = Duration::from_secs(1);
-/// How long nothing is accepted where the system refuses to accept.
+/// Maximum number of headers of a request.
+const MAX_HEADERS: usize = 64;
+/// Time for open requests to end when the server stops.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Pause after the system refused to accept a connection.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(20);
-/// The same, where a connection was dropped to make room.
+/// Pause after the system refused to accept a connection and another one was dropped to make room.
 const SHED_BACKOFF: Duration = Duration::from_millis(1);
 
-/// How a listener lets clients in.
+/// The address, access rules and limits of a listener.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
-    /// Where it listens. Port 0: any free one.
+    /// The address to listen at. Port 0 selects any free one.
     pub address: SocketAddr,
-    /// Who may call.
+    /// The clients that may call.
     pub access: Access,
-    /// More `Host` headers that are right, besides the address: `name:port`, or `name` for the usual port.
+    /// Accepted `Host` headers besides the address: `name:port`, or `name` for the default port.
     pub hosts: Vec<String>,
-    /// More `Origin` headers that are right: `https://app.example`.
+    /// Accepted `Origin` headers besides the address: `https://app.example`.
     pub origins: Vec<String>,
-    /// Connections at once on which a request was let in. For one more, the one that has stalled the longest is dropped:
-    /// idle, in the middle of a body, or not taking a response. If none has stalled, its request is refused.
+    /// Maximum number of connections with an admitted request. For one more, the one that has stalled the longest is
+    /// dropped: idle, in the middle of a body, or not taking a response. If none has stalled, the new request is
+    /// rejected.
     pub connections: usize,
-    /// Connections at once on which no request was let in yet. For one more, the oldest is dropped. None ever waits to be
-    /// accepted.
+    /// Maximum number of connections without an admitted request. For one more, the oldest is dropped. None ever waits
+    /// to be accepted.
     pub unauthenticated_connections: usize,
-    /// Requests of one principal at once; more are refused.
+    /// Maximum number of concurrent requests of one principal; more are rejected.
     pub requests: usize,
-    /// Bytes that the messages of one principal may take while they are handled, with what they are parsed into. More wait,
-    /// for ten seconds at most. Messages of up to 64 KiB are not counted. At least two of the largest messages fit.
+    /// Maximum memory of the messages of one principal while they are handled, with what they are parsed into, in
+    /// bytes. More wait, for ten seconds at most. Messages of up to 64 KiB are not counted. At least two of the largest
+    /// messages fit.
     pub in_flight_bytes: usize,
 }
 
 impl HttpOptions {
-    /// At this address, for these: 256 connections, 128 unauthenticated ones, 256 requests, and 64 MiB in flight.
+    /// Returns options for this address and these clients:
+    ///
+    /// - 256 connections with an admitted request, and 128 without
+    /// - 256 requests of one principal
+    /// - 64 MiB of messages of one principal
     #[must_use]
     pub fn new(address: SocketAddr, access: Access) -> Self {
         Self {
@@ -82,36 +90,42 @@ impl HttpOptions {
     }
 }
 
-/// Why nothing is served.
+/// Errors returned by [`HttpListener::bind`].
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// Anyone could call from anywhere.
+    /// An address that other machines can reach, without tokens.
     #[error("{0} can be reached from other machines, so calls need a token; give one, or listen on 127.0.0.1")]
     OpenToAll(SocketAddr),
-    /// There is nobody who may call.
+    /// An empty list of principals.
     #[error("nobody may call: there is no token")]
     Nobody,
-    /// The address is taken, or not this machine's.
+    /// The address is in use, or not this machine's.
     #[error("cannot listen on {address}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// A server that listens and has not yet begun to accept.
+/// A server that is bound to an address and does not accept yet.
 pub struct HttpListener {
     listener: TcpListener,
     address: SocketAddr,
-    doors: Arc<Doors>,
+    handler: Arc<RequestHandler>,
     connections: Connections,
     stop: CancellationToken,
 }
 
+impl fmt::Debug for HttpListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpListener").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
 impl HttpListener {
-    /// Takes the address. Nothing is served before [`HttpListener::serve`].
+    /// Binds to the address. Nothing is served before [`HttpListener::serve`].
     ///
     /// # Errors
     /// See [`HttpError`].
@@ -130,31 +144,31 @@ impl HttpListener {
         let guard = Guard::new(options.access, address, &options.hosts, &options.origins, PATH);
         let stop = CancellationToken::new();
         let body_bytes = server.options().message_bytes;
-        let largest = memory_of(Size { bytes: body_bytes, values: MAX_VALUES });
+        let largest = message_memory_bytes(Size { bytes: body_bytes, values: MAX_VALUES });
         let in_flight = options.in_flight_bytes.max(largest.saturating_mul(2));
-        let door = |(principal, actor)| {
-            let (service, sessions) = service(server, actor, &guard, &stop);
-            Door { service, sessions, share: Share::new(principal, options.requests, in_flight) }
+        let principal_service = |(principal, actor)| {
+            let (service, sessions) = mcp_service(server, actor, &guard, &stop);
+            PrincipalService { service, sessions, limits: PrincipalLimits::new(principal, options.requests, in_flight) }
         };
-        let doors = principals.into_iter().enumerate().map(door).collect();
-        let doors = Doors { guard, doors, body_bytes, parsers: ParseQueue::new() };
+        let principals = principals.into_iter().enumerate().map(principal_service).collect();
+        let handler = RequestHandler { guard, principals, body_bytes, parsers: ParseQueue::new() };
         let capacity = Capacity { pending: options.unauthenticated_connections, authenticated: options.connections };
-        Ok(Self { listener, address, doors: Arc::new(doors), connections: Connections::new(capacity), stop })
+        Ok(Self { listener, address, handler: Arc::new(handler), connections: Connections::new(capacity), stop })
     }
 
-    /// Where it listens.
+    /// Returns the address that it is bound to.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address that clients are given.
+    /// Returns the URL for clients.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}{PATH}", self.address)
     }
 
-    /// Serves until `stop`; then open requests have a second to end, and their calls are stopped.
+    /// Serves until `stop` is cancelled; then open requests have a second to end, and their calls are stopped.
     pub async fn serve(self, stop: CancellationToken) {
         let tasks = TaskTracker::new();
         loop {
@@ -165,12 +179,12 @@ impl HttpListener {
             match accepted {
                 Ok((stream, _)) => {
                     let connection = Arc::new(self.connections.add());
-                    tasks.spawn(serve(stream, connection, Arc::clone(&self.doors), self.stop.clone()));
-                    // Many connections at once do not keep those before them from sending their heads.
+                    tasks.spawn(serve_connection(stream, connection, Arc::clone(&self.handler), self.stop.clone()));
+                    // Otherwise many connections at once would keep those before them from sending their heads.
                     tokio::task::yield_now().await;
                 }
-                Err(error) if is_of_peer(&error) => {}
-                // Such as too many open files. One connection less makes room for the next.
+                Err(error) if is_peer_error(&error) => {}
+                // For example too many open files: one connection fewer makes room for the next.
                 Err(_) => {
                     let backoff = if self.connections.shed() { SHED_BACKOFF } else { ACCEPT_BACKOFF };
                     let _stopped = stop.run_until_cancelled(tokio::time::sleep(backoff)).await;
@@ -179,22 +193,22 @@ impl HttpListener {
         }
         self.stop.cancel();
         tasks.close();
-        let _in_time = tokio::time::timeout(GRACE, tasks.wait()).await;
+        let _in_time = tokio::time::timeout(SHUTDOWN_TIMEOUT, tasks.wait()).await;
     }
 }
 
-/// Whether a connection was gone before it was accepted.
-fn is_of_peer(error: &io::Error) -> bool {
+/// Returns whether the error means that the connection was gone before it was accepted.
+fn is_peer_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-fn service(
+fn mcp_service(
     server: &Server,
     actor: Option<Arc<str>>,
     guard: &Guard,
     stop: &CancellationToken,
-) -> (Service, Arc<LocalSessionManager>) {
+) -> (McpService, Arc<LocalSessionManager>) {
     let config = StreamableHttpServerConfig::default()
         .with_allowed_hosts(guard.hosts())
         .with_allowed_origins(guard.origins())
@@ -204,22 +218,30 @@ fn service(
     let sessions = Arc::new(LocalSessionManager::default());
     let (server, closed) = (server.clone(), stop.clone());
     let make = move || Ok(Session::new(server.clone(), actor.clone(), closed.child_token()));
-    (Service::new(make, Arc::clone(&sessions), config), sessions)
+    (McpService::new(make, Arc::clone(&sessions), config), sessions)
 }
 
-/// Serves a connection until it ends, has to make room for another one, or `stop`.
-async fn serve(stream: TcpStream, connection: Arc<Connection>, doors: Arc<Doors>, stop: CancellationToken) {
-    // Small answers go out at once: waiting for more costs 40 ms.
+/// Serves a connection until it ends, has to make room for another one, or `stop` is cancelled.
+async fn serve_connection(
+    stream: TcpStream,
+    connection: Arc<Connection>,
+    handler: Arc<RequestHandler>,
+    stop: CancellationToken,
+) {
+    // Without it, Nagle's algorithm holds small responses back for 40 ms.
     let _slower = stream.set_nodelay(true);
     let _larger = rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
-    let stream = WriteDeadline::new(stream, WRITE_PATIENCE, Arc::clone(&connection));
-    let of_request = Arc::clone(&connection);
+    let stream = WriteDeadline::new(stream, WRITE_TIMEOUT, Arc::clone(&connection));
+    let request_connection = Arc::clone(&connection);
     let service = service_fn(move |request| {
-        let (doors, connection) = (Arc::clone(&doors), Arc::clone(&of_request));
-        async move { Ok::<_, Infallible>(doors.answer(request, connection).await) }
+        let (handler, connection) = (Arc::clone(&handler), Arc::clone(&request_connection));
+        async move { Ok::<_, Infallible>(handler.handle(request, connection).await) }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD_BYTES).max_headers(HEADERS);
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .max_headers(MAX_HEADERS);
     let mut serving = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         _ended = serving.as_mut() => return,

@@ -1,11 +1,10 @@
-//! Serving over streamable HTTP: what is let in, and the listener.
+//! Serving over streamable HTTP: the listener, the guard and the limits of each principal.
 
 mod connections;
 mod guard;
-mod guarded_body;
 mod listener;
-mod requests;
-mod share;
+mod principal_limits;
+mod request_handler;
 mod token;
 mod write_deadline;
 

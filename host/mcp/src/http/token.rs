@@ -1,4 +1,4 @@
-//! Bearer tokens: where they come from, and how they are compared.
+//! Bearer tokens: parsing, generation and comparison (RFC 6750).
 
 use std::fmt;
 use std::fs::File;
@@ -11,71 +11,71 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use fumehood_core::digest::Digest;
 use subtle::ConstantTimeEq as _;
 
-/// The shortest token that is taken, in bytes.
-const SHORTEST: usize = 16;
-/// The longest, in bytes.
-const LONGEST: usize = 1024;
-/// The longest of somebody else's, in bytes.
-const FOREIGN: usize = 8 << 10;
-/// Random bytes of a token that is made here.
-const RANDOM: usize = 32;
+/// Minimum length of a token, in bytes.
+const MIN_BYTES: usize = 16;
+/// Maximum length of a token, in bytes.
+const MAX_BYTES: usize = 1024;
+/// Maximum length of the token of another party's server, in bytes.
+const MAX_FOREIGN_BYTES: usize = 8 << 10;
+/// Number of random bytes of a generated token.
+const RANDOM_BYTES: usize = 32;
 
-/// A secret that a client shows. It is never printed by `Debug`.
+/// A bearer token. `Debug` does not print it.
 #[derive(Clone)]
 pub struct Token(String);
 
-/// Why there is no token.
+/// Errors of reading, parsing and generating tokens.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// The file cannot be read.
+    /// An unreadable file.
     #[error("cannot read the token from {path}")]
     Read {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// Others could read it.
+    /// A file that users other than its owner can access.
     #[error("{0} can be read by others than its owner; run `chmod 600` on it and take a new token")]
     Open(PathBuf),
-    /// It is no token.
-    #[error("a token has {SHORTEST} to {LONGEST} visible ASCII characters without spaces; this one does not")]
+    /// A malformed token.
+    #[error("a token has {MIN_BYTES} to {MAX_BYTES} visible ASCII characters without spaces; this one does not")]
     Form,
-    /// It is no token that a server could want.
+    /// A malformed token of another party's server.
     #[error(
-        "a token has 1 to {FOREIGN} visible ASCII characters without spaces; look whether something else was pasted"
+        "a token has 1 to {MAX_FOREIGN_BYTES} visible ASCII characters without spaces; look whether something else was pasted"
     )]
     Foreign,
-    /// The system gave no randomness.
+    /// No random bytes from the system.
     #[error("the system gave no random bytes for a token")]
     Random,
 }
 
 impl Token {
-    /// Takes a text for a token; line ends around it do not count.
+    /// Parses a token; line ends around it are ignored.
     ///
     /// # Errors
     /// If it is too short to be a secret, too long, or has other characters than visible ASCII.
     pub fn parse(text: &str) -> Result<Self, TokenError> {
         let text = text.trim_matches(['\r', '\n']);
-        let fits = (SHORTEST..=LONGEST).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_graphic());
+        let fits = (MIN_BYTES..=MAX_BYTES).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_graphic());
         if fits { Ok(Self(text.to_owned())) } else { Err(TokenError::Form) }
     }
 
-    /// The token of somebody else's server, which may be as short as they like.
+    /// Parses the token of another party's server, which may be short.
     ///
     /// # Errors
     /// If it is empty, too long, or has other characters than visible ASCII.
-    pub fn foreign(text: &str) -> Result<Self, TokenError> {
+    pub fn from_foreign(text: &str) -> Result<Self, TokenError> {
         let text = text.trim_matches(['\r', '\n']);
-        let fits = (1..=FOREIGN).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_graphic());
+        let fits = (1..=MAX_FOREIGN_BYTES).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_graphic());
         if fits { Ok(Self(text.to_owned())) } else { Err(TokenError::Foreign) }
     }
 
-    /// The token in a file that only its owner can read.
+    /// Reads a token from a file that only its owner can access.
     ///
     /// # Errors
-    /// If it cannot be read, others could read it, or it holds no token.
+    /// If the file cannot be read, others can access it, or it does not hold a token.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
         let failed = |source| TokenError::Read { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
@@ -87,30 +87,31 @@ impl Token {
             return Err(TokenError::Open(path.to_owned()));
         }
         let mut text = String::new();
-        file.take(LONGEST as u64 + 3).read_to_string(&mut text).map_err(failed)?;
+        file.take(MAX_BYTES as u64 + 3).read_to_string(&mut text).map_err(failed)?;
         Self::parse(&text)
     }
 
-    /// A new one: 256 random bits.
+    /// Generates a token of 256 random bits.
     ///
     /// # Errors
     /// If the system gives no random bytes.
     pub fn generate() -> Result<Self, TokenError> {
-        let mut bytes = [0; RANDOM];
+        let mut bytes = [0; RANDOM_BYTES];
         getrandom::fill(&mut bytes).map_err(|_| TokenError::Random)?;
         Ok(Self(BASE64_URL_SAFE_NO_PAD.encode(bytes)))
     }
 
-    /// The secret itself, to be shown once to whoever starts the server, or sent to another server.
+    /// Returns the secret, to be printed once for the operator who starts the server, or sent to another server.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether this is it. How long that takes says nothing about the token, not even its length.
-    pub(crate) fn is(&self, shown: &str) -> bool {
+    /// Returns whether the presented token is this one. The time it takes reveals nothing about the token, not even its
+    /// length.
+    pub(crate) fn matches(&self, presented: &str) -> bool {
         let digest = |text: &str| Digest::of(text.as_bytes()).hex();
-        digest(&self.0).as_bytes().ct_eq(digest(shown).as_bytes()).into()
+        digest(&self.0).as_bytes().ct_eq(digest(presented).as_bytes()).into()
     }
 }
 
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_has_a_form() {
+    fn rejects_malformed_tokens() {
         let check = |text: &str, fits: bool| assert_eq!(Token::parse(text).is_ok(), fits, "{text:?}");
         check("0123456789abcdef", true);
         check("0123456789abcdef\n", true);
@@ -139,16 +140,16 @@ mod tests {
     }
 
     #[test]
-    fn only_the_whole_token_is_it() {
+    fn matches_the_whole_token_only() {
         let token = Token::parse("0123456789abcdef").unwrap();
-        assert!(token.is("0123456789abcdef"));
+        assert!(token.matches("0123456789abcdef"));
         for other in ["", "0123456789abcde", "0123456789abcdeF", "0123456789abcdef0"] {
-            assert!(!token.is(other), "{other:?}");
+            assert!(!token.matches(other), "{other:?}");
         }
     }
 
     #[test]
-    fn a_file_that_others_can_read_is_refused() {
+    fn rejects_a_token_file_that_others_can_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         std::fs::write(&path, "0123456789abcdef\n").unwrap();
@@ -156,7 +157,7 @@ mod tests {
         mode(0o640);
         assert!(matches!(Token::read(&path), Err(TokenError::Open(_))));
         mode(0o600);
-        assert!(Token::read(&path).unwrap().is("0123456789abcdef"));
+        assert!(Token::read(&path).unwrap().matches("0123456789abcdef"));
         assert!(matches!(Token::read(folder.path()), Err(TokenError::Read { .. })));
     }
 }

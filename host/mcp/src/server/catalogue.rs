@@ -1,59 +1,59 @@
-//! The tools as clients see them, made once for each change of the set.
+//! The tools as clients see them, computed once for each change of the set, and their names.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use fumehood_core::definition::Annotations;
+use fumehood_core::digest::Digest;
 use fumehood_core::untrusted::Untrusted;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use super::about;
-use super::client_name::{Naming, for_clients};
+use super::instructions::instructions;
 use super::sanitizer::Sanitizer;
 use crate::toolbox::Listing;
 
-/// How many known names the answer to an unknown one has.
-const SUGGESTIONS: usize = 10;
-/// In front of a name in a cursor, so that other texts are refused.
-const CURSOR: &str = "after:";
+/// Maximum number of known names in the error for an unknown one.
+const MAX_SUGGESTIONS: usize = 10;
+/// Prefix of a cursor; other texts are rejected.
+const CURSOR_PREFIX: &str = "after:";
 
-/// The tools at one moment.
+/// An immutable snapshot of the tools.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
-    /// In the order of their names, as clients see these.
+    /// Sorted by the names that clients see.
     tools: Vec<Tool>,
     entries: HashMap<String, Entry>,
-    /// What is said of the tools as a whole.
+    /// The `instructions` of the server.
     instructions: Option<String>,
 }
 
-/// What a call of a tool needs to know.
+/// The data that a call of a tool needs.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// Its name in this host.
+    /// The full name of the tool in this host.
     pub(crate) full_name: Arc<str>,
-    /// Whether clients were told an output schema, so that they expect structured content.
+    /// True if clients were given an output schema, so that they expect structured content.
     pub(crate) structured: bool,
 }
 
-/// A cursor that this server never gave out.
+/// A cursor that this server never returned.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct BadCursor;
+pub(crate) struct InvalidCursor;
 
 impl Catalogue {
-    /// The tools under these names; `own` is what the operator has to say of them.
+    /// Builds the catalogue with names according to `naming`; `own` is the operator's part of the instructions.
     pub(crate) fn new(listings: Vec<Listing>, naming: Naming, own: Option<&str>) -> Self {
-        let mut catalogue = Self { instructions: about::instructions(own, &listings), ..Self::default() };
-        let ambiguous = ambiguous(&listings);
+        let mut catalogue = Self { instructions: instructions(own, &listings), ..Self::default() };
+        let ambiguous = ambiguous_names(&listings);
         for listing in listings {
             let name = match listing.definition.name.as_str() {
                 short if naming == Naming::Short && !ambiguous.contains(short) => short.to_owned(),
-                _ => for_clients(&listing.name),
+                _ => to_client_name(&listing.name),
             };
-            let tool = describe(name.clone(), &listing);
+            let tool = to_tool(name.clone(), &listing);
             let entry = Entry { full_name: listing.name.into(), structured: tool.output_schema.is_some() };
-            // Two names of one digest: the second cannot be called, so it is not shown either.
+            // Two names with the same digest: the second cannot be called, so it is not listed either.
             if let std::collections::hash_map::Entry::Vacant(free) = catalogue.entries.entry(name) {
                 free.insert(entry);
                 if listing.is_listed {
@@ -65,7 +65,7 @@ impl Catalogue {
         catalogue
     }
 
-    /// What clients are told of the tools as a whole.
+    /// Returns the `instructions` of the server.
     pub(crate) fn instructions(&self) -> Option<&str> {
         self.instructions.as_deref()
     }
@@ -79,25 +79,25 @@ impl Catalogue {
         self.tools.get(at)
     }
 
-    /// At most `size` tools from the cursor on, and the cursor of the next page. A cursor names the last tool before
-    /// it, so that pages stay right while tools come and go.
-    pub(crate) fn page(&self, cursor: Option<&str>, size: usize) -> Result<(Vec<Tool>, Option<String>), BadCursor> {
+    /// Returns at most `size` tools from the cursor on, and the cursor of the next page. A cursor names the last tool
+    /// before it, so that pages stay correct while tools are added and removed.
+    pub(crate) fn page(&self, cursor: Option<&str>, size: usize) -> Result<(Vec<Tool>, Option<String>), InvalidCursor> {
         let start = match cursor {
             None => 0,
             Some(cursor) => {
-                let last = cursor.strip_prefix(CURSOR).ok_or(BadCursor)?;
+                let last = cursor.strip_prefix(CURSOR_PREFIX).ok_or(InvalidCursor)?;
                 self.tools.partition_point(|tool| tool.name.as_ref() <= last)
             }
         };
         let rest = self.tools.get(start..).unwrap_or_default();
         let page = rest.get(..size).unwrap_or(rest);
-        let next = page.last().filter(|_| page.len() < rest.len()).map(|last| format!("{CURSOR}{}", last.name));
+        let next = page.last().filter(|_| page.len() < rest.len()).map(|last| format!("{CURSOR_PREFIX}{}", last.name));
         Ok((page.to_vec(), next))
     }
 
-    /// Some of the names, for whoever asked for one that is not there.
+    /// Returns some of the names, for the error about an unknown one.
     pub(crate) fn suggestions(&self) -> String {
-        let names: Vec<&str> = self.tools.iter().take(SUGGESTIONS).map(|tool| tool.name.as_ref()).collect();
+        let names: Vec<&str> = self.tools.iter().take(MAX_SUGGESTIONS).map(|tool| tool.name.as_ref()).collect();
         match self.tools.len() {
             0 => "no tools are loaded".to_owned(),
             all if all > names.len() => format!("some of the {all} tools are: {}", names.join(", ")),
@@ -106,14 +106,14 @@ impl Catalogue {
     }
 }
 
-/// Bare names that say nothing: two tools have them, or they are the full name of another.
-fn ambiguous(listings: &[Listing]) -> HashSet<String> {
+/// Returns the bare names that are ambiguous: two tools have them, or they are the full name of another.
+fn ambiguous_names(listings: &[Listing]) -> HashSet<String> {
     let mut seen: HashSet<&str> = listings.iter().map(|listing| listing.name.as_str()).collect();
     let names = listings.iter().map(|listing| listing.definition.name.as_str());
     names.filter(|name| !seen.insert(name)).map(str::to_owned).collect()
 }
 
-fn describe(name: String, listing: &Listing) -> Tool {
+fn to_tool(name: String, listing: &Listing) -> Tool {
     let definition = &listing.definition;
     let mut sanitizer = Sanitizer::default();
     let input_schema = definition.input_schema.to_sanitized();
@@ -129,7 +129,7 @@ fn describe(name: String, listing: &Listing) -> Tool {
     tool
 }
 
-/// The schema as the protocol wants it: an object that says that arguments are an object.
+/// Returns the schema with `"type": "object"` at its top, which the protocol requires of an `inputSchema`.
 fn object_schema(schema: &Value) -> Arc<JsonObject> {
     let mut schema = schema.as_object().cloned().unwrap_or_default();
     if schema.get("type") != Some(&json!("object")) {
@@ -138,10 +138,39 @@ fn object_schema(schema: &Value) -> Arc<JsonObject> {
     Arc::new(schema)
 }
 
-fn annotations(of: Annotations) -> Option<ToolAnnotations> {
-    let Annotations { read_only, destructive, idempotent, open_world } = of;
-    (of != Annotations::default())
+fn annotations(hints: Annotations) -> Option<ToolAnnotations> {
+    let Annotations { read_only, destructive, idempotent, open_world } = hints;
+    (hints != Annotations::default())
         .then(|| ToolAnnotations::from_raw(None, read_only, destructive, idempotent, open_world))
+}
+
+/// Maximum length of a name that all clients accept, in bytes.
+const MAX_NAME_BYTES: usize = 64;
+/// Number of hexadecimal digits of the digest that replace the end of a longer name.
+const DIGEST_DIGITS: usize = 12;
+
+/// The scheme of tool names that clients see.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Naming {
+    /// Full names, `component__tool`, which stay the same whatever else is served.
+    #[default]
+    Full,
+    /// Bare names, `tool`. Tools that share one keep their full names, all of them.
+    Short,
+}
+
+/// Returns the name under which clients see the tool with this full name: the full name itself, or, if that is longer
+/// than 64 bytes, its beginning and a part of its digest.
+///
+/// The result depends on the full name alone; the catalogue maps it back. Clients accept at most 64 of the characters
+/// `a-z`, `A-Z`, `0-9`, `_` and `-`.
+pub(crate) fn to_client_name(full_name: &str) -> String {
+    if full_name.len() <= MAX_NAME_BYTES {
+        return full_name.to_owned();
+    }
+    let digits: String = Digest::of(full_name.as_bytes()).hex().chars().take(DIGEST_DIGITS).collect();
+    let start: String = full_name.chars().take(MAX_NAME_BYTES - DIGEST_DIGITS - 1).collect();
+    format!("{start}-{digits}")
 }
 
 #[cfg(test)]
@@ -158,21 +187,22 @@ mod tests {
     }
 
     #[test]
-    fn pages_follow_names_and_survive_changes() {
-        let of = |names: &[&str]| Catalogue::new(names.iter().map(|name| listing(name)).collect(), Naming::Full, None);
+    fn pagination_survives_changes() {
+        let catalogue =
+            |names: &[&str]| Catalogue::new(names.iter().map(|name| listing(name)).collect(), Naming::Full, None);
         let names = |page: &[Tool]| page.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>().join(" ");
-        let all = of(&["c__1", "a__1", "b__1", "d__1", "e__1"]);
+        let all = catalogue(&["c__1", "a__1", "b__1", "d__1", "e__1"]);
         let (first, next) = all.page(None, 2).unwrap();
         assert_eq!((names(&first).as_str(), next.as_deref()), ("a__1 b__1", Some("after:b__1")));
-        let fewer = of(&["a__1", "d__1", "e__1"]);
+        let fewer = catalogue(&["a__1", "d__1", "e__1"]);
         let (second, end) = fewer.page(next.as_deref(), 2).unwrap();
         assert_eq!((names(&second).as_str(), end), ("d__1 e__1", None));
-        assert_eq!(all.page(Some("2"), 2).unwrap_err(), BadCursor);
+        assert_eq!(all.page(Some("2"), 2).unwrap_err(), InvalidCursor);
         assert_eq!(Catalogue::default().page(None, 2).unwrap(), (Vec::new(), None));
     }
 
     #[test]
-    fn schemas_say_that_arguments_are_an_object() {
+    fn adds_object_type_to_input_schemas() {
         let catalogue = Catalogue::new(vec![listing("a__t")], Naming::Full, None);
         let tool = catalogue.tool("a__t").unwrap();
         assert_eq!(Value::Object(tool.input_schema.as_ref().clone()), json!({"type": "object"}));
@@ -180,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_withheld_keeps_its_name_and_is_not_shown() {
+    fn withheld_tools_keep_their_name_and_are_not_listed() {
         let mut listings = ["a__add", "b__get"].map(listing).to_vec();
         listings[0].is_listed = false;
         let catalogue = Catalogue::new(listings, Naming::Short, None);
@@ -190,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn short_names_are_those_that_say_which_tool_is_meant() {
+    fn uses_short_names_where_unambiguous() {
         let listings = ["a__add", "a__get", "b__get", "c__a__add"].map(listing).to_vec();
         let names = |naming| {
             let (page, _) = Catalogue::new(listings.clone(), naming, None).page(None, 10).unwrap();
@@ -202,5 +232,17 @@ mod tests {
         assert_eq!(catalogue.suggestions(), "the tools are: a__get, add, b__get");
         assert_eq!(catalogue.find("add").unwrap().full_name.as_ref(), "a__add");
         assert!(catalogue.find("a__add").is_none(), "what is not listed cannot be called");
+    }
+
+    #[test]
+    fn truncates_long_names_to_distinct_ones() {
+        assert_eq!(to_client_name("calculator__add"), "calculator__add");
+        let longest = "a".repeat(64);
+        assert_eq!(to_client_name(&longest), longest);
+        let long = |last: char| format!("{}__{}{last}", "n".repeat(64), "t".repeat(63));
+        let (a, b) = (to_client_name(&long('a')), to_client_name(&long('b')));
+        assert_eq!((a.len(), b.len()), (64, 64));
+        assert_ne!(a, b);
+        assert!(a.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'-'), "{a}");
     }
 }

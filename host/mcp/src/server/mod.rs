@@ -1,20 +1,17 @@
-//! The server: one set of tools for any number of clients.
+//! The MCP server: one set of tools for any number of clients.
 
-mod about;
-mod answer;
+mod call_tool_result;
 mod catalogue;
-mod client_name;
-mod log_level;
-mod news;
-mod notifier;
-mod offer;
+mod instructions;
+mod logging;
+mod mcp_server;
+mod notifications;
 mod resources;
 mod sanitizer;
 mod session;
 mod stdio;
-mod streams;
 
-pub use client_name::Naming;
-pub use offer::{Server, ServerOptions};
+pub use catalogue::Naming;
+pub use mcp_server::{Server, ServerOptions};
 pub(crate) use session::Session;
 pub use stdio::StdioError;

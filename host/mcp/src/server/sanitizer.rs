@@ -1,4 +1,4 @@
-//! Texts of others on their way to a client: nothing hidden passes, and what was written out is counted.
+//! Sanitizing of untrusted text before it is sent to a client: hidden characters are escaped and counted.
 
 use std::borrow::Cow;
 
@@ -7,17 +7,17 @@ use fumehood_core::untrusted::Untrusted;
 use rmcp::model::MetaObject;
 use serde_json::{Value, json};
 
-/// Under this name, `_meta` of a result, a tool or a prompt says how many characters were written out.
-const SANITIZED: &str = "fumehood/sanitized";
+/// Key in `_meta` of a result, a tool or a prompt for the number of characters that were escaped.
+const META_KEY: &str = "fumehood/sanitized";
 
-/// Sanitizes the parts of one answer and counts the characters that it wrote out.
+/// Sanitizer for the parts of one answer, which counts the characters that it escapes.
 #[derive(Debug, Default)]
 pub(crate) struct Sanitizer {
     count: u64,
 }
 
 impl Sanitizer {
-    /// The text with every hidden character written out.
+    /// Returns the text with every hidden character escaped.
     pub(crate) fn text(&mut self, text: String) -> String {
         self.count += count_hidden(&text);
         match printable(&text) {
@@ -26,20 +26,20 @@ impl Sanitizer {
         }
     }
 
-    /// The same for text of a tool.
+    /// Like [`Self::text`], for text of a tool.
     pub(crate) fn untrusted(&mut self, text: &Untrusted<String>) -> String {
         self.count += text.hidden_chars();
         text.to_sanitized().into_owned()
     }
 
-    /// The text as a URI, hidden characters percent-encoded.
+    /// Returns the text as a URI, with hidden characters percent-encoded (RFC 3986, section 2.1).
     pub(crate) fn uri(&mut self, uri: &Untrusted<String>) -> String {
         self.count += uri.hidden_chars();
         uri.to_sanitized_uri().into_owned()
     }
 
-    /// The value with hidden characters written out in all strings and names: an escape would become the character again
-    /// in the client's parser.
+    /// Returns the value with hidden characters escaped in all strings and names. A JSON escape alone would become the
+    /// character again in the client's parser.
     pub(crate) fn value(&mut self, value: Value) -> Value {
         let (clean, count) = match printable_value(&value) {
             (Cow::Borrowed(_), count) => (None, count),
@@ -49,15 +49,15 @@ impl Sanitizer {
         clean.unwrap_or(value)
     }
 
-    /// Counts characters that were written out elsewhere, in the same texts or in more.
+    /// Raises the count to at least `count`, for characters that were escaped elsewhere in the same texts or in more.
     pub(crate) fn at_least(&mut self, count: u64) {
         self.count = self.count.max(count);
     }
 
-    /// Says in `meta` how many characters were written out, if any were.
+    /// Writes the count to `meta`, unless it is zero.
     pub(crate) fn report(&self, meta: &mut Option<MetaObject>) {
         if self.count > 0 {
-            meta.get_or_insert_with(MetaObject::new).0.insert(SANITIZED.to_owned(), json!(self.count));
+            meta.get_or_insert_with(MetaObject::new).0.insert(META_KEY.to_owned(), json!(self.count));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One client's session: its requests to calls, and what comes back to messages.
+//! The session of one client: the implementation of rmcp's [`ServerHandler`].
 #![allow(deprecated, reason = "logging is on its way out of the protocol, and clients of older revisions have it")]
 
 use std::pin::pin;
@@ -19,32 +19,31 @@ use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::answer;
-use super::log_level;
-use super::news::Outbox;
-use super::notifier::Notifier;
-use super::offer::Server;
+use super::call_tool_result;
+use super::logging;
+use super::mcp_server::Server;
+use super::notifications::{Notifier, Outbox};
 use super::resources;
 use crate::library::Library;
+use crate::raw_arguments::RawArguments;
 use crate::toolbox::{Request, Watcher};
-use crate::written::Written;
 
-/// Characters of an unknown name that are repeated.
-const LONGEST_NAME: usize = 130;
+/// Maximum length of an unknown name that an error repeats, in characters.
+const MAX_NAME_CHARS: usize = 130;
 
-/// The maximum length of a client's name and version in records.
+/// Maximum length of a client's name and version in records, in bytes.
 const MAX_CLIENT_NAME_BYTES: usize = 128;
 
-/// One client's session.
+/// The session of one client.
 pub(crate) struct Session {
     server: Server,
-    /// The least level of log lines that this client wants, as an index into [`LEVELS`].
+    /// The minimum level of log lines that this client requested, as an index into the levels.
     level: AtomicU8,
-    /// On whose behalf it calls.
+    /// The actor of its calls.
     actor: Option<Arc<str>>,
     /// Cancelled once the client is gone, before rmcp has cleaned up after it.
     closed: CancellationToken,
-    /// Ends what the session started when rmcp lets go of it.
+    /// Cancels what the session started when rmcp drops it.
     _ended: DropGuard,
 }
 
@@ -54,48 +53,48 @@ impl Session {
         Self { server, level, actor, _ended: closed.clone().drop_guard(), closed }
     }
 
-    /// Revisions without a handshake say with each request which log lines they want.
-    fn wanted_level(&self, context: &RequestContext<RoleServer>) -> Option<Level> {
+    /// Returns the minimum level of log lines for this request. Revisions without a handshake carry it in each request.
+    fn min_log_level(&self, context: &RequestContext<RoleServer>) -> Option<Level> {
         if is_stateless(context) {
-            context.meta.log_level().map(log_level::wanted)
+            context.meta.log_level().map(logging::from_logging_level)
         } else {
-            log_level::at(self.level.load(Ordering::Relaxed))
+            logging::from_rank(self.level.load(Ordering::Relaxed))
         }
     }
 
-    /// The library, if it has entries: what is not there is refused, not empty.
-    fn entries(&self, method: &str) -> Result<&Library, ErrorData> {
+    /// Returns the library if it has entries. Capabilities that are not advertised return an error, not an empty list.
+    fn library_with_entries(&self, method: &str) -> Result<&Library, ErrorData> {
         let library = &self.server.options().library;
-        if library.entries().is_empty() { Err(unknown(method)) } else { Ok(library) }
+        if library.entries().is_empty() { Err(method_not_found(method)) } else { Ok(library) }
     }
 
-    /// The same for prompts.
-    fn prompts(&self, method: &str) -> Result<&Library, ErrorData> {
+    /// Like [`Self::library_with_entries`], for prompts.
+    fn library_with_prompts(&self, method: &str) -> Result<&Library, ErrorData> {
         let library = &self.server.options().library;
-        if library.prompts().is_empty() { Err(unknown(method)) } else { Ok(library) }
+        if library.prompts().is_empty() { Err(method_not_found(method)) } else { Ok(library) }
     }
 
-    /// Whether a method with parameters is one of this server.
-    fn knows(&self, method: &str, is_stateless: bool) -> bool {
+    /// Returns whether this server has a method of this name that takes parameters.
+    fn has_method(&self, method: &str, is_stateless: bool) -> bool {
         match method {
-            "resources/read" => self.entries(method).is_ok(),
-            "prompts/get" => self.prompts(method).is_ok(),
-            _ => KNOWN.contains(&method) && !(is_stateless && REMOVED.contains(&method)),
+            "resources/read" => self.library_with_entries(method).is_ok(),
+            "prompts/get" => self.library_with_prompts(method).is_ok(),
+            _ => METHODS.contains(&method) && !(is_stateless && HANDSHAKE_METHODS.contains(&method)),
         }
     }
 
-    async fn call(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Answered {
+    async fn call(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> CallToolOutcome {
         let catalogue = self.server.catalogue();
         let Some(entry) = catalogue.find(&request.name) else {
-            let name: String = printable(&request.name).chars().take(LONGEST_NAME).collect();
+            let name: String = printable(&request.name).chars().take(MAX_NAME_CHARS).collect();
             let known = catalogue.suggestions();
             return Err(ErrorData::invalid_params(format!("Unknown tool: {name} ({known})"), None));
         };
         let token = context.meta.get_progress_token();
-        let outbox = Outbox::wanted(token.is_some(), self.wanted_level(&context));
+        let outbox = Outbox::for_client(token.is_some(), self.min_log_level(&context));
         let call = Call {
             tool: entry.full_name.to_string(),
-            arguments: arguments(&context.extensions, request.arguments),
+            arguments: call_arguments(&context.extensions, request.arguments),
             actor: self.actor.clone(),
             ..Call::default()
         };
@@ -105,19 +104,19 @@ impl Session {
         let result = match &outbox {
             None => running.await,
             Some(outbox) => {
-                let told = Notifier { peer: &context.peer, token, tool: &request.name };
+                let notifier = Notifier { peer: &context.peer, token, tool: &request.name };
                 let running = async {
                     let result = running.await;
                     outbox.close();
                     result
                 };
-                tokio::join!(running, told.all(outbox)).0
+                tokio::join!(running, notifier.send_all(outbox)).0
             }
         };
-        Ok(answer::of(result, entry.structured).into())
+        Ok(call_tool_result::into_call_tool_result(result, entry.structured).into())
     }
 
-    /// Runs a call until its client cancels it or is gone.
+    /// Runs a call until it ends, the client cancels it, or the client is gone.
     async fn run(&self, request: Request) -> fumehood_core::result::CallResult {
         let cancelled = request.cancelled.clone();
         let mut call = pin!(self.server.toolbox().call(request));
@@ -130,7 +129,7 @@ impl Session {
     }
 }
 
-type Answered = Result<CallToolResponse, ErrorData>;
+type CallToolOutcome = Result<CallToolResponse, ErrorData>;
 
 impl ServerHandler for Session {
     fn get_info(&self) -> ServerConfig {
@@ -152,7 +151,7 @@ impl ServerHandler for Session {
         self.server.catalogue().tool(name).cloned()
     }
 
-    async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Answered {
+    async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> CallToolOutcome {
         self.call(request, context).await
     }
 
@@ -162,13 +161,13 @@ impl ServerHandler for Session {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         if is_stateless(&context) {
-            return Err(unknown("logging/setLevel"));
+            return Err(method_not_found("logging/setLevel"));
         }
-        self.level.store(log_level::wanted(request.level) as u8, Ordering::Relaxed);
+        self.level.store(logging::from_logging_level(request.level) as u8, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Tells a client of revisions with a handshake whenever the tools change.
+    /// Notifies a client of revisions with a handshake of every change of the tools.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let (mut changes, closed) = (self.server.changes(), self.closed.clone());
         changes.mark_unchanged();
@@ -183,7 +182,7 @@ impl ServerHandler for Session {
         Some(SubscriptionFilter::builder().tools_list_changed().build())
     }
 
-    /// The same for a client of the stateless revision, which asks for it.
+    /// Notifies a client of the stateless revision, which subscribes with `subscriptions/listen`.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let mut changes = self.server.changes();
         changes.mark_unchanged();
@@ -200,21 +199,22 @@ impl ServerHandler for Session {
         }
     }
 
-    /// rmcp takes a request for one of its own methods that does not fit for a custom one.
+    /// Answers requests that rmcp could not parse. rmcp treats a request of a known method with malformed parameters as
+    /// a custom one.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = request.method.as_str();
-        if self.knows(method, is_stateless(&context)) {
+        if self.has_method(method, is_stateless(&context)) {
             let why = match request.params_as::<CallToolRequestParams>() {
                 Err(error) if request.method == "tools/call" => format!(": {}", printable(&error.to_string())),
                 _ => String::new(),
             };
             return Err(ErrorData::invalid_params(format!("the parameters of {method} do not fit{why}"), None));
         }
-        Err(unknown(method))
+        Err(method_not_found(method))
     }
 
     async fn list_resources(
@@ -222,7 +222,7 @@ impl ServerHandler for Session {
         request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        resources::resources(self.entries("resources/list")?, request, self.server.options().page)
+        resources::list_resources(self.library_with_entries("resources/list")?, request, self.server.options().page)
     }
 
     async fn list_resource_templates(
@@ -230,7 +230,7 @@ impl ServerHandler for Session {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        self.entries("resources/templates/list").map(|_| ListResourceTemplatesResult::default())
+        self.library_with_entries("resources/templates/list").map(|_| ListResourceTemplatesResult::default())
     }
 
     async fn read_resource(
@@ -238,7 +238,7 @@ impl ServerHandler for Session {
         request: ReadResourceRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        Ok(resources::read(self.entries("resources/read")?, &request.uri).await?.into())
+        Ok(resources::read_resource(self.library_with_entries("resources/read")?, &request.uri).await?.into())
     }
 
     async fn list_prompts(
@@ -246,7 +246,7 @@ impl ServerHandler for Session {
         request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        resources::prompts(self.prompts("prompts/list")?, request, self.server.options().page)
+        resources::list_prompts(self.library_with_prompts("prompts/list")?, request, self.server.options().page)
     }
 
     async fn get_prompt(
@@ -254,36 +254,36 @@ impl ServerHandler for Session {
         request: GetPromptRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        Ok(resources::prompted(self.prompts("prompts/get")?, request).await?.into())
+        Ok(resources::get_prompt(self.library_with_prompts("prompts/get")?, request).await?.into())
     }
 }
 
-/// Whether the request is of a revision without a handshake.
+/// Returns whether the request is of a revision without a handshake.
 fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| !version.has_initialize())
 }
 
-/// The name and version that a client gives itself.
+/// Returns the name and version that a client claims, as `name/version`.
 fn client_name(client: &Implementation) -> String {
     let name = printable(&format!("{}/{}", client.name, client.version)).into_owned();
     truncate_str(&name, MAX_CLIENT_NAME_BYTES).to_owned()
 }
 
-/// The arguments as they were written, which only a transport knows.
-fn arguments(extensions: &Extensions, read: Option<JsonObject>) -> Arguments {
-    let over_http = || extensions.get::<http::request::Parts>()?.extensions.get::<Written>();
-    match extensions.get::<Written>().or_else(over_http) {
-        Some(Written(text)) => Arguments::Text(text.clone()),
+/// Returns the arguments as the client wrote them, if the transport attached that text, and else as rmcp parsed them.
+fn call_arguments(extensions: &Extensions, read: Option<JsonObject>) -> Arguments {
+    let over_http = || extensions.get::<http::request::Parts>()?.extensions.get::<RawArguments>();
+    match extensions.get::<RawArguments>().or_else(over_http) {
+        Some(RawArguments(text)) => Arguments::Text(text.clone()),
         None => Arguments::Value(Value::Object(read.unwrap_or_default())),
     }
 }
 
-fn unknown(method: &str) -> ErrorData {
-    let method: String = printable(method).chars().take(LONGEST_NAME).collect();
+fn method_not_found(method: &str) -> ErrorData {
+    let method: String = printable(method).chars().take(MAX_NAME_CHARS).collect();
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None)
 }
 
-/// Methods with parameters that this server has.
-const KNOWN: [&str; 4] = ["tools/call", "tools/list", "logging/setLevel", "initialize"];
-/// Those of them that revisions without a handshake do not have.
-const REMOVED: [&str; 2] = ["logging/setLevel", "initialize"];
+/// Methods of this server that take parameters.
+const METHODS: [&str; 4] = ["tools/call", "tools/list", "logging/setLevel", "initialize"];
+/// Methods that revisions without a handshake do not have.
+const HANDSHAKE_METHODS: [&str; 2] = ["logging/setLevel", "initialize"];

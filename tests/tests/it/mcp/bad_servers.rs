@@ -123,7 +123,7 @@ async fn a_tool_that_describes_itself_anew_is_quarantined() {
         }
         let error = remote.call("t", json!({})).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::NeedsApproval, "{error}");
-        assert_eq!(remote.refused(), [ToolNotice::new("t", "it is not what was approved")]);
+        assert_eq!(remote.rejected_tools(), [ToolNotice::new("t", "it is not what was approved")]);
         remote.close().await;
     }
 }

@@ -97,7 +97,7 @@ async fn only_the_tools_that_are_wanted_are_taken() {
     let remote = fake(&[("TOOLS", tools)], RemoteOptions { only, ..RemoteOptions::default() });
     let names: Vec<_> = remote.tools().await.unwrap().into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["other__a"]);
-    assert_eq!(ToolNotice::lines(&remote.refused()), ["c: the server has no such tool"]);
+    assert_eq!(ToolNotice::lines(&remote.rejected_tools()), ["c: the server has no such tool"]);
     assert_eq!(remote.call("b", json!({})).await.unwrap_err().kind, ErrorKind::UnknownTool);
     remote.close().await;
 }

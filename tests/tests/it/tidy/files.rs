@@ -28,8 +28,8 @@ const RAW: &[&str] = &[
     "host/fumehood/src/load.rs",
     "host/fumehood/src/mcp_tool.rs",
     "host/fumehood/src/tool.rs",
-    "host/mcp/src/client/foreign.rs",
-    "host/mcp/src/client/result.rs",
+    "host/mcp/src/client/remote_tool.rs",
+    "host/mcp/src/client/call_tool_result.rs",
     "host/mcp/src/client/tool_pins.rs",
     "host/runtime/src/isolation/convert.rs",
 ];

@@ -26,10 +26,10 @@ pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
     let listed = remote.tools().await;
     remote.close().await;
     let tools = listed.map_err(|error| list_error(error, "--timeout"))?;
-    for line in ToolNotice::lines(&remote.refused()) {
+    for line in ToolNotice::lines(&remote.rejected_tools()) {
         render::warning(&format!("left out {line}"));
     }
-    for line in ToolNotice::lines(&remote.unchecked()) {
+    for line in ToolNotice::lines(&remote.unchecked_schemas()) {
         render::warning(&format!("not all is checked of {line}"));
     }
     if arguments.json {
@@ -153,7 +153,7 @@ fn new_remote(server: &[String], options: &ServerOptions, limits: RemoteOptions)
             arguments: rest.to_vec(),
             environment: options.env.clone(),
             folder: None,
-            through: Some(through_this_program()),
+            wrapper: Some(through_this_program()),
         }),
     };
     Ok(Remote::new(Namespace::parse(SERVER_NAME)?, endpoint, limits))

@@ -1,19 +1,19 @@
-//! Our levels of log lines and those of the protocol.
+//! Conversions between the host's log levels and those of the protocol.
 #![allow(deprecated, reason = "logging is on its way out of the protocol, and clients of older revisions have it")]
 
 use fumehood_core::event::Level;
 use rmcp::model::LoggingLevel;
 
-/// The levels in their order.
+/// All levels in ascending order.
 const LEVELS: [Level; 5] = [Level::Trace, Level::Debug, Level::Info, Level::Warn, Level::Error];
 
-/// The level of this rank, which is `level as u8`.
-pub(crate) fn at(rank: u8) -> Option<Level> {
+/// Returns the level with this rank, which is `level as u8`.
+pub(crate) fn from_rank(rank: u8) -> Option<Level> {
     LEVELS.get(usize::from(rank)).copied()
 }
 
-/// The least of our levels that a client wants who asked for this.
-pub(crate) fn wanted(name: LoggingLevel) -> Level {
+/// Returns the lowest level of log lines for a client that requested this level with `logging/setLevel` or in `_meta`.
+pub(crate) fn from_logging_level(name: LoggingLevel) -> Level {
     match name {
         LoggingLevel::Debug => Level::Trace,
         LoggingLevel::Info | LoggingLevel::Notice => Level::Info,
@@ -22,8 +22,8 @@ pub(crate) fn wanted(name: LoggingLevel) -> Level {
     }
 }
 
-/// What the protocol calls a level of ours.
-pub(crate) fn name(level: Level) -> LoggingLevel {
+/// Returns the protocol's level for one of the host's.
+pub(crate) fn to_logging_level(level: Level) -> LoggingLevel {
     match level {
         Level::Trace | Level::Debug => LoggingLevel::Debug,
         Level::Info => LoggingLevel::Info,
@@ -37,11 +37,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_the_order_of_the_levels() {
+    fn ranks_follow_the_order_of_the_levels() {
         for (rank, level) in LEVELS.into_iter().enumerate() {
-            assert_eq!((level as usize, at(level as u8)), (rank, Some(level)));
+            assert_eq!((level as usize, from_rank(level as u8)), (rank, Some(level)));
         }
-        assert_eq!(at(5), None);
+        assert_eq!(from_rank(5), None);
         assert!(LEVELS.is_sorted());
     }
 }

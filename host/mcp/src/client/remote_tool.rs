@@ -1,4 +1,4 @@
-//! Tools of servers: their names as ours, and what they are known by.
+//! Tools of servers: their names and schemas in this host, and their digests.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,44 +11,44 @@ use fumehood_core::untrusted::Untrusted;
 use rmcp::model::Tool;
 use serde_json::{Value, json};
 
-use super::notice::ToolNotice;
+use super::tool_notice::ToolNotice;
 
 /// A tool of a server, as it was when its description was first seen.
 #[derive(Debug, Clone)]
 pub struct RemoteTool {
-    /// Its name among ours: `server__tool`.
+    /// The name in this host: `server__tool`.
     pub name: String,
-    /// What its server calls it.
+    /// The name that its server uses.
     pub foreign: Arc<str>,
     /// A short name for people.
     pub title: Option<Untrusted<String>>,
-    /// What it does, at most 4 KiB.
+    /// A description, at most 4 KiB.
     pub description: Untrusted<String>,
-    /// JSON Schema of its arguments: as the server wrote it, or, if that has more than 64 KiB, only what is at its top.
+    /// JSON Schema of its arguments: as the server wrote it, or, if that is larger than 64 KiB, the top level only.
     pub input_schema: Untrusted<Value>,
-    /// What its arguments have to pass: the schema, as far as it can be checked here.
+    /// The validator of its arguments: the schema, as far as it can be checked here.
     pub arguments: Arc<Gate>,
     /// JSON Schema of its structured results, if it has one.
     pub output_schema: Option<Untrusted<Value>>,
-    /// What the server promises about its effects.
+    /// The server's claims about its effects.
     pub annotations: Annotations,
-    /// What it is pinned by: the digest of all of the above as the server wrote it.
+    /// The digest that it is pinned by: of all of the above, as the server wrote it.
     pub digest: Digest,
 }
 
 impl RemoteTool {
-    /// A tool of the server of this name, with notices about what of its schema is not checked; `limits` are those of its
-    /// arguments.
+    /// Converts a tool of the server with this name. Returns it with notices about the parts of its schema that are not
+    /// checked; `limits` are those of its arguments.
     ///
     /// # Errors
-    /// If it cannot be one of ours.
-    pub(crate) fn of(
+    /// If its name or schema cannot be used.
+    pub(crate) fn from_tool(
         server: &Namespace,
         tool: &Tool,
         limits: &GateLimits,
     ) -> Result<(Self, Vec<ToolNotice>), ToolNotice> {
-        let refused = |reason: String| ToolNotice::new(&tool.name, reason);
-        let name = ToolName::from_foreign(&tool.name).map_err(|error| refused(error.to_string()))?;
+        let notice = |reason: String| ToolNotice::new(&tool.name, reason);
+        let name = ToolName::from_foreign(&tool.name).map_err(|error| notice(error.to_string()))?;
         let caps = DefinitionLimits::default();
         let title = tool.title.as_deref().map(|title| truncate(title, caps.title_bytes));
         let whole_description = tool.description.as_deref().unwrap_or_default();
@@ -57,21 +57,21 @@ impl RemoteTool {
         let output_schema = tool.output_schema.as_ref().map(|schema| Value::Object(schema.as_ref().clone()));
         let size = |schema: &Value| schema.to_string().len();
         let compiled = compile_arguments(&input_schema, limits);
-        let ForeignGate { gate, schema, unchecked } = compiled.map_err(|error| refused(error.to_string()))?;
-        // What is too large for an approval and a model is told as far as it is checked.
+        let ForeignGate { gate, schema, unchecked } = compiled.map_err(|error| notice(error.to_string()))?;
+        // A schema that is too large for an approval and a model is presented as far as it is checked.
         let input_schema = if size(&input_schema) > caps.schema_bytes { schema } else { input_schema };
         let reasons: BTreeSet<_> = unchecked.into_iter().map(|part| part.reason).collect();
-        let mut notices: Vec<_> = reasons.into_iter().map(|reason| refused(reason.to_string())).collect();
+        let mut notices: Vec<_> = reasons.into_iter().map(|reason| notice(reason.to_string())).collect();
         if description.len() < whole_description.len() {
-            let (found, most) = (whole_description.len(), caps.description_bytes);
-            notices.push(refused(format!("its description has {found} bytes; the first {most} are used")));
+            let (found, max) = (whole_description.len(), caps.description_bytes);
+            notices.push(notice(format!("its description has {found} bytes; the first {max} are used")));
         }
         let found = output_schema.as_ref().map_or(0, size);
         let output_schema = output_schema.filter(|_| found <= caps.schema_bytes);
         if found > caps.schema_bytes {
-            let most = caps.schema_bytes;
-            notices.push(refused(format!(
-                "its output schema has more than {most} bytes, so that its results are not checked"
+            let max = caps.schema_bytes;
+            notices.push(notice(format!(
+                "its output schema has more than {max} bytes, so that its results are not checked"
             )));
         }
         let tool = Self {
@@ -83,33 +83,33 @@ impl RemoteTool {
             output_schema: output_schema.map(Untrusted::new),
             arguments: Arc::new(gate),
             annotations: annotations(tool),
-            digest: digest(tool),
+            digest: compute_digest(tool),
         };
         Ok((tool, notices))
     }
 }
 
-/// Returns the beginning of a text: at most this many bytes, and whole characters.
-fn truncate(text: &str, most: usize) -> &str {
-    text.get(..text.floor_char_boundary(most)).unwrap_or_default()
+/// Truncates a text to at most this many bytes, at a character boundary.
+fn truncate(text: &str, max_bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(max_bytes)).unwrap_or_default()
 }
 
-/// Compiles a schema of arguments, whatever draft it is of.
+/// Compiles a schema of arguments of any draft.
 fn compile_arguments(schema: &Value, limits: &GateLimits) -> Result<ForeignGate, SchemaError> {
     Gate::for_foreign_arguments(&ForeignSchema::translate(schema, limits), limits.clone())
 }
 
 impl RemoteTool {
-    /// The schema of its arguments in the draft that models are told in: complete, and without `$schema`.
+    /// Returns the schema of its arguments in the draft that models are given: complete, and without `$schema`.
     #[must_use]
     pub fn parameters(&self) -> Value {
         ForeignSchema::translate(self.input_schema.expose_raw(), &GateLimits::default()).schema
     }
 
-    /// What an approval of it is about.
+    /// Returns the definition that an approval covers.
     ///
     /// # Errors
-    /// If its name is none of ours, which it is for every tool that was listed.
+    /// If its name is invalid, which does not occur for a tool that was listed.
     pub fn definition(&self) -> Result<ToolDefinition, NameError> {
         let name = ToolName::from_foreign(&self.foreign)?;
         let export = (name.as_str() != &*self.foreign).then(|| Untrusted::from(&*self.foreign));
@@ -135,8 +135,8 @@ fn annotations(tool: &Tool) -> Annotations {
     }
 }
 
-/// Over everything that a model or a person sees, names sorted.
-fn digest(tool: &Tool) -> Digest {
+/// Computes the digest of everything that a model or a person sees, with names sorted.
+fn compute_digest(tool: &Tool) -> Digest {
     let mut whole = json!({
         "name": tool.name,
         "title": tool.title,
@@ -155,19 +155,19 @@ mod tests {
 
     fn tool(value: Value) -> Result<RemoteTool, String> {
         let (server, tool) = (Namespace::parse("server").unwrap(), serde_json::from_value(value).unwrap());
-        let found = RemoteTool::of(&server, &tool, &GateLimits::default());
+        let found = RemoteTool::from_tool(&server, &tool, &GateLimits::default());
         found.map(|(tool, _)| tool).map_err(|notice| notice.to_string())
     }
 
     #[test]
-    fn names_become_ours_and_oversized_parts_are_cut() {
-        let of = |name: &str| tool(json!({"name": name, "inputSchema": {}})).map(|tool| tool.name);
-        assert_eq!(of("repo.search").unwrap(), "server__repo_x2e_search");
-        assert!(of("").unwrap_err().contains("empty"));
-        assert!(of(&"x".repeat(65)).unwrap_err().contains("too long"));
+    fn escapes_names_and_truncates_oversized_parts() {
+        let parse = |name: &str| tool(json!({"name": name, "inputSchema": {}})).map(|tool| tool.name);
+        assert_eq!(parse("repo.search").unwrap(), "server__repo_x2e_search");
+        assert!(parse("").unwrap_err().contains("empty"));
+        assert!(parse(&"x".repeat(65)).unwrap_err().contains("too long"));
         let long = json!({"name": "a", "title": "ü".repeat(200), "description": "ü".repeat(2049), "inputSchema": {}});
         let (server, parsed) = (Namespace::parse("server").unwrap(), serde_json::from_value(long).unwrap());
-        let (cut, notices) = RemoteTool::of(&server, &parsed, &GateLimits::default()).unwrap();
+        let (cut, notices) = RemoteTool::from_tool(&server, &parsed, &GateLimits::default()).unwrap();
         assert_eq!(cut.description.expose_raw(), &"ü".repeat(2048));
         assert_eq!(cut.title.unwrap().expose_raw().len(), 256);
         let notices: Vec<_> = notices.iter().map(ToString::to_string).collect();
@@ -184,11 +184,20 @@ mod tests {
     }
 
     #[test]
-    fn every_word_counts_for_the_digest_and_their_order_does_not() {
-        let of = |value| tool(value).unwrap().digest;
-        let one = of(json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "x"}}));
-        assert_eq!(one, of(json!({"inputSchema": {"title": "x", "type": "object"}, "description": "b", "name": "a"})));
-        assert_ne!(one, of(json!({"name": "a", "description": "B", "inputSchema": {"type": "object", "title": "x"}})));
-        assert_ne!(one, of(json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "y"}})));
+    fn digest_covers_content_but_not_order() {
+        let parse = |value| tool(value).unwrap().digest;
+        let one = parse(json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "x"}}));
+        assert_eq!(
+            one,
+            parse(json!({"inputSchema": {"title": "x", "type": "object"}, "description": "b", "name": "a"}))
+        );
+        assert_ne!(
+            one,
+            parse(json!({"name": "a", "description": "B", "inputSchema": {"type": "object", "title": "x"}}))
+        );
+        assert_ne!(
+            one,
+            parse(json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "y"}}))
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Why a server cannot be used, in words for whoever configured it.
+//! Errors of connecting to a server, worded for the operator who configured it.
 
 use std::time::Duration;
 
@@ -9,84 +9,84 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 use super::{MAX_LISTED_TOOLS, MAX_PAGES};
 
-/// Why a server cannot be used.
+/// Errors of connecting to a server and listing its tools.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// There is no such program.
+    /// A missing or unusable program.
     #[error("cannot start `{program}`: {why}")]
     NoProgram {
-        /// The program, as it was named.
+        /// The program, as it was configured.
         program: String,
-        /// What is wrong with it, and what to do.
+        /// The problem, and what to do.
         why: &'static str,
     },
-    /// The program cannot be started.
+    /// A program that could not be started.
     #[error("cannot start `{program}`")]
     Start {
-        /// Which program.
+        /// The program, as it was configured.
         program: String,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// Nothing answers at the address.
+    /// An unreachable address.
     #[error("cannot reach {address}: {why}")]
     Unreachable {
-        /// The address, without what may be secret in it.
+        /// The origin of the URL, without the parts that may be secret.
         address: String,
-        /// What the system says.
+        /// The error of the system.
         why: String,
     },
-    /// There can be no HTTP client.
+    /// A failure to create the HTTP client.
     #[error("cannot make an HTTP client")]
     Client(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// It does not speak MCP, or none that is known here.
-    #[error("the server did not begin as MCP servers do{said}")]
+    /// A failed handshake: the server does not speak MCP, or no revision that is supported.
+    #[error("the server did not begin as MCP servers do{stderr}")]
     Handshake {
-        /// Its last words, in a form to append.
-        said: String,
-        /// What went wrong.
+        /// The end of its standard error, as a suffix of the message.
+        stderr: String,
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// It cannot say which tools it has.
+    /// A failed `tools/list`.
     #[error("the server did not list its tools")]
     List(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// It lists more than anybody could use.
+    /// A tool list over the limits.
     #[error("the server lists more than {MAX_LISTED_TOOLS} tools, or on more than {MAX_PAGES} pages")]
     Endless,
-    /// It said far more than it was asked for.
+    /// Far more messages or bytes than requested.
     #[error("the server said far more than it was asked for and was cut off")]
     Flooded,
-    /// It took too long to start and to list its tools.
+    /// A timeout while starting and listing tools.
     #[error("the server did not start and list its tools within {0:?}, its `start_timeout`")]
     Late(Duration),
-    /// It failed a moment ago.
+    /// A recent failure: the time until the next attempt.
     #[error("the server failed a moment ago; it is tried again in {0:?}")]
     TooEarly(Duration),
 }
 
-/// The failure of a handshake with a program, and its last words.
-pub(super) fn from_handshake(error: ClientInitializeError, words: &str) -> ConnectError {
-    let said = match printable(words) {
-        words if words.is_empty() => String::new(),
-        words => format!("; it said: {words}"),
+/// Creates the error of a failed handshake with a program, with the end of its standard error.
+pub(super) fn from_handshake(error: ClientInitializeError, stderr_tail: &str) -> ConnectError {
+    let stderr = match printable(stderr_tail) {
+        text if text.is_empty() => String::new(),
+        text => format!("; it said: {text}"),
     };
-    ConnectError::Handshake { said, source: Box::new(error) }
+    ConnectError::Handshake { stderr, source: Box::new(error) }
 }
 
-/// The failure of a handshake with a server at an address.
+/// Creates the error of a failed handshake with a server at a URL.
 pub(super) fn from_address(error: ClientInitializeError, url: &str) -> ConnectError {
-    match connect_failure(&error) {
+    match connect_error_cause(&error) {
         Some(why) => ConnectError::Unreachable { address: origin(url), why },
         None => from_handshake(error, ""),
     }
 }
 
-/// Why no connection came about, if that is what failed.
-fn connect_failure(error: &ClientInitializeError) -> Option<String> {
+/// Returns the cause if no network connection could be made.
+fn connect_error_cause(error: &ClientInitializeError) -> Option<String> {
     let error = match error {
         ClientInitializeError::TransportError { error, .. } => error,
         ClientInitializeError::LegacyFallbackFailed { discover, fallback } => {
-            return connect_failure(fallback).or_else(|| connect_failure(discover));
+            return connect_error_cause(fallback).or_else(|| connect_error_cause(discover));
         }
         _ => return None,
     };
@@ -100,12 +100,12 @@ fn connect_failure(error: &ClientInitializeError) -> Option<String> {
     while let Some(source) = cause.source() {
         cause = source;
     }
-    // The number of the system's error says nothing to a person.
+    // The number of the system's error is of no use to an operator.
     let why = cause.to_string();
     Some(why.split(" (os error").next().unwrap_or(&why).to_lowercase())
 }
 
-/// Scheme, host and port: what follows may hold a secret.
+/// Returns scheme, host and port of a URL. The rest may contain a secret.
 fn origin(url: &str) -> String {
     Url::parse(url).map_or_else(|_| "the address".to_owned(), |url| url.origin().ascii_serialization())
 }

@@ -1,4 +1,4 @@
-//! How a call ended, as clients read it.
+//! Conversion of a [`CallResult`] into the `tools/call` result of the protocol.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -9,41 +9,43 @@ use serde_json::Value;
 
 use super::sanitizer::Sanitizer;
 
-/// Under this name, a failure says again what it is, for programs.
-const ERROR: &str = "fumehood/error";
-/// What bytes are that do not say, or say something that is no MIME type.
-const UNKNOWN: &str = "application/octet-stream";
+/// Key in `_meta` under which a failed result carries the whole [`CallError`], for programs.
+const ERROR_META_KEY: &str = "fumehood/error";
+/// MIME type of content whose own type is absent or malformed.
+const FALLBACK_MIME_TYPE: &str = "application/octet-stream";
 
-/// The result of a call. `structured`: the client expects structured content, because the tool has an output schema.
-pub(crate) fn of(result: CallResult, structured: bool) -> CallToolResult {
+/// Converts the result of a call. `structured` is true if the client expects structured content, because the tool has
+/// an output schema.
+pub(crate) fn into_call_tool_result(result: CallResult, structured: bool) -> CallToolResult {
     let CallResult { id, outcome, metadata, .. } = result;
     let mut sanitizer = Sanitizer::default();
     let mut answer = match outcome {
-        Ok(parts) => success(parts, &id, structured, &mut sanitizer),
-        Err(error) => failure(&error),
+        Ok(parts) => success_result(parts, &id, structured, &mut sanitizer),
+        Err(error) => error_result(&error),
     };
     sanitizer.at_least(metadata.sanitized);
     sanitizer.report(&mut answer.meta);
     answer
 }
 
-fn success(parts: Vec<Content>, call: &str, structured: bool, sanitizer: &mut Sanitizer) -> CallToolResult {
+fn success_result(parts: Vec<Content>, call: &str, structured: bool, sanitizer: &mut Sanitizer) -> CallToolResult {
     let mut value = None;
     let blocks = parts.into_iter().enumerate().map(|(at, part)| match part {
         Content::Json { value: text } => {
-            let (text, read) = json(&text, structured && value.is_none(), sanitizer);
+            let (text, read) = format_json(&text, structured && value.is_none(), sanitizer);
             value = value.take().or(read);
             ContentBlock::text(text)
         }
-        other => block(other, call, at, sanitizer),
+        other => content_block(other, call, at, sanitizer),
     });
     let mut answer = CallToolResult::success(blocks.collect());
     answer.structured_content = value;
     answer
 }
 
-/// What a model can repair the call from: the kind, what was wrong, what to do. All of it is printable text already.
-fn failure(error: &CallError) -> CallToolResult {
+/// Builds an error result with what a model needs to repair the call: the kind, the message, the hint. All of it is
+/// printable text already.
+fn error_result(error: &CallError) -> CallToolResult {
     let mut text = format!("{}: {}", error.kind, error.message);
     if let Some(hint) = &error.hint {
         text.push_str(&format!("\n{hint}"));
@@ -54,14 +56,15 @@ fn failure(error: &CallError) -> CallToolResult {
     let mut answer = CallToolResult::error(vec![ContentBlock::text(text)]);
     if let Ok(value) = serde_json::to_value(error) {
         let mut meta = MetaObject::new();
-        meta.0.insert(ERROR.to_owned(), value);
+        meta.0.insert(ERROR_META_KEY.to_owned(), value);
         answer.meta = Some(meta);
     }
     answer
 }
 
-/// JSON of a tool as text, and as a value if that is wanted. Where nothing is hidden, the text is the tool's own.
-fn json(value: &JsonText, structured: bool, sanitizer: &mut Sanitizer) -> (String, Option<Value>) {
+/// Returns JSON of a tool as text, and as a value if `structured` is true. If nothing in it is hidden, the text is the
+/// tool's own.
+fn format_json(value: &JsonText, structured: bool, sanitizer: &mut Sanitizer) -> (String, Option<Value>) {
     let is_plain = value.hidden_chars() == 0;
     if is_plain && !structured {
         return (value.to_sanitized().into_owned(), None);
@@ -74,41 +77,42 @@ fn json(value: &JsonText, structured: bool, sanitizer: &mut Sanitizer) -> (Strin
     (text, structured.then_some(clean))
 }
 
-fn block(part: Content, call: &str, at: usize, sanitizer: &mut Sanitizer) -> ContentBlock {
+fn content_block(part: Content, call: &str, at: usize, sanitizer: &mut Sanitizer) -> ContentBlock {
     match part {
         Content::Text { text } => ContentBlock::text(sanitizer.untrusted(&text)),
-        Content::Json { value } => ContentBlock::text(json(&value, false, sanitizer).0),
+        Content::Json { value } => ContentBlock::text(format_json(&value, false, sanitizer).0),
         Content::Blob { mime_type, data } => {
             let mime_type = sanitizer.untrusted(&mime_type);
-            blob(&mime_type, data, format!("fumehood://{call}/{at}"), sanitizer)
+            blob_block(&mime_type, data, format!("fumehood://{call}/{at}"), sanitizer)
         }
         Content::Link { uri, title, mime_type } => {
             let title = title.map(|title| sanitizer.untrusted(&title));
             let uri = sanitizer.uri(&uri);
             let mut link = Resource::new(uri.clone(), title.clone().unwrap_or(uri));
             link.title = title;
-            link.mime_type = mime_type.map(|mime| sound(&sanitizer.untrusted(&mime)).to_owned());
+            link.mime_type = mime_type.map(|mime| valid_mime_type(&sanitizer.untrusted(&mime)).to_owned());
             ContentBlock::ResourceLink(link)
         }
     }
 }
 
-/// Bytes of a media type as the content type that clients expect for it.
-pub(crate) fn blob(mime_type: &str, data: Vec<u8>, uri: String, sanitizer: &mut Sanitizer) -> ContentBlock {
-    let mime = sound(mime_type);
+/// Returns bytes as the content type that clients expect for their MIME type: image, audio or embedded resource.
+pub(crate) fn blob_block(mime_type: &str, data: Vec<u8>, uri: String, sanitizer: &mut Sanitizer) -> ContentBlock {
+    let mime = valid_mime_type(mime_type);
     match mime.split_once('/').map_or("", |(kind, _)| kind) {
-        "image" => ContentBlock::image(encoded(&data), mime),
-        "audio" => ContentBlock::audio(encoded(&data), mime),
+        "image" => ContentBlock::image(encode_base64(&data), mime),
+        "audio" => ContentBlock::audio(encode_base64(&data), mime),
         "text" => match String::from_utf8(data) {
-            Ok(text) => resource(ResourceContents::text(sanitizer.text(text), uri), mime),
-            Err(bytes) => resource(ResourceContents::blob(encoded(bytes.as_bytes()), uri), mime),
+            Ok(text) => embedded_resource(ResourceContents::text(sanitizer.text(text), uri), mime),
+            Err(bytes) => embedded_resource(ResourceContents::blob(encode_base64(bytes.as_bytes()), uri), mime),
         },
-        _ => resource(ResourceContents::blob(encoded(&data), uri), mime),
+        _ => embedded_resource(ResourceContents::blob(encode_base64(&data), uri), mime),
     }
 }
 
-/// The text that these bytes are, unless their media type says otherwise or they are none.
-pub(crate) fn text_of(mime_type: &str, bytes: Vec<u8>, sanitizer: &mut Sanitizer) -> Result<String, Vec<u8>> {
+/// Decodes bytes as UTF-8, with line feeds as line ends. Returns the bytes if the MIME type is that of an image, audio
+/// or video, or if they are not UTF-8.
+pub(crate) fn decode_text(mime_type: &str, bytes: Vec<u8>, sanitizer: &mut Sanitizer) -> Result<String, Vec<u8>> {
     if ["image/", "audio/", "video/"].iter().any(|kind| mime_type.starts_with(kind)) {
         return Err(bytes);
     }
@@ -117,24 +121,25 @@ pub(crate) fn text_of(mime_type: &str, bytes: Vec<u8>, sanitizer: &mut Sanitizer
         .map_err(std::string::FromUtf8Error::into_bytes)
 }
 
-/// Bytes as the protocol has them.
-pub(crate) fn encoded(data: &[u8]) -> String {
+/// Encodes bytes in base64 with padding, as the protocol carries them (RFC 4648, section 4).
+pub(crate) fn encode_base64(data: &[u8]) -> String {
     BASE64_STANDARD.encode(data)
 }
 
-fn resource(contents: ResourceContents, mime: &str) -> ContentBlock {
+fn embedded_resource(contents: ResourceContents, mime: &str) -> ContentBlock {
     ContentBlock::resource(contents.with_mime_type(mime))
 }
 
-/// The text if it looks like a MIME type, such as `image/png` or `text/plain; charset=utf-8`.
-fn sound(mime_type: &str) -> &str {
+/// Returns the text if it has the form of a MIME type, such as `image/png` or `text/plain; charset=utf-8`, and
+/// [`FALLBACK_MIME_TYPE`] otherwise.
+fn valid_mime_type(mime_type: &str) -> &str {
     let token =
         |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&c));
     let (essence, rest) = mime_type.split_once(';').unwrap_or((mime_type, ""));
     let plain = rest.bytes().all(|c| c.is_ascii_graphic() || c == b' ');
     match essence.trim_end().split_once('/') {
         Some((kind, subtype)) if token(kind) && token(subtype) && plain => mime_type,
-        _ => UNKNOWN,
+        _ => FALLBACK_MIME_TYPE,
     }
 }
 
@@ -150,7 +155,7 @@ mod tests {
 
     fn check(outcome: Result<Vec<Content>, CallError>, structured: bool, expected: Value) {
         let result = CallResult { id: "1".to_owned(), tool: "t".to_owned(), outcome, metadata: Metadata::default() };
-        let mut found = serde_json::to_value(of(result, structured)).unwrap();
+        let mut found = serde_json::to_value(into_call_tool_result(result, structured)).unwrap();
         found.as_object_mut().unwrap().remove("resultType");
         assert_eq!(found, expected);
     }
@@ -160,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_has_its_content_type() {
+    fn converts_every_kind_of_content() {
         let blob = |mime: &str, data: &[u8]| Content::Blob { mime_type: mime.into(), data: data.to_vec() };
         part(Content::text("hi"), json!({"type": "text", "text": "hi"}));
         part(blob("image/png", &[0]), json!({"type": "image", "data": "AA==", "mimeType": "image/png"}));
@@ -176,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_characters_are_written_out_and_counted() {
+    fn escapes_and_counts_hidden_characters() {
         let hidden = |part: Content, structured: bool, count: u64, block: Value, structure: Option<Value>| {
             let mut expected = json!({"content": [block], "isError": false, "_meta": {"fumehood/sanitized": count}});
             if let Some(structure) = structure {
@@ -204,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_structured_where_the_client_was_told_a_schema() {
+    fn structures_json_if_an_output_schema_was_listed() {
         let value = || Ok(vec![Content::json(r#"{"a": 1}"#.to_owned()).unwrap()]);
         let text = json!([{"type": "text", "text": "{\"a\": 1}"}]);
         check(value(), false, json!({"content": text, "isError": false}));
@@ -212,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_what_to_do() {
+    fn failures_include_hint_and_retry() {
         let mut error = CallError::new(ErrorKind::Unavailable, "busy").with_hint("try again");
         error.retry_after = Some(Duration::from_millis(50));
         let text = "unavailable: busy\ntry again\nIt is worth another try after 50 ms.";

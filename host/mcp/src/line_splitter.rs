@@ -1,48 +1,48 @@
-//! Bytes into lines, with a longest length.
+//! A splitter of bytes into lines of limited length.
 
 use tokio_util::bytes::BytesMut;
 
-/// One line.
+/// A line of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// Without its line feed.
+    /// A line without its line feed.
     Whole(BytesMut),
-    /// It was longer than allowed. It is gone, and told of once.
+    /// A line over the maximum length. Its bytes are dropped, and it is reported once.
     TooLong,
 }
 
-/// Takes lines out of what was read. Holds at most the longest line and one read.
-pub(crate) struct Splitter {
+/// A splitter of input into lines. Holds at most one line of maximum length and one read.
+pub(crate) struct LineSplitter {
     buffer: BytesMut,
-    /// Bytes at the start of the buffer that hold no line feed.
+    /// Number of bytes at the start of the buffer that contain no line feed.
     searched: usize,
-    /// Whether the rest of a line that was too long is still to come.
+    /// True while the rest of a line that was too long is skipped.
     skipping: bool,
-    longest: usize,
+    max_line_bytes: usize,
 }
 
-impl Splitter {
-    /// Lines of at most `longest` bytes.
-    pub(crate) fn new(longest: usize) -> Self {
-        Self { buffer: BytesMut::new(), searched: 0, skipping: false, longest }
+impl LineSplitter {
+    /// Creates a splitter for lines of at most `max_line_bytes`.
+    pub(crate) fn new(max_line_bytes: usize) -> Self {
+        Self { buffer: BytesMut::new(), searched: 0, skipping: false, max_line_bytes }
     }
 
-    /// The longest line, in bytes.
-    pub(crate) fn longest(&self) -> usize {
-        self.longest
+    /// Returns the maximum length of a line, in bytes.
+    pub(crate) fn max_line_bytes(&self) -> usize {
+        self.max_line_bytes
     }
 
-    /// Where to read to.
-    pub(crate) fn space(&mut self) -> &mut BytesMut {
+    /// Returns the buffer to read into.
+    pub(crate) fn read_buffer(&mut self) -> &mut BytesMut {
         self.buffer.reserve(8 << 10);
         &mut self.buffer
     }
 
-    /// The next line; `None`: read more.
+    /// Returns the next line, or `None` if more has to be read.
     pub(crate) fn next_line(&mut self) -> Option<Line> {
         let rest = self.buffer.get(self.searched..).unwrap_or_default();
         let Some(found) = rest.iter().position(|byte| *byte == b'\n') else {
-            return self.unfinished();
+            return self.take_incomplete();
         };
         let mut line = self.buffer.split_to(self.searched + found + 1);
         self.searched = 0;
@@ -50,12 +50,12 @@ impl Splitter {
         if std::mem::take(&mut self.skipping) {
             return self.next_line();
         }
-        Some(if line.len() > self.longest { Line::TooLong } else { Line::Whole(line) })
+        Some(if line.len() > self.max_line_bytes { Line::TooLong } else { Line::Whole(line) })
     }
 
-    fn unfinished(&mut self) -> Option<Line> {
+    fn take_incomplete(&mut self) -> Option<Line> {
         self.searched = self.buffer.len();
-        if self.skipping || self.searched > self.longest {
+        if self.skipping || self.searched > self.max_line_bytes {
             self.buffer = BytesMut::new();
             self.searched = 0;
             return (!std::mem::replace(&mut self.skipping, true)).then_some(Line::TooLong);
@@ -68,12 +68,12 @@ impl Splitter {
 mod tests {
     use super::*;
 
-    /// Reads in pieces of `size`, and writes down the lines: `!` is one that was too long.
+    /// Reads in pieces of `size`, and collects the lines: `!` is one that was too long.
     fn check(input: &str, size: usize, expected: &[&str]) {
-        let mut lines = Splitter::new(4);
+        let mut lines = LineSplitter::new(4);
         let mut found = Vec::new();
         for piece in input.as_bytes().chunks(size) {
-            lines.space().extend_from_slice(piece);
+            lines.read_buffer().extend_from_slice(piece);
             while let Some(line) = lines.next_line() {
                 found.push(match line {
                     Line::Whole(line) => String::from_utf8(line.to_vec()).unwrap(),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_out_however_they_come_in() {
+    fn splits_lines_in_pieces_of_any_size() {
         for size in 1..20 {
             check("a\nbc\n\nabcd\nrest", size, &["a", "bc", "", "abcd"]);
             check("abcde\nab\n", size, &["!", "ab"]);
@@ -94,10 +94,10 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_never_ends_is_not_kept() {
-        let mut lines = Splitter::new(16);
+    fn drops_an_endless_line() {
+        let mut lines = LineSplitter::new(16);
         for _ in 0..1000 {
-            lines.space().extend_from_slice(&[b'x'; 1000]);
+            lines.read_buffer().extend_from_slice(&[b'x'; 1000]);
             lines.next_line();
             assert!(lines.buffer.len() <= 16);
         }

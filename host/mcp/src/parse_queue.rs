@@ -1,4 +1,4 @@
-//! Parsing of expensive messages, away from the thread that serves connections and listens for signals.
+//! A queue for parsing expensive messages, away from the thread that serves connections and listens for signals.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,26 +6,26 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::sync::Semaphore;
 
-/// Messages that are parsed at once.
-const PARSERS: usize = 2;
+/// Maximum number of messages that are parsed at once.
+const MAX_PARSERS: usize = 2;
 
-/// A future that was begun, and its output if it has ended.
-type Begun<F> = Result<<F as Future>::Output, Pin<Box<F>>>;
+/// The output of a future that was started, or the future if it has not ended.
+type Started<F> = Result<<F as Future>::Output, Pin<Box<F>>>;
 
-/// Runs work on other threads, a little at a time.
+/// A queue of work that runs on other threads, a little at a time.
 ///
-/// Each principal has one turn and waits for the next one in a queue of all, so principals take turns.
+/// Each principal has one permit and waits for the next one in a common queue, so principals take turns.
 pub(crate) struct ParseQueue {
     places: Arc<Semaphore>,
 }
 
 impl ParseQueue {
     pub(crate) fn new() -> Self {
-        Self { places: Arc::new(Semaphore::new(PARSERS)) }
+        Self { places: Arc::new(Semaphore::new(MAX_PARSERS)) }
     }
 
-    /// Runs `work` when it is the turn of whoever `turn` belongs to. Work that was begun goes on, and keeps its place, when
-    /// nobody waits for it any more.
+    /// Runs `work` once the permit `turn` of its principal and a parser are free. Work that has started runs to its
+    /// end, and keeps its permits, even if the returned future is dropped.
     ///
     /// Returns `None` if the work panicked or the runtime is shutting down.
     pub(crate) async fn run<T: Send + 'static>(
@@ -43,21 +43,22 @@ impl ParseQueue {
         working.await.ok()
     }
 
-    /// Completes `future`, with everything that it computes before it waits for the first time done like other work.
-    pub(crate) async fn begin<F>(&self, turn: Arc<Semaphore>, future: F) -> Option<F::Output>
+    /// Completes `future`. Its first poll, up to the first time that it waits, runs in the queue; the rest runs on the
+    /// caller's task.
+    pub(crate) async fn start<F>(&self, turn: Arc<Semaphore>, future: F) -> Option<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send,
     {
-        let begin = move || -> Begun<F> {
+        let start = move || -> Started<F> {
             let mut future = Box::pin(future);
-            // Whoever waits for it polls it again, with a waker that counts.
+            // The caller polls it again, with a real waker.
             match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(output) => Ok(output),
                 Poll::Pending => Err(future),
             }
         };
-        match self.run(turn, begin).await? {
+        match self.run(turn, start).await? {
             Ok(output) => Some(output),
             Err(future) => Some(future.await),
         }
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn principals_take_turns_and_the_serving_thread_goes_on() {
+    async fn principals_take_turns() {
         let queue = Arc::new(ParseQueue::new());
         let done = Arc::new(Mutex::new(Vec::new()));
         let [greedy, modest] = [turn(), turn()];
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_future_that_was_begun_elsewhere_goes_on_here() {
+    async fn polls_a_future_in_the_queue_first() {
         let queue = ParseQueue::new();
         let here = std::thread::current().id();
         let future = async move {
@@ -109,8 +110,8 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(20)).await;
             (first == here, std::thread::current().id() == here)
         };
-        assert_eq!(queue.begin(turn(), future).await, Some((false, true)));
-        assert_eq!(queue.begin(turn(), async { 7 }).await, Some(7));
+        assert_eq!(queue.start(turn(), future).await, Some((false, true)));
+        assert_eq!(queue.start(turn(), async { 7 }).await, Some(7));
         let panicking = queue.run(turn(), || -> u8 { panic!("for this test") });
         assert_eq!(panicking.await, None);
     }

@@ -1,7 +1,7 @@
 //! The arguments of a call as its client wrote them.
 //!
-//! The protocol's library reads a message into values, and what it reads has lost something: of two members with one name
-//! the first, of a long number its last digits. So the text goes along with the request, and the gate reads that.
+//! rmcp reads a message into values, which loses something: of two members with one name the first, of a long number
+//! its last digits. So the text is attached to the request, and the gate reads that.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -9,11 +9,11 @@ use serde_json::value::RawValue;
 
 /// The text of the arguments: one JSON value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Written(pub(crate) String);
+pub(crate) struct RawArguments(pub(crate) String);
 
-/// Something that decides what a message means is in it twice.
+/// A member that decides the meaning of a message and occurs twice (RFC 8259, section 4, leaves the meaning open).
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Twice(pub(crate) String);
+pub(crate) struct DuplicateMember(pub(crate) String);
 
 #[derive(Deserialize)]
 struct Message<'a> {
@@ -39,20 +39,20 @@ struct Params<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// The arguments in a message, if it has any. A text that is no such message has none.
+/// Returns the arguments in a message, or `None` if it has none or is not a request.
 ///
 /// # Errors
-/// If the message can be read in two ways.
-pub(crate) fn arguments(message: &[u8]) -> Result<Option<Written>, Twice> {
-    let Some(Message { params: Some(params), .. }) = object::<Message<'_>>(message)? else { return Ok(None) };
-    let Some(Params { arguments: Some(arguments), .. }) = object::<Params<'_>>(params.get().as_bytes())? else {
+/// If the message has two meanings, because a member occurs twice.
+pub(crate) fn extract(message: &[u8]) -> Result<Option<RawArguments>, DuplicateMember> {
+    let Some(Message { params: Some(params), .. }) = parse_object::<Message<'_>>(message)? else { return Ok(None) };
+    let Some(Params { arguments: Some(arguments), .. }) = parse_object::<Params<'_>>(params.get().as_bytes())? else {
         return Ok(None);
     };
-    Ok(Some(Written(arguments.get().to_owned())))
+    Ok(Some(RawArguments(arguments.get().to_owned())))
 }
 
-/// Every member is taken whatever it is, so that only one that is there twice does not fit.
-fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<Option<T>, Twice> {
+/// Parses an object. Every member may have any value, so that the only error is a member that occurs twice.
+fn parse_object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<Option<T>, DuplicateMember> {
     if !text.trim_ascii_start().starts_with(b"{") {
         return Ok(None);
     }
@@ -60,7 +60,7 @@ fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<Option<T>, Twice> {
         Ok(object) => Ok(Some(object)),
         Err(error) if error.is_data() => {
             let message = error.to_string();
-            Err(Twice(message.split(" at line ").next().unwrap_or_default().to_owned()))
+            Err(DuplicateMember(message.split(" at line ").next().unwrap_or_default().to_owned()))
         }
         Err(_not_json) => Ok(None),
     }
@@ -71,15 +71,15 @@ mod tests {
     use super::*;
 
     fn check(message: &str, expected: Result<Option<&str>, &str>) {
-        let found = arguments(message.as_bytes());
+        let found = extract(message.as_bytes());
         let expected = expected
-            .map(|text| text.map(|text| Written(text.to_owned())))
-            .map_err(|name| Twice(format!("duplicate field `{name}`")));
+            .map(|text| text.map(|text| RawArguments(text.to_owned())))
+            .map_err(|name| DuplicateMember(format!("duplicate field `{name}`")));
         assert_eq!(found, expected, "{message}");
     }
 
     #[test]
-    fn arguments_are_taken_as_they_are_written() {
+    fn extracts_arguments_verbatim() {
         check(r#"{"method":"m","params":{"name":"n","arguments":{"a":1, "a":2}}}"#, Ok(Some(r#"{"a":1, "a":2}"#)));
         check(r#" {"params":{"arguments":[1e999]}} "#, Ok(Some("[1e999]")));
         check(r#"{"params":{"arguments":null}}"#, Ok(None));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_has_one_meaning() {
+    fn rejects_duplicate_members() {
         check(r#"{"method":"a","method":"b"}"#, Err("method"));
         check(r#"{"id":1,"id":1}"#, Err("id"));
         check(r#"{"params":{},"params":{}}"#, Err("params"));

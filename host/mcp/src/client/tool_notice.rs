@@ -1,29 +1,29 @@
-//! What an operator should know about the tools that a server lists.
+//! Notices for the operator about the tools that a server lists.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use fumehood_core::sanitize::printable;
 
-/// Tools that are named for one reason; the others are counted.
+/// Maximum number of tools that are named for one reason; the rest are counted.
 const MAX_NAMES: usize = 8;
 
-/// Something about a tool of a server: why it is left out, or what of its schemas is not checked.
+/// A notice about a tool of a server: the reason that it is left out, or the part of its schemas that is not checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolNotice {
-    /// What its server calls the tool, in printable characters.
+    /// The name that its server uses, in printable characters.
     pub tool: String,
-    /// What there is to know, as half a sentence.
+    /// The reason, as a clause without a full stop.
     pub reason: String,
 }
 
 impl ToolNotice {
-    /// A notice about the tool of this name.
+    /// Creates a notice about the tool with this name.
     pub fn new(tool: &str, reason: impl Into<String>) -> Self {
         Self { tool: printable(tool).chars().take(80).collect(), reason: reason.into() }
     }
 
-    /// One line for each reason: the tools that it is about, and the reason.
+    /// Formats one line for each reason, with the tools that it is about.
     #[must_use]
     pub fn lines(notices: &[Self]) -> Vec<String> {
         let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

@@ -1,6 +1,7 @@
-//! What is served: one set of tools and how it presents itself, shared by all sessions.
+//! The server and its options, shared by all sessions.
 #![allow(deprecated, reason = "logging is on its way out of the protocol, and clients of older revisions have it")]
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fumehood_core::sanitize::printable;
@@ -8,33 +9,40 @@ use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use tokio::sync::watch;
 
 use super::catalogue::Catalogue;
-use super::client_name::Naming;
+use super::catalogue::Naming;
 use crate::library::Library;
 use crate::toolbox::Toolbox;
 
-/// How a server presents itself, and what it takes.
+/// The identity and the limits of a server.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Its name, for programs.
+    /// The name of the server, for programs.
     pub name: String,
-    /// Its version.
+    /// The version of the server.
     pub version: String,
-    /// What a model should know about its tools as a whole, before the list of components and what they may do.
+    /// Text for models about the tools as a whole, in front of the list of components and what they may do.
     pub instructions: Option<String>,
-    /// On whose behalf calls are made that come over stdio. Tools may be told.
+    /// The actor of calls that arrive over stdio. Tools may be given it.
     pub actor: Option<Arc<str>>,
-    /// The longest message that is read, in bytes.
+    /// Maximum size of a message, in bytes.
     pub message_bytes: usize,
-    /// Items in one page of a list.
+    /// Maximum number of items in one page of a list.
     pub page: usize,
-    /// What clients call the tools.
+    /// The scheme of tool names.
     pub naming: Naming,
-    /// What is offered besides tools.
+    /// Resources and prompts.
     pub library: Arc<Library>,
 }
 
 impl Default for ServerOptions {
-    /// Named `fumehood`; messages of 4 MiB, pages of 100, full names, nothing but tools.
+    /// Returns the defaults:
+    ///
+    /// - the name `fumehood` and the version of this crate
+    /// - no instructions, no actor
+    /// - messages of at most 4 MiB
+    /// - pages of 100 items
+    /// - full names
+    /// - tools only
     fn default() -> Self {
         Self {
             name: "fumehood".to_owned(),
@@ -49,7 +57,7 @@ impl Default for ServerOptions {
     }
 }
 
-/// A set of tools, to be served to any number of clients. Cheap to clone; all clones are the same.
+/// A set of tools that is served to any number of clients. Cheap to clone; clones share their state.
 #[derive(Clone)]
 pub struct Server {
     inner: Arc<Inner>,
@@ -58,20 +66,26 @@ pub struct Server {
 struct Inner {
     toolbox: Arc<dyn Toolbox>,
     options: ServerOptions,
-    /// Of which change the catalogue is, and the catalogue.
+    /// The catalogue, with the revision of the set that it was built from.
     catalogue: Mutex<Option<(u64, Arc<Catalogue>)>>,
     changes: watch::Receiver<u64>,
 }
 
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("options", &self.inner.options).finish_non_exhaustive()
+    }
+}
+
 impl Server {
-    /// Serves these tools.
+    /// Creates a server for these tools.
     #[must_use]
     pub fn new(toolbox: Arc<dyn Toolbox>, options: ServerOptions) -> Self {
         let changes = toolbox.changes();
         Self { inner: Arc::new(Inner { toolbox, options, catalogue: Mutex::default(), changes }) }
     }
 
-    /// On whose behalf calls are made that come over stdio.
+    /// Returns the actor of calls that arrive over stdio.
     #[must_use]
     pub fn actor(&self) -> Option<Arc<str>> {
         self.inner.options.actor.clone()
@@ -89,32 +103,32 @@ impl Server {
         self.inner.changes.clone()
     }
 
-    /// The tools as they are now.
+    /// Returns the current catalogue, built anew if the set has changed.
     pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
-        // The number first: a change in between means one list too many, never an old one kept.
+        // The revision is read first: a change in between costs one more listing, and never leaves an old one in place.
         let change = *self.inner.changes.borrow();
-        let mut kept = self.inner.catalogue.lock().unwrap_or_else(PoisonError::into_inner);
-        match kept.as_ref() {
-            Some((of, catalogue)) if *of == change => Arc::clone(catalogue),
+        let mut cached = self.inner.catalogue.lock().unwrap_or_else(PoisonError::into_inner);
+        match cached.as_ref() {
+            Some((revision, catalogue)) if *revision == change => Arc::clone(catalogue),
             _ => {
-                let catalogue = Arc::new(self.make_catalogue());
-                *kept = Some((change, Arc::clone(&catalogue)));
+                let catalogue = Arc::new(self.build_catalogue());
+                *cached = Some((change, Arc::clone(&catalogue)));
                 catalogue
             }
         }
     }
 
-    fn make_catalogue(&self) -> Catalogue {
+    fn build_catalogue(&self) -> Catalogue {
         let ServerOptions { naming, instructions, .. } = self.options();
         Catalogue::new(self.inner.toolbox.list(), *naming, instructions.as_deref())
     }
 
-    /// What clients are told when they connect.
+    /// Returns the server's answer to `initialize`.
     pub(crate) fn config(&self) -> ServerConfig {
         let options = self.options();
         let mut capabilities =
             ServerCapabilities::builder().enable_logging().enable_tools().enable_tool_list_changed().build();
-        // What is not there is not offered: an empty list would say that something might be.
+        // Capabilities without entries are not advertised: an empty list would mean that entries may appear.
         capabilities.resources = (!options.library.entries().is_empty()).then(Default::default);
         capabilities.prompts = (!options.library.prompts().is_empty()).then(Default::default);
         let mut config = ServerConfig::new(capabilities)

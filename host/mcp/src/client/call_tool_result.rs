@@ -1,4 +1,4 @@
-//! What a server answered, as content of ours.
+//! Conversion of a server's [`CallToolResult`] into [`Content`].
 
 use std::sync::Arc;
 
@@ -11,85 +11,88 @@ use fumehood_core::result::CallError;
 use fumehood_core::untrusted::Untrusted;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
-/// Steps of a check that are made without going elsewhere, some 5 ms at worst.
-const QUICK: u64 = 100_000;
+/// Maximum number of validation steps that run on the current thread; they take about 5 ms at worst.
+const MAX_INLINE_STEPS: u64 = 100_000;
 
-/// The parts of an answer; what a server calls an error is the tool's failure.
+/// Converts an answer into content. A result with `isError` becomes the failure of the tool.
 ///
 /// # Errors
-/// If the tool failed, answered with something that is no content, or with more than `most` bytes.
-pub(crate) fn parts(answer: CallToolResult, most: usize) -> Result<Vec<Content>, CallError> {
+/// If the tool failed, or answered with content of an unknown kind or with more than `max_bytes` bytes.
+pub(crate) fn into_content(answer: CallToolResult, max_bytes: usize) -> Result<Vec<Content>, CallError> {
     let failed = answer.is_error == Some(true);
     let mut parts = Vec::new();
-    // The structure is the result, and text beside it repeats it for clients that know no structure.
+    // `structuredContent` is the result. Text beside it repeats it for clients that do not support it (MCP
+    // specification, "Structured Content").
     match answer.structured_content.filter(|_| !failed) {
         Some(value) => {
-            parts.push(Content::json(value.to_string()).map_err(|error| bad(&error.to_string()))?);
+            parts.push(Content::json(value.to_string()).map_err(|error| invalid_result(&error.to_string()))?);
             let others = answer.content.into_iter().filter(|block| !matches!(block, ContentBlock::Text(_)));
-            parts.extend(others.map(part).collect::<Result<Vec<_>, _>>()?);
+            parts.extend(others.map(into_part).collect::<Result<Vec<_>, _>>()?);
         }
-        None => parts.extend(answer.content.into_iter().map(part).collect::<Result<Vec<_>, _>>()?),
+        None => parts.extend(answer.content.into_iter().map(into_part).collect::<Result<Vec<_>, _>>()?),
     }
     let bytes: usize = parts.iter().map(Content::bytes).sum();
-    if bytes > most {
+    if bytes > max_bytes {
         return Err(CallError::new(
             ErrorKind::OutputTooLarge,
-            format!("the result has {bytes} bytes; at most {most} are taken"),
+            format!("the result has {bytes} bytes; at most {max_bytes} are taken"),
         )
         .with_hint("ask for less at once"));
     }
-    if failed { Err(failure(&parts)) } else { Ok(parts) }
+    if failed { Err(tool_failure(&parts)) } else { Ok(parts) }
 }
 
-/// The parts, if they are what the tool's own output schema promises.
+/// Returns the content if it matches the tool's own output schema.
 ///
 /// # Errors
-/// If there is no structure, or it does not fit.
-pub(crate) async fn checked(gate: Arc<Gate>, parts: Vec<Content>) -> Result<Vec<Content>, CallError> {
+/// If there is no structured content, or it does not match.
+pub(crate) async fn check_output(gate: Arc<Gate>, parts: Vec<Content>) -> Result<Vec<Content>, CallError> {
     let bytes = parts.iter().map(Content::bytes).sum();
-    if gate.max_steps(bytes) <= QUICK {
-        return fits(&gate, &parts).map(|()| parts);
+    if gate.max_steps(bytes) <= MAX_INLINE_STEPS {
+        return validate(&gate, &parts).map(|()| parts);
     }
-    let checked = tokio::task::spawn_blocking(move || fits(&gate, &parts).map(|()| parts)).await;
+    let checked = tokio::task::spawn_blocking(move || validate(&gate, &parts).map(|()| parts)).await;
     checked.unwrap_or_else(|_| Err(CallError::new(ErrorKind::Host, "the check of the result came to no end")))
 }
 
-fn fits(gate: &Gate, parts: &[Content]) -> Result<(), CallError> {
+fn validate(gate: &Gate, parts: &[Content]) -> Result<(), CallError> {
     let structure = parts.iter().find_map(|part| match part {
         Content::Json { value } => Some(value.expose_raw()),
         Content::Text { .. } | Content::Blob { .. } | Content::Link { .. } => None,
     });
     let Some(structure) = structure else {
-        return Err(bad("the tool has an output schema, and no structure came with its result"));
+        return Err(invalid_result("the tool has an output schema, and no structure came with its result"));
     };
     match gate.parse(structure) {
         Ok(_) => Ok(()),
-        Err(violations) => Err(bad(&format!("it does not match the tool's own output schema:\n{violations}"))),
+        Err(violations) => {
+            Err(invalid_result(&format!("it does not match the tool's own output schema:\n{violations}")))
+        }
     }
 }
 
-fn failure(parts: &[Content]) -> CallError {
+fn tool_failure(parts: &[Content]) -> CallError {
     let texts: Vec<_> = parts
         .iter()
         .filter_map(|part| match part {
-            // Raw: the message makes it printable, and counts what it wrote out.
+            // Raw, because the error message escapes hidden characters and counts them.
             Content::Text { text } => Some(text.expose_raw().as_str()),
             Content::Json { .. } | Content::Blob { .. } | Content::Link { .. } => None,
         })
         .collect();
-    let said = if texts.is_empty() { "the tool failed and did not say why".to_owned() } else { texts.join("\n") };
-    CallError::new(ErrorKind::ToolFailed, said)
+    let message = if texts.is_empty() { "the tool failed and did not say why".to_owned() } else { texts.join("\n") };
+    CallError::new(ErrorKind::ToolFailed, message)
 }
 
-fn bad(why: &str) -> CallError {
+fn invalid_result(why: &str) -> CallError {
     CallError::new(ErrorKind::BadResult, format!("the server's answer is no result: {why}"))
 }
 
-fn part(block: ContentBlock) -> Result<Content, CallError> {
+fn into_part(block: ContentBlock) -> Result<Content, CallError> {
     Ok(match block {
         ContentBlock::Text(text) => Content::text(text.text),
-        ContentBlock::Image(image) => blob(image.mime_type, &image.data)?,
-        ContentBlock::Audio(audio) => blob(audio.mime_type, &audio.data)?,
+        ContentBlock::Image(image) => into_blob(image.mime_type, &image.data)?,
+        ContentBlock::Audio(audio) => into_blob(audio.mime_type, &audio.data)?,
         ContentBlock::ResourceLink(link) => Content::Link {
             uri: link.uri.into(),
             title: link.title.or(Some(link.name)).map(Untrusted::new),
@@ -98,16 +101,17 @@ fn part(block: ContentBlock) -> Result<Content, CallError> {
         ContentBlock::Resource(embedded) => match embedded.resource {
             ResourceContents::TextResourceContents { text, .. } => Content::text(text),
             ResourceContents::BlobResourceContents { mime_type, blob: data, .. } => {
-                blob(mime_type.unwrap_or_else(|| "application/octet-stream".to_owned()), &data)?
+                into_blob(mime_type.unwrap_or_else(|| "application/octet-stream".to_owned()), &data)?
             }
-            _ => return Err(bad("a resource of a kind that is not known here")),
+            _ => return Err(invalid_result("a resource of a kind that is not known here")),
         },
-        _ => return Err(bad("content of a kind that is not known here")),
+        _ => return Err(invalid_result("content of a kind that is not known here")),
     })
 }
 
-fn blob(mime_type: String, data: &str) -> Result<Content, CallError> {
-    let data = BASE64_STANDARD.decode(data).map_err(|error| bad(&format!("its data is not base64: {error}")))?;
+fn into_blob(mime_type: String, data: &str) -> Result<Content, CallError> {
+    let data =
+        BASE64_STANDARD.decode(data).map_err(|error| invalid_result(&format!("its data is not base64: {error}")))?;
     Ok(Content::Blob { mime_type: mime_type.into(), data })
 }
 
@@ -118,7 +122,7 @@ mod tests {
     use super::*;
 
     fn check(answer: Value, expected: Value) {
-        let found = match parts(serde_json::from_value(answer).unwrap(), 100) {
+        let found = match into_content(serde_json::from_value(answer).unwrap(), 100) {
             Ok(parts) => serde_json::to_value(parts).unwrap(),
             Err(error) => json!(error.to_string()),
         };
@@ -126,15 +130,15 @@ mod tests {
     }
 
     #[test]
-    fn hidden_characters_of_a_failure_are_counted() {
+    fn counts_hidden_characters_of_a_failure() {
         let texts = json!([{"type": "text", "text": "a\u{200b}"}, {"type": "text", "text": "\u{1b}[2J"}]);
         let answer = json!({"content": texts, "isError": true});
-        let error = parts(serde_json::from_value(answer).unwrap(), 100).unwrap_err();
+        let error = into_content(serde_json::from_value(answer).unwrap(), 100).unwrap_err();
         assert_eq!((error.message.as_str(), error.hidden_chars()), ("a\\u{200b}\n\\u{1b}[2J", 2));
     }
 
     #[test]
-    fn answers_become_content() {
+    fn converts_answers_to_content() {
         let text = json!({"type": "text", "text": "hi"});
         check(json!({"content": [text]}), json!([{"type": "text", "text": "hi"}]));
         check(json!({"content": [text], "structuredContent": {"a": 1}}), json!([{"type": "json", "value": {"a": 1}}]));

@@ -1,4 +1,4 @@
-//! What a model is told about the tools as a whole when a client connects.
+//! The `instructions` of the server, which describe the tools as a whole to a model.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use fumehood_core::sanitize::printable;
 
 use crate::toolbox::Listing;
 
-/// Components that are named; the others are counted.
+/// Maximum number of components that are named; the rest are counted.
 const MAX_COMPONENTS: usize = 40;
 /// Maximum size of the line about one component, in bytes.
 const MAX_LINE_BYTES: usize = 400;
 
-/// One line for each component: how many tools of it are offered, and what they may do.
+/// Formats one line for each component: the number of listed tools, and what they may do.
 pub(crate) fn instructions(own: Option<&str>, listings: &[Listing]) -> Option<String> {
     let mut components: BTreeMap<&str, (usize, &[String])> = BTreeMap::new();
     for listing in listings.iter().filter(|listing| listing.is_listed) {
@@ -28,14 +28,14 @@ pub(crate) fn instructions(own: Option<&str>, listings: &[Listing]) -> Option<St
                 .to_owned(),
         );
     }
-    lines.extend(components.iter().take(MAX_COMPONENTS).map(|(name, (tools, may))| line(name, *tools, may)));
+    lines.extend(components.iter().take(MAX_COMPONENTS).map(|(name, (tools, may))| component_line(name, *tools, may)));
     if let Some(more @ 1..) = components.len().checked_sub(MAX_COMPONENTS) {
         lines.push(format!("- and {more} more components"));
     }
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-fn line(component: &str, tools: usize, may: &[String]) -> String {
+fn component_line(component: &str, tools: usize, may: &[String]) -> String {
     let noun = if tools == 1 { "tool" } else { "tools" };
     let may = if may.is_empty() { "compute, and nothing else".to_owned() } else { may.join("; ") };
     let line = format!("- {component} ({tools} {noun}): may {may}");
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn components_are_listed_with_what_they_may_do() {
+    fn lists_components_with_their_powers() {
         let mut listings = vec![
             listing("fetch__get", &["make HTTP requests (GET https://example.com/**)"]),
             listing("calc__add", &[]),

@@ -1,0 +1,52 @@
+//! Progress notifications of a server.
+
+use std::sync::Arc;
+
+use fumehood_core::event::Progress;
+use fumehood_core::untrusted::PrintableText;
+use rmcp::model::ProgressNotificationParam;
+
+/// A callback for the progress of one call. It must not block.
+pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// The callback of one call, carried in the extensions of its request through rmcp to the transport.
+#[derive(Clone)]
+pub(crate) struct ProgressListener(pub(crate) OnProgress);
+
+/// Maximum length of a progress message, in characters.
+const MAX_MESSAGE_CHARS: usize = 1000;
+
+/// Converts a notification. Numbers that do not make a fraction are left out.
+pub(crate) fn from_notification(notification: &ProgressNotificationParam) -> Progress {
+    let fraction =
+        notification.total.map(|total| notification.progress / total).filter(|fraction| fraction.is_finite());
+    let message = notification.message.as_deref().map(|text| {
+        let beginning: String = text.chars().take(MAX_MESSAGE_CHARS).collect();
+        PrintableText::from(beginning)
+    });
+    Progress { fraction: fraction.map(|fraction| fraction.clamp(0.0, 1.0)), message, partial: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn converts_valid_fractions_only() {
+        let check = |reported: Value, fraction: Option<f64>, message: Option<&str>| {
+            let mut whole = json!({"progressToken": 1});
+            whole.as_object_mut().unwrap().extend(reported.as_object().unwrap().clone());
+            let found = from_notification(&serde_json::from_value(whole).unwrap());
+            assert_eq!((found.fraction, found.message.as_deref()), (fraction, message));
+        };
+        check(json!({"progress": 1, "total": 4, "message": "a\u{1b}"}), Some(0.25), Some("a\\u{1b}"));
+        check(json!({"progress": 1}), None, None);
+        check(json!({"progress": 5, "total": 4}), Some(1.0), None);
+        check(json!({"progress": -5, "total": 4}), Some(0.0), None);
+        check(json!({"progress": 1, "total": 0}), None, None);
+        let long = "x".repeat(2000);
+        check(json!({"progress": 1, "message": long}), None, Some(&long[..1000]));
+    }
+}
