@@ -1,4 +1,4 @@
-//! What the loop costs by itself, per request to the model: a scripted model, an executor that does nothing, no log.
+//! The cost of the loop itself, per request to the model, with a scripted model, an executor that does nothing, and no log.
 //!
 //! `cargo bench -p fumehood-agent --bench turns`
 
@@ -27,7 +27,7 @@ use fumehood_core::time::Timestamp;
 
 const ROUNDS: usize = 2_000;
 
-/// Calls are calls, text is the answer.
+/// A driver for which calls are calls, and text is the answer.
 #[derive(Default)]
 struct Plain {
     tools: Vec<ToolSpec>,
@@ -62,7 +62,7 @@ impl Driver for Plain {
     }
 }
 
-/// Every call is answered at once.
+/// An executor that answers every call at once.
 struct Instantly;
 
 impl ToolExecutor for Instantly {
@@ -95,7 +95,7 @@ impl ToolExecutor for Instantly {
     }
 }
 
-/// How long a run of so many turns takes, per turn: all but its last ask for `calls` calls.
+/// Measures the time per turn of a run. All turns but the last request `calls` calls.
 async fn per_turn(turns: usize, calls: usize) -> Duration {
     let asked = AtomicUsize::new(0);
     let model = move |_: &Request| -> Result<Response, ModelError> {

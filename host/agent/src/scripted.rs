@@ -1,4 +1,4 @@
-//! A driver that plays a script instead of reading replies: for tests and demonstrations.
+//! A driver that follows a script instead of reading replies, for tests and demonstrations.
 
 use std::collections::VecDeque;
 
@@ -8,10 +8,10 @@ use crate::driver::{Decision, DecisionFailure, DecisionFault, Driver};
 use crate::execution::ToolExecution;
 use crate::native::pair;
 
-/// Plays decisions in order, one for each reply, whatever the reply says.
+/// A driver that returns scripted decisions in order, one for each reply, whatever the reply says.
 ///
-/// The script goes on from one execution to the next and never starts again: once it has ended, every further reply is
-/// a failure that says so, or the answer of [`ScriptedDriver::then_answer`]. So a loop around it always ends.
+/// The script continues from one execution to the next and never starts again. After its end, every reply is a failure with a
+/// message about that, or the answer of [`ScriptedDriver::then_answer`]. So a loop around it always ends.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptedDriver {
     script: VecDeque<Decision>,
@@ -20,20 +20,20 @@ pub struct ScriptedDriver {
 }
 
 impl ScriptedDriver {
-    /// A script of nothing.
+    /// Creates a driver with an empty script.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds any decision.
+    /// Adds a decision.
     #[must_use]
     pub fn decision(mut self, decision: Decision) -> Self {
         self.script.push_back(decision);
         self
     }
 
-    /// Adds a decision to make these calls at once: names and arguments as JSON text.
+    /// Adds a decision with these calls in one batch: names, and arguments as JSON text.
     #[must_use]
     pub fn calls<N: Into<String>, A: Into<String>>(self, calls: impl IntoIterator<Item = (N, A)>) -> Self {
         let intent = |(name, arguments): (N, A)| ToolIntent {
@@ -45,7 +45,7 @@ impl ScriptedDriver {
         self.decision(Decision::Call { text: String::new(), calls, refused: Vec::new() })
     }
 
-    /// Adds a decision to make one call.
+    /// Adds a decision with one call.
     #[must_use]
     pub fn call(self, name: impl Into<String>, arguments: impl Into<String>) -> Self {
         self.calls([(name, arguments)])
@@ -57,14 +57,14 @@ impl ScriptedDriver {
         self.decision(Decision::Answer(text.into()))
     }
 
-    /// What to answer once the script has ended, instead of failing.
+    /// Sets the answer after the end of the script, in place of a failure.
     #[must_use]
     pub fn then_answer(mut self, text: impl Into<String>) -> Self {
         self.rest = Some(text.into());
         self
     }
 
-    /// How many decisions are left.
+    /// Returns the number of remaining decisions.
     #[must_use]
     pub fn left(&self) -> usize {
         self.script.len()

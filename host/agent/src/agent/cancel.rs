@@ -1,10 +1,10 @@
-//! Cancelling a run from outside.
+//! Waiting for work until a limit is reached or the run is cancelled.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Cancels the run that is under way, or, if none is, the next one. Clones are the same handle.
+/// A handle that cancels the current run or, if there is none, the next one. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct CancelHandle {
     wanted: Arc<watch::Sender<bool>>,
@@ -15,12 +15,13 @@ impl CancelHandle {
         Self { wanted: Arc::new(watch::Sender::new(false)) }
     }
 
-    /// Cancels. Returns at once; the run ends as cancelled as soon as what it waits for has been dropped.
+    /// Requests the cancellation and returns at once. The run ends as cancelled as soon as the work that it waits for has been
+    /// dropped.
     pub fn cancel(&self) {
         self.wanted.send_replace(true);
     }
 
-    /// Waits until somebody cancels, and takes that up: the next run is not cancelled by it.
+    /// Waits for a cancellation and consumes it, so that it does not cancel the next run as well.
     pub(super) async fn cancelled(&self) {
         let mut wanted = self.wanted.subscribe();
         // The sender lives as long as `self`, so that waiting does not fail.

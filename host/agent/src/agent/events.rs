@@ -1,4 +1,4 @@
-//! What happens in a loop, seen live: records on their way to the log, and what is too fleeting to be kept.
+//! Live events of a loop: its records on their way to the log, and events that are not recorded.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,53 +10,53 @@ use tokio::sync::mpsc;
 
 use crate::driver::DecisionFault;
 
-/// One thing that happens.
+/// An event of a loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentEvent {
-    /// Something that is also kept.
+    /// A record that also goes to the log.
     Record(Box<Record>),
     /// A piece of an answer that is still being written.
     Delta {
-        /// Which session.
+        /// The id of the session.
         session: Arc<str>,
         /// The piece.
         delta: Delta,
     },
-    /// Something that an operator should know.
+    /// A warning for the operator.
     Warning {
-        /// Which session.
+        /// The id of the session.
         session: Arc<str>,
-        /// What.
+        /// The message.
         message: String,
     },
 }
 
-/// What sort of event.
+/// The kind of an [`AgentEvent`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventName {
     /// A session began.
     SessionStarted,
-    /// A person or a program said something.
+    /// A user message arrived.
     UserMessage,
-    /// The model is about to be asked.
+    /// A request is about to be sent to the model.
     InferenceRequestStarted,
     /// The model has answered.
     InferenceResponseReceived,
     /// The model gave no answer.
     InferenceFailed,
-    /// No decision could be found in the model's replies.
+    /// No decision was found in the model's replies.
     DecisionExtractionFailed,
     /// The model's decision is not a valid one.
     ValidationFailed,
     /// A call was allowed, changed or denied.
     Verdict,
-    /// A call passed every check and runs.
+    /// A call passed every check and started.
     ToolCallStarted,
-    /// A running call has news.
+    /// A running call reported a partial result.
     ToolCallPartial,
-    /// A call ran and ended, well or badly.
+    /// A call ran and ended, with or without an error.
     ToolCallCompleted,
-    /// The result of a call is ready, as the model is told it.
+    /// The result of a call is ready in the form that the model receives.
     ToolCallResult,
     /// A call was refused before it ran.
     ToolCallRejected,
@@ -66,14 +66,14 @@ pub enum EventName {
     StepFinished,
     /// A session ended.
     SessionFinished,
-    /// A piece of an answer came.
+    /// A piece of an answer arrived.
     Delta,
-    /// Something that an operator should know.
+    /// A warning for the operator.
     Warning,
 }
 
 impl AgentEvent {
-    /// What sort of event it is.
+    /// Returns the kind of the event.
     #[must_use]
     pub fn name(&self) -> EventName {
         match self {
@@ -109,14 +109,16 @@ fn name_of(record: &Record) -> EventName {
 
 type Callback = Box<dyn Fn(&AgentEvent) + Send + Sync>;
 
-/// Whom to tell, and about what.
+/// A receiver of events, and the events that it receives.
 enum Subscriber {
     Callback { only: Option<EventName>, callback: Callback },
     Channel { sender: mpsc::Sender<Arc<AgentEvent>>, lost: Arc<AtomicU64> },
 }
 
-/// A recorder in front of another: every record goes on to that one, and then to whoever watches. Give the same tap to
-/// the agent and to the executor, and watchers see the calls among the rest, in the order of the log.
+/// A recorder that forwards every record to another one, and then to its subscribers.
+///
+/// Give the same tap to the agent and to the executor, so that subscribers receive the events of calls as well, in the order
+/// of the log.
 pub struct Tap {
     inner: Arc<dyn Recorder>,
     watched: AtomicBool,
@@ -124,24 +126,26 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// In front of `inner`, with nobody watching.
+    /// Creates a tap in front of `inner`, without subscribers.
     #[must_use]
     pub fn new(inner: Arc<dyn Recorder>) -> Self {
         Self { inner, watched: AtomicBool::new(false), watchers: RwLock::default() }
     }
 
-    /// Calls `callback` with every event, in the middle of the loop: it must not block, panic or watch this tap.
+    /// Calls `callback` with every event. It runs inside the loop, so it must not block, panic or subscribe to this tap.
     pub fn wiretap(&self, callback: impl Fn(&AgentEvent) + Send + Sync + 'static) {
         self.add(Subscriber::Callback { only: None, callback: Box::new(callback) });
     }
 
-    /// Calls `callback` with every event of this name; see [`Tap::wiretap`].
+    /// Like [`Tap::wiretap`], with events of this name only.
     pub fn on_event(&self, name: EventName, callback: impl Fn(&AgentEvent) + Send + Sync + 'static) {
         self.add(Subscriber::Callback { only: Some(name), callback: Box::new(callback) });
     }
 
-    /// Every event, through a channel with room for `capacity` (at least 1) of them. What does not fit is lost to this
-    /// subscriber and counted; the loop never waits.
+    /// Subscribes to every event, through a channel with room for `capacity` (at least 1) of them.
+    ///
+    /// The loop never waits: an event that does not fit is dropped for this subscriber, and counted in
+    /// [`Subscription::lost`].
     pub fn subscribe(&self, capacity: usize) -> Subscription {
         let (sender, receiver) = mpsc::channel(capacity.max(1));
         let lost = Arc::new(AtomicU64::new(0));
@@ -154,12 +158,12 @@ impl Tap {
         self.watched.store(true, Ordering::Release);
     }
 
-    /// Whether anybody watches.
+    /// Returns whether there are subscribers.
     pub(super) fn is_watched(&self) -> bool {
         self.watched.load(Ordering::Acquire)
     }
 
-    /// Tells whoever watches. Nothing is kept.
+    /// Passes an event to the subscribers, without recording it.
     pub(super) fn tell(&self, event: AgentEvent) {
         let event = Arc::new(event);
         let mut gone = false;
@@ -206,7 +210,7 @@ impl Recorder for Tap {
     }
 }
 
-/// The events that one subscriber has not seen yet.
+/// The receiving end of [`Tap::subscribe`].
 #[derive(Debug)]
 pub struct Subscription {
     receiver: mpsc::Receiver<Arc<AgentEvent>>,
@@ -214,17 +218,17 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// The next event; waits for it. `None` once the tap is gone.
+    /// Waits for the next event. Returns `None` once the tap is dropped.
     pub async fn next(&mut self) -> Option<Arc<AgentEvent>> {
         self.receiver.recv().await
     }
 
-    /// The next event, if there is one already.
+    /// Returns the next event if there is one already.
     pub fn try_next(&mut self) -> Option<Arc<AgentEvent>> {
         self.receiver.try_recv().ok()
     }
 
-    /// How many events found no room.
+    /// Returns the number of events that were dropped for want of room.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)

@@ -1,9 +1,8 @@
-//! What the loop keeps of itself: records with ids, each following from the one before. The executor's own records
-//! follow from the answer that asked for the calls.
+//! The records of the loop itself: each has an id and names the record before it as its parent. The parent of the executor's
+//! own records is the answer that asked for the calls.
 //!
-//! Neither arguments nor results of calls are in them, nor raw replies that may hold arguments: those are the
-//! executor's to keep, which knows what must be left out. Other texts of requests and replies are in them where the host
-//! says so.
+//! They hold neither arguments nor results of calls, nor raw replies that may hold arguments: the executor records those,
+//! because it has the rules for redaction. Other texts of requests and replies are included if the host asks for them.
 
 use std::time::Duration;
 
@@ -15,18 +14,18 @@ use serde_json::{Value, json};
 use crate::execution::ToolExecution;
 use crate::transcript::{Ending, Run, Step, StepKind};
 
-/// Bytes of a message: its text, and the calls beside it.
+/// Returns the size of a message in bytes: its text, and the names and arguments of its calls.
 pub(super) fn bytes_of(message: &Message) -> usize {
     let calls = message.tool_calls.iter().map(|call| call.name.len().saturating_add(call.arguments.len()));
     calls.fold(message.content.len(), usize::saturating_add)
 }
 
-/// Milliseconds, with what is left of one.
+/// Converts a duration to milliseconds, with fractions.
 fn millis(took: Duration) -> f64 {
     took.as_secs_f64() * 1e3
 }
 
-/// Makes the records of one session.
+/// A factory for the records of one session.
 #[derive(Debug)]
 pub(super) struct Ledger {
     session: String,
@@ -40,12 +39,12 @@ impl Ledger {
         Self { session, actor, count: 0, last: None }
     }
 
-    /// The id of the latest record.
+    /// Returns the id of the latest record.
     pub(super) fn last(&self) -> Option<String> {
         self.last.clone()
     }
 
-    /// Whether nothing has been recorded yet.
+    /// Returns whether there is no record yet.
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -101,7 +100,7 @@ impl Ledger {
         self.make(RecordKind::ModelAnswered, Some("ok"), at, body)
     }
 
-    /// `took` is how long it took to find out; the rest depends on what went wrong.
+    /// Creates the record of a request without an answer. `took` is the time until the failure; `body` depends on its cause.
     pub(super) fn unanswered(&mut self, status: &str, took: Duration, mut body: Value, at: Timestamp) -> Record {
         if let Value::Object(body) = &mut body {
             body.insert("duration_ms".to_owned(), millis(took).into());
@@ -109,7 +108,7 @@ impl Ledger {
         self.make(RecordKind::ModelFailed, Some(status), at, body)
     }
 
-    /// What is kept of steps that have just ended, and of the end of the run if it has ended.
+    /// Creates the records of the steps from `from` on, and of the end of the run if it has ended.
     pub(super) fn steps(&mut self, run: &Run, from: usize, at: Timestamp) -> Vec<Record> {
         let mut records = Vec::new();
         let fresh = run.steps.get(from..).unwrap_or_default();
@@ -143,7 +142,7 @@ impl Ledger {
             StepKind::FinalResponse => ("final_response", None),
             StepKind::Error(message) => ("error", Some(message)),
         };
-        // The text of an error may be a raw reply, and the answer is told with the ending.
+        // The text of an error may be a raw reply, and the answer is part of the ending.
         let text = (step.kind == StepKind::ToolCalls).then_some(&step.text);
         let mut body = json!({
             "run": run.id,
@@ -160,7 +159,7 @@ impl Ledger {
         self.make(RecordKind::StepFinished, Some(status), at, body)
     }
 
-    /// A call that the session itself answered, or that was stopped while it ran.
+    /// Creates the record of a call that the session itself answered, or that was stopped while it ran.
     fn own_execution(&mut self, execution: &ToolExecution, at: Timestamp) -> Record {
         let kind = if execution.status.ran() { RecordKind::ToolFinished } else { RecordKind::ToolRejected };
         let status = execution.error().map(|error| error.kind.as_str());
@@ -172,7 +171,7 @@ impl Ledger {
         });
         let parent = self.last.clone();
         let mut record = self.make(kind, status, at, body);
-        // A leaf: the step follows from the answer, not from one of its calls.
+        // The record is a leaf: the parent of the step is the answer, not one of its calls.
         self.last = parent;
         record.tool = Some(execution.call.name.clone());
         record.call = Some(execution.id.clone());

@@ -1,4 +1,4 @@
-//! The end of an agent's session, and the beginning of the next one.
+//! The lifecycle of an agent's session: its end, and the start of the next one.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use super::texts::Texts;
 use crate::transcript::Ending;
 
 impl Agent {
-    /// The tools that the model may call now.
+    /// Returns the tools that the model may call now.
     #[must_use]
     pub fn tools(&self) -> Vec<ToolSpec> {
         self.executor.specs(&self.scope_of(self.session.next_run(), 1))
     }
 
-    /// Ends the session, and begins another with the same parts, whose model knows nothing of this one. What the scope
-    /// carries, such as its state, stays.
+    /// Ends the session and starts a new one with the same parts and an empty conversation. The scope, with its state, is
+    /// unchanged.
     ///
     /// # Errors
-    /// If the end of the session cannot be recorded, or the system has no random numbers to name the next one with.
+    /// If the end of the session cannot be recorded, or the system has no random bytes for the id of the next one.
     pub async fn reset(&mut self) -> Result<(), ResetError> {
         let id = new_session_id()?;
         if let Some(record) = self.last_record() {
@@ -40,10 +40,10 @@ impl Agent {
         Ok(())
     }
 
-    /// Ends the session, and waits until that is recorded. Dropping the agent ends it as well, without waiting.
+    /// Ends the session and waits until its end is recorded. Dropping the agent ends the session as well, without waiting.
     ///
     /// # Errors
-    /// If that cannot be recorded.
+    /// If the end of the session cannot be recorded.
     pub async fn close(mut self) -> Result<(), RecordError> {
         match self.last_record() {
             Some(record) => self.tap.record(record, self.durability).await,
@@ -51,7 +51,7 @@ impl Agent {
         }
     }
 
-    /// The record of the session's end, once; none if the session never began.
+    /// Creates the record of the session's end. Returns `None` if it exists already, or the session never began.
     fn last_record(&mut self) -> Option<Record> {
         if self.closed || self.ledger.is_empty() {
             return None;

@@ -1,4 +1,5 @@
-//! The loop that acts: asks the model, runs the calls, keeps time and records, as the session says. It decides nothing.
+//! The loop around a session: it carries out the actions of the session (requests, calls, questions), enforces time limits
+//! and writes records. All decisions are made by the session.
 
 mod builder;
 mod cancel;

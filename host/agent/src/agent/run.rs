@@ -1,7 +1,7 @@
-//! The agent: does what its session says, step by step, and tells the session what became of it.
+//! The agent: carries out the actions of its session one by one, and passes their outcomes back to the session.
 //!
-//! Needs a tokio runtime with timers. Dropping a run's future, or an iteration, drops what is under way (the request,
-//! the tools) and ends the run as cancelled; a cancel handle does the same from elsewhere.
+//! It needs a tokio runtime with timers. Dropping the future of a run, or an iteration, drops the current work (the request or
+//! the calls) and ends the run as cancelled; a [`CancelHandle`] does the same from elsewhere.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use crate::executor::{Scope, ToolExecutor};
 use crate::session::{Action, BudgetQuestion, Input, Recorded, Session, StepError};
 use crate::transcript::Step;
 
-/// One conversation: a model, a driver, an executor, and a session that goes on from message to message.
+/// A conversation: a model, a driver, an executor, and a session that continues from message to message.
 pub struct Agent {
     pub(super) name: Arc<str>,
     pub(super) session: Session,
@@ -42,55 +42,55 @@ pub struct Agent {
     pub(super) tenant: Option<Arc<TenantFuel>>,
     pub(super) cancel: CancelHandle,
     pub(super) ledger: Ledger,
-    /// There where the host wants the texts of requests and replies kept.
+    /// `Some` if the texts of requests and replies are recorded.
     pub(super) texts: Option<Texts>,
     pub(super) inputs: Option<Vec<Recorded>>,
     pub(super) closed: bool,
 }
 
 impl Agent {
-    /// An agent that asks this model. It still needs a driver and an executor.
+    /// Creates a builder of an agent for this model. It still needs a driver and an executor.
     pub fn builder(model: Arc<dyn Model>) -> LoopBuilder {
         LoopBuilder::new(model)
     }
 
-    /// Takes one user message to its ending.
+    /// Runs one user message to its end.
     ///
     /// # Errors
-    /// If a record cannot be kept. Whatever model and tools do is in the outcome.
+    /// If a record cannot be written. Failures of the model and of tools are part of the outcome.
     pub async fn run(&mut self, message: impl Into<String>) -> Result<Outcome, RunError> {
         self.iterate(message).finish().await
     }
 
-    /// Takes one user message step by step. Nothing happens before the first step is asked for.
+    /// Runs one user message step by step. Nothing happens before the first [`Iteration::next`].
     pub fn iterate(&mut self, message: impl Into<String>) -> Iteration<'_> {
         Iteration { agent: self, message: Some(message.into()), action: None, seen: 0, outcome: None }
     }
 
-    /// The session: transcript, budget, current run.
+    /// Returns the session: its transcript, budget and current run.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// Where to watch what happens.
+    /// Returns the tap, to subscribe to events.
     #[must_use]
     pub fn tap(&self) -> &Arc<Tap> {
         &self.tap
     }
 
-    /// Cancels runs of this agent from elsewhere.
+    /// Returns a handle that cancels runs of this agent.
     #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel.clone()
     }
 
-    /// Changes what later runs are made on behalf of and with.
+    /// Returns the scope of later runs, such as their actor and state, for changes.
     pub fn scope_mut(&mut self) -> &mut Scope {
         &mut self.scope
     }
 
-    /// The inputs so far, if the agent was told to keep them.
+    /// Returns the inputs so far; none unless [`LoopBuilder::keep_inputs`] was set.
     #[must_use]
     pub fn inputs(&self) -> &[Recorded] {
         self.inputs.as_deref().unwrap_or_default()
@@ -126,7 +126,7 @@ impl Agent {
         }
     }
 
-    /// Tells the session, and keeps what it made of that; `seen` steps of the run have been kept already.
+    /// Passes an input to the session, and records the steps that it ends; `seen` steps of the run are recorded already.
     async fn step(&mut self, input: Input, seen: usize) -> Result<Action, RunError> {
         let now = self.clock.now();
         let (action, records) = self.take(input, seen, now)?;
@@ -162,7 +162,7 @@ impl Agent {
         }
     }
 
-    /// The record of a request, with what is new in it where texts are kept.
+    /// Creates the record of a request, with its new messages if texts are recorded.
     fn asked(&mut self, request: &Arc<Request>, now: Timestamp) -> Record {
         let run = self.session.current().map(|run| run.id.clone()).unwrap_or_default();
         let turn = self.session.spent().turns;
@@ -183,7 +183,8 @@ impl Agent {
         let mut listener = Listener { tap: &self.tap, session: &self.name, text: String::new() };
         let started = Instant::now();
         let ended = {
-            // What is not for the user, thoughts and calls within the text, reaches neither watchers nor a cut answer.
+            // Parts of a reply that are not for the user (thoughts and calls within the text) reach neither subscribers nor the
+            // text of an interrupted answer.
             let mut shown = self.session.shown(&mut listener);
             let mut keeper = TimeKeeper { time: &writing, inner: &mut *shown };
             // The call itself may panic before there is a future.
@@ -249,13 +250,13 @@ impl Agent {
         };
         let answer = catch_panic(approver.ask(Question::Budget(question)));
         match until(&self.cancel, wall_time(None), answer).await {
-            // Somebody who could not be asked has not said yes.
+            // An approver that panicked counts as no.
             Ended::Done(answer) => Input::ApproverAnswered { yes: answer == Ok(Answer::Allow) },
             Ended::TimeUp(_) | Ended::Cancelled => Input::Cancelled,
         }
     }
 
-    /// Ends a run that nobody waits for any more. Records are handed over, not waited for.
+    /// Cancels a run whose future was dropped. Its records are handed to the recorder without waiting for them.
     fn abandon(&mut self, seen: usize) {
         if self.session.current().is_none() {
             return;
@@ -273,7 +274,7 @@ fn panicked(said: String) -> Result<Response, ModelError> {
     Err(ModelError::new(ModelFailure::Unavailable, format!("the client of the model panicked: {said}")))
 }
 
-/// A run, step by step.
+/// A run in progress, one step at a time. Dropping it before its end cancels the run.
 pub struct Iteration<'a> {
     agent: &'a mut Agent,
     message: Option<String>,
@@ -283,7 +284,7 @@ pub struct Iteration<'a> {
 }
 
 impl Iteration<'_> {
-    /// Goes on until a step has ended; gives that step. `None` once the run has ended.
+    /// Continues until a step has ended, and returns that step. Returns `None` once the run has ended.
     ///
     /// # Errors
     /// See [`Agent::run`]. The run has then ended as cancelled.
@@ -326,13 +327,13 @@ impl Iteration<'_> {
         }
     }
 
-    /// How the run ended, once it has.
+    /// Returns the outcome of the run once it has ended.
     #[must_use]
     pub fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
     }
 
-    /// Goes on to the end.
+    /// Continues to the end of the run.
     ///
     /// # Errors
     /// See [`Agent::run`].

@@ -1,4 +1,4 @@
-//! The loop that acts, with a scripted model, a small executor and a clock that tokio turns.
+//! Tests of the agent, with a scripted model, a small executor and tokio's clock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ use crate::transcript::Ending;
 
 mod time;
 
-/// Keeps records in memory; fails from the given one on.
+/// A recorder in memory. It fails from the record `fail_from` on.
 #[derive(Default)]
 struct Memory {
     records: Mutex<Vec<Record>>,
@@ -42,7 +42,7 @@ impl Memory {
     }
 }
 
-/// Answers each call after a while.
+/// An executor that answers each batch after a delay.
 #[derive(Default)]
 struct Tools {
     takes: Duration,
@@ -66,7 +66,7 @@ impl ToolExecutor for Tools {
     }
 }
 
-/// Gives these answers, each after a while, with two words of text ahead of it.
+/// A model that writes two words, and gives the next of these answers after a delay.
 struct Script {
     takes: Duration,
     answers: Mutex<Vec<Result<Response, ModelError>>>,
@@ -90,7 +90,7 @@ fn script(takes: Duration, answers: Vec<Response>) -> Arc<dyn Model> {
     Arc::new(Script { takes, answers: Mutex::new(answers.into_iter().map(Ok).collect()) })
 }
 
-/// With a clock that goes as tokio's does, so that paused time is paused for both.
+/// Creates a builder with a clock that follows tokio's, so that paused time is paused for both.
 fn agent(model: Arc<dyn Model>, tools: &Arc<Tools>, memory: &Arc<Memory>) -> LoopBuilder {
     let began = Instant::now();
     let clock = move || Timestamp(1_000).plus(began.elapsed());
@@ -175,7 +175,7 @@ async fn i39_a_wiretap_sees_every_event_and_on_event_only_its_own() {
     let expected = [&started[..], &[InferenceResponseReceived, ValidationFailed, StepFinished]].concat();
     assert_eq!(*all.lock().unwrap(), expected);
     assert_eq!(*some.lock().unwrap(), [ValidationFailed]);
-    // A slow subscriber loses what does not fit, and knows how much.
+    // A slow subscriber loses the events that do not fit, and can read their number.
     assert_eq!(slow.try_next().map(|event| event.name()), Some(SessionStarted));
     assert_eq!((slow.try_next().map(|event| event.name()), slow.lost()), (Some(UserMessage), 5));
     assert_eq!(slow.try_next(), None);
@@ -240,7 +240,7 @@ async fn a_cancelled_run_ends_cleanly_and_the_next_one_goes_on() {
     assert_eq!(agent.run("two").await.unwrap().text(), "done");
 }
 
-/// A model that writes the beginning of an answer and no more.
+/// A model that writes the beginning of an answer and never ends.
 struct Stalls;
 
 impl Model for Stalls {

@@ -7,17 +7,18 @@ use serde_json::{Value, json};
 
 use super::ledger::bytes_of;
 
-/// What a session has said to the model, so that each message is kept once.
+/// The last request of a session, so that each message is recorded once.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     last: Option<Arc<Request>>,
 }
 
 impl Texts {
-    /// The messages of a request after those that the last one began with as well. What the program and the user say is
-    /// kept word for word. Of the rest only the size is, and which execution it tells of: what calls are given and give is
-    /// the executor's to keep, and what the model said is kept as it was shown. `is_traced` says whether a message tells of
-    /// calls of the current run.
+    /// Returns the messages of a request after the prefix that it shares with the last one.
+    ///
+    /// System and user messages are recorded word for word. Of the others only the size and the id of their execution is
+    /// recorded: arguments and results of calls are recorded by the executor, and replies as they were shown. `is_traced` returns
+    /// whether a message reports calls of the current run.
     pub(super) fn fresh(&mut self, request: &Arc<Request>, is_traced: impl Fn(&Message) -> bool) -> Value {
         let before = self.last.replace(Arc::clone(request));
         let before = before.iter().flat_map(|request| &request.messages);

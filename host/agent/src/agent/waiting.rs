@@ -11,7 +11,7 @@ use super::events::{AgentEvent, Tap};
 use super::writing::WritingTime;
 use crate::budget::BudgetKind;
 
-/// Passes the pieces of an answer on, and keeps the text in case that its end never comes.
+/// A sink that forwards the pieces of an answer to a [`Tap`], and collects the text in case the answer is interrupted.
 pub(super) struct Listener<'a> {
     pub(super) tap: &'a Tap,
     pub(super) session: &'a Arc<str>,
@@ -29,7 +29,7 @@ impl DeltaSink for Listener<'_> {
     }
 }
 
-/// How waiting ended.
+/// The outcome of [`until`].
 pub(super) enum Ended<T> {
     Done(T),
     /// This limit was reached.
@@ -37,8 +37,7 @@ pub(super) enum Ended<T> {
     Cancelled,
 }
 
-/// Waits for `work`, no longer than until `time_up` names a limit, and not at all once somebody cancels. What was not waited for
-/// to its end is dropped.
+/// Waits for `work` until `time_up` returns the limit that was reached, or the run is cancelled. Unfinished work is dropped.
 pub(super) async fn until<T>(
     cancel: &CancelHandle,
     time_up: impl Future<Output = BudgetKind>,
@@ -52,7 +51,7 @@ pub(super) async fn until<T>(
     }
 }
 
-/// Waits until the wall time is over; for ever if there is no limit.
+/// Waits until the wall time is over; forever if there is no limit.
 pub(super) async fn wall_time(left: Option<Duration>) -> BudgetKind {
     match left {
         Some(left) => tokio::time::sleep(left).await,
@@ -61,7 +60,7 @@ pub(super) async fn wall_time(left: Option<Duration>) -> BudgetKind {
     BudgetKind::WallTime
 }
 
-/// Waits until the model has written for so long, or the wall time is over.
+/// Waits until the model has written for the time `left`, or the wall time is over.
 pub(super) async fn writing_time(
     writing: &WritingTime,
     left: Option<Duration>,

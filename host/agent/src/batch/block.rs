@@ -1,4 +1,4 @@
-//! What stands inside a complete `<execute>` or `<results>` block.
+//! The contents of a complete `<execute>` or `<results>` block.
 
 use std::borrow::Cow;
 
@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 
 use super::report::{ReportStatus, ToolReport, unbreakable};
 
-/// Why a block cannot be read. The text is for the model.
+/// Errors of parsing a block. Their text is for the model.
 ///
-/// The first words are the same for every fault of an `<execute>` block, so that a program can tell them.
+/// The first words are the same for every error of an `<execute>` block, so that a program can recognise them.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BlockError {
     #[error(
@@ -34,7 +34,7 @@ pub(super) enum BlockError {
     Results(serde_json::Error),
 }
 
-/// One element of the array. Further members are left alone, as the protocol does not forbid them.
+/// One element of the array of calls. Further members are ignored, because the protocol does not forbid them.
 #[derive(Deserialize)]
 struct RawCall<'a> {
     #[serde(borrow, default)]
@@ -54,7 +54,7 @@ struct RawReport<'a> {
     modified: Option<String>,
 }
 
-/// The calls of an `<execute>` block: all of them, or none.
+/// Parses the calls of an `<execute>` block: all of them, or none.
 pub(super) fn calls(text: &str) -> Result<Vec<ToolIntent>, BlockError> {
     let text = unfenced(text);
     if !text.starts_with('[') {
@@ -67,13 +67,13 @@ pub(super) fn calls(text: &str) -> Result<Vec<ToolIntent>, BlockError> {
     elements.iter().enumerate().map(one).collect()
 }
 
-/// The reports of a `<results>` block.
+/// Parses the reports of a `<results>` block.
 pub(super) fn results(text: &str) -> Result<Vec<ToolReport>, BlockError> {
     let raw: Vec<RawReport<'_>> = serde_json::from_str(unfenced(text)).map_err(BlockError::Results)?;
     let report = |raw: RawReport<'_>| ToolReport {
         tool: raw.tool.into_owned(),
         status: raw.status,
-        // As it is written when it is told again, so that a reply rebuilt from its events has the same events.
+        // Escaped as in a rendered block, so that a reply rebuilt from its events has the same events.
         content: unbreakable(raw.content.get()).into_owned(),
         modified: raw.modified,
     };
@@ -81,7 +81,7 @@ pub(super) fn results(text: &str) -> Result<Vec<ToolReport>, BlockError> {
 }
 
 fn call(element: &str) -> Result<ToolIntent, String> {
-    // The check comes first: an array of two would pass for the two members.
+    // The check comes first, because serde would read an array of two as the two members.
     if !element.starts_with('{') {
         return Err(format!("expected an object with \"name\" and \"args\", found {}", kind_of(element)));
     }
@@ -99,7 +99,7 @@ fn call(element: &str) -> Result<ToolIntent, String> {
     Ok(ToolIntent { id: String::new(), name, arguments: args.to_owned() })
 }
 
-/// The text without the fence of a code block around all of it: weak models add one, and it can mean nothing else.
+/// Removes the fence of a code block around the whole text. Weak models add one, and it has no other meaning.
 fn unfenced(text: &str) -> &str {
     let text = text.trim();
     let Some(inside) = text.strip_prefix("```") else { return text };
@@ -107,7 +107,7 @@ fn unfenced(text: &str) -> &str {
     inside.strip_suffix("```").unwrap_or(inside).trim()
 }
 
-/// What a well-formed JSON text is.
+/// Returns the type of a well-formed JSON text, with its article.
 fn kind_of(text: &str) -> &'static str {
     match text.bytes().next() {
         Some(b'{') => "an object",

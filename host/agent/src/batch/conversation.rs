@@ -1,4 +1,4 @@
-//! What was said, event by event, and the messages that it makes for a model.
+//! A conversation as a list of entries, and the messages for a model that they make.
 
 use fumehood_core::chat::{Message, ToolIntent};
 use serde_json::Value;
@@ -6,23 +6,23 @@ use serde_json::Value;
 use super::event::Event;
 use super::report::{ToolReport, array, quoted, render_results};
 
-/// One event of a conversation, as it is kept: one for each call and each result.
+/// An entry of a stored conversation: one for each call and each result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// The user said something.
+    /// A message of the user.
     User(String),
-    /// The model thought.
+    /// A thought of the model.
     Think(String),
-    /// The model said something to the user.
+    /// A text of the model for the user.
     Respond(String),
-    /// The model asked for a call.
+    /// A call that the model requested.
     Call(ToolIntent),
-    /// A call was answered.
+    /// The result of a call.
     Result(ToolReport),
 }
 
-/// What of a reply is kept. `events` as [`super::whole`] makes them. Results are left out where a model wrote them: those
-/// of the system are kept as the calls are answered.
+/// Converts the events of a reply, as returned by [`super::whole`], to entries. Results are left out, because in a reply the
+/// model made them up; those of the system are stored when the calls end.
 pub fn entries(events: impl IntoIterator<Item = Event>) -> Vec<Entry> {
     let entry = |event| match event {
         Event::Think(text) => Some(Entry::Think(text)),
@@ -33,8 +33,8 @@ pub fn entries(events: impl IntoIterator<Item = Event>) -> Vec<Entry> {
     events.into_iter().filter_map(entry).collect()
 }
 
-/// The messages that tell of the entries, in their order. Calls that follow each other are one batch; a result ends it,
-/// and so does anything else that is said. Results that follow each other are one message of the user.
+/// Converts entries to messages, in their order. Consecutive calls are one batch, which any other entry ends. Consecutive
+/// results are one message of the user.
 #[must_use]
 pub fn to_messages(entries: &[Entry]) -> Vec<Message> {
     let mut messages = Vec::new();
@@ -77,11 +77,11 @@ fn close_reports(reports: &mut Vec<ToolReport>, messages: &mut Vec<Message>) {
     }
 }
 
-/// An empty block says nothing. It keeps apart what would otherwise run together.
+/// An empty block. It separates texts that would otherwise run together.
 const NOTHING: &str = "<think></think>";
 
-/// The reply that these events come from, up to whitespace around its blocks: parsing it gives the same events, but for
-/// those that were malformed. Calls that follow each other make one `<execute>` block.
+/// Rebuilds the reply that these events come from, up to whitespace around its blocks. Parsing it gives the same events, except
+/// for malformed ones. Consecutive calls make one `<execute>` block.
 #[must_use]
 pub fn rebuild(events: &[Event]) -> String {
     let mut out = String::new();
@@ -108,7 +108,7 @@ pub fn rebuild(events: &[Event]) -> String {
     out
 }
 
-/// Whether the last that was written is text, to which not even whitespace may be added.
+/// The state of the output. It is open after a text, to which not even whitespace may be added.
 #[derive(Debug, Default)]
 struct Texts {
     open: bool,
@@ -139,8 +139,8 @@ fn flush_calls(calls: &mut Vec<String>, texts: &mut Texts, out: &mut String) {
     }
 }
 
-/// One element of the array. Arguments that are an object keep their bytes. Those of a call that came another way may be
-/// anything: nothing becomes an empty object, and what is no object a string, so that the array stays well-formed.
+/// Renders one element of the array of calls. Arguments that are an object keep their bytes. Those of a call from another protocol
+/// may be anything: empty ones become an empty object and others a string, so that the array stays well-formed.
 fn element(call: &ToolIntent) -> String {
     let args = call.arguments.trim();
     let args = match serde_json::from_str::<&serde_json::value::RawValue>(args) {

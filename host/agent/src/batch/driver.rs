@@ -1,4 +1,4 @@
-//! The driver of the protocol.
+//! The driver of the batch protocol.
 
 use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolIntent, ToolSpec};
 
@@ -12,20 +12,23 @@ use crate::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntim
 use crate::execution::ToolExecution;
 use crate::names::resolve;
 
-/// Said to a model that made its results up.
+/// The message to a model that made results up.
 const MADE_UP: &str = "Error: The reply has <results>, and no <execute> to go with them. Only the system writes <results>. \
                        To call tools, write <execute> with a JSON array of calls; to answer, write plain text.";
 
-/// Said to a model that said nothing.
+/// The message to a model whose reply is empty.
 const NOTHING_SAID: &str = "Error: The reply has neither an answer nor calls. To answer, write plain text outside all tags; \
                             to call tools, write <execute> with a JSON array of calls.";
 
-/// Speaks the batch protocol: tools and results are text, and nothing of it needs a model or a provider that knows tools.
+/// The driver of the batch protocol. Tools and results are text, so neither the model nor the provider needs to support tools.
+///
+/// - The limits are those of [`ParserLimits::default`].
+/// - A reply that cannot be read is retried at most twice in a row.
 #[derive(Debug, Clone)]
 pub struct BatchDriver {
     limits: ParserLimits,
     retries: u32,
-    /// Replies in a row that were no decision.
+    /// The number of consecutive replies that were no decision.
     failed: u32,
     tools: Vec<ToolSpec>,
     prompt: String,
@@ -38,28 +41,28 @@ impl Default for BatchDriver {
 }
 
 impl BatchDriver {
-    /// With the default caps, and two retries for a reply that cannot be read.
+    /// Creates a driver with the defaults that [`BatchDriver`] lists.
     #[must_use]
     pub fn new() -> Self {
         let (tools, prompt) = (Vec::new(), system_prompt(&[]));
         Self { limits: ParserLimits::default(), retries: 2, failed: 0, tools, prompt }
     }
 
-    /// Other caps on a reply.
+    /// Sets the limits on a reply.
     #[must_use]
     pub fn with_limits(mut self, limits: ParserLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// How often in a row the model is asked again after a reply that cannot be read. 0: never.
+    /// Sets the maximum number of retries in a row after a reply that cannot be read. 0 disables them. The default is 2.
     #[must_use]
     pub fn with_retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// The calls, with whole names where a model wrote the last part of one.
+    /// Returns the calls, with full names in place of names that are the last part of one.
     fn calls(&self, reading: &Reading<'_>) -> Vec<ToolIntent> {
         let mut calls = reading.calls();
         for call in &mut calls {
@@ -76,16 +79,16 @@ impl BatchDriver {
             return Decision::Failed(DecisionFailure { fault: DecisionFault::Extraction, message: error });
         }
         self.failed = self.failed.saturating_add(1);
-        // Some providers refuse messages without text.
+        // Some providers reject messages without text.
         let said = (!reply.trim().is_empty()).then(|| Message::assistant(reply));
         Decision::Again { messages: said.into_iter().chain([Message::user(error)]).collect() }
     }
 }
 
-/// A reply, read.
+/// A parsed reply.
 struct Reading<'a> {
     events: Vec<Event>,
-    /// The reply up to where it was read.
+    /// The reply up to the end of its calls.
     heard: &'a str,
     closed: bool,
 }
@@ -103,7 +106,7 @@ impl<'a> Reading<'a> {
         self.events.contains(&Event::Execute)
     }
 
-    /// What the user sees.
+    /// Returns the text for the user.
     fn text(&self) -> String {
         let text: String = self
             .events
@@ -117,8 +120,8 @@ impl<'a> Reading<'a> {
         self.events.iter().filter_map(|e| if let Event::Call(call) = e { Some(call.clone()) } else { None }).collect()
     }
 
-    /// The reply as it was said. What came after the calls was never heard, and a block that was never closed is closed,
-    /// so that the model does not learn from its own mistakes.
+    /// Returns the reply for the history: without any text after the calls, and with an unclosed block closed, so that the model
+    /// does not repeat its own mistakes.
     fn said(&self) -> String {
         if self.has_batch() && !self.closed { rebuild(&self.events) } else { self.heard.to_owned() }
     }
@@ -131,20 +134,20 @@ impl Driver for BatchDriver {
         self.failed = 0;
     }
 
-    /// The prompt, the conversation and the trace. No tools are mentioned to the provider.
+    /// Builds a request of the prompt, the conversation and the trace. It has no native tools.
     fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request {
         let system = Message::system(self.prompt.as_str());
         let messages: Vec<_> = [&system].into_iter().chain(conversation).chain(trace).cloned().collect();
-        // Only the trace grows from step to step.
+        // Only the trace changes from step to step.
         Request { cached_messages: conversation.len().saturating_add(1), messages, ..Request::default() }
     }
 
-    /// The text outside tags, and thoughts as thoughts.
+    /// Passes the text outside tags as text, and thoughts as thoughts.
     fn shown<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
         Box::new(Spoken::new(sink, self.limits))
     }
 
-    /// Unknown tools and wrong arguments are not looked for here: the executor answers them, each for its own call.
+    /// Reads the decision of a reply. Unknown tools and wrong arguments are left to the executor, which rejects each call by itself.
     fn decide(&mut self, response: &Response) -> Decision {
         let reply = response.reply.text();
         let reading = Reading::of(reply, self.limits);
@@ -168,8 +171,8 @@ impl Driver for BatchDriver {
         Decision::Answer(text)
     }
 
-    /// The reply as it was said, and the results as a message of the user. If they tell of one execution only, they carry
-    /// its id.
+    /// Returns the reply as it belongs in the history, and the results as a message of the user. The messages of a single execution
+    /// carry its id.
     fn trace(&self, response: &Response, executions: &[ToolExecution]) -> Vec<Message> {
         let reading = Reading::of(response.reply.text(), self.limits);
         let mut said = vec![Message::assistant(reading.said())];

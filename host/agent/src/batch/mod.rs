@@ -1,7 +1,7 @@
-//! The batch protocol: a model that knows no tool calling of its own writes `<think>`, then `<execute>` with a JSON
-//! array of calls; the system answers with `<results>`; text outside the tags is the answer.
+//! The batch protocol, for models without tool calling: the model writes `<think>`, then `<execute>` with a JSON array of calls;
+//! the system answers with `<results>`; text outside the tags is the answer.
 //!
-//! Nothing here reads a stream, asks a model or runs a tool: text goes in, events come out.
+//! This module does no I/O: it turns text into events.
 
 mod block;
 mod conversation;

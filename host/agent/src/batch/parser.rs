@@ -1,19 +1,20 @@
-//! A streaming parser of replies: text comes in pieces of any size, events go out as early as they are certain.
+//! A streaming parser of replies: it takes text in pieces of any size, and returns events as early as they are certain.
 //!
 //! Inside `<execute>` and `<results>` it follows JSON strings and their escapes, so that a tag inside a string is content.
 
 use super::block;
 use super::event::{Event, whole};
 
-/// Caps on one reply.
+/// Limits on one reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParserLimits {
-    /// Longest `<execute>` or `<results>` block, in bytes without its tags. What is longer is malformed.
+    /// Maximum size of an `<execute>` or `<results>` block, in bytes without its tags. A longer block is malformed. The default is
+    /// 1 MiB.
     pub block_bytes: usize,
 }
 
 impl Default for ParserLimits {
-    /// One mebibyte.
+    /// Returns the limits with blocks of at most 1 MiB.
     fn default() -> Self {
         Self { block_bytes: 1 << 20 }
     }
@@ -28,7 +29,7 @@ enum Tag {
     Close,
 }
 
-/// Which of the two blocks of JSON.
+/// The kind of a block of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Execute,
@@ -44,7 +45,7 @@ impl Kind {
     }
 }
 
-/// Where in a JSON text we are, as far as tags go.
+/// The position in a JSON text, as far as tags are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Json {
     Outside,
@@ -64,7 +65,7 @@ enum State {
 }
 
 impl State {
-    /// The tags that mean something here. Each has its only `<` at its beginning, which the matching relies on.
+    /// Returns the tags that have a meaning in this state. The only `<` of each is its first character, which the matching relies on.
     fn tags(self) -> &'static [(&'static str, Tag)] {
         match self {
             Self::Text | Self::Ended => &[
@@ -81,24 +82,24 @@ impl State {
     }
 }
 
-/// Takes one reply.
+/// A streaming parser of one reply.
 ///
-/// After `</execute>` it takes nothing more: the model has to wait for its results, and whatever it says before it has
-/// them is made up. `<end>` at the very end of a reply is a mark and not text. Of text, only whitespace can be lost, and
-/// only where a block or a stretch of text has nothing else, after `<end>`, or beyond the cap on a block.
+/// It ignores everything after `</execute>`: the model has to wait for its results, so any text before them is made up. `<end>` at
+/// the very end of a reply is a mark and not text. Only whitespace of a text can be lost, and only if a block or a stretch of text
+/// has nothing else, after `<end>`, or beyond the limit on a block.
 #[derive(Debug)]
 pub struct Parser {
     limits: ParserLimits,
     state: State,
-    /// The beginning of what may become a tag.
+    /// The start of a possible tag.
     held: String,
-    /// Whitespace at the beginning of a stretch, lost unless something follows it.
+    /// Whitespace at the start of a stretch, dropped unless other text follows.
     blank: String,
-    /// Whitespace after `<end>`, lost unless something follows it.
+    /// Whitespace after `<end>`, dropped unless other text follows.
     tail: String,
-    /// Text of the current stretch that has not gone out yet, or the block so far.
+    /// The text of the current stretch that is not in an event yet, or the block so far.
     text: String,
-    /// Whether the current stretch has anything but whitespace.
+    /// True if the current stretch has anything but whitespace.
     spoke: bool,
     taken: usize,
     closed: bool,
@@ -106,7 +107,7 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// A parser for one reply.
+    /// Creates a parser for one reply.
     #[must_use]
     pub fn new(limits: ParserLimits) -> Self {
         Self {
@@ -123,7 +124,7 @@ impl Parser {
         }
     }
 
-    /// Takes the next piece of the reply, and returns what is certain by now.
+    /// Parses the next piece of the reply, and returns the events that are certain by now.
     pub fn push(&mut self, chunk: &str) -> Vec<Event> {
         for c in chunk.chars() {
             if self.state == State::Done {
@@ -136,8 +137,8 @@ impl Parser {
         std::mem::take(&mut self.events)
     }
 
-    /// The reply is over. Returns the rest: an open `<think>` counts as closed, an open `<execute>` as closed if its
-    /// array is complete (providers cut a reply at `</execute>` when told to stop there), and otherwise as malformed.
+    /// Ends the reply, and returns the remaining events. An open `<think>` counts as closed, an open `<execute>` as closed if its
+    /// array is complete (providers cut a reply at `</execute>` if that is a stop sequence), and otherwise as malformed.
     pub fn finish(&mut self) -> Vec<Event> {
         let held = std::mem::take(&mut self.held);
         match self.state {
@@ -157,19 +158,19 @@ impl Parser {
         std::mem::take(&mut self.events)
     }
 
-    /// Whether it takes nothing more. The rest of the reply need not be awaited.
+    /// Returns whether the parser ignores further text, so that the rest of the reply need not be awaited.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// How many bytes of the reply were taken: all, or those up to the end of `</execute>`.
+    /// Returns the number of parsed bytes: all of the reply, or those up to the end of `</execute>`.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.taken
     }
 
-    /// Whether the reply has its `</execute>`.
+    /// Returns whether the reply has an `</execute>`.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed
@@ -217,13 +218,13 @@ impl Parser {
         }
     }
 
-    /// Ends the current stretch and begins the next.
+    /// Ends the current stretch and starts the next.
     fn open(&mut self, state: State) {
         self.close_stretch();
         self.state = state;
     }
 
-    /// More came after `<end>`, so it was text.
+    /// Turns `<end>` into text, because more text followed it.
     fn not_the_end(&mut self) {
         self.state = State::Text;
         let tail = std::mem::take(&mut self.tail);
@@ -262,7 +263,7 @@ impl Parser {
         self.text.push(c);
         let limit = self.limits.block_bytes;
         if self.text.len() > limit {
-            // Where such a block ends is not worth finding out, so nothing after it can be told apart.
+            // The end of such a block is not searched for, so nothing after it can be parsed.
             self.text.clear();
             self.events.push(Event::Malformed(block::BlockError::TooLong { tag: kind.name(), limit }.to_string()));
             self.state = State::Done;
@@ -291,7 +292,7 @@ impl Parser {
         }
     }
 
-    /// Lets out the text of the current stretch.
+    /// Moves the text of the current stretch to an event.
     fn flush(&mut self) {
         if self.text.is_empty() {
             return;
@@ -313,7 +314,7 @@ impl Parser {
     }
 }
 
-/// The events of a complete reply, each block and each stretch of text as one event: the same as if it had come in pieces.
+/// Parses a complete reply. Each block and each stretch of text is one event; the events are the same as for a reply in pieces.
 #[must_use]
 pub fn parse(reply: &str, limits: ParserLimits) -> Vec<Event> {
     let mut parser = Parser::new(limits);

@@ -1,4 +1,4 @@
-//! The system prompt that teaches the protocol and lists the tools.
+//! The system prompt with the rules of the protocol and the tools.
 
 use fumehood_core::chat::{ToolIntent, ToolSpec};
 
@@ -23,8 +23,8 @@ Rules for <execute>:
 
 Results are a JSON array in the order of your calls, one element for each call. "status" is "success", and "content" is what the tool returned; or it is "failure", and "content" says what was wrong. One failure does not stop the other calls. After a failure, repair the call or go on without it; do not repeat the same call unchanged."#;
 
-/// The protocol with examples, and the tools with their schemas. The examples call these tools. Without tools, there is nothing to
-/// teach, and the model is told to answer.
+/// Builds the system prompt: the protocol with examples, and the tools with their schemas. The examples call these tools. Without
+/// tools, the prompt only asks for an answer in plain text.
 #[must_use]
 pub fn system_prompt(tools: &[ToolSpec]) -> String {
     let Some(first) = tools.first() else { return "You have no tools. Answer with plain text.".to_owned() };
@@ -35,7 +35,7 @@ pub fn system_prompt(tools: &[ToolSpec]) -> String {
     prompt
 }
 
-/// One call, a batch, a success, a failure, and the answer after that.
+/// Builds the examples: one call, a batch, a success, a failure, and the answer after them.
 fn examples(first: &ToolSpec, tools: &[ToolSpec]) -> String {
     let batch: Vec<&ToolSpec> = tools.iter().chain(std::iter::repeat(first)).take(3).collect();
     let call = |(variant, tool): (usize, &&ToolSpec)| {
@@ -68,7 +68,7 @@ fn intent(name: &str, arguments: &str) -> ToolIntent {
     ToolIntent { id: String::new(), name: name.to_owned(), arguments: arguments.to_owned() }
 }
 
-/// The `<execute>` block of these calls, as it would be told again.
+/// Returns the `<execute>` block of these calls, as in the history.
 fn block(calls: &[ToolIntent]) -> String {
     let events: Vec<Event> = calls.iter().cloned().map(Event::Call).chain([Event::Execute]).collect();
     rebuild(&events)
@@ -92,7 +92,7 @@ mod tests {
         ToolSpec { name: "calculator__add".to_owned(), description: "Adds.".to_owned(), parameters }
     }
 
-    /// The blocks of a tag in the examples.
+    /// Returns the blocks of a tag in the examples.
     fn blocks(tag: &str) -> Vec<String> {
         let (open, close) = (format!("<{tag}>\n"), format!("\n</{tag}>"));
         let prompt = system_prompt(&[tool()]);

@@ -1,4 +1,4 @@
-//! How results are told to the model: a `<results>` block with one JSON object for each call, in the order of the calls.
+//! Results for the model: a `<results>` block with one JSON object for each call, in the order of the calls.
 
 use std::borrow::Cow;
 
@@ -9,18 +9,18 @@ use serde_json::Value;
 
 use crate::execution::ToolExecution;
 
-/// Whether a call did what was asked, in the words of the protocol.
+/// The status of a call, in the words of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReportStatus {
-    /// It did.
+    /// The call succeeded.
     Success,
-    /// It did not, for whatever reason.
+    /// The call failed or was rejected.
     Failure,
 }
 
 impl ReportStatus {
-    /// The word that the model reads.
+    /// Returns the word of the protocol.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -35,17 +35,19 @@ impl ReportStatus {
 pub struct ToolReport {
     /// The name that the model called.
     pub tool: String,
-    /// Whether it succeeded.
+    /// The status of the call.
     pub status: ReportStatus,
-    /// JSON text of any value on success, of a string that says what was wrong on failure.
+    /// JSON text: any value on success, a string with the error on failure.
     pub content: String,
-    /// What a guardrail changed in the arguments. Only then does the object have a fourth member, `modified`.
+    /// The change that a guardrail made to the arguments. Only then does the object have a fourth member, `modified`.
     pub modified: Option<String>,
 }
 
 impl ToolReport {
-    /// What the model is told of this call: the only part of the result as a value (text as a string, JSON as it is),
-    /// several as an array, none as `null`; of a failure, the message and what to do about it.
+    /// Creates the report of an execution.
+    ///
+    /// Its content is the part of the result as a value (text as a string, JSON unchanged); several parts become an array, and
+    /// none `null`. For a failure, it is the message and the hint.
     #[must_use]
     pub fn of(execution: &ToolExecution) -> Self {
         let (status, content) = match &execution.result.outcome {
@@ -66,26 +68,26 @@ impl ToolReport {
     }
 }
 
-/// The `<results>` block.
+/// Renders the `<results>` block.
 #[must_use]
 pub fn render_results(reports: &[ToolReport]) -> String {
     let rows: Vec<String> = reports.iter().map(ToolReport::render).collect();
     format!("<results>\n{}\n</results>", array(&rows))
 }
 
-/// How a batch went, in numbers.
+/// The counts of a batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct BatchSummary {
-    /// Calls that were taken up, refused ones included.
+    /// The number of calls, including refused ones.
     pub tools_executed: usize,
-    /// How many of them succeeded.
+    /// The number of calls that succeeded.
     pub success_count: usize,
-    /// How many of them failed.
+    /// The number of calls that failed.
     pub failure_count: usize,
 }
 
 impl BatchSummary {
-    /// Counts.
+    /// Counts the executions of a batch.
     #[must_use]
     pub fn of(executions: &[ToolExecution]) -> Self {
         let failure_count = executions.iter().filter(|execution| execution.has_error()).count();
@@ -94,21 +96,21 @@ impl BatchSummary {
     }
 }
 
-/// A JSON array with one element a line.
+/// Formats a JSON array with one element per line.
 pub(super) fn array(rows: &[String]) -> String {
     if rows.is_empty() { "[]".to_owned() } else { format!("[\n{}\n]", rows.join(",\n")) }
 }
 
-/// The text as a JSON string.
+/// Formats a text as a JSON string.
 pub(super) fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// Tags of the protocol. A result must not seem to end the block that it is in, or to begin one.
+/// Tags of the protocol. A result must not appear to end its block, or to start one.
 const TAGS: [&str; 2] = ["results", "execute"];
 
-/// JSON in which no tag of the protocol can be read, and of the same value: `<` stands inside strings only, and is written
-/// as an escape there.
+/// Escapes the tags of the protocol in a JSON text, without a change of its value. In JSON, `<` occurs only inside strings, where it
+/// can be written as an escape (RFC 8259, section 7).
 pub(super) fn unbreakable(json: &str) -> Cow<'_, str> {
     if !json.contains('<') {
         return Cow::Borrowed(json);
@@ -139,7 +141,7 @@ fn part_value(part: &Content) -> String {
     match part {
         Content::Text { text } => quoted(&text.sanitized()),
         Content::Json { value } => value.sanitized().into_owned(),
-        // Neither holds anything that JSON could refuse.
+        // Serialising these cannot fail.
         Content::Blob { .. } | Content::Link { .. } => {
             serde_json::to_string(part).map_or_else(|_| "null".to_owned(), |json| printable_json(&json).into_owned())
         }

@@ -1,20 +1,20 @@
-//! What of a reply may be shown while it is written: the text outside tags. Thoughts are passed on as thoughts, calls not
-//! at all.
+//! The filter for a reply while it is written: text outside tags passes as text, thoughts as thoughts, and calls do not pass.
 
 use fumehood_core::chat::{Delta, DeltaSink};
 
 use super::event::Event;
 use super::parser::{Parser, ParserLimits};
 
-/// Takes the pieces of a reply as the model writes them, and passes on what is said in them. What is held back because it
-/// may become a tag is passed on when this is dropped.
+/// A sink that forwards the text outside tags and the thoughts of a reply to another sink.
+///
+/// Text that may become a tag is held back. The last of it is forwarded on drop.
 pub struct Spoken<'a> {
     inner: &'a mut dyn DeltaSink,
     parser: Parser,
 }
 
 impl<'a> Spoken<'a> {
-    /// For one reply.
+    /// Creates a filter for one reply.
     pub fn new(inner: &'a mut dyn DeltaSink, limits: ParserLimits) -> Self {
         Self { inner, parser: Parser::new(limits) }
     }

@@ -1,4 +1,4 @@
-//! Asks with the provider's own description of tools, and takes the provider's own calls.
+//! The driver that uses the provider's own format for tools and calls.
 
 use fumehood_core::chat::{Message, Request, Response, StopReason, ToolChoice, ToolIntent, ToolSpec};
 use serde_json::{Map, Value};
@@ -13,9 +13,12 @@ use crate::render::echo;
 
 /// The driver for models that call tools through their provider's own interface.
 ///
-/// By default: the model decides whether it calls tools, the client decides which model that is, and no settings are
-/// sent. [`ToolChoice::Required`] and [`ToolChoice::Specific`] hold until the model has called once in an execution;
-/// after that it may answer, or it never could.
+/// - The tool choice is [`ToolChoice::Auto`].
+/// - The model is the client's own.
+/// - No settings of the provider are sent.
+///
+/// [`ToolChoice::Required`] and [`ToolChoice::Specific`] apply until the first call of an execution. After that the model may
+/// answer, because otherwise it never could.
 #[derive(Debug, Clone)]
 pub struct NativeDriver {
     template: Request,
@@ -44,72 +47,72 @@ impl Default for NativeDriver {
 }
 
 impl NativeDriver {
-    /// See [`NativeDriver`] for what it does by default.
+    /// Creates a driver with the defaults that [`NativeDriver`] lists.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether the model may, must or must not call tools. It may by default.
+    /// Sets whether the model may, must or must not call tools. The default is [`ToolChoice::Auto`]: it may.
     #[must_use]
     pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
         self.choice = choice;
         self
     }
 
-    /// Which model to ask, instead of the one that the client is set up for.
+    /// Sets the model, in place of the client's own.
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.template.model = Some(model.into());
         self
     }
 
-    /// Settings of the provider, sent as they are. None by default.
+    /// Sets options of the provider, which are sent unchanged. There are none by default.
     #[must_use]
     pub fn options(mut self, options: Map<String, Value>) -> Self {
         self.template.options = options;
         self
     }
 
-    /// Sampling temperature, instead of the client's own.
+    /// Sets the sampling temperature, in place of the client's own.
     #[must_use]
     pub fn temperature(mut self, temperature: f64) -> Self {
         self.template.temperature = Some(temperature);
         self
     }
 
-    /// Most tokens of an answer, instead of the provider's own limit.
+    /// Sets the maximum number of tokens of an answer, in place of the provider's own limit.
     #[must_use]
     pub fn max_tokens(mut self, tokens: u32) -> Self {
         self.template.max_tokens = Some(tokens);
         self
     }
 
-    /// What is said before the conversation. Nothing by default.
+    /// Sets the system prompt before the conversation. There is none by default.
     #[must_use]
     pub fn system_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.system = Some(prompt.into());
         self
     }
 
-    /// Whether the provider knows tools at all; by default it does. If not, it is told of none, calls in its answers
-    /// are not looked at, and [`NativeDriver::tool_choice`] has no meaning.
+    /// Sets whether the provider supports tools. The default is `true`. If it does not, requests have no tools, calls in
+    /// replies are ignored, and [`NativeDriver::tool_choice`] has no effect.
     #[must_use]
     pub fn supports_tools(mut self, supports: bool) -> Self {
         self.supports_tools = supports;
         self
     }
 
-    /// Takes the first `{"tool": …, "arguments": {…}}` of an answer for a call if it names a tool of the execution,
-    /// whatever stands around it: for models that mix up the two. By default only an answer that consists of such calls
-    /// is taken for them, because an answer may quote one.
+    /// Sets whether the first `{"tool": …, "arguments": {…}}` of an answer is a call if it names a tool of the execution,
+    /// whatever text surrounds it, for models that mix calls and text. By default, only an answer that consists of such objects
+    /// counts as calls, because an answer may quote one.
     #[must_use]
     pub fn inline_calls(mut self, inline: bool) -> Self {
         self.inline = inline;
         self
     }
 
-    /// Whether calls are looked for.
+    /// Returns whether replies may have calls.
     fn takes_calls(&self) -> bool {
         self.supports_tools && self.choice != ToolChoice::None
     }
@@ -118,7 +121,7 @@ impl NativeDriver {
         self.tools.iter().any(|tool| tool.name == name)
     }
 
-    /// The call that is still owed, in words for the model.
+    /// Returns a message for the model if the tool choice requires a call that is not among these.
     fn owed(&self, calls: &[ToolIntent]) -> Option<String> {
         match &self.choice {
             _ if self.called => None,
@@ -130,9 +133,10 @@ impl NativeDriver {
         }
     }
 
-    /// What the request says about tools. A choice that the tools of the execution cannot meet is not sent, because
-    /// a provider would refuse the whole request; the answer to it will not be what the choice asks for either, and
-    /// that is then said.
+    /// Returns the tool choice of the next request.
+    ///
+    /// A choice that the tools of the execution cannot meet is not sent, because a provider would reject the whole request. The
+    /// reply then does not meet the choice either, and is rejected here with a message.
     fn choice_to_send(&self) -> ToolChoice {
         let possible = match &self.choice {
             ToolChoice::Auto => return ToolChoice::Auto,
@@ -171,7 +175,7 @@ impl NativeDriver {
         self.object(response, DecisionFault::Extraction, problem.to_owned())
     }
 
-    /// Asks once more, and gives up the second time.
+    /// Asks the model once more, and fails the second time.
     fn object(&mut self, response: &Response, fault: DecisionFault, problem: String) -> Decision {
         if self.objected {
             return Decision::Failed(DecisionFailure { fault, message: problem });
@@ -192,7 +196,7 @@ impl Driver for NativeDriver {
     fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request {
         let system = self.system.iter().map(Message::system);
         let messages: Vec<_> = system.chain(conversation.iter().cloned()).chain(trace.iter().cloned()).collect();
-        // Some providers refuse a conversation with calls in it if they are told of no tools.
+        // Some providers reject a conversation with calls in it if the request has no tools.
         let tells = self.takes_calls() || (self.supports_tools && messages.iter().any(|m| !m.tool_calls.is_empty()));
         Request {
             cached_messages: messages.len().saturating_sub(trace.len()),
@@ -222,7 +226,7 @@ impl Driver for NativeDriver {
         if executions.is_empty() {
             return echo(response.reply.text()).into_iter().collect();
         }
-        // What was said beside the calls is said once, before the first of them.
+        // The text beside the calls appears once, before the first of them.
         let texts = std::iter::once(spoken(response)).chain(std::iter::repeat(""));
         let told = executions.iter().zip(texts).flat_map(|(execution, text)| {
             let [mut asks, answers] = pair(execution, text);
@@ -237,8 +241,8 @@ impl Driver for NativeDriver {
     }
 }
 
-/// What the model said beside its calls, without the arguments that a provider repeated there, and without a text that
-/// was itself the call.
+/// Returns the text beside the calls of a response: empty if a provider repeated the arguments there, or if the text was itself
+/// the call.
 fn spoken(response: &Response) -> &str {
     let (text, calls) = (response.reply.text(), response.reply.calls());
     if calls.is_empty() || is_leak(text, calls) { "" } else { text }

@@ -1,4 +1,5 @@
-//! Calls that a model writes as text instead of making them: `{"name": …, "arguments": {…}}`, or with `tool` for `name`.
+//! Calls in the text of a reply: those that a model writes there instead of making them, as `{"name": …, "arguments": {…}}` or
+//! with `tool` for `name`, and arguments that a provider repeats beside the calls.
 
 use fumehood_core::chat::{StopReason, ToolIntent};
 use serde::Deserialize;
@@ -7,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::recover::{Closing, after_thoughts, recover};
 
-/// A call as models write it: `tool` in prompts of old, `name` and `arguments` or `parameters` in chat templates.
+/// A call in the text of a model: with `tool` as in older prompts, or `name` and `arguments` or `parameters` as in chat templates.
 #[derive(Deserialize)]
 struct Written {
     #[serde(alias = "name")]
@@ -25,33 +26,33 @@ impl Written {
     }
 }
 
-/// Finds the first call in a text, whatever stands around it.
+/// Finds the first call in a text, whatever surrounds it.
 ///
-/// Fences and prose around the object are skipped, and brackets that are missing at its end are added if `closing`
-/// allows it. A `tool` that is not a string, a key that stands there twice, and arguments that are not an object make
-/// it no call. Without arguments it is a call with none.
+/// Fences and prose around the object are skipped, and brackets that are missing at its end are added if `closing` allows it. An
+/// object is no call if its `tool` is not a string, a key is duplicated, or its arguments are not an object. Without arguments,
+/// it is a call with empty ones.
 #[must_use]
 pub fn inline_call(text: &str, closing: Closing) -> Option<ToolIntent> {
     let found = recover(after_thoughts(text), closing).ok()?;
-    // A list of two would otherwise be read as the two fields.
+    // Serde would read an array of two as the two fields.
     if !found.json.expose_raw().starts_with('{') {
         return None;
     }
     found.json.read::<Written>().ok()?.to_intent()
 }
 
-/// Reads a text that consists of calls alone, as models for whose chat template the server has no parser write them:
-/// JSON objects or arrays of them, each with a name and arguments, in code fences or `<tool_call>` tags or bare.
+/// Parses a text that consists of calls alone: JSON objects or arrays of them, each with a name and arguments, in code fences or
+/// `<tool_call>` tags or bare. Models write such texts if the server has no parser for their chat template.
 ///
-/// Returns no calls if there is anything else in the text, so that an answer which quotes a call stays an answer, and
-/// none for a reply that was cut off.
+/// Returns no calls if there is anything else in the text, so that an answer with a quoted call stays an answer, and none for a
+/// reply that was cut off.
 #[must_use]
 pub(super) fn written_calls(text: &str, stop: StopReason) -> Vec<ToolIntent> {
     let text = after_thoughts(text);
     if stop != StopReason::Done || !text.contains('{') {
         return Vec::new();
     }
-    // A line of a fence is never inside a JSON string, because such a string has no raw line break.
+    // A fence is never inside a JSON string, because such a string has no raw line break (RFC 8259, section 7).
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("```"));
     let json: String = lines.flat_map(|line| [untagged(line), "\n"]).collect();
     let values = serde_json::Deserializer::from_str(&json).into_iter::<OneOrMore>();
@@ -59,7 +60,7 @@ pub(super) fn written_calls(text: &str, stop: StopReason) -> Vec<ToolIntent> {
     calls.unwrap_or_default().into_iter().flatten().collect()
 }
 
-/// The line without the tags that some chat templates put around a call.
+/// Removes the tags that some chat templates put around a call from a line.
 fn untagged(line: &str) -> &str {
     let line = line.strip_prefix("<tool_call>").unwrap_or(line);
     line.strip_suffix("</tool_call>").unwrap_or(line)
@@ -77,7 +78,7 @@ impl OneOrMore {
             Some(b'{') => vec![serde_json::from_str(json).ok()?],
             _ => return None,
         };
-        // Without arguments it may be any object with a name.
+        // Without arguments, it may be any object with a name.
         written.iter().map(|call| call.to_intent().filter(|_| call.arguments.is_some())).collect()
     }
 }

@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use crate::recover::{Closing, recover};
 
-/// Whether the first JSON object of `text` is the arguments of one of the calls, in whatever order of keys.
+/// Returns whether the first JSON object of `text` is equal to the arguments of one of the calls, in any order of the keys. Some
+/// providers repeat them there.
 ///
-/// Without calls nothing is a leak. Empty arguments are told only by a text that is nothing but `{}`: that a sentence
-/// mentions `{}` says nothing.
+/// Empty arguments match only a text that is nothing but `{}`, because a sentence may mention `{}` for other reasons.
 #[must_use]
 pub(super) fn is_leak(text: &str, calls: &[ToolIntent]) -> bool {
     // Most texts beside calls are prose; then there is nothing to parse.

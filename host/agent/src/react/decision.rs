@@ -1,4 +1,4 @@
-//! What a model decided: taken out of its reply, then held to the rules.
+//! Decisions of a model: extracted from a reply, then validated.
 
 use fumehood_core::chat::{Response, ToolSpec};
 use fumehood_core::content::JsonText;
@@ -10,7 +10,7 @@ use crate::names::{did_you_mean, resolve, suggestions};
 use crate::recover::{Closing, after_thoughts, recover};
 use crate::render::json_text;
 
-/// The fields as they were written. A field that stands there twice makes it no decision.
+/// The fields of a decision, not validated. An object with a duplicate field is no decision.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Raw {
     #[serde(default)]
@@ -25,54 +25,54 @@ pub(super) struct Raw {
     answer: Option<Box<RawValue>>,
 }
 
-/// A decision that keeps the rules.
+/// A validated decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ReactDecision {
-    /// Why. May be empty.
+    /// The model's reason. May be empty.
     pub(super) thought: String,
-    /// What to do.
+    /// The next action.
     pub(super) next: Move,
 }
 
-/// What to do next.
+/// The action of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Move {
-    /// Call a tool.
+    /// A call of a tool.
     Call {
-        /// Which.
+        /// The full name of the tool.
         tool: String,
-        /// Its arguments: the text of a JSON object, as the model wrote it.
+        /// The arguments: the text of a JSON object, as the model wrote it.
         args: String,
     },
-    /// Answer.
+    /// The final answer.
     Answer(String),
 }
 
 impl Raw {
-    /// Takes the fields out of a reply.
+    /// Extracts the fields from a reply.
     ///
     /// # Errors
-    /// If no such object is in it, with what to tell the model.
+    /// If the reply has no such object, with a message for the model.
     pub(super) fn extract(response: &Response) -> Result<Self, String> {
         let text = after_thoughts(response.reply.text());
         let found =
             recover(text, Closing::from(response.stop)).map_err(|error| format!("No decision found: {error}."))?;
-        // A list of five would otherwise be read as the five fields.
+        // Serde would read an array of five as the five fields.
         if !found.json.expose_raw().starts_with('{') {
             return Err("No decision found: a decision is one JSON object.".to_owned());
         }
         found.json.read().map_err(|error| format!("No decision found: the object is not as it must be: {error}."))
     }
 
-    /// Why the model decided so. May be empty.
+    /// Returns the model's reason. May be empty.
     pub(super) fn thought(&self) -> String {
         text(self.thought.as_deref())
     }
 
-    /// Holds the decision to the rules.
+    /// Validates the decision.
     ///
     /// # Errors
-    /// If it breaks one, with the rule.
+    /// If it breaks a rule, with the rule as a message for the model.
     pub(super) fn validate(&self, tools: &[ToolSpec]) -> Result<ReactDecision, String> {
         let next = match self.kind.as_str() {
             Some("call_tool") => self.call(&self.tool, tools)?,
@@ -85,8 +85,8 @@ impl Raw {
         Ok(ReactDecision { thought: self.thought(), next })
     }
 
-    /// The name of a tool in a decision of no type that there is: in its own place, or in that of the type. Weak models write
-    /// so, and it can mean nothing but a call.
+    /// Finds the name of a tool in a decision with an unknown type: in its own field, or in that of the type. Weak models write
+    /// such decisions, and they can only mean a call.
     fn misplaced_name(&self, tools: &[ToolSpec]) -> Option<&Value> {
         let names_tool = |value: &&Value| value.as_str().is_some_and(|name| resolve(name, tools).is_some());
         let without_answer = self.answer.as_ref().is_none_or(|answer| answer.get() == "null");
@@ -122,7 +122,7 @@ impl Raw {
     }
 }
 
-/// Says that there is no such tool, and which is meant.
+/// Returns the error message for an unknown tool, with similar names.
 fn unavailable(name: &str, tools: &[ToolSpec]) -> String {
     let near = suggestions(name, tools.iter().map(|tool| tool.name.as_str()));
     let near = did_you_mean(&near).map_or_else(String::new, |question| format!(" ({question})"));
@@ -133,7 +133,7 @@ fn needs_arguments(schema: &Value) -> bool {
     schema.get("required").and_then(Value::as_array).is_some_and(|required| !required.is_empty())
 }
 
-/// The text of a field that should be a string. A number or an object is told as JSON: what it says is clear.
+/// Returns the text of a field that should be a string. Any other value is returned as JSON text, because its meaning is clear.
 fn text(field: Option<&RawValue>) -> String {
     field
         .and_then(|field| JsonText::parse(field.get().to_owned()).ok())

@@ -1,4 +1,4 @@
-//! Asks for decisions, and takes them.
+//! The driver that asks for a decision in each step: its requests, and its messages for decisions and observations.
 
 use fumehood_core::chat::{Delta, DeltaSink, Message, Request, Response, ToolIntent, ToolSpec};
 use serde_json::{Map, Value};
@@ -11,13 +11,14 @@ use crate::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntim
 use crate::execution::ToolExecution;
 use crate::render::echo;
 
-/// What the last request of [`ReactDriver::final_via_inference`] ends with.
+/// The last message of the final request; see [`ReactDriver::final_via_inference`].
 const ANSWER_NOW: &str = "Now write the final answer for the user, in words, not as JSON.";
 
 /// The driver for any model that can write JSON.
 ///
-/// By default the provider is told to answer in JSON, where it can be told so in nothing but decisions; a reply that is no decision is asked for again at most twice, and
-/// the final answer is the one in the decision.
+/// - Requests ask the provider for JSON, with the schema of a decision where the provider supports one.
+/// - A reply that is no decision is retried at most twice in a row.
+/// - The final answer is the one in the decision.
 #[derive(Debug, Clone)]
 pub struct ReactDriver {
     template: Request,
@@ -28,12 +29,12 @@ pub struct ReactDriver {
     final_options: Map<String, Value>,
     tools: Vec<ToolSpec>,
     prompt: String,
-    /// Of a decision, for providers that let a model write nothing else.
+    /// The JSON Schema of a decision, for providers that enforce one.
     schema: Value,
     retries: u32,
-    /// What was said so far, kept for the final request only.
+    /// The messages so far; filled only if the final answer has a request of its own.
     said: Vec<Message>,
-    /// The answer of the decision, while the final request is being made.
+    /// The answer of the decision, while the final request is in progress.
     concluding: Option<String>,
 }
 
@@ -57,7 +58,7 @@ impl Default for ReactDriver {
 }
 
 impl ReactDriver {
-    /// See [`ReactDriver`] for what it does by default.
+    /// Creates a driver with the defaults that [`ReactDriver`] lists.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -70,64 +71,64 @@ impl ReactDriver {
         self
     }
 
-    /// Which model to ask, instead of the one that the client is set up for.
+    /// Sets the model, in place of the client's own.
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.template.model = Some(model.into());
         self
     }
 
-    /// Settings of the provider, sent as they are. None by default.
+    /// Sets options of the provider, which are sent unchanged. There are none by default.
     #[must_use]
     pub fn options(mut self, options: Map<String, Value>) -> Self {
         self.template.options = options;
         self
     }
 
-    /// Sampling temperature, instead of the client's own.
+    /// Sets the sampling temperature, in place of the client's own.
     #[must_use]
     pub fn temperature(mut self, temperature: f64) -> Self {
         self.template.temperature = Some(temperature);
         self
     }
 
-    /// Most tokens of a reply, instead of the provider's own limit.
+    /// Sets the maximum number of tokens of a reply, in place of the provider's own limit.
     #[must_use]
     pub fn max_tokens(mut self, tokens: u32) -> Self {
         self.template.max_tokens = Some(tokens);
         self
     }
 
-    /// What is said before the rules of a decision. Nothing by default.
+    /// Sets the system prompt before the rules of a decision. There is none by default.
     #[must_use]
     pub fn system_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.system = Some(prompt.into());
         self
     }
 
-    /// How often a reply that is no valid decision is asked for again, in a row. 2 by default.
+    /// Sets the maximum number of retries in a row after a reply that is no valid decision. The default is 2.
     #[must_use]
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
         self
     }
 
-    /// Whether the final answer is made by a request of its own, with the whole conversation and without the rules of
-    /// decisions. By default it is not.
+    /// Sets whether the final answer has a request of its own, with the whole conversation and without the rules of decisions.
+    /// The default is `false`.
     #[must_use]
     pub fn final_via_inference(mut self, separate: bool) -> Self {
         self.final_via_inference = separate;
         self
     }
 
-    /// Which model makes the final answer, if it is made by a request of its own. That of the decisions by default.
+    /// Sets the model for the final request, if there is one. The default is the model of the decisions.
     #[must_use]
     pub fn final_model(mut self, model: impl Into<String>) -> Self {
         self.final_model = Some(model.into());
         self
     }
 
-    /// Settings for the final request. Those of the decisions by default.
+    /// Sets the options for the final request. The default are the options of the decisions.
     #[must_use]
     pub fn final_options(mut self, options: Map<String, Value>) -> Self {
         self.final_options = options;
@@ -139,7 +140,7 @@ impl ReactDriver {
         Message::system(format!("{system}{}", self.prompt))
     }
 
-    /// Asks again, as often as that is allowed.
+    /// Asks the model again, or fails after the maximum number of retries.
     fn object(&mut self, response: &Response, fault: DecisionFault, problem: String) -> Decision {
         if self.retries >= self.max_retries {
             return Decision::Failed(DecisionFailure { fault, message: problem });
@@ -181,7 +182,7 @@ impl Driver for ReactDriver {
 
     fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request {
         let said = conversation.iter().chain(trace).cloned();
-        // A request for a decision means that no final answer is being made, or no longer.
+        // A request for a decision means that no final request is in progress any more.
         self.concluding = None;
         if self.final_via_inference {
             self.said = said.clone().collect();
@@ -195,7 +196,7 @@ impl Driver for ReactDriver {
         }
     }
 
-    /// Nothing of a decision; all of the final answer where it has a request of its own.
+    /// Removes the text of decisions. The text of a final request passes.
     fn shown<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
         let concluding = self.concluding.is_some();
         Box::new(move |delta| match delta {
@@ -206,7 +207,7 @@ impl Driver for ReactDriver {
 
     fn decide(&mut self, response: &Response) -> Decision {
         if let Some(answer) = self.concluding.take() {
-            // The decision had an answer; a request that brought none takes nothing away from it.
+            // If the final request brought no text, the answer of the decision stands.
             let text = response.reply.text();
             return Decision::Answer(if text.trim().is_empty() { answer } else { text.to_owned() });
         }

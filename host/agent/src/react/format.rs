@@ -5,7 +5,7 @@ use fumehood_core::chat::Message;
 use crate::execution::ToolExecution;
 use crate::render::execution_text;
 
-/// The assistant's message with a thought and a call, and the user's message with what came of it.
+/// Converts an execution to two messages: the assistant's thought and call, and the user's observation.
 pub(super) fn observed(execution: &ToolExecution, thought: Option<&str>) -> [Message; 2] {
     let thought = thought.map_or_else(String::new, |thought| format!("Thought: {thought}\n"));
     let action = format!("{thought}Action: {}\nAction Input: {}", execution.name(), execution.args());
@@ -17,7 +17,7 @@ pub(super) fn observed(execution: &ToolExecution, thought: Option<&str>) -> [Mes
     ]
 }
 
-/// The assistant's message with the decision to answer.
+/// Creates the assistant's message with the decision to answer.
 pub(super) fn concluded(thought: &str) -> Message {
     Message::assistant(format!("Thought: {thought}\nAction: final_answer"))
 }

@@ -1,17 +1,17 @@
-//! The JSON Schema of a decision, for providers that let a model write nothing else.
+//! The JSON Schema of a decision, for providers that enforce a schema.
 
 use fumehood_core::chat::ToolSpec;
 use serde_json::{Map, Value, json};
 
-/// Most tools whose arguments the schema describes. With more, it names the tools and leaves the arguments open.
+/// Maximum number of tools whose arguments the schema describes. With more, it names the tools and leaves the arguments open.
 const MAX_DESCRIBED_TOOLS: usize = 32;
-/// Deepest nesting of arguments that it describes.
+/// Maximum nesting of the described arguments.
 const MAX_DEPTH: usize = 8;
 
-/// Returns the schema: one choice for each tool, and one for the answer.
+/// Builds the schema: one variant for each tool, and one for the answer.
 ///
-/// It only narrows what a model can write; arguments pass the tool's own schema when they are used. So it is made of those
-/// keywords alone that providers turn into a grammar, and describes at least what the tools take.
+/// The schema only narrows the output of a model; arguments are validated against the tool's own schema in any case. So it uses
+/// only keywords that providers can turn into a grammar, and allows at least the arguments that the tools accept.
 pub(super) fn decision_schema(tools: &[ToolSpec]) -> Value {
     let mut choices: Vec<Value> = match tools.len() {
         0 => Vec::new(),
@@ -21,7 +21,7 @@ pub(super) fn decision_schema(tools: &[ToolSpec]) -> Value {
         _ => vec![call(tools, json!({"type": "object"}))],
     };
     choices.push(choice("final_answer", [("answer", json!({"type": "string"}))]));
-    // Some providers insist on the type of the whole.
+    // Some providers require the type of the whole.
     json!({"type": "object", "anyOf": choices})
 }
 
@@ -30,7 +30,7 @@ fn call(tools: &[ToolSpec], args: Value) -> Value {
     choice("call_tool", [("tool", json!({"type": "string", "enum": names})), ("args", args)])
 }
 
-/// A decision of this type with these fields. The thought comes first, so that the rest can follow from it.
+/// Builds the schema of a decision of this type with these fields. The thought comes first, so that the rest can follow from it.
 fn choice<const N: usize>(kind: &str, fields: [(&str, Value); N]) -> Value {
     let mut properties = Map::new();
     properties.insert("thought".to_owned(), json!({"type": "string"}));
@@ -40,7 +40,7 @@ fn choice<const N: usize>(kind: &str, fields: [(&str, Value); N]) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
-/// The types, properties and choices of a schema, without whatever else it says. Anything, where it refers to elsewhere.
+/// Reduces a schema to its types, properties and choices. A schema with a `$ref` becomes one that allows anything.
 fn outline(schema: &Value, depth: usize) -> Value {
     let Some(schema) = schema.as_object().filter(|schema| depth < MAX_DEPTH && !schema.contains_key("$ref")) else {
         return json!({});
@@ -52,12 +52,12 @@ fn outline(schema: &Value, depth: usize) -> Value {
     if let Some(properties) = schema.get("properties").and_then(Value::as_object).filter(|known| !known.is_empty()) {
         let properties = properties.iter().map(|(name, inner)| (name.clone(), outline(inner, depth + 1)));
         kept.insert("properties".to_owned(), Value::Object(properties.collect()));
-        // Undeclared properties are refused unless the tool says that it takes any.
+        // Undeclared properties are rejected unless the tool's schema allows them.
         if !schema.contains_key("additionalProperties") && !schema.contains_key("patternProperties") {
             kept.insert("additionalProperties".to_owned(), Value::Bool(false));
         }
     } else {
-        // Required are only properties that are described.
+        // Only described properties can be required.
         kept.remove("required");
     }
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {

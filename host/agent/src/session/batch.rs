@@ -1,4 +1,4 @@
-//! What a session makes of the calls that the model asks for, and of their results.
+//! The batches of a session: the calls that the model requests, and their results.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -15,20 +15,20 @@ use crate::execution::ToolExecution;
 use crate::executor::{BatchEnd, BatchOutcome};
 use crate::transcript::{Ending, PhaseKind, StepKind};
 
-/// A reply whose calls have not all ended.
+/// A reply with calls that have not ended.
 pub(super) struct Pending {
     response: Response,
     text: String,
     slots: Vec<Slot>,
-    /// How the run ends after this batch, if that is settled already.
+    /// The ending of the run after this batch, if it is decided already.
     end: Option<Ending>,
 }
 
 /// One call of a reply, in the order of the calls.
 enum Slot {
-    /// The executor has it.
+    /// A call for the executor.
     Run(ToolIntent),
-    /// It has been answered here.
+    /// A call that the session answered itself.
     Done(Box<ToolExecution>),
 }
 
@@ -84,8 +84,10 @@ impl Session {
         self.config.budget.before_call(&self.spent, now)
     }
 
-    /// Whether a call that the budget does not allow ends the run. At the limit for one message it does not: the model
-    /// is told, and writes prose; unless it was told already.
+    /// Returns the ending of a run with a call over the budget.
+    ///
+    /// The limit on calls for one message does not end the run at first: the model is asked for prose. It does if the model
+    /// calls again after that.
     fn end_by(&self, budget: BudgetKind, was_prose_only: bool, text: &str) -> Option<Ending> {
         let told_now = budget == BudgetKind::Calls && !was_prose_only;
         (!told_now).then(|| Ending::BudgetExhausted { budget, text: text.to_owned() })
@@ -150,7 +152,7 @@ impl Session {
         }
     }
 
-    /// Ends a step whose calls have no results: they were stopped, or for want of the tenant's fuel never begun.
+    /// Ends a step whose calls have no results: they were stopped, or never started for want of the tenant's fuel.
     pub(super) fn cut_off(&mut self, pending: Pending, budget: Option<BudgetKind>, now: Timestamp) {
         let Pending { response, text, slots, .. } = pending;
         let why = || match budget {
@@ -165,8 +167,8 @@ impl Session {
         self.close(Closing { response, text, executions, own, output, kind }, now);
     }
 
-    /// One execution for each slot, in order; and the positions of those that were made up here. Nothing that ran is
-    /// lost: results that belong to no call are appended.
+    /// Merges the slots with the results of the executor: one execution for each slot, in order. Also returns the positions of
+    /// the executions that were created here. Results that belong to no call are appended, so that no result is lost.
     fn merge(
         &mut self,
         slots: Vec<Slot>,
@@ -196,7 +198,7 @@ impl Session {
         (merged, own)
     }
 
-    /// Gives an id to each call that has none, or the one of an earlier call of the same reply.
+    /// Assigns a new id to each call without one, or with that of an earlier call of the same reply.
     fn with_ids(&mut self, mut calls: Vec<ToolIntent>) -> Vec<ToolIntent> {
         let mut seen = HashSet::with_capacity(calls.len());
         for call in &mut calls {
@@ -209,7 +211,7 @@ impl Session {
     }
 }
 
-/// Name and words of the call that ended a batch.
+/// Returns the tool and the error message of the call that ended a batch.
 fn failed_call(executions: &[ToolExecution], index: usize) -> Option<(String, String)> {
     let failed = executions.get(index).filter(|execution| execution.has_error());
     let failed = failed.or_else(|| executions.iter().find(|execution| execution.has_error()))?;

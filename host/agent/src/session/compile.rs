@@ -1,9 +1,9 @@
-//! Which messages a run begins with: all that was said, and of what was done only what is still fresh.
+//! The messages at the start of a run: all earlier messages and answers, and the recent calls.
 //!
-//! Two sources differ here. One says that traces of earlier executions are absent from a request; the other that calls
-//! which ended within the last 300 s are told again. Both hold: a trace as such is never repeated, and a fresh call is
-//! told again as a pair, its call and its result, in the driver's own words. With a freshness of zero there are none.
-//! What is fresh is settled when a run begins, so that its requests share one beginning that a provider can cache.
+//! Two specifications differ here. One requires that traces of earlier executions are absent from a request; the other that
+//! calls which ended within the last 300 s are replayed. Both are met: a trace is never repeated, and a recent call is
+//! replayed as a pair of messages, the call and its result, made by [`Driver::replay`]. With a freshness of zero there are
+//! none. The selection is made once, at the start of a run, so that its requests share one prefix that a provider can cache.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::driver::Driver;
 use crate::execution::{Status, ToolExecution};
 use crate::transcript::{Ending, Run, Step, StepKind, Transcript};
 
-/// The system prompt, the earlier runs, and the message that begins this one.
+/// Builds the messages at the start of a run: the system prompt, the earlier runs, and the user message of this one.
 pub(super) fn conversation(
     prompt: Option<String>,
     transcript: &Transcript,
@@ -34,7 +34,7 @@ pub(super) fn conversation(
     messages
 }
 
-/// Returns the last text of a run: the answer, or the part of one that was written before an interruption.
+/// Returns the last text of a run: the answer, or the part of an answer before an interruption.
 fn said_last(run: &Run) -> Option<&str> {
     let ending = run.ending.as_ref()?;
     let interrupted = || {
@@ -44,8 +44,9 @@ fn said_last(run: &Run) -> Option<&str> {
     ending.text().or_else(interrupted)
 }
 
+/// Returns the executions of a step that are replayed: tried calls that ended no longer ago than `freshness`.
 fn told_again(step: &Step, freshness: Duration, now: Timestamp) -> impl Iterator<Item = &ToolExecution> {
-    // What stands for a failed decision is no call.
+    // A pseudo-execution of a failed decision is no call.
     let is_call = move |execution: &ToolExecution| step.kind == StepKind::ToolCalls || execution.status.ran();
     step.executions.iter().filter(move |execution| {
         let tried = !matches!(execution.status, Status::RejectedBudget | Status::Skipped);

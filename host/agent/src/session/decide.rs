@@ -1,4 +1,4 @@
-//! What a session makes of an answer of the model, or of none.
+//! The decisions of a session on the response of the model, or on its failure.
 
 use fumehood_core::chat::{Message, ModelError, ModelFailure, Response};
 use fumehood_core::time::Timestamp;
@@ -18,7 +18,7 @@ impl Session {
         match self.driver.decide(&response) {
             Decision::Answer(text) => self.final_response(response, text, now),
             Decision::Call { text, calls, refused } => self.called(response, text, calls, refused, now),
-            // The model was asked for prose, once; what it wrote is prose, whatever the driver's form for it.
+            // The model was asked for prose, so its reply is prose, also if the driver's protocol has a form for answers.
             Decision::Again { .. } | Decision::Failed(_) if self.prose_only => {
                 let text = response.reply.text().to_owned();
                 self.final_response(response, text, now)
@@ -36,7 +36,7 @@ impl Session {
         }
     }
 
-    /// A blank answer is none: the person would see nothing and not know why.
+    /// Ends the run with an answer. A blank answer counts as a failure, because the user would see nothing and no reason.
     fn final_response(&mut self, response: Response, text: String, now: Timestamp) -> Action {
         if text.trim().is_empty() {
             let message = "The model's reply was empty; it should have been an answer or tool calls. \
@@ -72,8 +72,8 @@ impl Session {
         self.finish(Ending::DecisionFailed { fault: failure.fault, message: failure.message.clone() }, now)
     }
 
-    /// A provider that knows no tools is asked once more, without them. The request then has none, so that a second
-    /// failure is not taken for the same.
+    /// Ends the run with the failure of the model. If the provider refused the tools of the request, the request is repeated once
+    /// without them; as that one has no tools, a second failure cannot be mistaken for the first.
     pub(super) fn model_failed(&mut self, error: ModelError, now: Timestamp) -> Action {
         let had_tools = self.draft.input.as_ref().is_some_and(|request| !request.tools.is_empty());
         if had_tools && refuses_tools(&error) {
@@ -88,7 +88,7 @@ impl Session {
     }
 }
 
-/// Whether a provider refused a request for the tools in it.
+/// Returns whether a provider refused a request because of its tools.
 fn refuses_tools(error: &ModelError) -> bool {
     let client_error = error.status.is_some_and(|status| (400..500).contains(&status));
     match error.failure {

@@ -1,4 +1,4 @@
-//! The session itself: what it holds, which input it waits for, and how it asks.
+//! The session itself: its state, the inputs that it waits for, and its requests.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use crate::driver::{Driver, ToolRuntime};
 use crate::execution::ToolExecution;
 use crate::transcript::{Ending, RequestDelta, Run, Step, StepKind, Transcript};
 
-/// A pure session. One driver, one transcript, one thing that it waits for.
+/// A session without I/O: a state machine with one driver and one transcript, which always waits for one kind of input.
 pub struct Session {
     pub(super) config: SessionConfig,
     pub(super) driver: Box<dyn Driver>,
     pub(super) spent: Spent,
     pub(super) streaks: Streaks,
     pub(super) breaker: Breaker,
-    /// What this run has said since its message.
+    /// The messages of this run after its user message.
     pub(super) trace: Vec<Message>,
-    /// Whether the limit on calls was reached, so that only prose is left to the model.
+    /// True if the limit on calls was reached, so that the model may only write prose.
     pub(super) prose_only: bool,
-    /// Whether the provider was found not to know tools. That does not change within a session.
+    /// True if the provider does not support tools. That does not change within a session.
     pub(super) toolless: bool,
     pub(super) draft: Draft,
     pub(super) run: Option<Run>,
@@ -40,18 +40,18 @@ pub struct Session {
     made_up: u64,
 }
 
-/// Which input a session waits for.
+/// The input that a session waits for.
 pub(super) enum Waiting {
     /// A user message.
     User,
-    /// The model's answer.
+    /// The model's response.
     Model {
-        /// Whether the answer is the final one whatever it says.
+        /// True if the response is the final answer, whatever its form.
         final_answer: bool,
     },
     /// The results of a batch.
     Tools(Box<Pending>),
-    /// A person's answer.
+    /// The approver's answer.
     Approver,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Draft {
     pub(super) started_at: Timestamp,
 }
 
-/// How a step ends.
+/// The contents of a step at its end.
 pub(super) struct Closing {
     pub(super) response: Option<Response>,
     pub(super) text: String,
@@ -86,7 +86,7 @@ pub(super) struct Closing {
 }
 
 impl Closing {
-    /// A step that came to nothing.
+    /// Creates the end of a step that failed with this message.
     pub(super) fn error(message: impl Into<String>) -> Self {
         let (executions, own, output) = (Vec::new(), Vec::new(), Vec::new());
         let kind = StepKind::Error(message.into());
@@ -94,13 +94,13 @@ impl Closing {
     }
 }
 
-/// How many failed batches in a row end a run; 0: however many.
+/// Returns the number of consecutive failed batches that ends a run; 0 for no limit.
 fn failed_batches(config: &SessionConfig) -> u32 {
     config.failed_batches.map_or(0, NonZeroU32::get)
 }
 
 impl Session {
-    /// A session that waits for its first user message.
+    /// Creates a session that waits for its first user message.
     #[must_use]
     pub fn new(config: SessionConfig, driver: Box<dyn Driver>) -> Self {
         Self {
@@ -122,7 +122,7 @@ impl Session {
         }
     }
 
-    /// Starts over under another id: everything but the configuration and the driver is forgotten.
+    /// Clears the session, and gives it another id. It keeps the configuration, the driver, and whether the provider supports tools.
     pub fn reset(&mut self, id: String) {
         self.breaker = Breaker::new(failed_batches(&self.config));
         self.config.id = id;
@@ -139,50 +139,50 @@ impl Session {
         self.made_up = 0;
     }
 
-    /// What the session was set up with.
+    /// Returns the configuration.
     #[must_use]
     pub fn config(&self) -> &SessionConfig {
         &self.config
     }
 
-    /// See [`Driver::shown`].
+    /// Like [`Driver::shown`], for the session's driver.
     pub(crate) fn shown<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
         self.driver.shown(sink)
     }
 
-    /// Whether a message is one of those by which the driver tells of calls of the current run.
+    /// Returns whether a message is part of the driver's trace of the current run.
     pub(crate) fn is_traced(&self, message: &Message) -> bool {
         self.trace.contains(message)
     }
 
-    /// The runs that have ended.
+    /// Returns the runs that have ended.
     #[must_use]
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
 
-    /// The run that has not ended, if there is one.
+    /// Returns the run in progress, if there is one.
     #[must_use]
     pub fn current(&self) -> Option<&Run> {
         self.run.as_ref()
     }
 
-    /// The id of the run that the next user message begins.
+    /// Returns the id of the run that the next user message starts.
     #[must_use]
     pub fn next_run(&self) -> String {
         format!("{}/{}", self.config.id, self.transcript.runs.len().saturating_add(1))
     }
 
-    /// What has been used.
+    /// Returns the part of the budget that has been used.
     #[must_use]
     pub fn spent(&self) -> &Spent {
         &self.spent
     }
 
-    /// Takes what has just happened; gives what to do next. Never waits, and takes no time of its own.
+    /// Processes an input and returns the next action. It never waits and reads no clock.
     ///
     /// # Errors
-    /// If the input is not one that the session waits for; it is then unchanged.
+    /// If the session does not wait for this input. It is then unchanged.
     pub fn step(&mut self, input: Input, now: Timestamp) -> Result<Action, StepError> {
         match (std::mem::replace(&mut self.waiting, Waiting::User), input) {
             (Waiting::User, Input::UserMessage { text, tools }) => Ok(self.begin(text, tools, now)),
@@ -254,7 +254,7 @@ impl Session {
         self.ask(now)
     }
 
-    /// The next request of the driver, if the budget allows one.
+    /// Returns the action for the driver's next request, if the budget allows one.
     pub(super) fn ask(&mut self, now: Timestamp) -> Action {
         if let Some(budget) = self.config.budget.before_request(&self.spent, now) {
             return self.no_more_requests(budget, now);
@@ -263,10 +263,10 @@ impl Session {
         self.send(request, self.prose_only, false, now)
     }
 
-    /// One request whose answer is the final one, without tools, if the budget allows it.
+    /// Returns the action for the request of the final answer, without tools, if the budget allows one.
     pub(super) fn ask_for_final_answer(&mut self, request: Request, now: Timestamp) -> Action {
         match self.config.budget.before_request(&self.spent, now) {
-            // No question to a person here: their yes would ask the driver again, not send this request.
+            // The approver is not asked here: after a yes, the driver would make another request in place of this one.
             Some(budget) => {
                 self.close_unanswered(budget, now);
                 self.exhausted(budget, now)
@@ -278,13 +278,14 @@ impl Session {
     fn send(&mut self, mut request: Request, without_calls: bool, final_answer: bool, now: Timestamp) -> Action {
         if without_calls || self.toolless {
             request.tool_choice = ToolChoice::None;
-            // Some providers refuse a conversation with calls in it if the tools are not described.
+            // Some providers reject a conversation with calls in it if the request has no tools.
             let tells_of_calls = request.messages.iter().any(|message| !message.tool_calls.is_empty());
             if self.toolless || !tells_of_calls {
                 request.tools.clear();
             }
         }
-        // A limit that somebody set gives way to what is left. None is made up: a model refuses one above its own.
+        // Only a limit that the driver set is lowered to the rest of the budget. Without one, none is sent: a model rejects a
+        // limit above its own.
         if let (Some(wanted), Some(left)) = (request.max_tokens, self.config.budget.answer_tokens(&self.spent)) {
             request.max_tokens = Some(wanted.min(left));
         }
@@ -319,7 +320,7 @@ impl Session {
         self.draft.usage += usage;
     }
 
-    /// Ends the step that has begun, if one has.
+    /// Ends the step in progress, if there is one.
     pub(super) fn close(&mut self, closing: Closing, now: Timestamp) {
         let draft = std::mem::take(&mut self.draft);
         let (Some(run), Some(request)) = (&mut self.run, draft.input) else {
@@ -347,7 +348,7 @@ impl Session {
         run.steps.push(Arc::new(step));
     }
 
-    /// Ends the run for want of budget, with the last thing that the model said.
+    /// Ends the run for want of budget, with the last text of the model.
     pub(super) fn exhausted(&mut self, budget: BudgetKind, now: Timestamp) -> Action {
         let said = self.run.iter().flat_map(|run| run.steps.iter().rev()).map(|step| step.text.as_str());
         let text = said.into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default().to_owned();
@@ -363,17 +364,17 @@ impl Session {
         Action::Finish(ending)
     }
 
-    /// A new id for an execution that no executor made.
+    /// Returns a new id for an execution that no executor made.
     pub(super) fn own_id(&mut self) -> String {
         self.made_up = self.made_up.saturating_add(1);
         format!("{}/own-{}", self.config.id, self.made_up)
     }
 }
 
-/// Goes through recorded inputs once more; gives the actions.
+/// Replays recorded inputs, and returns the actions.
 ///
 /// # Errors
-/// At the first input that the session does not wait for: the record is of another session, or not whole.
+/// At the first input that the session does not wait for: the record belongs to another session, or is incomplete.
 pub fn replay(session: &mut Session, inputs: Vec<Recorded>) -> Result<Vec<Action>, StepError> {
     inputs.into_iter().map(|recorded| session.step(recorded.input, recorded.at)).collect()
 }

@@ -1,4 +1,4 @@
-//! Executions that no executor made: calls that were refused here, cut off, or that stand for a failed decision.
+//! Executions that no executor made: calls that the session rejected or interrupted, and failed decisions.
 
 use fumehood_core::chat::ToolIntent;
 use fumehood_core::error_kind::ErrorKind;
@@ -12,17 +12,17 @@ use crate::execution::{Status, ToolExecution};
 /// The result of a call beyond the limit on calls for one user message.
 pub const BUDGET_EXHAUSTED: &str = "[budget exhausted — tool call limit reached for this turn]";
 
-/// Why a call has no result of its own.
+/// The reason for which a call has no result of its own.
 pub(super) enum Why {
-    /// The driver refused it, in these words.
+    /// The driver refused it with this message.
     Driver(String),
-    /// A limit stood in the way.
+    /// A limit was reached.
     Budget(BudgetKind),
-    /// It was asked for in so many replies in a row.
+    /// It was requested in this number of consecutive replies.
     Repeated(u32),
     /// The batch ended before it.
     Skipped,
-    /// It was under way when the run was cancelled or ran out of time.
+    /// It was running when the run was cancelled or ran out of time.
     CutOff,
 }
 
@@ -55,13 +55,13 @@ impl Why {
     }
 }
 
-/// The execution of a call that has no result of its own.
+/// Creates the execution of a call that has no result of its own.
 pub(super) fn execution(id: String, call: ToolIntent, why: Why, now: Timestamp) -> ToolExecution {
     let (status, error) = why.told();
     failing(id, call, status, error, now)
 }
 
-/// The execution that stands for a reply which could not be taken for a decision.
+/// Creates the pseudo-execution of a reply that is no decision.
 pub(super) fn failed_decision(id: String, failure: &DecisionFailure, reply: &str, now: Timestamp) -> ToolExecution {
     let arguments = serde_json::Value::from(reply).to_string();
     let call = ToolIntent { id: id.clone(), name: failure.fault.as_str().to_owned(), arguments };

@@ -1,5 +1,5 @@
-//! The session: a step function from what has just happened to what to do next. It reads no clock, waits for nothing
-//! and touches nothing, so a recorded list of inputs gives the same actions again.
+//! The session: a pure step function from inputs to actions. It reads no clock and does no I/O, so recorded inputs always give
+//! the same actions.
 
 mod batch;
 mod compile;

@@ -1,16 +1,16 @@
-//! Notices a model that asks for the same call again and again.
+//! Detection of a model that repeats the same call.
 
 use fumehood_core::chat::ToolIntent;
 use serde_json::Value;
 
-/// The calls of the last reply, and in how many replies in a row each of them was.
+/// The calls of the last reply, and the number of consecutive replies with each of them.
 #[derive(Debug, Default)]
 pub(super) struct Streaks {
     last: Vec<(ToolIntent, u32)>,
 }
 
 impl Streaks {
-    /// Takes the calls of one reply; gives for each the number of replies in a row that had it, this one included.
+    /// Records the calls of a reply, and returns for each the number of consecutive replies with it, including this one.
     ///
     /// Equal calls within one reply count once: they run at the same time, so the second is no reaction to the first.
     pub(super) fn note(&mut self, calls: &[ToolIntent]) -> Vec<u32> {
@@ -20,7 +20,7 @@ impl Streaks {
         };
         let streaks: Vec<u32> = calls.iter().map(streak).collect();
         let mut last: Vec<(ToolIntent, u32)> = Vec::new();
-        // Only what may go on is kept, and only once, so that a batch of thousands is not compared with itself.
+        // Only the first distinct calls are stored, so that a batch of thousands is not compared with itself.
         for (call, times) in calls.iter().zip(&streaks) {
             if last.len() < MOST_KEPT && last.last().is_none_or(|(kept, _)| kept != call) {
                 last.push((call.clone(), *times));
@@ -31,10 +31,10 @@ impl Streaks {
     }
 }
 
-/// Of a larger reply, the first so many calls are kept for comparison: a model in a loop repeats those, too.
+/// Maximum number of calls of a reply that are stored for comparison. A model in a loop repeats the first ones, too.
 const MOST_KEPT: usize = 32;
 
-/// Whether the two ask for the same: the same name, and the same arguments whatever the order of their keys.
+/// Returns whether two calls have the same name and the same arguments, in any order of their keys.
 fn same(a: &ToolIntent, b: &ToolIntent) -> bool {
     if a.name != b.name || a.arguments == b.arguments {
         return a.name == b.name;

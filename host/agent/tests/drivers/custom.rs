@@ -1,4 +1,4 @@
-//! Drivers that somebody else wrote, and the scripted one in a whole loop.
+//! Tests of custom drivers, and of the scripted driver in a whole loop.
 
 use fumehood_agent::driver::{Decision, Driver, ToolRuntime};
 use fumehood_agent::execution::ToolExecution;
@@ -7,7 +7,7 @@ use fumehood_core::chat::{Message, Request, Response, ToolIntent};
 
 use crate::play::{play, texts, tools};
 
-/// Takes `name arguments` on the first line of a reply for a call, anything else for the answer.
+/// A driver for which `name arguments` is a call, and any other reply is the answer.
 #[derive(Default)]
 struct LineDriver {
     tools: Vec<String>,
@@ -52,7 +52,7 @@ impl Driver for LineDriver {
     }
 }
 
-/// Knows nothing of tools, and so takes no runtime.
+/// A driver without tools, which does not implement `bind`.
 struct EchoDriver;
 
 impl Driver for EchoDriver {

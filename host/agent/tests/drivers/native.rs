@@ -1,4 +1,4 @@
-//! Native tool calling.
+//! Tests of the driver with native tool calling.
 
 use fumehood_agent::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
 use fumehood_agent::native::NativeDriver;
@@ -130,7 +130,7 @@ fn i12_none_is_text_only() {
     assert_eq!(driver.decide(&saying("eight", add())), Decision::Answer("eight".to_owned()));
     assert!(matches!(driver.decide(&add()), Decision::Again { .. }));
     assert!(matches!(driver.decide(&add()), Decision::Failed(_)));
-    // A conversation with calls in it is refused by some providers unless they are told of the tools.
+    // Some providers reject a conversation with calls in it if the request has no tools.
     let replayed = driver.replay(&execution(intent("c", "add", "{}"), Ok(Vec::new())));
     let request = driver.request(&replayed, &[]);
     assert_eq!((request.tools.len(), request.tool_choice), (3, ToolChoice::None));

@@ -1,4 +1,4 @@
-//! ReAct: a JSON decision in every step.
+//! Tests of the ReAct driver, with a JSON decision in every step.
 
 use fumehood_agent::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
 use fumehood_agent::react::ReactDriver;
@@ -209,7 +209,7 @@ proptest! {
     #[test]
     fn i22_never_more_than_the_retries(retries in 0_u32..5, text in "[^{]*") {
         let mut driver = bound(ReactDriver::new().max_retries(retries));
-        // A reply that is JSON of another sort is no decision either.
+        // Other JSON is no decision either.
         let again = |_: &i32| matches!(driver.decide(&Response::text(text.as_str())), Decision::Again { .. });
         prop_assert_eq!((0..10).take_while(again).count(), retries as usize);
     }

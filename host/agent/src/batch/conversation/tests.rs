@@ -1,4 +1,4 @@
-//! Rebuilding: what was parsed is told again in the same words, and parses to the same.
+//! Tests of rebuilding: a rebuilt reply is equal to the parsed one, and parses to the same events.
 
 use fumehood_core::chat::Role;
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ fn check(entries: &[Entry], expected: &[(Role, &str)]) {
     assert_eq!(found, expected, "{entries:?}");
 }
 
-/// Parse → rebuild → parse.
+/// Parses, rebuilds and parses again.
 fn roundtrip(reply: &str) {
     let events = parse(reply, ParserLimits::default());
     let rebuilt = rebuild(&events);
@@ -247,7 +247,7 @@ proptest! {
     ) {
         let reply = tokens.concat();
         let mut events = parse(&reply, ParserLimits::default());
-        // What could not be read is told to the model in other ways, and so is not rebuilt.
+        // Malformed blocks are reported to the model in other ways, so they are not rebuilt.
         let dropped = events.iter().any(|event| matches!(event, Event::Malformed(_)));
         events.retain(|event| !matches!(event, Event::Malformed(_) | Event::End));
         let rebuilt = rebuild(&events);

@@ -1,4 +1,4 @@
-//! The driver: what it asks, what it makes of replies, and how it tells of calls.
+//! Tests of the driver: its requests, its decisions, and its messages for calls.
 
 use fumehood_core::chat::{Delta, Role, ToolSpec};
 use fumehood_core::content::Content;
@@ -73,7 +73,7 @@ fn g3_an_empty_batch_is_a_decision() {
     assert_eq!(trace[1].content, "<results>\n[]\n</results>");
 }
 
-/// Nothing is looked up here: the element goes to the executor as it is, and its own result says what was wrong.
+/// Asserts that the driver passes the call to the executor unchanged, and reports the error of the executor's result.
 fn check_element(reply: &str, name: &str, args: &str, status: Status, kind: ErrorKind, message: &str) {
     let Decision::Call { calls, refused, .. } = decide(reply) else { panic!("{reply}") };
     assert!(refused.is_empty() && calls.contains(&call(name, args)), "{calls:?}");
@@ -151,7 +151,7 @@ fn g1_results_that_the_model_made_up_are_never_an_answer() {
     let made_up = r#"<results>[{"tool": "read", "status": "success", "content": "x"}]</results> It says x."#;
     let Decision::Again { messages } = decide(made_up) else { panic!() };
     assert!(messages[1].content.contains("Only the system writes <results>"), "{messages:?}");
-    // Beside calls they change nothing.
+    // Results beside calls are ignored.
     assert!(matches!(decide(&format!("{made_up}{BATCH}")), Decision::Call { .. }));
 }
 

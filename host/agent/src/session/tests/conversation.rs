@@ -1,4 +1,4 @@
-//! What the model is told, and what is kept of a run.
+//! Tests of the messages of requests, and of the transcript.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ fn i4_a_step_adds_to_the_transcript_and_changes_nothing_of_it() {
     assert_eq!((first.input.messages.len(), first.output.len()), (1, 4));
     assert_eq!(first.response, Some(calls(1, 2)));
     assert_eq!((last.number, &last.kind, last.text.as_str()), (2, &StepKind::FinalResponse, "done"));
-    // What the request before had said is not kept a second time.
+    // Messages of the previous request are not stored a second time.
     assert_eq!((last.input.repeated, last.input.messages.len()), (1, 4));
     assert_eq!(last.input.messages, first.output);
 }

@@ -1,4 +1,4 @@
-//! What becomes of each sort of decision, and of none.
+//! Tests of each kind of decision, and of failures of the model.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ fn ends_undecided(reply: &str, name: &str, fault: DecisionFault) {
     assert_eq!(step.executions[0].name(), name);
     assert!(step.executions[0].has_error());
     assert_eq!(step.calls().count(), 0, "it is no call");
-    // It is no call, so it is not told again.
+    // It is no call, so it is not replayed.
     let Action::AskModel(request) = session.step(says("two"), NOW).unwrap() else { panic!() };
     assert_eq!(request.messages.len(), 2);
 }
@@ -104,7 +104,7 @@ fn i21_the_final_answer_can_take_a_request_of_its_own() {
     let action = run(&mut session, "one", vec![Response::text("INFER:now answer")], Status::Ok);
     let Action::AskModel(request) = &action else { panic!() };
     assert_eq!((request.messages[0].content.as_str(), request.tools.len()), ("now answer", 0));
-    // Whatever it looks like: it is the answer.
+    // Its form does not matter: it is the answer.
     let done = go_on(&mut session, action, vec![Response::text("AGAIN: and again")], Status::Ok);
     assert_eq!(done, Action::Finish(Ending::Answered { text: "AGAIN: and again".to_owned() }));
 }

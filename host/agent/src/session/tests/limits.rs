@@ -1,4 +1,4 @@
-//! Where a session stops, and that it keeps what it had until then.
+//! Tests of the limits of a session, and of what it keeps when it reaches one.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn with(budget: Budget) -> Session {
     session(SessionConfig { budget, ..SessionConfig::default() })
 }
 
-/// With the five calls for a message that the systems have which this learned from.
+/// Creates a session with at most five calls for a message, the limit of the systems that this one follows.
 fn of_five_calls() -> Session {
     with(Budget { calls: 5, ..Budget::default() })
 }
@@ -33,7 +33,7 @@ fn k7_the_ninth_request_is_not_made() {
     assert_eq!(session.spent().turns, 8);
     assert_eq!(go_on(&mut session, asked, vec![calls(7, 1)], Status::Ok), exhausted(BudgetKind::Turns));
     assert_eq!(session.transcript().runs[0].steps.len(), 8);
-    // A new message, a new allowance.
+    // The limit is for each message.
     let done = run(&mut session, "two", vec![Response::text("done")], Status::Ok);
     assert_eq!(done, Action::Finish(Ending::Answered { text: "done".to_owned() }));
 }
@@ -79,7 +79,7 @@ fn k7_a_person_may_allow_more() {
 fn l7_at_the_cap_calls_get_a_synthetic_result_and_the_model_writes_prose() {
     let mut session = of_five_calls();
     session.step(says("one"), NOW).unwrap();
-    // Three of them, one refused: that counts, too.
+    // Three calls, one of them refused: refused calls count as well.
     let first = Response::calls(vec![call("a", "add", "1"), call("b", "odd", "2"), call("c", "add", "3")]);
     let action = session.step(answers(first), NOW).unwrap();
     let action = go_on(&mut session, action, vec![], Status::Ok);
@@ -88,7 +88,7 @@ fn l7_at_the_cap_calls_get_a_synthetic_result_and_the_model_writes_prose() {
     assert_eq!(run.len(), 2);
     let asked = go_on(&mut session, Action::RunTools(run), vec![], Status::Ok);
     let Action::AskModel(request) = &asked else { panic!("{asked:?}") };
-    // The conversation tells of calls, and so their tools are described; they must not be called.
+    // The conversation has calls, so the request describes the tools, and forbids calls.
     assert_eq!((request.tools.len(), &request.tool_choice), (2, &ToolChoice::None));
     let told = request.messages.iter().filter(|message| message.content == BUDGET_EXHAUSTED).count();
     assert_eq!(told, 2);
@@ -112,7 +112,7 @@ fn l7_a_model_that_still_calls_is_not_asked_a_second_time() {
     };
     check(calls(9, 1), exhausted(BudgetKind::Calls));
     check(Response::text("NONE:"), exhausted(BudgetKind::Calls));
-    // In the driver's own form it may be no decision; it was asked for prose, and is taken for that.
+    // In the driver's protocol it may be no decision. The model was asked for prose, so the reply counts as prose.
     let prose = |text: &str| Action::Finish(Ending::Answered { text: text.to_owned() });
     check(Response::text("AGAIN:prose"), prose("AGAIN:prose"));
     check(Response::text("EXTRACTION:prose"), prose("EXTRACTION:prose"));

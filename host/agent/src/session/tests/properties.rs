@@ -1,4 +1,4 @@
-//! Whatever the model replies and the tools do: no budget is exceeded, and the run ends in a typed state.
+//! Property tests: for any replies and results, no budget is exceeded, and the run ends in a typed state.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn any_text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// What the model does when it is asked.
+/// Generates an input in response to a request.
 fn any_reply() -> impl Strategy<Value = Input> {
     let usage = prop_oneof![Just(0u64), 0..10_000u64, Just(u64::MAX)];
     let time = prop_oneof![Just(Duration::ZERO), (0..70_000u64).prop_map(Duration::from_millis), Just(Duration::MAX)];
@@ -49,7 +49,7 @@ fn any_reply() -> impl Strategy<Value = Input> {
     prop_oneof![20 => answer, 2 => failure, 1 => cut, 1 => Just(Input::Cancelled)]
 }
 
-/// What the tools do: how many of the results come back, how they went, and how the batch ended.
+/// Generates the behaviour of tools: the number of results, whether they succeed, and the end of the batch.
 fn any_batch() -> impl Strategy<Value = (usize, bool, Option<BatchEnd>)> {
     let ended = prop_oneof![
         8 => Just(None),
