@@ -1,6 +1,6 @@
 //! A model's reply with tags: the same events however it is cut into pieces.
 
-use fumehood_agent::batch::{Parser, ParserLimits, parse, whole};
+use fumehood_agent::batch::{Parser, ParserLimits, merge_pieces, parse};
 
 /// Parses a reply as a whole and in pieces. The first byte says how long the pieces are.
 pub fn run(data: &[u8]) {
@@ -19,5 +19,5 @@ pub fn run(data: &[u8]) {
         rest = after;
     }
     events.extend(parser.finish());
-    assert_eq!(whole(events), at_once, "in pieces of {size}: {reply:?}");
+    assert_eq!(merge_pieces(events), at_once, "in pieces of {size}: {reply:?}");
 }

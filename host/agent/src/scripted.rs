@@ -6,7 +6,7 @@ use fumehood_core::chat::{Message, Request, Response, ToolIntent};
 
 use crate::driver::{Decision, DecisionFailure, DecisionFault, Driver};
 use crate::execution::ToolExecution;
-use crate::native::pair;
+use crate::native::to_tool_messages;
 
 /// A driver that returns scripted decisions in order, one for each reply, whatever the reply says.
 ///
@@ -66,7 +66,7 @@ impl ScriptedDriver {
 
     /// Returns the number of remaining decisions.
     #[must_use]
-    pub fn left(&self) -> usize {
+    pub fn remaining(&self) -> usize {
         self.script.len()
     }
 }
@@ -87,11 +87,11 @@ impl Driver for ScriptedDriver {
     }
 
     fn trace(&self, _: &Response, executions: &[ToolExecution]) -> Vec<Message> {
-        executions.iter().flat_map(|execution| pair(execution, "")).collect()
+        executions.iter().flat_map(|execution| to_tool_messages(execution, "")).collect()
     }
 
     fn replay(&self, execution: &ToolExecution) -> Vec<Message> {
-        pair(execution, "").to_vec()
+        to_tool_messages(execution, "").to_vec()
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
         };
         assert_eq!((calls[0].name.as_str(), calls[0].arguments.as_str()), ("add", r#"{"a":3}"#));
         assert_eq!(driver.decide(&Response::text("")), Decision::Answer("16".to_owned()));
-        assert_eq!(driver.left(), 0);
+        assert_eq!(driver.remaining(), 0);
     }
 
     #[test]

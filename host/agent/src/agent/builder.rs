@@ -5,11 +5,10 @@ use std::sync::Arc;
 use fumehood_core::chat::Model;
 use fumehood_core::record::{Durability, NullRecorder, Recorder};
 
-use super::cancel::CancelHandle;
 use super::events::Tap;
-use super::ledger::Ledger;
+use super::record_factory::{RecordFactory, RequestTexts};
 use super::run::Agent;
-use super::texts::Texts;
+use super::wait::CancelHandle;
 use crate::approver::Approver;
 use crate::budget::TenantFuel;
 use crate::clock::{Clock, SystemClock};
@@ -185,8 +184,8 @@ impl LoopBuilder {
         let id = self.config.id.clone();
         let actor = self.scope.actor.as_deref().map(str::to_owned);
         Ok(Agent {
-            name: Arc::from(id.as_str()),
-            ledger: Ledger::new(id, actor),
+            session_id: Arc::from(id.as_str()),
+            records: RecordFactory::new(id, actor),
             session: Session::new(self.config, driver),
             model: self.model,
             executor,
@@ -197,9 +196,9 @@ impl LoopBuilder {
             approver: self.approver,
             tenant: self.tenant,
             cancel: CancelHandle::new(),
-            texts: self.keep_texts.then(Texts::default),
+            texts: self.keep_texts.then(RequestTexts::default),
             inputs: self.keep_inputs.then(Vec::new),
-            closed: false,
+            is_closed: false,
         })
     }
 }

@@ -77,14 +77,14 @@ impl AgentEvent {
     #[must_use]
     pub fn name(&self) -> EventName {
         match self {
-            Self::Record(record) => name_of(record),
+            Self::Record(record) => event_name(record),
             Self::Delta { .. } => EventName::Delta,
             Self::Warning { .. } => EventName::Warning,
         }
     }
 }
 
-fn name_of(record: &Record) -> EventName {
+fn event_name(record: &Record) -> EventName {
     match record.kind {
         RecordKind::SessionStarted => EventName::SessionStarted,
         RecordKind::UserMessage => EventName::UserMessage,
@@ -121,15 +121,15 @@ enum Subscriber {
 /// of the log.
 pub struct Tap {
     inner: Arc<dyn Recorder>,
-    watched: AtomicBool,
-    watchers: RwLock<Vec<Subscriber>>,
+    has_any: AtomicBool,
+    subscribers: RwLock<Vec<Subscriber>>,
 }
 
 impl Tap {
     /// Creates a tap in front of `inner`, without subscribers.
     #[must_use]
     pub fn new(inner: Arc<dyn Recorder>) -> Self {
-        Self { inner, watched: AtomicBool::new(false), watchers: RwLock::default() }
+        Self { inner, has_any: AtomicBool::new(false), subscribers: RwLock::default() }
     }
 
     /// Calls `callback` with every event. It runs inside the loop, so it must not block, panic or subscribe to this tap.
@@ -153,22 +153,22 @@ impl Tap {
         Subscription { receiver, lost }
     }
 
-    fn add(&self, watcher: Subscriber) {
-        self.watchers.write().unwrap_or_else(PoisonError::into_inner).push(watcher);
-        self.watched.store(true, Ordering::Release);
+    fn add(&self, subscriber: Subscriber) {
+        self.subscribers.write().unwrap_or_else(PoisonError::into_inner).push(subscriber);
+        self.has_any.store(true, Ordering::Release);
     }
 
     /// Returns whether there are subscribers.
-    pub(super) fn is_watched(&self) -> bool {
-        self.watched.load(Ordering::Acquire)
+    pub(super) fn has_subscribers(&self) -> bool {
+        self.has_any.load(Ordering::Acquire)
     }
 
     /// Passes an event to the subscribers, without recording it.
-    pub(super) fn tell(&self, event: AgentEvent) {
+    pub(super) fn notify(&self, event: AgentEvent) {
         let event = Arc::new(event);
-        let mut gone = false;
-        for watcher in self.watchers.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            match watcher {
+        let mut has_closed = false;
+        for subscriber in self.subscribers.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            match subscriber {
                 Subscriber::Callback { only, callback } => {
                     if only.is_none_or(|name| name == event.name()) {
                         callback(&event);
@@ -179,34 +179,35 @@ impl Tap {
                     Err(mpsc::error::TrySendError::Full(_)) => {
                         lost.fetch_add(1, Ordering::Relaxed);
                     }
-                    Err(mpsc::error::TrySendError::Closed(_)) => gone = true,
+                    Err(mpsc::error::TrySendError::Closed(_)) => has_closed = true,
                 },
             }
         }
-        if gone {
-            self.forget_the_gone();
+        if has_closed {
+            self.remove_closed();
         }
     }
 
-    fn forget_the_gone(&self) {
-        let mut watchers = self.watchers.write().unwrap_or_else(PoisonError::into_inner);
-        watchers.retain(|watcher| !matches!(watcher, Subscriber::Channel { sender, .. } if sender.is_closed()));
-        self.watched.store(!watchers.is_empty(), Ordering::Release);
+    fn remove_closed(&self) {
+        let mut subscribers = self.subscribers.write().unwrap_or_else(PoisonError::into_inner);
+        subscribers
+            .retain(|subscriber| !matches!(subscriber, Subscriber::Channel { sender, .. } if sender.is_closed()));
+        self.has_any.store(!subscribers.is_empty(), Ordering::Release);
     }
 }
 
 impl Recorder for Tap {
     fn record(&self, record: Record, durability: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
-        if !self.is_watched() {
+        if !self.has_subscribers() {
             return self.inner.record(record, durability);
         }
         let taken = self.inner.record(record.clone(), durability);
-        self.tell(AgentEvent::Record(Box::new(record)));
+        self.notify(AgentEvent::Record(Box::new(record)));
         taken
     }
 
     fn keeps(&self) -> bool {
-        self.is_watched() || self.inner.keeps()
+        self.has_subscribers() || self.inner.keeps()
     }
 }
 

@@ -2,22 +2,20 @@
 //! and writes records. All decisions are made by the session.
 
 mod builder;
-mod cancel;
 mod events;
-mod ledger;
 mod lifecycle;
 mod outcome;
+mod record_factory;
 mod run;
-mod texts;
-mod waiting;
-mod writing;
+mod wait;
+mod writing_time;
 
 pub use crate::clock::{Clock, SystemClock};
 pub use builder::{BuildError, LoopBuilder};
-pub use cancel::CancelHandle;
 pub use events::{AgentEvent, EventName, Subscription, Tap};
 pub use outcome::{Outcome, ResetError, RunError};
 pub use run::{Agent, Iteration};
+pub use wait::CancelHandle;
 
 #[cfg(test)]
 mod tests;

@@ -186,9 +186,9 @@ async fn i38_what_the_executor_records_through_the_tap_is_an_event() {
     let memory = Arc::new(Memory::default());
     let tap = Tap::new(memory.clone());
     let mut events = tap.subscribe(10);
-    let mut ledger = super::ledger::Ledger::new("s".to_owned(), None);
+    let mut factory = super::record_factory::RecordFactory::new("s".to_owned(), None);
     for kind in [RecordKind::ToolStarted, RecordKind::ToolFinished] {
-        let record = ledger.make(kind, None, Timestamp(0), serde_json::Value::Null);
+        let record = factory.create(kind, None, Timestamp(0), serde_json::Value::Null);
         tap.record(record, Durability::Queued).await.unwrap();
     }
     for name in [EventName::ToolCallStarted, EventName::ToolCallCompleted] {

@@ -30,7 +30,7 @@ impl Event {
     /// Returns whether the event is part of the conversation, and so is stored. The other events only mark when to run calls, and
     /// the end of a piece or of a reply.
     #[must_use]
-    pub fn persists(&self) -> bool {
+    pub fn is_persistent(&self) -> bool {
         matches!(self, Self::Think(_) | Self::Respond(_) | Self::Call(_) | Self::Results(_))
     }
 }
@@ -39,7 +39,7 @@ impl Event {
 ///
 /// Pieces serve to show a reply while it is written; merged events serve to store it.
 #[must_use]
-pub fn whole(events: impl IntoIterator<Item = Event>) -> Vec<Event> {
+pub fn merge_pieces(events: impl IntoIterator<Item = Event>) -> Vec<Event> {
     let mut out: Vec<Event> = Vec::new();
     let mut open = false;
     for event in events {
@@ -65,10 +65,10 @@ mod tests {
         let call = ToolIntent { id: String::new(), name: "a".to_owned(), arguments: "{}".to_owned() };
         let text = || "x".to_owned();
         for event in [Event::Think(text()), Event::Respond(text()), Event::Call(call), Event::Results(Vec::new())] {
-            assert!(event.persists(), "{event:?}");
+            assert!(event.is_persistent(), "{event:?}");
         }
         for event in [Event::Close, Event::Execute, Event::End, Event::Malformed(text())] {
-            assert!(!event.persists(), "{event:?}");
+            assert!(!event.is_persistent(), "{event:?}");
         }
     }
 
@@ -76,6 +76,6 @@ mod tests {
     fn g24_pieces_become_one_event_and_blocks_stay_apart() {
         let think = |text: &str| Event::Think(text.to_owned());
         let pieces = [think("a"), think("b"), Event::Close, think("c"), Event::Close, Event::End];
-        assert_eq!(whole(pieces), [think("ab"), think("c"), Event::End]);
+        assert_eq!(merge_pieces(pieces), [think("ab"), think("c"), Event::End]);
     }
 }

@@ -5,17 +5,17 @@
 
 mod block;
 mod conversation;
+mod delta_filter;
 mod driver;
 mod event;
 mod parser;
 mod prompt;
 mod report;
-mod stream;
 
-pub use conversation::{Entry, entries, rebuild, to_messages};
+pub use conversation::{Entry, rebuild, to_entries, to_messages};
+pub use delta_filter::DeltaFilter;
 pub use driver::BatchDriver;
-pub use event::{Event, whole};
+pub use event::{Event, merge_pieces};
 pub use parser::{Parser, ParserLimits, parse};
 pub use prompt::system_prompt;
 pub use report::{BatchSummary, ReportStatus, ToolReport, render_results};
-pub use stream::Spoken;

@@ -3,7 +3,7 @@
 //! Inside `<execute>` and `<results>` it follows JSON strings and their escapes, so that a tag inside a string is content.
 
 use super::block;
-use super::event::{Event, whole};
+use super::event::{Event, merge_pieces};
 
 /// Limits on one reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,12 +31,12 @@ enum Tag {
 
 /// The kind of a block of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BlockKind {
     Execute,
     Results,
 }
 
-impl Kind {
+impl BlockKind {
     fn name(self) -> &'static str {
         match self {
             Self::Execute => "execute",
@@ -47,7 +47,7 @@ impl Kind {
 
 /// The position in a JSON text, as far as tags are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Json {
+enum JsonState {
     Outside,
     InString,
     Escaped,
@@ -58,7 +58,7 @@ enum State {
     /// Outside all tags.
     Text,
     Think,
-    Block(Kind, Json),
+    Block(BlockKind, JsonState),
     /// After an `<end>` that may yet turn out to be part of the text.
     Ended,
     Done,
@@ -75,8 +75,8 @@ impl State {
                 ("<end>", Tag::End),
             ],
             Self::Think => &[("</think>", Tag::Close)],
-            Self::Block(Kind::Execute, Json::Outside) => &[("</execute>", Tag::Close)],
-            Self::Block(Kind::Results, Json::Outside) => &[("</results>", Tag::Close)],
+            Self::Block(BlockKind::Execute, JsonState::Outside) => &[("</execute>", Tag::Close)],
+            Self::Block(BlockKind::Results, JsonState::Outside) => &[("</results>", Tag::Close)],
             Self::Block(..) | Self::Done => &[],
         }
     }
@@ -100,9 +100,9 @@ pub struct Parser {
     /// The text of the current stretch that is not in an event yet, or the block so far.
     text: String,
     /// True if the current stretch has anything but whitespace.
-    spoke: bool,
-    taken: usize,
-    closed: bool,
+    has_content: bool,
+    consumed_bytes: usize,
+    is_closed: bool,
     events: Vec<Event>,
 }
 
@@ -117,9 +117,9 @@ impl Parser {
             blank: String::new(),
             tail: String::new(),
             text: String::new(),
-            spoke: false,
-            taken: 0,
-            closed: false,
+            has_content: false,
+            consumed_bytes: 0,
+            is_closed: false,
             events: Vec::new(),
         }
     }
@@ -130,8 +130,8 @@ impl Parser {
             if self.state == State::Done {
                 break;
             }
-            self.taken = self.taken.saturating_add(c.len_utf8());
-            self.character(c);
+            self.consumed_bytes = self.consumed_bytes.saturating_add(c.len_utf8());
+            self.push_char(c);
         }
         self.flush();
         std::mem::take(&mut self.events)
@@ -143,10 +143,10 @@ impl Parser {
         let held = std::mem::take(&mut self.held);
         match self.state {
             State::Block(kind, _) => self.close_block(kind),
-            State::Text | State::Think => held.chars().for_each(|c| self.content(c)),
+            State::Text | State::Think => held.chars().for_each(|c| self.push_content(c)),
             State::Ended if !held.is_empty() => {
-                self.not_the_end();
-                held.chars().for_each(|c| self.content(c));
+                self.resume_text();
+                held.chars().for_each(|c| self.push_content(c));
             }
             State::Ended | State::Done => {}
         }
@@ -166,23 +166,23 @@ impl Parser {
 
     /// Returns the number of parsed bytes: all of the reply, or those up to the end of `</execute>`.
     #[must_use]
-    pub fn taken(&self) -> usize {
-        self.taken
+    pub fn consumed_bytes(&self) -> usize {
+        self.consumed_bytes
     }
 
     /// Returns whether the reply has an `</execute>`.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.closed
+        self.is_closed
     }
 
-    fn character(&mut self, c: char) {
+    fn push_char(&mut self, c: char) {
         if !self.held.is_empty() {
             self.held.push(c);
             let tags = self.state.tags();
             if let Some((_, tag)) = tags.iter().find(|(tag, _)| *tag == self.held) {
                 self.held.clear();
-                return self.tag(*tag);
+                return self.handle_tag(*tag);
             }
             if tags.iter().any(|(tag, _)| tag.starts_with(&self.held)) {
                 return;
@@ -190,52 +190,52 @@ impl Parser {
             self.held.pop();
             let held = std::mem::take(&mut self.held);
             if self.state == State::Ended {
-                self.not_the_end();
+                self.resume_text();
             }
-            held.chars().for_each(|c| self.content(c));
+            held.chars().for_each(|c| self.push_content(c));
         }
         if c == '<' && !self.state.tags().is_empty() {
             self.held.push(c);
         } else {
-            self.content(c);
+            self.push_content(c);
         }
     }
 
-    fn tag(&mut self, tag: Tag) {
+    fn handle_tag(&mut self, tag: Tag) {
         if self.state == State::Ended {
-            self.not_the_end();
+            self.resume_text();
         }
         match (tag, self.state) {
             (Tag::End, _) => self.state = State::Ended,
             (Tag::Close, State::Block(kind, _)) => {
-                self.closed = kind == Kind::Execute;
+                self.is_closed = kind == BlockKind::Execute;
                 self.close_block(kind);
             }
-            (Tag::Close, _) => self.open(State::Text),
-            (Tag::Think, _) => self.open(State::Think),
-            (Tag::Execute, _) => self.open(State::Block(Kind::Execute, Json::Outside)),
-            (Tag::Results, _) => self.open(State::Block(Kind::Results, Json::Outside)),
+            (Tag::Close, _) => self.start(State::Text),
+            (Tag::Think, _) => self.start(State::Think),
+            (Tag::Execute, _) => self.start(State::Block(BlockKind::Execute, JsonState::Outside)),
+            (Tag::Results, _) => self.start(State::Block(BlockKind::Results, JsonState::Outside)),
         }
     }
 
     /// Ends the current stretch and starts the next.
-    fn open(&mut self, state: State) {
+    fn start(&mut self, state: State) {
         self.close_stretch();
         self.state = state;
     }
 
     /// Turns `<end>` into text, because more text followed it.
-    fn not_the_end(&mut self) {
+    fn resume_text(&mut self) {
         self.state = State::Text;
         let tail = std::mem::take(&mut self.tail);
-        "<end>".chars().chain(tail.chars()).for_each(|c| self.content(c));
+        "<end>".chars().chain(tail.chars()).for_each(|c| self.push_content(c));
     }
 
-    fn content(&mut self, c: char) {
+    fn push_content(&mut self, c: char) {
         match self.state {
-            State::Text | State::Think if self.spoke || !c.is_whitespace() => {
-                if !self.spoke {
-                    self.spoke = true;
+            State::Text | State::Think if self.has_content || !c.is_whitespace() => {
+                if !self.has_content {
+                    self.has_content = true;
                     self.text = std::mem::take(&mut self.blank);
                 }
                 self.text.push(c);
@@ -244,19 +244,19 @@ impl Parser {
             State::Ended if c.is_whitespace() && self.tail.len() < self.limits.block_bytes => self.tail.push(c),
             State::Ended if c.is_whitespace() => {}
             State::Ended => {
-                self.not_the_end();
-                self.content(c);
+                self.resume_text();
+                self.push_content(c);
             }
-            State::Block(kind, json) => self.block_content(kind, json, c),
+            State::Block(kind, json) => self.push_block_content(kind, json, c),
             State::Text | State::Think | State::Done => {}
         }
     }
 
-    fn block_content(&mut self, kind: Kind, json: Json, c: char) {
+    fn push_block_content(&mut self, kind: BlockKind, json: JsonState, c: char) {
         let next = match (json, c) {
-            (Json::Outside, '"') | (Json::Escaped, _) => Json::InString,
-            (Json::InString, '"') => Json::Outside,
-            (Json::InString, '\\') => Json::Escaped,
+            (JsonState::Outside, '"') | (JsonState::Escaped, _) => JsonState::InString,
+            (JsonState::InString, '"') => JsonState::Outside,
+            (JsonState::InString, '\\') => JsonState::Escaped,
             (json, _) => json,
         };
         self.state = State::Block(kind, next);
@@ -270,12 +270,12 @@ impl Parser {
         }
     }
 
-    fn close_block(&mut self, kind: Kind) {
+    fn close_block(&mut self, kind: BlockKind) {
         let text = std::mem::take(&mut self.text);
         self.state = State::Text;
         match kind {
-            Kind::Execute => {
-                match block::calls(&text) {
+            BlockKind::Execute => {
+                match block::parse_calls(&text) {
                     Ok(calls) => {
                         self.events.extend(calls.into_iter().map(Event::Call));
                         self.events.push(Event::Execute);
@@ -284,8 +284,8 @@ impl Parser {
                 }
                 self.state = State::Done;
             }
-            Kind::Results if text.trim().is_empty() => {}
-            Kind::Results => match block::results(&text) {
+            BlockKind::Results if text.trim().is_empty() => {}
+            BlockKind::Results => match block::parse_results(&text) {
                 Ok(reports) => self.events.push(Event::Results(reports)),
                 Err(error) => self.events.push(Event::Malformed(error.to_string())),
             },
@@ -308,7 +308,7 @@ impl Parser {
         self.flush();
         self.blank.clear();
         self.tail.clear();
-        if std::mem::take(&mut self.spoke) {
+        if std::mem::take(&mut self.has_content) {
             self.events.push(Event::Close);
         }
     }
@@ -320,7 +320,7 @@ pub fn parse(reply: &str, limits: ParserLimits) -> Vec<Event> {
     let mut parser = Parser::new(limits);
     let mut events = parser.push(reply);
     events.extend(parser.finish());
-    whole(events)
+    merge_pieces(events)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use fumehood_core::chat::{ToolIntent, ToolSpec};
 
 use super::conversation::rebuild;
 use super::event::Event;
-use super::report::{ReportStatus, ToolReport, quoted, render_results};
+use super::report::{ReportStatus, ToolReport, quote, render_results};
 use crate::examples::example_arguments;
 
 const PROTOCOL: &str = r#"You can call tools. You call them by writing text in the format below; there is no other way to call them.
@@ -28,7 +28,7 @@ Results are a JSON array in the order of your calls, one element for each call. 
 #[must_use]
 pub fn system_prompt(tools: &[ToolSpec]) -> String {
     let Some(first) = tools.first() else { return "You have no tools. Answer with plain text.".to_owned() };
-    let mut prompt = format!("{PROTOCOL}\n\n{}\n\nYour tools:", examples(first, tools));
+    let mut prompt = format!("{PROTOCOL}\n\n{}\n\nYour tools:", format_examples(first, tools));
     for ToolSpec { name, description, parameters } in tools {
         prompt.push_str(&format!("\n\n{name}: {description}\nSchema of \"args\": {parameters}"));
     }
@@ -36,7 +36,7 @@ pub fn system_prompt(tools: &[ToolSpec]) -> String {
 }
 
 /// Builds the examples: one call, a batch, a success, a failure, and the answer after them.
-fn examples(first: &ToolSpec, tools: &[ToolSpec]) -> String {
+fn format_examples(first: &ToolSpec, tools: &[ToolSpec]) -> String {
     let batch: Vec<&ToolSpec> = tools.iter().chain(std::iter::repeat(first)).take(3).collect();
     let call = |(variant, tool): (usize, &&ToolSpec)| {
         intent(&tool.name, &example_arguments(tool, variant.saturating_add(1)).to_string())
@@ -57,9 +57,9 @@ fn examples(first: &ToolSpec, tools: &[ToolSpec]) -> String {
         "Example, one call:\n<think>I need a tool for that.</think>\n{}\n\nIts result, success:\n{}\n\n\
          Example, a batch:\n{}\n\nIts results, success and failure:\n{}\n\n\
          Example, the answer after that:\n<think>I know enough.</think>\nTwo of the three worked. This is the answer.",
-        block(&one),
+        format_block(&one),
         render_results(&[success(&first.name)]),
-        block(&several),
+        format_block(&several),
         render_results(&reports),
     )
 }
@@ -69,13 +69,13 @@ fn intent(name: &str, arguments: &str) -> ToolIntent {
 }
 
 /// Returns the `<execute>` block of these calls, as in the history.
-fn block(calls: &[ToolIntent]) -> String {
+fn format_block(calls: &[ToolIntent]) -> String {
     let events: Vec<Event> = calls.iter().cloned().map(Event::Call).chain([Event::Execute]).collect();
     rebuild(&events)
 }
 
 fn report(tool: &str, status: ReportStatus, content: &str) -> ToolReport {
-    ToolReport { tool: tool.to_owned(), status, content: quoted(content), modified: None }
+    ToolReport { tool: tool.to_owned(), status, content: quote(content), modified: None }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::registry::is_full_name;
 use crate::render::execution_text;
 
 /// Maximum length of a tool's name that all providers accept, in characters.
-const MOST_NAME: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
 /// Converts an execution to two messages: the assistant's call, and the tool's result.
 ///
@@ -16,11 +16,11 @@ const MOST_NAME: usize = 64;
 /// result of every call is the message right after it even if the batch ended early, and all providers accept such a history.
 /// `text` is the text of the model before the call.
 #[must_use]
-pub fn pair(execution: &ToolExecution, text: &str) -> [Message; 2] {
+pub fn to_tool_messages(execution: &ToolExecution, text: &str) -> [Message; 2] {
     let call = ToolIntent {
         id: execution.call.id.clone(),
-        name: accepted_name(&execution.call.name),
-        arguments: accepted_arguments(&execution.call.arguments),
+        name: sanitize_name(&execution.call.name),
+        arguments: sanitize_arguments(&execution.call.arguments),
     };
     let id = Some(execution.id.clone());
     let answer = execution_text(execution, "Error in tool call: ");
@@ -37,7 +37,7 @@ pub fn pair(execution: &ToolExecution, text: &str) -> [Message; 2] {
 /// Converts an execution to two messages without tool calls, for a provider without support for tools: the assistant states the
 /// call, and the user reports the result.
 #[must_use]
-pub fn prose(execution: &ToolExecution) -> [Message; 2] {
+pub fn to_prose_messages(execution: &ToolExecution) -> [Message; 2] {
     let id = Some(execution.id.clone());
     let asked = format!("I called the tool `{}` with {}.", execution.name(), execution.args());
     let answer = format!("Result of the tool: {}", execution_text(execution, "Error in tool call: "));
@@ -51,17 +51,17 @@ pub fn prose(execution: &ToolExecution) -> [Message; 2] {
 ///
 /// Providers reject a whole conversation for one name outside of their alphabet, and a model may have written anything. The
 /// result of such a call names the problem. A valid full name of a tool is unchanged, because the provider's client maps it.
-fn accepted_name(name: &str) -> String {
+fn sanitize_name(name: &str) -> String {
     if is_full_name(name) {
         return name.to_owned();
     }
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let name: String = name.chars().take(MOST_NAME).map(|c| if fits(c) { c } else { '_' }).collect();
+    let name: String = name.chars().take(MAX_NAME_CHARS).map(|c| if fits(c) { c } else { '_' }).collect();
     if name.is_empty() { "_".to_owned() } else { name }
 }
 
 /// Wraps arguments that are no JSON object in one, because providers reject anything else. Empty arguments become `{}`.
-fn accepted_arguments(arguments: &str) -> String {
+fn sanitize_arguments(arguments: &str) -> String {
     match serde_json::from_str::<Value>(arguments) {
         Ok(Value::Object(_)) => arguments.to_owned(),
         _ if arguments.trim().is_empty() => "{}".to_owned(),

@@ -3,13 +3,12 @@
 use fumehood_core::chat::{Delta, DeltaSink, Message, Request, Response, ToolIntent, ToolSpec};
 use serde_json::{Map, Value};
 
-use super::decision::{Move, Raw};
-use super::format::{concluded, observed};
-use super::prompt::prompt;
+use super::decision::{NextAction, RawDecision};
+use super::prompt::build_prompt;
 use super::schema::decision_schema;
 use crate::driver::{Decision, DecisionFailure, DecisionFault, Driver, ToolRuntime};
 use crate::execution::ToolExecution;
-use crate::render::echo;
+use crate::render::{echo, execution_text};
 
 /// The last message of the final request; see [`ReactDriver::final_via_inference`].
 const ANSWER_NOW: &str = "Now write the final answer for the user, in words, not as JSON.";
@@ -33,9 +32,9 @@ pub struct ReactDriver {
     schema: Value,
     retries: u32,
     /// The messages so far; filled only if the final answer has a request of its own.
-    said: Vec<Message>,
+    messages: Vec<Message>,
     /// The answer of the decision, while the final request is in progress.
-    concluding: Option<String>,
+    pending_answer: Option<String>,
 }
 
 impl Default for ReactDriver {
@@ -48,11 +47,11 @@ impl Default for ReactDriver {
             final_model: None,
             final_options: Map::new(),
             tools: Vec::new(),
-            prompt: prompt(&[]),
+            prompt: build_prompt(&[]),
             schema: decision_schema(&[]),
             retries: 0,
-            said: Vec::new(),
-            concluding: None,
+            messages: Vec::new(),
+            pending_answer: None,
         }
     }
 }
@@ -141,14 +140,14 @@ impl ReactDriver {
     }
 
     /// Asks the model again, or fails after the maximum number of retries.
-    fn object(&mut self, response: &Response, fault: DecisionFault, problem: String) -> Decision {
+    fn retry_or_fail(&mut self, response: &Response, fault: DecisionFault, problem: String) -> Decision {
         if self.retries >= self.max_retries {
             return Decision::Failed(DecisionFailure { fault, message: problem });
         }
         self.retries = self.retries.saturating_add(1);
-        let said = echo(response.reply.text());
+        let reply = echo(response.reply.text());
         let advice = Message::user(format!("{problem} Reply with exactly one JSON object that is a decision."));
-        Decision::Again { messages: said.into_iter().chain([advice]).collect() }
+        Decision::Again { messages: reply.into_iter().chain([advice]).collect() }
     }
 
     fn conclude(&mut self, thought: &str, answer: String) -> Decision {
@@ -156,10 +155,11 @@ impl ReactDriver {
             return Decision::Answer(answer);
         }
         let system = self.system.iter().map(Message::system);
-        let said = std::mem::take(&mut self.said);
-        let messages = system.chain(said).chain([concluded(thought), Message::user(ANSWER_NOW)]).collect();
+        let conversation = std::mem::take(&mut self.messages);
+        let messages =
+            system.chain(conversation).chain([to_conclusion_message(thought), Message::user(ANSWER_NOW)]).collect();
         let options = if self.final_options.is_empty() { &self.template.options } else { &self.final_options };
-        self.concluding = Some(answer);
+        self.pending_answer = Some(answer);
         Decision::Infer(Box::new(Request {
             model: self.final_model.clone().or_else(|| self.template.model.clone()),
             messages,
@@ -172,22 +172,22 @@ impl ReactDriver {
 
 impl Driver for ReactDriver {
     fn bind(&mut self, runtime: ToolRuntime) {
-        self.prompt = prompt(&runtime.tools);
+        self.prompt = build_prompt(&runtime.tools);
         self.schema = decision_schema(&runtime.tools);
         self.tools = runtime.tools;
         self.retries = 0;
-        self.concluding = None;
-        self.said.clear();
+        self.pending_answer = None;
+        self.messages.clear();
     }
 
     fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request {
-        let said = conversation.iter().chain(trace).cloned();
+        let dialogue = conversation.iter().chain(trace).cloned();
         // A request for a decision means that no final request is in progress any more.
-        self.concluding = None;
+        self.pending_answer = None;
         if self.final_via_inference {
-            self.said = said.clone().collect();
+            self.messages = dialogue.clone().collect();
         }
-        let messages: Vec<_> = std::iter::once(self.rules()).chain(said).collect();
+        let messages: Vec<_> = std::iter::once(self.rules()).chain(dialogue).collect();
         Request {
             cached_messages: messages.len().saturating_sub(trace.len()),
             messages,
@@ -198,31 +198,31 @@ impl Driver for ReactDriver {
 
     /// Removes the text of decisions. The text of a final request passes.
     fn shown<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
-        let concluding = self.concluding.is_some();
+        let is_final = self.pending_answer.is_some();
         Box::new(move |delta| match delta {
-            Delta::Text(_) if !concluding => {}
+            Delta::Text(_) if !is_final => {}
             delta => sink.delta(delta),
         })
     }
 
     fn decide(&mut self, response: &Response) -> Decision {
-        if let Some(answer) = self.concluding.take() {
+        if let Some(answer) = self.pending_answer.take() {
             // If the final request brought no text, the answer of the decision stands.
             let text = response.reply.text();
             return Decision::Answer(if text.trim().is_empty() { answer } else { text.to_owned() });
         }
-        let raw = match Raw::extract(response) {
+        let raw = match RawDecision::extract(response) {
             Ok(raw) => raw,
-            Err(problem) => return self.object(response, DecisionFault::Extraction, problem),
+            Err(problem) => return self.retry_or_fail(response, DecisionFault::Extraction, problem),
         };
         let decision = match raw.validate(&self.tools) {
             Ok(decision) => decision,
-            Err(problem) => return self.object(response, DecisionFault::Validation, problem),
+            Err(problem) => return self.retry_or_fail(response, DecisionFault::Validation, problem),
         };
         self.retries = 0;
         match decision.next {
-            Move::Answer(answer) => self.conclude(&decision.thought, answer),
-            Move::Call { tool, args } => Decision::Call {
+            NextAction::Answer(answer) => self.conclude(&decision.thought, answer),
+            NextAction::Call { tool, args } => Decision::Call {
                 text: decision.thought,
                 calls: vec![ToolIntent { id: String::new(), name: tool, arguments: args }],
                 refused: Vec::new(),
@@ -231,18 +231,35 @@ impl Driver for ReactDriver {
     }
 
     fn trace(&self, response: &Response, executions: &[ToolExecution]) -> Vec<Message> {
-        let thought = Raw::extract(response).ok().map(|raw| raw.thought());
+        let thought = RawDecision::extract(response).ok().map(|raw| raw.thought());
         if executions.is_empty() {
             return thought
-                .map(|thought| concluded(&thought))
+                .map(|thought| to_conclusion_message(&thought))
                 .or_else(|| echo(response.reply.text()))
                 .into_iter()
                 .collect();
         }
-        executions.iter().flat_map(|execution| observed(execution, thought.as_deref())).collect()
+        executions.iter().flat_map(|execution| to_observation_messages(execution, thought.as_deref())).collect()
     }
 
     fn replay(&self, execution: &ToolExecution) -> Vec<Message> {
-        observed(execution, None).to_vec()
+        to_observation_messages(execution, None).to_vec()
     }
+}
+
+/// Converts an execution to two messages: the assistant's thought and call, and the user's observation.
+fn to_observation_messages(execution: &ToolExecution, thought: Option<&str>) -> [Message; 2] {
+    let thought = thought.map_or_else(String::new, |thought| format!("Thought: {thought}\n"));
+    let action = format!("{thought}Action: {}\nAction Input: {}", execution.name(), execution.args());
+    let observation = format!("Observation: {}", execution_text(execution, "ERROR - "));
+    let id = Some(execution.id.clone());
+    [
+        Message { tool_execution_id: id.clone(), ..Message::assistant(action) },
+        Message { tool_execution_id: id, is_error: execution.has_error(), ..Message::user(observation) },
+    ]
+}
+
+/// Creates the assistant's message with the decision to answer.
+fn to_conclusion_message(thought: &str) -> Message {
+    Message::assistant(format!("Thought: {thought}\nAction: final_answer"))
 }

@@ -2,7 +2,6 @@
 
 mod decision;
 mod driver;
-mod format;
 mod prompt;
 mod schema;
 

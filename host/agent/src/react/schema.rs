@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 /// Maximum number of tools whose arguments the schema describes. With more, it names the tools and leaves the arguments open.
 const MAX_DESCRIBED_TOOLS: usize = 32;
 /// Maximum nesting of the described arguments.
-const MAX_DEPTH: usize = 8;
+const MAX_ARGUMENT_DEPTH: usize = 8;
 
 /// Builds the schema: one variant for each tool, and one for the answer.
 ///
@@ -16,22 +16,22 @@ pub(super) fn decision_schema(tools: &[ToolSpec]) -> Value {
     let mut choices: Vec<Value> = match tools.len() {
         0 => Vec::new(),
         1..=MAX_DESCRIBED_TOOLS => {
-            tools.iter().map(|tool| call(std::slice::from_ref(tool), outline(&tool.parameters, 0))).collect()
+            tools.iter().map(|tool| call_schema(std::slice::from_ref(tool), simplify(&tool.parameters, 0))).collect()
         }
-        _ => vec![call(tools, json!({"type": "object"}))],
+        _ => vec![call_schema(tools, json!({"type": "object"}))],
     };
-    choices.push(choice("final_answer", [("answer", json!({"type": "string"}))]));
+    choices.push(variant_schema("final_answer", [("answer", json!({"type": "string"}))]));
     // Some providers require the type of the whole.
     json!({"type": "object", "anyOf": choices})
 }
 
-fn call(tools: &[ToolSpec], args: Value) -> Value {
+fn call_schema(tools: &[ToolSpec], args: Value) -> Value {
     let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-    choice("call_tool", [("tool", json!({"type": "string", "enum": names})), ("args", args)])
+    variant_schema("call_tool", [("tool", json!({"type": "string", "enum": names})), ("args", args)])
 }
 
 /// Builds the schema of a decision of this type with these fields. The thought comes first, so that the rest can follow from it.
-fn choice<const N: usize>(kind: &str, fields: [(&str, Value); N]) -> Value {
+fn variant_schema<const N: usize>(kind: &str, fields: [(&str, Value); N]) -> Value {
     let mut properties = Map::new();
     properties.insert("thought".to_owned(), json!({"type": "string"}));
     properties.insert("type".to_owned(), json!({"type": "string", "enum": [kind]}));
@@ -41,8 +41,9 @@ fn choice<const N: usize>(kind: &str, fields: [(&str, Value); N]) -> Value {
 }
 
 /// Reduces a schema to its types, properties and choices. A schema with a `$ref` becomes one that allows anything.
-fn outline(schema: &Value, depth: usize) -> Value {
-    let Some(schema) = schema.as_object().filter(|schema| depth < MAX_DEPTH && !schema.contains_key("$ref")) else {
+fn simplify(schema: &Value, depth: usize) -> Value {
+    let Some(schema) = schema.as_object().filter(|schema| depth < MAX_ARGUMENT_DEPTH && !schema.contains_key("$ref"))
+    else {
         return json!({});
     };
     let mut kept = Map::new();
@@ -50,7 +51,7 @@ fn outline(schema: &Value, depth: usize) -> Value {
         kept.extend(schema.get(name).map(|value| (name.to_owned(), value.clone())));
     }
     if let Some(properties) = schema.get("properties").and_then(Value::as_object).filter(|known| !known.is_empty()) {
-        let properties = properties.iter().map(|(name, inner)| (name.clone(), outline(inner, depth + 1)));
+        let properties = properties.iter().map(|(name, inner)| (name.clone(), simplify(inner, depth + 1)));
         kept.insert("properties".to_owned(), Value::Object(properties.collect()));
         // Undeclared properties are rejected unless the tool's schema allows them.
         if !schema.contains_key("additionalProperties") && !schema.contains_key("patternProperties") {
@@ -61,11 +62,11 @@ fn outline(schema: &Value, depth: usize) -> Value {
         kept.remove("required");
     }
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
-        kept.insert("items".to_owned(), outline(items, depth + 1));
+        kept.insert("items".to_owned(), simplify(items, depth + 1));
     }
     let choices = ["anyOf", "oneOf"].iter().find_map(|name| schema.get(*name)?.as_array());
     if let Some(choices) = choices.filter(|_| !kept.contains_key("properties")) {
-        let choices = choices.iter().map(|choice| outline(choice, depth + 1));
+        let choices = choices.iter().map(|choice| simplify(choice, depth + 1));
         kept.insert("anyOf".to_owned(), Value::Array(choices.collect()));
     }
     Value::Object(kept)
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn arguments_are_described_by_what_a_grammar_can_hold() {
-        let check = |given: Value, expected: Value| assert_eq!(outline(&given, 0), expected);
+        let check = |given: Value, expected: Value| assert_eq!(simplify(&given, 0), expected);
         check(json!({"$ref": "#/$defs/x"}), json!({}));
         check(json!(true), json!({}));
         check(
@@ -151,6 +152,6 @@ mod tests {
         let choices = json!({"oneOf": [{"type": "null"}, {"type": "string", "minLength": 1}]});
         check(choices, json!({"anyOf": [{"type": "null"}, {"type": "string"}]}));
         let deep = (0..100).fold(json!({"type": "string"}), |inner, _| json!({"type": "array", "items": inner}));
-        assert!(outline(&deep, 0).to_string().len() < 500);
+        assert!(simplify(&deep, 0).to_string().len() < 500);
     }
 }

@@ -7,8 +7,8 @@ use fumehood_core::time::Timestamp;
 
 use super::config::OnRepetition;
 use super::input::Action;
-use super::machine::{Closing, Session, Waiting};
-use super::made_up::{self, Why};
+use super::machine::{Session, StepEnd, Waiting};
+use super::synthetic::{self, Reason};
 use crate::breaker::BROKEN;
 use crate::budget::BudgetKind;
 use crate::execution::ToolExecution;
@@ -33,7 +33,7 @@ enum Slot {
 }
 
 impl Session {
-    pub(super) fn called(
+    pub(super) fn handle_calls(
         &mut self,
         response: Response,
         text: String,
@@ -41,9 +41,9 @@ impl Session {
         refused: Vec<(usize, String)>,
         now: Timestamp,
     ) -> Action {
-        let calls = self.with_ids(calls);
+        let calls = self.assign_ids(calls);
         let mut refused: HashMap<usize, String> = refused.into_iter().collect();
-        let streaks = self.streaks.note(&calls);
+        let streaks = self.streaks.record(&calls);
         let repeated = self.config.repetition;
         let too_often = |times: u32| repeated.is_some_and(|repetition| times >= repetition.times.get());
         let mut end = None;
@@ -54,26 +54,26 @@ impl Session {
         let ends_by_loop = end.is_some();
         let was_prose_only = self.prose_only;
         if was_prose_only && calls.is_empty() {
-            end = self.end_by(BudgetKind::Calls, true, &text);
+            end = self.ending_for(BudgetKind::Calls, true, &text);
         }
         let mut slots = Vec::with_capacity(calls.len());
         for (index, (call, times)) in calls.into_iter().zip(streaks).enumerate() {
             let budget = if was_prose_only { Some(BudgetKind::Calls) } else { self.call_budget(now) };
-            let why = match (budget, refused.remove(&index)) {
+            let reason = match (budget, refused.remove(&index)) {
                 (Some(budget), _) => {
-                    end = end.or_else(|| self.end_by(budget, was_prose_only, &text));
+                    end = end.or_else(|| self.ending_for(budget, was_prose_only, &text));
                     self.prose_only |= budget == BudgetKind::Calls;
-                    Some(Why::Budget(budget))
+                    Some(Reason::Budget(budget))
                 }
-                (None, Some(words)) => Some(Why::Driver(words)),
-                (None, None) if too_often(times) => Some(Why::Repeated(times)),
-                (None, None) => ends_by_loop.then_some(Why::Skipped),
+                (None, Some(message)) => Some(Reason::Driver(message)),
+                (None, None) if too_often(times) => Some(Reason::Repeated(times)),
+                (None, None) => ends_by_loop.then_some(Reason::Skipped),
             };
             if budget.is_none() {
                 self.spent.call();
             }
-            slots.push(match why {
-                Some(why) => Slot::Done(Box::new(made_up::execution(self.own_id(), call, why, now))),
+            slots.push(match reason {
+                Some(reason) => Slot::Done(Box::new(synthetic::rejected_call(self.next_own_id(), call, reason, now))),
                 None => Slot::Run(call),
             });
         }
@@ -88,9 +88,9 @@ impl Session {
     ///
     /// The limit on calls for one message does not end the run at first: the model is asked for prose. It does if the model
     /// calls again after that.
-    fn end_by(&self, budget: BudgetKind, was_prose_only: bool, text: &str) -> Option<Ending> {
-        let told_now = budget == BudgetKind::Calls && !was_prose_only;
-        (!told_now).then(|| Ending::BudgetExhausted { budget, text: text.to_owned() })
+    fn ending_for(&self, budget: BudgetKind, was_prose_only: bool, text: &str) -> Option<Ending> {
+        let asks_for_prose = budget == BudgetKind::Calls && !was_prose_only;
+        (!asks_for_prose).then(|| Ending::BudgetExhausted { budget, text: text.to_owned() })
     }
 
     fn start(&mut self, pending: Pending, now: Timestamp) -> Action {
@@ -103,15 +103,15 @@ impl Session {
         };
         let calls: Vec<ToolIntent> = pending.slots.iter().filter_map(run_now).collect();
         if calls.is_empty() {
-            return self.executed(pending, BatchOutcome::new(Vec::new(), None), now);
+            return self.handle_outcome(pending, BatchOutcome::new(Vec::new(), None), now);
         }
         self.waiting = Waiting::Tools(Box::new(pending));
         Action::RunTools(calls)
     }
 
-    pub(super) fn executed(&mut self, pending: Pending, outcome: BatchOutcome, now: Timestamp) -> Action {
+    pub(super) fn handle_outcome(&mut self, pending: Pending, outcome: BatchOutcome, now: Timestamp) -> Action {
         let Pending { response, text, slots, end } = pending;
-        self.count(outcome.usage);
+        self.add_usage(outcome.usage);
         for execution in &outcome.executions {
             self.spent.fuel = self.spent.fuel.saturating_add(execution.result.metadata.fuel_used);
         }
@@ -119,7 +119,7 @@ impl Session {
             Some(BatchEnd::Failed { index }) => failed_call(&outcome.executions, *index),
             _ => None,
         };
-        let (executions, own) = self.merge(slots, outcome.executions, || Why::Skipped, now);
+        let (executions, own) = self.merge(slots, outcome.executions, || Reason::Skipped, now);
         let output = self.driver.trace(&response, &executions);
         self.trace.extend(output.iter().cloned());
         let open = self.breaker.batch(&executions);
@@ -140,7 +140,7 @@ impl Session {
             Some(Ending::ToolFailed { message, .. }) => StepKind::Error(message.clone()),
             _ => StepKind::ToolCalls,
         };
-        self.close(Closing { response: Some(response), text, executions, own, output, kind }, now);
+        self.end_step(StepEnd { response: Some(response), text, executions, own, output, kind }, now);
         match ending {
             Some(ending) => self.finish(ending, now),
             None => {
@@ -153,18 +153,18 @@ impl Session {
     }
 
     /// Ends a step whose calls have no results: they were stopped, or never started for want of the tenant's fuel.
-    pub(super) fn cut_off(&mut self, pending: Pending, budget: Option<BudgetKind>, now: Timestamp) {
+    pub(super) fn interrupt_batch(&mut self, pending: Pending, budget: Option<BudgetKind>, now: Timestamp) {
         let Pending { response, text, slots, .. } = pending;
-        let why = || match budget {
-            Some(BudgetKind::TenantFuel) => Why::Budget(BudgetKind::TenantFuel),
-            _ => Why::CutOff,
+        let reason = || match budget {
+            Some(BudgetKind::TenantFuel) => Reason::Budget(BudgetKind::TenantFuel),
+            _ => Reason::Interrupted,
         };
-        let (executions, own) = self.merge(slots, Vec::new(), why, now);
+        let (executions, own) = self.merge(slots, Vec::new(), reason, now);
         if let Some(run) = &mut self.run {
             run.append_calls(&executions);
         }
         let (response, kind, output) = (Some(response), StepKind::ToolCalls, Vec::new());
-        self.close(Closing { response, text, executions, own, output, kind }, now);
+        self.end_step(StepEnd { response, text, executions, own, output, kind }, now);
     }
 
     /// Merges the slots with the results of the executor: one execution for each slot, in order. Also returns the positions of
@@ -173,7 +173,7 @@ impl Session {
         &mut self,
         slots: Vec<Slot>,
         executions: Vec<ToolExecution>,
-        missing: impl Fn() -> Why,
+        missing: impl Fn() -> Reason,
         now: Timestamp,
     ) -> (Vec<ToolExecution>, Vec<usize>) {
         let mut results: VecDeque<ToolExecution> = executions.into();
@@ -191,7 +191,7 @@ impl Session {
                 merged.extend(results.pop_front());
             } else {
                 own.push(merged.len());
-                merged.push(made_up::execution(self.own_id(), call, missing(), now));
+                merged.push(synthetic::rejected_call(self.next_own_id(), call, missing(), now));
             }
         }
         merged.extend(results);
@@ -199,11 +199,11 @@ impl Session {
     }
 
     /// Assigns a new id to each call without one, or with that of an earlier call of the same reply.
-    fn with_ids(&mut self, mut calls: Vec<ToolIntent>) -> Vec<ToolIntent> {
+    fn assign_ids(&mut self, mut calls: Vec<ToolIntent>) -> Vec<ToolIntent> {
         let mut seen = HashSet::with_capacity(calls.len());
         for call in &mut calls {
             while call.id.is_empty() || seen.contains(&call.id) {
-                call.id = self.own_id();
+                call.id = self.next_own_id();
             }
             seen.insert(call.id.clone());
         }

@@ -7,10 +7,10 @@ use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolChoice, Too
 use fumehood_core::time::Timestamp;
 
 use super::batch::Pending;
-use super::compile;
 use super::config::SessionConfig;
+use super::conversation::build_conversation;
 use super::input::{Action, BudgetQuestion, Input, Recorded, StepError};
-use super::repetition::Streaks;
+use super::repetition::RepetitionCounter;
 use crate::breaker::Breaker;
 use crate::budget::{BudgetKind, Spent};
 use crate::driver::{Driver, ToolRuntime};
@@ -22,7 +22,7 @@ pub struct Session {
     pub(super) config: SessionConfig,
     pub(super) driver: Box<dyn Driver>,
     pub(super) spent: Spent,
-    pub(super) streaks: Streaks,
+    pub(super) streaks: RepetitionCounter,
     pub(super) breaker: Breaker,
     /// The messages of this run after its user message.
     pub(super) trace: Vec<Message>,
@@ -37,7 +37,7 @@ pub struct Session {
     asked: Option<Arc<Request>>,
     transcript: Transcript,
     conversation: Vec<Message>,
-    made_up: u64,
+    own_executions: u64,
 }
 
 /// The input that a session waits for.
@@ -56,7 +56,7 @@ pub(super) enum Waiting {
 }
 
 impl Waiting {
-    fn for_what(&self) -> &'static str {
+    fn describe(&self) -> &'static str {
         match self {
             Self::User => "a user message",
             Self::Model { .. } => "an answer of the model",
@@ -76,7 +76,7 @@ pub(super) struct Draft {
 }
 
 /// The contents of a step at its end.
-pub(super) struct Closing {
+pub(super) struct StepEnd {
     pub(super) response: Option<Response>,
     pub(super) text: String,
     pub(super) executions: Vec<ToolExecution>,
@@ -85,7 +85,7 @@ pub(super) struct Closing {
     pub(super) kind: StepKind,
 }
 
-impl Closing {
+impl StepEnd {
     /// Creates the end of a step that failed with this message.
     pub(super) fn error(message: impl Into<String>) -> Self {
         let (executions, own, output) = (Vec::new(), Vec::new(), Vec::new());
@@ -108,7 +108,7 @@ impl Session {
             config,
             driver,
             spent: Spent::default(),
-            streaks: Streaks::default(),
+            streaks: RepetitionCounter::default(),
             trace: Vec::new(),
             prose_only: false,
             toolless: false,
@@ -118,7 +118,7 @@ impl Session {
             asked: None,
             transcript: Transcript::default(),
             conversation: Vec::new(),
-            made_up: 0,
+            own_executions: 0,
         }
     }
 
@@ -127,7 +127,7 @@ impl Session {
         self.breaker = Breaker::new(failed_batches(&self.config));
         self.config.id = id;
         self.spent = Spent::default();
-        self.streaks = Streaks::default();
+        self.streaks = RepetitionCounter::default();
         self.trace.clear();
         self.prose_only = false;
         self.draft = Draft::default();
@@ -136,7 +136,7 @@ impl Session {
         self.asked = None;
         self.transcript = Transcript::default();
         self.conversation.clear();
-        self.made_up = 0;
+        self.own_executions = 0;
     }
 
     /// Returns the configuration.
@@ -188,50 +188,52 @@ impl Session {
             (Waiting::User, Input::UserMessage { text, tools }) => Ok(self.begin(text, tools, now)),
             (Waiting::Model { final_answer }, Input::ModelAnswered { mut response, streamed }) => {
                 self.spent.streamed = self.spent.streamed.saturating_add(streamed);
-                self.count(response.usage);
+                self.add_usage(response.usage);
                 if let Some(run) = &mut self.run {
                     run.warnings.append(&mut response.notices);
                 }
-                Ok(self.answered(final_answer, response, now))
+                Ok(self.handle_response(final_answer, response, now))
             }
             (Waiting::Model { .. }, Input::ModelFailed { error, streamed }) => {
                 self.spent.streamed = self.spent.streamed.saturating_add(streamed);
-                Ok(self.model_failed(error, now))
+                Ok(self.handle_model_failure(error, now))
             }
             (Waiting::Model { .. }, Input::RanOut { budget, text, after }) => {
                 self.spent.streamed = self.spent.streamed.saturating_add(after);
-                self.close(Closing { text, ..Closing::error(format!("the limit on {budget} was reached")) }, now);
-                Ok(self.exhausted(budget, now))
+                self.end_step(StepEnd { text, ..StepEnd::error(format!("the limit on {budget} was reached")) }, now);
+                Ok(self.finish_exhausted(budget, now))
             }
             (Waiting::Tools(pending), Input::ToolsFinished { outcome, blocked }) => {
                 self.spent.blocked = self.spent.blocked.saturating_add(blocked);
-                Ok(self.executed(*pending, outcome, now))
+                Ok(self.handle_outcome(*pending, outcome, now))
             }
             (Waiting::Tools(pending), Input::RanOut { budget, after, .. }) => {
                 self.spent.blocked = self.spent.blocked.saturating_add(after);
-                self.cut_off(*pending, Some(budget), now);
-                Ok(self.exhausted(budget, now))
+                self.interrupt_batch(*pending, Some(budget), now);
+                Ok(self.finish_exhausted(budget, now))
             }
             (Waiting::Approver, Input::ApproverAnswered { yes: true }) => {
                 self.spent.granted_turns = self.spent.granted_turns.saturating_add(self.config.budget.turns.max(1));
                 Ok(self.ask(now))
             }
-            (Waiting::Approver, Input::ApproverAnswered { yes: false }) => Ok(self.exhausted(BudgetKind::Turns, now)),
+            (Waiting::Approver, Input::ApproverAnswered { yes: false }) => {
+                Ok(self.finish_exhausted(BudgetKind::Turns, now))
+            }
             (Waiting::Tools(pending), Input::Cancelled) => {
-                self.cut_off(*pending, None, now);
+                self.interrupt_batch(*pending, None, now);
                 Ok(self.finish(Ending::Cancelled, now))
             }
             (Waiting::Model { .. }, Input::Interrupted { text, after }) => {
                 self.spent.streamed = self.spent.streamed.saturating_add(after);
-                self.close(Closing { text, ..Closing::error("cancelled") }, now);
+                self.end_step(StepEnd { text, ..StepEnd::error("cancelled") }, now);
                 Ok(self.finish(Ending::Cancelled, now))
             }
             (Waiting::Model { .. } | Waiting::Approver, Input::Cancelled) => {
-                self.close(Closing::error("cancelled"), now);
+                self.end_step(StepEnd::error("cancelled"), now);
                 Ok(self.finish(Ending::Cancelled, now))
             }
             (waiting, input) => {
-                let error = StepError::Unexpected { expected: waiting.for_what(), found: input.name() };
+                let error = StepError::Unexpected { expected: waiting.describe(), found: input.name() };
                 self.waiting = waiting;
                 Err(error)
             }
@@ -241,7 +243,7 @@ impl Session {
     fn begin(&mut self, text: String, tools: Vec<ToolSpec>, now: Timestamp) -> Action {
         let run = Run::new(self.next_run(), text, now);
         self.spent.begin(now);
-        self.streaks = Streaks::default();
+        self.streaks = RepetitionCounter::default();
         self.breaker = Breaker::new(failed_batches(&self.config));
         self.trace.clear();
         self.prose_only = false;
@@ -249,7 +251,7 @@ impl Session {
         self.driver.bind(ToolRuntime { tools });
         let prompt = self.config.prompt.text();
         let freshness = self.config.replay_freshness;
-        self.conversation = compile::conversation(prompt, &self.transcript, freshness, &run, self.driver.as_ref());
+        self.conversation = build_conversation(prompt, &self.transcript, freshness, &run, self.driver.as_ref());
         self.run = Some(run);
         self.ask(now)
     }
@@ -257,7 +259,7 @@ impl Session {
     /// Returns the action for the driver's next request, if the budget allows one.
     pub(super) fn ask(&mut self, now: Timestamp) -> Action {
         if let Some(budget) = self.config.budget.before_request(&self.spent, now) {
-            return self.no_more_requests(budget, now);
+            return self.handle_exhausted_requests(budget, now);
         }
         let request = self.driver.request(&self.conversation, &self.trace);
         self.send(request, self.prose_only, false, now)
@@ -268,8 +270,8 @@ impl Session {
         match self.config.budget.before_request(&self.spent, now) {
             // The approver is not asked here: after a yes, the driver would make another request in place of this one.
             Some(budget) => {
-                self.close_unanswered(budget, now);
-                self.exhausted(budget, now)
+                self.end_unanswered_step(budget, now);
+                self.finish_exhausted(budget, now)
             }
             None => self.send(request, true, true, now),
         }
@@ -299,7 +301,7 @@ impl Session {
         Action::AskModel(request)
     }
 
-    fn no_more_requests(&mut self, budget: BudgetKind, now: Timestamp) -> Action {
+    fn handle_exhausted_requests(&mut self, budget: BudgetKind, now: Timestamp) -> Action {
         if budget == BudgetKind::Turns && self.config.ask_for_turns {
             self.waiting = Waiting::Approver;
             let turns = self.config.budget.turns.max(1);
@@ -307,28 +309,28 @@ impl Session {
             let text = format!("The model was asked {used} times and has not finished. Allow {turns} more requests?");
             return Action::AskApprover(BudgetQuestion { about: budget, text });
         }
-        self.close_unanswered(budget, now);
-        self.exhausted(budget, now)
+        self.end_unanswered_step(budget, now);
+        self.finish_exhausted(budget, now)
     }
 
-    fn close_unanswered(&mut self, budget: BudgetKind, now: Timestamp) {
-        self.close(Closing::error(format!("no {budget} left to ask again")), now);
+    fn end_unanswered_step(&mut self, budget: BudgetKind, now: Timestamp) {
+        self.end_step(StepEnd::error(format!("no {budget} left to ask again")), now);
     }
 
-    pub(super) fn count(&mut self, usage: Usage) {
+    pub(super) fn add_usage(&mut self, usage: Usage) {
         self.spent.usage += usage;
         self.draft.usage += usage;
     }
 
     /// Ends the step in progress, if there is one.
-    pub(super) fn close(&mut self, closing: Closing, now: Timestamp) {
+    pub(super) fn end_step(&mut self, end_of_step: StepEnd, now: Timestamp) {
         let draft = std::mem::take(&mut self.draft);
         let (Some(run), Some(request)) = (&mut self.run, draft.input) else {
             return;
         };
         let input = RequestDelta::new(&request, self.asked.as_deref());
         self.asked = Some(request);
-        let Closing { response, text, executions, own, output, kind } = closing;
+        let StepEnd { response, text, executions, own, output, kind } = end_of_step;
         let number = u32::try_from(run.steps.len().saturating_add(1)).unwrap_or(u32::MAX);
         let Draft { attempts, usage, started_at, .. } = draft;
         let step = Step {
@@ -349,7 +351,7 @@ impl Session {
     }
 
     /// Ends the run for want of budget, with the last text of the model.
-    pub(super) fn exhausted(&mut self, budget: BudgetKind, now: Timestamp) -> Action {
+    pub(super) fn finish_exhausted(&mut self, budget: BudgetKind, now: Timestamp) -> Action {
         let said = self.run.iter().flat_map(|run| run.steps.iter().rev()).map(|step| step.text.as_str());
         let text = said.into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default().to_owned();
         self.finish(Ending::BudgetExhausted { budget, text }, now)
@@ -365,9 +367,9 @@ impl Session {
     }
 
     /// Returns a new id for an execution that no executor made.
-    pub(super) fn own_id(&mut self) -> String {
-        self.made_up = self.made_up.saturating_add(1);
-        format!("{}/own-{}", self.config.id, self.made_up)
+    pub(super) fn next_own_id(&mut self) -> String {
+        self.own_executions = self.own_executions.saturating_add(1);
+        format!("{}/own-{}", self.config.id, self.own_executions)
     }
 }
 

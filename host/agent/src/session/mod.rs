@@ -2,18 +2,18 @@
 //! the same actions.
 
 mod batch;
-mod compile;
 mod config;
+mod conversation;
 mod decide;
 mod input;
 mod machine;
-mod made_up;
 mod repetition;
+mod synthetic;
 
 pub use config::{OnRepetition, Prompt, Repetition, SessionConfig};
 pub use input::{Action, BudgetQuestion, Input, Recorded, StepError};
 pub use machine::{Session, replay};
-pub use made_up::BUDGET_EXHAUSTED;
+pub use synthetic::BUDGET_EXHAUSTED;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -4,7 +4,7 @@ use fumehood_core::chat::Role;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::event::whole;
+use super::super::event::merge_pieces;
 use super::super::parser::{Parser, ParserLimits, parse};
 use super::super::report::ReportStatus;
 use super::*;
@@ -162,7 +162,7 @@ fn g23_arguments_of_another_protocol_do_not_break_the_array() {
 fn g24_entries_are_what_was_said() {
     let reply = r#"<think>t</think>Hi <results>[]</results><execute>[{"name": "a", "args": {}}]</execute>"#;
     let expected = [Entry::Think("t".to_owned()), Entry::Respond("Hi ".to_owned()), call("a", "{}")];
-    assert_eq!(entries(parse(reply, ParserLimits::default())), expected);
+    assert_eq!(to_entries(parse(reply, ParserLimits::default())), expected);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn g24_in_pieces_or_whole_the_same_is_kept_once() {
     let mut pieces: Vec<Event> = reply.split_inclusive(' ').flat_map(|chunk| parser.push(chunk)).collect();
     pieces.extend(parser.finish());
     assert_eq!(pieces.iter().filter(|event| matches!(event, Event::Respond(_))).count(), 2, "{pieces:?}");
-    assert_eq!(entries(whole(pieces)), entries(parse(reply, ParserLimits::default())));
+    assert_eq!(to_entries(merge_pieces(pieces)), to_entries(parse(reply, ParserLimits::default())));
 }
 
 fn any_text() -> impl Strategy<Value = String> {

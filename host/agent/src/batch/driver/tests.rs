@@ -143,7 +143,7 @@ fn g4_a_good_reply_and_a_new_execution_give_the_retries_back() {
     }
     driver.bind(ToolRuntime::default());
     assert!(matches!(driver.decide(&bad), Decision::Again { .. }));
-    assert!(matches!(BatchDriver::new().with_retries(0).decide(&bad), Decision::Failed(_)));
+    assert!(matches!(BatchDriver::new().max_retries(0).decide(&bad), Decision::Failed(_)));
 }
 
 #[test]

@@ -26,14 +26,14 @@ fn in_chunks<'a>(chunks: impl IntoIterator<Item = &'a str>) -> Vec<Event> {
     let mut parser = Parser::new(ParserLimits::default());
     let mut events: Vec<Event> = chunks.into_iter().flat_map(|chunk| parser.push(chunk)).collect();
     events.extend(parser.finish());
-    whole(events)
+    merge_pieces(events)
 }
 
 fn by_character(reply: &str) -> Vec<Event> {
     in_chunks(reply.split_inclusive(|_| true))
 }
 
-/// Asserts the events of a reply: as a whole, character by character, and cut in two at every place.
+/// Asserts the events of a reply: as a merge_pieces, character by character, and cut in two at every place.
 fn check(reply: &str, expected: &[&str]) {
     assert_eq!(short(&parse(reply, ParserLimits::default())), expected, "{reply}");
     assert_eq!(short(&by_character(reply)), expected, "by character: {reply}");
@@ -199,7 +199,7 @@ fn g19_one_event_for_each_call_then_execute_and_nothing_after() {
     let mut parser = Parser::new(ParserLimits::default());
     parser.push(&format!("ä {batch} more"));
     assert!(parser.is_done() && parser.is_closed());
-    assert_eq!(parser.taken(), "ä ".len() + batch.len());
+    assert_eq!(parser.consumed_bytes(), "ä ".len() + batch.len());
     assert_eq!(parser.push("still more"), []);
     assert_eq!(parser.finish(), []);
 }
@@ -240,7 +240,7 @@ fn g20_text_streams_as_it_comes() {
     let mut parser = Parser::new(ParserLimits::default());
     let pieces: Vec<_> = ["On", "e ", "two", " \n"].iter().flat_map(|chunk| parser.push(chunk)).collect();
     assert_eq!(short(&pieces), ["A:On", "A:e ", "A:two", "A: \n"]);
-    assert_eq!(short(&whole(pieces)), ["A:One two \n"]);
+    assert_eq!(short(&merge_pieces(pieces)), ["A:One two \n"]);
     assert_eq!(short(&parser.finish()), ["|", "."]);
 }
 

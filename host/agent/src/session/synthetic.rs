@@ -13,7 +13,7 @@ use crate::execution::{Status, ToolExecution};
 pub const BUDGET_EXHAUSTED: &str = "[budget exhausted — tool call limit reached for this turn]";
 
 /// The reason for which a call has no result of its own.
-pub(super) enum Why {
+pub(super) enum Reason {
     /// The driver refused it with this message.
     Driver(String),
     /// A limit was reached.
@@ -23,42 +23,42 @@ pub(super) enum Why {
     /// The batch ended before it.
     Skipped,
     /// It was running when the run was cancelled or ran out of time.
-    CutOff,
+    Interrupted,
 }
 
-impl Why {
-    fn told(self) -> (Status, CallError) {
+impl Reason {
+    fn into_parts(self) -> (Status, CallError) {
         match self {
-            Self::Driver(words) => (Status::RejectedSchema, CallError::new(ErrorKind::InvalidArguments, words)),
+            Self::Driver(message) => (Status::RejectedSchema, CallError::new(ErrorKind::InvalidArguments, message)),
             Self::Budget(budget) => {
-                let words = match budget {
+                let message = match budget {
                     BudgetKind::Calls => BUDGET_EXHAUSTED.to_owned(),
                     other => format!("[budget exhausted — no {other} left]"),
                 };
-                let error = CallError::new(ErrorKind::BudgetExhausted, words);
+                let error = CallError::new(ErrorKind::BudgetExhausted, message);
                 (Status::RejectedBudget, error.with_hint("answer with what you have"))
             }
             Self::Repeated(times) => {
-                let words = format!("the same call with the same arguments was asked for {times} times in a row");
-                let error = CallError::new(ErrorKind::Denied, words);
+                let message = format!("the same call with the same arguments was asked for {times} times in a row");
+                let error = CallError::new(ErrorKind::Denied, message);
                 (Status::RejectedDenied, error.with_hint("use the results that you have, or try something else"))
             }
             Self::Skipped => {
-                let words = "the call was not made: the batch had ended before it";
-                (Status::Skipped, CallError::new(ErrorKind::Cancelled, words))
+                let message = "the call was not made: the batch had ended before it";
+                (Status::Skipped, CallError::new(ErrorKind::Cancelled, message))
             }
-            Self::CutOff => {
-                let words = "the call was stopped while it ran; whether it had an effect is not known";
-                (Status::HandlerError, CallError::new(ErrorKind::Cancelled, words))
+            Self::Interrupted => {
+                let message = "the call was stopped while it ran; whether it had an effect is not known";
+                (Status::HandlerError, CallError::new(ErrorKind::Cancelled, message))
             }
         }
     }
 }
 
 /// Creates the execution of a call that has no result of its own.
-pub(super) fn execution(id: String, call: ToolIntent, why: Why, now: Timestamp) -> ToolExecution {
-    let (status, error) = why.told();
-    failing(id, call, status, error, now)
+pub(super) fn rejected_call(id: String, call: ToolIntent, reason: Reason, now: Timestamp) -> ToolExecution {
+    let (status, error) = reason.into_parts();
+    failed_execution(id, call, status, error, now)
 }
 
 /// Creates the pseudo-execution of a reply that is no decision.
@@ -66,10 +66,10 @@ pub(super) fn failed_decision(id: String, failure: &DecisionFailure, reply: &str
     let arguments = serde_json::Value::from(reply).to_string();
     let call = ToolIntent { id: id.clone(), name: failure.fault.as_str().to_owned(), arguments };
     let error = CallError::new(ErrorKind::BadResult, failure.message.clone());
-    failing(id, call, Status::RejectedSchema, error, now)
+    failed_execution(id, call, Status::RejectedSchema, error, now)
 }
 
-fn failing(id: String, call: ToolIntent, status: Status, error: CallError, now: Timestamp) -> ToolExecution {
+fn failed_execution(id: String, call: ToolIntent, status: Status, error: CallError, now: Timestamp) -> ToolExecution {
     let result =
         CallResult { id: call.id.clone(), tool: call.name.clone(), outcome: Err(error), metadata: Metadata::default() };
     ToolExecution { id, call, status, result, started_at: now, completed_at: now, modified: None }

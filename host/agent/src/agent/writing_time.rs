@@ -20,7 +20,7 @@ impl WritingTime {
         Self { before: Mutex::default(), since: watch::Sender::new(None) }
     }
 
-    fn note(&self, activity: Activity) {
+    fn record(&self, activity: Activity) {
         match activity {
             Activity::Writing => {
                 self.since.send_if_modified(|since| since.is_none() && since.replace(Instant::now()).is_none());
@@ -64,19 +64,19 @@ impl WritingTime {
 }
 
 /// A sink that measures the writing time of an answer while it forwards its pieces.
-pub(super) struct TimeKeeper<'a> {
+pub(super) struct TimedSink<'a> {
     pub(super) time: &'a WritingTime,
     pub(super) inner: &'a mut dyn DeltaSink,
 }
 
-impl DeltaSink for TimeKeeper<'_> {
+impl DeltaSink for TimedSink<'_> {
     fn delta(&mut self, delta: Delta) {
-        self.time.note(Activity::Writing);
+        self.time.record(Activity::Writing);
         self.inner.delta(delta);
     }
 
     fn activity(&mut self, activity: Activity) {
-        self.time.note(activity);
+        self.time.record(activity);
         self.inner.activity(activity);
     }
 }

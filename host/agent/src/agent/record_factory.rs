@@ -4,9 +4,10 @@
 //! They hold neither arguments nor results of calls, nor raw replies that may hold arguments: the executor records those,
 //! because it has the rules for redaction. Other texts of requests and replies are included if the host asks for them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood_core::chat::{Message, Request, Response};
+use fumehood_core::chat::{Message, Request, Response, Role};
 use fumehood_core::record::{Record, RecordKind};
 use fumehood_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -15,26 +16,26 @@ use crate::execution::ToolExecution;
 use crate::transcript::{Ending, Run, Step, StepKind};
 
 /// Returns the size of a message in bytes: its text, and the names and arguments of its calls.
-pub(super) fn bytes_of(message: &Message) -> usize {
+fn message_bytes(message: &Message) -> usize {
     let calls = message.tool_calls.iter().map(|call| call.name.len().saturating_add(call.arguments.len()));
     calls.fold(message.content.len(), usize::saturating_add)
 }
 
 /// Converts a duration to milliseconds, with fractions.
-fn millis(took: Duration) -> f64 {
+fn to_millis(took: Duration) -> f64 {
     took.as_secs_f64() * 1e3
 }
 
 /// A factory for the records of one session.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct RecordFactory {
     session: String,
     actor: Option<String>,
     count: u64,
     last: Option<String>,
 }
 
-impl Ledger {
+impl RecordFactory {
     pub(super) fn new(session: String, actor: Option<String>) -> Self {
         Self { session, actor, count: 0, last: None }
     }
@@ -49,7 +50,7 @@ impl Ledger {
         self.count == 0
     }
 
-    pub(super) fn make(&mut self, kind: RecordKind, status: Option<&str>, at: Timestamp, body: Value) -> Record {
+    pub(super) fn create(&mut self, kind: RecordKind, status: Option<&str>, at: Timestamp, body: Value) -> Record {
         self.count = self.count.saturating_add(1);
         let id = format!("{}-{}", self.session, self.count);
         let parent = self.last.replace(id.clone());
@@ -68,7 +69,7 @@ impl Ledger {
         }
     }
 
-    pub(super) fn asked(
+    pub(super) fn for_request(
         &mut self,
         asked: &Request,
         model: Option<&str>,
@@ -81,35 +82,35 @@ impl Ledger {
             "turn": turn,
             "model": asked.model.as_deref().or(model),
             "messages": asked.messages.len(),
-            "prompt_bytes": asked.messages.iter().map(bytes_of).fold(0, usize::saturating_add),
+            "prompt_bytes": asked.messages.iter().map(message_bytes).fold(0, usize::saturating_add),
             "tools": asked.tools.len(),
             "max_tokens": asked.max_tokens,
         });
-        self.make(RecordKind::ModelAsked, None, at, body)
+        self.create(RecordKind::ModelAsked, None, at, body)
     }
 
-    pub(super) fn answered(&mut self, response: &Response, took: Duration, at: Timestamp) -> Record {
+    pub(super) fn for_response(&mut self, response: &Response, took: Duration, at: Timestamp) -> Record {
         let call = |call: &fumehood_core::chat::ToolIntent| json!({ "id": call.id, "name": call.name });
         let body = json!({
             "bytes": response.reply.text().len(),
             "calls": response.reply.calls().iter().map(call).collect::<Vec<_>>(),
             "usage": { "input": response.usage.input, "output": response.usage.output },
             "stop": response.stop,
-            "duration_ms": millis(took),
+            "duration_ms": to_millis(took),
         });
-        self.make(RecordKind::ModelAnswered, Some("ok"), at, body)
+        self.create(RecordKind::ModelAnswered, Some("ok"), at, body)
     }
 
     /// Creates the record of a request without an answer. `took` is the time until the failure; `body` depends on its cause.
-    pub(super) fn unanswered(&mut self, status: &str, took: Duration, mut body: Value, at: Timestamp) -> Record {
+    pub(super) fn for_failure(&mut self, status: &str, took: Duration, mut body: Value, at: Timestamp) -> Record {
         if let Value::Object(body) = &mut body {
-            body.insert("duration_ms".to_owned(), millis(took).into());
+            body.insert("duration_ms".to_owned(), to_millis(took).into());
         }
-        self.make(RecordKind::ModelFailed, Some(status), at, body)
+        self.create(RecordKind::ModelFailed, Some(status), at, body)
     }
 
     /// Creates the records of the steps from `from` on, and of the end of the run if it has ended.
-    pub(super) fn steps(&mut self, run: &Run, from: usize, at: Timestamp) -> Vec<Record> {
+    pub(super) fn for_steps(&mut self, run: &Run, from: usize, at: Timestamp) -> Vec<Record> {
         let mut records = Vec::new();
         let fresh = run.steps.get(from..).unwrap_or_default();
         for (index, step) in fresh.iter().enumerate() {
@@ -118,25 +119,25 @@ impl Ledger {
             match ending {
                 Some(Ending::DecisionFailed { fault, message }) => {
                     let body = json!({ "step": step.number, "message": message });
-                    records.push(self.make(RecordKind::DecisionFailed, Some(fault.as_str()), at, body));
+                    records.push(self.create(RecordKind::DecisionFailed, Some(fault.as_str()), at, body));
                 }
                 _ => {
                     let own = step.own.iter().filter_map(|position| step.executions.get(*position));
-                    records.extend(own.map(|execution| self.own_execution(execution, at)));
+                    records.extend(own.map(|execution| self.for_own_execution(execution, at)));
                 }
             }
-            records.push(self.step(run, step, ending, at));
+            records.push(self.for_step(run, step, ending, at));
         }
         if fresh.is_empty()
             && let Some(ending) = &run.ending
         {
             let body = json!({ "run": run.id, "ending": ending });
-            records.push(self.make(RecordKind::StepFinished, Some(ending.as_str()), at, body));
+            records.push(self.create(RecordKind::StepFinished, Some(ending.as_str()), at, body));
         }
         records
     }
 
-    fn step(&mut self, run: &Run, step: &Step, ending: Option<&Ending>, at: Timestamp) -> Record {
+    fn for_step(&mut self, run: &Run, step: &Step, ending: Option<&Ending>, at: Timestamp) -> Record {
         let (status, message) = match &step.kind {
             StepKind::ToolCalls => ("tool_calls", None),
             StepKind::FinalResponse => ("final_response", None),
@@ -156,11 +157,11 @@ impl Ledger {
             body.extend(message.map(|message| ("message".to_owned(), json!(message))));
             body.extend(ending.map(|ending| ("ending".to_owned(), json!(ending))));
         }
-        self.make(RecordKind::StepFinished, Some(status), at, body)
+        self.create(RecordKind::StepFinished, Some(status), at, body)
     }
 
     /// Creates the record of a call that the session itself answered, or that was stopped while it ran.
-    fn own_execution(&mut self, execution: &ToolExecution, at: Timestamp) -> Record {
+    fn for_own_execution(&mut self, execution: &ToolExecution, at: Timestamp) -> Record {
         let kind = if execution.status.ran() { RecordKind::ToolFinished } else { RecordKind::ToolRejected };
         let status = execution.error().map(|error| error.kind.as_str());
         let body = json!({
@@ -170,11 +171,73 @@ impl Ledger {
             "argument_bytes": execution.args().len(),
         });
         let parent = self.last.clone();
-        let mut record = self.make(kind, status, at, body);
+        let mut record = self.create(kind, status, at, body);
         // The record is a leaf: the parent of the step is the answer, not one of its calls.
         self.last = parent;
         record.tool = Some(execution.call.name.clone());
         record.call = Some(execution.id.clone());
         record
+    }
+}
+
+/// The last request of a session, so that each message is recorded once.
+#[derive(Debug, Default)]
+pub(super) struct RequestTexts {
+    last: Option<Arc<Request>>,
+}
+
+impl RequestTexts {
+    /// Returns the messages of a request after the prefix that it shares with the last one.
+    ///
+    /// System and user messages are recorded word for word. Of the others only the size and the id of their execution is
+    /// recorded: arguments and results of calls are recorded by the executor, and replies as they were shown. `is_traced` returns
+    /// whether a message reports calls of the current run.
+    pub(super) fn new_messages(&mut self, request: &Arc<Request>, is_traced: impl Fn(&Message) -> bool) -> Value {
+        let before = self.last.replace(Arc::clone(request));
+        let before = before.iter().flat_map(|request| &request.messages);
+        let repeated = request.messages.iter().zip(before).take_while(|(now, then)| now == then).count();
+        let fresh = request.messages.iter().skip(repeated).map(|message| describe(message, is_traced(message)));
+        json!({ "repeated": repeated, "messages": fresh.collect::<Vec<_>>() })
+    }
+}
+
+fn describe(message: &Message, is_traced: bool) -> Value {
+    let is_plain = message.tool_execution_id.is_none() && message.tool_calls.is_empty() && !is_traced;
+    match message.role {
+        Role::System | Role::User if is_plain => json!({ "role": message.role, "text": message.content }),
+        _ => json!({ "role": message.role, "bytes": message_bytes(message), "execution": message.tool_execution_id }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fumehood_core::chat::ToolIntent;
+
+    use super::*;
+
+    #[test]
+    fn each_message_is_kept_once_and_nothing_of_calls() {
+        let mut texts = RequestTexts::default();
+        let request = |messages: Vec<Message>| Arc::new(Request { messages, ..Request::default() });
+        let mut said = vec![Message::system("Be brief."), Message::user("Pay.")];
+        let first = texts.new_messages(&request(said.clone()), |_| false);
+        let expected = json!([{"role": "system", "text": "Be brief."}, {"role": "user", "text": "Pay."}]);
+        assert_eq!(first, json!({"repeated": 0, "messages": expected}));
+        let call = ToolIntent { id: "c".to_owned(), name: "pay".to_owned(), arguments: r#"{"pin":1234}"#.to_owned() };
+        let id = Some("x1".to_owned());
+        said.push(Message { tool_calls: vec![call], ..Message::assistant("") });
+        said.push(Message { tool_execution_id: id, ..Message::tool("c", "secret") });
+        said.push(Message::user("<results>secret</results>"));
+        said.push(Message::assistant("raw {\"pin\":1234}"));
+        said.push(Message::user("Reply with JSON."));
+        let second = texts.new_messages(&request(said), |message| message.content.starts_with("<results>"));
+        let expected = json!([
+            {"role": "assistant", "bytes": 15, "execution": null},
+            {"role": "tool", "bytes": 6, "execution": "x1"},
+            {"role": "user", "bytes": 25, "execution": null},
+            {"role": "assistant", "bytes": 16, "execution": null},
+            {"role": "user", "text": "Reply with JSON."},
+        ]);
+        assert_eq!(second, json!({"repeated": 2, "messages": expected}));
     }
 }

@@ -15,7 +15,7 @@ use crate::execution::{Status, ToolExecution};
 use crate::transcript::{Ending, Run, Step, StepKind, Transcript};
 
 /// Builds the messages at the start of a run: the system prompt, the earlier runs, and the user message of this one.
-pub(super) fn conversation(
+pub(super) fn build_conversation(
     prompt: Option<String>,
     transcript: &Transcript,
     freshness: Duration,
@@ -25,17 +25,17 @@ pub(super) fn conversation(
     let mut messages: Vec<Message> = prompt.map(Message::system).into_iter().collect();
     for earlier in &transcript.runs {
         messages.push(earlier.message.clone());
-        for execution in earlier.steps.iter().flat_map(|step| told_again(step, freshness, run.started_at)) {
+        for execution in earlier.steps.iter().flat_map(|step| replayed_executions(step, freshness, run.started_at)) {
             messages.extend(driver.replay(execution));
         }
-        messages.extend(said_last(earlier).map(Message::assistant));
+        messages.extend(last_text(earlier).map(Message::assistant));
     }
     messages.push(run.message.clone());
     messages
 }
 
 /// Returns the last text of a run: the answer, or the part of an answer before an interruption.
-fn said_last(run: &Run) -> Option<&str> {
+fn last_text(run: &Run) -> Option<&str> {
     let ending = run.ending.as_ref()?;
     let interrupted = || {
         let step = run.steps.last().filter(|_| *ending == Ending::Cancelled)?;
@@ -45,7 +45,7 @@ fn said_last(run: &Run) -> Option<&str> {
 }
 
 /// Returns the executions of a step that are replayed: tried calls that ended no longer ago than `freshness`.
-fn told_again(step: &Step, freshness: Duration, now: Timestamp) -> impl Iterator<Item = &ToolExecution> {
+fn replayed_executions(step: &Step, freshness: Duration, now: Timestamp) -> impl Iterator<Item = &ToolExecution> {
     // A pseudo-execution of a failed decision is no call.
     let is_call = move |execution: &ToolExecution| step.kind == StepKind::ToolCalls || execution.status.ran();
     step.executions.iter().filter(move |execution| {
