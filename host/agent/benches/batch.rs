@@ -1,4 +1,4 @@
-//! The cost of a batch: compared to the same calls made directly, for ten times as many calls, and for three calls that wait.
+//! The cost of a batch: compared to the same calls made directly, for ten times as many, and for three that wait.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

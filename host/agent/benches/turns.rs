@@ -1,4 +1,4 @@
-//! The cost of the loop itself, per request to the model, with a scripted model, an executor that does nothing, and no log.
+//! The cost of the loop itself per request, with a scripted model, an executor that does nothing, and no log.
 //!
 //! `cargo bench -p fumehood-agent --bench turns`
 

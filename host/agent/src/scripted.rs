@@ -10,8 +10,8 @@ use crate::native::to_tool_messages;
 
 /// A driver that returns scripted decisions in order, one for each reply, whatever the reply says.
 ///
-/// The script continues from one execution to the next and never starts again. After its end, every reply is a failure with a
-/// message about that, or the answer of [`ScriptedDriver::then_answer`]. So a loop around it always ends.
+/// The script continues from one execution to the next and never starts again. After its end, every reply is a failure
+/// with a message about that, or the answer of [`ScriptedDriver::then_answer`]. So a loop around it always ends.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptedDriver {
     script: VecDeque<Decision>,

@@ -117,8 +117,8 @@ enum Subscriber {
 
 /// A recorder that forwards every record to another one, and then to its subscribers.
 ///
-/// Give the same tap to the agent and to the executor, so that subscribers receive the events of calls as well, in the order
-/// of the log.
+/// Give the same tap to the agent and to the executor, so that subscribers receive the events of calls as well, in the
+/// order of the log.
 pub struct Tap {
     inner: Arc<dyn Recorder>,
     has_any: AtomicBool,
@@ -132,7 +132,7 @@ impl Tap {
         Self { inner, has_any: AtomicBool::new(false), subscribers: RwLock::default() }
     }
 
-    /// Calls `callback` with every event. It runs inside the loop, so it must not block, panic or subscribe to this tap.
+    /// Calls `callback` with every event, inside the loop. It must not block, panic or subscribe to this tap.
     pub fn wiretap(&self, callback: impl Fn(&AgentEvent) + Send + Sync + 'static) {
         self.add(Subscriber::Callback { only: None, callback: Box::new(callback) });
     }
@@ -145,7 +145,7 @@ impl Tap {
     /// Subscribes to every event, through a channel with room for `capacity` (at least 1) of them.
     ///
     /// The loop never waits: an event that does not fit is dropped for this subscriber, and counted in
-    /// [`Subscription::lost`].
+    /// [`Subscription::lost_events`].
     pub fn subscribe(&self, capacity: usize) -> Subscription {
         let (sender, receiver) = mpsc::channel(capacity.max(1));
         let lost = Arc::new(AtomicU64::new(0));
@@ -231,7 +231,7 @@ impl Subscription {
 
     /// Returns the number of events that were dropped for want of room.
     #[must_use]
-    pub fn lost(&self) -> u64 {
+    pub fn lost_events(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 }

@@ -16,11 +16,11 @@ impl Agent {
     /// Returns the tools that the model may call now.
     #[must_use]
     pub fn tools(&self) -> Vec<ToolSpec> {
-        self.executor.specs(&self.scope_for(self.session.next_run(), 1))
+        self.executor.specs(&self.scope_for(self.session.next_run_id(), 1))
     }
 
-    /// Ends the session and starts a new one with the same parts and an empty conversation. The scope, with its state, is
-    /// unchanged.
+    /// Ends the session and starts a new one with the same parts and an empty conversation. The scope, with its state,
+    /// is unchanged.
     ///
     /// # Errors
     /// If the end of the session cannot be recorded, or the system has no random bytes for the id of the next one.
@@ -39,7 +39,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Ends the session and waits until its end is recorded. Dropping the agent ends the session as well, without waiting.
+    /// Ends the session and waits until its end is recorded. Dropping the agent ends the session without waiting.
     ///
     /// # Errors
     /// If the end of the session cannot be recorded.
@@ -58,7 +58,7 @@ impl Agent {
         self.is_closed = true;
         let runs = &self.session.transcript().runs;
         let status = runs.last().and_then(|run| run.ending.as_ref()).map(Ending::as_str);
-        let body = json!({ "runs": runs.len(), "spent": self.session.spent() });
+        let body = json!({ "runs": runs.len(), "spent": self.session.budget_usage() });
         let now = self.clock.now();
         Some(self.records.create(RecordKind::SessionFinished, status, now, body))
     }

@@ -1,5 +1,5 @@
-//! The loop around a session: it carries out the actions of the session (requests, calls, questions), enforces time limits
-//! and writes records. All decisions are made by the session.
+//! The loop around a session: it carries out the actions of the session (requests, calls, questions), enforces time
+//! limits and writes records. All decisions are made by the session.
 
 mod builder;
 mod events;

@@ -1,8 +1,9 @@
-//! The records of the loop itself: each has an id and names the record before it as its parent. The parent of the executor's
-//! own records is the answer that asked for the calls.
+//! The records of the loop itself: each has an id and names the record before it as its parent. The parent of the
+//! executor's own records is the answer that asked for the calls.
 //!
-//! They hold neither arguments nor results of calls, nor raw replies that may hold arguments: the executor records those,
-//! because it has the rules for redaction. Other texts of requests and replies are included if the host asks for them.
+//! They hold neither arguments nor results of calls, nor raw replies that may hold arguments: the executor records
+//! those, because it has the rules for redaction. Other texts of requests and replies are included if the host asks for
+//! them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +72,7 @@ impl RecordFactory {
 
     pub(super) fn for_request(
         &mut self,
-        asked: &Request,
+        request: &Request,
         model: Option<&str>,
         run: &str,
         turn: u32,
@@ -80,11 +81,11 @@ impl RecordFactory {
         let body = json!({
             "run": run,
             "turn": turn,
-            "model": asked.model.as_deref().or(model),
-            "messages": asked.messages.len(),
-            "prompt_bytes": asked.messages.iter().map(message_bytes).fold(0, usize::saturating_add),
-            "tools": asked.tools.len(),
-            "max_tokens": asked.max_tokens,
+            "model": request.model.as_deref().or(model),
+            "messages": request.messages.len(),
+            "prompt_bytes": request.messages.iter().map(message_bytes).fold(0, usize::saturating_add),
+            "tools": request.tools.len(),
+            "max_tokens": request.max_tokens,
         });
         self.create(RecordKind::ModelAsked, None, at, body)
     }
@@ -101,7 +102,7 @@ impl RecordFactory {
         self.create(RecordKind::ModelAnswered, Some("ok"), at, body)
     }
 
-    /// Creates the record of a request without an answer. `took` is the time until the failure; `body` depends on its cause.
+    /// Creates the record of a failed request. `took` is the time until the failure; `body` depends on its cause.
     pub(super) fn for_failure(&mut self, status: &str, took: Duration, mut body: Value, at: Timestamp) -> Record {
         if let Value::Object(body) = &mut body {
             body.insert("duration_ms".to_owned(), to_millis(took).into());
@@ -189,9 +190,9 @@ pub(super) struct RequestTexts {
 impl RequestTexts {
     /// Returns the messages of a request after the prefix that it shares with the last one.
     ///
-    /// System and user messages are recorded word for word. Of the others only the size and the id of their execution is
-    /// recorded: arguments and results of calls are recorded by the executor, and replies as they were shown. `is_traced` returns
-    /// whether a message reports calls of the current run.
+    /// System and user messages are recorded word for word. Of the others only the size and the id of their execution
+    /// is recorded: arguments and results of calls are recorded by the executor, and replies as they were shown.
+    /// `is_traced` returns whether a message reports calls of the current run.
     pub(super) fn new_messages(&mut self, request: &Arc<Request>, is_traced: impl Fn(&Message) -> bool) -> Value {
         let before = self.last.replace(Arc::clone(request));
         let before = before.iter().flat_map(|request| &request.messages);
@@ -216,21 +217,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_message_is_kept_once_and_nothing_of_calls() {
+    fn records_each_message_once_without_calls() {
         let mut texts = RequestTexts::default();
         let request = |messages: Vec<Message>| Arc::new(Request { messages, ..Request::default() });
-        let mut said = vec![Message::system("Be brief."), Message::user("Pay.")];
-        let first = texts.new_messages(&request(said.clone()), |_| false);
+        let mut messages = vec![Message::system("Be brief."), Message::user("Pay.")];
+        let first = texts.new_messages(&request(messages.clone()), |_| false);
         let expected = json!([{"role": "system", "text": "Be brief."}, {"role": "user", "text": "Pay."}]);
         assert_eq!(first, json!({"repeated": 0, "messages": expected}));
         let call = ToolIntent { id: "c".to_owned(), name: "pay".to_owned(), arguments: r#"{"pin":1234}"#.to_owned() };
         let id = Some("x1".to_owned());
-        said.push(Message { tool_calls: vec![call], ..Message::assistant("") });
-        said.push(Message { tool_execution_id: id, ..Message::tool("c", "secret") });
-        said.push(Message::user("<results>secret</results>"));
-        said.push(Message::assistant("raw {\"pin\":1234}"));
-        said.push(Message::user("Reply with JSON."));
-        let second = texts.new_messages(&request(said), |message| message.content.starts_with("<results>"));
+        messages.push(Message { tool_calls: vec![call], ..Message::assistant("") });
+        messages.push(Message { tool_execution_id: id, ..Message::tool("c", "secret") });
+        messages.push(Message::user("<results>secret</results>"));
+        messages.push(Message::assistant("raw {\"pin\":1234}"));
+        messages.push(Message::user("Reply with JSON."));
+        let second = texts.new_messages(&request(messages), |message| message.content.starts_with("<results>"));
         let expected = json!([
             {"role": "assistant", "bytes": 15, "execution": null},
             {"role": "tool", "bytes": 6, "execution": "x1"},

@@ -1,7 +1,7 @@
 //! The agent: carries out the actions of its session one by one, and passes their outcomes back to the session.
 //!
-//! It needs a tokio runtime with timers. Dropping the future of a run, or an iteration, drops the current work (the request or
-//! the calls) and ends the run as cancelled; a [`CancelHandle`] does the same from elsewhere.
+//! It needs a tokio runtime with timers. Dropping the future of a run, or an iteration, drops the current work (the
+//! request or the calls) and ends the run as cancelled; a [`CancelHandle`] does the same from elsewhere.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::budget::{BudgetKind, TenantFuel};
 use crate::catch_panic::catch_panic;
 use crate::clock::Clock;
 use crate::executor::{Scope, ToolExecutor};
-use crate::session::{Action, BudgetQuestion, Input, Recorded, Session, StepError};
+use crate::session::{Action, BudgetQuestion, Input, RecordedInput, Session, StepError};
 use crate::transcript::Step;
 
 /// A conversation: a model, a driver, an executor, and a session that continues from message to message.
@@ -42,7 +42,7 @@ pub struct Agent {
     pub(super) records: RecordFactory,
     /// `Some` if the texts of requests and replies are recorded.
     pub(super) texts: Option<RequestTexts>,
-    pub(super) inputs: Option<Vec<Recorded>>,
+    pub(super) inputs: Option<Vec<RecordedInput>>,
     pub(super) is_closed: bool,
 }
 
@@ -90,7 +90,7 @@ impl Agent {
 
     /// Returns the inputs so far; none unless [`LoopBuilder::keep_inputs`] was set.
     #[must_use]
-    pub fn inputs(&self) -> &[Recorded] {
+    pub fn inputs(&self) -> &[RecordedInput] {
         self.inputs.as_deref().unwrap_or_default()
     }
 
@@ -105,7 +105,7 @@ impl Agent {
             let record = self.records.create(RecordKind::SessionStarted, None, now, body);
             self.record(record).await?;
         }
-        let run = self.session.next_run();
+        let run = self.session.next_run_id();
         let body = json!({ "run": run, "text": text });
         let record = self.records.create(RecordKind::UserMessage, None, now, body);
         self.record(record).await?;
@@ -124,7 +124,7 @@ impl Agent {
         }
     }
 
-    /// Passes an input to the session, and records the steps that it ends; `seen` steps of the run are recorded already.
+    /// Passes an input to the session and records the steps that it ends; `seen` steps are recorded already.
     async fn step(&mut self, input: Input, seen: usize) -> Result<Action, RunError> {
         let now = self.clock.now();
         let (action, records) = self.apply(input, seen, now)?;
@@ -136,13 +136,13 @@ impl Agent {
 
     fn apply(&mut self, input: Input, seen: usize, now: Timestamp) -> Result<(Action, Vec<Record>), StepError> {
         if let Some(inputs) = &mut self.inputs {
-            inputs.push(Recorded { at: now, input: input.clone() });
+            inputs.push(RecordedInput { at: now, input: input.clone() });
         }
-        let warned = self.session.current().map_or(0, |run| run.warnings.len());
+        let warned = self.session.current_run().map_or(0, |run| run.warnings.len());
         let action = self.session.step(input, now)?;
         let ended = matches!(action, Action::Finish(_));
         let last = self.session.transcript().runs.last().map(Arc::as_ref);
-        let Some(run) = (if ended { last } else { self.session.current() }) else {
+        let Some(run) = (if ended { last } else { self.session.current_run() }) else {
             return Ok((action, Vec::new()));
         };
         for message in run.warnings.iter().skip(warned) {
@@ -162,8 +162,8 @@ impl Agent {
 
     /// Creates the record of a request, with its new messages if texts are recorded.
     fn request_record(&mut self, request: &Arc<Request>, now: Timestamp) -> Record {
-        let run = self.session.current().map(|run| run.id.clone()).unwrap_or_default();
-        let turn = self.session.spent().turns;
+        let run = self.session.current_run().map(|run| run.id.clone()).unwrap_or_default();
+        let turn = self.session.budget_usage().turns;
         let mut record = self.records.for_request(request, self.model.name(), &run, turn, now);
         if let (Some(texts), Value::Object(body)) = (&mut self.texts, &mut record.body) {
             body.insert("said".to_owned(), texts.new_messages(request, |message| self.session.is_traced(message)));
@@ -175,16 +175,16 @@ impl Agent {
         let now = self.clock.now();
         let record = self.request_record(&request, now);
         self.record(record).await?;
-        let (budget, spent) = (&self.session.config().budget, self.session.spent());
+        let (budget, spent) = (&self.session.config().budget, self.session.budget_usage());
         let writing = WritingTime::new();
         let time_up = wait_for_writing_time(&writing, budget.stream_left(spent), budget.wall_left(spent, now));
         let mut answer = AnswerSink { tap: &self.tap, session: &self.session_id, text: String::new() };
         let started = Instant::now();
         let ended = {
-            // Parts of a reply that are not for the user (thoughts and calls within the text) reach neither subscribers nor the
-            // text of an interrupted answer.
-            let mut shown = self.session.shown(&mut answer);
-            let mut timed = TimedSink { time: &writing, inner: &mut *shown };
+            // Parts of a reply that are not for the user (thoughts and calls within the text) reach neither subscribers
+            // nor the text of an interrupted answer.
+            let mut filtered = self.session.shown(&mut answer);
+            let mut timed = TimedSink { time: &writing, inner: &mut *filtered };
             // The call itself may panic before there is a future.
             let response = catch_panic(async { self.model.chat(&request, &mut timed).await });
             wait_until(&self.cancel, time_up, async { response.await.unwrap_or_else(panic_error) }).await
@@ -222,9 +222,9 @@ impl Agent {
         if self.tenant.as_ref().is_some_and(|fuel| fuel.left() == 0) {
             return Input::RanOut { budget: BudgetKind::TenantFuel, text: String::new(), after: Duration::ZERO };
         }
-        let (run, steps) = self.session.current().map(|run| (run.id.clone(), run.steps.len())).unwrap_or_default();
+        let (run, steps) = self.session.current_run().map(|run| (run.id.clone(), run.steps.len())).unwrap_or_default();
         let scope = self.scope_for(run, steps.saturating_add(1));
-        let limit = self.session.config().budget.wall_left(self.session.spent(), self.clock.now());
+        let limit = self.session.config().budget.wall_left(self.session.budget_usage(), self.clock.now());
         let started = Instant::now();
         match wait_until(&self.cancel, wait_for_wall_time(limit), self.executor.execute(calls, &scope)).await {
             WaitOutcome::Done(outcome) => {
@@ -248,7 +248,7 @@ impl Agent {
         };
         let answer = catch_panic(approver.ask(Question::Budget(question)));
         match wait_until(&self.cancel, wait_for_wall_time(None), answer).await {
-            // An approver that panic_error counts as no.
+            // An approver that panicked counts as no.
             WaitOutcome::Done(answer) => Input::ApproverAnswered { yes: answer == Ok(Answer::Allow) },
             WaitOutcome::TimeUp(_) | WaitOutcome::Cancelled => Input::Cancelled,
         }
@@ -256,7 +256,7 @@ impl Agent {
 
     /// Cancels a run whose future was dropped. Its records are handed to the recorder without waiting for them.
     fn abandon(&mut self, seen: usize) {
-        if self.session.current().is_none() {
+        if self.session.current_run().is_none() {
             return;
         }
         let now = self.clock.now();
@@ -316,7 +316,7 @@ impl Iteration<'_> {
                 }
             } else {
                 self.action = Some(action);
-                self.agent.session.current().and_then(|run| run.steps.get(seen).cloned())
+                self.agent.session.current_run().and_then(|run| run.steps.get(seen).cloned())
             };
             if step.is_some() {
                 self.seen = seen.saturating_add(1);

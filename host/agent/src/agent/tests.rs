@@ -151,12 +151,12 @@ async fn i3_the_executors_tools_are_bound_once_for_each_run_and_records_follow_f
 }
 
 #[test]
-fn records_are_made_for_whoever_keeps_them_or_watches() {
+fn makes_records_for_a_recorder_or_a_subscriber() {
     assert!(Tap::new(Arc::new(Memory::default())).keeps());
-    let nobody = Tap::new(Arc::new(NullRecorder));
-    assert!(!nobody.keeps());
-    nobody.wiretap(|_| {});
-    assert!(nobody.keeps());
+    let tap = Tap::new(Arc::new(NullRecorder));
+    assert!(!tap.keeps());
+    tap.wiretap(|_| {});
+    assert!(tap.keeps());
 }
 
 #[tokio::test(start_paused = true)]
@@ -177,7 +177,7 @@ async fn i39_a_wiretap_sees_every_event_and_on_event_only_its_own() {
     assert_eq!(*some.lock().unwrap(), [ValidationFailed]);
     // A slow subscriber loses the events that do not fit, and can read their number.
     assert_eq!(slow.try_next().map(|event| event.name()), Some(SessionStarted));
-    assert_eq!((slow.try_next().map(|event| event.name()), slow.lost()), (Some(UserMessage), 5));
+    assert_eq!((slow.try_next().map(|event| event.name()), slow.lost_events()), (Some(UserMessage), 5));
     assert_eq!(slow.try_next(), None);
 }
 
@@ -226,7 +226,7 @@ async fn l14_a_warning_says_that_tools_were_left_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_run_ends_cleanly_and_the_next_one_goes_on() {
+async fn cancels_a_run_and_continues_with_the_next() {
     let memory = Arc::new(Memory::default());
     let hangs = Arc::new(Tools { takes: Duration::from_secs(100), ..Tools::default() });
     let mut agent = agent(script(SOON, vec![calls(1, 1), Response::text("done")]), &hangs, &memory).build().unwrap();
@@ -251,8 +251,8 @@ impl Model for Stalls {
     ) -> BoxFuture<'a, Result<Response, ModelError>> {
         Box::pin(async move {
             if request.messages.iter().any(|message| message.content == "two") {
-                let told: Vec<_> = request.messages.iter().map(|message| message.content.as_str()).collect();
-                return Ok(Response::text(told.join("|")));
+                let texts: Vec<_> = request.messages.iter().map(|message| message.content.as_str()).collect();
+                return Ok(Response::text(texts.join("|")));
             }
             sink.delta(Delta::Text("Once upon".to_owned()));
             std::future::pending().await
@@ -261,7 +261,7 @@ impl Model for Stalls {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_interrupted_answer_is_kept_as_far_as_it_was_written() {
+async fn keeps_the_text_of_an_interrupted_answer() {
     let memory = Arc::new(Memory::default());
     let mut agent = agent(Arc::new(Stalls), &Arc::new(Tools::default()), &memory).build().unwrap();
     let handle = agent.cancel_handle();
@@ -275,7 +275,7 @@ async fn an_interrupted_answer_is_kept_as_far_as_it_was_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_reset_knows_nothing_of_the_one_before() {
+async fn reset_starts_an_empty_session() {
     let memory = Arc::new(Memory::default());
     let answers = vec![Response::text("first"), Response::text("second")];
     let mut agent = agent(script(SOON, answers), &Arc::new(Tools::default()), &memory).build().unwrap();
@@ -291,7 +291,7 @@ async fn a_session_that_is_reset_knows_nothing_of_the_one_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_run_ends_as_cancelled_and_is_recorded() {
+async fn records_a_dropped_run_as_cancelled() {
     let memory = Arc::new(Memory::default());
     let tools = Arc::new(Tools::default());
     let mut agent = agent(script(Duration::from_secs(30), vec![]), &tools, &memory).build().unwrap();
@@ -313,7 +313,7 @@ async fn g24_a_record_that_cannot_be_kept_ends_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_can_be_taken_step_by_step_and_replayed_from_its_inputs() {
+async fn runs_step_by_step_and_replays_its_inputs() {
     let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
     let answers = vec![calls(1, 2), Response::calls(vec![call("o", "odd", "{}")]), Response::text("done")];
     let mut agent = agent(script(SOON, answers), &tools, &memory).keep_inputs().build().unwrap();
@@ -345,7 +345,7 @@ async fn c2_every_call_reaches_the_executor_with_its_session_run_and_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_panics_is_one_that_gave_no_answer() {
+async fn reports_a_panic_of_the_model_as_unavailable() {
     let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
     let model = |_: &Request| -> Result<Response, ModelError> { panic!("broken on purpose") };
     let mut agent = agent(Arc::new(model), &tools, &memory).build().unwrap();

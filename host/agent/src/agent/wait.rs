@@ -22,8 +22,8 @@ impl CancelHandle {
         Self { requested: Arc::new(watch::Sender::new(false)) }
     }
 
-    /// Requests the cancellation and returns at once. The run ends as cancelled as soon as the work that it waits for has been
-    /// dropped.
+    /// Requests the cancellation and returns at once. The run ends as cancelled as soon as the work that it waits for
+    /// has been dropped.
     pub fn cancel(&self) {
         self.requested.send_replace(true);
     }
@@ -64,7 +64,7 @@ pub(super) enum WaitOutcome<T> {
     Cancelled,
 }
 
-/// Waits for `work` until `time_up` returns the limit that was reached, or the run is cancelled. Unfinished work is dropped.
+/// Waits for `work` until `time_up` returns the limit that was reached, or the run is cancelled. Drops unfinished work.
 pub(super) async fn wait_until<T>(
     cancel: &CancelHandle,
     time_up: impl Future<Output = BudgetKind>,

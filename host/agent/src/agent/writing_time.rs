@@ -1,4 +1,4 @@
-//! The time that a model spends writing: from the first piece of an answer to its last, without the waits between retries.
+//! The time that a model spends writing: from the first piece of an answer to its last, without waits between retries.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

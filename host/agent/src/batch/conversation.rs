@@ -21,8 +21,8 @@ pub enum Entry {
     Result(ToolReport),
 }
 
-/// Converts the events of a reply, as returned by [`super::merge_pieces`], to entries. Results are left out, because in a reply the
-/// model made them up; those of the system are stored when the calls end.
+/// Converts the events of a reply, as returned by [`super::merge_pieces`], to entries. Results are left out, because in
+/// a reply the model made them up; those of the system are stored when the calls end.
 pub fn to_entries(events: impl IntoIterator<Item = Event>) -> Vec<Entry> {
     let entry = |event| match event {
         Event::Think(text) => Some(Entry::Think(text)),
@@ -33,8 +33,8 @@ pub fn to_entries(events: impl IntoIterator<Item = Event>) -> Vec<Entry> {
     events.into_iter().filter_map(entry).collect()
 }
 
-/// Converts entries to messages, in their order. Consecutive calls are one batch, which any other entry ends. Consecutive
-/// results are one message of the user.
+/// Converts entries to messages, in their order. Consecutive calls are one batch, which any other entry ends.
+/// Consecutive results are one message of the user.
 #[must_use]
 pub fn to_messages(entries: &[Entry]) -> Vec<Message> {
     let mut messages = Vec::new();
@@ -77,11 +77,11 @@ fn close_reports(reports: &mut Vec<ToolReport>, messages: &mut Vec<Message>) {
     }
 }
 
-/// An empty block. It separates state that would otherwise run together.
+/// An empty block. It separates texts that would otherwise run together.
 const EMPTY_BLOCK: &str = "<think></think>";
 
-/// Rebuilds the reply that these events come from, up to whitespace around its blocks. Parsing it gives the same events, except
-/// for malformed ones. Consecutive calls make one `<execute>` block.
+/// Rebuilds the reply that these events come from, up to whitespace around its blocks. Parsing it gives the same
+/// events, except for malformed ones. Consecutive calls make one `<execute>` block.
 #[must_use]
 pub fn rebuild(events: &[Event]) -> String {
     let mut out = String::new();
@@ -139,8 +139,9 @@ fn flush_calls(calls: &mut Vec<String>, state: &mut OutputState, out: &mut Strin
     }
 }
 
-/// Renders one element of the array of calls. Arguments that are an object keep their bytes. Those of a call from another protocol
-/// may be anything: empty ones become an empty object and others a string, so that the array stays well-formed.
+/// Renders one element of the array of calls. Arguments that are an object keep their bytes. Those of a call from
+/// another protocol may be anything: empty ones become an empty object and others a string, so that the array stays
+/// well-formed.
 fn format_call(call: &ToolIntent) -> String {
     let args = call.arguments.trim();
     let args = match serde_json::from_str::<&serde_json::value::RawValue>(args) {

@@ -1,4 +1,4 @@
-//! The filter for a reply while it is written: text outside tags passes as text, thoughts as thoughts, and calls do not pass.
+//! The filter for a reply while it is written: text outside tags and thoughts pass, and calls do not.
 
 use fumehood_core::chat::{Delta, DeltaSink};
 

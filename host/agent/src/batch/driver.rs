@@ -13,14 +13,16 @@ use crate::execution::ToolExecution;
 use crate::names::resolve;
 
 /// The message to a model that made results up.
-const MADE_UP_RESULTS_MESSAGE: &str = "Error: The reply has <results>, and no <execute> to go with them. Only the system writes <results>. \
-                       To call tools, write <execute> with a JSON array of calls; to answer, write plain text.";
+const MADE_UP_RESULTS_MESSAGE: &str = "\
+    Error: The reply has <results>, and no <execute> to go with them. Only the system writes <results>. \
+    To call tools, write <execute> with a JSON array of calls; to answer, write plain text.";
 
 /// The message to a model whose reply is empty.
-const EMPTY_REPLY_MESSAGE: &str = "Error: The reply has neither an answer nor calls. To answer, write plain text outside all tags; \
-                            to call tools, write <execute> with a JSON array of calls.";
+const EMPTY_REPLY_MESSAGE: &str = "\
+    Error: The reply has neither an answer nor calls. To answer, write plain text outside all tags; \
+    to call tools, write <execute> with a JSON array of calls.";
 
-/// The driver of the batch protocol. Tools and results are text, so neither the model nor the provider needs to support tools.
+/// The driver of the batch protocol. Tools and results are text, so model and provider need no support for tools.
 ///
 /// - The limits are those of [`ParserLimits::default`].
 /// - A reply that cannot be read is retried at most twice in a row.
@@ -55,7 +57,8 @@ impl BatchDriver {
         self
     }
 
-    /// Sets the maximum number of retries in a row after a reply that cannot be read. 0 disables them. The default is 2.
+    /// Sets the maximum number of retries in a row after a reply that cannot be read. The default is 2; 0 disables
+    /// retries.
     #[must_use]
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
@@ -90,7 +93,7 @@ struct ParsedReply<'a> {
     events: Vec<Event>,
     /// The reply up to the end of its calls.
     consumed: &'a str,
-    closed: bool,
+    is_closed: bool,
 }
 
 impl<'a> ParsedReply<'a> {
@@ -99,7 +102,7 @@ impl<'a> ParsedReply<'a> {
         let mut events = parser.push(reply);
         events.extend(parser.finish());
         let consumed = reply.get(..parser.consumed_bytes()).unwrap_or(reply);
-        Self { events: merge_pieces(events), consumed, closed: parser.is_closed() }
+        Self { events: merge_pieces(events), consumed, is_closed: parser.is_closed() }
     }
 
     fn has_batch(&self) -> bool {
@@ -120,10 +123,10 @@ impl<'a> ParsedReply<'a> {
         self.events.iter().filter_map(|e| if let Event::Call(call) = e { Some(call.clone()) } else { None }).collect()
     }
 
-    /// Returns the reply for the history: without any text after the calls, and with an unclosed block closed, so that the model
-    /// does not repeat its own mistakes.
+    /// Returns the reply for the history: without any text after the calls, and with an unclosed block closed, so that
+    /// the model does not repeat its own mistakes.
     fn to_history(&self) -> String {
-        if self.has_batch() && !self.closed { rebuild(&self.events) } else { self.consumed.to_owned() }
+        if self.has_batch() && !self.is_closed { rebuild(&self.events) } else { self.consumed.to_owned() }
     }
 }
 
@@ -147,7 +150,8 @@ impl Driver for BatchDriver {
         Box::new(DeltaFilter::new(sink, self.limits))
     }
 
-    /// Reads the decision of a reply. Unknown tools and wrong arguments are left to the executor, which rejects each call by itself.
+    /// Reads the decision of a reply. Unknown tools and wrong arguments are left to the executor, which rejects each
+    /// call by itself.
     fn decide(&mut self, response: &Response) -> Decision {
         let reply = response.reply.text();
         let parsed = ParsedReply::parse(reply, self.limits);
@@ -170,8 +174,8 @@ impl Driver for BatchDriver {
         Decision::Answer(text)
     }
 
-    /// Returns the reply as it belongs in the history, and the results as a message of the user. The messages of a single execution
-    /// carry its id.
+    /// Returns the reply as it belongs in the history, and the results as a message of the user. The messages of a
+    /// single execution carry its id.
     fn trace(&self, response: &Response, executions: &[ToolExecution]) -> Vec<Message> {
         let parsed = ParsedReply::parse(response.reply.text(), self.limits);
         let mut messages = vec![Message::assistant(parsed.to_history())];

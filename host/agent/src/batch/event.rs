@@ -13,22 +13,22 @@ pub enum Event {
     Respond(String),
     /// The end of the `<think>` block, or the stretch of text, that the previous pieces belong to.
     Close,
-    /// One call of an `<execute>` block, if the whole block is well-formed. It has no id, and its arguments are the bytes that the
-    /// model wrote.
+    /// One call of an `<execute>` block, if the whole block is well-formed. It has no id, and its arguments are the
+    /// bytes that the model wrote.
     Call(ToolIntent),
     /// The end of an `<execute>` block: its calls are to run now. It is the last event.
     Execute,
     /// A `<results>` block. Only the system writes these, so in a reply of a model it is made up.
     Results(Vec<ToolReport>),
-    /// A block that cannot be read, with the error for the model. If it is an `<execute>` block, none of its calls runs.
+    /// A block that cannot be read, with the error for the model. No call of such an `<execute>` block runs.
     Malformed(String),
     /// The end of a reply without calls.
     End,
 }
 
 impl Event {
-    /// Returns whether the event is part of the conversation, and so is stored. The other events only mark when to run calls, and
-    /// the end of a piece or of a reply.
+    /// Returns whether the event is part of the conversation, and so is stored. The other events only mark when to run
+    /// calls, and the end of a piece or of a reply.
     #[must_use]
     pub fn is_persistent(&self) -> bool {
         matches!(self, Self::Think(_) | Self::Respond(_) | Self::Call(_) | Self::Results(_))

@@ -1,5 +1,5 @@
-//! The batch protocol, for models without tool calling: the model writes `<think>`, then `<execute>` with a JSON array of calls;
-//! the system answers with `<results>`; text outside the tags is the answer.
+//! The batch protocol, for models without tool calling: the model writes `<think>`, then `<execute>` with a JSON array
+//! of calls; the system answers with `<results>`; text outside the tags is the answer.
 //!
 //! This module does no I/O: it turns text into events.
 

@@ -1,6 +1,6 @@
 //! A streaming parser of replies: it takes text in pieces of any size, and returns events as early as they are certain.
 //!
-//! Inside `<execute>` and `<results>` it follows JSON strings and their escapes, so that a tag inside a string is content.
+//! Inside `<execute>` and `<results>` it tracks JSON strings and their escapes, so that a tag in a string is content.
 
 use super::block;
 use super::event::{Event, merge_pieces};
@@ -8,8 +8,8 @@ use super::event::{Event, merge_pieces};
 /// Limits on one reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParserLimits {
-    /// Maximum size of an `<execute>` or `<results>` block, in bytes without its tags. A longer block is malformed. The default is
-    /// 1 MiB.
+    /// Maximum size of an `<execute>` or `<results>` block, in bytes without its tags. A longer block is malformed. The
+    /// default is 1 MiB.
     pub block_bytes: usize,
 }
 
@@ -65,7 +65,8 @@ enum State {
 }
 
 impl State {
-    /// Returns the tags that have a meaning in this state. The only `<` of each is its first character, which the matching relies on.
+    /// Returns the tags that have a meaning in this state. The only `<` of each is its first character, which the
+    /// matching relies on.
     fn tags(self) -> &'static [(&'static str, Tag)] {
         match self {
             Self::Text | Self::Ended => &[
@@ -84,9 +85,9 @@ impl State {
 
 /// A streaming parser of one reply.
 ///
-/// It ignores everything after `</execute>`: the model has to wait for its results, so any text before them is made up. `<end>` at
-/// the very end of a reply is a mark and not text. Only whitespace of a text can be lost, and only if a block or a stretch of text
-/// has nothing else, after `<end>`, or beyond the limit on a block.
+/// It ignores everything after `</execute>`: the model has to wait for its results, so any text before them is made up.
+/// `<end>` at the very end of a reply is a mark and not text. Only whitespace of a text can be lost, and only if a
+/// block or a stretch of text has nothing else, after `<end>`, or beyond the limit on a block.
 #[derive(Debug)]
 pub struct Parser {
     limits: ParserLimits,
@@ -137,8 +138,9 @@ impl Parser {
         std::mem::take(&mut self.events)
     }
 
-    /// Ends the reply, and returns the remaining events. An open `<think>` counts as closed, an open `<execute>` as closed if its
-    /// array is complete (providers cut a reply at `</execute>` if that is a stop sequence), and otherwise as malformed.
+    /// Ends the reply, and returns the remaining events. An open `<think>` counts as closed, an open `<execute>` as
+    /// closed if its array is complete (providers cut a reply at `</execute>` if that is a stop sequence), and
+    /// otherwise as malformed.
     pub fn finish(&mut self) -> Vec<Event> {
         let held = std::mem::take(&mut self.held);
         match self.state {
@@ -314,7 +316,9 @@ impl Parser {
     }
 }
 
-/// Parses a complete reply. Each block and each stretch of text is one event; the events are the same as for a reply in pieces.
+/// Parses a complete reply, with one event for each block and each stretch of text.
+///
+/// The events are those of the same reply in pieces, merged by [`merge_pieces`].
 #[must_use]
 pub fn parse(reply: &str, limits: ParserLimits) -> Vec<Event> {
     let mut parser = Parser::new(limits);

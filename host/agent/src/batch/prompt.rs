@@ -23,8 +23,8 @@ Rules for <execute>:
 
 Results are a JSON array in the order of your calls, one element for each call. "status" is "success", and "content" is what the tool returned; or it is "failure", and "content" says what was wrong. One failure does not stop the other calls. After a failure, repair the call or go on without it; do not repeat the same call unchanged."#;
 
-/// Builds the system prompt: the protocol with examples, and the tools with their schemas. The examples call these tools. Without
-/// tools, the prompt only asks for an answer in plain text.
+/// Builds the system prompt: the protocol with examples, and the tools with their schemas. The examples call these
+/// tools. Without tools, the prompt only asks for an answer in plain text.
 #[must_use]
 pub fn system_prompt(tools: &[ToolSpec]) -> String {
     let Some(first) = tools.first() else { return "You have no tools. Answer with plain text.".to_owned() };
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_call_tools_that_there_are() {
+    fn examples_call_existing_tools() {
         let names = |prompt: &str| -> BTreeSet<String> {
             let named = prompt.split(r#"{"name": ""#).skip(1).chain(prompt.split(r#"{"tool": ""#).skip(1));
             named.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()

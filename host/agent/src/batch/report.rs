@@ -46,8 +46,8 @@ pub struct ToolReport {
 impl ToolReport {
     /// Creates the report of an execution.
     ///
-    /// Its content is the part of the result as a value (text as a string, JSON unchanged); several parts become an array, and
-    /// none `null`. For a failure, it is the message and the hint.
+    /// Its content is the part of the result as a value (text as a string, JSON unchanged); several parts become an
+    /// array, and none `null`. For a failure, it is the message and the hint.
     #[must_use]
     pub fn from_execution(execution: &ToolExecution) -> Self {
         let (status, content) = match &execution.result.outcome {
@@ -109,8 +109,8 @@ pub(super) fn quote(text: &str) -> String {
 /// Tags of the protocol. A result must not appear to end its block, or to start one.
 const TAGS: [&str; 2] = ["results", "execute"];
 
-/// Escapes the tags of the protocol in a JSON text, without a change of its value. In JSON, `<` occurs only inside strings, where it
-/// can be written as an escape (RFC 8259, section 7).
+/// Escapes the tags of the protocol in a JSON text, without a change of its value. In JSON, `<` occurs only inside
+/// strings, where it can be written as an escape (RFC 8259, section 7).
 pub(super) fn escape_tags(json: &str) -> Cow<'_, str> {
     if !json.contains('<') {
         return Cow::Borrowed(json);

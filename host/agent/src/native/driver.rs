@@ -16,8 +16,8 @@ use crate::render::echo;
 /// - The model is the client's own.
 /// - No settings of the provider are sent.
 ///
-/// [`ToolChoice::Required`] and [`ToolChoice::Specific`] apply until the first call of an execution. After that the model may
-/// answer, because otherwise it never could.
+/// [`ToolChoice::Required`] and [`ToolChoice::Specific`] apply until the first call of an execution. After that the
+/// model may answer, because otherwise it never could.
 #[derive(Debug, Clone)]
 pub struct NativeDriver {
     template: Request,
@@ -94,17 +94,17 @@ impl NativeDriver {
         self
     }
 
-    /// Sets whether the provider supports tools. The default is `true`. If it does not, requests have no tools, calls in
-    /// replies are ignored, and [`NativeDriver::tool_choice`] has no effect.
+    /// Sets whether the provider supports tools. The default is `true`. If it does not, requests have no tools, calls
+    /// in replies are ignored, and [`NativeDriver::tool_choice`] has no effect.
     #[must_use]
     pub fn supports_tools(mut self, supports: bool) -> Self {
         self.supports_tools = supports;
         self
     }
 
-    /// Sets whether the first `{"tool": …, "arguments": {…}}` of an answer is a call if it names a tool of the execution,
-    /// whatever text surrounds it, for models that mix calls and text. By default, only an answer that consists of such objects
-    /// counts as calls, because an answer may quote one.
+    /// Sets whether the first `{"tool": …, "arguments": {…}}` of an answer is a call if it names a tool of the
+    /// execution, whatever text surrounds it, for models that mix calls and text. By default, only an answer that
+    /// consists of such objects counts as calls, because an answer may quote one.
     #[must_use]
     pub fn inline_calls(mut self, inline: bool) -> Self {
         self.inline = inline;
@@ -134,8 +134,8 @@ impl NativeDriver {
 
     /// Returns the tool choice of the next request.
     ///
-    /// A choice that the tools of the execution cannot meet is not sent, because a provider would reject the whole request. The
-    /// reply then does not meet the choice either, and is rejected here with a message.
+    /// A choice that the tools of the execution cannot meet is not sent, because a provider would reject the whole
+    /// request. The reply then does not meet the choice either, and is rejected here with a message.
     fn next_tool_choice(&self) -> ToolChoice {
         let possible = match &self.choice {
             ToolChoice::Auto => return ToolChoice::Auto,
@@ -245,8 +245,8 @@ impl Driver for NativeDriver {
     }
 }
 
-/// Returns the text beside the calls of a response: empty if a provider repeated the arguments there, or if the text was itself
-/// the call.
+/// Returns the text beside the calls of a response: empty if a provider repeated the arguments there, or if the text
+/// was itself the call.
 fn text_beside_calls(response: &Response) -> &str {
     let (text, calls) = (response.reply.text(), response.reply.calls());
     if calls.is_empty() || is_argument_echo(text, calls) { "" } else { text }

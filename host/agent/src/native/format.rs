@@ -12,9 +12,9 @@ const MAX_NAME_CHARS: usize = 64;
 
 /// Converts an execution to two messages: the assistant's call, and the tool's result.
 ///
-/// Each execution has its own two messages, also if one reply had several calls: a message carries the id of one execution, the
-/// result of every call is the message right after it even if the batch ended early, and all providers accept such a history.
-/// `text` is the text of the model before the call.
+/// Each execution has its own two messages, also if one reply had several calls: a message carries the id of one
+/// execution, the result of every call is the message right after it even if the batch ended early, and all providers
+/// accept such a history. `text` is the text of the model before the call.
 #[must_use]
 pub fn to_tool_messages(execution: &ToolExecution, text: &str) -> [Message; 2] {
     let call = ToolIntent {
@@ -34,23 +34,23 @@ pub fn to_tool_messages(execution: &ToolExecution, text: &str) -> [Message; 2] {
     ]
 }
 
-/// Converts an execution to two messages without tool calls, for a provider without support for tools: the assistant states the
-/// call, and the user reports the result.
+/// Converts an execution to two messages without tool calls, for a provider without support for tools: the assistant
+/// states the call, and the user reports the result.
 #[must_use]
 pub fn to_prose_messages(execution: &ToolExecution) -> [Message; 2] {
     let id = Some(execution.id.clone());
-    let asked = format!("I called the tool `{}` with {}.", execution.name(), execution.args());
+    let call = format!("I called the tool `{}` with {}.", execution.name(), execution.args());
     let answer = format!("Result of the tool: {}", execution_text(execution, "Error in tool call: "));
     [
-        Message { tool_execution_id: id.clone(), ..Message::assistant(asked) },
+        Message { tool_execution_id: id.clone(), ..Message::assistant(call) },
         Message { tool_execution_id: id, ..Message::user(answer) },
     ]
 }
 
 /// Replaces characters of a name that providers do not accept, and truncates it.
 ///
-/// Providers reject a whole conversation for one name outside of their alphabet, and a model may have written anything. The
-/// result of such a call names the problem. A valid full name of a tool is unchanged, because the provider's client maps it.
+/// Providers reject a whole conversation for one name outside of their alphabet, and a model may have written anything.
+/// The result of such a call names the problem. A valid full name of a tool is unchanged: the provider's client maps it.
 fn sanitize_name(name: &str) -> String {
     if is_full_name(name) {
         return name.to_owned();

@@ -1,5 +1,5 @@
-//! Calls in the text of a reply: those that a model writes there instead of making them, as `{"name": …, "arguments": {…}}` or
-//! with `tool` for `name`, and arguments that a provider repeats beside the calls.
+//! Calls in the text of a reply: those that a model writes as `{"name": …, "arguments": {…}}` instead of making them, and
+//! arguments that a provider repeats beside the calls.
 
 use fumehood_core::chat::{StopReason, ToolIntent};
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::recover::{Closing, after_thoughts, recover};
 
-/// A call in the text of a model: with `tool` as in older prompts, or `name` and `arguments` or `parameters` as in chat templates.
+/// A call in a text: with `tool` as in older prompts, or `name` and `arguments` or `parameters` as in chat templates.
 #[derive(Deserialize)]
 struct WrittenCall {
     #[serde(alias = "name")]
@@ -28,9 +28,9 @@ impl WrittenCall {
 
 /// Finds the first call in a text, whatever surrounds it.
 ///
-/// Fences and prose around the object are skipped, and brackets that are missing at its end are added if `closing` allows it. An
-/// object is no call if its `tool` is not a string, a key is duplicated, or its arguments are not an object. Without arguments,
-/// it is a call with empty ones.
+/// Fences and prose around the object are skipped, and brackets that are missing at its end are added if `closing`
+/// allows it. An object is no call if its `tool` is not a string, a key is duplicated, or its arguments are not an
+/// object. Without arguments, it is a call with empty ones.
 #[must_use]
 pub fn find_inline_call(text: &str, closing: Closing) -> Option<ToolIntent> {
     let found = recover(after_thoughts(text), closing).ok()?;
@@ -41,11 +41,11 @@ pub fn find_inline_call(text: &str, closing: Closing) -> Option<ToolIntent> {
     found.json.read::<WrittenCall>().ok()?.to_intent()
 }
 
-/// Parses a text that consists of calls alone: JSON objects or arrays of them, each with a name and arguments, in code fences or
-/// `<tool_call>` tags or bare. Models write such texts if the server has no parser for their chat template.
+/// Parses a text that consists of calls alone: JSON objects or arrays of them, each with a name and arguments, in code
+/// fences or `<tool_call>` tags or bare. Models write such texts if the server has no parser for their chat template.
 ///
-/// Returns no calls if there is anything else in the text, so that an answer with a quoted call stays an answer, and none for a
-/// reply that was cut off.
+/// Returns no calls if there is anything else in the text, so that an answer with a quoted call stays an answer, and
+/// none for a reply that was cut off.
 #[must_use]
 pub(super) fn parse_calls(text: &str, stop: StopReason) -> Vec<ToolIntent> {
     let text = after_thoughts(text);
@@ -83,8 +83,8 @@ impl OneOrMoreCalls {
     }
 }
 
-/// Returns whether the first JSON object of `text` is equal to the arguments of one of the calls, in any order of the keys. Some
-/// providers repeat them there.
+/// Returns whether the first JSON object of `text` is equal to the arguments of one of the calls, in any order of the
+/// keys. Some providers repeat them there.
 ///
 /// Empty arguments match only a text that is nothing but `{}`, because a sentence may mention `{}` for other reasons.
 #[must_use]
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_texts_that_consist_of_calls() {
+    fn parses_a_text_of_calls() {
         let add = ("add", r#"{"a": 1}"#);
         written(r#"{"name": "add", "arguments": {"a": 1}}"#, &[add]);
         written("```json\n{\n  \"name\": \"add\",\n  \"arguments\": {\"a\": 1}\n}\n```", &[add]);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_texts_with_anything_else_alone() {
+    fn ignores_a_text_with_anything_else() {
         let call = r#"{"name": "add", "arguments": {"a": 1}}"#;
         for text in [
             &format!("I would call {call}"),

@@ -85,8 +85,8 @@ impl RawDecision {
         Ok(ReactDecision { thought: self.thought(), next })
     }
 
-    /// Finds the name of a tool in a decision with an unknown type: in its own field, or in that of the type. Weak models write
-    /// such decisions, and they can only mean a call.
+    /// Finds the name of a tool in a decision with an unknown type: in its own field, or in that of the type. Weak
+    /// models write such decisions, and they can only mean a call.
     fn find_misplaced_name(&self, tools: &[ToolSpec]) -> Option<&Value> {
         let names_tool = |value: &&Value| value.as_str().is_some_and(|name| resolve(name, tools).is_some());
         let without_answer = self.answer.as_ref().is_none_or(|answer| answer.get() == "null");
@@ -133,7 +133,8 @@ fn needs_arguments(schema: &Value) -> bool {
     schema.get("required").and_then(Value::as_array).is_some_and(|required| !required.is_empty())
 }
 
-/// Returns the text of a field that should be a string. Any other value is returned as JSON text, because its meaning is clear.
+/// Returns the text of a field that should be a string. Any other value is returned as JSON text, because its meaning
+/// is clear.
 fn field_text(field: Option<&RawValue>) -> String {
     field
         .and_then(|field| JsonText::parse(field.get().to_owned()).ok())
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_is_found_by_the_last_part_of_its_name_and_in_the_place_of_the_type() {
+    fn finds_a_partial_or_misplaced_tool_name() {
         let spec = |name: &str| ToolSpec { name: name.to_owned(), description: String::new(), parameters: json!({}) };
         let tools = [spec("calculator__add"), spec("calculator__evaluate"), spec("a__list"), spec("b__list")];
         let check = |reply: &str, expected: Result<NextAction, String>| {
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_a_string_is_told_as_json() {
+    fn accepts_any_json_as_an_answer() {
         check(r#"{"type": "final_answer", "answer": 16}"#, Ok(NextAction::Answer("16".to_owned())));
         check(r#"{"type": "final_answer", "answer": {"a": 1}}"#, Ok(NextAction::Answer(r#"{"a": 1}"#.to_owned())));
     }
@@ -271,7 +272,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_reply_is_survived(text in any::<String>(), near in NEAR) {
+        fn survives_any_reply(text in any::<String>(), near in NEAR) {
             let _ = decide(&text);
             let _ = decide(&near);
         }

@@ -112,8 +112,8 @@ impl ReactDriver {
         self
     }
 
-    /// Sets whether the final answer has a request of its own, with the whole conversation and without the rules of decisions.
-    /// The default is `false`.
+    /// Sets whether the final answer has a request of its own, with the whole conversation and without the rules of
+    /// decisions. The default is `false`.
     #[must_use]
     pub fn final_via_inference(mut self, separate: bool) -> Self {
         self.final_via_inference = separate;

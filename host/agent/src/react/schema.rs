@@ -3,15 +3,16 @@
 use fumehood_core::chat::ToolSpec;
 use serde_json::{Map, Value, json};
 
-/// Maximum number of tools whose arguments the schema describes. With more, it names the tools and leaves the arguments open.
+/// Maximum number of tools whose arguments the schema describes. With more, it only names the tools.
 const MAX_DESCRIBED_TOOLS: usize = 32;
 /// Maximum nesting of the described arguments.
 const MAX_ARGUMENT_DEPTH: usize = 8;
 
 /// Builds the schema: one variant for each tool, and one for the answer.
 ///
-/// The schema only narrows the output of a model; arguments are validated against the tool's own schema in any case. So it uses
-/// only keywords that providers can turn into a grammar, and allows at least the arguments that the tools accept.
+/// The schema only narrows the output of a model; arguments are validated against the tool's own schema in any case. So
+/// it uses only keywords that providers can turn into a grammar, and allows at least the arguments that the tools
+/// accept.
 pub(super) fn decision_schema(tools: &[ToolSpec]) -> Value {
     let mut choices: Vec<Value> = match tools.len() {
         0 => Vec::new(),
@@ -30,7 +31,8 @@ fn call_schema(tools: &[ToolSpec], args: Value) -> Value {
     variant_schema("call_tool", [("tool", json!({"type": "string", "enum": names})), ("args", args)])
 }
 
-/// Builds the schema of a decision of this type with these fields. The thought comes first, so that the rest can follow from it.
+/// Builds the schema of a decision of this type with these fields. The thought comes first, so that the rest can follow
+/// from it.
 fn variant_schema<const N: usize>(kind: &str, fields: [(&str, Value); N]) -> Value {
     let mut properties = Map::new();
     properties.insert("thought".to_owned(), json!({"type": "string"}));
@@ -46,30 +48,30 @@ fn simplify(schema: &Value, depth: usize) -> Value {
     else {
         return json!({});
     };
-    let mut kept = Map::new();
+    let mut outline = Map::new();
     for name in ["type", "enum", "const", "required"] {
-        kept.extend(schema.get(name).map(|value| (name.to_owned(), value.clone())));
+        outline.extend(schema.get(name).map(|value| (name.to_owned(), value.clone())));
     }
     if let Some(properties) = schema.get("properties").and_then(Value::as_object).filter(|known| !known.is_empty()) {
         let properties = properties.iter().map(|(name, inner)| (name.clone(), simplify(inner, depth + 1)));
-        kept.insert("properties".to_owned(), Value::Object(properties.collect()));
+        outline.insert("properties".to_owned(), Value::Object(properties.collect()));
         // Undeclared properties are rejected unless the tool's schema allows them.
         if !schema.contains_key("additionalProperties") && !schema.contains_key("patternProperties") {
-            kept.insert("additionalProperties".to_owned(), Value::Bool(false));
+            outline.insert("additionalProperties".to_owned(), Value::Bool(false));
         }
     } else {
         // Only described properties can be required.
-        kept.remove("required");
+        outline.remove("required");
     }
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
-        kept.insert("items".to_owned(), simplify(items, depth + 1));
+        outline.insert("items".to_owned(), simplify(items, depth + 1));
     }
     let choices = ["anyOf", "oneOf"].iter().find_map(|name| schema.get(*name)?.as_array());
-    if let Some(choices) = choices.filter(|_| !kept.contains_key("properties")) {
+    if let Some(choices) = choices.filter(|_| !outline.contains_key("properties")) {
         let choices = choices.iter().map(|choice| simplify(choice, depth + 1));
-        kept.insert("anyOf".to_owned(), Value::Array(choices.collect()));
+        outline.insert("anyOf".to_owned(), Value::Array(choices.collect()));
     }
-    Value::Object(kept)
+    Value::Object(outline)
 }
 
 #[cfg(test)]
@@ -81,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_is_one_of_the_tools_or_the_answer() {
+    fn describes_each_tool_and_the_answer() {
         let pair = json!({
             "type": "object",
             "properties": {"a": {"type": "number", "description": "The first."}, "b": {"type": "number", "minimum": 0}},
@@ -120,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn without_tools_there_is_only_the_answer() {
+    fn describes_only_the_answer_without_tools() {
         let schema = decision_schema(&[]);
         assert_eq!(schema["anyOf"].as_array().map(Vec::len), Some(1));
         assert_eq!(schema["anyOf"][0]["required"], json!(["thought", "type", "answer"]));
     }
 
     #[test]
-    fn many_tools_are_named_and_their_arguments_left_open() {
+    fn leaves_arguments_of_many_tools_open() {
         let tools: Vec<ToolSpec> = (0..100).map(|n| tool(&format!("t{n}"), json!({"type": "object"}))).collect();
         let schema = decision_schema(&tools);
         assert_eq!(schema["anyOf"].as_array().map(Vec::len), Some(2));
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_described_by_what_a_grammar_can_hold() {
+    fn reduces_schemas_to_what_a_grammar_can_express() {
         let check = |given: Value, expected: Value| assert_eq!(simplify(&given, 0), expected);
         check(json!({"$ref": "#/$defs/x"}), json!({}));
         check(json!(true), json!({}));

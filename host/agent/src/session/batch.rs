@@ -86,8 +86,8 @@ impl Session {
 
     /// Returns the ending of a run with a call over the budget.
     ///
-    /// The limit on calls for one message does not end the run at first: the model is asked for prose. It does if the model
-    /// calls again after that.
+    /// The limit on calls for one message does not end the run at first: the model is asked for prose. It does if the
+    /// model calls again after that.
     fn ending_for(&self, budget: BudgetKind, was_prose_only: bool, text: &str) -> Option<Ending> {
         let asks_for_prose = budget == BudgetKind::Calls && !was_prose_only;
         (!asks_for_prose).then(|| Ending::BudgetExhausted { budget, text: text.to_owned() })
@@ -167,8 +167,9 @@ impl Session {
         self.end_step(StepEnd { response, text, executions, own, output, kind }, now);
     }
 
-    /// Merges the slots with the results of the executor: one execution for each slot, in order. Also returns the positions of
-    /// the executions that were created here. Results that belong to no call are appended, so that no result is lost.
+    /// Merges the slots with the results of the executor: one execution for each slot, in order. Also returns the
+    /// positions of the executions that were created here. Results that belong to no call are appended, so that no
+    /// result is lost.
     fn merge(
         &mut self,
         slots: Vec<Slot>,

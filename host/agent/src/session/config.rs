@@ -58,8 +58,8 @@ pub struct SessionConfig {
     pub prompt: Prompt,
     /// The limits of the session.
     pub budget: Budget,
-    /// The maximum age of calls of earlier runs that are replayed to the model at the start of a run. Zero replays none. The
-    /// default is 300 s.
+    /// The maximum age of calls of earlier runs that are replayed to the model at the start of a run. Zero replays
+    /// none. The default is 300 s.
     pub replay_freshness: Duration,
     /// The limit on repeated calls; `None` for no limit but the budget. The default ends the run at the third reply.
     pub repetition: Option<Repetition>,

@@ -1,9 +1,10 @@
 //! The messages at the start of a run: all earlier messages and answers, and the recent calls.
 //!
-//! Two specifications differ here. One requires that traces of earlier executions are absent from a request; the other that
-//! calls which ended within the last 300 s are replayed. Both are met: a trace is never repeated, and a recent call is
-//! replayed as a pair of messages, the call and its result, made by [`Driver::replay`]. With a freshness of zero there are
-//! none. The selection is made once, at the start of a run, so that its requests share one prefix that a provider can cache.
+//! Two specifications differ here. One requires that traces of earlier executions are absent from a request; the other
+//! that calls which ended within the last 300 s are replayed. Both are met: a trace is never repeated, and a recent
+//! call is replayed as a pair of messages, the call and its result, made by [`Driver::replay`]. With a freshness of
+//! zero there are none. The selection is made once, at the start of a run, so that its requests share one prefix that a
+//! provider can cache.
 
 use std::time::Duration;
 

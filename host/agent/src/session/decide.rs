@@ -18,7 +18,7 @@ impl Session {
         match self.driver.decide(&response) {
             Decision::Answer(text) => self.finish_with_answer(response, text, now),
             Decision::Call { text, calls, refused } => self.handle_calls(response, text, calls, refused, now),
-            // The model was asked for prose, so its reply is prose, also if the driver's protocol has a form for answers.
+            // The model was asked for prose, so its reply is prose, in whatever form.
             Decision::Again { .. } | Decision::Failed(_) if self.prose_only => {
                 let text = response.reply.text().to_owned();
                 self.finish_with_answer(response, text, now)
@@ -36,7 +36,7 @@ impl Session {
         }
     }
 
-    /// Ends the run with an answer. A blank answer counts as a failure, because the user would see nothing and no reason.
+    /// Ends the run with an answer. A blank answer is a failure, because the user would see neither text nor reason.
     fn finish_with_answer(&mut self, response: Response, text: String, now: Timestamp) -> Action {
         if text.trim().is_empty() {
             let message = "The model's reply was empty; it should have been an answer or tool calls. \
@@ -72,8 +72,8 @@ impl Session {
         self.finish(Ending::DecisionFailed { fault: failure.fault, message: failure.message.clone() }, now)
     }
 
-    /// Ends the run with the failure of the model. If the provider refused the tools of the request, the request is repeated once
-    /// without them; as that one has no tools, a second failure cannot be mistaken for the first.
+    /// Ends the run with the failure of the model. If the provider refused the tools of the request, the request is
+    /// repeated once without them; as that one has no tools, a second failure cannot be mistaken for the first.
     pub(super) fn handle_model_failure(&mut self, error: ModelError, now: Timestamp) -> Action {
         let had_tools = self.draft.input.as_ref().is_some_and(|request| !request.tools.is_empty());
         if had_tools && refuses_tools(&error) {

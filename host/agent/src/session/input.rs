@@ -110,7 +110,7 @@ pub enum Action {
 
 /// An input with its time.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Recorded {
+pub struct RecordedInput {
     /// The time of the input.
     pub at: Timestamp,
     /// The input.

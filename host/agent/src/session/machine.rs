@@ -9,7 +9,7 @@ use fumehood_core::time::Timestamp;
 use super::batch::Pending;
 use super::config::SessionConfig;
 use super::conversation::build_conversation;
-use super::input::{Action, BudgetQuestion, Input, Recorded, StepError};
+use super::input::{Action, BudgetQuestion, Input, RecordedInput, StepError};
 use super::repetition::RepetitionCounter;
 use crate::breaker::Breaker;
 use crate::budget::{BudgetKind, Spent};
@@ -122,7 +122,8 @@ impl Session {
         }
     }
 
-    /// Clears the session, and gives it another id. It keeps the configuration, the driver, and whether the provider supports tools.
+    /// Clears the session, and gives it another id. It keeps the configuration, the driver, and whether the provider
+    /// supports tools.
     pub fn reset(&mut self, id: String) {
         self.breaker = Breaker::new(failed_batches(&self.config));
         self.config.id = id;
@@ -163,19 +164,19 @@ impl Session {
 
     /// Returns the run in progress, if there is one.
     #[must_use]
-    pub fn current(&self) -> Option<&Run> {
+    pub fn current_run(&self) -> Option<&Run> {
         self.run.as_ref()
     }
 
     /// Returns the id of the run that the next user message starts.
     #[must_use]
-    pub fn next_run(&self) -> String {
+    pub fn next_run_id(&self) -> String {
         format!("{}/{}", self.config.id, self.transcript.runs.len().saturating_add(1))
     }
 
     /// Returns the part of the budget that has been used.
     #[must_use]
-    pub fn spent(&self) -> &Spent {
+    pub fn budget_usage(&self) -> &Spent {
         &self.spent
     }
 
@@ -241,7 +242,7 @@ impl Session {
     }
 
     fn begin(&mut self, text: String, tools: Vec<ToolSpec>, now: Timestamp) -> Action {
-        let run = Run::new(self.next_run(), text, now);
+        let run = Run::new(self.next_run_id(), text, now);
         self.spent.begin(now);
         self.streaks = RepetitionCounter::default();
         self.breaker = Breaker::new(failed_batches(&self.config));
@@ -286,8 +287,8 @@ impl Session {
                 request.tools.clear();
             }
         }
-        // Only a limit that the driver set is lowered to the rest of the budget. Without one, none is sent: a model rejects a
-        // limit above its own.
+        // Only a limit that the driver set is lowered to the rest of the budget. Without one, none is sent: a model
+        // rejects a limit above its own.
         if let (Some(wanted), Some(left)) = (request.max_tokens, self.config.budget.answer_tokens(&self.spent)) {
             request.max_tokens = Some(wanted.min(left));
         }
@@ -352,8 +353,8 @@ impl Session {
 
     /// Ends the run for want of budget, with the last text of the model.
     pub(super) fn finish_exhausted(&mut self, budget: BudgetKind, now: Timestamp) -> Action {
-        let said = self.run.iter().flat_map(|run| run.steps.iter().rev()).map(|step| step.text.as_str());
-        let text = said.into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default().to_owned();
+        let texts = self.run.iter().flat_map(|run| run.steps.iter().rev()).map(|step| step.text.as_str());
+        let text = texts.into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default().to_owned();
         self.finish(Ending::BudgetExhausted { budget, text }, now)
     }
 
@@ -377,6 +378,6 @@ impl Session {
 ///
 /// # Errors
 /// At the first input that the session does not wait for: the record belongs to another session, or is incomplete.
-pub fn replay(session: &mut Session, inputs: Vec<Recorded>) -> Result<Vec<Action>, StepError> {
+pub fn replay(session: &mut Session, inputs: Vec<RecordedInput>) -> Result<Vec<Action>, StepError> {
     inputs.into_iter().map(|recorded| session.step(recorded.input, recorded.at)).collect()
 }

@@ -1,5 +1,5 @@
-//! The session: a pure step function from inputs to actions. It reads no clock and does no I/O, so recorded inputs always give
-//! the same actions.
+//! The session: a pure step function from inputs to actions. It reads no clock and does no I/O, so recorded inputs
+//! always give the same actions.
 
 mod batch;
 mod config;
@@ -11,7 +11,7 @@ mod repetition;
 mod synthetic;
 
 pub use config::{OnRepetition, Prompt, Repetition, SessionConfig};
-pub use input::{Action, BudgetQuestion, Input, Recorded, StepError};
+pub use input::{Action, BudgetQuestion, Input, RecordedInput, StepError};
 pub use machine::{Session, replay};
 pub use synthetic::BUDGET_EXHAUSTED;
 

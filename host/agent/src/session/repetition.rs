@@ -10,7 +10,7 @@ pub(super) struct RepetitionCounter {
 }
 
 impl RepetitionCounter {
-    /// Records the calls of a reply, and returns for each the number of consecutive replies with it, including this one.
+    /// Records the calls of a reply, and returns for each the number of consecutive replies with it, up to this one.
     ///
     /// Equal calls within one reply count once: they run at the same time, so the second is no reaction to the first.
     pub(super) fn record(&mut self, calls: &[ToolIntent]) -> Vec<u32> {

@@ -17,7 +17,7 @@ fn request(conversation: &[Message], trace: &[Message]) -> Request {
     Request { messages: [conversation, trace].concat(), ..Request::default() }
 }
 
-fn told(executions: &[ToolExecution]) -> Vec<Message> {
+fn to_messages(executions: &[ToolExecution]) -> Vec<Message> {
     executions
         .iter()
         .map(|done| Message::user(format!("{}: {}", done.name(), done.result.text().unwrap_or("failed".into()))))
@@ -44,11 +44,11 @@ impl Driver for LineDriver {
     }
 
     fn trace(&self, _: &Response, executions: &[ToolExecution]) -> Vec<Message> {
-        told(executions)
+        to_messages(executions)
     }
 
     fn replay(&self, execution: &ToolExecution) -> Vec<Message> {
-        told(std::slice::from_ref(execution))
+        to_messages(std::slice::from_ref(execution))
     }
 }
 

@@ -94,7 +94,8 @@ pub(crate) fn texts(request: &Request) -> Vec<&str> {
     request.messages.iter().map(|message| message.content.as_str()).collect()
 }
 
-/// Runs one execution with any replies. The property tests of the drivers use it: every decision must end the loop or continue it.
+/// Runs one execution with any replies. The property tests of the drivers use it: every decision must end the loop or
+/// continue it.
 pub(crate) fn survive(driver: &mut dyn Driver, replies: Vec<Response>) {
     let started = std::time::Instant::now();
     let played = play(driver, "go", replies);

@@ -62,7 +62,7 @@ impl Model for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_a_model_spends_writing_is_time_of_the_stream() {
+async fn counts_only_writing_as_stream_time() {
     let (memory, second) = (Arc::new(Memory::default()), Duration::from_secs(1));
     let tools = Arc::new(Tools::default());
     let slow = |writes: u32| Slow {
@@ -73,7 +73,7 @@ async fn only_what_a_model_spends_writing_is_time_of_the_stream() {
     };
     let mut patient = agent(Arc::new(slow(29)), &tools, &memory).build().unwrap();
     assert_eq!(patient.run("one").await.unwrap().text(), "done");
-    assert_eq!(patient.session().spent().streamed, 58 * second);
+    assert_eq!(patient.session().budget_usage().streamed, 58 * second);
     let answered = memory.records.lock().unwrap().iter().rfind(|it| it.kind == RecordKind::ModelAnswered).cloned();
     assert_eq!(answered.unwrap().body["duration_ms"], 179_000.0, "the record has all of it");
 

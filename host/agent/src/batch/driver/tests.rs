@@ -81,14 +81,17 @@ fn check_element(reply: &str, name: &str, args: &str, status: Status, kind: Erro
         execution("1", "read", Status::Ok, Ok("fine")),
         execution("2", name, status, Err(CallError::new(kind, message))),
     ];
-    let told = &bound().trace(&Response::text(reply), &executions)[1].content;
-    assert!(told.contains(r#"{"tool": "read", "status": "success", "content": "fine"},"#), "{told}");
+    let report = &bound().trace(&Response::text(reply), &executions)[1].content;
+    assert!(report.contains(r#"{"tool": "read", "status": "success", "content": "fine"},"#), "{report}");
     let failure = json!(message);
-    assert!(told.contains(&format!(r#"{{"tool": "{name}", "status": "failure", "content": {failure}}}"#)), "{told}");
+    assert!(
+        report.contains(&format!(r#"{{"tool": "{name}", "status": "failure", "content": {failure}}}"#)),
+        "{report}"
+    );
 }
 
 #[test]
-fn a_name_may_be_the_last_part_of_one_tool() {
+fn resolves_the_last_part_of_a_unique_name() {
     let spec = |name: &str| ToolSpec { name: name.to_owned(), description: String::new(), parameters: json!({}) };
     let mut driver = BatchDriver::new();
     driver.bind(ToolRuntime { tools: ["files__read", "notes__read", "calculator__evaluate"].map(spec).to_vec() });
@@ -226,10 +229,10 @@ fn g2_what_is_shown_while_a_reply_is_written_is_its_answer() {
         }
     };
     let driver = bound();
-    let mut shown = driver.shown(&mut sink);
+    let mut filter = driver.shown(&mut sink);
     for piece in ["<think>sec", "ret</think>Hi", "!", BATCH] {
-        shown.delta(Delta::Text(piece.to_owned()));
+        filter.delta(Delta::Text(piece.to_owned()));
     }
-    drop(shown);
+    drop(filter);
     assert_eq!(seen, "Hi!");
 }

@@ -33,7 +33,7 @@ fn by_character(reply: &str) -> Vec<Event> {
     in_chunks(reply.split_inclusive(|_| true))
 }
 
-/// Asserts the events of a reply: as a merge_pieces, character by character, and cut in two at every place.
+/// Asserts the events of a reply: as a whole, character by character, and cut in two at every place.
 fn check(reply: &str, expected: &[&str]) {
     assert_eq!(short(&parse(reply, ParserLimits::default())), expected, "{reply}");
     assert_eq!(short(&by_character(reply)), expected, "by character: {reply}");

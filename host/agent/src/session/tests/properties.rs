@@ -64,7 +64,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn whatever_happens_a_run_ends_typed_and_within_its_budget(
+    fn every_run_ends_within_its_budget(
         replies in prop::collection::vec(any_reply(), 1..12),
         batches in prop::collection::vec(any_batch(), 1..12),
         turns in 0..10u32,
@@ -102,10 +102,10 @@ proptest! {
                 action = session.step(input, NOW).unwrap();
             }
             let run = session.transcript().runs.last().unwrap();
-            prop_assert!(run.ending.is_some() && session.current().is_none());
+            prop_assert!(run.ending.is_some() && session.current_run().is_none());
             prop_assert!(run.executions().count() >= asked_for, "no call is lost");
-            prop_assert!(session.spent().calls <= calls && session.spent().calls_in_all <= 40);
-            prop_assert!(session.spent().fuel <= 150 + 10 * 7);
+            prop_assert!(session.budget_usage().calls <= calls && session.budget_usage().calls_in_all <= 40);
+            prop_assert!(session.budget_usage().fuel <= 150 + 10 * 7);
         }
     }
 }

@@ -16,8 +16,8 @@ use crate::session::{Action, Input, Session, SessionConfig};
 
 pub(crate) const NOW: Timestamp = Timestamp(1_000_000_000);
 
-/// A driver for tests: calls are calls, a text with a word in capitals and a colon at its start is another decision, and any
-/// other text is the answer.
+/// A driver for tests: calls are calls, a text with a word in capitals and a colon at its start is another decision,
+/// and any other text is the answer.
 #[derive(Default)]
 pub(crate) struct Plain {
     pub(crate) bound: Arc<Mutex<Vec<Vec<String>>>>,
