@@ -113,9 +113,8 @@ async fn per_turn(turns: usize, calls: usize) -> Duration {
     let (calls, calls_in_all) = (u32::MAX, None);
     let budget = Budget { turns: u32::MAX, calls, calls_in_all, ..Budget::default() };
     let config = SessionConfig { budget, ..SessionConfig::default() };
-    let builder =
-        Agent::builder(Arc::new(model)).with_driver(Plain::default()).with_executor(Arc::new(InstantExecutor));
-    let mut agent = builder.with_config(config).build().expect("an agent");
+    let builder = Agent::builder(Arc::new(model)).driver(Plain::default()).executor(Arc::new(InstantExecutor));
+    let mut agent = builder.config(config).build().expect("an agent");
     let started = Instant::now();
     let outcome = agent.run("add").await.expect("a run");
     let took = started.elapsed();

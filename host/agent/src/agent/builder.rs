@@ -41,13 +41,13 @@ pub struct LoopBuilder {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// The driver is missing.
-    #[error("the agent has no driver to take replies for decisions; give it one with `with_driver`")]
+    #[error("the agent has no driver to take replies for decisions; give it one with `.driver(…)`")]
     NoDriver,
     /// The executor is missing.
-    #[error("the agent has no executor to run calls; give it one with `with_executor`")]
+    #[error("the agent has no executor to run calls; give it one with `.executor(…)`")]
     NoExecutor,
     /// The approver is missing, and the session is to ask for more turns.
-    #[error("the session is to ask a person for more turns, and there is none; give it one with `with_approver`")]
+    #[error("the session is to ask a person for more turns, and there is none; give it one with `.approver(…)`")]
     NoApprover,
     /// The system has no random bytes for the id of the session.
     #[error("the system gave no random bytes to name the session with; name it yourself in `SessionConfig::id`")]
@@ -81,62 +81,62 @@ impl LoopBuilder {
 
     /// Sets the driver, which reads decisions from replies. Replaces the one before.
     #[must_use]
-    pub fn with_driver(mut self, driver: impl Driver + 'static) -> Self {
+    pub fn driver(mut self, driver: impl Driver + 'static) -> Self {
         self.driver = Some(Box::new(driver));
         self
     }
 
     /// Sets the executor of calls. Replaces the one before.
     #[must_use]
-    pub fn with_executor(mut self, executor: Arc<dyn ToolExecutor>) -> Self {
+    pub fn executor(mut self, executor: Arc<dyn ToolExecutor>) -> Self {
         self.executor = Some(executor);
         self
     }
 
     /// Sets the configuration of the session. An empty id is replaced by a new one.
     #[must_use]
-    pub fn with_config(mut self, config: SessionConfig) -> Self {
+    pub fn config(mut self, config: SessionConfig) -> Self {
         self.config = config;
         self
     }
 
     /// Sets the actor, skill, envelope, state and parent of every batch. The loop fills in the rest of the scope.
     #[must_use]
-    pub fn with_scope(mut self, scope: Scope) -> Self {
+    pub fn scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
         self
     }
 
     /// Sets the recorder.
     #[must_use]
-    pub fn with_recorder(self, recorder: Arc<dyn Recorder>) -> Self {
-        self.with_tap(Arc::new(Tap::new(recorder)))
+    pub fn recorder(self, recorder: Arc<dyn Recorder>) -> Self {
+        self.tap(Arc::new(Tap::new(recorder)))
     }
 
     /// Sets the recorder, behind a tap that the executor shares.
     #[must_use]
-    pub fn with_tap(mut self, tap: Arc<Tap>) -> Self {
+    pub fn tap(mut self, tap: Arc<Tap>) -> Self {
         self.tap = Some(tap);
         self
     }
 
     /// Sets how long to wait for each record.
     #[must_use]
-    pub fn with_durability(mut self, durability: Durability) -> Self {
+    pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
     /// Sets the clock. The default is the [`SystemClock`].
     #[must_use]
-    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
     /// Sets the approver, who is asked for more turns when they have run out.
     #[must_use]
-    pub fn with_approver(mut self, approver: Arc<dyn Approver>) -> Self {
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.approver = Some(approver);
         self.config.ask_for_turns = true;
         self
@@ -144,7 +144,7 @@ impl LoopBuilder {
 
     /// Sets the fuel that the session shares with others.
     #[must_use]
-    pub fn with_tenant_fuel(mut self, fuel: Arc<TenantFuel>) -> Self {
+    pub fn tenant_fuel(mut self, fuel: Arc<TenantFuel>) -> Self {
         self.tenant = Some(fuel);
         self
     }

@@ -96,11 +96,11 @@ fn agent(model: Arc<dyn Model>, tools: &Arc<Tools>, memory: &Arc<Memory>) -> Loo
     let clock = move || Timestamp(1_000).plus(began.elapsed());
     let config = SessionConfig { id: "s1".to_owned(), ..SessionConfig::default() };
     Agent::builder(model)
-        .with_driver(Plain::default())
-        .with_executor(tools.clone())
-        .with_recorder(memory.clone())
-        .with_clock(Arc::new(clock))
-        .with_config(config)
+        .driver(Plain::default())
+        .executor(tools.clone())
+        .recorder(memory.clone())
+        .clock(Arc::new(clock))
+        .config(config)
 }
 
 const SOON: Duration = Duration::from_millis(1);
@@ -109,7 +109,7 @@ const SOON: Duration = Duration::from_millis(1);
 fn i1_neither_driver_nor_executor_can_be_left_out() {
     let model = || script(SOON, vec![]);
     assert_eq!(Agent::builder(model()).build().err(), Some(BuildError::NoDriver));
-    let half = Agent::builder(model()).with_driver(Plain::default());
+    let half = Agent::builder(model()).driver(Plain::default());
     assert_eq!(half.build().err(), Some(BuildError::NoExecutor));
 }
 
@@ -117,8 +117,8 @@ fn i1_neither_driver_nor_executor_can_be_left_out() {
 fn i6_parts_replace_each_other_and_a_session_gets_a_name() {
     let tools = Arc::new(Tools::default());
     let build = || {
-        let builder = Agent::builder(script(SOON, vec![])).with_driver(Plain::default()).with_driver(Plain::default());
-        builder.with_executor(tools.clone()).with_executor(tools.clone()).build().unwrap()
+        let builder = Agent::builder(script(SOON, vec![])).driver(Plain::default()).driver(Plain::default());
+        builder.executor(tools.clone()).executor(tools.clone()).build().unwrap()
     };
     let (one, other) = (build(), build());
     assert!(!one.session().config().id.is_empty());
@@ -202,7 +202,7 @@ async fn c28_a_tenants_fuel_stops_the_next_batch() {
     let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
     let fuel = Arc::new(TenantFuel::new(10));
     let answers = vec![calls(1, 1), calls(2, 1)];
-    let builder = agent(script(SOON, answers), &tools, &memory).with_tenant_fuel(fuel.clone());
+    let builder = agent(script(SOON, answers), &tools, &memory).tenant_fuel(fuel.clone());
     let outcome = builder.build().unwrap().run("one").await.unwrap();
     assert!(matches!(outcome.ending, Ending::BudgetExhausted { budget: BudgetKind::TenantFuel, .. }));
     assert_eq!(fuel.left(), 0);

@@ -77,13 +77,13 @@ impl AgentSession {
         let chips = CallProgress::new();
         let driver = settings::driver(&config, typed.driver);
         let mut builder = driven(host.agent(model), driver, &config)
-            .with_recorder(recorder)
-            .with_built_ins(Arc::new(knowledge))
-            .with_config(session)
+            .recorder(recorder)
+            .built_ins(Arc::new(knowledge))
+            .config(session)
             .actor_arguments(servers::actor_arguments(&config))
             .allowlists(access::allowlists(&config, typed, channel))
-            .with_durability(modes.durability)
-            .with_family(Arc::clone(&remotes) as _)
+            .durability(modes.durability)
+            .provider(Arc::clone(&remotes) as _)
             .pipeline(move |pipeline| {
                 rules.into_iter().fold(pipeline.modes(modes), |pipeline, rule| pipeline.rule(rule))
             })
@@ -98,10 +98,10 @@ impl AgentSession {
         }
         builder = in_use(builder, typed, skill, channel);
         if let Some(state) = state {
-            builder = builder.with_state(state);
+            builder = builder.state(state);
         }
         if let Some(notes) = notes {
-            builder = builder.with_memory(Arc::new(notes));
+            builder = builder.memory(Arc::new(notes));
         }
         if config.log.texts {
             builder = builder.keep_texts();
@@ -298,7 +298,7 @@ fn in_use(
         builder = builder.use_channel(channel);
     }
     match &typed.actor {
-        Some(actor) => builder.with_actor(actor.as_str()),
+        Some(actor) => builder.actor(actor.as_str()),
         None => builder,
     }
 }
@@ -309,17 +309,15 @@ fn with_person(builder: AgentBuilder, config: &Config, person: Option<AtTerminal
         Some(person) if config.agent.ask_for_turns == Some(false) => {
             builder.pipeline(move |pipeline| pipeline.approver(person))
         }
-        Some(person) => builder.with_approver(person),
+        Some(person) => builder.approver(person),
         None => builder,
     }
 }
 
 fn driven(builder: AgentBuilder, driver: DriverName, config: &Config) -> AgentBuilder {
     match driver {
-        DriverName::Native => builder.with_driver(NativeDriver::default()),
-        DriverName::React => {
-            builder.with_driver(ReactDriver::default().final_via_inference(config.agent.separate_answer))
-        }
-        DriverName::Batch => builder.with_driver(BatchDriver::new()),
+        DriverName::Native => builder.driver(NativeDriver::default()),
+        DriverName::React => builder.driver(ReactDriver::default().final_via_inference(config.agent.separate_answer)),
+        DriverName::Batch => builder.driver(BatchDriver::new()),
     }
 }
